@@ -1,0 +1,1 @@
+"""Parts that two models need and neither owns: configuration, audio, features, text, data, training."""

@@ -1,0 +1,1 @@
+"""From recordings on disk to batches: manifests, batching, loading, the synthetic corpus."""

@@ -1,0 +1,1 @@
+"""Text on its way into and out of the models: vocabularies and normalisation."""
