@@ -1,0 +1,319 @@
+"""A small speech corpus out of nothing: sentences of a grammar, spoken by espeak-ng in many voices.
+
+Every utterance is a pure function of (config, subset, its number): the corpus is bitwise the same for any number of
+worker processes. No sentence and no voice variant of one subset occurs in another.
+"""
+
+import json
+import multiprocessing
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import soundfile
+import soxr
+
+from common import espeak
+from common.data.sentences import Subset, sentences
+
+# Variants of espeak-ng that a listener understands at once. Left out: robots, whispers, echoes, Klatt synthesis, and
+# the near copies that several authors made of each other, so that a held-out variant is a speaker of its own.
+_VARIANTS: dict[Subset, dict[str, str]] = {
+    "train": {
+        "F": "f1 f4 f5 Andrea Annie belinda aunty linda steph shelby grandma anika",
+        "M": "m1 m4 m5 m6 m7 Alex Andy Denis Diogo Gene Mario Mike Nguyen Storm antonio gustave max paul quincy rob",
+    },
+    "dev": {"F": "f3 steph2", "M": "m8 ed"},
+    "test": {"F": "f2 Alicia", "M": "m3 pedro robert sandro"},
+}
+_ACCENTS = ("en-us", "en", "en-gb-x-rp", "en-us-nyc", "en-gb-scotland")
+_FOLDERS: dict[Subset, str] = {"train": "train-clean", "dev": "dev-clean", "test": "test-clean"}
+_UTTERANCES_PER_CHAPTER = 25
+_SPARE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SyntheticConfig:
+    """What the corpus contains. The defaults give about two hours of training speech."""
+
+    train_utterances: int = 2400
+    """Utterances to train on (3 s each on average)."""
+    dev_utterances: int = 100
+    """Utterances to choose a checkpoint by: other sentences, other voices."""
+    test_utterances: int = 200
+    """Utterances to report on: other sentences, other voices again."""
+    seed: int = 0
+    """Everything that is drawn is drawn from this."""
+    accents: tuple[str, ...] = _ACCENTS
+    """Languages of espeak-ng; every voice variant speaks with up to `accents_per_variant` of them."""
+    accents_per_variant: int = 2
+    """Speakers made of one variant; each has a rate, a pitch and an intonation of its own."""
+    words_per_minute: tuple[int, int] = (130, 210)
+    """The slowest and the fastest speaker; an utterance differs from its speaker's habit by up to 8 %."""
+    snr_db: tuple[float, float] = (15.0, 40.0)
+    """Signal-to-noise ratio: coloured noise, from white to brown, is added to every utterance."""
+    peak_db: tuple[float, float] = (-20.0, -1.0)
+    """Peak level relative to full scale."""
+    silence_seconds: tuple[float, float] = (0.1, 0.4)
+    """Silence (with its noise) before, and after, the speech."""
+    sample_rate: int = 16000
+    """Of the LibriSpeech folder. An LJSpeech folder has espeak's own 22,050 Hz."""
+
+    def __post_init__(self) -> None:
+        for name in ("words_per_minute", "snr_db", "peak_db", "silence_seconds"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"SyntheticConfig: {name} goes from {low} to {high}; the first must not be the larger")
+        if self.peak_db[1] > 0:
+            raise ValueError(f"SyntheticConfig: peak_db is {self.peak_db[1]}; above 0 the samples would clip")
+        if not 1 <= self.accents_per_variant <= len(self.accents):
+            raise ValueError(
+                f"SyntheticConfig: accents_per_variant is {self.accents_per_variant}; expected 1 to {len(self.accents)}"
+            )
+
+
+class Speaker(NamedTuple):
+    """Somebody who reads: `id` is the LibriSpeech folder's name."""
+
+    id: int
+    sex: str
+    voice: espeak.Voice
+
+
+class _Task(NamedTuple):
+    """One utterance to speak, with all that it depends on."""
+
+    id: str
+    path: Path
+    sentence: str
+    voice: espeak.Voice
+    seed: tuple[int, ...]
+
+
+class _Spoken(NamedTuple):
+    task: _Task
+    seconds: float
+    words: list[espeak.WordTime]
+
+
+Progress = Callable[[int, int], None]
+
+
+def build_librispeech(
+    folder: Path, config: SyntheticConfig | None = None, *, workers: int | None = None, progress: Progress | None = None
+) -> Path:
+    """Write `folder`/LibriSpeech as the data set is distributed, and return that path.
+
+    Subsets `train-clean`, `dev-clean`, `test-clean` hold `<speaker>/<chapter>/<speaker>-<chapter>-<number>.flac` and
+    `.trans.txt`; SPEAKERS.TXT names the voices. Besides, `<subset>.word_times.jsonl` has one line per utterance:
+    {"id": ..., "seconds": ..., "words": [[word, start_seconds, end_seconds], ...]}.
+
+    A folder that is already complete with the same config is left as it is. `workers` is the number of processes (None:
+    one per core); `progress` is called with (done, all).
+    Raises FileExistsError where the folder holds anything else, EspeakError where espeak-ng does not work.
+    """
+    config = config or SyntheticConfig()
+    counts: dict[Subset, int] = {
+        "train": config.train_utterances,
+        "dev": config.dev_utterances,
+        "test": config.test_utterances,
+    }
+
+    def write(root: Path) -> None:
+        tasks = {subset: _librispeech_tasks(root, subset, count, config) for subset, count in counts.items()}
+        spoken = _speak_all(
+            [task for each in tasks.values() for task in each], _render_noisy, config, workers, progress
+        )
+        for subset, each in tasks.items():
+            _write_word_times(root / f"{_FOLDERS[subset]}.word_times.jsonl", spoken[: len(each)])
+            spoken = spoken[len(each) :]
+            _write_transcripts(each)
+        _write_speakers(root / "SPEAKERS.TXT", config)
+
+    return _build_once(Path(folder) / "LibriSpeech", {"layout": "librispeech", **asdict(config)}, write)
+
+
+def build_ljspeech(
+    folder: Path,
+    config: SyntheticConfig | None = None,
+    *,
+    voice: espeak.Voice | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Write `folder` as LJSpeech is distributed: one voice, no noise, `wavs/` at 22,050 Hz and `metadata.csv`.
+
+    `metadata.csv` has `id|text as printed|text as spoken` for `train_utterances` sentences of the training subset;
+    `word_times.jsonl` is as in `build_librispeech`, and so are the other arguments, errors, and the return value.
+    """
+    config = config or SyntheticConfig()
+    voice = voice or espeak.Voice(language="en-us", variant="f2", words_per_minute=160)
+
+    def write(root: Path) -> None:
+        texts = sentences(config.train_utterances, seed=config.seed)
+        names = [f"SY{i // 100 + 1:03d}-{i % 100 + 1:04d}" for i in range(len(texts))]
+        tasks = [
+            _Task(name, root / "wavs" / f"{name}.wav", text, voice, (config.seed, i))
+            for i, (name, text) in enumerate(zip(names, texts, strict=True))
+        ]
+        spoken = _speak_all(tasks, _render_clean, config, workers, progress)
+        _write_word_times(root / "word_times.jsonl", spoken)
+        lines = [f"{task.id}|{_as_printed(task.sentence)}|{task.sentence}\n" for task in tasks]
+        (root / "metadata.csv").write_text("".join(lines), encoding="utf-8")
+
+    return _build_once(Path(folder), {"layout": "ljspeech", **asdict(config), "voice": asdict(voice)}, write)
+
+
+def speakers(subset: Subset, config: SyntheticConfig) -> list[Speaker]:
+    """The readers of a subset: each of its voice variants with some accents, every one with habits of its own."""
+    first = {"train": 100, "dev": 800, "test": 900}[subset]
+    pairs = [(sex, variant) for sex, names in _VARIANTS[subset].items() for variant in names.split()]
+    found = []
+    for i, (sex, variant) in enumerate(pairs):
+        for k in range(config.accents_per_variant):
+            number = first + i * config.accents_per_variant + k
+            random = np.random.default_rng([config.seed, number])
+            voice = espeak.Voice(
+                language=config.accents[(i + 2 * k) % len(config.accents)],
+                variant=variant,
+                words_per_minute=int(random.integers(*config.words_per_minute, endpoint=True)),
+                pitch=int(random.integers(30, 70, endpoint=True)),
+                pitch_range=int(random.integers(30, 80, endpoint=True)),
+            )
+            found.append(Speaker(number, sex, voice))
+    return found
+
+
+def _librispeech_tasks(root: Path, subset: Subset, count: int, config: SyntheticConfig) -> list[_Task]:
+    readers = speakers(subset, config)
+    texts = sentences(count, subset=subset, seed=config.seed)
+    tasks = []
+    for i, text in enumerate(texts):
+        reader, turn = readers[i % len(readers)], i // len(readers)
+        chapter = reader.id * 100 + turn // _UTTERANCES_PER_CHAPTER
+        name = f"{reader.id}-{chapter}-{turn % _UTTERANCES_PER_CHAPTER:04d}"
+        path = root / _FOLDERS[subset] / str(reader.id) / str(chapter) / f"{name}.flac"
+        tasks.append(_Task(name, path, text, reader.voice, (config.seed, reader.id, turn)))
+    return tasks
+
+
+def _speak_all(
+    tasks: list[_Task],
+    render: Callable[[SyntheticConfig, _Task], _Spoken],
+    config: SyntheticConfig,
+    workers: int | None,
+    progress: Progress | None,
+) -> list[_Spoken]:
+    for folder in {task.path.parent for task in tasks}:
+        folder.mkdir(parents=True, exist_ok=True)
+    speak = partial(render, config)
+    workers = workers or os.cpu_count() or 1
+    if workers == 1:
+        return _collect(map(speak, tasks), len(tasks), progress)
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        return _collect(pool.imap(speak, tasks, chunksize=16), len(tasks), progress)
+
+
+def _collect(results: Iterable[_Spoken], count: int, progress: Progress | None) -> list[_Spoken]:
+    spoken = []
+    for done, result in enumerate(results, start=1):
+        spoken.append(result)
+        if progress is not None:
+            progress(done, count)
+    return spoken
+
+
+def _render_noisy(config: SyntheticConfig, task: _Task) -> _Spoken:
+    """Speak as the speaker happens to today, in a room with noise, at some distance of the microphone."""
+    random = np.random.default_rng(task.seed)
+    voice = task.voice
+    voice = espeak.Voice(
+        language=voice.language,
+        variant=voice.variant,
+        words_per_minute=round(voice.words_per_minute * random.uniform(0.92, 1.08)),
+        pitch=voice.pitch + int(random.integers(-5, 5, endpoint=True)),
+        pitch_range=voice.pitch_range + int(random.integers(-10, 10, endpoint=True)),
+    )
+    speech = espeak.speak(task.sentence, voice)
+    clean = soxr.resample(speech.samples, espeak.SAMPLE_RATE, config.sample_rate)
+    before, after = (round(random.uniform(*config.silence_seconds) * config.sample_rate) for _ in range(2))
+    noise = _coloured_noise(before + len(clean) + after, slope=random.uniform(0, 2), random=random)
+    power = float(np.mean(np.square(clean)))
+    samples = noise * np.sqrt(power / 10 ** (random.uniform(*config.snr_db) / 10))
+    samples[before : before + len(clean)] += clean
+    samples *= 10 ** (random.uniform(*config.peak_db) / 20) / np.abs(samples).max()
+    soundfile.write(task.path, samples, config.sample_rate, subtype="PCM_16")
+    return _Spoken(task, len(samples) / config.sample_rate, _delayed(speech.words, before / config.sample_rate))
+
+
+def _render_clean(_: SyntheticConfig, task: _Task) -> _Spoken:
+    speech = espeak.speak(task.sentence, task.voice)
+    silence = np.zeros(round(_SPARE_SECONDS * espeak.SAMPLE_RATE), np.float32)
+    samples = np.concatenate([silence, 0.7 * speech.samples / np.abs(speech.samples).max(), silence])
+    soundfile.write(task.path, samples, espeak.SAMPLE_RATE, subtype="PCM_16")
+    return _Spoken(task, len(samples) / espeak.SAMPLE_RATE, _delayed(speech.words, _SPARE_SECONDS))
+
+
+def _coloured_noise(count: int, *, slope: float, random: np.random.Generator) -> np.ndarray:
+    """Gaussian noise of unit power whose power falls with frequency ** slope: 0 is white, 1 pink, 2 brown."""
+    size = 1 << (count - 1).bit_length()
+    spectrum = np.fft.rfft(random.standard_normal(size))
+    spectrum *= np.maximum(np.arange(len(spectrum)), size // 256) ** (-slope / 2)
+    noise = np.fft.irfft(spectrum, size)[:count]
+    return noise / np.sqrt(np.mean(np.square(noise)))
+
+
+def _delayed(words: list[espeak.WordTime], seconds: float) -> list[espeak.WordTime]:
+    return [espeak.WordTime(word, start + seconds, end + seconds) for word, start, end in words]
+
+
+def _as_printed(sentence: str) -> str:
+    question = sentence.startswith(("how", "where", "who", "do you"))
+    return sentence[0].upper() + sentence[1:] + ("?" if question else ".")
+
+
+def _write_transcripts(tasks: list[_Task]) -> None:
+    by_chapter: dict[Path, list[_Task]] = {}
+    for task in tasks:
+        by_chapter.setdefault(task.path.parent, []).append(task)
+    for folder, chapter in by_chapter.items():
+        lines = [f"{task.id} {task.sentence.upper()}\n" for task in chapter]
+        (folder / f"{folder.parent.name}-{folder.name}.trans.txt").write_text("".join(lines), encoding="utf-8")
+
+
+def _write_word_times(path: Path, spoken: list[_Spoken]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for task, seconds, words in spoken:
+            times = [(word, round(start, 4), round(end, 4)) for word, start, end in words]
+            file.write(json.dumps({"id": task.id, "seconds": round(seconds, 4), "words": times}) + "\n")
+
+
+def _write_speakers(path: Path, config: SyntheticConfig) -> None:
+    lines = [";ID  |SEX| SUBSET           | VOICE\n"]
+    for subset, folder in _FOLDERS.items():
+        for reader in speakers(subset, config):
+            voice = f"{reader.voice.language}+{reader.voice.variant}"
+            lines.append(f"{reader.id:<5}| {reader.sex} | {folder:<16} | {voice}\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def _build_once(folder: Path, description: dict[str, object], write: Callable[[Path], None]) -> Path:
+    """Let `write` fill a folder that appears only when it is complete, or is there already."""
+    expected = json.dumps(description, indent=1)
+    marker = folder / "corpus.json"
+    if marker.is_file() and marker.read_text(encoding="utf-8") == expected:
+        return folder
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder}: holds another corpus or other files; delete it or choose another folder")
+    partial_folder = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial_folder, ignore_errors=True)
+    partial_folder.mkdir(parents=True)
+    write(partial_folder)
+    (partial_folder / marker.name).write_text(expected, encoding="utf-8")
+    partial_folder.replace(folder)
+    return folder
