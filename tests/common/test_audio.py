@@ -1,0 +1,213 @@
+"""Reading, writing and changing recordings."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common import audio
+from tests.data import shared
+
+
+def noise(n: int, seed: int = 0) -> np.ndarray:
+    return (0.1 * np.random.default_rng(seed).standard_normal(n)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "subtype", "tolerance"),  # half a quantisation step; float is exact; OGG and MP3 keep the shape only
+    [
+        ("a.flac", "PCM_16", 2**-15),
+        ("a.wav", "PCM_16", 2**-15),
+        ("a.wav", "PCM_24", 2**-23),
+        ("a.wav", "FLOAT", 0),
+        ("a.aiff", "PCM_16", 2**-15),
+        ("a.ogg", "VORBIS", None),
+        ("a.mp3", "MPEG_LAYER_III", None),
+    ],
+)
+def test_every_format_gives_its_samples(tmp_path, name, subtype, tolerance):
+    tone = np.sin(np.arange(16000) * 0.1).astype(np.float32) * 0.5
+    soundfile.write(tmp_path / name, tone, 16000, subtype=subtype)
+    samples, rate = audio.read(tmp_path / name)
+    assert (samples.dtype, samples.ndim, rate) == (np.float32, 1, 16000)
+    if tolerance is None:
+        assert np.corrcoef(samples[: len(tone)], tone[: len(samples)])[0, 1] > 0.99
+    else:
+        np.testing.assert_allclose(samples, tone, rtol=0, atol=tolerance)
+
+
+def test_stereo_becomes_the_mean_of_its_channels(tmp_path):
+    left, right = noise(1000, 1), noise(1000, 2)
+    soundfile.write(tmp_path / "stereo.wav", np.stack([left, right], 1), 16000, subtype="FLOAT")
+    np.testing.assert_allclose(audio.read(tmp_path / "stereo.wav").samples, (left + right) / 2, atol=1e-7)
+
+
+def test_another_sample_rate_keeps_duration_and_pitch(tmp_path):
+    seconds = np.arange(96000) / 96000
+    stereo = np.stack([np.sin(2 * np.pi * 440 * seconds)] * 2, 1)
+    soundfile.write(tmp_path / "high.wav", stereo, 96000, subtype="FLOAT")
+    samples, rate = audio.read(tmp_path / "high.wav", sample_rate=16000)
+    assert (len(samples), rate) == (16000, 16000)
+    expected = np.sin(2 * np.pi * 440 * np.arange(16000) / 16000)
+    np.testing.assert_allclose(samples[200:-200], expected[200:-200], atol=1e-3)
+
+
+def test_a_piece_equals_the_same_piece_of_the_whole():
+    path = shared("data/librispeech-mini/LibriSpeech/dev-clean/2412/153948/2412-153948-0000.flac")
+    whole = audio.read(path).samples
+    np.testing.assert_array_equal(audio.read(path, offset_seconds=2.5, seconds=1.5).samples, whole[40000:64000])
+    np.testing.assert_array_equal(audio.read(path, offset_seconds=11).samples, whole[176000:])
+    np.testing.assert_array_equal(audio.read(path, offset_seconds=11, seconds=60).samples, whole[176000:])
+
+
+def test_the_header_gives_length_and_format(tmp_path):
+    soundfile.write(tmp_path / "a.flac", np.zeros((800, 2)), 8000)
+    assert audio.info(tmp_path / "a.flac") == audio.AudioInfo(seconds=0.1, samples=800, sample_rate=8000, channels=2)
+
+
+@pytest.mark.parametrize("samples", [noise(3), np.zeros(16000, np.float32)], ids=["three samples", "silence"])
+def test_very_short_and_silent_files_are_audio(tmp_path, samples):
+    soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
+    np.testing.assert_array_equal(audio.read(tmp_path / "a.wav").samples, samples)
+    np.testing.assert_array_equal(audio.trim_silence(samples), samples)
+
+
+def test_a_wav_written_to_a_pipe_has_no_length_in_its_header_and_is_read(tmp_path):
+    soundfile.write(tmp_path / "a.wav", noise(1000), 16000)
+    content = (tmp_path / "a.wav").read_bytes()
+    at = content.index(b"data") + 4
+    (tmp_path / "piped.wav").write_bytes(content[:4] + b"\xff" * 4 + content[8:at] + b"\xff" * 4 + content[at + 4 :])
+    np.testing.assert_array_equal(audio.read(tmp_path / "piped.wav").samples, audio.read(tmp_path / "a.wav").samples)
+
+
+def broken(folder: Path, name: str) -> Path:
+    """A file that cannot be used, of the kind that its name says."""
+    path = folder / name
+    if name.startswith("truncated"):
+        soundfile.write(path, noise(16000), 16000)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif name == "empty.wav":
+        path.touch()
+    elif name == "text.flac" or name == "noise.raw":
+        path.write_text("this is no audio " * 50)
+    elif name == "none.wav":
+        soundfile.write(path, np.zeros(0), 16000)
+    elif name == "nan.wav":
+        soundfile.write(path, np.array([0, np.nan, 0]), 16000, subtype="FLOAT")
+    elif name == "infinite.wav":
+        soundfile.write(path, np.array([0, np.inf, 0]), 16000, subtype="FLOAT")
+    elif name == "folder.wav":
+        path.mkdir()
+    elif name == "piped.flac":
+        soundfile.write(path, noise(16000), 16000)
+        content = bytearray(path.read_bytes())
+        content[21] &= 0xF0  # the 36 bits of STREAMINFO that count samples
+        content[22:26] = bytes(4)
+        path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.wav", "no such file; expected an audio file"),
+        ("folder.wav", "is a folder; expected an audio file"),
+        ("empty.wav", "the file is empty (0 bytes)"),
+        ("text.flac", "cannot be read as audio (Format not recognised)"),
+        ("noise.raw", "cannot be read as audio (samplerate must be specified)"),
+        ("truncated.wav", "truncated: its header promises 32000 bytes but 15978 are there"),
+        ("truncated.flac", "truncated or damaged: 16000 samples are promised, but: Error : flac decoder lost sync"),
+        ("truncated.mp3", "truncated: 16000 samples are promised but only"),
+        ("none.wav", "holds 0 samples"),
+        ("nan.wav", "NaN or infinite"),
+        ("infinite.wav", "NaN or infinite"),
+        ("piped.flac", "its header gives no length"),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line_that_names_it(tmp_path, name, message):
+    path = broken(tmp_path, name)
+    with pytest.raises(audio.AudioError, match=re.escape(f"{path}: ")) as caught:
+        audio.read(path, sample_rate=16000)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_piece_outside_the_file_is_refused(tmp_path):
+    soundfile.write(tmp_path / "a.wav", noise(16000), 16000)
+    with pytest.raises(audio.AudioError, match=r"the piece starts at 1\.00 s but the audio ends at 1\.00 s"):
+        audio.read(tmp_path / "a.wav", offset_seconds=1.0)
+    with pytest.raises(audio.AudioError, match="expected seconds > 0, offset >= 0"):
+        audio.read(tmp_path / "a.wav", seconds=0.0)
+
+
+def test_too_few_samples_for_the_wanted_rate_are_refused(tmp_path):
+    soundfile.write(tmp_path / "a.wav", noise(1), 96000)
+    with pytest.raises(audio.AudioError, match="1 samples at 96000 Hz are too few for one at 16000 Hz"):
+        audio.read(tmp_path / "a.wav", sample_rate=16000)
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.flac"])
+def test_what_was_written_is_read_again_and_nothing_else_is_left(tmp_path, name):
+    samples = np.array([0.5, -0.25, 2.0, -2.0], np.float32)
+    audio.write(tmp_path / name, samples, 22050)
+    read = audio.read(tmp_path / name)
+    np.testing.assert_allclose(read.samples, [0.5, -0.25, 1, -1], atol=2**-15)
+    assert read.sample_rate == 22050
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_writing_refuses_other_formats_and_samples_that_are_not_finite(tmp_path):
+    with pytest.raises(audio.AudioError, match=r"cannot write \.mp3; expected \.wav or \.flac"):
+        audio.write(tmp_path / "a.mp3", noise(10), 16000)
+    with pytest.raises(audio.AudioError, match="not all finite"):
+        audio.write(tmp_path / "a.wav", np.array([np.nan]), 16000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_faster_is_shorter_and_higher():
+    tone = np.sin(2 * np.pi * 400 * np.arange(16000) / 16000).astype(np.float32)
+    faster = audio.change_speed(tone, 1.25)
+    assert len(faster) == 12800
+    expected = np.sin(2 * np.pi * 500 * np.arange(12800) / 16000)
+    np.testing.assert_allclose(faster[200:-200], expected[200:-200], atol=1e-3)
+
+
+def test_speed_one_changes_nothing_and_a_speed_of_zero_is_refused():
+    samples = noise(100)
+    assert audio.change_speed(samples, 1.0) is samples
+    with pytest.raises(ValueError, match=r"speed 0\.0: expected a positive number"):
+        audio.change_speed(samples, 0.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 5000), st.sampled_from([0.0, 1e-6, 1e-4, 0.01, 0.3])), min_size=1, max_size=6),
+    st.sampled_from([20.0, 60.0]),
+)
+def test_trimming_keeps_the_samples_that_librosa_keeps(pieces, top_db):
+    librosa = pytest.importorskip("librosa")
+    samples = np.concatenate([noise(n, n) * 10 * level for n, level in pieces])
+    np.testing.assert_array_equal(
+        audio.trim_silence(samples, top_db=top_db), librosa.effects.trim(samples, top_db=top_db)[0]
+    )
+
+
+def test_trimming_real_speech_keeps_the_samples_that_librosa_keeps():
+    librosa = pytest.importorskip("librosa")
+    for path in sorted(shared("data/librispeech-mini/LibriSpeech").rglob("*.flac"))[:20]:
+        samples = audio.read(path).samples
+        for top_db in (30, 60):
+            expected = librosa.effects.trim(samples, top_db=top_db)[0]
+            np.testing.assert_array_equal(audio.trim_silence(samples, top_db=top_db), expected)
+
+
+def test_importing_brings_in_neither_librosa_nor_torch():
+    code = "import sys, common.audio; print(sorted({'librosa', 'torch'} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
