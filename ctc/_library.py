@@ -1,0 +1,36 @@
+"""Finds and loads the native library that `python -m ctc.build` made. Never compiles."""
+
+import ctypes
+import functools
+import warnings
+from pathlib import Path
+
+BUILD = Path(__file__).parent / "_build"
+CPU_LIBRARY = BUILD / "libctc.so"
+CUDA_LIBRARY = BUILD / "libctc_cuda.so"
+
+
+class SlowPathWarning(RuntimeWarning):
+    """The native library is not built, so plain torch computes the same values, slower."""
+
+
+@functools.cache
+def load_cpu() -> ctypes.CDLL | None:
+    """The CPU library, or None where it was never built."""
+    return ctypes.CDLL(str(CPU_LIBRARY)) if CPU_LIBRARY.exists() else None
+
+
+@functools.cache
+def load_cuda() -> ctypes.CDLL | None:
+    """The CUDA library, or None where it was never built."""
+    return ctypes.CDLL(str(CUDA_LIBRARY)) if CUDA_LIBRARY.exists() else None
+
+
+@functools.cache
+def warn_slow(what: str) -> None:
+    """Says, once per process and purpose, that `what` runs without the native library."""
+    warnings.warn(
+        f"{what} runs in plain torch, which is slower: {CPU_LIBRARY} is missing; `python -m ctc.build` makes it",
+        SlowPathWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,211 @@
+"""Builds the native library: `python -m ctc.build`, at install or after a change of the sources.
+
+Every `ctc/csrc/*.cpp` is compiled into `ctc/_build/libctc.so`. A file named `*_avx2.cpp` or `*_avx512.cpp` is compiled
+for that instruction set, all others for any processor of the family; which is called is decided at run time, so one
+build serves every machine. Where nvcc is at hand, every `ctc/csrc/*.cu` goes into `ctc/_build/libctc_cuda.so`.
+Nothing is compiled when sources, flags and compiler are those of the last build.
+"""
+
+import argparse
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ctc._library import BUILD, CPU_LIBRARY, CUDA_LIBRARY
+
+PACKAGE = Path(__file__).parent
+COMPILERS = ("g++", "clang++", "c++")
+FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra")
+INSTRUCTION_SETS = {
+    "_avx2": ("-mavx2", "-mfma", "-mf16c"),
+    "_avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c", "-mprefer-vector-width=512"),
+}
+SANITIZERS = {
+    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"),
+    "thread": ("-fsanitize=thread", "-g", "-O1"),
+}
+CUDA_ARCHITECTURES = (80, 86, 89, 90, 100, 120)
+
+
+class BuildError(RuntimeError):
+    """A compiler refused the sources; the message holds its command and its words."""
+
+
+@dataclass
+class BuildReport:
+    """What was built, and why the rest was not."""
+
+    built: list[Path] = field(default_factory=list)
+    current: list[Path] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"built {path}" for path in self.built]
+        lines += [f"up to date: {path}" for path in self.current]
+        lines += [f"not built: {reason}" for reason in self.absent]
+        return "\n".join(lines)
+
+
+def build(
+    *, compiler: str | None = None, sanitize: Literal["address", "thread"] | None = None, force: bool = False
+) -> BuildReport:
+    """Builds what this machine has compilers for.
+
+    `compiler` names the C++ compiler (default: $CXX, else the first of g++, clang++, c++ on the PATH). `sanitize`
+    builds the C++ tests of `csrc/test` together with all sources into one program, `_build/test_address` or
+    `_build/test_thread`, instead of the library. Raises `BuildError` when a compiler fails.
+    """
+    report = BuildReport()
+    found = find_compiler(compiler)
+    if found is None:
+        report.absent.append(f"CPU library: no C++ compiler ({', '.join(COMPILERS)}) on the PATH; set CXX to name one")
+    elif sanitize is not None:
+        _build_cpu(report, found, _sources(), BUILD / f"test_{sanitize}", SANITIZERS[sanitize], force)
+    else:
+        _build_cpu(report, found, _sources(), CPU_LIBRARY, (), force)
+    if sanitize is None:
+        _build_cuda(report, force)
+    return report
+
+
+def find_compiler(name: str | None = None) -> str | None:
+    """Path of the C++ compiler that `build` takes, or None where there is none."""
+    candidates = [name] if name else [os.environ.get("CXX", ""), *COMPILERS]
+    return next((path for candidate in candidates if candidate and (path := shutil.which(candidate))), None)
+
+
+def _sources() -> list[Path]:
+    return [source for source in sorted((PACKAGE / "csrc").glob("*.cpp")) if _runs_here(source)]
+
+
+def _runs_here(source: Path) -> bool:
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return x86 or not source.stem.endswith(tuple(INSTRUCTION_SETS))
+
+
+def _flags_of(source: Path) -> tuple[str, ...]:
+    return next((flags for suffix, flags in INSTRUCTION_SETS.items() if source.stem.endswith(suffix)), ())
+
+
+def _build_cpu(
+    report: BuildReport, compiler: str, sources: list[Path], target: Path, extra: tuple[str, ...], force: bool
+) -> None:
+    is_program = bool(extra)
+    if is_program:
+        sources = sources + sorted((PACKAGE / "csrc" / "test").glob("*.cpp"))
+    openmp = _openmp_flags(compiler)
+    if not openmp:
+        report.absent.append(f"threads: {compiler} cannot link OpenMP, so the CPU library runs on one thread")
+    common = (*FLAGS, *openmp, *extra, f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'csrc'}")
+    stamp = _stamp([compiler, *common, *map(str, INSTRUCTION_SETS.items())], _version(compiler))
+    if not force and _is_current(target, stamp):
+        report.current.append(target)
+        return
+    objects_folder = BUILD / f"{target.stem}.{os.getpid()}"
+    objects_folder.mkdir(parents=True, exist_ok=True)
+    try:
+        objects = [objects_folder / f"{source.stem}.o" for source in sources]
+        commands = [
+            [compiler, *common, *_flags_of(source), "-c", str(source), "-o", str(output)]
+            for source, output in zip(sources, objects, strict=True)
+        ]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(_run, commands))
+        linked = objects_folder / target.name
+        kind = () if is_program else ("-shared",)
+        _run([compiler, *common, *kind, *map(str, objects), "-o", str(linked)])
+        linked.replace(target)
+    finally:
+        shutil.rmtree(objects_folder)
+    _stamp_path(target).write_text(stamp)
+    report.built.append(target)
+
+
+def _build_cuda(report: BuildReport, force: bool) -> None:
+    sources = sorted((PACKAGE / "csrc").glob("*.cu"))
+    compiler = shutil.which("nvcc")
+    if not sources or compiler is None:
+        missing = "no nvcc on the PATH" if compiler is None else "no CUDA source in ctc/csrc"
+        report.absent.append(f"CUDA library: {missing}")
+        return
+    known = _run([compiler, "--list-gpu-arch"])
+    targets = [a for a in CUDA_ARCHITECTURES if f"compute_{a}" in known.split()]
+    codes = [flag for a in targets for flag in ("-gencode", f"arch=compute_{a},code=sm_{a}")]
+    codes += ["-gencode", f"arch=compute_{targets[-1]},code=compute_{targets[-1]}"]
+    flags = ["-std=c++17", "-O3", "--shared", "-Xcompiler", "-fPIC,-fvisibility=hidden,-Wall", "-cudart", "static"]
+    flags += [f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'csrc'}", "--threads", str(os.cpu_count()), *codes]
+    stamp = _stamp([compiler, *flags], _version(compiler))
+    if not force and _is_current(CUDA_LIBRARY, stamp):
+        report.current.append(CUDA_LIBRARY)
+        return
+    BUILD.mkdir(exist_ok=True)
+    partial = CUDA_LIBRARY.with_suffix(f".{os.getpid()}")
+    _run([compiler, *flags, *map(str, sources), "-o", str(partial)])
+    partial.replace(CUDA_LIBRARY)
+    _stamp_path(CUDA_LIBRARY).write_text(stamp)
+    report.built.append(CUDA_LIBRARY)
+
+
+def _openmp_flags(compiler: str) -> tuple[str, ...]:
+    """("-fopenmp",) where the compiler can link it: clang often comes without its OpenMP library."""
+    BUILD.mkdir(exist_ok=True)
+    probe = BUILD / f"openmp.{os.getpid()}"
+    command = [compiler, "-fopenmp", "-x", "c++", "-", "-o", str(probe)]
+    source = "#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n"
+    done = subprocess.run(command, input=source, text=True, capture_output=True, check=False)
+    probe.unlink(missing_ok=True)
+    return ("-fopenmp",) if done.returncode == 0 else ()
+
+
+def _stamp(command: list[str], version: str) -> str:
+    digest = hashlib.sha256(repr((command, version)).encode())
+    for path in sorted(p for folder in ("include", "csrc") for p in (PACKAGE / folder).rglob("*") if p.is_file()):
+        digest.update(str(path.relative_to(PACKAGE)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _stamp_path(target: Path) -> Path:
+    return target.with_name(target.name + ".stamp")
+
+
+def _is_current(target: Path, stamp: str) -> bool:
+    path = _stamp_path(target)
+    return target.exists() and path.exists() and path.read_text() == stamp
+
+
+def _version(compiler: str) -> str:
+    return _run([compiler, "--version"])
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command)}\nfailed with status {done.returncode}:\n{done.stderr.strip()}")
+    if done.stderr.strip():
+        print(done.stderr.strip(), file=sys.stderr)
+    return done.stdout
+
+
+def main() -> None:
+    """The command line: builds and says what happened; exit status 1 when a compiler failed."""
+    parser = argparse.ArgumentParser(prog="python -m ctc.build", description="Builds the native CTC library.")
+    parser.add_argument("--compiler", help="C++ compiler; default $CXX, then g++, clang++, c++")
+    parser.add_argument("--sanitize", choices=list(SANITIZERS), help="build the C++ tests under sanitizers instead")
+    parser.add_argument("--force", action="store_true", help="build even if nothing changed")
+    options = parser.parse_args()
+    try:
+        print(build(compiler=options.compiler, sanitize=options.sanitize, force=options.force))
+    except BuildError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
