@@ -1,0 +1,184 @@
+"""Forced alignment: the best path that spells a given transcript (Viterbi over the lattice of Graves et al. 2006).
+
+B utterances, S frames, V labels, U labels of a transcript (padded to the longest).
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ctc._inputs import check_scores, host_lengths
+
+
+class Alignment(NamedTuple):
+    """One transcript on the frames of its utterance. The three lists have one entry per label of the transcript."""
+
+    start_frames: list[int]
+    """First frame of the label."""
+    end_frames: list[int]
+    """One past the last frame of the label; what lies between two labels is blank."""
+    scores: list[float]
+    """Mean over the frames of the label of its log-probability."""
+    log_prob: float
+    """Log-probability of the whole path, blanks included."""
+
+
+class Spans(NamedTuple):
+    """What a Viterbi kernel returns, on the CPU: frames as int64, log-probabilities summed over frames as float64."""
+
+    start_BU: Tensor
+    end_BU: Tensor
+    log_prob_BU: Tensor
+    log_prob_B: Tensor
+
+
+def align(
+    log_probs_BSV: Tensor,
+    targets: Tensor | Sequence[Sequence[int]],
+    frames_B: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int] | None = None,
+    *,
+    blank: int = 0,
+) -> list[Alignment]:
+    """Where every label of every transcript lies on the best path that spells the transcript.
+
+    `log_probs_BSV`: log-probabilities or logits, never modified. `targets`: [B, U] or [sum of lengths] with
+    `target_lengths`, as for the loss, or one list of labels per utterance without. `frames_B`: how many of the S
+    frames belong to each utterance. Scores are summed in double precision. Between equally good paths the one
+    that moves on earlier is taken.
+
+    Raises ValueError that names the item for labels out of range, for a transcript that does not fit into
+    its frames (it needs one frame per label and one more between two equal ones) and for one that has no
+    path of finite log-probability.
+    """
+    check_scores(log_probs_BSV, blank, name="align: log_probs_BSV")
+    batch, frames, vocabulary = log_probs_BSV.shape
+    frames_B = host_lengths(frames_B, batch, frames, name="align: frames_B")
+    transcripts = read_transcripts(targets, target_lengths, batch, vocabulary, blank, name="align: targets")
+    for item, (labels, available) in enumerate(zip(transcripts, frames_B.tolist(), strict=True)):
+        needed = frames_needed(labels)
+        if needed > available:
+            raise ValueError(
+                f"align: targets: item {item}: {len(labels)} labels need at least {needed} frames, found {available}"
+            )
+    lengths_B = torch.tensor([len(labels) for labels in transcripts], dtype=torch.int64)
+    width = max(map(len, transcripts), default=0)
+    padded = [[*labels, *[blank] * (width - len(labels))] for labels in transcripts]
+    targets_BU = torch.tensor(padded, dtype=torch.int64).reshape(batch, width)
+    return _alignments(viterbi_torch(log_probs_BSV, targets_BU, frames_B, lengths_B, blank), lengths_B.tolist())
+
+
+def _alignments(spans: Spans, target_lengths: list[int]) -> list[Alignment]:
+    alignments = []
+    for item, length in enumerate(target_lengths):
+        log_prob = spans.log_prob_B[item].item()
+        if not math.isfinite(log_prob):
+            raise ValueError(f"align: log_probs_BSV: item {item}: the best path has log-probability {log_prob}")
+        start_U, end_U = spans.start_BU[item, :length], spans.end_BU[item, :length]
+        scores = (spans.log_prob_BU[item, :length] / (end_U - start_U)).tolist()
+        alignments.append(Alignment(start_U.tolist(), end_U.tolist(), scores, log_prob))
+    return alignments
+
+
+def read_transcripts(
+    targets: Tensor | Sequence[Sequence[int]],
+    target_lengths: Tensor | Sequence[int] | None,
+    batch: int,
+    vocabulary: int,
+    blank: int,
+    *,
+    name: str,
+) -> list[list[int]]:
+    """One list of labels per utterance; ValueError names the item and label that are not in the vocabulary."""
+    if isinstance(targets, Tensor):
+        rows = _tensor_rows(targets, target_lengths, batch, name=name)
+    else:
+        rows = [list(row) for row in targets]
+    if len(rows) != batch:
+        raise ValueError(f"{name}: expected {batch} transcripts, one per utterance, found {len(rows)}")
+    for item, row in enumerate(rows):
+        for label in row:
+            if not 0 <= label < vocabulary or label == blank:
+                expected = f"labels in [0, {vocabulary}) other than the blank {blank}"
+                raise ValueError(f"{name}: item {item}: expected {expected}, found {label}")
+    return rows
+
+
+def _tensor_rows(
+    targets: Tensor, target_lengths: Tensor | Sequence[int] | None, batch: int, *, name: str
+) -> list[list[int]]:
+    if target_lengths is None:
+        raise ValueError(f"{name}: expected target_lengths with a tensor of shape {tuple(targets.shape)}")
+    if targets.dim() not in (1, 2):
+        raise ValueError(
+            f"{name}: expected [utterance, label] or all labels in a row, found shape {tuple(targets.shape)}"
+        )
+    lengths_name = name.replace("targets", "target_lengths")
+    lengths = host_lengths(target_lengths, batch, targets.shape[-1], name=lengths_name).tolist()
+    if targets.dim() == 2:
+        return [row[:length] for row, length in zip(targets.tolist(), lengths, strict=True)]
+    if len(targets) != sum(lengths):
+        raise ValueError(f"{name}: expected {sum(lengths)} labels in all, as target_lengths say, found {len(targets)}")
+    return [row.tolist() for row in targets.split(lengths)]
+
+
+def frames_needed(labels: Sequence[int]) -> int:
+    """The fewest frames on which `labels` can be spelled: equal neighbours need a blank between them."""
+    return len(labels) + sum(left == right for left, right in itertools.pairwise(labels))
+
+
+def viterbi_torch(log_probs_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int) -> Spans:
+    """The reference, and what serves without a compiler: one step per frame for the whole batch.
+
+    State 2 i is the blank before label i, state 2 i + 1 label i: a path never goes back, so that the frames of
+    a label are where its state is.
+    """
+    batch, frames, _ = log_probs_BSV.shape
+    width = targets_BU.shape[1]
+    device = log_probs_BSV.device
+    targets_BU, frames_B, lengths_B = targets_BU.to(device), frames_B.to(device), lengths_B.to(device)
+    log_probs_BSV = log_probs_BSV.detach().double().log_softmax(-1)
+    label_BSU = log_probs_BSV.gather(2, targets_BU[:, None].expand(batch, frames, width))
+    emission_BSX = log_probs_BSV[:, :, blank, None].repeat(1, 1, 2 * width + 1)
+    emission_BSX[:, :, 1::2] = label_BSU
+
+    may_skip_BX = torch.zeros(batch, 2 * width + 1, dtype=torch.bool, device=device)
+    may_skip_BX[:, 3::2] = targets_BU[:, 1:] != targets_BU[:, :-1]
+    minus_infinity = torch.tensor(-torch.inf, dtype=torch.float64, device=device)
+    score_BX = torch.full((batch, 2 * width + 1), -torch.inf, dtype=torch.float64, device=device)
+    score_BX[:, 0] = 0.0  # stands before the first frame: that one may be a blank, or enter label 0 by a step
+    steps_SBX = torch.zeros(frames, batch, 2 * width + 1, dtype=torch.uint8, device=device)
+    for frame in range(frames):
+        stepped_BX = torch.nn.functional.pad(score_BX, (1, 0), value=-torch.inf)[:, :-1]
+        skipped_BX = torch.nn.functional.pad(score_BX, (2, 0), value=-torch.inf)[:, :-2]
+        skipped_BX = torch.where(may_skip_BX, skipped_BX, minus_infinity)
+        best_BX, step_BX = torch.stack([score_BX, stepped_BX, skipped_BX]).max(0)
+        inside_B1 = (frame < frames_B)[:, None]
+        score_BX = torch.where(inside_B1, best_BX + emission_BSX[:, frame], score_BX)
+        steps_SBX[frame] = torch.where(inside_B1, step_BX, 0)
+
+    last_B1 = 2 * lengths_B[:, None]
+    end_score_B1 = score_BX.gather(1, last_B1)
+    label_score_B1 = score_BX.gather(1, (last_B1 - 1).clamp(min=0))
+    ends_in_label_B1 = (lengths_B[:, None] > 0) & (label_score_B1 > end_score_B1)
+    state_B1 = torch.where(ends_in_label_B1, last_B1 - 1, last_B1)
+    log_prob_B = score_BX.gather(1, state_B1)[:, 0]
+
+    states_BS = torch.zeros(batch, frames, dtype=torch.int64, device=device)
+    for frame in reversed(range(frames)):
+        states_BS[:, frame] = state_B1[:, 0]
+        state_B1 = state_B1 - steps_SBX[frame].gather(1, state_B1).long()
+    time_S = torch.arange(frames, device=device)
+    is_inside_BS = time_S < frames_B[:, None]
+    path_log_prob_BS = emission_BSX.gather(2, states_BS[..., None])[..., 0].where(is_inside_BS, 0.0)
+    total_BS = torch.nn.functional.pad(path_log_prob_BS.cumsum(1), (1, 0))
+    states_BS = torch.where(is_inside_BS, states_BS, 2 * width + 1)
+    wanted_BU = (2 * torch.arange(width, device=device) + 1).expand(batch, width).contiguous()
+    start_BU = torch.searchsorted(states_BS, wanted_BU)
+    end_BU = torch.searchsorted(states_BS, wanted_BU, right=True)
+    log_prob_BU = total_BS.gather(1, end_BU) - total_BS.gather(1, start_BU)
+    return Spans(start_BU.cpu(), end_BU.cpu(), log_prob_BU.cpu(), log_prob_B.cpu())

@@ -1,0 +1,182 @@
+"""Forced alignment against every alignment there is."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import ctc
+from ctc.align import viterbi_torch
+from tests.ctc.enumeration import collapse
+
+IMPOSSIBLE = -math.inf
+
+
+def best_path(log_probs_SV, labels, blank):
+    """(log-probability, path) of the best of all V^S paths that spell `labels`."""
+    frames, vocabulary = log_probs_SV.shape
+    best = (IMPOSSIBLE, ())
+    for path in itertools.product(range(vocabulary), repeat=frames):
+        if collapse(path, blank) == list(labels):
+            log_prob = sum(log_probs_SV[frame, label].item() for frame, label in enumerate(path))
+            best = max(best, (log_prob, path))
+    return best
+
+
+def spelled(alignment, labels, frames, blank):
+    """The path that an alignment's spans stand for."""
+    path = [blank] * frames
+    for label, start, end in zip(labels, alignment.start_frames, alignment.end_frames, strict=True):
+        path[start:end] = [label] * (end - start)
+    return path
+
+
+CASES = [
+    (1, 2, []),
+    (1, 2, [1]),
+    (5, 2, [1]),
+    (5, 2, [1, 1]),
+    (5, 2, [1, 1, 1]),
+    (6, 3, [1, 2]),
+    (6, 3, [1, 1, 2]),
+    (6, 3, [2, 1, 2, 1, 2, 1]),
+    (6, 3, []),
+    (5, 4, [3, 3, 1]),
+]
+
+
+@pytest.mark.parametrize(("frames", "vocabulary", "labels"), CASES)
+def test_the_alignment_is_the_best_of_all_paths(frames, vocabulary, labels):
+    for blank in range(vocabulary):
+        # The case is written for blank 0: exchange the blank's number with 0.
+        transcript = [0 if label == blank else label for label in labels]
+        logits_BSV = 3 * torch.randn(1, frames, vocabulary, generator=torch.Generator().manual_seed(blank)).double()
+        log_probs_SV = logits_BSV.log_softmax(-1)[0]
+        alignment = ctc.align(logits_BSV, [transcript], [frames], blank=blank)[0]
+        log_prob, path = best_path(log_probs_SV, transcript, blank)
+        assert alignment.log_prob == pytest.approx(log_prob, abs=1e-12)
+        assert spelled(alignment, transcript, frames, blank) == list(path)
+        for label, start, end, score in zip(transcript, *alignment[:3], strict=True):
+            assert score == pytest.approx(log_probs_SV[start:end, label].mean().item(), abs=1e-12)
+
+
+def random_batch(seed=0, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    logits_BSV = torch.randn(6, 40, 5, generator=generator, dtype=torch.float64).to(dtype) * 4
+    target_lengths = [0, 1, 7, 13, 9, 3]
+    frames = [40, 1, 40, 40, 19, 20]
+    targets_BU = torch.randint(0, 4, (6, 13), generator=generator)
+    return logits_BSV, targets_BU, frames, target_lengths
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_kernel_equals_the_torch_path(dtype):
+    for seed in range(20):
+        logits_BSV, targets_BU, frames, target_lengths = random_batch(seed, dtype)
+        spans = viterbi_torch(logits_BSV, targets_BU, torch.tensor(frames), torch.tensor(target_lengths), 4)
+        for item, alignment in enumerate(ctc.align(logits_BSV, targets_BU, frames, target_lengths, blank=4)):
+            length = target_lengths[item]
+            assert alignment.start_frames == spans.start_BU[item, :length].tolist()
+            assert alignment.end_frames == spans.end_BU[item, :length].tolist()
+            assert alignment.log_prob == pytest.approx(spans.log_prob_B[item].item(), rel=1e-12)
+            mean_U = spans.log_prob_BU[item] / (spans.end_BU[item] - spans.start_BU[item])
+            assert alignment.scores == pytest.approx(mean_U[:length].tolist(), rel=1e-9)
+
+
+def test_ties_are_resolved_alike_everywhere():
+    logits_BSV = torch.zeros(1, 9, 3)
+    alignment = ctc.align(logits_BSV, [[1, 2, 2]], [9])[0]
+    assert (alignment.start_frames, alignment.end_frames) == ([0, 1, 3], [1, 2, 4])
+    spans = viterbi_torch(logits_BSV, torch.tensor([[1, 2, 2]]), torch.tensor([9]), torch.tensor([3]), 0)
+    assert (spans.start_BU.tolist(), spans.end_BU.tolist()) == ([[0, 1, 3]], [[1, 2, 4]])
+
+
+def test_an_utterance_aligns_alone_as_in_a_batch_and_padding_may_hold_anything():
+    logits_BSV, targets_BU, frames, target_lengths = random_batch()
+    for item, length in enumerate(frames):
+        logits_BSV[item, length:] = torch.nan
+        targets_BU[item, target_lengths[item] :] = -100
+    batch = ctc.align(logits_BSV, targets_BU, torch.tensor(frames), torch.tensor(target_lengths), blank=4)
+    for item, (length, n) in enumerate(zip(frames, target_lengths, strict=True)):
+        alone = ctc.align(logits_BSV[item, None, :length], [targets_BU[item, :n].tolist()], [length], blank=4)
+        assert alone == [batch[item]]
+
+
+def test_concatenated_targets_are_read_as_the_loss_reads_them():
+    logits_BSV, targets_BU, frames, target_lengths = random_batch()
+    joined = torch.cat([row[:n] for row, n in zip(targets_BU, target_lengths, strict=True)])
+    padded = ctc.align(logits_BSV, targets_BU, frames, target_lengths, blank=4)
+    assert ctc.align(logits_BSV, joined, frames, target_lengths, blank=4) == padded
+
+
+def test_logits_and_log_probs_align_alike_in_any_layout():
+    logits_BSV, targets_BU, frames, target_lengths = random_batch(dtype=torch.float64)
+    log_probs_SBV = logits_BSV.log_softmax(-1).transpose(0, 1).contiguous()
+    left = ctc.align(logits_BSV, targets_BU, frames, target_lengths, blank=4)
+    right = ctc.align(log_probs_SBV.transpose(0, 1), targets_BU, frames, target_lengths, blank=4)
+    for one, other in zip(left, right, strict=True):
+        assert one[:2] == other[:2]
+        assert one.log_prob == pytest.approx(other.log_prob, rel=1e-12)
+
+
+def test_a_long_transcript_keeps_its_precision():
+    generator = torch.Generator().manual_seed(3)
+    targets = torch.randint(1, 30, (1, 600), generator=generator)
+    logits_BSV = torch.randn(1, 6000, 30, generator=generator) * 100
+    alignment = ctc.align(logits_BSV, targets, [6000], [600])[0]
+    labels = targets[0].tolist()
+    path = torch.tensor(spelled(alignment, labels, 6000, 0))
+    assert collapse(path.tolist(), 0) == labels
+    log_prob = logits_BSV.double().log_softmax(-1)[0].gather(1, path[:, None]).sum().item()
+    assert alignment.log_prob == pytest.approx(log_prob, rel=1e-12)
+
+
+def test_empty_batches_and_empty_recordings_align():
+    assert ctc.align(torch.zeros(0, 4, 3), [], []) == []
+    assert ctc.align(torch.zeros(2, 0, 3), [[], []], [0, 0]) == [([], [], [], 0.0)] * 2
+
+
+def test_a_transcript_that_does_not_fit_is_named():
+    with pytest.raises(ValueError, match="align: targets: item 1: 3 labels need at least 4 frames, found 3"):
+        ctc.align(torch.zeros(2, 4, 3), [[1, 2, 1], [1, 1, 2]], [4, 3])
+
+
+@pytest.mark.parametrize(("value", "found"), [(-math.inf, "-inf"), (math.nan, "nan"), (math.inf, "nan")])
+def test_a_transcript_without_a_possible_path_is_named(value, found):
+    logits_BSV = torch.zeros(2, 4, 3)
+    logits_BSV[1, :, 2] = value
+    with pytest.raises(ValueError, match=f"align: log_probs_BSV: item 1: the best path has log-probability {found}"):
+        ctc.align(logits_BSV, [[1, 2], [1, 2]], [4, 4])
+
+
+def test_a_label_that_is_never_used_may_be_impossible():
+    logits_BSV = torch.zeros(1, 4, 3)
+    logits_BSV[0, :, 2] = -math.inf
+    assert ctc.align(logits_BSV, [[1]], [4])[0].log_prob == pytest.approx(4 * math.log(1 / 2))
+
+
+@pytest.mark.parametrize(
+    ("targets", "target_lengths", "message"),
+    [
+        ([[1, 0], [1]], None, r"item 0: expected labels in \[0, 3\) other than the blank 0, found 0"),
+        ([[1], [3]], None, r"item 1: expected labels in \[0, 3\) other than the blank 0, found 3"),
+        ([[1], [-1]], None, r"item 1: expected labels in \[0, 3\) other than the blank 0, found -1"),
+        ([[1]], None, "expected 2 transcripts, one per utterance, found 1"),
+        (torch.ones(2, 2, dtype=torch.int64), None, r"expected target_lengths with a tensor of shape \(2, 2\)"),
+        (
+            torch.ones(2, 2, 2, dtype=torch.int64),
+            [1, 1],
+            r"expected \[utterance, label\] or all labels in a row, found",
+        ),
+        (
+            torch.ones(2, 2, dtype=torch.int64),
+            [1, 3],
+            "align: target_lengths: item 1: expected at least 0 and at most 2",
+        ),
+        (torch.ones(5, dtype=torch.int64), [1, 3], "expected 4 labels in all, as target_lengths say, found 5"),
+    ],
+)
+def test_wrong_targets_are_named(targets, target_lengths, message):
+    with pytest.raises(ValueError, match=message):
+        ctc.align(torch.zeros(2, 4, 3), targets, [4, 4], target_lengths)

@@ -1,0 +1,140 @@
+"""Greedy decoding against a collapse written as a loop."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import ctc
+from ctc.greedy import _collapse, _unpack
+
+
+def collapsed(log_probs_SV, frames, blank):
+    """(label, start, end, confidence) of every run of the best path, frame by frame."""
+    best = [max(range(len(row)), key=row.__getitem__) for row in log_probs_SV.tolist()[:frames]]
+    spans, frame = [], 0
+    for label, run in itertools.groupby(best):
+        end = frame + len(list(run))
+        if label != blank:
+            log_prob = log_probs_SV[frame:end, label].double().mean().item()
+            spans.append((label, frame, end, math.exp(log_prob)))
+        frame = end
+    return spans
+
+
+def random_scores(batch, frames, labels, seed=0, dtype=torch.float32, scale=2.0):
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.randint(-3, 4, (batch, frames, labels), generator=generator)  # ties happen, and repeats
+    return (coarse * scale).to(dtype)
+
+
+def assert_same(decoded, expected):
+    labels, starts, ends, confidence = zip(*expected, strict=True) if expected else ((), (), (), ())
+    assert decoded.labels == list(labels)
+    assert decoded.start_frames == list(starts)
+    assert decoded.end_frames == list(ends)
+    assert decoded.confidence == pytest.approx(list(confidence), rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("vocabulary", [1, 2, 3, 17, 29, 33, 300])
+def test_greedy_equals_a_loop_over_frames(vocabulary, dtype):
+    for blank in {0, vocabulary // 2, vocabulary - 1}:
+        logits_BSV = random_scores(5, 23, vocabulary, seed=blank, dtype=dtype)
+        frames = [23, 0, 1, 11, 22]
+        log_probs_BSV = logits_BSV.double().log_softmax(-1)
+        for item, decoded in enumerate(ctc.greedy(logits_BSV, frames, blank=blank)):
+            expected = collapsed(log_probs_BSV[item], frames[item], blank)
+            assert_same(decoded, expected)
+
+
+def test_the_torch_path_and_the_kernel_agree():
+    logits_BSV = random_scores(7, 50, 9)
+    frames_B = torch.tensor([50, 3, 0, 49, 17, 1, 2])
+    by_torch = _unpack(_collapse(logits_BSV, frames_B, 4))
+    for left, right in zip(by_torch, ctc.greedy(logits_BSV, frames_B, blank=4), strict=True):
+        assert left[:3] == right[:3]
+        assert left.confidence == pytest.approx(right.confidence, rel=1e-5)
+
+
+def test_logits_and_log_probs_decode_alike():
+    logits_BSV = torch.randn(3, 40, 6, generator=torch.Generator().manual_seed(1)) * 5 + 100
+    for left, right in zip(
+        ctc.greedy(logits_BSV, [40, 40, 30]), ctc.greedy(logits_BSV.log_softmax(-1), [40, 40, 30]), strict=True
+    ):
+        assert left[:3] == right[:3]
+        assert left.confidence == pytest.approx(right.confidence, rel=1e-4)
+
+
+def test_padding_is_never_decoded_and_may_hold_anything():
+    logits_BSV = random_scores(2, 12, 5)
+    padded_BSV = torch.cat([logits_BSV, torch.full((2, 6, 5), torch.nan)], dim=1)
+    padded_BSV[1, 7:] = torch.inf
+    assert ctc.greedy(padded_BSV, [12, 7]) == ctc.greedy(logits_BSV, [12, 7])
+
+
+def test_an_utterance_decodes_alone_as_in_a_batch():
+    logits_BSV = random_scores(4, 31, 8)
+    batch = ctc.greedy(logits_BSV, [31, 20, 5, 0], blank=7)
+    alone = [ctc.greedy(logits_BSV[i, None, :n], [n], blank=7)[0] for i, n in enumerate([31, 20, 5, 0])]
+    assert batch == alone
+
+
+def test_input_is_not_modified_and_needs_no_special_layout():
+    logits_SBV = random_scores(4, 31, 8).transpose(0, 1).contiguous()
+    before = logits_SBV.clone()
+    transposed = ctc.greedy(logits_SBV.transpose(0, 1), [31, 20, 5, 0])
+    assert transposed == ctc.greedy(logits_SBV.transpose(0, 1).contiguous(), [31, 20, 5, 0])
+    spread = torch.zeros(4, 31, 16)
+    spread[:, :, ::2] = logits_SBV.transpose(0, 1)
+    assert transposed == ctc.greedy(spread[:, :, ::2], [31, 20, 5, 0])
+    assert torch.equal(before, logits_SBV)
+
+
+def test_empty_batches_and_recordings_decode_to_nothing():
+    assert ctc.greedy(torch.zeros(0, 5, 3), []) == []
+    assert ctc.greedy(torch.zeros(2, 0, 3), [0, 0]) == [([], [], [], [])] * 2
+
+
+def test_scores_that_need_a_gradient_are_decoded():
+    assert ctc.greedy(torch.zeros(1, 2, 3, requires_grad=True), [2], blank=1)[0].labels == [0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (torch.zeros(2, 3), [3, 3]),
+            r"greedy: log_probs_BSV: expected \(utterance, frame, label\), found shape \(2, 3\)",
+        ),
+        ((torch.zeros(2, 3, 4, dtype=torch.int32), [3, 3]), "expected a floating-point type, found torch.int32"),
+        ((torch.zeros(2, 3, 4), [3, 4]), "greedy: frames_B: item 1: expected at least 0 and at most 3, found 4"),
+        ((torch.zeros(2, 3, 4), [-1, 3]), "greedy: frames_B: item 0: expected at least 0 and at most 3, found -1"),
+        (
+            (torch.zeros(2, 3, 4), [3]),
+            r"greedy: frames_B: expected 2 integers, one per utterance, found torch.int64 of",
+        ),
+        (
+            (torch.zeros(2, 3, 4), [3.0, 3.0]),
+            "greedy: frames_B: expected 2 integers, one per utterance, found torch.float32",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ctc.greedy(*arguments)
+
+
+@pytest.mark.parametrize("blank", [-1, 4])
+def test_a_blank_outside_the_vocabulary_is_named(blank):
+    with pytest.raises(ValueError, match=rf"blank: expected a label in \[0, 4\), found {blank}"):
+        ctc.greedy(torch.zeros(2, 3, 4), [3, 3], blank=blank)
+
+
+def test_an_utterance_with_nan_is_named():
+    log_probs_BSV = torch.zeros(3, 4, 5)
+    log_probs_BSV[1, 2, 3] = torch.nan
+    log_probs_BSV[2, 3, 3] = torch.nan
+    with pytest.raises(ValueError, match="greedy: log_probs_BSV: item 1: 1 of its frames hold NaN"):
+        ctc.greedy(log_probs_BSV, [4, 4, 3])
