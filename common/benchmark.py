@@ -1,0 +1,88 @@
+"""Measuring, and keeping what was measured: rows of benchmarks/results/*.jsonl, from which README tables are rendered.
+
+Warm-up is excluded, the device is synchronised around every single call, percentiles are over single calls, and the
+sides of a comparison take turns in one run.
+"""
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from common.logging import environment
+
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
+
+
+class Timings(NamedTuple):
+    """Milliseconds of single calls, in the order they were made."""
+
+    milliseconds: list[float]
+
+    def percentile(self, percent: float) -> float:
+        """The smallest time that at least `percent` % of the calls did not exceed (nearest rank)."""
+        ordered = sorted(self.milliseconds)
+        return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+    def summary(self) -> dict[str, float]:
+        """p50, p90, p95, p99 and mean, as benchmark rows have them."""
+        row = {f"p{p}": round(self.percentile(p), 4) for p in (50, 90, 95, 99)}
+        return row | {"mean": round(statistics.fmean(self.milliseconds), 4), "n": len(self.milliseconds)}
+
+
+def measure(call: Callable[[], Any], *, device: torch.device, warmup: int = 3, repeats: int = 20) -> Timings:
+    """Times `repeats` single calls after `warmup` uncounted ones."""
+    return compare({"": call}, device=device, warmup=warmup, repeats=repeats)[""]
+
+
+def compare(
+    calls: Mapping[str, Callable[[], Any]], *, device: torch.device, warmup: int = 2, repeats: int = 20
+) -> dict[str, Timings]:
+    """Times several calls in turns (A B C A B C …), so that drift of the machine reaches all of them alike."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(warmup + repeats):
+        for name, call in calls.items():
+            _synchronise(device)
+            start = time.perf_counter()
+            call()
+            _synchronise(device)
+            if turn >= warmup:
+                times[name].append((time.perf_counter() - start) * 1e3)
+    return {name: Timings(values) for name, values in times.items()}
+
+
+def ratio(slow: Timings, fast: Timings) -> float:
+    """Median over the turns of slow/fast: how many times faster `fast` is."""
+    return statistics.median(s / f for s, f in zip(slow.milliseconds, fast.milliseconds, strict=True))
+
+
+def append_row(name: str, row: Mapping[str, Any], *, device: torch.device, folder: Path = RESULTS) -> dict[str, Any]:
+    """Appends `row`, with date, commit, device and versions, to `<folder>/<name>.jsonl`; returns what was written."""
+    full = {"date": date.today().isoformat(), **environment(device), **row}
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(full) + "\n")
+    return full
+
+
+def read_rows(name: str, *, folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """All rows of `<folder>/<name>.jsonl`, oldest first; none if there is no such file."""
+    path = folder / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def newest(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Mapping[str, Any]]:
+    """The newest row for every combination of values under `keys`, in the order of first appearance."""
+    by_key = {tuple(row.get(key) for key in keys): row for row in rows}
+    return list(by_key.values())
+
+
+def _synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,121 @@
+"""Checkpoints: one file each, whole or absent, loaded without executing anything.
+
+A checkpoint is a dictionary of tensors and plain values. It appears under its name only when every byte is on disk,
+so a process killed at any moment leaves the previous state readable.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+_STEP = re.compile(r"_step(\d+)\.pt$")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged, or holds what may not be loaded; the message names the file."""
+
+
+def save(path: Path, state: dict[str, Any]) -> None:
+    """Writes `state` to `path` atomically: temporary name, flush to disk, rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _flush_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The dictionary saved at `path`, on the CPU. Raises CheckpointError; code inside the file is never executed."""
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such checkpoint")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        found = re.search(r"GLOBAL ([\w.]+)", str(error))
+        if found:
+            raise CheckpointError(
+                f"{path}: refused: it wants to run {found[1]}; a checkpoint may hold only tensors and plain values"
+            ) from None
+        raise CheckpointError(f"{path}: damaged or not a checkpoint of tensors and plain values") from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{path}: damaged or not a checkpoint: {_first_line(error)}") from None
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path}: expected a dictionary, found {type(state).__name__}")
+    return state
+
+
+def step_path(folder: Path, name: str, step: int) -> Path:
+    """Where the checkpoint of optimiser step `step` lies."""
+    return folder / f"{name}_step{step:08d}.pt"
+
+
+def saved_steps(folder: Path, name: str) -> list[tuple[int, Path]]:
+    """(step, path) of the checkpoints in `folder`, oldest first. The best-so-far file is not among them."""
+    found = [(int(m[1]), p) for p in folder.glob(f"{name}_step*.pt") if (m := _STEP.search(p.name))]
+    return sorted(found)
+
+
+def load_newest(folder: Path, name: str) -> tuple[dict[str, Any] | None, list[str]]:
+    """The newest readable checkpoint in `folder`, and a message for each damaged one passed over.
+
+    None if there is no checkpoint at all. If there are some and none can be read, CheckpointError: training never
+    starts again from zero without being told to.
+    """
+    messages: list[str] = []
+    for _, path in reversed(saved_steps(folder, name)):
+        try:
+            return load(path), messages
+        except CheckpointError as error:
+            messages.append(f"{error}; taking the one before")
+    if messages:
+        raise CheckpointError(f"{folder}: none of its {len(messages)} checkpoints can be read: {messages[0]}")
+    return None, messages
+
+
+def remove_old(folder: Path, name: str, *, milestones: Iterable[int], keep_last: int = 2) -> None:
+    """Deletes step checkpoints except `milestones` (steps) and the `keep_last` newest, and what killed runs left."""
+    keep = set(milestones)
+    for step, path in saved_steps(folder, name)[:-keep_last]:
+        if step not in keep:
+            path.unlink(missing_ok=True)
+    for leftover in folder.glob(f".{name}*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def load_matching(model: torch.nn.Module, weights: dict[str, torch.Tensor]) -> list[str]:
+    """Loads every tensor whose name and shape fit `model`; tells, one line each, which did not and why."""
+    own = model.state_dict()
+    fitting = {name: w for name, w in weights.items() if name in own and own[name].shape == w.shape}
+    model.load_state_dict(fitting, strict=False)
+    told = []
+    for name, tensor in own.items():
+        if name not in weights:
+            told.append(f"{name}: not in the checkpoint, keeps its initial value")
+        elif name not in fitting:
+            told.append(
+                f"{name}: {tuple(weights[name].shape)} in the checkpoint, {tuple(tensor.shape)} here, starts anew"
+            )
+    return told + [f"{name}: in the checkpoint, not in this model, unused" for name in weights if name not in own]
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,212 @@
+"""Configuration: frozen dataclass <- TOML file (with `extends`) <- command-line flags.
+
+A dataclass beside its owner is schema, defaults and help. A TOML file holds only what differs from it, or from the
+file it extends; flags are parsed by tyro. Whatever is wrong is reported in one line that names the file, the key and
+the nearest right key.
+"""
+
+import contextlib
+import dataclasses
+import difflib
+import io
+import json
+import re
+import sys
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used: an unknown key, a wrong type, a missing or broken file."""
+
+
+def load(cls: type[T], *files: str | Path) -> T:
+    """Builds `cls` from its defaults and `files`, later ones over earlier ones. Raises ConfigError."""
+    settings: dict[str, Any] = {}
+    for file in files:
+        settings = _merged(settings, read_toml(Path(file)))
+        build(cls, settings, str(file))  # so that a mistake is reported with the file that made it
+    return build(cls, settings, ", ".join(map(str, files)))
+
+
+def read_toml(path: Path, _seen: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The settings of a TOML file over those of the file it `extends` (a path relative to itself)."""
+    if path.resolve() in _seen:
+        raise ConfigError(f"{path}: extends itself by way of {_seen[-1]}")
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file" + _nearest_file(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    base = settings.pop("extends", None)
+    if base is None:
+        return settings
+    if not isinstance(base, str):
+        raise ConfigError(f"{path}: extends = {base!r}: expected the path of one TOML file")
+    return _merged(read_toml(path.parent / base, (*_seen, path.resolve())), settings)
+
+
+def build(cls: type[T], settings: Mapping[str, Any], source: str, _prefix: str = "") -> T:
+    """An instance of dataclass `cls` from nested `settings`; `source` is named in the messages of ConfigError."""
+    hints = typing.get_type_hints(cls)
+    fields = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for key in settings:
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean {_prefix}{near[0]}?" if near else f"known: {', '.join(sorted(fields))}"
+            raise ConfigError(f"{source}: unknown key {_prefix}{key}; {hint}")
+    values = {key: _convert(value, hints[key], source, f"{_prefix}{key}") for key, value in settings.items()}
+    try:
+        return cls(**values)
+    except (TypeError, ValueError) as error:
+        message = re.sub(r"^\w+(\.\w+)*\.__init__\(\) ", "", str(error))
+        raise ConfigError(f"{source}: {_prefix.rstrip('.') or cls.__name__}: {message}") from None
+
+
+def command_line(cls: type[T], arguments: Sequence[str] | None = None, *, description: str) -> T:
+    """`cls` from the command line: TOML files first, then flags. `--help` is the manual; a mistake exits with 2."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    files = []
+    while arguments and arguments[0].endswith(".toml"):
+        files.append(arguments.pop(0))
+    try:
+        return parse_flags(cls, load(cls, *files), arguments, description=description)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def parse_flags(cls: type[T], default: T, arguments: Sequence[str], *, description: str) -> T:
+    """`default` with the flags in `arguments` over it. Raises ConfigError; `--help` prints the manual and exits."""
+    import tyro
+
+    said = io.StringIO()
+    arguments = [{"true": "True", "false": "False"}.get(argument, argument) for argument in arguments]
+    markers = (tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff)
+    wanted_help = "-h" in arguments or "--help" in arguments
+    try:
+        with contextlib.nullcontext() if wanted_help else _captured(said):
+            return tyro.cli(cls, default=default, args=arguments, description=description, config=markers)
+    except SystemExit as exit_:
+        if wanted_help or not exit_.code:
+            raise
+        raise ConfigError(_one_line(said.getvalue())) from None
+    except (TypeError, ValueError) as error:  # a __post_init__ that refuses a combination
+        raise ConfigError(f"command line: {error}") from None
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Nested plain values (numbers, strings, lists, dicts), as saved in checkpoints; `build` reads them back."""
+    return {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
+
+
+def to_toml(config: Any) -> str:
+    """The whole resolved configuration as TOML text; fields that are None are left out."""
+    return "\n".join(_toml_lines(to_dict(config), ())).lstrip("\n") + "\n"
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged key by key; anything else, lists too, is replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        both_tables = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both_tables else value
+    return merged
+
+
+def _convert(value: Any, hint: Any, source: str, key: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _convert(value, arguments[0], source, key)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _convert(value, next(a for a in arguments if a is not type(None)), source, key)
+    if origin is Literal:
+        if value not in arguments:
+            near = difflib.get_close_matches(str(value), map(str, arguments), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{source}: {key} = {value!r}: expected one of {', '.join(map(repr, arguments))}{hint}")
+        return value
+    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        return build(typing.cast(type, hint), value, source, f"{key}.")
+    if origin is tuple and isinstance(value, list | tuple):
+        items = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
+        if len(items) == len(value):
+            return tuple(
+                _convert(v, a, source, f"{key}[{i}]") for i, (v, a) in enumerate(zip(value, items, strict=True))
+            )
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is Path and isinstance(value, str):
+        return Path(value)
+    if isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return value
+    expected = getattr(hint, "__name__", str(hint)) if origin is None else str(hint).replace("typing.", "")
+    raise ConfigError(f"{source}: {key} = {value!r}: expected {expected}, found {type(value).__name__}")
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_dict(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _toml_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
+    lines = [] if not path else ["", f"[{'.'.join(path)}]"]
+    lines += [f"{k} = {_toml_value(v)}" for k, v in table.items() if v is not None and not isinstance(v, Mapping)]
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            lines += _toml_lines(value, (*path, key))
+    return lines
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k} = {_toml_value(v)}" for k, v in value.items() if v is not None) + "}"
+    if isinstance(value, list):
+        one_a_line = value and isinstance(value[0], Mapping)
+        return (
+            "[\n    " + ",\n    ".join(map(_toml_value, value)) + ",\n]"
+            if one_a_line
+            else f"[{', '.join(map(_toml_value, value))}]"
+        )
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+@contextlib.contextmanager
+def _captured(said: io.StringIO) -> Iterator[None]:
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        yield
+
+
+def _nearest_file(path: Path) -> str:
+    names = [p.name for p in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {path.parent / near[0]}?" if near else ""
+
+
+def _one_line(boxed: str) -> str:
+    """tyro draws its messages in a box, in parts between rules; here what and where stand on one line."""
+    text = re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯]", " ", boxed).replace("─", "-")
+    parts = [" ".join(part.split()) for part in re.split(r"-{6,}", text)]
+    told = [
+        p
+        for p in parts
+        if p
+        and not re.match(r"(For full helptext|Unrecognized options$|Argument helptext|Value error|Invalid choice)", p)
+    ]
+    return "command line: " + "; ".join(told)

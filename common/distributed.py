@@ -1,0 +1,105 @@
+"""One process or many, by torchrun, through the same code path."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """This process among all: `rank` of `size`, and the device it computes on."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes logs and checkpoints."""
+        return self.rank == 0
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The mean of `value` over all processes (a new tensor)."""
+        return self.sum(value) / self.size
+
+    def sum(self, value: Tensor) -> Tensor:
+        """The sum of `value` over all processes (a new tensor)."""
+        total = value.detach().clone()
+        if self.size > 1:
+            dist.all_reduce(total)
+        return total
+
+    def gather(self, item: Any) -> list[Any]:
+        """`item` of every process, by rank, in every process."""
+        if self.size == 1:
+            return [item]
+        items: list[Any] = [None] * self.size
+        dist.all_gather_object(items, item)
+        return items
+
+    def any(self, flag: bool) -> bool:
+        """Whether `flag` is set in at least one process."""
+        if self.size == 1:
+            return flag
+        return bool(self.sum(torch.tensor(float(flag), device=self.device)).item())
+
+    def barrier(self) -> None:
+        """Waits until every process is here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+@contextlib.contextmanager
+def start(device: str = "auto") -> Iterator[World]:
+    """Joins the processes that torchrun started, or stands alone. `device`: "auto", "cpu" or "cuda"."""
+    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    chosen = pick_device(device)
+    if chosen.type == "cuda":
+        chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        torch.cuda.set_device(chosen)
+    if size > 1:
+        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    try:
+        yield World(rank=rank, size=size, device=chosen)
+    finally:
+        if size > 1:
+            dist.destroy_process_group()
+
+
+def pick_device(name: str) -> torch.device:
+    """The device called `name`; "auto" is CUDA where there is one, else the CPU. Raises ValueError."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device {name!r}: expected auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {name!r}: this torch ({torch.__version__}) sees no CUDA device; use --device cpu")
+    return device
+
+
+def data_parallel(model: nn.Module, world: World) -> nn.Module:
+    """`model` with gradients averaged over all processes; `model` itself where there is one process."""
+    if world.size == 1:
+        return model
+    on_gpu = world.device.type == "cuda"
+    return nn.parallel.DistributedDataParallel(
+        model,
+        device_ids=[world.device.index] if on_gpu else None,
+        gradient_as_bucket_view=True,
+        broadcast_buffers=False,
+    )
+
+
+def gradient_sync(model: nn.Module, *, enabled: bool) -> contextlib.AbstractContextManager[None]:
+    """Whether the next backward exchanges gradients: only the last of an accumulated step needs to."""
+    if enabled or not isinstance(model, nn.parallel.DistributedDataParallel):
+        return contextlib.nullcontext()
+    return model.no_sync()

@@ -1,0 +1,170 @@
+"""What a run leaves behind and shows: nvlog.json in DLLogger's format, TensorBoard events, terminal lines, a bar.
+
+`nvlog.json` has one line `DLLL {json}` per event, with the step as (), (epoch,), or (epoch, iteration, iterations), so
+that parsers written for DLLogger read it.
+"""
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+
+Step = tuple[int, ...]
+
+_UNITS = {"loss": "{:7.3f}", "wer": "{:6.2%}", "cer": "{:6.2%}", "throughput": "{:6.1f} samples/s", "took": "{:5.2f} s"}
+_UNITS |= {"lrate": "{:.2e}", "grad_norm": "{:.2e}"}
+
+
+class RunLogger:
+    """Writes the events of one run into `folder`; does nothing in processes that are not `enabled`.
+
+    TensorBoard events go to one folder per phase (`train`, `dev`, `dev_ema`), under tags like `loss` and `wer`.
+    """
+
+    def __init__(self, folder: Path, *, enabled: bool = True, tensorboard: bool = True, stream: TextIO | None = None):
+        self.folder, self.enabled = folder, enabled
+        self._start = time.time()
+        self._stream = stream or sys.stdout
+        self._bar: Any = None
+        self._writers: dict[str, Any] = {}
+        self._tensorboard = tensorboard
+        self._file: TextIO | None = None
+        if enabled:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = (folder / "nvlog.json").open("a", encoding="utf-8")
+
+    def parameters(self, values: Mapping[str, Any]) -> None:
+        """Logs the settings of the run."""
+        self._write("LOG", "PARAMETER", values)
+
+    def log(self, phase: str, step: Step, values: Mapping[str, float], *, global_step: int) -> None:
+        """Logs `values` of `phase` (train, dev, dev_ema, train_avg) to the file, TensorBoard and the terminal."""
+        if not self.enabled:
+            return
+        self._write("LOG", step, {f"{phase}_{name}": value for name, value in values.items()})
+        for name, value in values.items():
+            if self._tensorboard:
+                self._writer(phase).add_scalar(name, value, global_step)
+        self.line(step, ("" if phase == "train" else f"{phase.replace('_', ' ')} | ") + _described(values))
+
+    def event(self, message: str) -> None:
+        """Tells something that is not a number: a checkpoint taken over, an utterance skipped."""
+        if self.enabled:
+            self._write("LOG", [], {"event": message})
+            self.line((), message)
+
+    def line(self, step: Step, text: str) -> None:
+        """Prints one `DLL <time> - …` line, above the progress bar where there is one."""
+        if not self.enabled:
+            return
+        where = _where(step)
+        line = f"DLL {time.strftime('%Y-%m-%d %H:%M:%S')} - {where}{text}"
+        if self._bar is not None:
+            self._bar.write(line, file=self._stream)
+        else:
+            print(line, file=self._stream, flush=True)
+
+    def progress(self, total: int, done: int) -> None:
+        """Shows a progress bar with the remaining time, if the output is a terminal."""
+        if self.enabled and self._stream.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, initial=done, unit="step", dynamic_ncols=True, leave=False, file=self._stream)
+
+    def advance(self) -> None:
+        """Moves the progress bar by one step."""
+        if self._bar is not None:
+            self._bar.update()
+
+    def close(self) -> None:
+        """Flushes and closes everything."""
+        for writer in self._writers.values():
+            writer.close()
+        if self._bar is not None:
+            self._bar.close()
+        if self._file is not None:
+            self._file.close()
+        self._writers, self._bar, self._file = {}, None, None
+
+    def _write(self, kind: str, step: Any, data: Mapping[str, Any]) -> None:
+        if self._file is None:
+            return
+        now = time.time()
+        record = {
+            "timestamp": str(now * 1000),
+            "datetime": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now)) + f".{int(now % 1 * 1e6):06d}",
+            "elapsedtime": str(now - self._start),
+            "type": kind,
+            "step": step,
+            "data": data,
+        }
+        self._file.write(f"DLLL {json.dumps(record, default=str)}\n")
+        self._file.flush()
+
+    def _writer(self, phase: str) -> Any:
+        if phase not in self._writers:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writers[phase] = SummaryWriter(str(self.folder / phase))
+        return self._writers[phase]
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """The records of an `nvlog.json`; a last line cut short by a killed run is left out."""
+    events = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("DLLL ") and line.endswith("}"):
+            events.append(json.loads(line.removeprefix("DLLL ")))
+    return events
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Versions, device and commit, for environment.json and benchmark rows."""
+    on_gpu = device.type == "cuda"
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda if on_gpu else None,
+        "device": torch.cuda.get_device_name(device) if on_gpu else processor_name(),
+        "threads": None if on_gpu else torch.get_num_threads(),
+        "commit": commit(),
+    }
+
+
+def commit() -> str:
+    """The commit of the working tree this file lies in, `-dirty` appended if it was changed; "unknown" elsewhere."""
+    try:
+        command = ["git", "describe", "--always", "--dirty", "--abbrev=9", "--exclude=*"]
+        told = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return told.stdout.strip()
+
+
+def processor_name() -> str:
+    """The CPU's own name where the system tells it, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _where(step: Step) -> str:
+    if not step:
+        return ""
+    if len(step) == 1:
+        return f"epoch {step[0]:4d} | "
+    return f"epoch {step[0]:4d} | iter {step[1]:4d}/{step[2]} | "
+
+
+def _described(values: Mapping[str, float]) -> str:
+    return " | ".join(f"{name} {_UNITS.get(name, '{:g}').format(value)}" for name, value in values.items())

@@ -1,0 +1,134 @@
+"""Checkpoints of NVIDIA DeepLearningExamples (Jasper 2019 and later, QuartzNet), read as they are.
+
+They hold weights but no configuration, so the blocks are read off the weights' names and shapes. What leaves no trace
+there is taken from the published models: stride 2 in the first block, dilation 2 in the last but one, the English
+labels.
+"""
+
+import re
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from common.checkpoint import CheckpointError
+from jasper.config import BlockConfig, ModelConfig
+
+_RENAMED_2019 = (("jasper_encoder.encoder.", "encoder.layers."), ("jasper_decoder.decoder_layers.", "decoder.layers."))
+_NOT_WEIGHTS = ("audio_preprocessor.", "acoustic_model.")
+_ENCODER_KEY = re.compile(r"encoder\.layers\.(\d+)\.(m?conv\.(\d+)|res\.(\d+)\.(\d+))\.(\w+)")
+
+
+class Imported(NamedTuple):
+    """Weights under this repository's names, EMA weights if the file has them, and the model they make."""
+
+    weights: dict[str, Tensor]
+    ema: dict[str, Tensor] | None
+    model: ModelConfig
+
+
+def is_deep_learning_examples(state: dict[str, Any]) -> bool:
+    """Whether `state` is a Jasper or QuartzNet checkpoint of DeepLearningExamples."""
+    return isinstance(state.get("state_dict"), dict)
+
+
+def convert(state: dict[str, Any], path: object) -> Imported:
+    """Converts the loaded checkpoint `state`; `path` is for messages. Raises CheckpointError."""
+    weights = _published_names(state["state_dict"])
+    if "decoder.layers.0.weight" not in weights or not any(_ENCODER_KEY.match(key) for key in weights):
+        raise CheckpointError(
+            f"{path}: not a Jasper or QuartzNet checkpoint: expected weights named encoder.layers.* and decoder.layers.*, "
+            f"found {', '.join(list(weights)[:3]) or 'none'}"
+        )
+    layout = _layout(weights)
+    ema = state.get("ema_state_dict")
+    return Imported(
+        weights=_rename(weights, layout),
+        ema=_rename(_published_names(ema), layout) if ema else None,
+        model=_model_config(weights, layout, path),
+    )
+
+
+class _BlockLayout(NamedTuple):
+    """For one block: the indices under `conv` of each sub-block's (depthwise), convolution and normalisation."""
+
+    layers: list[list[int]]
+    residuals: int
+    stem: str  # conv or mconv
+
+
+def _published_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    named = {}
+    for key, tensor in weights.items():
+        key = key.removeprefix("module.")
+        for old, new in _RENAMED_2019:
+            key = new + key.removeprefix(old) if key.startswith(old) else key
+        if not key.startswith(_NOT_WEIGHTS):
+            named[key] = tensor
+    return named
+
+
+def _layout(weights: dict[str, Tensor]) -> list[_BlockLayout]:
+    indices: dict[int, set[int]] = defaultdict(set)
+    residuals: dict[int, int] = defaultdict(int)
+    stems: dict[int, str] = {}
+    for key in weights:
+        if found := _ENCODER_KEY.match(key):
+            block = int(found[1])
+            if found[3] is not None:
+                indices[block].add(int(found[3]))
+                stems[block] = found[2].split(".")[0]
+            else:
+                residuals[block] = max(residuals[block], int(found[4]) + 1)
+    blocks = []
+    for block in sorted(indices):
+        layers, layer = [], []
+        for index in sorted(indices[block]):
+            layer.append(index)
+            if f"encoder.layers.{block}.{stems[block]}.{index}.running_mean" in weights:
+                layers.append(layer)
+                layer = []
+        blocks.append(_BlockLayout(layers, residuals[block], stems[block]))
+    return blocks
+
+
+def _rename(weights: dict[str, Tensor], layout: list[_BlockLayout]) -> dict[str, Tensor]:
+    modules = {"decoder.layers.0": "decoder"}
+    for b, block in enumerate(layout):
+        for i, indices in enumerate(block.layers):
+            for index, part in zip(reversed(indices), ("norm", "conv", "depthwise"), strict=False):
+                modules[f"encoder.layers.{b}.{block.stem}.{index}"] = f"blocks.{b}.layers.{i}.{part}"
+        for p in range(block.residuals):
+            modules[f"encoder.layers.{b}.res.{p}.0"] = f"blocks.{b}.residuals.{p}.conv"
+            modules[f"encoder.layers.{b}.res.{p}.1"] = f"blocks.{b}.residuals.{p}.norm"
+    renamed = {}
+    for key, tensor in weights.items():
+        module, _, parameter = key.rpartition(".")
+        if module in modules:
+            renamed[f"{modules[module]}.{parameter}"] = tensor.float() if tensor.is_floating_point() else tensor
+    return renamed
+
+
+def _model_config(weights: dict[str, Tensor], layout: list[_BlockLayout], path: object) -> ModelConfig:
+    n_labels = weights["decoder.layers.0.weight"].shape[0] - 1
+    if n_labels != len(ModelConfig.labels):
+        raise CheckpointError(
+            f"{path}: writes {n_labels} labels and does not say which; expected the {len(ModelConfig.labels)} English ones"
+        )
+    dense = max(block.residuals for block in layout) > 1
+    blocks = []
+    for b, block in enumerate(layout):
+        convolutions = block.layers[0][:-1]
+        shapes = [weights[f"encoder.layers.{b}.{block.stem}.{index}.weight"].shape for index in convolutions]
+        blocks.append(
+            BlockConfig(
+                filters=shapes[-1][0],
+                kernel=shapes[0][2],
+                repeat=len(block.layers),
+                stride=2 if b == 0 else 1,
+                dilation=2 if b == len(layout) - 2 else 1,
+                residual="none" if not block.residuals else "dense" if dense else "block",
+                separable=len(convolutions) == 2,
+            )
+        )
+    return ModelConfig(blocks=tuple(blocks))

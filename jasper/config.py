@@ -1,0 +1,147 @@
+"""Schema, defaults and help of everything Jasper reads from TOML files and flags."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Suppress
+
+from common.data.loading import SpeedConfig
+from common.features import CutoutConfig, LogMelConfig, SpecAugmentConfig
+from common.optim import OptimConfig
+from common.precision import Precision
+from common.schedule import ScheduleConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockConfig:
+    """One block: `repeat` sub-blocks of convolution, batch normalisation, activation and dropout."""
+
+    filters: int
+    """Output channels."""
+    kernel: int
+    """Frames a convolution spans (odd, so that "same" padding keeps the length)."""
+    repeat: int = 1
+    """Sub-blocks."""
+    stride: int = 1
+    """Frames from one output to the next; only of the first sub-block."""
+    dilation: int = 1
+    """Frames between the taps of a convolution."""
+    dropout: float = 0.0
+    """Probability of zeroing an activation in training."""
+    residual: Literal["none", "block", "dense"] = "none"
+    """What is added before the last activation: nothing, the block's input, or the inputs of all blocks so far."""
+    separable: bool = False
+    """Depthwise then pointwise convolutions (QuartzNet) instead of plain ones (Jasper)."""
+
+    def __post_init__(self) -> None:
+        if self.kernel % 2 == 0:
+            raise ValueError(f"kernel = {self.kernel}: expected an odd number of frames")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The acoustic model: log-mel features in, log-probabilities of labels out."""
+
+    blocks: Annotated[tuple[BlockConfig, ...], Suppress] = ()
+    """The blocks, first to last (TOML only)."""
+    labels: str = " abcdefghijklmnopqrstuvwxyz'"
+    """The characters the model writes, in order of their index; the CTC blank follows them."""
+    activation: Literal["relu", "hardtanh", "selu"] = "relu"
+    """Nonlinearity of every sub-block; hardtanh is clipped to [0, 20]."""
+    init: Literal["xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"] = "xavier_uniform"
+    """Initial convolution weights."""
+    sync_batch_norm: bool = False
+    """Batch statistics over all processes instead of each its own."""
+
+    def __post_init__(self) -> None:
+        if len(set(self.labels)) != len(self.labels):
+            raise ValueError(f"labels = {self.labels!r}: a character stands there twice")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What is read, and how it is batched."""
+
+    root: Path | None = None
+    """Folder that relative paths in manifests and of manifests start from (the published DATA_DIR)."""
+    train: tuple[str, ...] = ()
+    """Manifests, file lists or corpus folders to train on."""
+    validation: tuple[str, ...] = ()
+    """The same for validation during training and for evaluation."""
+    min_seconds: float = 0.1
+    """Shorter training utterances are left out."""
+    max_seconds: float = 16.7
+    """Longer training utterances are left out."""
+    speakers: tuple[str, ...] = ()
+    """Train only on these speakers, if any are named."""
+    trim_silence: bool = True
+    """Cut leading and trailing silence (60 dB under the peak), in training and validation alike."""
+    pad_to_max: bool = False
+    """Pad every training batch to max_seconds."""
+    normalize_text: bool = True
+    """Spell out numbers, abbreviations and symbols of the transcripts, then drop what is not a label."""
+    speed: SpeedConfig = field(default_factory=SpeedConfig)
+    workers: int = 4
+    """Loader processes per training process; 0 loads in the training process itself."""
+    on_error: Literal["stop", "skip"] = "stop"
+    """A bad manifest entry or audio file ends the run, or is left out and counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A run of Jasper or QuartzNet."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    features: LogMelConfig = field(default_factory=LogMelConfig)
+    spec_augment: SpecAugmentConfig = field(default_factory=SpecAugmentConfig)
+    cutout: CutoutConfig = field(default_factory=CutoutConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    output_dir: Path = Path("runs/jasper")
+    """The run directory: configuration, logs, checkpoints."""
+    epochs: int = 400
+    """Passes over the training data; the learning-rate schedule spans them."""
+    epochs_this_job: int = 0
+    """Stop (and save) after so many epochs of this job, 0 for none; the schedule is not affected."""
+    steps: int = 0
+    """Stop (and save) at this optimiser step, 0 for none; the schedule is not affected."""
+    batch_size: int = 64
+    """Utterances per process and optimiser step."""
+    grad_accumulation: int = 1
+    """Micro-batches a step is split into; divides batch_size."""
+    ema: float = 0.999
+    """Decay of the exponential moving average of the weights, 0 for none."""
+    precision: Precision = "fp32"
+    """Arithmetic of the network; weights and features stay fp32."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    seed: int = 0
+    """Initial weights, data order, augmentation and dropout are functions of it."""
+    resume: bool = True
+    """Go on from the newest checkpoint in output_dir if there is one."""
+    checkpoint: Path | None = None
+    """Start from these weights (ours or DeepLearningExamples'); layers that do not fit start anew and are told."""
+    save_every_epochs: int = 10
+    """Epochs between checkpoints; one is always written at the end."""
+    save_every_steps: int = 0
+    """Optimiser steps between checkpoints besides, 0 for none."""
+    keep_epochs: tuple[int, ...] = (100, 200, 300, 400)
+    """Epochs whose checkpoint is kept; of the others the last two and the best."""
+    save_best_from: int = 1
+    """First epoch whose validation may become the best checkpoint."""
+    log_every: int = 25
+    """Optimiser steps between lines of training loss; the loss is checked to be finite then."""
+    evaluate_every: int = 0
+    """Optimiser steps between validations, 0 for the end of every epoch."""
+    dry_run: bool = False
+    """Only run forward and backward on the longest batch, to see that it fits in memory."""
+    tensorboard: bool = True
+    """Write TensorBoard event files."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size % self.grad_accumulation:
+            raise ValueError(f"batch_size = {self.batch_size} is not a multiple of {self.grad_accumulation = }")
+        if self.epochs < 1:
+            raise ValueError(f"epochs = {self.epochs}: expected at least 1")

@@ -1,0 +1,172 @@
+"""Jasper BxR (Li et al. 2019, arXiv:1904.03288) and QuartzNet (Kriman et al. 2019, arXiv:1910.10261).
+
+A stack of 1-D convolutional blocks over log-mel features, trained with CTC. In the dense residual variant every block
+adds a 1x1 convolution of each earlier block's input.
+
+Shapes: B utterances, F mel bands, T feature frames, S output frames (T over the product of strides), C channels,
+V labels and the blank.
+"""
+
+from typing import NamedTuple, TypeVar
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn.functional as dist_functional
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from jasper.config import BlockConfig, ModelConfig
+
+Frames = TypeVar("Frames", int, Tensor)
+NORM_EPSILON = 1e-3  # of the published models; torch's default would change what their checkpoints compute
+
+
+class Output(NamedTuple):
+    """log_probs_BSV, float32, and frames_B, how many of each utterance's S frames are not padding."""
+
+    log_probs_BSV: Tensor
+    frames_B: Tensor
+
+
+class Jasper(nn.Module):
+    """Log-probabilities of labels for log-mel features; what one utterance gets does not depend on the others."""
+
+    def __init__(self, config: ModelConfig, n_mels: int):
+        super().__init__()
+        if not config.blocks:
+            raise ValueError("model.blocks is empty: name a configuration, such as configs/jasper/jasper10x5dr.toml")
+        blocks: list[Block] = []
+        dense_channels: list[int] = []  # of the dense blocks' inputs so far
+        channels = n_mels
+        for block in config.blocks:
+            residual_channels = [channels] if block.residual == "block" else []
+            if block.residual == "dense":
+                dense_channels.append(channels)
+                residual_channels = list(dense_channels)
+            blocks.append(Block(channels, block, residual_channels, config))
+            channels = block.filters
+        self.blocks = nn.ModuleList(blocks)
+        self.decoder = nn.Conv1d(channels, len(config.labels) + 1, kernel_size=1)
+        initialise = getattr(nn.init, f"{config.init}_")
+        for module in self.modules():
+            if isinstance(module, nn.Conv1d):
+                initialise(module.weight)
+
+    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> Output:
+        """features_BFT with frames_B valid frames each; frames beyond are ignored."""
+        x_BCT = features_BFT
+        mask_B1T = frame_mask(frames_B, x_BCT)
+        x_BCT = x_BCT * mask_B1T
+        dense_inputs: list[Tensor] = []
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            if block.stride > 1:
+                frames_B = block.output_frames(frames_B)
+                mask_B1T = frame_mask(frames_B, x_BCT, n_frames=block.output_frames(x_BCT.shape[-1]))
+            if block.residual == "dense":
+                dense_inputs.append(x_BCT)
+            x_BCT = block(x_BCT, mask_B1T, dense_inputs)
+        logits_BVS = self.decoder(x_BCT)
+        return Output(F.log_softmax(logits_BVS.transpose(1, 2).float(), dim=-1), frames_B)
+
+
+class Block(nn.Module):
+    """Sub-blocks in a row; the residuals join the last one before its activation."""
+
+    def __init__(self, channels: int, block: BlockConfig, residual_channels: list[int], config: ModelConfig):
+        super().__init__()
+        self.stride, self.residual, self.dropout = block.stride, block.residual, block.dropout
+        self.activation = {"relu": F.relu, "hardtanh": clipped_relu, "selu": F.selu}[config.activation]
+        sync = config.sync_batch_norm
+        self.layers = nn.ModuleList(
+            ConvNorm(
+                channels if i == 0 else block.filters,
+                block.filters,
+                kernel=block.kernel,
+                stride=block.stride if i == 0 else 1,
+                dilation=block.dilation,
+                separable=block.separable,
+                sync=sync,
+            )
+            for i in range(block.repeat)
+        )
+        self.residuals = nn.ModuleList(ConvNorm(c, block.filters, sync=sync) for c in residual_channels)
+
+    def forward(self, x_BCT: Tensor, mask_B1T: Tensor, dense_inputs: list[Tensor]) -> Tensor:
+        """`x_BCT` zero beyond each utterance's frames gives an output that is so too, by mask_B1T."""
+        residual_inputs = dense_inputs if self.residual == "dense" else [x_BCT]
+        for i, layer in enumerate(self.layers):
+            x_BCT = layer(x_BCT)
+            if i == len(self.layers) - 1:
+                for residual, input_BCT in zip(self.residuals, residual_inputs, strict=False):
+                    x_BCT = x_BCT + residual(input_BCT)
+            x_BCT = F.dropout(self.activation(x_BCT), self.dropout, self.training) * mask_B1T
+        return x_BCT
+
+    def output_frames(self, frames: Frames) -> Frames:
+        """How many frames come out of `frames`: "same" padding leaves ceil(frames / stride)."""
+        return (frames + self.stride - 1) // self.stride
+
+
+class ConvNorm(nn.Module):
+    """Convolution, plain or depthwise then pointwise, and batch normalisation; "same" padding, no bias."""
+
+    def __init__(
+        self,
+        c_in: int,
+        c_out: int,
+        *,
+        kernel: int = 1,
+        stride: int = 1,
+        dilation: int = 1,
+        separable: bool = False,
+        sync: bool = False,
+    ):
+        super().__init__()
+        padding = kernel // 2 * dilation
+        self.depthwise: nn.Conv1d | None = None
+        if separable:
+            self.depthwise = nn.Conv1d(c_in, c_in, kernel, stride, padding, dilation, groups=c_in, bias=False)
+            kernel, stride, padding, dilation = 1, 1, 0, 1
+        self.conv = nn.Conv1d(c_in, c_out, kernel, stride, padding, dilation, bias=False)
+        self.norm = (SyncBatchNorm1d if sync else nn.BatchNorm1d)(c_out, eps=NORM_EPSILON)
+
+    def forward(self, x_BCT: Tensor) -> Tensor:
+        """x_BCT -> [B, c_out, ceil(T / stride)]."""
+        if self.depthwise is not None:
+            x_BCT = self.depthwise(x_BCT)
+        return self.norm(self.conv(x_BCT))
+
+
+class SyncBatchNorm1d(nn.BatchNorm1d):
+    """Batch normalisation with the statistics of all processes, on any device (torch's own needs a GPU)."""
+
+    def forward(self, x_BCT: Tensor) -> Tensor:
+        """x_BCT normalised over B, T and the processes in training; by the running statistics otherwise."""
+        if not (self.training and dist.is_initialized()):
+            return super().forward(x_BCT)
+        x_BCT = x_BCT.float()
+        count = x_BCT.new_tensor([x_BCT.shape[0] * x_BCT.shape[2]])
+        local = torch.cat([count, x_BCT.sum((0, 2)), x_BCT.square().sum((0, 2))])
+        count, total, squares = dist_functional.all_reduce(local).split([1, self.num_features, self.num_features])
+        mean = total / count
+        variance = squares / count - mean.square()
+        with torch.no_grad():
+            assert self.running_mean is not None and self.running_var is not None
+            assert self.momentum is not None and self.num_batches_tracked is not None
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * count / (count - 1), self.momentum)
+            self.num_batches_tracked.add_(1)
+        scale = self.weight * (variance + self.eps).rsqrt()
+        return x_BCT * scale[:, None] + (self.bias - mean * scale)[:, None]
+
+
+def frame_mask(frames_B: Tensor, like_BCT: Tensor, *, n_frames: int | None = None) -> Tensor:
+    """[B, 1, n_frames or T] in the type of `like_BCT`: 1 for the first frames_B frames of each utterance, then 0."""
+    positions_T = torch.arange(like_BCT.shape[-1] if n_frames is None else n_frames, device=like_BCT.device)
+    return (positions_T < frames_B[:, None]).to(like_BCT.dtype).unsqueeze(1)
+
+
+def clipped_relu(x: Tensor) -> Tensor:
+    """Hardtanh from 0 to 20, the activation of Deep Speech."""
+    return x.clamp(0.0, 20.0)

@@ -1,0 +1,51 @@
+import json
+import time
+
+import pytest
+import torch
+
+from common import benchmark
+from common.benchmark import Timings
+
+CPU = torch.device("cpu")
+
+
+def test_percentiles_are_those_of_single_calls():
+    timings = Timings([float(ms) for ms in range(100, 0, -1)])
+    assert [timings.percentile(p) for p in (50, 90, 95, 99, 100)] == [50, 90, 95, 99, 100]
+    assert timings.summary() == {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "mean": 50.5, "n": 100}
+    assert Timings([3.0]).percentile(99) == 3.0
+
+
+def test_warm_up_is_not_counted_and_sides_take_turns():
+    order = []
+    timings = benchmark.compare(
+        {"a": lambda: order.append("a"), "b": lambda: order.append("b")}, device=CPU, warmup=2, repeats=3
+    )
+    assert order == ["a", "b"] * 5
+    assert len(timings["a"].milliseconds) == len(timings["b"].milliseconds) == 3
+
+
+def test_a_ratio_is_the_median_over_the_turns():
+    assert benchmark.ratio(Timings([10.0, 20.0, 90.0]), Timings([5.0, 5.0, 1.0])) == 4.0
+
+
+def test_a_call_is_timed_in_milliseconds():
+    timings = benchmark.measure(lambda: time.sleep(0.01), device=CPU, warmup=0, repeats=3)
+    assert 9 < timings.percentile(50) < 100
+
+
+def test_rows_are_appended_with_date_device_and_commit(tmp_path):
+    benchmark.append_row("things", {"batch": 1, "p50": 2.0}, device=CPU, folder=tmp_path)
+    benchmark.append_row("things", {"batch": 1, "p50": 1.0}, device=CPU, folder=tmp_path)
+    benchmark.append_row("things", {"batch": 2, "p50": 3.0}, device=CPU, folder=tmp_path)
+    rows = benchmark.read_rows("things", folder=tmp_path)
+    assert [json.loads(line) for line in (tmp_path / "things.jsonl").read_text().splitlines()] == rows
+    assert {"date", "device", "commit", "torch"} <= set(rows[0])
+    assert [row["p50"] for row in benchmark.newest(rows, ["batch"])] == [1.0, 3.0]
+    assert benchmark.read_rows("others", folder=tmp_path) == []
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_the_highest_percentile_is_the_slowest_call(n):
+    assert Timings([float(i) for i in range(n)]).percentile(99) == n - 1

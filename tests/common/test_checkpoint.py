@@ -1,0 +1,132 @@
+import itertools
+import multiprocessing
+import os
+import pickle
+import time
+
+import pytest
+import torch
+
+from common import checkpoint
+from common.checkpoint import CheckpointError
+
+
+class RunsCode:
+    def __reduce__(self):
+        return os.system, ("touch executed",)
+
+
+def test_what_was_saved_is_loaded(tmp_path):
+    state = {"weights": {"w": torch.randn(3)}, "progress": {"step": 3, "best": None}, "names": ["a"]}
+    checkpoint.save(tmp_path / "new" / "c.pt", state)
+    loaded = checkpoint.load(tmp_path / "new" / "c.pt")
+    assert torch.equal(loaded["weights"]["w"], state["weights"]["w"])
+    assert loaded["progress"] == state["progress"]
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["c.pt"]
+
+
+def test_a_missing_checkpoint_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match="nothing.pt: no such checkpoint"):
+        checkpoint.load(tmp_path / "nothing.pt")
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.9])
+def test_a_truncated_checkpoint_is_named(tmp_path, keep):
+    path = tmp_path / "c.pt"
+    checkpoint.save(path, {"w": torch.randn(1000)})
+    whole = path.read_bytes()
+    path.write_bytes(whole[: keep if isinstance(keep, int) else int(len(whole) * keep)])
+    with pytest.raises(CheckpointError, match="c.pt: damaged or not a checkpoint"):
+        checkpoint.load(path)
+
+
+def test_a_pickle_with_code_in_it_is_refused_and_nothing_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"w": RunsCode()}, tmp_path / "zip.pt")
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(RunsCode()))
+    with pytest.raises(CheckpointError, match=r"zip.pt: refused: it wants to run posix.system"):
+        checkpoint.load(tmp_path / "zip.pt")
+    with (
+        pytest.warns(UserWarning, match="pickle protocol"),
+        pytest.raises(CheckpointError, match="plain.pt: damaged or not a"),
+    ):
+        checkpoint.load(tmp_path / "plain.pt")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_checkpoint_that_is_no_dictionary_is_refused(tmp_path):
+    torch.save(torch.zeros(3), tmp_path / "t.pt")
+    with pytest.raises(CheckpointError, match="expected a dictionary, found Tensor"):
+        checkpoint.load(tmp_path / "t.pt")
+
+
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before_and_says_so(tmp_path):
+    for step in (1, 2, 30):
+        checkpoint.save(checkpoint.step_path(tmp_path, "m", step), {"step": step})
+    checkpoint.step_path(tmp_path, "m", 30).write_bytes(b"half")
+    state, messages = checkpoint.load_newest(tmp_path, "m")
+    assert state == {"step": 2}
+    assert len(messages) == 1
+    assert "m_step00000030.pt: damaged" in messages[0]
+    assert "taking the one before" in messages[0]
+
+
+def test_training_never_restarts_silently_when_all_checkpoints_are_damaged(tmp_path):
+    checkpoint.step_path(tmp_path, "m", 1).write_bytes(b"")
+    with pytest.raises(CheckpointError, match="none of its 1 checkpoints can be read"):
+        checkpoint.load_newest(tmp_path, "m")
+
+
+def test_an_empty_folder_has_no_newest_checkpoint(tmp_path):
+    assert checkpoint.load_newest(tmp_path, "m") == (None, [])
+
+
+def test_milestones_and_the_last_two_are_kept(tmp_path):
+    for step in range(1, 8):
+        checkpoint.save(checkpoint.step_path(tmp_path, "m", step), {})
+    checkpoint.save(tmp_path / "m_best.pt", {})
+    (tmp_path / ".m_step00000009.pt.77.tmp").write_bytes(b"left by a killed run")
+    checkpoint.remove_old(tmp_path, "m", milestones=[2, 4])
+    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "m")] == [2, 4, 6, 7]
+    assert sorted(p.name for p in tmp_path.iterdir() if "step" not in p.name) == ["m_best.pt"]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_layers_that_do_not_fit_are_told():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 4))
+    weights = {k: torch.full_like(v, 7.0) for k, v in model.state_dict().items()}
+    weights["1.weight"] = torch.zeros(5, 3)
+    del weights["1.bias"]
+    weights["extra"] = torch.zeros(1)
+    told = checkpoint.load_matching(model, weights)
+    assert model[0].weight.eq(7).all()
+    assert not model[1].weight.eq(0).all()
+    assert told == [
+        "1.weight: (5, 3) in the checkpoint, (4, 3) here, starts anew",
+        "1.bias: not in the checkpoint, keeps its initial value",
+        "extra: in the checkpoint, not in this model, unused",
+    ]
+
+
+def save_for_ever(folder):
+    torch.set_num_threads(1)  # a forked child must not wait for its parent's threads
+    for step in itertools.count(1):
+        state = {"step": step, "w": torch.full((500_000,), float(step))}
+        checkpoint.save(checkpoint.step_path(folder, "m", step), state)
+        checkpoint.remove_old(folder, "m", milestones=[])
+
+
+def test_being_killed_at_random_moments_never_leaves_an_unreadable_folder(tmp_path):
+    random = torch.Generator().manual_seed(0)
+    survived = 0
+    for _ in range(20):
+        saver = multiprocessing.get_context("fork").Process(target=save_for_ever, args=(tmp_path,))
+        saver.start()
+        time.sleep(0.02 + 0.1 * torch.rand((), generator=random).item())
+        saver.kill()
+        saver.join()
+        state, messages = checkpoint.load_newest(tmp_path, "m")
+        assert messages == []
+        assert state is None or state["w"].eq(state["step"]).all()
+        survived += state is not None
+    assert survived >= 15

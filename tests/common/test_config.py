@@ -1,0 +1,120 @@
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from common import config
+from common.config import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    lr: float = 0.1
+    """Peak learning rate."""
+    kind: Literal["polynomial", "noam"] = "noam"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    filters: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    optim: Inner = field(default_factory=Inner)
+    blocks: tuple[Block, ...] = ()
+    names: tuple[str, ...] = ("a",)
+    folder: Path | None = None
+    fast: bool = False
+
+    def __post_init__(self) -> None:
+        if self.fast and self.optim.lr > 1:
+            raise ValueError("fast needs lr <= 1")
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_file_holds_only_what_differs_from_the_file_it_extends(tmp_path):
+    write(tmp_path, "base.toml", "names = ['x', 'y']\n[optim]\nlr = 1\nkind = 'polynomial'\n")
+    file = write(tmp_path, "run.toml", "extends = 'base.toml'\n[optim]\nlr = 2\n[[blocks]]\nfilters = 3\n")
+    loaded = config.load(Outer, file)
+    assert loaded == Outer(optim=Inner(lr=2.0, kind="polynomial"), names=("x", "y"), blocks=(Block(filters=3),))
+
+
+def test_flags_come_over_files_and_files_over_defaults(tmp_path):
+    file = write(tmp_path, "run.toml", "[optim]\nlr = 2\nkind = 'polynomial'\n")
+    flags = [str(file), "--optim.lr", "0.5", "--names", "p", "q", "--folder", "/d"]
+    loaded = config.command_line(Outer, flags, description="")
+    assert loaded == Outer(optim=Inner(lr=0.5, kind="polynomial"), names=("p", "q"), folder=Path("/d"))
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("[optim]\nlrr = 1", "run.toml: unknown key optim.lrr; did you mean optim.lr?"),
+        ("zzz = 1", "run.toml: unknown key zzz; known: blocks, fast, folder, names, optim"),
+        ("[optim]\nlr = 'x'", "run.toml: optim.lr = 'x': expected float, found str"),
+        ("fast = 1", "run.toml: fast = 1: expected bool, found int"),
+        ("[optim]\nlr = true", "run.toml: optim.lr = True: expected float, found bool"),
+        ("[optim]\nkind = 'noa'", "optim.kind = 'noa': expected one of 'polynomial', 'noam'; did you mean 'noam'?"),
+        ("[[blocks]]\nfilters = 1\n[[blocks]]\nfilter = 1", "unknown key blocks[1].filter"),
+        ("[[blocks]]\n", "missing 1 required keyword-only argument: 'filters'"),
+        ("optim = 3", "run.toml: optim = 3: expected Inner, found int"),
+        ("a = = 1", "run.toml: not valid TOML: Invalid value (at line 1, column 5)"),
+        ("extends = 3", "extends = 3: expected the path of one TOML file"),
+        ("extends = 'run.toml'", "run.toml: extends itself"),
+        ("extends = 'rum.toml'", "rum.toml: no such file; did you mean"),
+        ("fast = true\noptim.lr = 2", "run.toml: Outer: fast needs lr <= 1"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named_with_its_key(tmp_path, toml, message):
+    with pytest.raises(ConfigError) as error:
+        config.load(Outer, write(tmp_path, "run.toml", toml))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path):
+    (tmp_path / "run.toml").mkdir()
+    with pytest.raises(ConfigError, match="run.toml: cannot be read: "):
+        config.load(Outer, tmp_path / "run.toml")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--optim.lrr", "3"], "--optim.lrr"),
+        (["--optim.lr", "x"], "Error parsing --optim.lr: could not convert string to float: 'x'"),
+        (["--optim.kind", "c"], "invalid choice 'c' for argument '--optim.kind'"),
+        (["--fast", "true", "--optim.lr", "2"], "fast needs lr <= 1"),
+        (["missing.toml"], "missing.toml: no such file"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_line_and_exit_status_2(flags, message, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        config.command_line(Outer, flags, description="")
+    said = capsys.readouterr().err
+    assert exit_.value.code == 2
+    assert message in said
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+
+
+def test_help_is_the_manual(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        config.command_line(Outer, ["--help"], description="Trains a thing.")
+    said = capsys.readouterr().out
+    assert exit_.value.code == 0
+    assert "Trains a thing." in said
+    assert "Peak learning rate." in said
+
+
+def test_a_resolved_configuration_survives_toml_and_dict(tmp_path):
+    original = Outer(blocks=(Block(filters=1), Block(filters=2)), names=("a", 'quo"te'), folder=Path("/x"))
+    assert config.load(Outer, write(tmp_path, "c.toml", config.to_toml(original))) == original
+    assert config.build(Outer, config.to_dict(original), "dict") == original

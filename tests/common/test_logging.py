@@ -1,0 +1,66 @@
+import io
+import json
+
+import torch
+
+from common.logging import RunLogger, environment, read_events
+
+
+def test_every_event_is_one_line_in_the_format_of_dllogger(tmp_path):
+    log = RunLogger(tmp_path, tensorboard=False, stream=io.StringIO())
+    log.parameters({"lr": 0.1})
+    log.log("train", (1, 3, 48), {"loss": 2.5, "wer": 0.5}, global_step=3)
+    log.log("dev_ema", (1,), {"wer": 0.25}, global_step=48)
+    log.close()
+    lines = (tmp_path / "nvlog.json").read_text().splitlines()
+    records = [json.loads(line.removeprefix("DLLL ")) for line in lines]
+    assert all(line.startswith("DLLL {") for line in lines)
+    assert set(records[0]) == {"timestamp", "datetime", "elapsedtime", "type", "step", "data"}
+    assert [r["step"] for r in records] == ["PARAMETER", [1, 3, 48], [1]]
+    assert [r["data"] for r in records] == [{"lr": 0.1}, {"train_loss": 2.5, "train_wer": 0.5}, {"dev_ema_wer": 0.25}]
+
+
+def test_the_terminal_shows_epoch_iteration_and_values(tmp_path):
+    stream = io.StringIO()
+    log = RunLogger(tmp_path, tensorboard=False, stream=stream)
+    log.log("train", (1, 3, 48), {"loss": 2.5, "lrate": 0.01}, global_step=3)
+    log.log("dev_ema", (1,), {"wer": 0.25}, global_step=48)
+    log.close()
+    first, second = stream.getvalue().splitlines()
+    assert first.startswith("DLL 2")
+    assert first.endswith(" - epoch    1 | iter    3/48 | loss   2.500 | lrate 1.00e-02")
+    assert second.endswith(" - epoch    1 | dev ema | wer 25.00%")
+
+
+def test_tensorboard_events_lie_in_one_folder_per_phase(tmp_path):
+    log = RunLogger(tmp_path, stream=io.StringIO())
+    for phase in ("train", "dev", "dev_ema"):
+        log.log(phase, (1,), {"loss": 1.0}, global_step=1)
+    log.close()
+    assert all(list((tmp_path / phase).glob("events.out.tfevents.*")) for phase in ("train", "dev", "dev_ema"))
+
+
+def test_a_second_process_writes_nothing(tmp_path):
+    stream = io.StringIO()
+    log = RunLogger(tmp_path / "run", enabled=False, stream=stream)
+    log.log("train", (1,), {"loss": 1.0}, global_step=1)
+    log.event("x")
+    log.close()
+    assert not (tmp_path / "run").exists()
+    assert stream.getvalue() == ""
+
+
+def test_a_resumed_run_appends_and_a_line_cut_short_is_left_out(tmp_path):
+    for _ in range(2):
+        log = RunLogger(tmp_path, tensorboard=False, stream=io.StringIO())
+        log.event("started")
+        log.close()
+    with (tmp_path / "nvlog.json").open("a") as file:
+        file.write('DLLL {"timestamp": "17')
+    assert [e["data"] for e in read_events(tmp_path / "nvlog.json")] == [{"event": "started"}] * 2
+
+
+def test_the_environment_names_versions_device_and_commit():
+    told = environment(torch.device("cpu"))
+    assert told["torch"] == torch.__version__
+    assert all(told[key] for key in ("python", "device", "commit", "threads"))
