@@ -1,0 +1,298 @@
+"""Readers of the manifest formats: each goes through a file or folder and yields its entries as they are written.
+
+A reader yields a ManifestError in place of an entry that it cannot use, so that the caller may go on after it, and
+raises one where nothing can be read after it. Whether the audio exists is not looked at here. `root` is the folder
+that relative audio paths start from, by default the folder of the manifest.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from common import audio
+
+T = TypeVar("T")
+
+_BETWEEN_ITEMS = re.compile(r"[\s,]*")
+
+
+class ManifestError(ValueError):
+    """A manifest, or one entry of it, cannot be used: "FILE:LINE: utterance ID: what was found, what is expected"."""
+
+
+class Entry(NamedTuple):
+    """An utterance as a manifest gives it; `seconds` None where it gives no duration."""
+
+    file: Path
+    line: int
+    id: str
+    audio: Path
+    text: str
+    seconds: float | None = None
+    speaker: str = ""
+    offset_seconds: float = 0.0
+    speeds: tuple[tuple[float, Path], ...] = ()
+
+    def error(self, message: str) -> ManifestError:
+        """`message` with the place of this entry before it."""
+        return ManifestError(f"{self.file}:{self.line}: utterance {self.id}: {message}")
+
+
+class _EntryError(Exception):
+    """What is wrong with the entry being parsed, without its place."""
+
+
+Entries = Iterator[Entry | ManifestError]
+
+
+def read_jsonl(path: Path, root: Path | None) -> Entries:
+    """One JSON object a line; the keys of NeMo's manifests, and `speeds`: {"0.9": path, ...}."""
+    base = root or path.parent
+
+    def parse(line: int, content: str) -> Entry:
+        try:
+            record = json.loads(content)
+        except json.JSONDecodeError as error:
+            raise _EntryError(f"not JSON ({error.msg} at column {error.colno}): {_short(content)}") from error
+        if not isinstance(record, dict):
+            raise _EntryError(f"found {_short(content)}; expected an object with audio_filepath, duration and text")
+        id = str(record.get("id", ""))
+        name = _string(record, "audio_filepath", id)
+        offset = _number(record, "offset", id or Path(name).stem) or 0.0
+        id = id or Path(name).stem + (f"@{offset:g}" if offset else "")
+        return Entry(
+            file=path,
+            line=line,
+            id=id,
+            audio=base / name,
+            text=_string(record, "text", id).strip(),
+            seconds=_number(record, "duration", id),
+            speaker=str(record.get("speaker", "")),
+            offset_seconds=offset,
+            speeds=_speeds(record.get("speeds", {}), base, id),
+        )
+
+    return _parsed(path, _lines(path), parse)
+
+
+def read_librispeech_json(path: Path, root: Path | None) -> Entries:
+    """The JSON arrays of NVIDIA's LibriSpeech preparation, with several speeds of each utterance."""
+    base = root or path.parent
+
+    def parse(line: int, record: Any) -> Entry:
+        files = record.get("files") if isinstance(record, dict) else None
+        if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
+            raise _EntryError(f'found {_short(json.dumps(record))}; expected an object with "transcript" and "files"')
+        speeds = [_number(file, "speed", str(file.get("fname", ""))) or 1.0 for file in files]
+        originals = [file for speed, file in zip(speeds, files, strict=True) if speed == 1]
+        if len(originals) != 1:
+            names = ", ".join(str(file.get("fname")) for file in files)
+            raise _EntryError(f"{len(originals)} of its files ({names}) have speed 1; expected one")
+        name = _string(originals[0], "fname", "")
+        id = Path(name).stem
+        seconds = _number(originals[0], "duration", id)
+        if "text_filepath" in record:
+            text = _file_text(base / _string(record, "text_filepath", id), id)
+        else:
+            text = _string(record, "transcript", id).strip()
+        return Entry(
+            file=path,
+            line=line,
+            id=id,
+            audio=base / name,
+            text=text,
+            seconds=_number(record, "original_duration", id) if seconds is None else seconds,
+            offset_seconds=_number(record, "offset", id) or 0.0,
+            speeds=tuple(
+                (speed, base / _string(file, "fname", id))
+                for speed, file in zip(speeds, files, strict=True)
+                if speed != 1
+            ),
+        )
+
+    return _parsed(path, _array_items(path), parse)
+
+
+def read_librispeech(path: Path, root: Path | None) -> Entries:
+    """LibriSpeech as downloaded, whole or any folder of it; `root` is not used."""
+    for transcripts in sorted(path.rglob("*.trans.txt")):
+        yield from _read_chapter(transcripts)
+
+
+def _read_chapter(transcripts: Path) -> Entries:
+    folder = transcripts.parent
+    recordings = {path.stem: path for path in folder.iterdir() if path.suffix in (".flac", ".wav")}
+
+    def parse(line: int, content: str) -> Entry:
+        id, _, text = content.partition(" ")
+        if id not in recordings:
+            raise _EntryError(f"utterance {id}: neither {id}.flac nor {id}.wav is in {folder}")
+        return Entry(transcripts, line, id, recordings.pop(id), text.strip(), speaker=id.split("-")[0])
+
+    lines = list(_lines(transcripts))
+    yield from _parsed(transcripts, lines, parse)
+    for id in sorted(recordings):
+        yield ManifestError(f"{transcripts}:{len(lines)}: utterance {id}: has audio but no transcript in this file")
+
+
+def read_ljspeech(path: Path, root: Path | None) -> Entries:
+    """LJSpeech's folder or its metadata.csv; the text is the normalised one where there are both."""
+    table = path / "metadata.csv" if path.is_dir() else path
+    base = root or table.parent
+
+    def parse(line: int, content: str) -> Entry:
+        columns = content.split("|")
+        if len(columns) not in (2, 3) or not columns[0]:
+            raise _EntryError(f"found {_short(content)}; expected id|text or id|text|normalised text")
+        return Entry(table, line, columns[0], base / "wavs" / f"{columns[0]}.wav", (columns[-1] or columns[1]).strip())
+
+    return _parsed(table, _lines(table), parse)
+
+
+def read_pipe(path: Path, root: Path | None) -> Entries:
+    """Pipe-separated lists, as Tacotron 2 and FastPitch use them."""
+    base = root or path.parent
+
+    def parse(line: int, content: str) -> Entry:
+        columns = content.split("|")
+        if len(columns) > 2 and columns[1].endswith(".pt"):
+            del columns[1]
+        if len(columns) not in (2, 3) or not columns[0]:
+            raise _EntryError(f"found {_short(content)}; expected path|text or path|text|speaker")
+        name, text, speaker = (*columns, "")[:3]
+        return Entry(path, line, Path(name).stem, base / name, text.strip(), speaker=speaker.strip())
+
+    return _parsed(path, _lines(path), parse)
+
+
+def read_fairseq(path: Path, root: Path | None) -> Entries:
+    """Fairseq's .tsv with letters from the .ltr beside it; without one the texts are empty.
+
+    Its sample counts become seconds at the rate of the first recording: wav2vec 2.0 wants one rate for all.
+    """
+    lines = list(_lines(path))
+    if not lines or "\t" in lines[0][1]:
+        raise ManifestError(f"{path}:1: found {_short(lines[0][1]) if lines else 'nothing'}; expected the root folder")
+    base = root or path.parent / lines[0][1]
+    entries = lines[1:]
+    texts = _letters(path.with_suffix(".ltr"), len(entries))
+    first = next((base / content.split("\t")[0] for _, content in entries), None)
+    rate = audio.info(first).sample_rate if first and first.is_file() else 16000
+
+    def parse(line: int, content: str) -> Entry:
+        name, _, count = content.partition("\t")
+        if not count.isdecimal():
+            raise _EntryError(f"utterance {Path(name).stem}: found {_short(content)}; expected path, tab, samples")
+        text = texts[line - 2]
+        if isinstance(text, _EntryError):
+            raise _EntryError(f"utterance {Path(name).stem}: {text}")
+        return Entry(path, line, Path(name).stem, base / name, text, int(count) / rate)
+
+    return _parsed(path, entries, parse)
+
+
+def _letters(path: Path, n_entries: int) -> list[str | _EntryError]:
+    """The texts of a .ltr file, "H I | Y O U |" for "HI YOU", against the symbols of dict.ltr.txt beside it."""
+    if not path.is_file():
+        return [""] * n_entries
+    lines = [content for _, content in _lines(path)]
+    if len(lines) != n_entries:
+        raise ManifestError(f"{path}: {len(lines)} lines; expected {n_entries}, one for each entry of the .tsv")
+    dictionary = path.with_name("dict.ltr.txt")
+    known = {content.split()[0] for _, content in _lines(dictionary)} if dictionary.is_file() else None
+
+    def text(content: str) -> str | _EntryError:
+        letters = content.split()
+        unknown = sorted(set(letters) - known) if known else []
+        if unknown:
+            return _EntryError(f"{path.name} has {' '.join(unknown)}, which {dictionary} does not list")
+        return "".join(letters).replace("|", " ").strip()
+
+    return [text(content) for content in lines]
+
+
+def _parsed(path: Path, items: Iterable[tuple[int, T]], parse: Callable[[int, T], Entry]) -> Entries:
+    """The entries that `parse` makes of the items; for a bad one, an error with its place."""
+    for line, item in items:
+        try:
+            yield parse(line, item)
+        except _EntryError as error:
+            yield ManifestError(f"{path}:{line}: {error}")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ManifestError(f"{path}:{line}: byte {error.object[error.start]:#x} is not UTF-8; convert it") from error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, numbered from 1. Only \\n ends a line: others may stand in a text."""
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if line.strip():
+            yield number, line.rstrip("\r")
+
+
+def _array_items(path: Path) -> Iterator[tuple[int, Any]]:
+    """The items of a JSON array with the lines on which they start."""
+    content = _text(path)
+    decoder = json.JSONDecoder()
+    position, counted, line = _BETWEEN_ITEMS.match(content).end() + 1, 0, 1  # type: ignore[union-attr]
+    while True:
+        position = _BETWEEN_ITEMS.match(content, position).end()  # type: ignore[union-attr]
+        line += content.count("\n", counted, position)
+        counted = position
+        if content[position : position + 1] == "]":
+            return
+        try:
+            item, position = decoder.raw_decode(content, position)
+        except json.JSONDecodeError as error:
+            raise ManifestError(f"{path}:{error.lineno}: not JSON ({error.msg} at column {error.colno})") from error
+        yield line, item
+
+
+def _string(record: dict[str, Any], key: str, id: str) -> str:
+    value = record.get(key)
+    if isinstance(value, str) and (value or key in ("text", "transcript")):
+        return value
+    raise _EntryError(f"{_of(id)}{key} is {_found(record, key)}; expected a string")
+
+
+def _number(record: dict[str, Any], key: str, id: str) -> float | None:
+    if key not in record:
+        return None
+    value = record[key]
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise _EntryError(f"{_of(id)}{key} is {_found(record, key)}; expected a number")
+
+
+def _speeds(value: Any, base: Path, id: str) -> tuple[tuple[float, Path], ...]:
+    try:
+        return tuple((float(speed), base / name) for speed, name in value.items())
+    except (AttributeError, TypeError, ValueError) as error:
+        found = _short(json.dumps(value))
+        raise _EntryError(f'{_of(id)}speeds is {found}; expected {{"0.9": path, "1.1": path}}') from error
+
+
+def _file_text(path: Path, id: str) -> str:
+    if not path.is_file():
+        raise _EntryError(f"utterance {id}: text_filepath: no such file: {path}")
+    return _text(path).strip()
+
+
+def _of(id: str) -> str:
+    return f"utterance {id}: " if id else ""
+
+
+def _found(record: dict[str, Any], key: str) -> str:
+    return _short(json.dumps(record[key])) if key in record else "missing"
+
+
+def _short(content: str) -> str:
+    return f"'{content[:60]}…'" if len(content) > 60 else f"'{content}'"

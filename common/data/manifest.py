@@ -1,0 +1,209 @@
+"""Lists of utterances, in the formats in which speech corpora come.
+
+| format           | what                                                                                            |
+|------------------|-------------------------------------------------------------------------------------------------|
+| jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds"}      |
+| librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}  |
+| librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
+| ljspeech         | a folder with metadata.csv (id|text|normalised text) and wavs/                                   |
+| pipe             | a line `path|text` or `path|text|speaker`; a column with FastPitch's pitch (.pt) is passed over  |
+| fairseq          | .tsv (root folder, then `path<TAB>samples`); .ltr and dict.ltr.txt beside it where there are any |
+
+`duration` and `offset` are seconds. A duration that the manifest does not give is read from the header of the audio.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from common import audio
+from common.data import formats
+from common.data.formats import Entry, ManifestError
+
+__all__ = ["Format", "Manifest", "ManifestError", "Selection", "Utterance", "read_manifest", "select", "write_jsonl"]
+
+Format = Literal["auto", "jsonl", "librispeech-json", "librispeech", "ljspeech", "pipe", "fairseq"]
+
+_READERS: dict[str, Callable[[Path, Path | None], formats.Entries]] = {
+    "jsonl": formats.read_jsonl,
+    "librispeech-json": formats.read_librispeech_json,
+    "librispeech": formats.read_librispeech,
+    "ljspeech": formats.read_ljspeech,
+    "pipe": formats.read_pipe,
+    "fairseq": formats.read_fairseq,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Utterance:
+    """A piece of speech and what was said in it."""
+
+    id: str
+    """Name in messages and results."""
+    audio: Path
+    """The recording."""
+    seconds: float
+    """Duration of the piece, at its original speed."""
+    text: str
+    """Transcript as the corpus gives it, not normalised; "" where there is none."""
+    speaker: str = ""
+    """Name of the speaker, "" where it is not known."""
+    offset_seconds: float = 0.0
+    """Where the piece starts in the recording."""
+    speeds: tuple[tuple[float, Path], ...] = ()
+    """The same recording at other speeds: (0.9, path of the copy that is slower and longer by 1/0.9)."""
+
+
+class Manifest(NamedTuple):
+    """The utterances that can be used, and a message for each that was skipped."""
+
+    utterances: list[Utterance]
+    skipped: list[str]
+
+
+class Selection(NamedTuple):
+    """The utterances that passed the filters, and how many did not, by reason."""
+
+    utterances: list[Utterance]
+    too_short: int
+    too_long: int
+    without_text: int
+    beyond_limit: int
+
+
+def read_manifest(
+    path: Path | str,
+    *,
+    root: Path | None = None,
+    on_error: Literal["stop", "skip"] = "stop",
+    format: Format = "auto",
+) -> Manifest:
+    """Reads a manifest file or corpus folder in any format of the module's table.
+
+    Relative audio paths start from `root`, by default the folder of the manifest. The first bad entry (malformed,
+    audio missing, a duration that is not positive) raises ManifestError "FILE:LINE: utterance ID: ..." or, with
+    `on_error="skip"`, bad entries are left out and listed. What nothing can be read from is an error in any case.
+    """
+    path = Path(path)
+    reader = _READERS[_detected(path) if format == "auto" else format]
+    utterances: list[Utterance] = []
+    skipped: list[str] = []
+    for result in _with_audio(reader(path, root)):
+        if isinstance(result, Utterance):
+            utterances.append(result)
+        elif on_error == "stop":
+            raise result
+        else:
+            skipped.append(str(result))
+    if not utterances:
+        found = f"none of its {len(skipped)} utterances can be used; {skipped[0]}" if skipped else "no utterance in it"
+        raise ManifestError(f"{path}: {found}")
+    return Manifest(utterances, skipped)
+
+
+def select(
+    utterances: Sequence[Utterance],
+    *,
+    min_seconds: float = 0.1,
+    max_seconds: float = float("inf"),
+    max_utterances: int | None = None,
+    need_text: bool = False,
+) -> Selection:
+    """The utterances of min_seconds to max_seconds (both included), at most the first max_utterances of them."""
+    spoken = [utterance for utterance in utterances if utterance.text or not need_text]
+    long_enough = [utterance for utterance in spoken if utterance.seconds >= min_seconds]
+    fitting = [utterance for utterance in long_enough if utterance.seconds <= max_seconds]
+    kept = fitting[:max_utterances]
+    return Selection(
+        kept,
+        too_short=len(spoken) - len(long_enough),
+        too_long=len(long_enough) - len(fitting),
+        without_text=len(utterances) - len(spoken),
+        beyond_limit=len(fitting) - len(kept),
+    )
+
+
+def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
+    """Writes a manifest that `read_manifest` reads back as it is; audio below its folder gets a relative path.
+
+    The file appears under its name only when it is complete.
+    """
+    path = Path(path)
+    base = str(path.parent.absolute()) + os.sep
+
+    def name(recording: Path) -> str:
+        return str(recording.absolute()).removeprefix(base)
+
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    with unfinished.open("w", encoding="utf-8") as file:
+        for utterance in utterances:
+            record = {
+                "id": utterance.id,
+                "audio_filepath": name(utterance.audio),
+                "duration": utterance.seconds,
+                "text": utterance.text,
+                "speaker": utterance.speaker,
+                "offset": utterance.offset_seconds,
+                "speeds": {f"{speed:g}": name(copy) for speed, copy in utterance.speeds},
+            }
+            file.write(json.dumps({key: value for key, value in record.items() if value or key == "text"}) + "\n")
+    unfinished.replace(path)
+
+
+def _detected(path: Path) -> str:
+    """The format of a file or folder, by its name and, for .json, its first character."""
+    if path.is_dir():
+        if (path / "metadata.csv").is_file():
+            return "ljspeech"
+        if next(path.rglob("*.trans.txt"), None):
+            return "librispeech"
+        raise ManifestError(f"{path}: has neither metadata.csv (LJSpeech) nor a *.trans.txt (LibriSpeech) in it")
+    if not path.is_file():
+        raise ManifestError(f"{path}: no such file or folder; expected a manifest")
+    if path.suffix == ".json":
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            return "librispeech-json" if file.read(256).lstrip().startswith("[") else "jsonl"
+    if path.name == "metadata.csv":
+        return "ljspeech"
+    return {".jsonl": "jsonl", ".tsv": "fairseq"}.get(path.suffix, "pipe")
+
+
+def _with_audio(entries: formats.Entries) -> Iterator[Utterance | ManifestError]:
+    """The utterances of the entries, in their order, once their audio has been looked for.
+
+    In threads, because on a network file system each look takes a millisecond of waiting.
+    """
+    waiting = list(entries)
+    pieces = [waiting[start : start + 256] for start in range(0, len(waiting), 256)]
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        for results in threads.map(lambda piece: [_checked(entry) for entry in piece], pieces):
+            yield from results
+
+
+def _checked(entry: Entry | ManifestError) -> Utterance | ManifestError:
+    if isinstance(entry, ManifestError):
+        return entry
+    for recording in (entry.audio, *(copy for _, copy in entry.speeds)):
+        if not recording.is_file():
+            return entry.error(f"no such audio file: {recording}")
+    seconds = entry.seconds
+    if seconds is None:
+        try:
+            seconds = audio.info(entry.audio).seconds - entry.offset_seconds
+        except audio.AudioError as error:
+            return entry.error(str(error))
+    if seconds <= 0 or entry.offset_seconds < 0:
+        return entry.error(f"{seconds:g} s from {entry.offset_seconds:g} s; expected a duration > 0 and an offset >= 0")
+    return Utterance(
+        id=entry.id,
+        audio=entry.audio,
+        seconds=seconds,
+        text=entry.text,
+        speaker=entry.speaker,
+        offset_seconds=entry.offset_seconds,
+        speeds=entry.speeds,
+    )

@@ -1,0 +1,101 @@
+"""Finding the format, stopping or skipping, filtering and writing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from common.data.manifest import ManifestError, Utterance, read_manifest, select, write_jsonl
+
+
+@pytest.fixture
+def clip(tmp_path) -> Path:
+    soundfile.write(tmp_path / "a.wav", np.zeros(8000), 16000)
+    return tmp_path / "a.wav"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("m.jsonl", '{"audio_filepath": "a.wav", "text": "hi"}'),
+        ("m.json", '{"audio_filepath": "a.wav", "text": "hi"}'),
+        ("m.json", '\n [{"transcript": "hi", "files": [{"fname": "a.wav"}]}]'),
+        ("m.txt", "a.wav|hi"),
+        ("m.psv", "\ufeffa.wav|hi\r\n"),
+        ("m.tsv", ".\na.wav\t8000"),
+    ],
+)
+def test_the_format_is_found_from_name_and_content(clip, name, content):
+    (clip.parent / name).write_text(content, encoding="utf-8")
+    text = "" if name == "m.tsv" else "hi"
+    expected = [Utterance(id="a", audio=clip, seconds=0.5, text=text)]
+    assert read_manifest(clip.parent / name).utterances == expected
+
+
+def test_folders_and_files_that_are_no_manifest_are_refused(tmp_path):
+    with pytest.raises(
+        ManifestError, match=r"has neither metadata\.csv \(LJSpeech\) nor a \*\.trans\.txt \(LibriSpeech"
+    ):
+        read_manifest(tmp_path)
+    with pytest.raises(ManifestError, match=r"missing\.jsonl: no such file or folder; expected a manifest"):
+        read_manifest(tmp_path / "missing.jsonl")
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(ManifestError, match=r"empty\.jsonl: no utterance in it"):
+        read_manifest(tmp_path / "empty.jsonl")
+
+
+def test_bad_entries_stop_or_are_skipped_and_listed(clip):
+    (clip.parent / "bad.wav").write_text("no audio")
+    manifest = clip.parent / "m.txt"
+    manifest.write_text("a.wav|one\nmissing.wav|two\nbad.wav|three\na.wav|four\n")
+    with pytest.raises(ManifestError, match=r"m\.txt:2: utterance missing: no such audio file: .*missing\.wav"):
+        read_manifest(manifest)
+    utterances, skipped = read_manifest(manifest, on_error="skip")
+    assert [utterance.text for utterance in utterances] == ["one", "four"]
+    assert len(skipped) == 2
+    assert "m.txt:3: utterance bad: " in skipped[1]
+    assert "cannot be read as audio (Format not recognised)" in skipped[1]
+
+
+def test_a_manifest_without_one_usable_entry_is_an_error(tmp_path):
+    (tmp_path / "m.txt").write_text("x.wav|one\ny.wav|two\n")
+    with pytest.raises(ManifestError, match=r"none of its 2 utterances can be used; .*m\.txt:1: utterance x: no such"):
+        read_manifest(tmp_path / "m.txt", on_error="skip")
+
+
+def test_many_entries_keep_their_order(clip):
+    (clip.parent / "m.txt").write_text("".join(f"a.wav|{number}\n" for number in range(1000)))
+    texts = [utterance.text for utterance in read_manifest(clip.parent / "m.txt").utterances]
+    assert texts == [str(number) for number in range(1000)]
+
+
+def test_filters_count_what_they_drop():
+    def utterance(seconds: float, text: str = "x") -> Utterance:
+        return Utterance(id="u", audio=Path("a.wav"), seconds=seconds, text=text)
+
+    durations = [0.05, 0.1, 5.0, 16.7, 16.8, 20.0]
+    utterances = [utterance(seconds) for seconds in durations] + [utterance(5.0, text="")]
+    selection = select(utterances, max_seconds=16.7, max_utterances=2, need_text=True)
+    assert [kept.seconds for kept in selection.utterances] == [0.1, 5.0]
+    assert selection[1:] == (1, 2, 1, 1)
+    assert selection.too_long == 2
+    assert select(utterances).utterances == utterances[1:]
+
+
+def test_what_was_written_is_read_back(clip, tmp_path):
+    soundfile.write(tmp_path / "b.flac", np.zeros(1600), 16000)
+    plain = Utterance(id="a", audio=clip, seconds=0.5, text="")
+    utterances = [
+        plain,
+        replace(plain, id="β", text='says "naïve"\u2028', speaker="7", offset_seconds=0.1, seconds=1 / 3),
+        replace(plain, speeds=((0.9, tmp_path / "b.flac"), (1.1, clip))),
+    ]
+    utterances[1] = replace(utterances[1], text=utterances[1].text.strip())
+    (tmp_path / "lists").mkdir()
+    for manifest in (tmp_path / "m.jsonl", tmp_path / "lists/m.jsonl"):
+        write_jsonl(manifest, utterances)
+        assert read_manifest(manifest).utterances == utterances
+    assert '"audio_filepath": "a.wav"' in (tmp_path / "m.jsonl").read_text()
+    assert list((tmp_path / "lists").iterdir()) == [tmp_path / "lists/m.jsonl"]
