@@ -262,8 +262,8 @@ def _render_clean(_: SyntheticConfig, task: _Task) -> _Spoken:
 def _coloured_noise(count: int, *, slope: float, random: np.random.Generator) -> np.ndarray:
     """Gaussian noise of unit power whose power falls with frequency ** slope: 0 is white, 1 pink, 2 brown."""
     size = 1 << (count - 1).bit_length()
-    spectrum = np.fft.rfft(random.standard_normal(size))
-    spectrum *= np.maximum(np.arange(len(spectrum)), size // 256) ** (-slope / 2)
+    spectrum = random.standard_normal(size + 2, np.float32).view(np.complex64)  # of white noise
+    spectrum *= np.maximum(np.arange(len(spectrum), dtype=np.float32), size // 256) ** (-slope / 2)
     noise = np.fft.irfft(spectrum, size)[:count]
     return noise / np.sqrt(np.mean(np.square(noise)))
 
