@@ -29,7 +29,7 @@ def test_jsonl(tmp_path):
     a, b = sound(tmp_path / "clips/a.wav"), sound(tmp_path / "clips/b.flac", seconds=2)
     manifest = lines(
         tmp_path / "m.jsonl",
-        '{"audio_filepath": "clips/a.wav", "duration": 0.5, "text": "é", "speaker": 7, "speeds": {"0.9": "slow/a.wav"}}',
+        '{"audio_filepath": "clips/a.wav", "duration": 0.5, "text":"é", "speaker":7, "speeds": {"0.9": "slow/a.wav"}}',
         "",
         '{"audio_filepath": "clips/b.flac", "text": "", "offset": 0.25}',
         '{"id": "x.y", "audio_filepath": "clips/b.flac", "text": "c", "offset": 0.25, "duration": 1}',
