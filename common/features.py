@@ -1,0 +1,384 @@
+"""Log-mel features and their augmentation: batched, on the device of the audio, without waiting for it.
+
+Legend: B utterances, N samples, T frames, F mel bins, K frequencies of the Fourier transform, M masks.
+
+Every random number comes from a seed that the caller gives. Nothing here modifies its input.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+# Utterances are taken in blocks of about this many values, which stay in the cache of a CPU from one pass to the next,
+# and which bound the memory of the transform on a GPU.
+NORMALIZE_BLOCK = {"cpu": 2**20}
+TRANSFORM_BLOCK = {"cpu": 2**18, "cuda": 2**22}
+
+Count = TypeVar("Count", int, Tensor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogMelConfig:
+    """From samples to log-mel features. The defaults are the recipe of Jasper and QuartzNet; `TTS` is FastPitch's."""
+
+    sample_rate: int = 16_000
+    """Of the audio, in Hz."""
+    n_fft: int = 512
+    """Length of the Fourier transform, in samples."""
+    window_samples: int = 320
+    """Length of the Hann window, which sits in the middle of the transform."""
+    hop_samples: int = 160
+    """From one frame to the next."""
+    window_is_periodic: bool = False
+    """A Hann window of period `window_samples` (True), or one that ends in zero (False)."""
+    mel_bins: int = 64
+    """Number of features per frame."""
+    lowest_hz: float = 0.0
+    """Lower edge of the first mel bin."""
+    highest_hz: float = 8_000.0
+    """Upper edge of the last mel bin."""
+    spectrum: Literal["power", "magnitude"] = "power"
+    """What the mel filters add up."""
+    preemphasis: float = 0.97
+    """x[n] - preemphasis * x[n-1]; 0 for none."""
+    dither: float = 1e-5
+    """Standard deviation of the noise that is added in training, against exact zeros."""
+    log_guard: Literal["add", "clamp"] = "add"
+    """log(x + log_floor), or log(max(x, log_floor))."""
+    log_floor: float = 1e-20
+    """Keeps the logarithm of silence finite."""
+    normalize: Literal["per_feature", "all_features", "none"] = "per_feature"
+    """To mean 0 and deviation 1 over the frames of an utterance: each mel bin by itself, all together, or not."""
+    frame_count: Literal["ceil", "centered"] = "ceil"
+    """ceil(samples / hop), or 1 + floor(samples / hop), which is every frame whose centre lies inside the audio."""
+    pad_to_multiple: int = 16
+    """T is a multiple of this."""
+
+    def __post_init__(self) -> None:
+        if self.window_samples % 2 or self.n_fft % 2 or self.window_samples > self.n_fft:
+            raise ValueError(
+                f"LogMelConfig: window_samples {self.window_samples} and n_fft {self.n_fft}; "
+                "both must be even, and the window no longer than the transform"
+            )
+        if not 0 <= self.lowest_hz < self.highest_hz <= self.sample_rate / 2:
+            raise ValueError(
+                f"LogMelConfig: mel bins from {self.lowest_hz:g} to {self.highest_hz:g} Hz; "
+                f"expected 0 <= lowest_hz < highest_hz <= {self.sample_rate / 2:g}, half of the sample rate"
+            )
+
+    def frames(self, samples: Count) -> Count:
+        """Number of frames of an utterance, or of each in a tensor."""
+        if self.frame_count == "ceil":
+            return (samples + self.hop_samples - 1) // self.hop_samples
+        return samples // self.hop_samples + 1
+
+
+TTS = LogMelConfig(
+    sample_rate=22_050,
+    n_fft=1024,
+    window_samples=1024,
+    hop_samples=256,
+    window_is_periodic=True,
+    mel_bins=80,
+    spectrum="magnitude",
+    preemphasis=0.0,
+    dither=0.0,
+    log_guard="clamp",
+    log_floor=1e-5,
+    normalize="none",
+    frame_count="centered",
+    pad_to_multiple=1,
+)
+"""Of FastPitch, WaveGlow and Tacotron 2."""
+
+
+class Features(NamedTuple):
+    """`features_BFT` float32, zero from `frames_B` on."""
+
+    features_BFT: Tensor
+    frames_B: Tensor
+
+
+class LogMel(nn.Module):
+    """Log-mel features of a batch of audio, always in float32, whatever autocast or `.half()` say.
+
+    An utterance has the same features alone and in any batch: audio is reflected at the end of each utterance, not at
+    the end of the batch. Audio too short for one reflection is reflected to and fro. Gradients reach the audio only
+    with `normalize="none"`.
+    """
+
+    window: Tensor
+    filters_FK: Tensor
+
+    def __init__(self, cfg: LogMelConfig | None = None) -> None:
+        super().__init__()
+        self.cfg = cfg or LogMelConfig()
+        self.register_buffer("window", None, persistent=False)
+        self.register_buffer("filters_FK", None, persistent=False)
+        self._set_constants(torch.device("cpu"))
+
+    def forward(self, audio_BN: Tensor, samples_B: Tensor, *, seed: int | None = None) -> Features:
+        """Features of `samples_B[b]` samples of each row in [-1, 1]; what follows them is ignored.
+
+        `seed` is for the dither, in training mode only. Raises ValueError for wrong shapes and for a missing seed.
+        """
+        _check_audio(audio_BN, samples_B)
+        with torch.autocast(audio_BN.device.type, enabled=False):
+            audio_BN = self._dithered(audio_BN.float(), seed)
+            samples_B = samples_B.to(audio_BN.device)
+            frames_B = self.cfg.frames(samples_B)
+            step = _utterances_per_block(audio_BN, TRANSFORM_BLOCK)
+            blocks = zip(audio_BN.split(step), samples_B.split(step), strict=True)
+            features_BFT = torch.cat([self._log_mel(*block) for block in blocks])
+            return Features(_normalize_(features_BFT, frames_B, self.cfg.normalize), frames_B)
+
+    def _dithered(self, audio_BN: Tensor, seed: int | None) -> Tensor:
+        if not self.training or not self.cfg.dither:
+            return audio_BN
+        if seed is None:
+            raise ValueError("LogMel: dither in training mode needs a seed; pass seed=..., or call eval()")
+        noise = torch.Generator(audio_BN.device).manual_seed(seed)
+        noise_BN = torch.randn(audio_BN.shape, generator=noise, device=audio_BN.device)
+        return torch.add(audio_BN, noise_BN, alpha=self.cfg.dither)
+
+    def _log_mel(self, audio_BN: Tensor, samples_B: Tensor) -> Tensor:
+        cfg = self.cfg
+        frames = -(-cfg.frames(audio_BN.shape[1]) // cfg.pad_to_multiple) * cfg.pad_to_multiple
+        signal_BN = _reflected(_emphasized(audio_BN, cfg.preemphasis), samples_B, cfg.n_fft // 2)
+        missing = (frames - 1) * cfg.hop_samples + cfg.n_fft - signal_BN.shape[1]
+        pieces_BTN = nn.functional.pad(signal_BN, (0, missing)).unfold(1, cfg.n_fft, cfg.hop_samples) * self.window
+        # In single precision the rounding of the transform shows as 1e-4 in weak bins of loud frames. MPS has no other.
+        precise = torch.float32 if audio_BN.device.type == "mps" else torch.float64
+        spectrum_BTK = torch.fft.rfft(pieces_BTN.to(precise))
+        if cfg.spectrum == "power":
+            energy_BTK = spectrum_BTK.real.float().square() + spectrum_BTK.imag.float().square()
+        else:
+            energy_BTK = spectrum_BTK.abs().float()  # its gradient at zero is zero, that of a square root is not finite
+        mel_BFT = self.filters_FK @ energy_BTK.mT
+        guarded_BFT = mel_BFT + cfg.log_floor if cfg.log_guard == "add" else mel_BFT.clamp(min=cfg.log_floor)
+        return guarded_BFT.log()
+
+    def _set_constants(self, device: torch.device) -> None:
+        cfg = self.cfg
+        hann = torch.hann_window(cfg.window_samples, periodic=cfg.window_is_periodic, device=device)
+        margin = (cfg.n_fft - cfg.window_samples) // 2
+        self.window = nn.functional.pad(hann, (margin, cfg.n_fft - cfg.window_samples - margin))
+        self.filters_FK = torch.from_numpy(mel_filters(cfg)).to(device)
+
+    def _apply(self, fn, recurse: bool = True):  # type: ignore[no-untyped-def]
+        # .half() and .to(dtype) move the module but must not round its constants.
+        super()._apply(fn, recurse)
+        self._set_constants(self.window.device)
+        return self
+
+
+def normalize(
+    features_BFT: Tensor, frames_B: Tensor, kind: Literal["per_feature", "all_features", "none"] = "per_feature"
+) -> Tensor:
+    """(x - mean) / (deviation + 1e-5) over the frames of each utterance; zero beyond them.
+
+    The deviation has the divisor frames - 1 (one frame alone becomes zero), and so do constant features: what is left
+    of them after subtraction is rounding.
+    """
+    return _normalize_(features_BFT.clone(memory_format=torch.contiguous_format), frames_B, kind)
+
+
+def mel_filters(cfg: LogMelConfig) -> np.ndarray:
+    """Triangles of equal area on the mel scale of Slaney's Auditory Toolbox (1998), float32 [F, K]."""
+    frequencies_K = np.linspace(0, cfg.sample_rate / 2, cfg.n_fft // 2 + 1)
+    edges = _mel_to_hz(np.linspace(_hz_to_mel(cfg.lowest_hz), _hz_to_mel(cfg.highest_hz), cfg.mel_bins + 2))
+    left, middle, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
+    rising_FK = (frequencies_K - left) / (middle - left)
+    falling_FK = (right - frequencies_K) / (right - middle)
+    triangles_FK = np.maximum(0, np.minimum(rising_FK, falling_FK))
+    return (triangles_FK * 2 / (right - left)).astype(np.float32)
+
+
+# Slaney's scale is linear up to 1 kHz (mel 15) and then grows by a factor of 6.4 every 27 mel.
+_HZ_PER_MEL, _LINEAR_UP_TO_HZ, _GROWTH_PER_MEL = 200 / 3, 1_000.0, math.log(6.4) / 27
+
+
+def _hz_to_mel(hz: float) -> float:
+    if hz < _LINEAR_UP_TO_HZ:
+        return hz / _HZ_PER_MEL
+    return _LINEAR_UP_TO_HZ / _HZ_PER_MEL + math.log(hz / _LINEAR_UP_TO_HZ) / _GROWTH_PER_MEL
+
+
+def _mel_to_hz(mel: np.ndarray) -> np.ndarray:
+    above = mel - _LINEAR_UP_TO_HZ / _HZ_PER_MEL
+    return np.where(above < 0, mel * _HZ_PER_MEL, _LINEAR_UP_TO_HZ * np.exp(above * _GROWTH_PER_MEL))
+
+
+def _check_audio(audio_BN: Tensor, samples_B: Tensor) -> None:
+    if audio_BN.ndim != 2 or samples_B.shape != audio_BN.shape[:1]:
+        raise ValueError(
+            f"LogMel: audio of shape {tuple(audio_BN.shape)} and samples of shape {tuple(samples_B.shape)}; "
+            "expected [utterances, samples] and [utterances]"
+        )
+    if not audio_BN.numel():
+        raise ValueError(f"LogMel: audio of shape {tuple(audio_BN.shape)} holds no samples")
+
+
+def _utterances_per_block(values_B: Tensor, blocks: dict[str, int]) -> int:
+    """How many rows of a tensor to take at once: all, where the kind of device has no block."""
+    n_utterances = values_B.shape[0]
+    block = blocks.get(values_B.device.type, values_B.numel())
+    return max(1, block * n_utterances // max(1, values_B.numel()))
+
+
+def _emphasized(audio_BN: Tensor, coefficient: float) -> Tensor:
+    if not coefficient:
+        return audio_BN
+    return torch.cat([audio_BN[:, :1], audio_BN[:, 1:] - coefficient * audio_BN[:, :-1]], 1)
+
+
+def _reflected(signal_BN: Tensor, samples_B: Tensor, reach: int) -> Tensor:
+    """`reach` samples reflected at the beginning and at the end of each utterance; zeros after that."""
+    n_utterances, n_samples = signal_BN.shape
+    samples_B1 = samples_B[:, None]
+    inside_BN = torch.arange(n_samples, device=signal_BN.device) < samples_B1
+    offset = torch.arange(reach, device=signal_BN.device)
+    before_BR = _reflect_index((offset - reach).expand(n_utterances, -1), samples_B1)
+    after_BR = _reflect_index(samples_B1 + offset, samples_B1)
+    signal_BN = torch.where(inside_BN, signal_BN, 0.0)
+    middle_BN = nn.functional.pad(signal_BN, (0, reach)).scatter(1, samples_B1 + offset, signal_BN.gather(1, after_BR))
+    return torch.cat([signal_BN.gather(1, before_BR), middle_BN], 1)
+
+
+def _reflect_index(index_BR: Tensor, samples_B1: Tensor) -> Tensor:
+    """Where the sample at `index_BR`, outside of the utterance, is found inside: a walk to and fro between the ends."""
+    last_B1 = (samples_B1 - 1).clamp(min=0)
+    return last_B1 - (last_B1 - index_BR.remainder((2 * last_B1).clamp(min=1))).abs()
+
+
+def _normalize_(features_BFT: Tensor, frames_B: Tensor, kind: str) -> Tensor:
+    step = _utterances_per_block(features_BFT, NORMALIZE_BLOCK)
+    keep_B1T = _inside(features_BFT, frames_B)
+    if kind == "none":
+        return features_BFT.mul_(keep_B1T)
+    parts = zip(features_BFT.split(step), frames_B[:, None, None].split(step), keep_B1T.split(step), strict=True)
+    for features, frames, keep in parts:
+        _standardize_(features, frames, keep, together=kind == "all_features")
+    return features_BFT
+
+
+def _standardize_(features_BFT: Tensor, frames_B11: Tensor, keep_B1T: Tensor, *, together: bool) -> None:
+    # The product with the mask sums over the frames of an utterance in one pass; torch.std takes thirty times as long.
+    sum_BF1 = torch.bmm(keep_B1T, features_BFT.mT).mT
+    count_B11 = frames_B11
+    if together:
+        sum_BF1 = sum_BF1.sum(1, keepdim=True)
+        count_B11 = frames_B11 * features_BFT.shape[1]
+    mean_BF1 = sum_BF1 / count_B11.clamp(min=1)
+    features_BFT.sub_(mean_BF1).mul_(keep_B1T)
+    norm_BF1 = torch.linalg.vector_norm(features_BFT, dim=(1, 2) if together else 2, keepdim=True)
+    deviation_BF1 = norm_BF1 / (count_B11 - 1).clamp(min=1).sqrt()
+    is_constant_BF1 = deviation_BF1 <= 1e-5 * mean_BF1.abs()
+    features_BFT.mul_(torch.where(is_constant_BF1, 0.0, 1 / (deviation_BF1 + 1e-5)))
+
+
+def _inside(features_BFT: Tensor, frames_B: Tensor) -> Tensor:
+    frame = torch.arange(features_BFT.shape[2], device=features_BFT.device)
+    return (frame < frames_B[:, None, None]).to(features_BFT.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecAugmentConfig:
+    """Bands of frequencies and of frames that are set to zero (Park et al. 2019). Width uniform from min to max."""
+
+    freq_masks: int = 2
+    """Number of bands of mel bins; 0 for none."""
+    min_freq: int = 0
+    """Least width of a band, in mel bins; the same as `max_freq` for bands of one width."""
+    max_freq: int = 20
+    """Greatest width of a band, in mel bins."""
+    time_masks: int = 2
+    """Number of bands of frames; 0 for none."""
+    min_time: int = 0
+    """Least width of a band, in frames."""
+    max_time: int = 75
+    """Greatest width of a band, in frames."""
+
+    def __post_init__(self) -> None:
+        _check_widths("SpecAugmentConfig", self.min_freq, self.max_freq, self.min_time, self.max_time)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutoutConfig:
+    """Rectangles that are set to zero (DeVries and Taylor 2017)."""
+
+    masks: int = 0
+    """Number of rectangles per utterance."""
+    min_freq: int = 20
+    """Least height, in mel bins."""
+    max_freq: int = 20
+    """Greatest height, in mel bins."""
+    min_time: int = 5
+    """Least width, in frames."""
+    max_time: int = 5
+    """Greatest width, in frames."""
+
+    def __post_init__(self) -> None:
+        _check_widths("CutoutConfig", self.min_freq, self.max_freq, self.min_time, self.max_time)
+
+
+def spec_augment(features_BFT: Tensor, frames_B: Tensor, cfg: SpecAugmentConfig, *, seed: int) -> Tensor:
+    """Features with bands set to zero, which is their mean; positions uniform within the frames of each utterance.
+
+    The same bands on every device.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    freq_BMF, time_BMT = _bands(features_BFT, frames_B, cfg.freq_masks, cfg.time_masks, cfg, draw)
+    keep_BF1 = (~freq_BMF.any(1))[:, :, None].to(features_BFT.dtype)
+    keep_B1T = (~time_BMT.any(1))[:, None, :].to(features_BFT.dtype)
+    return (features_BFT * keep_BF1).mul_(keep_B1T)
+
+
+def cutout(features_BFT: Tensor, frames_B: Tensor, cfg: CutoutConfig, *, seed: int) -> Tensor:
+    """Features with rectangles set to zero; positions uniform within the frames of each utterance."""
+    # Another stream than SpecAugment's, which may have the same seed.
+    draw = torch.Generator().manual_seed(seed ^ 0x5EED)
+    freq_BMF, time_BMT = _bands(features_BFT, frames_B, cfg.masks, cfg.masks, cfg, draw)
+    hits_BFT = torch.bmm(freq_BMF.mT.to(features_BFT.dtype), time_BMT.to(features_BFT.dtype))
+    return features_BFT * (hits_BFT == 0).to(features_BFT.dtype)
+
+
+def _bands(
+    features_BFT: Tensor,
+    frames_B: Tensor,
+    freq_masks: int,
+    time_masks: int,
+    cfg: SpecAugmentConfig | CutoutConfig,
+    draw: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Bands of mel bins [B, M, F] and bands of frames [B, M, T], true inside."""
+    n_utterances, n_bins, n_frames = features_BFT.shape
+    device = features_BFT.device
+    bins_B = torch.full((n_utterances,), n_bins, device=device)
+    freq_BMF = _band(bins_B, n_bins, freq_masks, cfg.min_freq, cfg.max_freq, draw)
+    time_BMT = _band(frames_B.to(device), n_frames, time_masks, cfg.min_time, cfg.max_time, draw)
+    return freq_BMF, time_BMT
+
+
+def _band(limit_B: Tensor, size: int, masks: int, least: int, greatest: int, draw: torch.Generator) -> Tensor:
+    # Drawn on the CPU, so that every device gets the same; a non-blocking copy does not wait for the device.
+    shape = (limit_B.shape[0], masks)
+    width_BM = torch.randint(least, greatest + 1, shape, generator=draw).to(limit_B.device, non_blocking=True)
+    position_BM = torch.rand(shape, generator=draw).to(limit_B.device, non_blocking=True)
+    room_BM = (limit_B[:, None] - width_BM).clamp(min=0)
+    start_BM = torch.minimum((position_BM * (room_BM + 1)).long(), room_BM)
+    end_BM = torch.minimum(start_BM + width_BM, limit_B[:, None])
+    place = torch.arange(size, device=limit_B.device)
+    return (place >= start_BM[:, :, None]) & (place < end_BM[:, :, None])
+
+
+def _check_widths(owner: str, min_freq: int, max_freq: int, min_time: int, max_time: int) -> None:
+    if not (0 <= min_freq <= max_freq and 0 <= min_time <= max_time):
+        raise ValueError(
+            f"{owner}: widths of {min_freq} to {max_freq} mel bins and {min_time} to {max_time} frames; "
+            "expected 0 <= min <= max"
+        )

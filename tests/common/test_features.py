@@ -1,0 +1,288 @@
+from dataclasses import replace
+
+import librosa
+import numpy as np
+import pytest
+import soundfile
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.features import (
+    TTS,
+    CutoutConfig,
+    LogMel,
+    LogMelConfig,
+    SpecAugmentConfig,
+    cutout,
+    mel_filters,
+    normalize,
+    spec_augment,
+)
+from tests.data import shared
+
+
+def noise(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 0.1
+
+
+def lengths(*values):
+    return torch.tensor(values)
+
+
+def textbook(samples, cfg):
+    """Log-mel of one clip before normalisation, in float64, frame by frame."""
+    x = np.append(samples[:1], samples[1:] - cfg.preemphasis * samples[:-1])
+    half = cfg.n_fft // 2
+    x = np.pad(x, half, mode="reflect") if len(x) > 1 else np.full(len(x) + 2 * half, x[0])
+    window = np.zeros(cfg.n_fft)
+    start = half - cfg.window_samples // 2
+    hann = np.hanning(cfg.window_samples + 1)[:-1] if cfg.window_is_periodic else np.hanning(cfg.window_samples)
+    window[start : start + cfg.window_samples] = hann
+    count = cfg.frames(len(samples))
+    frames = np.stack([x[t * cfg.hop_samples :][: cfg.n_fft] for t in range(count)])
+    magnitude = abs(np.fft.rfft(frames * window)).T
+    filters = librosa.filters.mel(
+        sr=cfg.sample_rate, n_fft=cfg.n_fft, n_mels=cfg.mel_bins, fmin=cfg.lowest_hz, fmax=cfg.highest_hz
+    ).astype(np.float64)
+    mel = filters @ (magnitude**2 if cfg.spectrum == "power" else magnitude)
+    return np.log(mel + cfg.log_floor if cfg.log_guard == "add" else np.maximum(mel, cfg.log_floor))
+
+
+class HostSyncError(RuntimeError):
+    pass
+
+
+class NoHostSync(torch.utils._python_dispatch.TorchDispatchMode):
+    """Fails on what would make the host wait for a GPU."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket.__name__ in {"_local_scalar_dense", "nonzero", "masked_select", "equal", "_unique2"}:
+            raise HostSyncError(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_reference_features_are_reproduced_on_real_speech():
+    golden = np.load(shared("golden/jasper") / "expected.npz")
+    audio, samples = torch.from_numpy(golden["audio"]), torch.from_numpy(golden["audio_lens"])
+    features, frames = LogMel().eval()(audio, samples)
+    assert frames.tolist() == golden["feature_lens"].tolist()
+    assert np.abs(features.numpy() - golden["features"]).max() <= 1e-4
+
+
+def test_real_speech_alone_and_in_a_padded_batch_has_the_same_features():
+    files = sorted(shared("data/librispeech-mini").rglob("*.flac"))[:12]
+    clips = [torch.from_numpy(soundfile.read(file, dtype="float32")[0]) for file in files]
+    clips = [clip[: len(clip) - i * 37] for i, clip in enumerate(clips)]
+    samples = lengths(*map(len, clips))
+    log_mel = LogMel().eval()
+    batch, frames = log_mel(torch.nn.utils.rnn.pad_sequence(clips, batch_first=True), samples)
+    for i, clip in enumerate(clips):
+        alone, (n,) = log_mel(clip[None], samples[i : i + 1])
+        assert n == frames[i]
+        assert (batch[i, :, :n] - alone[0, :, :n]).abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3, 159, 160, 161, 256, 257, 1_600, 8_001])
+def test_every_length_follows_the_textbook(samples):
+    cfg = LogMelConfig(normalize="none")
+    audio = noise(1, samples, seed=samples)
+    features, (n,) = LogMel(cfg).eval()(audio, lengths(samples))
+    amplitude = np.exp(textbook(audio[0].double().numpy(), cfg) / 2)
+    # Window and pre-emphasis are rounded to 24 bits, relative to the loudest bin.
+    atol = 2 * 2**-24 * amplitude.max()
+    np.testing.assert_allclose((features[0, :, :n] / 2).exp(), amplitude, rtol=1e-5, atol=atol)
+    assert not features[0, :, n:].any()
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 2_000), min_size=1, max_size=5), st.integers(0, 400))
+def test_what_follows_an_utterance_does_not_matter(samples, extra):
+    log_mel = LogMel().eval()
+    audio = noise(len(samples), max(samples) + extra)
+    clean = audio.clone()
+    for row, n in zip(clean, samples, strict=True):
+        row[n:] = 0
+    torch.testing.assert_close(log_mel(audio, lengths(*samples)), log_mel(clean, lengths(*samples)), rtol=0, atol=0)
+
+
+def test_rubbish_after_the_end_of_an_utterance_is_ignored():
+    audio = noise(2, 4_000)
+    audio[1, 1_000:] = torch.nan
+    features, frames = LogMel().eval()(audio, lengths(4_000, 1_000))
+    assert features.isfinite().all()
+    assert frames.tolist() == [25, 7]
+
+
+def test_the_tts_recipe_follows_the_textbook():
+    audio = noise(2, 9_000)
+    features, frames = LogMel(TTS)(audio, lengths(9_000, 5_120))
+    assert frames.tolist() == [36, 21]
+    for row, samples, n, mel in zip(audio, (9_000, 5_120), frames, features, strict=True):
+        np.testing.assert_allclose(mel[:, :n], textbook(row[:samples].double().numpy(), TTS), atol=2e-4)
+
+
+def test_tts_features_have_finite_gradients_even_of_silence():
+    audio = noise(2, 4_000).mul_(lengths(1, 0)[:, None]).requires_grad_()
+    LogMel(TTS)(audio, lengths(4_000, 4_000)).features_BFT.sum().backward()
+    assert audio.grad.isfinite().all()
+    assert audio.grad[0].any()
+
+
+@pytest.mark.parametrize("cfg", [LogMelConfig(), TTS, replace(TTS, highest_hz=11_025)])
+def test_mel_filters_are_librosas(cfg):
+    theirs = librosa.filters.mel(
+        sr=cfg.sample_rate, n_fft=cfg.n_fft, n_mels=cfg.mel_bins, fmin=cfg.lowest_hz, fmax=cfg.highest_hz
+    )
+    np.testing.assert_allclose(mel_filters(cfg), theirs, atol=1e-8)
+
+
+def test_frames_are_the_ceiling_and_the_length_is_padded():
+    features, frames = LogMel().eval()(noise(3, 3_201), lengths(3_201, 3_200, 1))
+    assert frames.tolist() == [21, 20, 1]
+    assert features.shape == (3, 64, 32)
+    assert LogMelConfig().frames(3_201) == 21
+
+
+def test_silence_has_features_of_zero():
+    audio = torch.zeros(2, 30_000)
+    audio[1] = noise(30_000)
+    features, _ = LogMel().eval()(audio, lengths(30_000, 12_345))
+    assert not features[0].any()
+    assert features.isfinite().all()
+
+
+def test_dither_is_for_training_and_comes_from_the_seed():
+    log_mel, audio, samples = LogMel(LogMelConfig(dither=1e-2)), noise(2, 4_000), lengths(4_000, 3_000)
+    before = audio.clone()
+    first, again, other = (log_mel(audio, samples, seed=seed).features_BFT for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(audio, before)
+    log_mel.eval()
+    assert torch.equal(log_mel(audio, samples, seed=1).features_BFT, log_mel(audio, samples).features_BFT)
+
+
+def test_features_stay_in_single_precision():
+    audio, samples = noise(2, 4_000), lengths(4_000, 3_000)
+    expected = LogMel().eval()(audio, samples).features_BFT
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(LogMel().eval()(audio, samples).features_BFT, expected)
+    assert torch.equal(LogMel().eval().half()(audio, samples).features_BFT, expected)
+    assert torch.equal(LogMel().eval().bfloat16()(audio, samples).features_BFT, expected)
+    assert not LogMel().state_dict()
+
+
+def test_dither_without_a_seed_is_an_error():
+    with pytest.raises(ValueError, match=r"needs a seed; pass seed=\.\.\., or call eval\(\)"):
+        LogMel()(noise(1, 4_000), lengths(4_000))
+
+
+def test_wrong_shapes_are_named():
+    with pytest.raises(ValueError, match=r"audio of shape \(4000,\) and samples of shape \(1,\); expected"):
+        LogMel().eval()(noise(4_000), lengths(4_000))
+    with pytest.raises(ValueError, match=r"shape \(1, 0\) holds no samples"):
+        LogMel().eval()(noise(1, 0), lengths(0))
+
+
+def test_impossible_options_are_named():
+    with pytest.raises(ValueError, match="window_samples 600 and n_fft 512; both must be even"):
+        LogMelConfig(window_samples=600)
+    with pytest.raises(ValueError, match="from 0 to 8000 Hz; expected 0 <= lowest_hz < highest_hz <= 4000"):
+        LogMelConfig(sample_rate=8_000)
+    with pytest.raises(ValueError, match="SpecAugmentConfig: widths of 0 to 20 mel bins and 80 to 75 frames"):
+        SpecAugmentConfig(min_time=80)
+    with pytest.raises(ValueError, match="CutoutConfig: widths of 21 to 20 mel bins"):
+        CutoutConfig(min_freq=21)
+
+
+@pytest.mark.parametrize("block", [1, 10**9])
+def test_normalisation_gives_mean_0_and_deviation_1_over_the_frames(block, monkeypatch):
+    monkeypatch.setattr("common.features.NORMALIZE_BLOCK", {"cpu": block})
+    features = noise(3, 8, 50) * 30 - 10
+    before, frames = features.clone(), lengths(50, 20, 1)
+    per_feature, together = (normalize(features, frames, kind) for kind in ("per_feature", "all_features"))
+    assert torch.equal(features, before)
+    for i, n in enumerate((50, 20)):
+        x = features[i, :, :n].double()
+        per_bin = (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-5)
+        torch.testing.assert_close(per_feature[i, :, :n].double(), per_bin, rtol=0, atol=2e-6)
+        torch.testing.assert_close(together[i, :, :n].double(), (x - x.mean()) / (x.std() + 1e-5), rtol=0, atol=2e-6)
+        assert not per_feature[i, :, n:].any()
+        assert not together[i, :, n:].any()
+    assert not per_feature[2].any()
+    assert together.isfinite().all()
+
+
+def test_without_normalisation_only_the_padding_changes():
+    features = noise(2, 8, 50)
+    result = normalize(features, lengths(50, 20), "none")
+    assert torch.equal(result[0], features[0])
+    assert torch.equal(result[1, :, :20], features[1, :, :20])
+    assert not result[1, :, 20:].any()
+
+
+def runs(zero):
+    """Lengths of the runs of ones in a row of zeros and ones."""
+    return [len(run) for run in "".join(str(int(z)) for z in zero).split("0") if run]
+
+
+def test_spec_augment_zeroes_whole_bands_within_the_utterance():
+    features, frames = torch.ones(200, 64, 300), torch.full((200,), 250)
+    cfg = SpecAugmentConfig(freq_masks=1, min_freq=2, max_freq=5, time_masks=1, min_time=0, max_time=40)
+    masked = spec_augment(features, frames, cfg, seed=3)
+    assert features.all()
+    freq, time = (masked == 0).all(2), (masked == 0).all(1)
+    assert torch.equal(masked == 0, freq[:, :, None] | time[:, None, :])
+    assert {n for row in freq for n in runs(row)} == {2, 3, 4, 5}
+    widths = [sum(runs(row)) for row in time]
+    assert min(widths) == 0
+    assert max(widths) == 40
+    assert 17 < np.mean(widths) < 23
+    assert not time[:, 250:].any()
+    assert freq.any(0).all()
+    assert time[:, 10:240].any(0).all()
+
+
+def test_spec_augment_of_one_width_is_the_2019_recipe():
+    cfg = SpecAugmentConfig(freq_masks=2, min_freq=6, max_freq=6, time_masks=2, min_time=6, max_time=6)
+    masked = spec_augment(torch.ones(50, 64, 100), torch.full((50,), 100), cfg, seed=0)
+    assert {sum(runs(row)) for row in (masked == 0).all(2)} <= set(range(6, 13))
+    assert {sum(runs(row)) for row in (masked == 0).all(1)} <= set(range(6, 13))
+
+
+def test_bands_wider_than_the_utterance_cover_it():
+    cfg = SpecAugmentConfig(freq_masks=0, time_masks=1, min_time=75, max_time=75)
+    masked = spec_augment(torch.ones(1, 64, 32), lengths(10), cfg, seed=0)
+    assert not masked[:, :, :10].any()
+    assert masked[:, :, 10:].all()
+
+
+def test_cutout_zeroes_rectangles():
+    cfg = CutoutConfig(masks=1, min_freq=3, max_freq=4, min_time=5, max_time=9)
+    masked = cutout(torch.ones(100, 64, 80), torch.full((100,), 60), cfg, seed=0) == 0
+    assert {len(r) for m in masked for r in [m.any(1).nonzero()]} == {3, 4}
+    assert {len(r) for m in masked for r in [m.any(0).nonzero()]} == {5, 6, 7, 8, 9}
+    assert torch.equal(masked, masked.any(2, keepdim=True) & masked.any(1, keepdim=True))
+    assert not masked[:, :, 60:].any()
+
+
+@pytest.mark.parametrize(("augment", "cfg"), [(spec_augment, SpecAugmentConfig()), (cutout, CutoutConfig(masks=3))])
+def test_augmentation_is_a_function_of_the_seed(augment, cfg):
+    features, frames = noise(8, 64, 200), torch.full((8,), 200)
+    torch.manual_seed(0)
+    state = torch.random.get_rng_state()
+    first, again, other = (augment(features, frames, cfg, seed=seed) for seed in (5, 5, 6))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_no_step_waits_for_the_device():
+    audio, samples = noise(3, 4_000), lengths(4_000, 3_000, 10)
+    log_mel, features = LogMel().train(), noise(3, 64, 32)
+    with NoHostSync():
+        _, frames = log_mel(audio, samples, seed=0)
+        spec_augment(features, frames, SpecAugmentConfig(), seed=0)
+        cutout(features, frames, CutoutConfig(masks=2), seed=0)
+        normalize(features, frames, "all_features")
