@@ -1,0 +1,191 @@
+"""From utterances to padded batches of samples, in worker processes.
+
+What an item is depends on the data set's settings, the index and the epoch alone: not on workers, order or ranks.
+
+Legend of shapes: B utterances, N samples, U target symbols.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from common import audio
+from common.data.manifest import Utterance
+from common.data.speed import SpeedConfig, Version, draw_version
+
+SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
+
+
+class LoadingError(ValueError):
+    """An utterance cannot be loaded; the message names it and its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One utterance: float32 samples [N] and its encoded text [U]."""
+
+    index: int
+    id: str
+    samples: np.ndarray
+    target: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An utterance that cannot be used, and why, in one line that names it."""
+
+    index: int
+    message: str
+
+
+class AudioBatch(NamedTuple):
+    """Utterances padded with zeros to the longest, in the order they were asked for.
+
+    With `on_error="skip"` those that could not be loaded are missing (B may be 0); `failures` says why, a line each.
+    """
+
+    audio_BN: torch.Tensor  # float32
+    samples_B: torch.Tensor  # int64
+    targets_BU: torch.Tensor  # int64; padding is 0
+    target_lengths_B: torch.Tensor  # int64
+    indices: list[int]
+    ids: list[str]
+    failures: list[str]
+
+    def to(self, device: torch.device | str) -> "AudioBatch":
+        """The batch with its tensors on `device`; from pinned memory without waiting for the copy."""
+        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in self._fields[:4]}
+        return self._replace(**moved)
+
+
+class SpeechDataset(Dataset[Item | Failure]):
+    """Utterances as samples at one rate and encoded texts."""
+
+    def __init__(
+        self,
+        utterances: Sequence[Utterance],
+        *,
+        encode: Callable[[str], list[int]] | None = None,
+        sample_rate: int = 16000,
+        trim: bool = False,
+        speed: SpeedConfig | None = None,
+        seed: int = 0,
+        on_error: Literal["stop", "skip"] = "stop",
+    ):
+        """`encode` turns a text into indices (None: no targets); `trim` cuts silence of -60 dB off both ends.
+
+        `on_error` says what `loader` does with an utterance that cannot be read or encoded.
+        """
+        self.utterances = utterances
+        self.encode = encode
+        self.sample_rate = sample_rate
+        self.trim = trim
+        self.speed = speed or SpeedConfig()
+        self.seed = seed
+        self.on_error = on_error
+        self.epoch = 0
+        if self.speed.mode == "offline" and not any(utterance.speeds for utterance in utterances):
+            raise LoadingError(
+                "speed mode offline, but no utterance of the manifest has a copy at another speed; "
+                "prepare them (SPEEDS='0.9 1.1' scripts/data/librispeech.sh) or choose another mode"
+            )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch that `dataset[index]` draws speeds for; call it before iterating over a loader."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """How many utterances there are."""
+        return len(self.utterances)
+
+    def __getitem__(self, index: int) -> Item | Failure:
+        """`item` in the current epoch."""
+        return self.item(index, self.epoch)
+
+    def item(self, index: int, epoch: int) -> Item | Failure:
+        """The utterance at `index` as it is heard in `epoch`, or why it cannot be had."""
+        utterance = self.utterances[index]
+        version = draw_version(utterance, self.speed, seed=self.seed, epoch=epoch, index=index)
+        try:
+            samples = self._samples(utterance, version)
+            target = self.encode(utterance.text) if self.encode else []
+        except ValueError as error:
+            return Failure(index, f"utterance {utterance.id}: {error}")
+        return Item(index, utterance.id, samples, target)
+
+    def _samples(self, utterance: Utterance, version: Version) -> np.ndarray:
+        samples = self._read(utterance, version)
+        if self.trim:
+            samples = audio.trim_silence(samples)
+        return audio.change_speed(samples, version.change)
+
+    def _read(self, utterance: Utterance, version: Version) -> np.ndarray:
+        """The recording; of it only the utterance's piece, where the manifest gives one by its offset."""
+        if not utterance.offset_seconds:
+            return audio.read(version.audio, sample_rate=self.sample_rate).samples
+        offset, seconds = (part / version.recorded_speed for part in (utterance.offset_seconds, utterance.seconds))
+        samples = audio.read(
+            version.audio, sample_rate=self.sample_rate, offset_seconds=offset, seconds=seconds
+        ).samples
+        found = len(samples) / self.sample_rate
+        if found < seconds - SEGMENT_TOLERANCE_SECONDS:
+            raise audio.AudioError(
+                f"{version.audio}: ends {found:.2f} s after offset {offset:.2f} s; the manifest says {seconds:.2f} s"
+            )
+        return samples
+
+
+def collate(results: Sequence[Item | Failure]) -> AudioBatch:
+    """Pads items into a batch."""
+    items = [result for result in results if isinstance(result, Item)]
+    samples = [len(item.samples) for item in items]
+    lengths = [len(item.target) for item in items]
+    audio_BN = torch.zeros(len(items), max(samples, default=0))
+    targets_BU = torch.zeros(len(items), max(lengths, default=0), dtype=torch.int64)
+    for audio_N, target_U, item in zip(audio_BN.numpy(), targets_BU.numpy(), items, strict=True):
+        audio_N[: len(item.samples)] = item.samples
+        target_U[: len(item.target)] = item.target
+    return AudioBatch(
+        audio_BN=audio_BN,
+        samples_B=torch.tensor(samples, dtype=torch.int64),
+        targets_BU=targets_BU,
+        target_lengths_B=torch.tensor(lengths, dtype=torch.int64),
+        indices=[item.index for item in items],
+        ids=[item.id for item in items],
+        failures=[result.message for result in results if isinstance(result, Failure)],
+    )
+
+
+class SpeechLoader(DataLoader[Item | Failure]):
+    """A DataLoader that raises a data set's failures here, where a worker's would arrive wrapped in its traceback."""
+
+    dataset: SpeechDataset
+
+    def __iter__(self) -> Iterator[AudioBatch]:  # type: ignore[override]
+        """The batches; LoadingError at the first failure if the data set says so."""
+        for batch in super().__iter__():
+            if batch.failures and self.dataset.on_error == "stop":
+                raise LoadingError(batch.failures[0])
+            yield batch
+
+
+def loader(dataset: SpeechDataset, batches: Sequence[list[int]], *, workers: int = 0) -> SpeechLoader:
+    """Loads the batches in their order, `workers` processes ahead of time (0: in this process, when asked).
+
+    Memory is pinned where there is a GPU. With workers, a batch crosses in shared memory: in a container give it
+    several GB (--ipc=host or --shm-size).
+    """
+    ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
+    return SpeechLoader(
+        dataset,
+        batch_sampler=batches,
+        num_workers=workers,
+        collate_fn=collate,
+        pin_memory=torch.cuda.is_available(),
+        generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one
+        **ahead,
+    )

@@ -1,0 +1,120 @@
+"""Speed perturbation: which speed an utterance gets in an epoch, and copies at other speeds made beforehand.
+
+Ko et al. 2015, "Audio augmentation for speech recognition": speech at 0.9 and 1.1 times the speed, by resampling.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from common import audio
+from common.data.manifest import Utterance
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedConfig:
+    """Speed perturbation of the training utterances."""
+
+    mode: Literal["none", "offline", "discrete", "continuous"] = "none"
+    """offline: the recording or one of its copies at other speeds, all equally likely, as the manifest lists them;
+    discrete: one of `rates`, all equally likely; continuous: any speed between `min_rate` and `max_rate`."""
+    rates: tuple[float, ...] = (0.9, 1.0, 1.1)
+    """The speeds of mode discrete."""
+    min_rate: float = 0.85
+    """Slowest speed of mode continuous."""
+    max_rate: float = 1.15
+    """Fastest speed of mode continuous."""
+    probability: float = 1.0
+    """Share of the utterances that get a speed drawn in an epoch; the others stay as they are. In every mode."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise ValueError(f"speed: probability is {self.probability}; expected 0 to 1")
+        if not self.rates or min(*self.rates, self.min_rate) <= 0 or self.min_rate > self.max_rate:
+            raise ValueError(
+                f"speed: rates are {self.rates}, min_rate {self.min_rate} and max_rate {self.max_rate}; "
+                "expected positive numbers, at least one rate, and min_rate <= max_rate"
+            )
+
+
+class Version(NamedTuple):
+    """How an utterance is to be had in an epoch: a file, the speed it was made at, and the change still to make."""
+
+    audio: Path
+    recorded_speed: float = 1.0
+    change: float = 1.0
+
+
+def draw_version(utterance: Utterance, cfg: SpeedConfig, *, seed: int, epoch: int, index: int) -> Version:
+    """The version of the utterance in this epoch: a function of its arguments alone."""
+    original = Version(utterance.audio)
+    if cfg.mode == "none":
+        return original
+    random = np.random.default_rng((seed, epoch, index))
+    if random.random() >= cfg.probability:
+        return original
+    if cfg.mode == "continuous":
+        return Version(utterance.audio, change=random.uniform(cfg.min_rate, cfg.max_rate))
+    if cfg.mode == "discrete":
+        return Version(utterance.audio, change=cfg.rates[random.integers(len(cfg.rates))])
+    versions = (original, *(Version(path, recorded_speed=speed) for speed, path in utterance.speeds))
+    return versions[random.integers(len(versions))]
+
+
+class Prepared(NamedTuple):
+    """The utterances with their copies at other speeds, and a message for each that was skipped."""
+
+    utterances: list[Utterance]
+    skipped: list[str]
+
+
+def prepare_speeds(
+    utterances: Sequence[Utterance],
+    rates: Sequence[float],
+    *,
+    root: Path,
+    on_error: Literal["stop", "skip"] = "stop",
+    workers: int | None = None,
+) -> Prepared:
+    """Writes a FLAC copy of each recording at each speed, in parallel, and returns the utterances that list them.
+
+    The copy of ROOT/a/b.flac at 0.9 is ROOT-speed0.9/a/b.flac, at the same sample rate. A copy that is there
+    already is kept. A recording that cannot be read raises AudioError, or is skipped and listed.
+    """
+    recordings = list(dict.fromkeys(utterance.audio for utterance in utterances))
+    copies: dict[Path, list[Path]] = {}
+    failures: dict[Path, audio.AudioError] = {}
+    with ProcessPoolExecutor(workers) as pool:
+        results = pool.map(partial(_copies, rates=tuple(rates), root=root), recordings, chunksize=16)
+        for recording, result in zip(recordings, results, strict=True):
+            if not isinstance(result, audio.AudioError):
+                copies[recording] = result
+            elif on_error == "skip":
+                failures[recording] = result
+            else:
+                pool.shutdown(cancel_futures=True)
+                raise result
+    return Prepared(
+        [replace(u, speeds=tuple(zip(rates, copies[u.audio], strict=True))) for u in utterances if u.audio in copies],
+        [f"utterance {u.id}: {failures[u.audio]}" for u in utterances if u.audio in failures],
+    )
+
+
+def _copies(recording: Path, *, rates: tuple[float, ...], root: Path) -> list[Path] | audio.AudioError:
+    """The copies of one recording, made where they are missing; the error where it cannot be read."""
+    name = recording.relative_to(root).with_suffix(".flac")
+    copies = [root.with_name(f"{root.name}-speed{rate:g}") / name for rate in rates]
+    try:
+        for copy, rate in zip(copies, rates, strict=True):
+            if not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                samples, sample_rate = audio.read(recording)
+                audio.write(copy, audio.change_speed(samples, rate), sample_rate)
+    except audio.AudioError as error:
+        return error
+    return copies

@@ -1,0 +1,162 @@
+"""Items, batches, and what becomes of utterances that cannot be loaded."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from common import audio
+from common.data.batching import bucketed_batches
+from common.data.loading import Failure, Item, LoadingError, SpeechDataset, collate, loader
+from common.data.manifest import Utterance, read_manifest
+from common.data.speed import SpeedConfig
+from tests.data import shared
+
+CONTINUOUS = SpeedConfig(mode="continuous")
+
+
+def encode(text: str) -> list[int]:
+    if not text.isascii():
+        raise ValueError(f"'{text}' holds a character that is not in the vocabulary")
+    return [ord(letter) for letter in text]
+
+
+@pytest.fixture
+def utterances(tmp_path) -> list[Utterance]:
+    """Six tones of 0.2 to 0.7 s."""
+    for i in range(6):
+        tone = 0.3 * np.sin(np.arange(1600 * (i + 2)) * 0.1 * (i + 1))
+        soundfile.write(tmp_path / f"{i}.wav", tone, 8000, subtype="FLOAT")
+    return [
+        Utterance(id=f"clip{i}", audio=tmp_path / f"{i}.wav", seconds=0.2 * (i + 2), text="abcdef"[:i])
+        for i in range(6)
+    ]
+
+
+def samples(dataset: SpeechDataset, index: int, epoch: int = 0) -> np.ndarray:
+    item = dataset.item(index, epoch)
+    assert isinstance(item, Item), item
+    return item.samples
+
+
+def test_an_item_is_the_recording_at_the_wanted_rate_with_its_encoded_text(utterances):
+    item = SpeechDataset(utterances, encode=encode, sample_rate=16000)[3]
+    assert isinstance(item, Item)
+    assert (item.index, item.id, item.target) == (3, "clip3", [97, 98, 99])
+    np.testing.assert_array_equal(item.samples, audio.read(utterances[3].audio, sample_rate=16000).samples)
+
+
+def test_an_item_is_a_function_of_index_and_epoch(utterances):
+    dataset = SpeechDataset(utterances, speed=CONTINUOUS, seed=1)
+    first = samples(dataset, 2, epoch=5)
+    samples(dataset, 3, epoch=1)
+    np.testing.assert_array_equal(samples(dataset, 2, epoch=5), first)
+    assert len({len(samples(dataset, 2, epoch)) for epoch in range(10)}) > 5
+    dataset.set_epoch(5)
+    np.testing.assert_array_equal(dataset[2].samples, first)
+    assert len(samples(SpeechDataset(utterances, speed=CONTINUOUS, seed=2), 2, epoch=5)) != len(first)
+
+
+def test_trimming_comes_before_the_change_of_speed(utterances, tmp_path):
+    padded = np.concatenate([np.zeros(16000), 0.3 * np.sin(np.arange(16000) * 0.1), np.zeros(16000)])
+    soundfile.write(tmp_path / "padded.wav", padded, 16000, subtype="FLOAT")
+    padded_utterance = replace(utterances[0], audio=tmp_path / "padded.wav")
+    dataset = SpeechDataset([padded_utterance], trim=True, speed=SpeedConfig(mode="discrete", rates=(1.1,)))
+    trimmed = audio.trim_silence(padded.astype(np.float32))
+    np.testing.assert_allclose(samples(dataset, 0), audio.change_speed(trimmed, 1.1), atol=1e-6)
+
+
+def test_a_piece_of_a_recording_is_taken_also_from_its_copy_at_another_speed(utterances, tmp_path):
+    whole = audio.read(utterances[5].audio).samples
+    audio.write(tmp_path / "slow.flac", audio.change_speed(whole, 0.5), 8000)
+    piece = replace(utterances[5], offset_seconds=0.5, seconds=0.4, speeds=((0.5, tmp_path / "slow.flac"),))
+    dataset = SpeechDataset([piece], sample_rate=8000, speed=SpeedConfig(mode="offline"))
+    by_length = {len(samples(dataset, 0, epoch)): samples(dataset, 0, epoch) for epoch in range(10)}
+    assert set(by_length) == {3200, 6400}
+    np.testing.assert_array_equal(by_length[3200], whole[4000:7200])
+    np.testing.assert_array_equal(by_length[6400], audio.read(tmp_path / "slow.flac").samples[8000:14400])
+
+
+def test_a_batch_is_padded_with_zeros_in_the_order_asked_for(utterances):
+    dataset = SpeechDataset(utterances, encode=encode, sample_rate=8000)
+    batch = next(iter(loader(dataset, [[1, 4, 0]])))
+    assert batch.samples_B.tolist() == [4800, 9600, 3200]
+    assert batch.audio_BN.shape == (3, 9600)
+    assert batch.audio_BN.dtype == torch.float32
+    assert (batch.indices, batch.ids) == ([1, 4, 0], ["clip1", "clip4", "clip0"])
+    assert batch.targets_BU.tolist() == [[97, 0, 0, 0], [97, 98, 99, 100], [0, 0, 0, 0]]
+    assert batch.target_lengths_B.tolist() == [1, 4, 0]
+    np.testing.assert_array_equal(batch.audio_BN[0, :4800], samples(dataset, 1))
+    assert not batch.audio_BN[0, 4800:].any()
+
+
+def test_without_an_encoder_there_are_no_targets(utterances):
+    batch = next(iter(loader(SpeechDataset(utterances), [[0, 1]])))
+    assert batch.targets_BU.shape == (2, 0)
+    assert batch.to("cpu").audio_BN is batch.audio_BN
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_change_nothing(utterances, workers):
+    dataset = SpeechDataset(utterances, encode=encode, speed=CONTINUOUS, seed=3)
+    dataset.set_epoch(4)
+    batches = bucketed_batches([u.seconds for u in utterances], batch_size=2, seed=0, epoch=4)
+    for alone, parallel in zip(loader(dataset, batches), loader(dataset, batches, workers=workers), strict=True):
+        assert alone.ids == parallel.ids
+        assert torch.equal(alone.audio_BN, parallel.audio_BN)
+        assert torch.equal(alone.targets_BU, parallel.targets_BU)
+
+
+def test_loading_leaves_the_global_random_state_alone(utterances):
+    before = torch.random.get_rng_state(), pickle.dumps(np.random.get_state())
+    list(loader(SpeechDataset(utterances, speed=CONTINUOUS), [[0, 1], [2]], workers=1))
+    list(loader(SpeechDataset(utterances, speed=CONTINUOUS), [[0, 1], [2]]))
+    assert torch.equal(torch.random.get_rng_state(), before[0])
+    assert pickle.dumps(np.random.get_state()) == before[1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_bad_utterance_stops_in_one_line_that_names_it(utterances, workers):
+    utterances[1].audio.write_text("no audio")
+    batches = loader(SpeechDataset(utterances), [[0], [1, 2]], workers=workers)
+    with pytest.raises(LoadingError, match=r"^utterance clip1: .*1\.wav: cannot be read as audio \(.*\).*MP3$"):
+        list(batches)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_bad_utterances_are_skipped_and_listed(utterances, workers):
+    utterances[1].audio.unlink()
+    utterances[2] = replace(utterances[2], text="né")
+    dataset = SpeechDataset(utterances, encode=encode, on_error="skip")
+    mixed, bad = loader(dataset, [[0, 1, 3], [2]], workers=workers)
+    assert mixed.ids == ["clip0", "clip3"]
+    assert mixed.failures == [f"utterance clip1: {utterances[1].audio}: no such file; expected an audio file"]
+    assert bad.audio_BN.shape == (0, 0)
+    assert bad.ids == []
+    assert bad.failures == ["utterance clip2: 'né' holds a character that is not in the vocabulary"]
+
+
+def test_a_piece_that_the_recording_does_not_hold_is_a_failure(utterances):
+    piece = replace(utterances[0], offset_seconds=0.1, seconds=2.0)
+    failure = SpeechDataset([piece])[0]
+    assert isinstance(failure, Failure)
+    assert failure.message.endswith("ends 0.30 s after offset 0.10 s; the manifest says 2.00 s")
+
+
+def test_offline_speed_without_prepared_copies_is_refused(utterances):
+    with pytest.raises(LoadingError, match="speed mode offline, but no utterance of the manifest has a copy"):
+        SpeechDataset(utterances, speed=SpeedConfig(mode="offline"))
+
+
+def test_an_empty_collation_is_an_empty_batch():
+    assert collate([]).audio_BN.shape == (0, 0)
+
+
+def test_real_speech_loads_as_it_is():
+    utterances = read_manifest(shared("data/librispeech-mini/LibriSpeech/dev-clean")).utterances
+    batch = next(iter(loader(SpeechDataset(utterances, encode=encode), [[0, 1]])))
+    assert batch.samples_B.tolist() == [round(utterance.seconds * 16000) for utterance in utterances]
+    assert bytes(batch.targets_BU[1, : batch.target_lengths_B[1]].tolist()).decode() == utterances[1].text
