@@ -35,6 +35,13 @@ class Audio(NamedTuple):
     sample_rate: int
 
 
+class Trimmed(NamedTuple):
+    """Sound without the silence at its ends: `samples` is a view of the whole, from its index `start`."""
+
+    samples: np.ndarray
+    start: int
+
+
 class AudioInfo(NamedTuple):
     """What the header of a recording says."""
 
@@ -116,15 +123,16 @@ def change_speed(samples: np.ndarray, factor: float, *, quality: str = "HQ") -> 
     return resample(samples, factor, 1.0, quality=quality)
 
 
-def trim_silence(samples: np.ndarray, *, top_db: float = 60.0) -> np.ndarray:
-    """A view of samples [N] without the ends that are more than `top_db` below the loudest frame.
+def trim_silence(samples: np.ndarray, *, top_db: float = 60.0) -> Trimmed:
+    """Cuts the ends of samples [N] that are more than `top_db` below the loudest frame.
 
     The same samples as `librosa.effects.trim` keeps: centred frames of 2048 every 512, floor -100 dB, so that
     digital silence as a whole is kept.
     """
     level_db = 20 * np.log10(np.maximum(_frame_rms(samples), 1e-5))
     loud = np.flatnonzero(level_db - level_db.max() > -top_db)
-    return samples[loud[0] * SILENCE_HOP : (loud[-1] + 1) * SILENCE_HOP]
+    start, end = int(loud[0]) * SILENCE_HOP, int(loud[-1] + 1) * SILENCE_HOP
+    return Trimmed(samples[start:end], start)
 
 
 def _frame_rms(samples: np.ndarray) -> np.ndarray:

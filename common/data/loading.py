@@ -45,7 +45,7 @@ class Failure:
 class AudioBatch(NamedTuple):
     """Utterances padded with zeros to the longest, in the order they were asked for.
 
-    With `on_error="skip"` those that could not be loaded are missing (B may be 0); `failures` says why, a line each.
+    With `on_error="skip"` those that could not be loaded are missing (B may be 0); `failures` says why.
     """
 
     audio_BN: torch.Tensor  # float32
@@ -54,7 +54,7 @@ class AudioBatch(NamedTuple):
     target_lengths_B: torch.Tensor  # int64
     indices: list[int]
     ids: list[str]
-    failures: list[str]
+    failures: list[Failure]
 
     def to(self, device: torch.device | str) -> "AudioBatch":
         """The batch with its tensors on `device`; from pinned memory without waiting for the copy."""
@@ -78,7 +78,8 @@ class SpeechDataset(Dataset[Item | Failure]):
     ):
         """`encode` turns a text into indices (None: no targets); `trim` cuts silence of -60 dB off both ends.
 
-        `on_error` says what `loader` does with an utterance that cannot be read or encoded.
+        `on_error` says what `loader` does with an utterance that cannot be read or encoded: raise, or leave it out
+        and note it in `skipped`, a message by index.
         """
         self.utterances = utterances
         self.encode = encode
@@ -88,6 +89,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.seed = seed
         self.on_error = on_error
         self.epoch = 0
+        self.skipped: dict[int, str] = {}
         if self.speed.mode == "offline" and not any(utterance.speeds for utterance in utterances):
             raise LoadingError(
                 "speed mode offline, but no utterance of the manifest has a copy at another speed; "
@@ -120,7 +122,7 @@ class SpeechDataset(Dataset[Item | Failure]):
     def _samples(self, utterance: Utterance, version: Version) -> np.ndarray:
         samples = self._read(utterance, version)
         if self.trim:
-            samples = audio.trim_silence(samples)
+            samples = audio.trim_silence(samples).samples
         return audio.change_speed(samples, version.change)
 
     def _read(self, utterance: Utterance, version: Version) -> np.ndarray:
@@ -156,12 +158,12 @@ def collate(results: Sequence[Item | Failure]) -> AudioBatch:
         target_lengths_B=torch.tensor(lengths, dtype=torch.int64),
         indices=[item.index for item in items],
         ids=[item.id for item in items],
-        failures=[result.message for result in results if isinstance(result, Failure)],
+        failures=[result for result in results if isinstance(result, Failure)],
     )
 
 
 class SpeechLoader(DataLoader[Item | Failure]):
-    """A DataLoader that raises a data set's failures here, where a worker's would arrive wrapped in its traceback."""
+    """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback."""
 
     dataset: SpeechDataset
 
@@ -169,7 +171,8 @@ class SpeechLoader(DataLoader[Item | Failure]):
         """The batches; LoadingError at the first failure if the data set says so."""
         for batch in super().__iter__():
             if batch.failures and self.dataset.on_error == "stop":
-                raise LoadingError(batch.failures[0])
+                raise LoadingError(batch.failures[0].message)
+            self.dataset.skipped.update((failure.index, failure.message) for failure in batch.failures)
             yield batch
 
 

@@ -66,13 +66,10 @@ class Manifest(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The utterances that passed the filters, and how many did not, by reason."""
+    """The utterances that passed the filters, and a line that counts the others by reason; "" if there are none."""
 
     utterances: list[Utterance]
-    too_short: int
-    too_long: int
-    without_text: int
-    beyond_limit: int
+    dropped: str
 
 
 def read_manifest(
@@ -118,13 +115,14 @@ def select(
     long_enough = [utterance for utterance in spoken if utterance.seconds >= min_seconds]
     fitting = [utterance for utterance in long_enough if utterance.seconds <= max_seconds]
     kept = fitting[:max_utterances]
-    return Selection(
-        kept,
-        too_short=len(spoken) - len(long_enough),
-        too_long=len(long_enough) - len(fitting),
-        without_text=len(utterances) - len(spoken),
-        beyond_limit=len(fitting) - len(kept),
-    )
+    dropped = {
+        "without text": len(utterances) - len(spoken),
+        f"shorter than {min_seconds:g} s": len(spoken) - len(long_enough),
+        f"longer than {max_seconds:g} s": len(long_enough) - len(fitting),
+        f"beyond the first {max_utterances}": len(fitting) - len(kept),
+    }
+    reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items() if count)
+    return Selection(kept, f"left out of {len(utterances)} utterances: {reasons}" if reasons else "")
 
 
 def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:

@@ -65,7 +65,7 @@ def test_trimming_comes_before_the_change_of_speed(utterances, tmp_path):
     soundfile.write(tmp_path / "padded.wav", padded, 16000, subtype="FLOAT")
     padded_utterance = replace(utterances[0], audio=tmp_path / "padded.wav")
     dataset = SpeechDataset([padded_utterance], trim=True, speed=SpeedConfig(mode="discrete", rates=(1.1,)))
-    trimmed = audio.trim_silence(padded.astype(np.float32))
+    trimmed = audio.trim_silence(padded.astype(np.float32)).samples
     np.testing.assert_allclose(samples(dataset, 0), audio.change_speed(trimmed, 1.1), atol=1e-6)
 
 
@@ -133,10 +133,13 @@ def test_bad_utterances_are_skipped_and_listed(utterances, workers):
     dataset = SpeechDataset(utterances, encode=encode, on_error="skip")
     mixed, bad = loader(dataset, [[0, 1, 3], [2]], workers=workers)
     assert mixed.ids == ["clip0", "clip3"]
-    assert mixed.failures == [f"utterance clip1: {utterances[1].audio}: no such file; expected an audio file"]
+    missing = f"utterance clip1: {utterances[1].audio}: no such file; expected an audio file"
+    assert mixed.failures == [Failure(1, missing)]
     assert bad.audio_BN.shape == (0, 0)
     assert bad.ids == []
-    assert bad.failures == ["utterance clip2: 'né' holds a character that is not in the vocabulary"]
+    unknown = "utterance clip2: 'né' holds a character that is not in the vocabulary"
+    assert bad.failures == [Failure(2, unknown)]
+    assert dataset.skipped == {1: missing, 2: unknown}
 
 
 def test_a_piece_that_the_recording_does_not_hold_is_a_failure(utterances):

@@ -79,9 +79,10 @@ def test_filters_count_what_they_drop():
     utterances = [utterance(seconds) for seconds in durations] + [utterance(5.0, text="")]
     selection = select(utterances, max_seconds=16.7, max_utterances=2, need_text=True)
     assert [kept.seconds for kept in selection.utterances] == [0.1, 5.0]
-    assert selection[1:] == (1, 2, 1, 1)
-    assert selection.too_long == 2
-    assert select(utterances).utterances == utterances[1:]
+    assert selection.dropped == (
+        "left out of 7 utterances: 1 without text, 1 shorter than 0.1 s, 2 longer than 16.7 s, 1 beyond the first 2"
+    )
+    assert select(utterances[1:]) == (utterances[1:], "")
 
 
 def test_what_was_written_is_read_back(clip, tmp_path):
