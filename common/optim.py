@@ -1,0 +1,212 @@
+"""Optimisers whose step never waits for the device.
+
+Legend: P parameters of one group that have a gradient.
+
+What an optimiser decides per tensor (a norm, a trust ratio) stays on the device as a tensor. On a CPU, where memory is
+the limit, the operations of a step are done on one stretch of a parameter after the other, which stays in the cache.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+# Values per stretch on a CPU: three tensors of 1 MiB fit the last-level cache, and calls are few. Chosen by benchmark.
+CPU_STRETCH = 2**18
+
+Tensors = list[Tensor]
+Stretch = tuple[Tensors, Tensors, Tensors, Tensors]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimConfig:
+    """Which optimiser, and its numbers."""
+
+    kind: Literal["novograd", "lamb", "adamw"] = "novograd"
+    """NovoGrad is Jasper's, LAMB is FastPitch's."""
+    lr: float = 0.01
+    """Peak of the learning rate; the schedule scales it."""
+    betas: tuple[float, float] | None = None
+    """Decay of the first and second moments. Default: (0.95, 0) for NovoGrad, (0.9, 0.999) for the others."""
+    eps: float | None = None
+    """Against a division by zero. Default: 1e-8; 1e-6 for LAMB."""
+    weight_decay: float = 1e-3
+    """Pull of every parameter towards zero."""
+
+
+def build_optimizer(parameters: Iterable[Tensor], cfg: OptimConfig) -> Optimizer:
+    """The optimiser of `cfg` over `parameters`."""
+    given = {name: getattr(cfg, name) for name in ("betas", "eps") if getattr(cfg, name) is not None}
+    options = {"lr": cfg.lr, "weight_decay": cfg.weight_decay, **given}
+    if cfg.kind == "novograd":
+        return NovoGrad(parameters, **options)
+    if cfg.kind == "lamb":
+        return Lamb(parameters, **options)
+    return torch.optim.AdamW(parameters, fused=True, **options)
+
+
+class NovoGrad(Optimizer):
+    """Momentum over gradients that are normalised per tensor (Ginsburg et al. 2019), in Jasper's form.
+
+    With v the decayed ||g||² of a tensor (the first one as it is) and m its momentum:
+    m = β₁ m + g / (√v + eps) + weight_decay w;  w = w - lr m. No bias correction. State names are those of Jasper's
+    published checkpoints.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 0.01,
+        betas: tuple[float, float] = (0.95, 0.0),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        _check_options("NovoGrad", lr, betas, eps, weight_decay)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One update of every parameter that has a gradient; gradients are not modified."""
+        loss = _evaluate(closure)
+        for group in self.param_groups:
+            weights, grads = _with_gradient(group)
+            if not weights:
+                continue
+            states = [self._state_of(weight) for weight in weights]
+            scales = _novograd_scales([state["exp_avg_sq"] for state in states], grads, group["betas"][1], group["eps"])
+            momenta = [state["exp_avg"] for state in states]
+            for stretch in _stretches(weights, grads, momenta, scales):
+                _novograd_(*stretch, group["lr"], group["betas"][0], group["weight_decay"])
+        return loss
+
+    def _state_of(self, weight: Tensor) -> dict[str, Tensor]:
+        state = self.state[weight]
+        if not state:
+            state["exp_avg"] = torch.zeros_like(weight)
+            state["exp_avg_sq"] = torch.zeros((), device=weight.device)
+        return state
+
+
+def _novograd_scales(moments: Tensors, grads: Tensors, beta: float, eps: float) -> Tensors:
+    """Updates the second moments and returns 1 / (√v + eps) of each tensor."""
+    energy_P = torch.stack(torch._foreach_norm(grads)).float().square()
+    moment_P = torch.stack(moments)
+    moment_P = torch.where(moment_P == 0, energy_P, beta * moment_P + (1 - beta) * energy_P)
+    torch._foreach_copy_(moments, list(moment_P.unbind()))
+    return list((1 / (moment_P.sqrt() + eps)).unbind())
+
+
+def _novograd_(
+    weights: Tensors, grads: Tensors, momenta: Tensors, scales: Tensors, lr: float, beta: float, weight_decay: float
+) -> None:
+    torch._foreach_mul_(momenta, beta)
+    if weight_decay:
+        torch._foreach_add_(momenta, weights, alpha=weight_decay)
+    torch._foreach_addcmul_(momenta, grads, scales)
+    torch._foreach_add_(weights, momenta, alpha=-lr)
+
+
+class Lamb(Optimizer):
+    """Adam with a trust ratio per tensor (You et al. 2020), in the form that FastPitch was trained with.
+
+    Gradients are divided by max(1, norm of all of them / max_grad_norm). With m and v Adam's corrected moments and
+    u = m / (√v + eps) + weight_decay w:  w = w - lr (||w|| / ||u||) u. The ratio is 1 where a norm is zero, and
+    without weight decay.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.01,
+        max_grad_norm: float = 1.0,
+    ) -> None:
+        _check_options("Lamb", lr, betas, eps, weight_decay)
+        self.max_grad_norm = max_grad_norm
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "step": 0})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One update of every parameter that has a gradient; gradients are not modified."""
+        loss = _evaluate(closure)
+        every_grad = [grad for group in self.param_groups for grad in _with_gradient(group)[1]]
+        if not every_grad:
+            return loss
+        shrink = (torch.stack(torch._foreach_norm(every_grad)).norm() / self.max_grad_norm).clamp(min=1)
+        for group in self.param_groups:
+            weights, grads = _with_gradient(group)
+            group["step"] += 1
+            if weights:
+                self._update(weights, list(torch._foreach_div(grads, shrink)), group)
+        return loss
+
+    def _update(self, weights: Tensors, grads: Tensors, group: dict[str, Any]) -> None:
+        states = [self._state_of(weight) for weight in weights]
+        momenta, squares = [s["exp_avg"] for s in states], [s["exp_avg_sq"] for s in states]
+        beta1, beta2 = group["betas"]
+        torch._foreach_lerp_(momenta, grads, 1 - beta1)
+        torch._foreach_mul_(squares, beta2)
+        torch._foreach_addcmul_(squares, grads, grads, value=1 - beta2)
+
+        divisors = torch._foreach_sqrt(squares)
+        torch._foreach_div_(divisors, math.sqrt(1 - beta2 ** group["step"]))
+        torch._foreach_add_(divisors, group["eps"])
+        updates = list(torch._foreach_div(momenta, divisors))
+        torch._foreach_div_(updates, 1 - beta1 ** group["step"])
+        if group["weight_decay"]:
+            torch._foreach_add_(updates, weights, alpha=group["weight_decay"])
+            torch._foreach_mul_(updates, _trust_ratios(weights, updates))
+        torch._foreach_add_(weights, updates, alpha=-group["lr"])
+
+    def _state_of(self, weight: Tensor) -> dict[str, Tensor]:
+        state = self.state[weight]
+        if not state:
+            state["exp_avg"] = torch.zeros_like(weight)
+            state["exp_avg_sq"] = torch.zeros_like(weight)
+        return state
+
+
+def _trust_ratios(weights: Tensors, updates: Tensors) -> Tensors:
+    weight_P, update_P = (torch.stack(torch._foreach_norm(tensors)) for tensors in (weights, updates))
+    is_defined_P = (weight_P > 0) & (update_P > 0)
+    return list(torch.where(is_defined_P, weight_P / update_P, 1.0).unbind())
+
+
+def _stretches(weights: Tensors, grads: Tensors, momenta: Tensors, scales: Tensors) -> Iterator[Stretch]:
+    """All tensors at once; on a CPU one stretch of one parameter after the other."""
+    if weights[0].device.type != "cpu":
+        yield weights, grads, momenta, scales
+        return
+    for weight, grad, momentum, scale in zip(weights, grads, momenta, scales, strict=True):
+        same = (weight, grad, momentum)
+        if weight.numel() <= CPU_STRETCH or not all(tensor.is_contiguous() for tensor in same):
+            yield [weight], [grad], [momentum], [scale]
+            continue
+        for w, g, m in zip(*(tensor.view(-1).split(CPU_STRETCH) for tensor in same), strict=True):
+            yield [w], [g], [m], [scale]
+
+
+def _with_gradient(group: dict[str, Any]) -> tuple[Tensors, Tensors]:
+    weights = [weight for weight in group["params"] if weight.grad is not None]
+    return weights, [weight.grad for weight in weights]
+
+
+def _evaluate(closure: Callable[[], float] | None) -> float | None:
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
+def _check_options(owner: str, lr: float, betas: tuple[float, float], eps: float, weight_decay: float) -> None:
+    if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= beta < 1 for beta in betas):
+        raise ValueError(
+            f"{owner}: lr {lr:g}, betas {tuple(betas)}, eps {eps:g}, weight_decay {weight_decay:g}; "
+            "expected betas in [0, 1) and the others not negative"
+        )

@@ -1,0 +1,57 @@
+"""In which number format the work is done.
+
+`fp32` is IEEE single precision everywhere. `tf32` lets the matrix units of a GPU round the inputs of matrix products
+and convolutions to 10 bits. `bf16` and `fp16` train through autocast with fp32 weights, and infer with cast weights.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeVar
+
+import torch
+from torch import nn
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Model = TypeVar("Model", bound=nn.Module)
+DTYPES: dict[str, torch.dtype] = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+
+
+@contextmanager
+def float32_math(precision: Precision) -> Iterator[None]:
+    """How float32 products are computed inside: TF32 for `tf32`, IEEE otherwise. Put the whole run into it.
+
+    `autocast` does the same for a forward pass, but a backward pass outside of it would follow torch's defaults (TF32
+    for convolutions, IEEE for matrix products).
+    """
+    matmul, convolution = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    try:
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        yield
+    finally:
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = convolution
+
+
+@contextmanager
+def autocast(device: torch.device | str, precision: Precision) -> Iterator[None]:
+    """For the forward pass and the loss in training. Features stay in fp32 by themselves."""
+    is_reduced = precision in ("bf16", "fp16")
+    dtype = DTYPES[precision] if is_reduced else None
+    with float32_math(precision), torch.autocast(torch.device(device).type, dtype, enabled=is_reduced):
+        yield
+
+
+def grad_scaler(device: torch.device | str, precision: Precision) -> torch.amp.GradScaler:
+    """Scales the loss in `fp16`, where small gradients vanish otherwise; does nothing in every other precision."""
+    return torch.amp.GradScaler(torch.device(device).type, enabled=precision == "fp16")
+
+
+def cast_for_inference(model: Model, precision: Precision) -> Model:
+    """`model` itself, in evaluation mode, its floating-point parameters and buffers cast once."""
+    return model.eval().requires_grad_(False).to(DTYPES[precision])

@@ -1,0 +1,56 @@
+import pytest
+import torch
+from torch import nn
+
+from common.precision import autocast, cast_for_inference, float32_math, grad_scaler
+
+
+def switches():
+    return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [("fp32", torch.float32), ("tf32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)],
+)
+def test_autocast_computes_products_in_the_precision_and_keeps_weights_in_fp32(precision, dtype):
+    layer = nn.Linear(4, 4)
+    with autocast("cpu", precision):
+        output = layer(torch.randn(2, 4))
+    assert output.dtype == dtype
+    output.float().sum().backward()
+    assert layer.weight.dtype == layer.weight.grad.dtype == torch.float32
+
+
+def test_tf32_ends_with_its_context():
+    before = switches()
+    with float32_math("tf32"):
+        assert switches() == ("high", True)
+        with autocast("cpu", "fp32"):
+            assert switches() == ("highest", False)
+        assert switches() == ("high", True)
+    assert switches() == before
+
+
+def test_an_error_inside_restores_the_switches():
+    before = switches()
+    with pytest.raises(KeyError), autocast("cpu", "tf32"):
+        raise KeyError
+    assert switches() == before
+
+
+@pytest.mark.parametrize(("precision", "scales"), [("fp32", False), ("tf32", False), ("bf16", False), ("fp16", True)])
+def test_only_fp16_scales_the_loss(precision, scales):
+    assert grad_scaler("cpu", precision).is_enabled() == scales
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.half)]
+)
+def test_inference_casts_the_whole_network_once(precision, dtype):
+    model = nn.Sequential(nn.Conv1d(4, 4, 1), nn.BatchNorm1d(4))
+    assert cast_for_inference(model, precision) is model
+    assert not model.training
+    assert {t.dtype for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()} == {dtype}
+    assert model[1].num_batches_tracked.dtype == torch.int64
+    assert model(torch.randn(1, 4, 8, dtype=dtype)).dtype == dtype
