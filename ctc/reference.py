@@ -56,6 +56,15 @@ def frames_needed(targets_BL: Tensor, target_lengths_B: Tensor) -> Tensor:
     return target_lengths_B + is_repeat_BL.sum(dim=1)
 
 
+def padded_targets(targets: Tensor, target_lengths_B: Tensor, longest: int) -> Tensor:
+    """Concatenated labels as [B, longest], filled up with whatever label is next; padded ones as they are."""
+    if targets.dim() == 2 or targets.numel() == 0:
+        return targets.reshape(len(target_lengths_B), -1)
+    starts_B = target_lengths_B.cumsum(0) - target_lengths_B
+    index_BL = starts_B[:, None] + torch.arange(longest, device=targets.device)
+    return targets[index_BL.clamp(max=targets.numel() - 1)]
+
+
 def brute_force_loss(logits_TV: Tensor, labels: list[int], blank: int = 0) -> Tensor:
     """Loss of one tiny utterance: minus the log of the summed probability of all V**T paths. Differentiable."""
     log_probs_TV = logits_TV.double().log_softmax(dim=1)

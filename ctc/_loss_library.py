@@ -1,0 +1,175 @@
+"""Calls the native loss through ctypes: the structure of `include/ctc.h`, its arguments, its errors as sentences.
+
+Shapes: T frames, B utterances, V classes, L labels of the longest utterance.
+"""
+
+import ctypes
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ctc._library import load_cpu
+
+TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
+REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
+INDEX64, ZERO_INFINITY, EXTENDED_RANGE = 1, 2, 4
+INSTRUCTION_SETS = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3}
+SUCCESS, INVALID_VALUE = 0, 2
+
+
+class Problem(ctypes.Structure):
+    """`ctcProblem` of ctc.h, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("frames", "batch", "classes", "blank")),
+        *((name, ctypes.c_int64) for name in ("logits_frame_stride", "logits_batch_stride")),
+        *((name, ctypes.c_int64) for name in ("gradient_frame_stride", "gradient_batch_stride")),
+        *((name, ctypes.c_int64) for name in ("targets_stride", "targets_count", "longest_target")),
+        *((name, ctypes.c_int32) for name in ("type", "flags", "threads", "instruction_set", "reduction", "reserved")),
+        ("label_smoothing", ctypes.c_double),
+        ("entropy_weight", ctypes.c_double),
+    )
+
+
+@functools.cache
+def _functions() -> tuple[ctypes._CFuncPtr, ctypes._CFuncPtr] | None:
+    library = load_cpu()
+    if library is None:
+        return None
+    library.ctc_loss.argtypes = (ctypes.POINTER(Problem), *(ctypes.c_void_p,) * 9, ctypes.POINTER(ctypes.c_int64))
+    library.ctc_loss_workspace.argtypes = (ctypes.POINTER(Problem), ctypes.POINTER(ctypes.c_size_t))
+    return library.ctc_loss, library.ctc_loss_workspace
+
+
+def is_available() -> bool:
+    """Whether the CPU library is built."""
+    return _functions() is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What a call computes, beside its tensors."""
+
+    blank: int = 0
+    reduction: Literal["none", "mean", "sum"] = "mean"
+    zero_infinity: bool = False
+    label_smoothing: float = 0.0
+    entropy_weight: float = 0.0
+    extended_range: bool = False
+    """Take the slow path of the kernel for every utterance, for tests."""
+    instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
+    """Which build of the CPU kernel, for tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Targets [B, L] or concatenated, and both lengths [B]: contiguous, on the CPU, all int32 or all int64."""
+
+    targets: Tensor
+    input_lengths_B: Tensor
+    target_lengths_B: Tensor
+    longest: int
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether `targets` is [B, L]."""
+        return self.targets.dim() == 2
+
+
+def run(
+    logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None = None
+) -> Tensor:
+    """The reduced loss, or the losses [B]; fills `gradient_TBV`, scaled by `scale_B`, unless it is None.
+
+    The classes of both are adjacent in memory. Raises ValueError for lengths and labels that do not fit.
+    """
+    functions = _functions()
+    if functions is None:
+        raise RuntimeError("the CPU library is not built: run `python -m ctc.build`")
+    compute, measure_workspace = functions
+    problem = _problem(logits_TBV, labels, options, gradient_TBV)
+    bytes_needed = ctypes.c_size_t()
+    if measure_workspace(problem, bytes_needed) != SUCCESS:
+        raise ValueError(_wrong_option(problem))
+    wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
+    workspace = torch.empty(bytes_needed.value, dtype=torch.uint8)
+    losses_B = torch.empty(problem.batch, dtype=wide)
+    reduced = torch.empty((), dtype=wide) if problem.reduction else None
+    invalid = ctypes.c_int64()
+    status = compute(
+        problem,
+        logits_TBV.data_ptr(),
+        None if gradient_TBV is None else gradient_TBV.data_ptr(),
+        labels.targets.data_ptr(),
+        labels.input_lengths_B.data_ptr(),
+        labels.target_lengths_B.data_ptr(),
+        None if scale_B is None else scale_B.data_ptr(),
+        losses_B.data_ptr(),
+        None if reduced is None else reduced.data_ptr(),
+        workspace.data_ptr(),
+        invalid,
+    )
+    if status == INVALID_VALUE and invalid.value >= 0:
+        raise ValueError(_wrong_utterance(invalid.value, problem, labels))
+    if status != SUCCESS:
+        raise RuntimeError(f"ctc_loss of the native library answered with status {status}")
+    return losses_B if reduced is None else reduced
+
+
+def _problem(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None) -> Problem:
+    frames, batch, classes = logits_TBV.shape
+    flags = INDEX64 if labels.targets.dtype == torch.int64 else 0
+    if options.zero_infinity:
+        flags |= ZERO_INFINITY
+    if options.extended_range:
+        flags |= EXTENDED_RANGE
+    is_padded = labels.targets.dim() == 2
+    like = logits_TBV if gradient_TBV is None else gradient_TBV
+    return Problem(
+        frames,
+        batch,
+        classes,
+        options.blank,
+        logits_TBV.stride(0),
+        logits_TBV.stride(1),
+        like.stride(0),
+        like.stride(1),
+        labels.targets.shape[1] if is_padded else 0,
+        labels.targets.numel(),
+        labels.longest,
+        TYPES[logits_TBV.dtype],
+        flags,
+        torch.get_num_threads(),
+        INSTRUCTION_SETS[options.instruction_set],
+        REDUCTIONS[options.reduction],
+        0,
+        options.label_smoothing,
+        options.entropy_weight,
+    )
+
+
+def _wrong_option(problem: Problem) -> str:
+    if not 0 <= problem.blank < problem.classes:
+        return f"blank: expected a class in [0, {problem.classes}), found {problem.blank}"
+    if not 0 <= problem.label_smoothing < 1:
+        return f"label_smoothing: expected at least 0 and less than 1, found {problem.label_smoothing}"
+    return f"entropy_weight: expected a finite number, found {problem.entropy_weight}, on a supported instruction set"
+
+
+def _wrong_utterance(utterance: int, problem: Problem, labels: Labels) -> str:
+    frames = int(labels.input_lengths_B[utterance])
+    count = int(labels.target_lengths_B[utterance])
+    where = f"utterance {utterance}:"
+    if not 0 <= frames <= problem.frames:
+        return f"{where} input length: expected at least 0 and at most {problem.frames} frames, found {frames}"
+    start = 0 if labels.is_padded else int(labels.target_lengths_B[:utterance].sum())
+    held = labels.targets.shape[1] if labels.is_padded else labels.targets.numel() - start
+    if not 0 <= count <= held:
+        return f"{where} target length: expected at least 0 and at most {held} labels, found {count}"
+    own = (labels.targets[utterance] if labels.is_padded else labels.targets)[start : start + count].tolist()
+    position = next(i for i, k in enumerate(own) if not 0 <= k < problem.classes or k == problem.blank)
+    expected = f"expected a class in [0, {problem.classes}) other than blank, {problem.blank}"
+    return f"{where} label {position}: {expected}; found {own[position]}"

@@ -1,0 +1,101 @@
+// Reading and writing the caller's types: float and double as they are, half types through float.
+#pragma once
+
+#include "simd.h"
+
+namespace CTC_ISA {
+
+struct Half { uint16_t bits; };
+struct Bfloat { uint16_t bits; };
+
+template <typename In> struct Computed { using type = float; };
+template <> struct Computed<double> { using type = double; };
+
+static inline float as_float(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+static inline uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+}
+
+static inline float to_real(float x) { return x; }
+static inline double to_real(double x) { return x; }
+static inline float to_real(Bfloat x) { return as_float(uint32_t(x.bits) << 16); }
+
+static inline float to_real(Half x) {
+#if defined(__F16C__)
+    return _cvtsh_ss(x.bits);
+#else
+    const uint32_t sign = uint32_t(x.bits & 0x8000) << 16;
+    const uint32_t magnitude = uint32_t(x.bits & 0x7fff) << 13;
+    if (magnitude < 0x0800000u) {  // zero or denormal: that many times 2^-24
+        const float value = float(x.bits & 0x3ff) * 0x1p-24f;
+        return as_float(bits_of(value) | sign);
+    }
+    const uint32_t exponent = magnitude >= 0x0f800000u ? 0x70000000u : 0x38000000u;
+    return as_float(sign | (magnitude + exponent));
+#endif
+}
+
+static inline void from_real(float* p, float x) { *p = x; }
+static inline void from_real(double* p, double x) { *p = x; }
+
+// To nearest, ties to even, as all below.
+static inline void from_real(Bfloat* p, float x) {
+    const uint32_t bits = bits_of(x);
+    p->bits = x != x ? 0x7fc0 : uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+static inline void from_real(Half* p, float x) {
+#if defined(__F16C__)
+    p->bits = uint16_t(_cvtss_sh(x, 0));
+#else
+    const uint32_t bits = bits_of(x);
+    const uint16_t sign = uint16_t((bits >> 16) & 0x8000);
+    const uint32_t magnitude = bits & 0x7fffffff;
+    if (magnitude >= 0x47800000u) {  // 65536 and more, infinity, NaN
+        p->bits = uint16_t(sign | (magnitude > 0x7f800000u ? 0x7e00 : 0x7c00));
+    } else if (magnitude < 0x38800000u) {  // below the smallest normal half: in units of 2^-24
+        p->bits = uint16_t(sign | uint16_t(int32_t((as_float(magnitude) * 0x1p24f + 0x1p23f) - 0x1p23f)));
+    } else {
+        p->bits = uint16_t(sign | uint16_t((magnitude - 0x38000000u + 0xfff + ((magnitude >> 13) & 1)) >> 13));
+    }
+#endif
+}
+
+template <typename In> static inline VectorOf<typename Computed<In>::type> load_elements(const In* p) {
+    using Real = typename Computed<In>::type;
+    Real lanes[LANES<Real>];
+    for (int i = 0; i < LANES<Real>; i++) lanes[i] = to_real(p[i]);
+    return load(lanes);
+}
+
+template <typename Out, typename V> static inline void store_elements(Out* p, V v) {
+    using Real = typename Computed<Out>::type;
+    Real lanes[LANES<Real>];
+    store(lanes, v);
+    for (int i = 0; i < LANES<Real>; i++) from_real(p + i, lanes[i]);
+}
+
+#if defined(__AVX512F__)
+static inline Floats load_elements(const Half* p) {
+    return (Floats)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+}
+static inline void store_elements(Half* p, Floats v) {
+    _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph((__m512)v, 0));
+}
+#elif defined(__F16C__)
+static inline Floats load_elements(const Half* p) {
+    return (Floats)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+}
+static inline void store_elements(Half* p, Floats v) {
+    _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph((__m256)v, 0));
+}
+#endif
+
+}  // namespace CTC_ISA

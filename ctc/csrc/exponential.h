@@ -1,0 +1,59 @@
+// exp and powers of two on vectors, to about one unit in the last place. NaN stays NaN, -inf gives exactly 0.
+#pragma once
+
+#include "simd.h"
+
+namespace CTC_ISA {
+
+// exp(x) for x <= 0; exactly 1 for 0, exactly 0 below the smallest normal number.
+static inline Floats exp_of(Floats x) {
+    const Floats shifter = all(0x1.8p23f);
+    const Floats shifted = x * 0x1.715476p0f + shifter;
+    const Floats n = shifted - shifter;
+    // ln 2 in two parts, the first so short that n times it is exact.
+    const Floats r = (x - n * 0x1.63p-1f) + n * 2.12194440e-4f;
+    // Minimax coefficients of Cephes' expf.
+    Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    const Floats power = (Floats)(((Ints)shifted << 23) + 0x3f800000);
+    const Ints keep = ~(x < all(-87.0f));
+    return (Floats)((Ints)(p * power) & keep);
+}
+
+// exp(r) for |r| <= ln(2) / 2, by Taylor's series.
+static inline Doubles exp_reduced(Doubles r) {
+    Doubles p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    return p * (r * r) + r + 1.0;
+}
+
+// Nearest integer for |x| < 2^51.
+static inline Doubles round_of(Doubles x) { return (x + 0x1.8p52) - 0x1.8p52; }
+
+// 2^n for integers n <= 0; about 0 below -1022.
+static inline Doubles power_of_two(Doubles n) {
+    const Doubles bounded = vmax(all(-1022.0), n);
+    return (Doubles)((Longs)(bounded + (0x1p52 + 1023)) << 52);
+}
+
+static inline Doubles exp_of(Doubles x) {
+    const Doubles n = round_of(vmax(all(-1020.0), x * 0x1.71547652b82fep0));
+    const Doubles r = (x - n * 0x1.62e42fee00000p-1) - n * 0x1.a39ef35793c76p-33;
+    const Longs keep = ~(x < all(-707.0));
+    return (Doubles)((Longs)(exp_reduced(r) * power_of_two(n)) & keep);
+}
+
+}  // namespace CTC_ISA

@@ -1,0 +1,221 @@
+// The fast lattice: linear domain, float, tilted, scaled by powers of two, with a certificate. See recurrence.h.
+//
+// Work per frame, direction and vector of pairs: two loads and two stores of states, one shift by a lane, about six
+// arithmetic instructions. beta is stored for every frame (8 bytes a pair), alpha walks over it and leaves the
+// occupancies. Only pairs that can be reached from the start and can reach the end are computed.
+#pragma once
+
+#include "exponential.h"
+#include "recurrence.h"
+#include "utterance.h"
+
+namespace CTC_ISA {
+
+constexpr int WIDTH = LANES<float>;
+
+class LinearLattice {
+  public:
+    // `emissions` [frames, padded(slots)]: at most 1, the largest of each frame 1.
+    LinearLattice(const Utterance& utterance, const Scratch& scratch, int64_t slots, double label_blank_ratio)
+        : frames(utterance.frames), labels(utterance.label_count), slot_stride(padded(slots)),
+          vectors(round_up(labels + 1, WIDTH) / WIDTH), slot_of_label(scratch.slot_of_label),
+          emissions((float*)scratch.emissions), inverse_sum((float*)scratch.inverse_sum) {
+        tilt_bits = labels > 0 ? tilt_exponent(frames, labels, label_blank_ratio) : 0;
+        tilt = ldexp_of(1.0f, tilt_bits);
+        const int64_t lanes = vectors * WIDTH;
+        float* p = (float*)scratch.lattice;
+        const auto take = [&](int64_t n) { return (p += n) - n; };
+        skip = take(lanes);
+        blank_states = take(lanes);
+        label_states = take(lanes);
+        label_occupancy = take(lanes);
+        label_emissions = take(FRAMES_PER_RESCALE * lanes);
+        beta = take(0);
+        memset(label_emissions, 0, size_t(FRAMES_PER_RESCALE * lanes) * sizeof(float));
+        for (int64_t i = 0; i < lanes; i++) {
+            const bool may_skip = i > 0 && i < labels && slot_of_label[i] != slot_of_label[i - 1];
+            skip[i] = may_skip ? tilt : 0;
+        }
+    }
+
+    // Whether the result is certified; then `log2_z` is set and, if wanted, the emissions have become occupancies,
+    // which `inverse_sum` of their frame normalises. Otherwise nothing may be used.
+    bool run(bool wants_occupancies, bool has_tiny_emission, double* log2_z) {
+        run_beta();
+        const float smallest = smallest_accepted_sum(frames, labels, has_tiny_emission);
+        if (!run_alpha(wants_occupancies, smallest)) return false;
+        double last = blank_states[labels];
+        if (labels > 0) last += double(tilt) * label_states[labels - 1];
+        *log2_z = log2(last) + double(alpha_exponent) - double(tilt_bits) * double(labels);
+        return true;
+    }
+
+  private:
+    struct Band {
+        int64_t low, high;  // vectors, both included
+    };
+
+    static float ldexp_of(float x, int exponent) {
+        const uint32_t bits = uint32_t(exponent + 127) << 23;
+        float power;
+        memcpy(&power, &bits, sizeof power);
+        return x * power;
+    }
+
+    Band band_at(int64_t t) const {
+        return {larger(0, labels - frames + t) / WIDTH, smaller(vectors - 1, t / WIDTH)};
+    }
+
+    float* beta_at(int64_t t, int64_t vector) const { return beta + (t * vectors + vector) * 2 * WIDTH; }
+    float* label_emissions_at(int64_t t) const {
+        return label_emissions + (t % FRAMES_PER_RESCALE) * vectors * WIDTH;
+    }
+    float blank_emission(int64_t t) const { return emissions[t * slot_stride]; }
+
+    // Copies ahead of use: a vector load right behind scalar stores would have to wait for them.
+    void spread_emissions(int64_t first, int64_t last) {
+        for (int64_t t = first; t <= last; t++) {
+            const float* from = emissions + t * slot_stride;
+            float* to = label_emissions_at(t);
+            const Band band = band_at(t);
+            const int64_t end = smaller(labels, (band.high + 1) * WIDTH);
+            for (int64_t i = band.low * WIDTH; i < end; i++) to[i] = from[slot_of_label[i]];
+        }
+    }
+
+    // The power of two that brings `largest` to about 2^target; 1 where there is nothing sensible to scale.
+    static float rescaling(float largest, int target, int64_t* exponent) {
+        if (!(largest > 0.0f && largest < LARGEST_SUM)) return 1.0f;
+        uint32_t bits;
+        memcpy(&bits, &largest, sizeof bits);
+        const int shift = int(smaller(127, larger(-126, target + 127 - int64_t(bits >> 23))));
+        *exponent -= shift;
+        return ldexp_of(1.0f, shift);
+    }
+
+    void run_beta() {
+        const Band last = band_at(frames - 1);
+        for (int64_t v = last.low; v <= last.high; v++) memset(beta_at(frames - 1, v), 0, 2 * WIDTH * sizeof(float));
+        const float one = ldexp_of(1.0f, BETA_TARGET);
+        if (labels / WIDTH <= last.high) beta_at(frames - 1, labels / WIDTH)[labels % WIDTH] = one;
+        if (labels > 0) beta_at(frames - 1, (labels - 1) / WIDTH)[WIDTH + (labels - 1) % WIDTH] = tilt * one;
+        for (int64_t t = frames - 2; t >= 0; t--) {
+            const bool is_group_end = (t + 1) % FRAMES_PER_RESCALE == FRAMES_PER_RESCALE - 1;
+            if (is_group_end || t == frames - 2)
+                spread_emissions((t + 1) / FRAMES_PER_RESCALE * FRAMES_PER_RESCALE, t + 1);
+            step_beta(t);
+            if (t % FRAMES_PER_RESCALE == 0) rescale_beta(t);
+        }
+    }
+
+    void step_beta(int64_t t) {
+        const Band band = band_at(t), next = band_at(t + 1);
+        const float* q = label_emissions_at(t + 1);
+        const Floats q_blank = all(blank_emission(t + 1)), z = all(tilt);
+        const auto leaving = [&](int64_t v, Floats* blank, Floats* label) {
+            *blank = load(beta_at(t + 1, v)) * q_blank;
+            *label = load(beta_at(t + 1, v) + WIDTH) * load(q + v * WIDTH);
+            return z * *blank + load(skip + v * WIDTH) * *label;
+        };
+        Floats blank, label, above = {};
+        if (next.high > band.high) above = leaving(next.high, &blank, &label);
+        for (int64_t v = band.high; v >= next.low; v--) {
+            const Floats here = leaving(v, &blank, &label);
+            store(beta_at(t, v), blank + label);
+            store(beta_at(t, v) + WIDTH, label + shift_down(here, above));
+            above = here;
+        }
+        if (band.low < next.low) {
+            store(beta_at(t, band.low), Floats{});
+            store(beta_at(t, band.low) + WIDTH, shift_down(Floats{}, above));
+        }
+    }
+
+    void rescale_beta(int64_t t) {
+        const Band band = band_at(t);
+        float* const begin = beta_at(t, band.low);
+        float* const end = beta_at(t, band.high + 1);
+        Floats largest = {};
+        for (float* p = begin; p < end; p += WIDTH) largest = vmax(largest, load(p));
+        int64_t unused = 0;
+        const Floats factor = all(rescaling(max_of<float>(largest), BETA_TARGET, &unused));
+        for (float* p = begin; p < end; p += WIDTH) store(p, load(p) * factor);
+    }
+
+    bool run_alpha(bool wants_occupancies, float smallest_sum) {
+        memset(blank_states, 0, size_t(vectors * WIDTH) * sizeof(float));
+        memset(label_states, 0, size_t(vectors * WIDTH) * sizeof(float));
+        blank_states[0] = ldexp_of(1.0f, ALPHA_TARGET);
+        alpha_exponent = -ALPHA_TARGET;
+        bool is_certain = true;
+        for (int64_t t = 0; t < frames; t++) {
+            if (t % FRAMES_PER_RESCALE == 0)
+                spread_emissions(t, smaller(frames, t + FRAMES_PER_RESCALE) - 1);
+            Floats blank_occupancy;
+            const Floats occupancy = step_alpha(t, &blank_occupancy);
+            const float sum = sum_of<float>(occupancy);
+            is_certain &= sum >= smallest_sum && sum <= LARGEST_SUM;
+            if (wants_occupancies) gather_occupancies(t, sum_of<float>(blank_occupancy), 1.0f / sum);
+            if (t % FRAMES_PER_RESCALE == FRAMES_PER_RESCALE - 1) rescale_alpha(t);
+        }
+        return is_certain;
+    }
+
+    // One frame of alpha in place, from the highest vector down. Returns lane sums of alpha beta, of all states.
+    Floats step_alpha(int64_t t, Floats* blank_occupancy) {
+        const Band band = band_at(t), before = band_at(larger(0, t - 1));
+        const float* q = label_emissions_at(t);
+        const Floats q_blank = all(blank_emission(t)), z = all(tilt);
+        Floats blanks = {}, all_labels = {};
+        Floats label = load(label_states + band.high * WIDTH);
+        for (int64_t v = band.high; v >= band.low; v--) {
+            const bool has_below = v > before.low;
+            const Floats below = has_below ? load(label_states + (v - 1) * WIDTH) : Floats{};
+            const Floats blank = load(blank_states + v * WIDTH);
+            const Floats entering = shift_up(below, label);
+            const Floats new_blank = (blank + z * entering) * q_blank;
+            const Floats new_label = (label + blank + load(skip + v * WIDTH) * entering) * load(q + v * WIDTH);
+            store(blank_states + v * WIDTH, new_blank);
+            store(label_states + v * WIDTH, new_label);
+            const Floats occupied = new_label * load(beta_at(t, v) + WIDTH);
+            store(label_occupancy + v * WIDTH, occupied);
+            blanks += new_blank * load(beta_at(t, v));
+            all_labels += occupied;
+            label = below;
+        }
+        *blank_occupancy = blanks;
+        return blanks + all_labels;
+    }
+
+    void gather_occupancies(int64_t t, float blank, float inverse) {
+        float* to = emissions + t * slot_stride;
+        memset(to, 0, size_t(slot_stride) * sizeof(float));
+        const Band band = band_at(t);
+        const int64_t end = smaller(labels, (band.high + 1) * WIDTH);
+        for (int64_t i = band.low * WIDTH; i < end; i++) to[slot_of_label[i]] += label_occupancy[i];
+        to[0] = blank;
+        inverse_sum[t] = inverse;
+    }
+
+    void rescale_alpha(int64_t t) {
+        const Band band = band_at(t);
+        Floats largest = {};
+        for (int64_t v = band.low; v <= band.high; v++)
+            largest = vmax(largest, vmax(load(blank_states + v * WIDTH), load(label_states + v * WIDTH)));
+        const Floats factor = all(rescaling(max_of<float>(largest), ALPHA_TARGET, &alpha_exponent));
+        for (int64_t v = band.low; v <= band.high; v++) {
+            store(blank_states + v * WIDTH, load(blank_states + v * WIDTH) * factor);
+            store(label_states + v * WIDTH, load(label_states + v * WIDTH) * factor);
+        }
+    }
+
+    int64_t frames, labels, slot_stride, vectors;
+    const int32_t* slot_of_label;
+    float *emissions, *inverse_sum;
+    int tilt_bits;
+    float tilt;
+    float *skip, *blank_states, *label_states, *label_occupancy, *label_emissions, *beta;
+    int64_t alpha_exponent = 0;
+};
+
+}  // namespace CTC_ISA

@@ -1,0 +1,130 @@
+/* Connectionist temporal classification: loss and gradient, on the CPU or on CUDA, from C or anything that calls C.
+ *
+ * The library allocates nothing, prints nothing, throws nothing and keeps no state: the caller owns every buffer, and
+ * any number of threads may call at once. The first half of this header is call-compatible with warp-ctc's; the second
+ * half, `ctc_loss`, does the same for every layout and type. There is no limit on frames, labels, classes or batch.
+ */
+#ifndef CTC_H
+#define CTC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define CTC_API __attribute__((visibility("default")))
+#else
+#define CTC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    CTC_STATUS_SUCCESS = 0,
+    CTC_STATUS_MEMOPS_FAILED = 1,
+    CTC_STATUS_INVALID_VALUE = 2,
+    CTC_STATUS_EXECUTION_FAILED = 3,
+    CTC_STATUS_UNKNOWN_ERROR = 4
+} ctcStatus_t;
+
+typedef enum { CTC_CPU = 0, CTC_GPU = 1 } ctcComputeLocation;
+
+struct CUstream_st;
+
+struct ctcOptions {
+    ctcComputeLocation loc;
+    union {
+        unsigned int num_threads; /* CTC_CPU: 0 is one thread per processor */
+        struct CUstream_st* stream; /* CTC_GPU */
+    };
+    int blank_label;
+};
+#ifndef __cplusplus
+typedef struct ctcOptions ctcOptions;
+#endif
+
+/* The version of the interface, 2. */
+CTC_API int get_warpctc_version(void);
+
+CTC_API const char* ctcGetStatusString(ctcStatus_t status);
+
+/* Losses, and gradients unless `gradients` is NULL, of a minibatch. Element (t, n, k) of `activations`, which are
+ * unnormalised, and of `gradients` is at (t * minibatch + n) * alphabet_size + k, for t < max(input_lengths).
+ * `flat_labels` holds the labels of all examples one after the other. An example whose frames cannot carry its labels
+ * costs infinity and has gradient 0; so have the frames behind an example's length.
+ */
+CTC_API ctcStatus_t compute_ctc_loss(const float* activations, float* gradients, const int* flat_labels,
+                                     const int* label_lengths, const int* input_lengths, int alphabet_size,
+                                     int minibatch, float* costs, void* workspace, struct ctcOptions options);
+
+CTC_API ctcStatus_t compute_ctc_loss_double(const double* activations, double* gradients, const int* flat_labels,
+                                            const int* label_lengths, const int* input_lengths, int alphabet_size,
+                                            int minibatch, double* costs, void* workspace, struct ctcOptions options);
+
+/* Bytes of workspace that the call with the same arguments needs. */
+CTC_API ctcStatus_t get_workspace_size(const int* label_lengths, const int* input_lengths, int alphabet_size,
+                                       int minibatch, struct ctcOptions options, size_t* size_bytes);
+
+CTC_API ctcStatus_t get_workspace_size_double(const int* label_lengths, const int* input_lengths, int alphabet_size,
+                                              int minibatch, struct ctcOptions options, size_t* size_bytes);
+
+/* ---- The wide interface ---- */
+
+typedef enum { CTC_FLOAT32 = 0, CTC_FLOAT64 = 1, CTC_FLOAT16 = 2, CTC_BFLOAT16 = 3 } ctcType;
+
+enum {
+    CTC_INDEX64 = 1,        /* targets and both lengths are int64_t; otherwise int32_t */
+    CTC_ZERO_INFINITY = 2,  /* impossible alignments cost 0 instead of infinity */
+    CTC_EXTENDED_RANGE = 4  /* never take the fast path: the result is the same within rounding; for tests */
+};
+
+/* CTC_MEAN divides each loss by its number of labels, or 1 if it has none, and then their sum by the batch. */
+typedef enum { CTC_NONE = 0, CTC_SUM = 1, CTC_MEAN = 2 } ctcReduction;
+
+/* CPU: AUTOMATIC takes the best that the processor has. */
+typedef enum { CTC_AUTOMATIC = 0, CTC_GENERIC = 1, CTC_AVX2 = 2, CTC_AVX512 = 3 } ctcInstructionSet;
+
+/* What is computed. All strides count elements; the classes of one frame are adjacent. */
+typedef struct {
+    int64_t frames;                /* of the padded batch: no input length exceeds it */
+    int64_t batch;
+    int64_t classes;
+    int64_t blank;
+    int64_t logits_frame_stride;
+    int64_t logits_batch_stride;
+    int64_t gradient_frame_stride;
+    int64_t gradient_batch_stride;
+    int64_t targets_stride;        /* labels from one utterance to the next; 0: concatenated without gaps */
+    int64_t targets_count;         /* labels that `targets` holds in all */
+    int64_t longest_target;        /* no target length exceeds it */
+    int32_t type;                  /* ctcType of logits and gradient */
+    int32_t flags;
+    int32_t threads;               /* CPU: at least 1 */
+    int32_t instruction_set;       /* CPU: ctcInstructionSet */
+    int32_t reduction;             /* ctcReduction */
+    int32_t reserved;              /* 0 */
+    double label_smoothing;        /* e: the loss is (1 - e) CTC + e sum_t KL(uniform || p_t) */
+    double entropy_weight;         /* w: the loss is lowered by w sum_t H(p_t) */
+} ctcProblem;
+
+/* Bytes of workspace for `ctc_loss`: depends on frames, classes, longest_target, type and threads alone. */
+CTC_API ctcStatus_t ctc_loss_workspace(const ctcProblem* problem, size_t* bytes);
+
+/* Losses of a batch, and the gradient of their reduction (of their sum, for CTC_NONE) with respect to the logits unless
+ * `gradient` is NULL; `gradient` may be `logits` itself. `losses` are double for CTC_FLOAT64, else float; so are
+ * `reduced`, one number that is written unless it is NULL, and `scale`, which multiplies each utterance's gradient and
+ * is 1 if NULL. `workspace` is aligned to 64 bytes.
+ *
+ * CTC_STATUS_INVALID_VALUE: an argument does not fit; `invalid`, unless NULL, is then the utterance whose lengths or
+ * labels are at fault, or -1 where the fault is not in an utterance. Nothing is written in that case.
+ */
+CTC_API ctcStatus_t ctc_loss(const ctcProblem* problem, const void* logits, void* gradient, const void* targets,
+                             const void* input_lengths, const void* target_lengths, const void* scale, void* losses,
+                             void* reduced, void* workspace, int64_t* invalid);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
