@@ -1,0 +1,69 @@
+"""Numbers as an American reader says them, in lower-case words without hyphens: num2words does the counting."""
+
+from functools import cache
+
+_LONGEST_READ_AS_A_NUMBER, _LONGEST_WITH_COMMAS = 9, 36
+
+_DENOMINATORS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
+
+
+def cardinal(number: str) -> str:
+    """`1,205` → one thousand two hundred five; `0.05` → zero point zero five; `007` and long numbers digit by digit."""
+    whole, _, decimals = number.partition(".")
+    if decimals:
+        return f"{cardinal(whole)} point {digits(decimals)}".strip()
+    plain = whole.replace(",", "")
+    is_code = len(plain) > 1 and plain.startswith("0")
+    is_too_long = len(plain) > (_LONGEST_READ_AS_A_NUMBER if plain == whole else _LONGEST_WITH_COMMAS)
+    if is_code or is_too_long:
+        return digits(plain)
+    return _words(int(plain), "cardinal") if plain else ""
+
+
+def ordinal(number: str) -> str:
+    """`22` → twenty second."""
+    return _words(int(number.replace(",", "")), "ordinal")
+
+
+def digits(number: str) -> str:
+    """`205` → two zero five."""
+    return " ".join(_words(int(digit), "cardinal") for digit in number if digit.isdigit())
+
+
+def year(number: str) -> str:
+    """`1905` → nineteen oh five; `2000` → two thousand; `2024` → twenty twenty four; above 2999 a plain number."""
+    century, rest = int(number[:-2]), int(number[-2:])
+    if not 10 <= century < 30 or (century % 10 == 0 and rest < 10):
+        return cardinal(number)
+    if rest == 0:
+        return f"{cardinal(str(century))} hundred"
+    return f"{cardinal(str(century))} {pair(number[-2:])}"
+
+
+def pair(number: str) -> str:
+    """The last two digits of a time or a year: `05` → oh five; `30` → thirty."""
+    return f"oh {cardinal(number[1])}" if number.startswith("0") else cardinal(number)
+
+
+def plural(words: str) -> str:
+    """`nineteen eighty` → nineteen eighties."""
+    return words[:-1] + "ies" if words.endswith("y") else words + "es" if words.endswith("x") else words + "s"
+
+
+def fraction(numerator: str, denominator: str) -> str:
+    """`3/4` → three quarters; `1/2` → one half; `1/100` → one hundredth; other fractions with `over`."""
+    top, bottom = int(numerator), int(denominator)
+    is_read_as_part = 0 < top < bottom and (bottom <= 20 or bottom in (32, 64, 100, 1000))
+    if not is_read_as_part:
+        return f"{cardinal(numerator)} over {cardinal(denominator)}"
+    part = ordinal(denominator).removeprefix("one ")
+    one, many = _DENOMINATORS.get(bottom, (part, plural(part)))
+    return f"{cardinal(numerator)} {one if top == 1 else many}"
+
+
+@cache
+def _words(number: int, kind: str) -> str:
+    from num2words import num2words
+
+    words = num2words(number, to=kind).replace("-", " ").replace(",", "")
+    return " ".join(word for word in words.split() if word != "and")
