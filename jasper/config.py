@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Suppress
 
-from common.data.loading import SpeedConfig
+from common.data.speed import SpeedConfig
 from common.features import CutoutConfig, LogMelConfig, SpecAugmentConfig
 from common.optim import OptimConfig
 from common.precision import Precision

@@ -7,7 +7,9 @@ Shapes: B utterances, F mel bands, T feature frames, S output frames (T over the
 V labels and the blank.
 """
 
-from typing import NamedTuple, TypeVar
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -52,14 +54,38 @@ class Jasper(nn.Module):
             if isinstance(module, nn.Conv1d):
                 initialise(module.weight)
 
+    @property
+    def stride(self) -> int:
+        """Feature frames from one output frame to the next."""
+        return math.prod(block.stride for block in self._blocks())
+
+    @property
+    def context_frames(self) -> int:
+        """Output frames to each side that an output frame depends on: half of the receptive field."""
+        reach, stride = 0, 1  # in feature frames
+        for block in self._blocks():
+            for layer in cast("list[ConvNorm]", list(block.layers)):
+                convolution = layer.depthwise or layer.conv
+                reach += stride * convolution.dilation[0] * (convolution.kernel_size[0] // 2)
+                stride *= convolution.stride[0]
+        return -(-reach // stride)
+
+    def output_frames(self, frames_B: Tensor) -> Tensor:
+        """How many output frames come of frames_B feature frames."""
+        for block in self._blocks():
+            frames_B = block.output_frames(frames_B)
+        return frames_B
+
+    def _blocks(self) -> "list[Block]":
+        return cast("list[Block]", list(self.blocks))
+
     def forward(self, features_BFT: Tensor, frames_B: Tensor) -> Output:
         """features_BFT with frames_B valid frames each; frames beyond are ignored."""
-        x_BCT = features_BFT
+        x_BCT = features_BFT.to(self.decoder.weight.dtype)  # the network may be cast; features are always fp32
         mask_B1T = frame_mask(frames_B, x_BCT)
         x_BCT = x_BCT * mask_B1T
         dense_inputs: list[Tensor] = []
-        for block in self.blocks:
-            assert isinstance(block, Block)
+        for block in self._blocks():
             if block.stride > 1:
                 frames_B = block.output_frames(frames_B)
                 mask_B1T = frame_mask(frames_B, x_BCT, n_frames=block.output_frames(x_BCT.shape[-1]))
@@ -76,7 +102,8 @@ class Block(nn.Module):
     def __init__(self, channels: int, block: BlockConfig, residual_channels: list[int], config: ModelConfig):
         super().__init__()
         self.stride, self.residual, self.dropout = block.stride, block.residual, block.dropout
-        self.activation = {"relu": F.relu, "hardtanh": clipped_relu, "selu": F.selu}[config.activation]
+        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "hardtanh": clipped_relu, "selu": F.selu}
+        self.activation = activations[config.activation]
         sync = config.sync_batch_norm
         self.layers = nn.ModuleList(
             ConvNorm(
@@ -152,11 +179,9 @@ class SyncBatchNorm1d(nn.BatchNorm1d):
         mean = total / count
         variance = squares / count - mean.square()
         with torch.no_grad():
-            assert self.running_mean is not None and self.running_var is not None
-            assert self.momentum is not None and self.num_batches_tracked is not None
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(variance * count / (count - 1), self.momentum)
-            self.num_batches_tracked.add_(1)
+            for running, now in ((self.running_mean, mean), (self.running_var, variance * count / (count - 1))):
+                cast("Tensor", running).lerp_(now, cast("float", self.momentum))
+            cast("Tensor", self.num_batches_tracked).add_(1)
         scale = self.weight * (variance + self.eps).rsqrt()
         return x_BCT * scale[:, None] + (self.bias - mean * scale)[:, None]
 

@@ -1,0 +1,79 @@
+"""From the manifests of a configuration to batches of log-mel features and targets."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from common.data.loading import AudioBatch, SpeechDataset
+from common.data.manifest import ManifestError, Utterance, read_manifest, select
+from common.text.normalize import normalize_english
+from common.text.vocabulary import Vocabulary
+from jasper.config import Config, DataConfig
+
+
+def vocabulary_of(config: Config) -> Vocabulary:
+    """The labels a model of `config` writes."""
+    return Vocabulary(tuple(config.model.labels))
+
+
+def read_utterances(
+    sources: Iterable[str], data: DataConfig, labels: str, *, training: bool
+) -> tuple[list[Utterance], list[str]]:
+    """The utterances of all `sources`, texts ready to be encoded, and one message for everything left out.
+
+    Durations and speakers are selected in training only: an evaluation counts every utterance. Raises ManifestError.
+    """
+    utterances: list[Utterance] = []
+    messages: list[str] = []
+    for source in sources:
+        path = data.root / source if data.root is not None else Path(source)
+        manifest = read_manifest(path, root=data.root, on_error=data.on_error)
+        utterances += manifest.utterances
+        messages += manifest.skipped
+    if training:
+        if data.speakers:
+            utterances = [u for u in utterances if u.speaker in data.speakers]
+        utterances, dropped = select(utterances, min_seconds=data.min_seconds, max_seconds=data.max_seconds)
+        messages += [dropped] if dropped else []
+    if data.normalize_text:
+        utterances = [replace(u, text=normalized(u.text, labels)) for u in utterances]
+    if not utterances:
+        raise ManifestError(
+            f"no utterance left of {', '.join(sources) or 'no manifest at all'}; name some with --data.*"
+        )
+    return utterances, messages
+
+
+def normalized(text: str, labels: str) -> str:
+    """`text` in lower case, spelled out, and without what is not a label."""
+    lower = text.strip().lower()
+    if set(lower) <= set(labels):
+        return " ".join(lower.split())  # most corpora are normalised already; this keeps start-up short
+    return normalize_english(text, keep=labels)
+
+
+def speech_dataset(utterances: list[Utterance], config: Config, *, training: bool) -> SpeechDataset:
+    """Audio and targets of `utterances`, with speed perturbation in training only."""
+    return SpeechDataset(
+        utterances,
+        encode=vocabulary_of(config).encode,
+        sample_rate=config.features.sample_rate,
+        trim=config.data.trim_silence,
+        speed=config.data.speed if training else None,
+        seed=config.seed,
+        on_error=config.data.on_error,
+    )
+
+
+def unfit(batch: AudioBatch, frames_B: Tensor) -> list[int]:
+    """Rows of `batch` whose target needs more output frames than the `frames_B` they have.
+
+    CTC needs one frame per label and one more between two equal ones.
+    """
+    targets_BU, lengths_B = batch.targets_BU, batch.target_lengths_B
+    inside_BU = torch.arange(targets_BU.shape[1]) < lengths_B[:, None]
+    repeats_B = ((targets_BU[:, 1:] == targets_BU[:, :-1]) & inside_BU[:, 1:]).sum(1)
+    return torch.nonzero(lengths_B + repeats_B > frames_B).flatten().tolist()

@@ -1,0 +1,191 @@
+"""Error rates of a model on a data set: `python -m jasper.evaluation CHECKPOINT MANIFEST…`.
+
+Manifests, file lists and corpus folders of every format are taken. Run by torchrun, the processes share the utterances;
+none is counted twice or missing. What cannot be read is told in one line each and makes the exit status 1.
+"""
+
+import json
+import math
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import torch
+from torch import nn
+from tyro.conf import Positional, arg
+
+import ctc
+from common import config, distributed
+from common.checkpoint import CheckpointError
+from common.data.batching import evaluation_batches
+from common.data.loading import SpeechDataset, loader
+from common.data.manifest import ManifestError
+from common.distributed import World
+from common.features import LogMel
+from common.metrics import ErrorCount, character_errors, word_errors
+from common.precision import Precision, autocast
+from common.text.vocabulary import Vocabulary
+from jasper import data
+from jasper.config import Config
+from jasper.recognizer import Recognizer, load
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Which model to evaluate on what."""
+
+    checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
+    """The model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet."""
+    manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
+    """Manifests, file lists or corpus folders with transcripts."""
+    root: Path | None = None
+    """Folder that relative paths in manifests start from; by default that of the manifest."""
+    max_seconds: float = math.inf
+    """Longer utterances are left out."""
+    hypotheses: Path | None = None
+    """A file for one JSON object per utterance: id, reference, hypothesis."""
+    config: Path | None = None
+    """A configuration (TOML) to take in place of what the checkpoint says, or of what can be read off its weights."""
+    ema: bool | None = None
+    """Take the averaged weights or not; by default where there are any."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    precision: Precision = "fp32"
+    """Arithmetic of the network, by autocast as in training."""
+    batch_size: int = 16
+    """Utterances per process recognised at once."""
+    workers: int = 2
+    """Loader processes per process; 0 loads in the process itself."""
+
+    def __post_init__(self) -> None:
+        if not self.manifests:
+            raise ValueError("nothing to evaluate on; name manifests or corpus folders after the checkpoint")
+        if self.batch_size < 1 or self.workers < 0:
+            raise ValueError(f"batch_size = {self.batch_size}, workers = {self.workers}: expected above 0, at least 0")
+
+
+class Evaluation(NamedTuple):
+    """Error counts over a whole data set, and every utterance: ids, references and hypotheses in its order."""
+
+    words: ErrorCount
+    characters: ErrorCount
+    loss: float
+    ids: list[str]
+    references: list[str]
+    hypotheses: list[str]
+
+
+class _Result(NamedTuple):
+    row: int
+    loss: float
+    hypothesis: list[int]
+
+
+@torch.inference_mode()
+def evaluate(
+    model: nn.Module,
+    log_mel: LogMel,
+    dataset: SpeechDataset,
+    world: World,
+    *,
+    vocabulary: Vocabulary,
+    batch_size: int = 16,
+    workers: int = 0,
+    precision: Precision = "fp32",
+) -> Evaluation:
+    """Greedy transcripts of all of `dataset`, computed by all processes of `world`, and their error counts.
+
+    The loss is the mean over utterances of the CTC loss, 0 for one whose target does not fit its frames.
+    """
+    model.eval()
+    log_mel.eval()
+    seconds = [u.seconds for u in dataset.utterances]
+    batches = evaluation_batches(seconds, batch_size=batch_size, ranks=world.size, rank=world.rank)
+    mine: list[_Result] = []
+    for batch in loader(dataset, batches, workers=workers):
+        if not batch.indices:
+            continue  # none of its utterances could be read, and dataset.on_error is "skip"
+        features_BFT, frames_B = log_mel(batch.audio_BN.to(world.device), batch.samples_B.to(world.device))
+        with autocast(world.device, precision):
+            log_probs_BSV, frames_B = model(features_BFT, frames_B)
+        losses_B = ctc.ctc_loss(
+            log_probs_BSV,
+            batch.targets_BU.to(world.device),
+            frames_B,
+            batch.target_lengths_B.to(world.device),
+            blank=vocabulary.blank,
+            reduction="none",
+            zero_infinity=True,
+            batch_first=True,
+        )
+        decoded = ctc.greedy(log_probs_BSV, frames_B, blank=vocabulary.blank)
+        mine += map(_Result, batch.indices, losses_B.tolist(), [d.labels for d in decoded])
+    results = sorted(result for part in world.gather(mine) for result in part)
+    read = [dataset.utterances[result.row] for result in results]
+    references = [u.text for u in read]
+    hypotheses = [vocabulary.decode(result.hypothesis) for result in results]
+    return Evaluation(
+        words=word_errors(references, hypotheses),
+        characters=character_errors(references, hypotheses),
+        loss=sum(result.loss for result in results) / max(1, len(results)),
+        ids=[u.id for u in read],
+        references=references,
+        hypotheses=hypotheses,
+    )
+
+
+def main(cfg: EvaluationConfig) -> int:
+    """Prints the error rates that `cfg` asks for; returns the exit status, 1 if anything was left out for an error.
+
+    Raises ConfigError, CheckpointError and ManifestError.
+    """
+    with distributed.start(cfg.device) as world:
+        own = config.load(Config, cfg.config) if cfg.config is not None else None
+        asr = load(cfg.checkpoint, device=str(world.device), ema=cfg.ema, configuration=own)
+        dataset, problems = _dataset(asr, cfg)
+        result = evaluate(
+            asr.model,
+            asr.log_mel,
+            dataset,
+            world,
+            vocabulary=asr.vocabulary,
+            batch_size=cfg.batch_size,
+            workers=cfg.workers,
+            precision=cfg.precision,
+        )
+        problems += [message for part in world.gather(dataset.skipped) for message in part.values()]
+        if world.is_main:
+            _report(result, problems, cfg.hypotheses)
+        return 1 if problems else 0
+
+
+def _dataset(asr: Recognizer, cfg: EvaluationConfig) -> tuple[SpeechDataset, list[str]]:
+    own = replace(asr.config, data=replace(asr.config.data, root=cfg.root, on_error="skip"))
+    manifests = [str(path.absolute()) for path in cfg.manifests]
+    utterances, problems = data.read_utterances(manifests, own.data, own.model.labels, training=False)
+    fitting = [utterance for utterance in utterances if utterance.seconds <= cfg.max_seconds]
+    return data.speech_dataset(fitting, own, training=False), problems
+
+
+def _report(result: Evaluation, problems: list[str], hypotheses: Path | None) -> None:
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        print(f"error: {len(problems)} utterances could not be read; the others follow", file=sys.stderr)
+    print(f"utterances {len(result.ids)}")
+    print(f"loss       {result.loss:.4f}")
+    for name, errors in (("WER", result.words), ("CER", result.characters)):
+        kinds = f"{errors.substitutions} substituted, {errors.deletions} deleted, {errors.insertions} inserted"
+        print(f"{name}        {errors.rate:.2%} ({errors.errors} of {errors.length}: {kinds})")
+    if hypotheses is not None:
+        rows = zip(result.ids, result.references, result.hypotheses, strict=True)
+        keys = ("id", "reference", "hypothesis")
+        lines = [json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) + "\n" for row in rows]
+        hypotheses.parent.mkdir(parents=True, exist_ok=True)
+        hypotheses.write_text("".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError, ManifestError):
+        sys.exit(main(config.parse_flags(EvaluationConfig, None, sys.argv[1:], description=__doc__ or "")))
