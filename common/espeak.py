@@ -132,6 +132,7 @@ def _load() -> Any:
     library.espeak_TextToPhonemes.restype = ctypes.c_char_p
     rate = library.espeak_Initialize(_RETRIEVE_SYNCHRONOUSLY, 0, str(data_path).encode(), _PHONEME_EVENTS | _NO_EXIT)
     if rate != SAMPLE_RATE:
+        _close(library)
         raise EspeakError(
             f"{data_path}: espeak-ng starts with {rate} Hz, expected {SAMPLE_RATE}; is its data complete?"
         )
