@@ -114,7 +114,7 @@ def build_librispeech(
     {"id": ..., "seconds": ..., "words": [[word, start_seconds, end_seconds], ...]}.
 
     A folder that is already complete with the same config is left as it is. `workers` is the number of processes (None:
-    one per core); `progress` is called with (done, all).
+    one per core, at most 16); `progress` is called with (done, all).
     Raises FileExistsError where the folder holds anything else, EspeakError where espeak-ng does not work.
     """
     config = config or SyntheticConfig()
@@ -212,11 +212,17 @@ def _speak_all(
     for folder in {task.path.parent for task in tasks}:
         folder.mkdir(parents=True, exist_ok=True)
     speak = partial(render, config)
-    workers = workers or os.cpu_count() or 1
+    workers = workers or _cores()
     if workers == 1:
         return _collect(map(speak, tasks), len(tasks), progress)
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         return _collect(pool.imap(speak, tasks, chunksize=16), len(tasks), progress)
+
+
+def _cores() -> int:
+    """Cores that this process may use, at most 16: more would take longer to start than to speak."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(available, 16)
 
 
 def _collect(results: Iterable[_Spoken], count: int, progress: Progress | None) -> list[_Spoken]:
