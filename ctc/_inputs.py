@@ -42,11 +42,3 @@ def host_lengths(values: Tensor | Sequence[int], batch: int, maximum: int, *, na
     lengths_B = length_tensor(values, batch, name=name).cpu()
     check_lengths(lengths_B.tolist(), maximum, name=name)
     return lengths_B
-
-
-def native_scores(scores_BSV: Tensor) -> Tensor:
-    """`scores_BSV` as the CPU kernels take it: fp32 or fp64, labels adjacent in memory; a copy only where needed."""
-    if scores_BSV.dtype not in (torch.float32, torch.float64):
-        scores_BSV = scores_BSV.float()
-    scores_BSV = scores_BSV.detach()
-    return scores_BSV if scores_BSV.stride(2) == 1 or scores_BSV.shape[2] == 1 else scores_BSV.contiguous()

@@ -3,6 +3,7 @@
 B utterances, S frames, V labels, U labels of a transcript (padded to the longest).
 """
 
+import ctypes
 import itertools
 import math
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ctc import _library, _native
 from ctc._inputs import check_scores, host_lengths
 
 
@@ -68,8 +70,41 @@ def align(
     lengths_B = torch.tensor([len(labels) for labels in transcripts], dtype=torch.int64)
     width = max(map(len, transcripts), default=0)
     padded = [[*labels, *[blank] * (width - len(labels))] for labels in transcripts]
-    targets_BU = torch.tensor(padded, dtype=torch.int64).reshape(batch, width)
-    return _alignments(viterbi_torch(log_probs_BSV, targets_BU, frames_B, lengths_B, blank), lengths_B.tolist())
+    targets_BU = torch.tensor(padded, dtype=torch.int32).reshape(batch, width)
+    return _alignments(_viterbi(log_probs_BSV, targets_BU, frames_B, lengths_B, blank), lengths_B.tolist())
+
+
+def _viterbi(log_probs_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int) -> Spans:
+    library = _native.load()
+    if library is None:
+        _library.warn_slow("ctc.align")
+    if library is None or not log_probs_BSV.is_cpu:
+        return viterbi_torch(log_probs_BSV, targets_BU.long(), frames_B, lengths_B, blank)
+    options = _native.AlignOptions(blank=blank, threads=torch.get_num_threads())
+    spans, _ = viterbi_native(library, log_probs_BSV, targets_BU, frames_B, lengths_B, options)
+    return spans
+
+
+def viterbi_native(
+    library: ctypes.CDLL,
+    log_probs_BSV: Tensor,
+    targets_BU: Tensor,
+    frames_B: Tensor,
+    lengths_B: Tensor,
+    options: _native.AlignOptions,
+) -> tuple[Spans, Tensor]:
+    """The spans, and [B] whether the best path came near the edge of the window. Targets are int32, lengths int64."""
+    scores_BSV = _native.native_scores(log_probs_BSV)
+    batch, width = targets_BU.shape
+    start_BU, end_BU = torch.zeros(2, batch, width, dtype=torch.int64)
+    log_prob_BU, log_prob_B = torch.zeros(batch, width).double(), torch.zeros(batch).double()
+    is_clipped_B = torch.zeros(batch, dtype=torch.int32)
+    most_frames, longest = (max(values.tolist(), default=0) for values in (frames_B, lengths_B))
+    workspace = torch.empty(library.ctc_align_workspace(most_frames, longest, options), dtype=torch.uint8)
+    inputs = (frames_B.data_ptr(), targets_BU.data_ptr(), width, lengths_B.data_ptr(), options)
+    outputs = [tensor.data_ptr() for tensor in (start_BU, end_BU, log_prob_BU, log_prob_B, is_clipped_B, workspace)]
+    _native.call(library.ctc_align, _native.scores(scores_BSV), *inputs, *outputs, workspace.numel())
+    return Spans(start_BU, end_BU, log_prob_BU, log_prob_B), is_clipped_B.bool()
 
 
 def _alignments(spans: Spans, target_lengths: list[int]) -> list[Alignment]:

@@ -3,12 +3,15 @@
 B utterances, S frames, V labels.
 """
 
+import ctypes
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ctc import _library, _native
 from ctc._inputs import check_lengths, check_scores, length_tensor
 
 
@@ -35,7 +38,28 @@ def greedy(log_probs_BSV: Tensor, frames_B: Tensor | Sequence[int], *, blank: in
     """
     check_scores(log_probs_BSV, blank, name="greedy: log_probs_BSV")
     frames_B = length_tensor(frames_B, log_probs_BSV.shape[0], name="greedy: frames_B")
+    library = _native.load()
+    if log_probs_BSV.is_cpu and library is not None:
+        return _greedy_native(library, log_probs_BSV, frames_B, blank)
+    if log_probs_BSV.is_cpu:
+        _library.warn_slow("ctc.greedy")
     return _unpack(_collapse(log_probs_BSV.detach(), frames_B, blank))
+
+
+def _greedy_native(library: ctypes.CDLL, log_probs_BSV: Tensor, frames_B: Tensor, blank: int) -> list[Decoded]:
+    batch, frames, _ = log_probs_BSV.shape
+    frames_B = frames_B.cpu()
+    check_lengths(frames_B.tolist(), frames, name="greedy: frames_B")
+    scores_BSV = _native.native_scores(log_probs_BSV)
+    runs_B3S = np.empty((batch, 3, frames), np.int32)
+    confidence_BS = np.empty((batch, frames), np.float32)
+    counts_B, nan_frames_B = np.empty((2, batch), np.int32)
+    outputs = [array.ctypes.data for array in (runs_B3S, confidence_BS, counts_B, nan_frames_B)]
+    threads = torch.get_num_threads()
+    _native.call(
+        library.ctc_greedy, _native.scores(scores_BSV), frames_B.contiguous().data_ptr(), blank, threads, *outputs
+    )
+    return _decoded(runs_B3S, confidence_BS, counts_B.tolist(), nan_frames_B.tolist())
 
 
 def _collapse(log_probs_BSV: Tensor, frames_B: Tensor, blank: int) -> Tensor:
@@ -86,11 +110,17 @@ def _unpack(packed: Tensor) -> list[Decoded]:
     runs_B4S = packed_BP[:, : 4 * frames].reshape(batch, 4, frames).numpy()
     counts, nan_frames, lengths = packed_BP[:, 4 * frames :].T.tolist()
     check_lengths(lengths, frames, name="greedy: frames_B")
+    return _decoded(runs_B4S[:, :3], runs_B4S[:, 3].view(np.float32), counts, nan_frames)
+
+
+def _decoded(
+    runs_B3S: np.ndarray, confidence_BS: np.ndarray, counts: list[int], nan_frames: list[int]
+) -> list[Decoded]:
     for item, nans in enumerate(nan_frames):
         if nans:
             raise ValueError(f"greedy: log_probs_BSV: item {item}: {nans} of its frames hold NaN")
     decoded = []
-    for runs, count in zip(runs_B4S, counts, strict=True):
-        labels, start_frames, end_frames = runs[:3, :count].tolist()
-        decoded.append(Decoded(labels, start_frames, end_frames, runs[3, :count].view("float32").tolist()))
+    for runs, confidence, count in zip(runs_B3S, confidence_BS, counts, strict=True):
+        labels, start_frames, end_frames = runs[:, :count].tolist()
+        decoded.append(Decoded(labels, start_frames, end_frames, confidence[:count].tolist()))
     return decoded

@@ -70,8 +70,9 @@ def random_batch(seed=0, dtype=torch.float32):
     return logits_BSV, targets_BU, frames, target_lengths
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_the_kernel_equals_the_torch_path(dtype):
+# A frame's normaliser is taken in fp32 for scores of fp32: its terms have a relative error of 3e-7.
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-12), (torch.float32, 3e-7), (torch.bfloat16, 3e-7)])
+def test_the_kernel_equals_the_torch_path(dtype, error):
     for seed in range(20):
         logits_BSV, targets_BU, frames, target_lengths = random_batch(seed, dtype)
         spans = viterbi_torch(logits_BSV, targets_BU, torch.tensor(frames), torch.tensor(target_lengths), 4)
@@ -79,9 +80,9 @@ def test_the_kernel_equals_the_torch_path(dtype):
             length = target_lengths[item]
             assert alignment.start_frames == spans.start_BU[item, :length].tolist()
             assert alignment.end_frames == spans.end_BU[item, :length].tolist()
-            assert alignment.log_prob == pytest.approx(spans.log_prob_B[item].item(), rel=1e-12)
+            assert alignment.log_prob == pytest.approx(spans.log_prob_B[item].item(), abs=40 * error)
             mean_U = spans.log_prob_BU[item] / (spans.end_BU[item] - spans.start_BU[item])
-            assert alignment.scores == pytest.approx(mean_U[:length].tolist(), rel=1e-9)
+            assert alignment.scores == pytest.approx(mean_U[:length].tolist(), abs=error)
 
 
 def test_ties_are_resolved_alike_everywhere():
@@ -123,12 +124,12 @@ def test_logits_and_log_probs_align_alike_in_any_layout():
 def test_a_long_transcript_keeps_its_precision():
     generator = torch.Generator().manual_seed(3)
     targets = torch.randint(1, 30, (1, 600), generator=generator)
-    logits_BSV = torch.randn(1, 6000, 30, generator=generator) * 100
+    logits_BSV = torch.randn(1, 6000, 30, generator=generator).double() * 100
     alignment = ctc.align(logits_BSV, targets, [6000], [600])[0]
     labels = targets[0].tolist()
     path = torch.tensor(spelled(alignment, labels, 6000, 0))
     assert collapse(path.tolist(), 0) == labels
-    log_prob = logits_BSV.double().log_softmax(-1)[0].gather(1, path[:, None]).sum().item()
+    log_prob = logits_BSV.log_softmax(-1)[0].gather(1, path[:, None]).sum().item()
     assert alignment.log_prob == pytest.approx(log_prob, rel=1e-12)
 
 

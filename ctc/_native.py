@@ -1,0 +1,151 @@
+"""The decoders' half of the native library for Python: `include/ctc_decode.h`, its structures and functions, by ctypes."""
+
+import ctypes
+import functools
+from collections.abc import Callable
+from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+
+import torch
+from torch import Tensor
+
+from ctc import _library
+
+STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
+
+
+class Scores(Structure):
+    """`ctc_scores`."""
+
+    _fields_ = (
+        ("data", c_void_p),
+        ("is_double", c_int32),
+        ("batch", c_int64),
+        ("frames", c_int64),
+        ("vocabulary", c_int64),
+        ("batch_stride", c_int64),
+        ("frame_stride", c_int64),
+    )
+
+
+class AlignOptions(Structure):
+    """`ctc_align_options`."""
+
+    _fields_ = (
+        ("blank", c_int32),
+        ("threads", c_int32),
+        ("window", c_int64),
+        ("is_gap", c_void_p),
+        ("gap_log_prob", c_double),
+    )
+
+
+class NgramTable(Structure):
+    """`ctc_ngram`."""
+
+    _fields_ = (
+        ("states", c_int32),
+        ("words", c_int32),
+        ("first_arc", c_void_p),
+        ("arc_word", c_void_p),
+        ("arc_log_prob", c_void_p),
+        ("arc_next", c_void_p),
+        ("backoff", c_void_p),
+        ("backoff_state", c_void_p),
+        ("start_state", c_int32),
+        ("unknown_word", c_int32),
+        ("end_word", c_int32),
+    )
+
+
+class LexiconTable(Structure):
+    """`ctc_lexicon`."""
+
+    _fields_ = (("nodes", c_int32), ("first_child", c_void_p), ("label", c_void_p), ("word", c_void_p))
+
+
+class PhraseTable(Structure):
+    """`ctc_phrases`."""
+
+    _fields_ = (
+        ("nodes", c_int32),
+        ("first_child", c_void_p),
+        ("label", c_void_p),
+        ("fail", c_void_p),
+        ("promise", c_void_p),
+        ("reward", c_void_p),
+        ("start", c_int32),
+    )
+
+
+class ScorerTable(Structure):
+    """`ctc_scorer`."""
+
+    _fields_ = (
+        ("ngram", POINTER(NgramTable)),
+        ("lexicon", POINTER(LexiconTable)),
+        ("phrases", POINTER(PhraseTable)),
+        ("label_word", c_void_p),
+        ("boundary", c_int32),
+        ("is_closed", c_int32),
+        ("weight", c_double),
+        ("word_bonus", c_double),
+        ("unknown_penalty", c_double),
+    )
+
+
+class BeamSearchOptions(Structure):
+    """`ctc_beam_options`."""
+
+    _fields_ = (
+        ("blank", c_int32),
+        ("threads", c_int32),
+        ("beam", c_int32),
+        ("n_best", c_int32),
+        ("token_log_prob", c_double),
+        ("beam_log_prob", c_double),
+    )
+
+
+PROTOTYPES = {
+    "ctc_greedy": (c_int32, [POINTER(Scores), c_void_p, c_int32, c_int32, *[c_void_p] * 4]),
+    "ctc_align_workspace": (c_size_t, [c_int64, c_int64, POINTER(AlignOptions)]),
+    "ctc_align": (
+        c_int32,
+        [POINTER(Scores), c_void_p, c_void_p, c_int64, c_void_p, POINTER(AlignOptions), *[c_void_p] * 6, c_size_t],
+    ),
+}
+
+
+@functools.cache
+def load() -> ctypes.CDLL | None:
+    """The native library with its decoders declared, or None where it was never built."""
+    library = _library.load_cpu()
+    if library is None:
+        return None
+    for name, (result, arguments) in PROTOTYPES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def scores(scores_BSV: Tensor) -> Scores:
+    """The structure that describes `scores_BSV`: on the CPU, fp32 or fp64, labels adjacent (see `native_scores`)."""
+    batch, frames, vocabulary = scores_BSV.shape
+    batch_stride, frame_stride, _ = scores_BSV.stride()
+    is_double = scores_BSV.dtype == torch.float64
+    return Scores(scores_BSV.data_ptr(), is_double, batch, frames, vocabulary, batch_stride, frame_stride)
+
+
+def call(function: Callable[..., int], *arguments: object) -> None:
+    """Calls a decoder; a status other than success is a defect of this binding, which has checked the arguments."""
+    status = function(*arguments)
+    if status != 0:
+        raise RuntimeError(f"{getattr(function, '__name__', 'native decoder')}: {STATUS[status]}")
+
+
+def native_scores(scores_BSV: Tensor) -> Tensor:
+    """`scores_BSV` as the kernels take it: on the CPU, fp32 or fp64, labels adjacent; a copy only where needed."""
+    if scores_BSV.dtype not in (torch.float32, torch.float64):
+        scores_BSV = scores_BSV.float()
+    scores_BSV = scores_BSV.detach().cpu()
+    return scores_BSV if scores_BSV.stride(2) == 1 else scores_BSV.contiguous()

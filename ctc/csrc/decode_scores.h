@@ -1,0 +1,169 @@
+// What all decoders do with a row of scores: its normaliser, and sums of log-probabilities.
+#ifndef CTC_DECODE_SCORES_H
+#define CTC_DECODE_SCORES_H
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "ctc_decode.h"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+namespace ctc_decode {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+// The hot loops are inlined into one function for any processor and one for AVX2, between which `has_avx2` chooses.
+#define CTC_INLINE inline __attribute__((always_inline))
+#if defined(__x86_64__)
+#define CTC_AVX2 __attribute__((target("avx2,fma")))
+inline bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#else
+#define CTC_AVX2
+inline bool has_avx2() { return false; }
+#endif
+
+// 32 bytes at a time, in the compiler's own vector types: two registers where AVX2 is missing.
+template <typename T>
+struct Vector;
+template <>
+struct Vector<float> {
+  typedef float type __attribute__((vector_size(32)));
+  typedef int32_t mask __attribute__((vector_size(32)));
+  static constexpr int lanes = 8;
+};
+template <>
+struct Vector<double> {
+  typedef double type __attribute__((vector_size(32)));
+  typedef int64_t mask __attribute__((vector_size(32)));
+  static constexpr int lanes = 4;
+};
+
+// The largest element, and whether the row holds NaN (which is then ignored). -infinity for a row of NaN.
+template <typename T>
+struct RowMax {
+  T value;
+  bool has_nan;
+};
+
+template <typename T>
+CTC_INLINE RowMax<T> row_max(const T *row, int64_t size) {
+  using V = Vector<T>;
+  T best = static_cast<T>(kMinusInfinity);
+  bool has_nan = false;
+  if (size < V::lanes) {
+    for (int64_t i = 0; i < size; ++i) {
+      has_nan |= row[i] != row[i];
+      best = row[i] > best ? row[i] : best;
+    }
+    return {best, has_nan};
+  }
+  typename V::type highest = typename V::type{} + best, x;
+  typename V::mask nan = {};
+  for (int64_t i = 0; i < size; i += V::lanes) {
+    const int64_t at = i + V::lanes <= size ? i : size - V::lanes;  // the last block overlaps the one before
+    std::memcpy(&x, row + at, sizeof x);
+    highest = x > highest ? x : highest;
+    nan |= x != x;
+  }
+  for (int lane = 0; lane < V::lanes; ++lane) {
+    best = highest[lane] > best ? highest[lane] : best;
+    has_nan |= nan[lane] != 0;
+  }
+  return {best, has_nan};
+}
+
+// x = exp(x) for x <= 0, with a relative error below 3e-7: 2^n times a polynomial (Taylor, degree 6) on [-ln 2 / 2, ln 2 / 2].
+CTC_INLINE void exp_nonpositive(Vector<float>::type &x) {
+  using V = Vector<float>;
+  const V::type lowest = V::type{} - 87.0f;
+  x = x < lowest ? lowest : x;
+  const float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const V::type n = (x * 1.44269504f + shift) - shift;
+  const V::type r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  V::type p = r * (1.0f / 720) + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const V::mask power = (__builtin_convertvector(n, V::mask) + 127) << 23;
+  std::memcpy(&x, &power, sizeof x);
+  x *= p;
+}
+
+// log(sum(exp(row))) where `best` is the row's maximum: NaN where the row holds NaN or +infinity, or no finite value.
+CTC_INLINE double log_sum_exp(const float *row, int64_t size, float best) {
+  using V = Vector<float>;
+  V::type sum = {}, x;
+  float rest[V::lanes];
+  int64_t i = 0;
+  for (; i + V::lanes <= size; i += V::lanes) {
+    std::memcpy(&x, row + i, sizeof x);
+    x -= best;
+    exp_nonpositive(x);
+    sum += x;
+  }
+  if (i < size) {
+    for (int lane = 0; lane < V::lanes; ++lane) rest[lane] = i + lane < size ? row[i + lane] : -INFINITY;
+    std::memcpy(&x, rest, sizeof x);
+    x -= best;
+    exp_nonpositive(x);
+    sum += x;
+  }
+  double total = 0;
+  for (int lane = 0; lane < V::lanes; ++lane) total += sum[lane];
+  return best + std::log(total);
+}
+
+inline double log_sum_exp(const double *row, int64_t size, double best) {
+  double total = 0;
+  for (int64_t i = 0; i < size; ++i) total += std::exp(row[i] - best);
+  return best + std::log(total);
+}
+
+template <typename T>
+inline const T *row_of(const ctc_scores &scores, int64_t item, int64_t frame) {
+  return static_cast<const T *>(scores.data) + item * scores.batch_stride + frame * scores.frame_stride;
+}
+
+inline bool is_valid(const ctc_scores *scores, const int64_t *frames, int32_t blank) {
+  if (!scores || scores->batch < 0 || scores->frames < 0 || scores->vocabulary < 1) return false;
+  if (!frames && scores->batch > 0) return false;
+  if (!scores->data && scores->batch * scores->frames > 0) return false;
+  if (blank < 0 || blank >= scores->vocabulary) return false;
+  for (int64_t item = 0; item < scores->batch; ++item)
+    if (frames[item] < 0 || frames[item] > scores->frames) return false;
+  return true;
+}
+
+inline int thread_id() {
+#if defined(_OPENMP)
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
+// Hands out pieces of a workspace; with a null base it only counts, so that size and layout cannot disagree.
+class Arena {
+ public:
+  explicit Arena(void *base) : base_(static_cast<char *>(base)) {}
+  template <typename T>
+  T *take(int64_t count) {
+    T *piece = base_ ? reinterpret_cast<T *>(base_ + used_) : nullptr;
+    used_ += (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    return piece;
+  }
+  size_t used() const { return used_; }
+
+ private:
+  char *base_;
+  size_t used_ = 0;
+};
+
+}  // namespace ctc_decode
+#endif

@@ -1,0 +1,141 @@
+/* Decoding and forced alignment for CTC on the CPU, for C and C++.
+ *
+ * Nothing here allocates, prints, throws or keeps state between calls: the caller owns every buffer, workspace
+ * included, and calls from several threads do not meet. Workspaces need the alignment of a double. Every function
+ * returns a ctc_decode_status; results are the same for any number of threads and any batch an utterance is in.
+ */
+#ifndef CTC_DECODE_H
+#define CTC_DECODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define CTC_DECODE_API __attribute__((visibility("default")))
+#else
+#define CTC_DECODE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  CTC_DECODE_SUCCESS = 0,
+  CTC_DECODE_INVALID = 1,   /* a NULL pointer, a negative size, a blank or label out of range, a length above the frames */
+  CTC_DECODE_WORKSPACE = 2, /* the workspace is smaller than its size function says */
+} ctc_decode_status;
+
+/* Log-probabilities or logits: element (b, t, v) at data[b * batch_stride + t * frame_stride + v]. */
+typedef struct {
+  const void *data;
+  int32_t is_double; /* elements are double, not float */
+  int64_t batch, frames, vocabulary;
+  int64_t batch_stride, frame_stride; /* in elements */
+} ctc_scores;
+
+/* ---- Greedy: the best label of every frame, repeats merged, blanks dropped. ----
+ * frames[b]: how many frames of utterance b count. counts[b]: how many labels it has. Label i of utterance b is
+ * runs[(b * 3 + 0) * scores->frames + i]; its first frame and the one past its last are in parts 1 and 2.
+ * confidence[b * scores->frames + i]: geometric mean over its frames of its probability. nan_frames[b]: how many
+ * of its frames hold NaN (its other results are then unspecified). */
+CTC_DECODE_API int ctc_greedy(const ctc_scores *scores, const int64_t *frames, int32_t blank, int32_t threads,
+                              int32_t *runs, float *confidence, int32_t *counts, int32_t *nan_frames);
+
+/* ---- Forced alignment: the best path that spells a transcript. ---- */
+typedef struct {
+  int32_t blank;
+  int32_t threads;
+  /* How many neighbouring labels are followed at a time, centred on the best of them; transcripts no
+   * longer than this are aligned exactly. 0: all. */
+  int64_t window;
+  /* NULL, or one flag for the place before every label and one for the end, [length + 1]: recording that is
+   * not in the transcript may lie there, at gap_log_prob a frame below its best label. Needs a batch of one. */
+  const uint8_t *is_gap;
+  double gap_log_prob;
+} ctc_align_options;
+
+/* For utterances of at most `frames` frames and `length` labels. */
+CTC_DECODE_API size_t ctc_align_workspace(int64_t frames, int64_t length, const ctc_align_options *options);
+
+/* Transcript b: lengths[b] labels at targets + b * target_stride. Label i of it lies on the frames
+ * [start[b * target_stride + i], end[...]), with the sum of its log-probabilities in log_probs[...]. totals[b]: that
+ * of the whole path, blanks included; not finite where there is no path. is_clipped[b]: the path came
+ * near the edge of the window, so that a wider one may find a better path. */
+CTC_DECODE_API int ctc_align(const ctc_scores *scores, const int64_t *frames, const int32_t *targets,
+                             int64_t target_stride, const int64_t *lengths, const ctc_align_options *options,
+                             int64_t *start, int64_t *end, double *log_probs, double *totals, int32_t *is_clipped,
+                             void *workspace, size_t workspace_bytes);
+
+/* ---- Beam search: the best label sequences, each summed over its paths. ----
+ * The tables below only point to arrays of the caller, are never written, and may be shared by threads. All
+ * log-probabilities are natural logarithms. */
+
+/* A back-off language model as an automaton. State 0 knows no history; its arc w is word w, so
+ * that every word has one. The arcs of state s are [first_arc[s], first_arc[s + 1]), sorted by word. */
+typedef struct {
+  int32_t states, words;
+  const int64_t *first_arc; /* [states + 1] */
+  const int32_t *arc_word;
+  const float *arc_log_prob;
+  const int32_t *arc_next;    /* state after the word */
+  const float *backoff;       /* [states] log weight of leaving for the shorter history */
+  const int32_t *backoff_state; /* [states] */
+  int32_t start_state, unknown_word, end_word; /* end_word: -1 where sentences have no end */
+} ctc_ngram;
+
+/* Words as a tree of labels, numbered level by level: children of node n are [first_child[n], first_child[n + 1]),
+ * sorted by label; node 0 is the root. */
+typedef struct {
+  int32_t nodes;
+  const int32_t *first_child; /* [nodes + 1] */
+  const int32_t *label;       /* [nodes] label that leads here */
+  const int32_t *word;        /* [nodes] word of the language model that ends here, or -1 */
+} ctc_lexicon;
+
+/* Phrases to favour, as an Aho-Corasick automaton over labels; tree as in ctc_lexicon. */
+typedef struct {
+  int32_t nodes;
+  const int32_t *first_child;
+  const int32_t *label;
+  const int32_t *fail;  /* [nodes] longest proper suffix that is a node */
+  const float *promise; /* [nodes] bonus lent for what is matched so far, taken back if the phrase does not go on */
+  const float *reward;  /* [nodes] bonus kept for phrases complete here */
+  int32_t start;        /* node before the first label */
+} ctc_phrases;
+
+typedef struct {
+  const ctc_ngram *ngram;       /* or NULL */
+  const ctc_lexicon *lexicon;   /* words, or NULL: labels themselves are the words of the language model */
+  const ctc_phrases *phrases;   /* or NULL */
+  const int32_t *label_word;    /* [vocabulary] word of each label where lexicon is NULL and ngram is not */
+  int32_t boundary;             /* label between words, -1 where there is none */
+  int32_t is_closed;            /* only words of the lexicon may be spelled */
+  double weight;                /* of the language model's log-probabilities */
+  double word_bonus;            /* for every word */
+  double unknown_penalty;       /* added once to a word that is not in the lexicon */
+} ctc_scorer;
+
+typedef struct {
+  int32_t blank;
+  int32_t threads;
+  int32_t beam;   /* prefixes kept after every frame */
+  int32_t n_best; /* hypotheses returned, <= beam */
+  double token_log_prob; /* labels this far below a frame's best start no new prefix (<= 0) */
+  double beam_log_prob;  /* prefixes this far below the best are dropped (<= 0) */
+} ctc_beam_options;
+
+CTC_DECODE_API size_t ctc_beam_workspace(int64_t frames, int64_t vocabulary, const ctc_beam_options *options);
+
+/* Hypothesis n of utterance b, best first: lengths[b * n_best + n] labels at
+ * labels + (b * n_best + n) * scores->frames; acoustic[...] and external[...] add up to its score. There are counts[b]
+ * of them (none where a closed lexicon allows nothing, or where the scores are not numbers). `scorer` may be NULL. */
+CTC_DECODE_API int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, const ctc_scorer *scorer,
+                                   const ctc_beam_options *options, int32_t *labels, int32_t *lengths,
+                                   double *acoustic, double *external, int32_t *counts, void *workspace,
+                                   size_t workspace_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
