@@ -78,15 +78,26 @@ def command_line(cls: type[T], arguments: Sequence[str] | None = None, *, descri
     files = []
     while arguments and arguments[0].endswith(".toml"):
         files.append(arguments.pop(0))
-    try:
+    with reported():
         return parse_flags(cls, load(cls, *files), arguments, description=description)
-    except ConfigError as error:
+
+
+@contextlib.contextmanager
+def reported(*kinds: type[Exception]) -> Iterator[None]:
+    """Ends the program with one line and status 2, in place of a traceback, at ConfigError and errors of `kinds`."""
+    expected: tuple[type[Exception], ...] = (ConfigError, *kinds)
+    try:
+        yield
+    except expected as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
 
 
-def parse_flags(cls: type[T], default: T, arguments: Sequence[str], *, description: str) -> T:
-    """`default` with the flags in `arguments` over it. Raises ConfigError; `--help` prints the manual and exits."""
+def parse_flags(cls: type[T], default: T | None, arguments: Sequence[str], *, description: str) -> T:
+    """`default` (None: that of the fields) with the flags in `arguments` over it.
+
+    Raises ConfigError; `--help` prints the manual and exits.
+    """
     import tyro
 
     said = io.StringIO()
@@ -95,7 +106,8 @@ def parse_flags(cls: type[T], default: T, arguments: Sequence[str], *, descripti
     wanted_help = "-h" in arguments or "--help" in arguments
     try:
         with contextlib.nullcontext() if wanted_help else _captured(said):
-            return tyro.cli(cls, default=default, args=arguments, description=description, config=markers)
+            start = tyro.MISSING_NONPROP if default is None else default
+            return tyro.cli(cls, default=start, args=arguments, description=description, config=markers)
     except SystemExit as exit_:
         if wanted_help or not exit_.code:
             raise

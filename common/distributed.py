@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from common.config import ConfigError
+
 
 @dataclass(frozen=True, kw_only=True)
 class World:
@@ -73,15 +75,15 @@ def start(device: str = "auto") -> Iterator[World]:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device called `name`; "auto" is CUDA where there is one, else the CPU. Raises ValueError."""
+    """The device called `name`; "auto" is CUDA where there is one, else the CPU. Raises ConfigError."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"device {name!r}: expected auto, cpu, cuda or cuda:N") from None
+        raise ConfigError(f"device {name!r}: expected auto, cpu, cuda or cuda:N") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {name!r}: this torch ({torch.__version__}) sees no CUDA device; use --device cpu")
+        raise ConfigError(f"device {name!r}: this torch ({torch.__version__}) sees no CUDA device; use --device cpu")
     return device
 
 

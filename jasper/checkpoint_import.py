@@ -1,18 +1,23 @@
-"""Checkpoints of NVIDIA DeepLearningExamples (Jasper 2019 and later, QuartzNet), read as they are.
+"""Reading checkpoints: ours, and those of NVIDIA DeepLearningExamples (Jasper 2019 and later, QuartzNet) as they are.
 
-They hold weights but no configuration, so the blocks are read off the weights' names and shapes. What leaves no trace
-there is taken from the published models: stride 2 in the first block, dilation 2 in the last but one, the English
-labels.
+The latter hold weights but no configuration, so the blocks are read off the weights' names and shapes. What leaves no
+trace there is taken from the published models: stride 2 in the first block, dilation 2 in the last but one, the
+English labels, and silence cut off the ends, which began after 2019.
 """
 
 import re
 from collections import defaultdict
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from common import config
 from common.checkpoint import CheckpointError
-from jasper.config import BlockConfig, ModelConfig
+from common.config import ConfigError
+from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
+
+FORMAT = "jasper"  # what our checkpoints say they are
 
 _RENAMED_2019 = (("jasper_encoder.encoder.", "encoder.layers."), ("jasper_decoder.decoder_layers.", "decoder.layers."))
 _NOT_WEIGHTS = ("audio_preprocessor.", "acoustic_model.")
@@ -20,32 +25,51 @@ _ENCODER_KEY = re.compile(r"encoder\.layers\.(\d+)\.(m?conv\.(\d+)|res\.(\d+)\.(
 
 
 class Imported(NamedTuple):
-    """Weights under this repository's names, EMA weights if the file has them, and the model they make."""
+    """Weights under this repository's names, EMA weights if the file has them, and the configuration they fit."""
 
     weights: dict[str, Tensor]
     ema: dict[str, Tensor] | None
-    model: ModelConfig
+    config: Config
 
 
-def is_deep_learning_examples(state: dict[str, Any]) -> bool:
-    """Whether `state` is a Jasper or QuartzNet checkpoint of DeepLearningExamples."""
-    return isinstance(state.get("state_dict"), dict)
+def read(state: dict[str, Any], path: Path, *, configuration: Config | None = None) -> Imported:
+    """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError.
+
+    `configuration` is taken in place of what the checkpoint says of itself, or what can be read off its weights.
+    """
+    if state.get("format") == FORMAT:
+        try:
+            own = configuration or config.build(Config, state["config"], str(path))
+            return Imported(state["weights"], state["ema"], own)
+        except (KeyError, ConfigError) as error:
+            raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
+    if not isinstance(state.get("state_dict"), dict):
+        raise CheckpointError(
+            f"{path}: not a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet; "
+            f"it holds {', '.join(map(str, list(state)[:5])) or 'nothing'}"
+        )
+    return _convert(state, path, configuration)
 
 
-def convert(state: dict[str, Any], path: object) -> Imported:
-    """Converts the loaded checkpoint `state`; `path` is for messages. Raises CheckpointError."""
+def _convert(state: dict[str, Any], path: Path, configuration: Config | None) -> Imported:
     weights = _published_names(state["state_dict"])
     if "decoder.layers.0.weight" not in weights or not any(_ENCODER_KEY.match(key) for key in weights):
         raise CheckpointError(
-            f"{path}: not a Jasper or QuartzNet checkpoint: expected weights named encoder.layers.* and decoder.layers.*, "
-            f"found {', '.join(list(weights)[:3]) or 'none'}"
+            f"{path}: not a Jasper or QuartzNet checkpoint: expected weights named encoder.layers.* and "
+            f"decoder.layers.*, found {', '.join(list(weights)[:3]) or 'none'}"
         )
     layout = _layout(weights)
+    for b, block in enumerate(layout):
+        if not block.layers or any(len(layer) not in (2, 3) for layer in block.layers):
+            raise CheckpointError(
+                f"{path}: expected under encoder.layers.{b}.{block.stem} convolution, or depthwise and pointwise "
+                f"convolution, and batch normalisation in turns; found sub-blocks of {list(map(len, block.layers))}"
+            )
     ema = state.get("ema_state_dict")
     return Imported(
         weights=_rename(weights, layout),
         ema=_rename(_published_names(ema), layout) if ema else None,
-        model=_model_config(weights, layout, path),
+        config=configuration or _config(state, weights, layout, path),
     )
 
 
@@ -63,7 +87,7 @@ def _published_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         key = key.removeprefix("module.")
         for old, new in _RENAMED_2019:
             key = new + key.removeprefix(old) if key.startswith(old) else key
-        if not key.startswith(_NOT_WEIGHTS):
+        if isinstance(tensor, Tensor) and not key.startswith(_NOT_WEIGHTS):
             named[key] = tensor
     return named
 
@@ -109,11 +133,12 @@ def _rename(weights: dict[str, Tensor], layout: list[_BlockLayout]) -> dict[str,
     return renamed
 
 
-def _model_config(weights: dict[str, Tensor], layout: list[_BlockLayout], path: object) -> ModelConfig:
+def _config(state: dict[str, Any], weights: dict[str, Tensor], layout: list[_BlockLayout], path: Path) -> Config:
     n_labels = weights["decoder.layers.0.weight"].shape[0] - 1
     if n_labels != len(ModelConfig.labels):
         raise CheckpointError(
-            f"{path}: writes {n_labels} labels and does not say which; expected the {len(ModelConfig.labels)} English ones"
+            f"{path}: writes {n_labels} labels and does not say which; expected the {len(ModelConfig.labels)} English "
+            "ones; name a configuration with model.labels"
         )
     dense = max(block.residuals for block in layout) > 1
     blocks = []
@@ -131,4 +156,5 @@ def _model_config(weights: dict[str, Tensor], layout: list[_BlockLayout], path: 
                 separable=len(convolutions) == 2,
             )
         )
-    return ModelConfig(blocks=tuple(blocks))
+    is_of_2019 = any(key.removeprefix("module.").startswith(_RENAMED_2019[0][0]) for key in state["state_dict"])
+    return Config(model=ModelConfig(blocks=tuple(blocks)), data=DataConfig(trim_silence=not is_of_2019))

@@ -6,13 +6,14 @@ cd "$repository"
 flags=()
 positions=0
 
-# set_from_positions NAME... -- VALUE...: leading arguments that are no flags are values of the variables, in order.
+# set_from_positions NAME... -- VALUE...: leading arguments that are no flags are values of the variables, in order;
+# -1, the published "all steps", is no flag.
 set_from_positions() {
   local names=()
   while [ "$1" != -- ]; do names+=("$1"); shift; done
   shift
   for name in "${names[@]}"; do
-    [ $# -gt 0 ] && [ "${1#-}" = "$1" ] || return 0
+    [ $# -gt 0 ] && [[ "$1" != -* || "$1" == -[0-9]* ]] || return 0
     [ -z "$1" ] || printf -v "$name" %s "$1"
     positions=$((positions + 1))
     shift

@@ -1,0 +1,79 @@
+"""Recognised words as subtitles: SubRip (.srt) and WebVTT (.vtt)."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from jasper.recognizer import Word
+
+# What broadcasters ask for, e.g. the BBC's subtitle guidelines and Netflix' timed text style guide.
+LINE_CHARACTERS = 42
+LINES = 2
+LONGEST_SECONDS = 7.0
+SHORTEST_SECONDS = 1.0
+PAUSE_SECONDS = 1.0  # a silence of this length ends a subtitle
+
+
+class Cue(NamedTuple):
+    """One subtitle: when it is shown, in seconds, and its lines."""
+
+    start: float
+    end: float
+    lines: list[str]
+
+
+def cues(words: Sequence[Word]) -> list[Cue]:
+    """The words in subtitles of at most two lines, broken at pauses and where they would be too long to read."""
+    groups = list(_groups(words))
+    starts = [group[0].start for group in groups[1:]] + [float("inf")]
+    return [
+        Cue(group[0].start, min(next_start, max(group[-1].end, group[0].start + SHORTEST_SECONDS)), _lines(group))
+        for group, next_start in zip(groups, starts, strict=True)
+    ]
+
+
+def render(words: Sequence[Word], style: Literal["srt", "vtt"]) -> str:
+    """The text of a subtitle file."""
+    header, mark = ([], ",") if style == "srt" else (["WEBVTT", ""], ".")
+    blocks = [
+        "\n".join([str(i), f"{_clock(cue.start, mark)} --> {_clock(cue.end, mark)}", *cue.lines, ""])
+        for i, cue in enumerate(cues(words), start=1)
+    ]
+    return "\n".join(header + blocks)
+
+
+def _groups(words: Sequence[Word]) -> Iterator[list[Word]]:
+    group: list[Word] = []
+    for word in words:
+        if group and not _joins(group, word):
+            yield group
+            group = []
+        group.append(word)
+    if group:
+        yield group
+
+
+def _joins(group: list[Word], word: Word) -> bool:
+    return (
+        word.start - group[-1].end < PAUSE_SECONDS
+        and word.end - group[0].start <= LONGEST_SECONDS
+        and len(_wrapped([*group, word], LINE_CHARACTERS)) <= LINES
+    )
+
+
+def _lines(group: list[Word]) -> list[str]:
+    """The narrowest lines that are no more in number than full ones, so that two lines are about equally long."""
+    fewest = len(_wrapped(group, LINE_CHARACTERS))
+    widths = range(max(len(word.text) for word in group), LINE_CHARACTERS)
+    narrow = (lines for width in widths if len(lines := _wrapped(group, width)) == fewest)
+    return next(narrow, _wrapped(group, LINE_CHARACTERS))
+
+
+def _wrapped(group: list[Word], width: int) -> list[str]:
+    return textwrap.wrap(" ".join(word.text for word in group), width, break_long_words=False, break_on_hyphens=False)
+
+
+def _clock(seconds: float, mark: str) -> str:
+    milliseconds = round(seconds * 1000)
+    minutes, milliseconds = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{milliseconds // 1000:02}{mark}{milliseconds % 1000:03}"
