@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 # Utterances are taken in blocks of about this many values, which stay in the cache of a CPU from one pass to the next,
 # and which bound the memory of the transform on a GPU.
-NORMALIZE_BLOCK = {"cpu": 2**20}
+NORMALIZE_BLOCK = {"cpu": 2**19}
+AUGMENT_BLOCK = {"cpu": 2**17}
 TRANSFORM_BLOCK = {"cpu": 2**18, "cuda": 2**22}
 
 Count = TypeVar("Count", int, Tensor)
@@ -134,7 +135,7 @@ class LogMel(nn.Module):
             step = _utterances_per_block(audio_BN, TRANSFORM_BLOCK)
             blocks = zip(audio_BN.split(step), samples_B.split(step), strict=True)
             features_BFT = torch.cat([self._log_mel(*block) for block in blocks])
-            return Features(_normalize_(features_BFT, frames_B, self.cfg.normalize), frames_B)
+            return Features(_normalize(features_BFT, frames_B, self.cfg.normalize, out=features_BFT), frames_B)
 
     def _dithered(self, audio_BN: Tensor, seed: int | None) -> Tensor:
         if not self.training or not self.cfg.dither:
@@ -184,7 +185,7 @@ def normalize(
     The deviation has the divisor frames - 1 (one frame alone becomes zero), and so do constant features: what is left
     of them after subtraction is rounding.
     """
-    return _normalize_(features_BFT.clone(memory_format=torch.contiguous_format), frames_B, kind)
+    return _normalize(features_BFT, frames_B, kind, out=torch.empty_like(features_BFT))
 
 
 def mel_filters(cfg: LogMelConfig) -> np.ndarray:
@@ -255,18 +256,18 @@ def _reflect_index(index_BR: Tensor, samples_B1: Tensor) -> Tensor:
     return last_B1 - (last_B1 - index_BR.remainder((2 * last_B1).clamp(min=1))).abs()
 
 
-def _normalize_(features_BFT: Tensor, frames_B: Tensor, kind: str) -> Tensor:
-    step = _utterances_per_block(features_BFT, NORMALIZE_BLOCK)
+def _normalize(features_BFT: Tensor, frames_B: Tensor, kind: str, *, out: Tensor) -> Tensor:
     keep_B1T = _inside(features_BFT, frames_B)
     if kind == "none":
-        return features_BFT.mul_(keep_B1T)
-    parts = zip(features_BFT.split(step), frames_B[:, None, None].split(step), keep_B1T.split(step), strict=True)
-    for features, frames, keep in parts:
-        _standardize_(features, frames, keep, together=kind == "all_features")
-    return features_BFT
+        return features_BFT.mul_(keep_B1T) if out is features_BFT else torch.mul(features_BFT, keep_B1T, out=out)
+    step = _utterances_per_block(features_BFT, NORMALIZE_BLOCK)
+    blocks = zip(*(x.split(step) for x in (features_BFT, frames_B[:, None, None], keep_B1T, out)), strict=True)
+    for features, frames, keep, result in blocks:
+        _standardize(features, frames, keep, together=kind == "all_features", out=result)
+    return out
 
 
-def _standardize_(features_BFT: Tensor, frames_B11: Tensor, keep_B1T: Tensor, *, together: bool) -> None:
+def _standardize(features_BFT: Tensor, frames_B11: Tensor, keep_B1T: Tensor, *, together: bool, out: Tensor) -> None:
     # The product with the mask sums over the frames of an utterance in one pass; torch.std takes thirty times as long.
     sum_BF1 = torch.bmm(keep_B1T, features_BFT.mT).mT
     count_B11 = frames_B11
@@ -274,11 +275,11 @@ def _standardize_(features_BFT: Tensor, frames_B11: Tensor, keep_B1T: Tensor, *,
         sum_BF1 = sum_BF1.sum(1, keepdim=True)
         count_B11 = frames_B11 * features_BFT.shape[1]
     mean_BF1 = sum_BF1 / count_B11.clamp(min=1)
-    features_BFT.sub_(mean_BF1).mul_(keep_B1T)
-    norm_BF1 = torch.linalg.vector_norm(features_BFT, dim=(1, 2) if together else 2, keepdim=True)
+    torch.sub(features_BFT, mean_BF1, out=out).mul_(keep_B1T)
+    norm_BF1 = torch.linalg.vector_norm(out, dim=(1, 2) if together else 2, keepdim=True)
     deviation_BF1 = norm_BF1 / (count_B11 - 1).clamp(min=1).sqrt()
     is_constant_BF1 = deviation_BF1 <= 1e-5 * mean_BF1.abs()
-    features_BFT.mul_(torch.where(is_constant_BF1, 0.0, 1 / (deviation_BF1 + 1e-5)))
+    out.mul_(torch.where(is_constant_BF1, 0.0, 1 / (deviation_BF1 + 1e-5)))
 
 
 def _inside(features_BFT: Tensor, frames_B: Tensor) -> Tensor:
@@ -335,7 +336,13 @@ def spec_augment(features_BFT: Tensor, frames_B: Tensor, cfg: SpecAugmentConfig,
     freq_BMF, time_BMT = _bands(features_BFT, frames_B, cfg.freq_masks, cfg.time_masks, cfg, draw)
     keep_BF1 = (~freq_BMF.any(1))[:, :, None].to(features_BFT.dtype)
     keep_B1T = (~time_BMT.any(1))[:, None, :].to(features_BFT.dtype)
-    return (features_BFT * keep_BF1).mul_(keep_B1T)
+    result_BFT = torch.empty_like(features_BFT)
+    step = _utterances_per_block(features_BFT, AUGMENT_BLOCK)
+    for features, freq, time, result in zip(
+        *(x.split(step) for x in (features_BFT, keep_BF1, keep_B1T, result_BFT)), strict=True
+    ):
+        torch.mul(features, freq, out=result).mul_(time)
+    return result_BFT
 
 
 def cutout(features_BFT: Tensor, frames_B: Tensor, cfg: CutoutConfig, *, seed: int) -> Tensor:
