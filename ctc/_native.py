@@ -1,4 +1,4 @@
-"""The decoders' half of the native library for Python: `include/ctc_decode.h`, its structures and functions, by ctypes."""
+"""The decoders of the native library for Python: `include/ctc_decode.h`, its structures and functions, by ctypes."""
 
 import ctypes
 import functools

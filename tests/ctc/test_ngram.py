@@ -1,0 +1,167 @@
+"""Language models: their probabilities add up, and are those of the formula."""
+
+import itertools
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+
+from ctc.arpa import END, START, UNKNOWN, ArpaError, index_ngrams, log10_prob, read_arpa, write_arpa
+from ctc.ngram import FALLBACK_DISCOUNTS, estimate, read_sentences
+from tests.data import shared
+
+TEXT = [line.split() for line in ("a b a c", "b a b", "a", "c c a b a c d", "d a b a", "b b", "a b e")]
+
+
+def predicted(model):
+    """All that a history may be followed by: the vocabulary without the start of a sentence."""
+    return [word for word, text in enumerate(model.vocabulary) if text != START]
+
+
+def assert_adds_up(model, histories):
+    index = index_ngrams(model)
+    for history in histories:
+        total = sum(10 ** log10_prob(model, index, history, word) for word in predicted(model))
+        assert total == pytest.approx(1, abs=1e-5), history  # files keep seven digits
+
+
+@pytest.mark.parametrize("prune", [(), (0, 0, 1), (0, 1)])
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_probabilities_of_every_history_add_up_to_one(order, prune):
+    model = estimate(TEXT, order=order, prune=prune)
+    words = range(len(model.vocabulary))
+    histories = [h for length in range(order) for h in itertools.product(words, repeat=length)]
+    assert_adds_up(model, histories)
+
+
+def test_probabilities_of_a_real_text_add_up_to_one(tmp_path):
+    path = shared("data/text/librispeech-dev-clean.text")
+    lines = [line.split()[1:] for line in path.read_text().splitlines()[:400]]
+    model = estimate(lines, order=4)
+    write_arpa(tmp_path / "lm.arpa.gz", model)
+    model = read_arpa(tmp_path / "lm.arpa.gz")
+    draw = random.Random(0)
+    seen = [model.levels[2].words[draw.randrange(len(model.levels[2].words))].tolist() for _ in range(20)]
+    unseen = [draw.choices(range(len(model.vocabulary)), k=3) for _ in range(20)]
+    assert_adds_up(model, [[], *seen, *unseen])
+
+
+def test_bigram_probabilities_are_those_of_the_formula():
+    model = estimate(TEXT, order=2)
+    index = index_ngrams(model)
+    number = {text: word for word, text in enumerate(model.vocabulary)}
+    sentences = [[START, *words, END] for words in TEXT]
+    bigrams = [pair for words in sentences for pair in itertools.pairwise(words)]
+    counts = {pair: bigrams.count(pair) for pair in bigrams}
+    before = {word: len({left for left, right in counts if right == word}) for word in number}
+
+    def discount(count, values):
+        n = [sum(value == k for value in values) for k in (1, 2, 3, 4)]
+        if not all(n[:3]):
+            return (0, *FALLBACK_DISCOUNTS)[min(count, 3)]
+        y = n[0] / (n[0] + 2 * n[1])
+        return (0, *(k - (k + 1) * y * n[k] / n[k - 1] for k in (1, 2, 3)))[min(count, 3)]
+
+    before_values = list(before.values())
+    free = sum(discount(value, before_values) for value in before_values)
+    unigram = {
+        word: (value - discount(value, before_values) + free / (len(number) - 1)) / sum(before_values)
+        for word, value in before.items()
+    }
+    values = list(counts.values())
+    for (left, right), count in counts.items():
+        total = sum(value for (first, _), value in counts.items() if first == left)
+        freed = sum(discount(value, values) for (first, _), value in counts.items() if first == left)
+        expected = (count - discount(count, values) + freed * unigram[right]) / total
+        assert 10 ** index[number[left], number[right]][0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_an_unknown_word_and_the_end_have_probability_and_the_start_has_none():
+    model = estimate(TEXT, order=3)
+    index = index_ngrams(model)
+    number = {text: word for word, text in enumerate(model.vocabulary)}
+    assert 0 < 10 ** index[(number[UNKNOWN],)][0] < 10 ** index[(number["e"],)][0]
+    assert index[(number[START],)][0] == -99
+    assert index[number["b"], number["e"], number[END]][0] < 0
+
+
+def test_a_written_model_reads_back(tmp_path):
+    model = estimate(TEXT, order=3)
+    write_arpa(tmp_path / "lm.arpa", model)
+    again = read_arpa(tmp_path / "lm.arpa")
+    assert again.vocabulary == model.vocabulary
+    for left, right in zip(model.levels, again.levels, strict=True):
+        assert (left.words == right.words).all()
+        assert left.log10_prob == pytest.approx(right.log10_prob, rel=1e-6)
+        assert left.log10_backoff == pytest.approx(right.log10_backoff, rel=1e-6, abs=1e-7)
+    assert [path.name for path in tmp_path.iterdir()] == ["lm.arpa"]
+
+
+def test_the_command_writes_a_model(tmp_path):
+    (tmp_path / "text").write_text("ab c\n\nb ca\n")
+    command = [sys.executable, "-m", "ctc.ngram", "text", "-o", "lm.arpa", "--order", "2", "--unit", "character"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "lm.arpa: 7 1-grams, 8 2-grams\n"
+    assert set(read_arpa(tmp_path / "lm.arpa").vocabulary) == {UNKNOWN, START, END, "a", "b", "c", "|"}
+
+
+def test_the_command_names_a_missing_file(tmp_path):
+    command = [sys.executable, "-m", "ctc.ngram", "nothing", "-o", "lm.arpa"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "No such file or directory: 'nothing'" in done.stderr
+
+
+def test_lines_are_sentences_of_words_or_characters(tmp_path):
+    (tmp_path / "text").write_text("  ab  c\n\n")
+    assert list(read_sentences([tmp_path / "text"], unit="word")) == [["ab", "c"]]
+    assert list(read_sentences([tmp_path / "text"], unit="character")) == [["a", "b", "|", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "options", "message"),
+    [
+        (TEXT, {"order": 0}, "order: expected at least 1, found 0"),
+        (TEXT, {"order": 3, "prune": (2, 1)}, r"prune: expected thresholds that do not decrease, found \[2, 1\]"),
+        ([["a", "</s>"]], {"order": 3}, "sentence 1: </s> is not a word: it is added here"),
+        ([[], []], {"order": 3}, "expected text to count n-grams in, found no word"),
+    ],
+)
+def test_wrong_arguments_are_named(sentences, options, message):
+    with pytest.raises(ValueError, match=message):
+        estimate(sentences, **options)
+
+
+HEAD = "\\data\\\nngram 1=2\nngram 2=1\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nothing\n", r"lm:1: expected a line \\data\\, found the end of the file"),
+        ("\\data\\\n\n", "lm:2: expected `ngram 1=...`, found ''"),
+        ("\\data\\\nngram 2=1\n", "lm:2: expected `ngram 1=...`, found 'ngram 2=1'"),
+        (HEAD + "\\2-grams:\n", r"lm:5: expected \\1-grams:, found '\\\\2-grams:'"),
+        (HEAD + "\\1-grams:\n-1 a\n-1\n", "lm:7: expected 2 1-grams, found '-1' after 1 of them"),
+        (HEAD + "\\1-grams:\n-1 a\n-1 b\n-1 c\n", "lm:8: expected 2 1-grams, found '-1 c' after 2 of them"),
+        (HEAD + "\\1-grams:\n-1 a\nx b\n", "lm:7: not a 1-gram of known words: 'x b'"),
+        (HEAD + "\\1-grams:\n-1 a\n-1 b\n\n\\2-grams:\n-1 a c\n", "lm:10: not a 2-gram of known words: '-1 a c'"),
+        (HEAD + "\\1-grams:\n-1 a\n-1 b\n\n", "lm: expected 1 2-grams, found the end of the file after 0"),
+    ],
+)
+def test_a_damaged_file_is_named_with_its_line(tmp_path, text, message):
+    (tmp_path / "lm").write_text(text)
+    with pytest.raises(ArpaError, match=message):
+        read_arpa(tmp_path / "lm")
+
+
+def test_probabilities_of_the_definition_back_off():
+    model = estimate(TEXT, order=3)
+    index = index_ngrams(model)
+    number = {text: word for word, text in enumerate(model.vocabulary)}
+    history = (number["c"], number["d"])
+    expected = index.get(history, (0, 0))[1] + log10_prob(model, index, history[1:], number["e"])
+    assert log10_prob(model, index, history, number["e"]) == pytest.approx(expected)
+    assert math.isfinite(expected)
