@@ -6,7 +6,7 @@ N n-grams of one order n.
 import gzip
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, TextIO, cast
 
 import numpy as np
 
@@ -81,12 +81,8 @@ def read_arpa(path: str | Path) -> BackoffModel:
 
 
 def _read_sizes(path: Path, lines: Iterator[tuple[int, str]]) -> list[int]:
-    number = 0
-    for number, line in lines:
-        if line.strip() == "\\data\\":
-            break
-    else:
-        raise ArpaError(f"{path}:{number}: expected a line \\data\\, found the end of the file")
+    if not any(line.strip() == "\\data\\" for _, line in lines):
+        raise ArpaError(f"{path}: expected a line \\data\\, found the end of the file")
     sizes: list[int] = []
     for number, line in lines:
         text = line.strip()
@@ -136,8 +132,9 @@ def _read_level(path: Path, lines: Iterator[tuple[int, str]], order: int, size: 
 
 
 def _open(path: Path, mode: str, *, is_gzip: bool) -> TextIO:
-    opened = gzip.open(path, mode, encoding="utf-8") if is_gzip else path.open(mode, encoding="utf-8")
-    return opened  # type: ignore[return-value]
+    if is_gzip:
+        return cast(TextIO, gzip.open(path, mode, encoding="utf-8"))
+    return cast(TextIO, path.open(mode, encoding="utf-8"))
 
 
 def log10_prob(model: BackoffModel, index: "NgramIndex", history: Sequence[int], word: int) -> float:

@@ -28,7 +28,7 @@ class _Counts(NamedTuple):
     prefix: np.ndarray
     suffix: np.ndarray
     word: np.ndarray
-    count: np.ndarray
+    seen: np.ndarray
 
 
 def estimate(sentences: Iterable[Sequence[str]], *, order: int, prune: Sequence[int] = ()) -> BackoffModel:
@@ -92,7 +92,7 @@ def _smooth(levels: list[_Counts], words: int, thresholds: list[int]) -> Iterato
         if number > 0:
             is_start = is_start[level.prefix]
         adjusted = _adjusted_counts(levels, number, is_start)
-        is_kept = level.count > (thresholds[number] if number > 0 else -1)
+        is_kept = level.seen > (thresholds[number] if number > 0 else -1)
         steps = np.array([0.0, *_discounts(adjusted)])
         discount = np.where(is_kept, steps[np.minimum(adjusted, 3)], adjusted)
         size_below = len(prob_below)
@@ -114,10 +114,10 @@ def _smooth(levels: list[_Counts], words: int, thresholds: list[int]) -> Iterato
 
 def _adjusted_counts(levels: list[_Counts], number: int, is_start: np.ndarray) -> np.ndarray:
     if number + 1 == len(levels):
-        adjusted = levels[number].count.copy()
+        adjusted = levels[number].seen.copy()
     else:
         different_before = np.bincount(levels[number + 1].suffix, minlength=len(is_start))
-        adjusted = np.where(is_start, levels[number].count, different_before)
+        adjusted = np.where(is_start, levels[number].seen, different_before)
     if number == 0:
         adjusted[1] = 0  # no word is followed by a start
     return adjusted

@@ -59,10 +59,10 @@ def test_bigram_probabilities_are_those_of_the_formula():
 
     def discount(count, values):
         n = [sum(value == k for value in values) for k in (1, 2, 3, 4)]
-        if not all(n[:3]):
-            return (0, *FALLBACK_DISCOUNTS)[min(count, 3)]
         y = n[0] / (n[0] + 2 * n[1])
-        return (0, *(k - (k + 1) * y * n[k] / n[k - 1] for k in (1, 2, 3)))[min(count, 3)]
+        formula = [k - (k + 1) * y * n[k] / n[k - 1] for k in (1, 2, 3)]
+        is_usable = all(0 < step < k for k, step in enumerate(formula, 1))
+        return (0, *(formula if is_usable else FALLBACK_DISCOUNTS))[min(count, 3)]
 
     before_values = list(before.values())
     free = sum(discount(value, before_values) for value in before_values)
@@ -140,7 +140,7 @@ HEAD = "\\data\\\nngram 1=2\nngram 2=1\n\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nothing\n", r"lm:1: expected a line \\data\\, found the end of the file"),
+        ("nothing\n", r"lm: expected a line \\data\\, found the end of the file"),
         ("\\data\\\n\n", "lm:2: expected `ngram 1=...`, found ''"),
         ("\\data\\\nngram 2=1\n", "lm:2: expected `ngram 1=...`, found 'ngram 2=1'"),
         (HEAD + "\\2-grams:\n", r"lm:5: expected \\1-grams:, found '\\\\2-grams:'"),
