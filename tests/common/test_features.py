@@ -244,6 +244,13 @@ def test_spec_augment_zeroes_whole_bands_within_the_utterance():
     assert time[:, 10:240].any(0).all()
 
 
+def test_spec_augment_in_place_does_the_same():
+    features, frames, cfg = noise(3, 64, 100), lengths(100, 80, 5), SpecAugmentConfig()
+    expected = spec_augment(features, frames, cfg, seed=1)
+    assert spec_augment(features, frames, cfg, seed=1, out=features) is features
+    assert torch.equal(features, expected)
+
+
 def test_spec_augment_of_one_width_is_the_2019_recipe():
     cfg = SpecAugmentConfig(freq_masks=2, min_freq=6, max_freq=6, time_masks=2, min_time=6, max_time=6)
     masked = spec_augment(torch.ones(50, 64, 100), torch.full((50,), 100), cfg, seed=0)
