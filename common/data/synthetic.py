@@ -9,6 +9,8 @@ import multiprocessing
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -115,7 +117,8 @@ def build_librispeech(
 
     A folder that is already complete with the same config is left as it is. `workers` is the number of processes (None:
     one per core, at most 16); `progress` is called with (done, all).
-    Raises FileExistsError where the folder holds anything else, EspeakError where espeak-ng does not work.
+    Raises FileExistsError where the folder holds anything else, EspeakError where espeak-ng does not work, RuntimeError
+    where processes cannot be started, as from a script without `if __name__ == "__main__":`.
     """
     config = config or SyntheticConfig()
     counts: dict[Subset, int] = {
@@ -215,8 +218,16 @@ def _speak_all(
     workers = workers or _cores()
     if workers == 1:
         return _collect(map(speak, tasks), len(tasks), progress)
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        return _collect(pool.imap(speak, tasks, chunksize=16), len(tasks), progress)
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        return _collect(pool.map(speak, tasks, chunksize=16), len(tasks), progress)
+    except BrokenProcessPool:
+        raise RuntimeError(
+            "synthetic corpus: a process that speaks ended unexpectedly. A script that builds a corpus must do so "
+            'under `if __name__ == "__main__":`, because every process imports the script; workers=1 needs no processes'
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _cores() -> int:

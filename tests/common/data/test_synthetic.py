@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +143,23 @@ def test_an_interrupted_build_leaves_no_corpus_and_the_next_one_succeeds(tmp_pat
     assert not (tmp_path / "LibriSpeech").exists()
     tiny = dataclasses.replace(SMALL, train_utterances=1, dev_utterances=1, test_utterances=1)
     assert len(list(build_librispeech(tmp_path, tiny, workers=1).rglob("*.flac"))) == 3
+
+
+def test_a_script_without_a_main_guard_fails_once_with_the_reason(tmp_path):
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from common.data.synthetic import SyntheticConfig, build_librispeech\n"
+        "few = SyntheticConfig(train_utterances=12, dev_utterances=1, test_utterances=1)\n"
+        f"build_librispeech(Path({str(tmp_path)!r}), few, workers=2)\n"
+    )
+    repository = Path(__file__).parents[3]
+    run = subprocess.run(
+        [sys.executable, script], cwd=repository, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert run.returncode == 1
+    assert 'must do so under `if __name__ == "__main__":`, because every process imports' in run.stderr
+    assert not (tmp_path / "LibriSpeech").exists()
 
 
 def test_progress_counts_to_the_end(tmp_path):
