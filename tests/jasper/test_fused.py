@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import jasper
+from common.precision import float32_math
 from jasper import fused
 from jasper.config import BlockConfig, ModelConfig
 from jasper.fused import GraphRunner, fuse
@@ -124,12 +125,9 @@ def test_reduced_precision_is_as_accurate_fused_as_plain():
 def test_fused_on_a_gpu_gives_what_it_gives_on_a_cpu(separable):
     network = fuse(small_model(residual="block" if separable else "dense", separable=separable))
     expected = network(*batch()).log_probs_BSV
-    found = network.cuda()(*batch("cuda"))
-    assert (
-        relative_error(found.log_probs_BSV.cpu(), expected) < 1e-3
-    )  # cuDNN's convolutions use TF32 unless told not to
-    with torch.backends.cudnn.flags(allow_tf32=False):
-        assert relative_error(network(*batch("cuda")).log_probs_BSV.cpu(), expected) < 1e-5
+    with float32_math("fp32"):
+        found = network.cuda()(*batch("cuda")).log_probs_BSV
+    assert relative_error(found.cpu(), expected) < 1e-5
 
 
 @pytest.mark.gpu

@@ -1,0 +1,276 @@
+"""Latency of inference and throughput of training: `python -m jasper.benchmark configs/jasper/jasper10x5dr.toml`.
+
+    python -m jasper.benchmark CONFIG.toml --precisions fp16 bf16 --modes eager fused graph
+    python -m jasper.benchmark CONFIG.toml --task training --batch_sizes 64 --seconds 16.7 --precisions bf16
+
+Inputs are noise of fixed length, the same in every run; weights are random unless `--checkpoint` names some. Single
+calls are timed with the device synchronised before and after, warm-up excluded; the modes of inference take turns. A
+row per measurement goes to benchmarks/results/jasper_inference.jsonl or jasper_training.jsonl. Training runs under
+torchrun too.
+
+Shapes: B utterances, N samples, F mel bands, T feature frames.
+"""
+
+import copy
+import math
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from common import audio, benchmark, config, distributed
+from common.benchmark import RESULTS, Timings
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.data.loading import loader
+from common.data.manifest import Utterance, write_jsonl
+from common.distributed import World
+from common.features import LogMel
+from common.logging import RunLogger
+from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from jasper.config import Config
+from jasper.fused import GraphRunner, fuse
+from jasper.model import Jasper, Output
+from jasper.recognizer import load
+from jasper.train import Trainer
+
+Mode = Literal["eager", "fused", "graph"]
+Part = Literal["features", "network", "both"]
+Network = Callable[[Tensor, Tensor], Output]
+Row = dict[str, Any]
+
+LABELS_PER_SECOND = 13  # of LibriSpeech
+COLUMNS = {"config": "model", "mode": "mode", "part": "part", "processes": "processes", "precision": "precision"}
+COLUMNS |= {"batch": "batch", "seconds_of_audio": "seconds", "p50": "p50 ms", "p90": "p90 ms", "p99": "p99 ms"}
+COLUMNS |= {"mean": "mean ms", "utterances_per_second": "utt/s", "times_real_time": "x real", "peak_memory_mib": "MiB"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkConfig(Config):
+    """What to measure, and the run whose model and training step are measured."""
+
+    task: Literal["inference", "training"] = "inference"
+    """Calls of features and network, or optimiser steps."""
+    batch_sizes: tuple[int, ...] = ()
+    """Utterances per call (and process). By default 1 2 4 8 16 for inference, batch_size for training."""
+    seconds: tuple[float, ...] = ()
+    """Lengths of the audio. By default 2, 7 and 16.7 for inference, data.max_seconds for training."""
+    precisions: tuple[Precision, ...] = ()
+    """By default that of the configuration."""
+    modes: tuple[Mode, ...] = ()
+    """The network as trained, fused for inference, or fused and replayed as a CUDA graph. By default all there are."""
+    parts: tuple[Part, ...] = ("features", "network", "both")
+    """Audio to features, features to log-probabilities, audio to log-probabilities."""
+    repeats: int = 20
+    """Calls that are timed."""
+    warmup: int = 3
+    """Calls before them that are not."""
+    cudnn_benchmark: bool = True
+    """Let cuDNN try its algorithms for each new shape, during the warm-up."""
+    name: str = ""
+    """What the rows call the model; by default the name of the TOML file or of the checkpoint."""
+    results: Path = RESULTS
+    """Folder of the files that rows are appended to."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.repeats < 1:
+            raise ValueError(f"repeats = {self.repeats}: expected at least 1")
+
+
+def main(cfg: BenchmarkConfig) -> list[Row]:
+    """Measures, appends the rows and prints them; returns them (in the first process). Raises ConfigError."""
+    task = {"inference": inference, "training": training}[cfg.task]
+    cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=cfg.cudnn_benchmark)
+    rows: list[Row] = []
+    with distributed.start(cfg.device) as world, cudnn:
+        for row in task(cfg, world):
+            if world.is_main:
+                _print(row, with_heads=not rows)
+                rows.append(benchmark.append_row(f"jasper_{cfg.task}", row, device=world.device, folder=cfg.results))
+    return rows
+
+
+def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
+    """A row per precision, length, batch size, part and mode."""
+    device = world.device
+    modes = cfg.modes or (("eager", "fused", "graph") if device.type == "cuda" else ("eager", "fused"))
+    if "graph" in modes and device.type != "cuda":
+        raise ConfigError(f"modes: graph needs a CUDA device, and this run is on {device}; take eager and fused")
+    model, cfg = _model(cfg)
+    log_mel = LogMel(cfg.features).to(device).eval()
+    for precision in cfg.precisions or (cfg.precision,):
+        with float32_math(precision), torch.inference_mode():
+            networks = _networks(model.to(device), modes, precision)
+            for seconds in cfg.seconds or (2.0, 7.0, 16.7):
+                for batch in cfg.batch_sizes or (1, 2, 4, 8, 16):
+                    audio_BN, samples_B = _noise(batch, seconds, cfg, device)
+                    calls = _calls(log_mel, networks, audio_BN, samples_B, DTYPES[precision], cfg.parts)
+                    shared = {"config": cfg.name, "precision": precision, "batch": batch, "seconds_of_audio": seconds}
+                    timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats)
+                    for name, times in timings.items():
+                        part, _, mode = name.partition(" ")
+                        memory = _peak_memory(calls[name], device)
+                        yield shared | {"part": part, "mode": mode} | _speed(times, batch, seconds, memory)
+
+
+def training(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
+    """A row per precision, length and batch size, of the whole optimiser step from audio on the host."""
+    for precision in cfg.precisions or (cfg.precision,):
+        for seconds in cfg.seconds or (cfg.data.max_seconds,):
+            for batch in cfg.batch_sizes or (cfg.batch_size,):
+                with tempfile.TemporaryDirectory() as folder, float32_math(precision):
+                    run = _training_run(cfg, world, Path(folder), precision, seconds, batch)
+                    yield _time_training(run, world, Path(folder), seconds)
+
+
+def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: float) -> Row:
+    with closing(RunLogger(folder, enabled=False)) as log:
+        trainer = Trainer(cfg, world, log)
+    batch = next(iter(loader(trainer.train_set, [list(range(cfg.batch_size))], workers=0)))
+    losses: list[Tensor] = []
+
+    def step() -> None:
+        losses.append(trainer._step(batch).loss)
+
+    times = benchmark.measure(step, device=world.device, warmup=cfg.warmup, repeats=cfg.repeats)
+    if not math.isfinite(losses[-1].item()):
+        raise ConfigError(f"the loss of step {len(losses)} is {losses[-1].item()}: what was timed is no training")
+    memory = _peak_memory(step, world.device)
+    about = {"config": cfg.name, "precision": cfg.precision, "batch": cfg.batch_size, "seconds_of_audio": seconds}
+    about |= {"processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}
+    return about | _speed(times, cfg.batch_size * world.size, seconds, memory)
+
+
+def _training_run(
+    cfg: BenchmarkConfig, world: World, folder: Path, precision: Precision, seconds: float, batch: int
+) -> BenchmarkConfig:
+    """`cfg` on utterances of noise with random letters, written to `folder`."""
+    random = np.random.default_rng(cfg.seed)
+    rate = cfg.features.sample_rate
+    audio.write(folder / "noise.wav", 0.1 * random.standard_normal(round(seconds * rate)).astype(np.float32), rate)
+    letters = [label for label in cfg.model.labels if not label.isspace()]
+    utterances = [
+        Utterance(
+            id=f"noise-{i}",
+            audio=folder / "noise.wav",
+            seconds=seconds,
+            text="".join(random.choice(letters, round(seconds * LABELS_PER_SECOND))),
+        )
+        for i in range(batch * world.size)
+    ]
+    write_jsonl(folder / "noise.jsonl", utterances)
+    data = replace(
+        cfg.data, root=folder, train=("noise.jsonl",), validation=(), speakers=(), max_seconds=seconds,
+        trim_silence=False, normalize_text=False, speed=type(cfg.data.speed)(),
+    )  # fmt: skip
+    return replace(cfg, data=data, batch_size=batch, precision=precision, output_dir=folder, resume=False)
+
+
+def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
+    """The model of the checkpoint, or of the configuration with random weights, and the configuration it has."""
+    if cfg.checkpoint is not None:
+        recognizer = load(cfg.checkpoint, device="cpu")
+        own = recognizer.config
+        return recognizer.model, replace(
+            cfg, model=own.model, features=own.features, name=cfg.name or cfg.checkpoint.stem
+        )
+    torch.manual_seed(cfg.seed)
+    return Jasper(cfg.model, cfg.features.mel_bins).eval(), cfg
+
+
+def _networks(model: Jasper, modes: tuple[Mode, ...], precision: Precision) -> dict[Mode, Network]:
+    networks: dict[Mode, Network] = {}
+    if "eager" in modes:
+        own = model if DTYPES[precision] == torch.float32 else copy.deepcopy(model)
+        networks["eager"] = cast_for_inference(own, precision)
+    if modes != ("eager",):
+        fused = cast_for_inference(fuse(model), precision)
+        networks |= {"fused": fused} if "fused" in modes else {}
+        networks |= {"graph": GraphRunner(fused)} if "graph" in modes else {}
+    return networks
+
+
+def _calls(
+    log_mel: LogMel,
+    networks: Mapping[Mode, Network],
+    audio_BN: Tensor,
+    samples_B: Tensor,
+    dtype: torch.dtype,
+    parts: tuple[Part, ...],
+) -> dict[str, Callable[[], object]]:
+    """What is timed, by "part mode"; features have no mode."""
+
+    def features() -> tuple[Tensor, Tensor]:
+        features_BFT, frames_B = log_mel(audio_BN, samples_B)
+        return features_BFT.to(dtype), frames_B
+
+    def both(network: Network) -> Output:
+        return network(*features())
+
+    ready = features()
+    calls: dict[str, Callable[[], object]] = {"features": features} if "features" in parts else {}
+    for mode, network in networks.items():
+        if "network" in parts:
+            calls[f"network {mode}"] = partial(network, *ready)
+        if "both" in parts:
+            calls[f"both {mode}"] = partial(both, network)
+    return calls
+
+
+def _noise(batch: int, seconds: float, cfg: Config, device: torch.device) -> tuple[Tensor, Tensor]:
+    samples = round(seconds * cfg.features.sample_rate)
+    generator = torch.Generator().manual_seed(cfg.seed)
+    audio_BN = 0.1 * torch.randn(batch, samples, generator=generator)
+    return audio_BN.to(device), torch.full((batch,), samples, device=device)
+
+
+def _peak_memory(call: Callable[[], object], device: torch.device) -> int | None:
+    """MiB that torch's allocator holds at most during a call; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    torch.cuda.reset_peak_memory_stats(device)
+    call()
+    return round(torch.cuda.max_memory_allocated(device) / 2**20)
+
+
+def _speed(times: Timings, utterances: int, seconds: float, memory: int | None) -> Row:
+    summary = times.summary()
+    per_second = utterances / summary["mean"] * 1e3
+    return {"metric": "latency_ms", **summary} | {
+        "utterances_per_second": round(per_second, 2),
+        "times_real_time": round(per_second * seconds, 1),
+        "peak_memory_mib": memory,
+    }
+
+
+def _print(row: Row, *, with_heads: bool) -> None:
+    columns = [column for column in COLUMNS if column in row]
+    if with_heads:
+        print(" ".join(f"{COLUMNS[column]:>{_width(column)}}" for column in columns))
+    print(
+        " ".join(f"{'-' if row[column] is None else row[column]!s:>{_width(column)}}" for column in columns), flush=True
+    )
+
+
+def _width(column: str) -> int:
+    return 36 if column == "config" else 10
+
+
+def _command_line(arguments: list[str]) -> BenchmarkConfig:
+    cfg = config.command_line(BenchmarkConfig, arguments, description=__doc__ or "")
+    files = [Path(argument).stem for argument in arguments if argument.endswith(".toml")]
+    return replace(cfg, name=cfg.name or (files[-1] if files else ""))
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError):
+        main(_command_line(sys.argv[1:]))

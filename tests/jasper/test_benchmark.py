@@ -1,0 +1,99 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from common import benchmark as rows_of
+from common.config import ConfigError
+from jasper import benchmark
+from jasper.benchmark import BenchmarkConfig
+from tests.jasper.tiny import DENSE, run, save_tiny
+
+QUICK = BenchmarkConfig(model=DENSE, device="cpu", batch_sizes=(2,), seconds=(1.0,), repeats=3, warmup=1, name="tiny")
+
+
+def test_inference_is_measured_by_part_and_mode(tmp_path, capsys):
+    rows = benchmark.main(replace(QUICK, results=tmp_path))
+    found = {(row["part"], row["mode"]) for row in rows}
+    assert found == {("features", ""), *((p, m) for p in ("network", "both") for m in ("eager", "fused"))}
+    for row in rows:
+        assert (row["config"], row["precision"], row["batch"], row["seconds_of_audio"]) == ("tiny", "fp32", 2, 1.0)
+        assert 0 < row["p50"] <= row["p90"] <= row["p95"] <= row["p99"]
+        assert row["n"] == 3
+        assert row["utterances_per_second"] == pytest.approx(2e3 / row["mean"], rel=0.01)
+        assert row["times_real_time"] == pytest.approx(row["utterances_per_second"] * 1.0, rel=0.01)
+    assert rows_of.read_rows("jasper_inference", folder=tmp_path) == rows
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(rows)
+
+
+def test_inputs_are_the_same_in_every_run_and_never_silent():
+    audio_BN, samples_B = benchmark._noise(3, 0.5, QUICK, torch.device("cpu"))
+    again_BN, _ = benchmark._noise(3, 0.5, QUICK, torch.device("cpu"))
+    assert audio_BN.shape == (3, 8000)
+    assert samples_B.tolist() == [8000] * 3
+    assert torch.equal(audio_BN, again_BN)
+    assert (audio_BN == 0).float().mean() < 0.01
+
+
+def test_only_what_is_asked_for_is_measured(tmp_path):
+    cfg = replace(QUICK, results=tmp_path, parts=("network",), modes=("fused",), precisions=("fp32", "bf16"))
+    assert [(row["part"], row["mode"], row["precision"]) for row in benchmark.main(cfg)] == [
+        ("network", "fused", "fp32"),
+        ("network", "fused", "bf16"),
+    ]
+
+
+def test_graphs_are_refused_without_a_gpu(tmp_path):
+    message = "modes: graph needs a CUDA device, and this run is on cpu; take eager and fused"
+    with pytest.raises(ConfigError, match=message):
+        benchmark.main(replace(QUICK, results=tmp_path, modes=("graph",)))
+
+
+def test_no_repeats_are_refused():
+    with pytest.raises(ValueError, match="repeats = 0: expected at least 1"):
+        replace(QUICK, repeats=0)
+
+
+def test_training_step_is_measured_on_utterances_of_one_length(tmp_path):
+    rows = benchmark.main(replace(QUICK, task="training", results=tmp_path, batch_sizes=(2, 4), precisions=("bf16",)))
+    assert [(row["batch"], row["precision"], row["processes"]) for row in rows] == [(2, "bf16", 1), (4, "bf16", 1)]
+    assert rows[0]["utterances_per_second"] == pytest.approx(2e3 / rows[0]["mean"], rel=0.01)
+    assert rows_of.read_rows("jasper_training", folder=tmp_path) == rows
+
+
+def test_training_that_diverges_is_no_result(tmp_path):
+    optim = replace(QUICK.optim, lr=1e30)
+    schedule = replace(QUICK.schedule, warmup=0)
+    cfg = replace(QUICK, task="training", results=tmp_path, optim=optim, schedule=schedule)
+    with pytest.raises(ConfigError, match=r"the loss of step 4 is \w+: what was timed is no training"):
+        benchmark.main(cfg)
+
+
+def test_command_line_names_rows_after_the_configuration_or_the_checkpoint(tmp_path, capsys):
+    quick = ("--device", "cpu", "--batch_sizes", 1, "--seconds", 1, "--repeats", 1, "--parts", "network")
+    quick += ("--modes", "fused", "--results", tmp_path)
+    assert run(capsys, "jasper.benchmark", "configs/jasper/toy.toml", *quick).status == 0
+    path = save_tiny(tmp_path / "mine.pt")
+    assert run(capsys, "jasper.benchmark", "--checkpoint", path, *quick).status == 0
+    assert [row["config"] for row in rows_of.read_rows("jasper_inference", folder=tmp_path)] == ["toy", "mine"]
+
+
+def test_missing_checkpoint_is_one_line(tmp_path, capsys):
+    said = run(capsys, "jasper.benchmark", "--checkpoint", tmp_path / "none.pt", "--device", "cpu")
+    assert (said.status, said.err) == (2, [f"error: {tmp_path / 'none.pt'}: no such checkpoint"])
+
+
+@pytest.mark.gpu
+def test_all_modes_are_measured_on_a_gpu(tmp_path):
+    rows = benchmark.main(replace(QUICK, device="cuda", results=tmp_path, precisions=("fp16", "bf16")))
+    assert {row["mode"] for row in rows} == {"", "eager", "fused", "graph"}
+    assert all(row["peak_memory_mib"] is not None for row in rows)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_training_step_runs_in_reduced_precision_on_a_gpu(tmp_path, precision):
+    cfg = replace(QUICK, task="training", device="cuda", results=tmp_path, precisions=(precision,))
+    (row,) = benchmark.main(cfg)
+    assert row["precision"] == precision
+    assert row["peak_memory_mib"] is not None
