@@ -128,8 +128,8 @@ def find_recordings(cfg: InferenceConfig) -> Found:
                 files = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
                 sources += [(str(file.relative_to(path).with_suffix("")), file) for file in files]
                 problems += [] if files else [f"{path}: no audio in this folder"]
-            elif path.suffix == ".txt" and path.is_file() and "|" not in path.read_text(encoding="utf-8"):
-                listed = [(cfg.root or path.parent) / line for line in path.read_text(encoding="utf-8").splitlines()]
+            elif path.suffix == ".txt" and path.is_file() and "|" not in (text := path.read_text(encoding="utf-8")):
+                listed = [(cfg.root or path.parent) / line for line in text.splitlines() if line.strip()]
                 sources += [(file.stem, file) for file in listed]
             elif path.is_dir() or path.suffix.lower() in MANIFEST_SUFFIXES:
                 manifest = read_manifest(path, root=cfg.root, on_error="skip")
@@ -137,8 +137,10 @@ def find_recordings(cfg: InferenceConfig) -> Found:
                 problems += manifest.skipped
             else:
                 sources.append((path.stem, path))
-        except (ManifestError, UnicodeDecodeError) as error:
+        except ManifestError as error:
             problems.append(str(error))
+        except UnicodeDecodeError:
+            problems.append(f"{path}: is not text in UTF-8; expected a list of recordings")
     return Found(list(_named(sources)), problems)
 
 

@@ -17,6 +17,7 @@ import torch.distributed.nn.functional as dist_functional
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.config import ConfigError
 from jasper.config import BlockConfig, ModelConfig
 
 Frames = TypeVar("Frames", int, Tensor)
@@ -36,7 +37,7 @@ class Jasper(nn.Module):
     def __init__(self, config: ModelConfig, n_mels: int):
         super().__init__()
         if not config.blocks:
-            raise ValueError("model.blocks is empty: name a configuration, such as configs/jasper/jasper10x5dr.toml")
+            raise ConfigError("model.blocks is empty: name a configuration, such as configs/jasper/jasper10x5dr.toml")
         blocks: list[Block] = []
         dense_channels: list[int] = []  # of the dense blocks' inputs so far
         channels = n_mels

@@ -190,7 +190,8 @@ class Recognizer:
         seconds_per_frame = self.samples_per_frame / self.config.features.sample_rate
         words, error = [], recording.error
         if log_probs_SV.isnan().any():
-            error = f"{recording.name}: the network gives NaN; if {self.precision} is too coarse for it, take fp32"
+            advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
+            error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
         elif len(log_probs_SV):
             words = self._words(log_probs_SV, recording, seconds_per_frame)
         return Transcript(

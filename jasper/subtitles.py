@@ -24,12 +24,12 @@ class Cue(NamedTuple):
 
 def cues(words: Sequence[Word]) -> list[Cue]:
     """The words in subtitles of at most two lines, broken at pauses and where they would be too long to read."""
-    groups = list(_groups(words))
-    starts = [group[0].start for group in groups[1:]] + [float("inf")]
-    return [
-        Cue(group[0].start, min(next_start, max(group[-1].end, group[0].start + SHORTEST_SECONDS)), _lines(group))
-        for group, next_start in zip(groups, starts, strict=True)
-    ]
+    found: list[Cue] = []
+    for group in reversed(list(_groups(words))):
+        next_start = found[-1].start if found else float("inf")
+        start = group[0].start
+        found.append(Cue(start, min(next_start, max(group[-1].end, start + SHORTEST_SECONDS)), _lines(group)))
+    return found[::-1]
 
 
 def render(words: Sequence[Word], style: Literal["srt", "vtt"]) -> str:

@@ -20,8 +20,9 @@ from torch.nn import functional as F
 
 import ctc
 from common import checkpoint, config, distributed
-from common.data.batching import bucketed_batches
-from common.data.loading import AudioBatch, loader
+from common.data.batching import BatchingError, bucketed_batches
+from common.data.loading import AudioBatch, LoadingError, loader
+from common.data.manifest import ManifestError
 from common.distributed import World
 from common.ema import Ema
 from common.features import LogMel, cutout, spec_augment
@@ -406,4 +407,5 @@ def _logger(cfg: Config, world: World) -> RunLogger:
 
 
 if __name__ == "__main__":
-    main(config.command_line(Config, description=__doc__ or ""))
+    with config.reported(checkpoint.CheckpointError, ManifestError, BatchingError, LoadingError, TrainingError):
+        main(config.command_line(Config, description=__doc__ or ""))

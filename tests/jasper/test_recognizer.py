@@ -1,0 +1,259 @@
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+import jasper
+from common import audio
+from common.audio import AudioError
+from common.config import ConfigError
+from common.data.manifest import Utterance
+from jasper.recognizer import Recognizer
+from tests.data import shared
+from tests.jasper.tiny import save_tiny, tiny_config
+
+RATE = 16_000
+
+
+@pytest.fixture(scope="module")
+def clips() -> list[Path]:
+    """Real sentences of different lengths."""
+    return sorted(shared("data/librispeech-mini/LibriSpeech/test-other").rglob("*.flac"))[:5]
+
+
+@pytest.fixture(scope="module")
+def golden() -> Recognizer:
+    """A published checkpoint, with random weights: whatever changes its input shows in its text."""
+    return jasper.load(shared("golden/jasper") / "Jasper_epoch7_checkpoint.pt", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Recognizer:
+    return jasper.load(save_tiny(tmp_path_factory.mktemp("model") / "tiny.pt"), device="cpu")
+
+
+def without_normalisation(asr: Recognizer) -> Recognizer:
+    features = replace(asr.config.features, normalize="none")
+    cfg = replace(asr.config, features=features, data=replace(asr.config.data, trim_silence=False))
+    return Recognizer(asr.model, cfg)
+
+
+def noise(seconds: float, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, round(seconds * RATE)).astype(np.float32)
+
+
+def test_an_utterance_gives_the_same_alone_and_in_a_padded_batch(golden, clips):
+    together = golden.transcribe(clips, batch_size=5, keep_log_probs=True)
+    alone = golden.transcribe(clips, batch_size=1, keep_log_probs=True)
+    assert len({t.seconds for t in together}) > 1
+    for a, b in zip(together, alone, strict=True):
+        assert a.text == b.text
+        assert a.text
+        torch.testing.assert_close(a.log_probs_SV, b.log_probs_SV, atol=1e-5, rtol=0)
+
+
+def test_the_documented_steps_give_what_transcribe_gives(golden, clips):
+    samples = audio.trim_silence(audio.read(clips[0], sample_rate=RATE).samples).samples
+    features, frames = golden.features(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
+    log_probs, frames = golden.model(features, frames)
+    (transcript,) = golden.transcribe([clips[0]], keep_log_probs=True)
+    torch.testing.assert_close(log_probs[0, : frames[0]], transcript.log_probs_SV, atol=1e-5, rtol=0)
+
+
+def test_a_long_recording_in_chunks_gives_what_it_gives_at_once(golden, clips):
+    asr = without_normalisation(golden)
+    samples = np.concatenate([audio.read(clip, sample_rate=RATE).samples for clip in clips])[: 30 * RATE]
+    (whole,) = asr.transcribe([samples], chunk_seconds=1e6, keep_log_probs=True)
+    (chunked,) = asr.transcribe([samples], chunk_seconds=26, batch_size=3, keep_log_probs=True)
+    # The context of this model is 8.8 s to each side: of 26 s, 8.3 are kept. Log-probabilities reach -80 without
+    # normalised features, where a float32 is 8e-6 wide.
+    torch.testing.assert_close(chunked.log_probs_SV, whole.log_probs_SV, atol=1e-4, rtol=0)
+    assert chunked.text == whole.text
+    assert chunked.words == whole.words
+
+
+@pytest.mark.parametrize("seconds", [3.0, 3.001, 7.77, 20.0])
+@pytest.mark.parametrize("chunk_seconds", [0.01, 1.0, 2.5])
+def test_chunks_leave_no_frame_out(tiny, seconds, chunk_seconds):
+    samples = noise(seconds)
+    asr = without_normalisation(tiny)
+    (transcript,) = asr.transcribe([samples], chunk_seconds=chunk_seconds, keep_log_probs=True)
+    assert len(transcript.log_probs_SV) == math.ceil(len(samples) / asr.samples_per_frame)
+
+
+def test_chunks_of_a_recording_are_equally_long(tiny):
+    pieces = tiny._pieces(noise(10.1), 0, chunk_seconds=3.0)
+    kept = [piece.end - piece.first for piece in pieces]
+    assert len(pieces) > 3
+    assert max(kept) - min(kept) <= 1
+    assert max(len(piece.samples_N) for piece in pieces) <= 3 * RATE
+
+
+def test_transcripts_come_in_the_order_of_the_recordings(tiny):
+    recordings = [noise(seconds, seed) for seed, seconds in enumerate((3.0, 0.2, 9.0, 1.0, 0.5, 2.0, 0.1))]
+    together = tiny.transcribe(recordings, batch_size=1, chunk_seconds=2.0)
+    assert [t.seconds for t in together] == [3.0, 0.2, 9.0, 1.0, 0.5, 2.0, 0.1]
+    for recording, transcript in zip(recordings, together, strict=True):
+        assert tiny.transcribe([recording], chunk_seconds=2.0) == [transcript]
+
+
+def test_a_stream_reads_only_a_few_recordings_ahead(tiny):
+    taken = []
+
+    def endless():
+        for i in range(10_000):
+            taken.append(i)
+            yield noise(0.2)
+
+    stream = tiny.stream(endless(), batch_size=2)
+    next(stream)
+    stream.close()
+    assert len(taken) < 30
+
+
+def test_words_have_times_and_confidence_within_the_recording(golden, clips):
+    for transcript in golden.transcribe(clips[:2]):
+        assert transcript.text == " ".join(word.text for word in transcript.words)
+        assert all(0 < word.confidence <= 1 for word in transcript.words)
+        edges = [edge for word in transcript.words for edge in (word.start, word.end)]
+        assert edges == sorted(edges)
+        assert edges[0] >= 0
+        assert edges[-1] <= transcript.seconds
+
+
+def test_silence_in_front_moves_the_words_by_its_length(golden, clips):
+    samples = audio.read(clips[0], sample_rate=RATE).samples
+    silence = np.zeros(32 * audio.SILENCE_HOP, np.float32)  # silence is cut in steps of this
+    plain, later = golden.transcribe([np.concatenate([silence, samples]), np.concatenate([silence, silence, samples])])
+    assert later.text == plain.text
+    seconds = len(silence) / RATE
+    for word, moved in zip(plain.words, later.words, strict=True):
+        assert moved.start == pytest.approx(word.start + seconds, abs=2e-3)
+        assert moved.end == pytest.approx(word.end + seconds, abs=2e-3)
+
+
+def test_any_sample_rate_and_number_of_channels_is_taken(golden, clips, tmp_path):
+    samples = audio.read(clips[0], sample_rate=RATE).samples
+    high = audio.resample(samples, RATE, 96_000)
+    path = tmp_path / "stereo.wav"
+    soundfile.write(path, np.stack([1.5 * high, 0.5 * high], axis=1), 96_000, subtype="FLOAT")
+    (stereo,) = golden.transcribe([path])
+    assert stereo.seconds == pytest.approx(len(samples) / RATE, abs=1e-3)
+    same = golden.transcribe([audio.read(path, sample_rate=RATE).samples])[0]
+    assert stereo.words == same.words
+
+
+def test_an_utterance_of_a_manifest_is_the_piece_it_names(tiny, tmp_path):
+    samples = noise(4.0)
+    soundfile.write(tmp_path / "a.wav", samples, RATE, subtype="FLOAT")
+    piece = Utterance(id="a@1", audio=tmp_path / "a.wav", seconds=1.5, text="", offset_seconds=1.0)
+    found, whole = tiny.transcribe([piece, tmp_path / "a.wav"])
+    assert found.audio == "a@1"
+    assert found.seconds == 1.5
+    assert found.words == tiny.transcribe([samples[RATE : RATE + RATE * 3 // 2]])[0].words
+    assert whole.seconds == 4.0
+
+
+def test_silence_has_no_words(tiny, golden):
+    for asr in (tiny, golden):
+        (transcript,) = asr.transcribe([np.zeros(RATE, np.float32)], keep_log_probs=True)
+        assert (transcript.text, transcript.words, transcript.seconds, transcript.error) == ("", [], 1.0, "")
+        assert transcript.log_probs_SV.shape == (0, 29)
+
+
+def test_three_samples_are_one_frame(tiny):
+    (transcript,) = tiny.transcribe([np.full(3, 0.1, np.float32)], keep_log_probs=True)
+    assert transcript.log_probs_SV.shape == (1, 29)
+    assert transcript.log_probs_SV.isfinite().all()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_reduced_precision_takes_the_same_steps(tmp_path, precision):
+    path = save_tiny(tmp_path / "a.pt")
+    exact, reduced = (jasper.load(path, device="cpu", precision=p) for p in ("fp32", precision))
+    samples = noise(1.0)
+    log_probs = []
+    for asr in (exact, reduced):
+        features, frames = asr.features(torch.from_numpy(samples)[None], torch.tensor([RATE]))
+        assert features.dtype == torch.float32
+        log_probs.append(asr.model(features, frames).log_probs_BSV)
+        assert log_probs[-1].dtype == torch.float32
+        assert asr.transcribe([samples])[0].seconds == 1.0
+    # Six convolutions in a row, each rounded to 8 bits (bf16) or 11 (fp16) of logits of about 10.
+    torch.testing.assert_close(log_probs[0], log_probs[1], rtol=0, atol={"bf16": 1.0, "fp16": 0.1}[precision])
+
+
+def test_an_unreadable_file_stops_or_is_skipped_as_asked(tiny, tmp_path):
+    missing = tmp_path / "missing.wav"
+    with pytest.raises(AudioError, match=r"missing.wav: no such file"):
+        tiny.transcribe([noise(0.5), missing])
+    good, bad, also_good = tiny.transcribe([noise(0.5), missing, noise(0.6)], on_error="skip")
+    assert bad.error == f"{missing}: no such file; expected an audio file"
+    assert (bad.text, bad.words, bad.seconds) == ("", [], 0.0)
+    assert (good.error, also_good.error) == ("", "")
+    assert (good.seconds, also_good.seconds) == (0.5, 0.6)
+
+
+def test_a_network_that_gives_nan_says_so(tmp_path):
+    asr = jasper.load(save_tiny(tmp_path / "a.pt"), device="cpu")
+    asr.model.decoder.bias.fill_(math.nan)
+    (transcript,) = asr.transcribe([noise(0.5)])
+    assert transcript.error == "array: the network gives NaN in fp32; its weights are damaged"
+
+
+def test_a_precision_that_is_too_coarse_for_a_network_says_so(tmp_path):
+    asr = jasper.load(save_tiny(tmp_path / "a.pt"), device="cpu", precision="fp16")
+    asr.model.decoder.weight.fill_(6e4)
+    (transcript,) = asr.transcribe([noise(0.5)])
+    assert transcript.error == "array: the network gives NaN in fp16; take bf16 or fp32"
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 8), np.float32), np.zeros(0, np.float32), np.full(9, np.nan)])
+def test_an_array_must_be_finite_mono_samples(tiny, array):
+    with pytest.raises(AudioError, match=r"array of shape .*: expected finite mono samples \[N\] at 16000 Hz"):
+        tiny.transcribe([array])
+
+
+def test_one_recording_has_to_be_in_a_list(tiny):
+    with pytest.raises(TypeError, match=r"expected a list of recordings, found one str; put it in \[ \]"):
+        tiny.transcribe("a.flac")
+
+
+def test_an_unknown_device_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="device 'gpu': expected auto, cpu, cuda or cuda:N"):
+        jasper.load(save_tiny(tmp_path / "a.pt"), device="gpu")
+
+
+def test_importing_jasper_prints_nothing_and_loads_nothing_it_does_not_need():
+    slow = ("librosa", "matplotlib", "tensorboard", "jiwer", "num2words", "torchaudio", "espeakng_loader")
+    code = f"import jasper, sys; print([m for m in {slow} if m in sys.modules], file=sys.stderr)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == ""
+    assert told.stderr == "[]\n"
+
+
+def test_importing_jasper_takes_little_longer_than_importing_torch():
+    code = "import {}, time; print(time.process_time())"
+    torch_seconds, jasper_seconds = (
+        float(subprocess.run([sys.executable, "-c", code.format(m)], capture_output=True, check=True).stdout)
+        for m in ("torch", "jasper")
+    )
+    assert jasper_seconds < torch_seconds + 1.0
+
+
+def test_the_configuration_of_a_checkpoint_decides_whether_silence_is_cut(tmp_path):
+    samples = np.concatenate([np.zeros(RATE, np.float32), noise(1.0)])
+    kept, cut = (
+        jasper.load(save_tiny(tmp_path / "a.pt", tiny_config(trim_silence=trim)), device="cpu")
+        .transcribe([samples], keep_log_probs=True)[0]
+        .log_probs_SV
+        for trim in (False, True)
+    )
+    assert len(kept) == 100
+    assert 50 <= len(cut) < 60
