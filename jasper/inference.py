@@ -236,7 +236,11 @@ def _output(path: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     _make_folder(path.parent)
-    with path.open("w", encoding="utf-8") as file:
+    try:
+        file = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written to: {error.strerror}") from None
+    with file:
         yield file
 
 

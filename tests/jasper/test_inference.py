@@ -194,11 +194,13 @@ def test_options_that_make_no_sense_are_refused(model, capsys, arguments, messag
     assert message in said.err[0]
 
 
-def test_a_folder_that_cannot_be_made_is_named(model, files, tmp_path, capsys):
+def test_a_place_that_cannot_be_written_to_is_named(model, files, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     said = run(capsys, "jasper.inference", model, files[0], "--output_dir", tmp_path / "file" / "out")
     assert (said.status, said.out) == (2, [])
     assert said.err == [f"error: {tmp_path}/file/out: cannot be written to: Not a directory"]
+    said = run(capsys, "jasper.inference", model, files[0], "--output", tmp_path)
+    assert said.err == [f"error: {tmp_path}: cannot be written to: Is a directory"]
 
 
 def test_help_is_the_manual(capsys):

@@ -1,0 +1,137 @@
+"""The documented variables of both published versions become flags; `python` is a script that shows its arguments."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from common.data.manifest import Utterance, write_jsonl
+from tests.jasper.tiny import save_tiny
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "jasper"
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    path = tmp_path / "python"
+    path.write_text('#!/usr/bin/env bash\nprintf "%s\\n" "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def call(script: str, python: Path | str, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    environment = {"PATH": os.environ["PATH"], "SPEECH_PYTHON": str(python), "OMP_NUM_THREADS": "1"} | variables
+    command = ["bash", str(SCRIPTS / script), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def flags(script: str, python: Path, *arguments: str, **variables: str) -> list[str]:
+    done = call(script, python, *arguments, **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+@pytest.mark.parametrize("script", ["inference.sh", "evaluation.sh"])
+def test_only_variables_that_are_set_become_flags(python, script):
+    module = f"jasper.{script.removesuffix('.sh')}"
+    assert flags(script, python, CHECKPOINT="/c.pt") == ["-m", module, "/c.pt"]
+    assert flags(script, python, "--device", "cpu", CHECKPOINT="/c.pt")[-2:] == ["--device", "cpu"]
+
+
+@pytest.mark.parametrize("script", ["inference.sh", "evaluation.sh"])
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"PRECISION": "fp16"}, "--precision fp16"),
+        ({"PRECISION": "fp32"}, "--precision fp32"),
+        ({"AMP": "true"}, "--precision fp16"),
+        ({"AMP": "false"}, ""),
+        ({"BATCH_SIZE": "3", "EMA": "true"}, "--batch_size 3 --ema true"),
+        ({"MAX_DURATION": "16.7", "CPU": "true"}, "--device cpu --max_seconds 16.7"),
+        (
+            {"MODEL_CONFIG": "configs/jasper10x5dr_speedp-online_speca.yaml"},
+            "--config configs/jasper/jasper10x5dr_speedp-online_speca.toml",
+        ),
+        ({"SEED": "6", "CUDNN_BENCHMARK": "true", "DALI_DEVICE": "gpu", "PAD_LEADING": "16"}, ""),
+    ],
+)
+def test_published_variables_have_their_meaning(python, script, variables, expected):
+    assert " ".join(flags(script, python, CHECKPOINT="/c.pt", **variables)[3:]) == expected
+
+
+@pytest.mark.parametrize("name", ["librispeech-dev-clean.jsonl", "librispeech-dev-clean-wav.json", "dev-clean"])
+def test_a_data_set_is_its_manifest_or_its_folder(python, tmp_path, name):
+    (tmp_path / name).mkdir()
+    found = flags("inference.sh", python, CHECKPOINT="/c.pt", DATA_DIR=str(tmp_path), DATASET="dev-clean")
+    assert found[3:] == [str(tmp_path / name)]
+
+
+def test_predictions_and_logits_go_where_they_went(python, tmp_path):
+    (tmp_path / "dev-clean").mkdir()
+    data = {"CHECKPOINT": "/c.pt", "DATA_DIR": str(tmp_path), "DATASET": "dev-clean"}
+    assert flags("inference.sh", python, **data, OUTPUT_DIR="/r")[4:] == ["--output", "/r/dev-clean.predictions"]
+    assert flags("inference.sh", python, **data, RESULT_DIR="/r", PREDICTION_FILE="/p")[4:] == ["--output", "/p"]
+    assert flags("inference.sh", python, **data, LOGITS_FILE="/l")[4:] == ["--save_logits", "/l"]
+    assert flags("evaluation.sh", python, **data, OUTPUT_DIR="/r")[4:] == ["--hypotheses", "/r/dev-clean.jsonl"]
+
+
+def test_the_positions_of_2019_and_of_2021_are_told_apart(python, tmp_path):
+    (tmp_path / "dev-clean").mkdir()
+    toml, data = "configs/jasper10x5dr.toml", str(tmp_path)
+    ours = ["--config", "configs/jasper/jasper10x5dr.toml"]
+    old = [data, "dev-clean", toml, "/r", "/c.pt", "true", "false", "fp16", "-1", "0", "64", "none", "/p"]
+    assert flags("inference.sh", python, *old, "--ema", "false")[2:] == [
+        *["/c.pt", f"{data}/dev-clean", *ours, "--batch_size", "64", "--precision", "fp16", "--output", "/p"],
+        *["--ema", "false"],
+    ]
+    assert flags("inference.sh", python, data, toml, "/r", "/c.pt", DATASET="dev-clean")[2:] == [
+        *["/c.pt", f"{data}/dev-clean", *ours, "--output", "/r/dev-clean.predictions"],
+    ]
+    old = [data, "dev-clean", toml, "/r", "/c.pt", "true", "false", "8", "fp32", "-1", "0", "64"]
+    assert flags("evaluation.sh", python, *old)[:9] == [
+        *["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "8", "-m", "jasper.evaluation"],
+        *["/c.pt", f"{data}/dev-clean"],
+    ]
+
+
+def test_what_follows_two_dashes_is_transcribed(python):
+    assert flags("inference.sh", python, "--", "a.wav", "--format", "json", CHECKPOINT="/c.pt", BATCH_SIZE="2")[2:] == [
+        *["/c.pt", "--batch_size", "2", "a.wav", "--format", "json"]
+    ]
+
+
+@pytest.mark.parametrize("script", ["inference.sh", "evaluation.sh"])
+@pytest.mark.parametrize("checkpoint", [{}, {"CHECKPOINT": ""}, {"CHECKPOINT": "none"}])
+def test_a_checkpoint_is_asked_for(python, script, checkpoint):
+    done = call(script, python, **checkpoint)
+    assert done.returncode == 2
+    assert done.stderr == "error: CHECKPOINT is not set; expected the file of a trained model\n"
+
+
+@pytest.fixture
+def librispeech(tmp_path: Path) -> Path:
+    utterances = []
+    for i, text in enumerate(("one", "two three", "four"), start=1):
+        path = tmp_path / f"{i}.flac"
+        soundfile.write(path, np.random.default_rng(i).normal(0, 0.1, i * 8_000), 16_000)
+        utterances.append(Utterance(id=str(i), audio=path, seconds=i / 2, text=text))
+    write_jsonl(tmp_path / "librispeech-dev-clean.jsonl", utterances)
+    return tmp_path
+
+
+def test_the_scripts_run_and_two_processes_find_what_one_finds(librispeech, tmp_path):
+    checkpoint = save_tiny(tmp_path / "tiny.pt")
+    data = {"CHECKPOINT": str(checkpoint), "DATA_DIR": str(librispeech), "DATASET": "dev-clean", "CPU": "true"}
+    transcribed = call("inference.sh", sys.executable, **data, OUTPUT_DIR=str(tmp_path / "out"))
+    assert transcribed.returncode == 0, transcribed.stderr
+    assert transcribed.stderr.startswith("WER ")
+    assert len((tmp_path / "out" / "dev-clean.predictions").read_text().splitlines()) == 3
+    one = call("evaluation.sh", sys.executable, "--workers", "0", **data)
+    two = call("evaluation.sh", sys.executable, "--workers", "0", **data, NUM_GPUS="2")
+    assert one.returncode == two.returncode == 0, two.stderr
+    assert one.stdout == two.stdout
+    assert one.stdout.startswith("utterances 3\n")
