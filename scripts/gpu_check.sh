@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# All GPU tests and benchmarks of the repository, in less than 9 minutes on an H100: bash scripts/gpu_check.sh [STEP...]
+#   SPEECH_PYTHON=python3   an interpreter with a CUDA build of torch, in place of .venv
+#   WHEELS=folder           where missing packages are installed from, on a machine without a network
+#   OUT=folder              gets the rows that are measured here; benchmarks/results has them anyway
+# A step that fails or outlasts its limit does not keep the others from running; the exit status is 1 then. Without a
+# GPU it says so and exits with 0.
+set -euo pipefail
+
+if ! nvidia-smi -L >/dev/null 2>&1; then
+  echo "gpu_check: no GPU here (nvidia-smi finds none): nothing to check"
+  exit 0
+fi
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+cd "$repository"
+
+# Only test files that have GPU tests, so that the others' needs (librosa, espeak-ng) do not matter here.
+mapfile -t gpu_tests < <(grep -rlE '(mark\.|")gpu\b' tests --include='test_*.py' | sort)
+jasper=configs/jasper/jasper10x5dr.toml
+quartznet=configs/jasper/quartznet15x5.toml
+latency="-m jasper.benchmark %s --device cuda --precisions fp16 bf16 --modes eager fused graph"
+
+# name | limit in seconds | arguments of python
+steps=(
+  "tests|120|-m pytest -m gpu ${gpu_tests[*]}"
+  "optim|60|benchmarks/optim.py"
+  "features|30|benchmarks/features.py"
+  "training|90|-m jasper.benchmark $jasper --device cuda --task training --batch_sizes 64 --seconds 16.7 --precisions bf16 --grad_accumulation 1 --repeats 10"
+  "latency|180|${latency/\%s/$jasper} --batch_sizes 1 2 4 8 16 --seconds 2 7 16.7"
+  "quartznet|50|${latency/\%s/$quartznet} --batch_sizes 1 16 --seconds 2 16.7 --parts network"
+)
+
+check_python() {
+  local needed=(numpy soundfile soxr tyro jiwer anyascii num2words tqdm pytest pytest-timeout hypothesis) missing
+  missing="$("$python" -c '
+import importlib.metadata as metadata, sys
+def is_missing(name):
+    try: metadata.version(name)
+    except metadata.PackageNotFoundError: return True
+print(*filter(is_missing, sys.argv[1:]))' "${needed[@]}")"
+  if [ -n "$missing" ] && [ -n "${WHEELS:-}" ]; then
+    # shellcheck disable=SC2086
+    "$python" -m pip install -q --no-index --find-links "$WHEELS" $missing
+  elif [ -n "$missing" ]; then
+    echo "gpu_check: $python lacks $missing; install them, or where there is a network: pip download -d wheels $missing," >&2
+    echo "gpu_check: and here: WHEELS=wheels bash scripts/gpu_check.sh" >&2
+    exit 1
+  fi
+  "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || {
+    echo "gpu_check: there is a GPU, but the torch of $python sees none; name another interpreter with SPEECH_PYTHON" >&2
+    exit 1
+  }
+}
+
+# count_rows: how many rows each results file has before anything is measured.
+declare -A rows_before
+count_rows() {
+  local file
+  for file in benchmarks/results/*.jsonl; do
+    [ ! -e "$file" ] || rows_before[$file]=$(wc -l < "$file")
+  done
+}
+
+# copy_rows: rows measured since, to $OUT; after every step, so that none is lost if the machine goes.
+copy_rows() {
+  [ -n "${OUT:-}" ] || return 0
+  local file
+  mkdir -p "$OUT"
+  for file in benchmarks/results/*.jsonl; do
+    [ -e "$file" ] && [ "$(wc -l < "$file")" -gt "${rows_before[$file]:-0}" ] || continue
+    tail -n "+$((${rows_before[$file]:-0} + 1))" "$file" > "$OUT/${file##*/}"
+  done
+}
+
+# run_step NAME LIMIT ARGUMENTS: adds a line to the summary.
+run_step() {
+  local name="$1" limit="$2" start=$SECONDS status=0 verdict=ok
+  echo "gpu_check: $name (at most $limit s)"
+  # shellcheck disable=SC2086
+  timeout --kill-after=5 "$limit" "$python" $3 || status=$?
+  case $status in
+    0) ;;
+    124 | 137) verdict="did not end in $limit s" ;;
+    *) verdict="failed with status $status" ;;
+  esac
+  [ $status = 0 ] || failed=1
+  summary+=("$(printf '%-10s %4d s  %s' "$name" $((SECONDS - start)) "$verdict")")
+  copy_rows
+}
+
+check_python
+count_rows
+failed=0
+summary=()
+for step in "${steps[@]}"; do
+  IFS='|' read -r name limit arguments <<< "$step"
+  if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
+  run_step "$name" "$limit" "$arguments"
+done
+printf '%s\n' "gpu_check:" "${summary[@]}"
+exit $failed

@@ -1,0 +1,121 @@
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+# Stands for python on a GPU machine: writes down what it is asked to run, and fails where it is told to.
+PYTHON = """#!/usr/bin/env bash
+if [ "$1" = -c ]; then
+  [[ "$2" != *metadata* ]] || echo "$MISSING"
+  [[ "$2" != *cuda* ]] || exit "$BLIND"
+  exit 0
+fi
+echo "$*" >> "$ASKED"
+[[ "$*" != *benchmarks/optim.py* ]] || echo '{"row": 1}' >> "$RESULT"
+[ -z "$FAIL" ] || [[ "$*" != *"$FAIL"* ]]
+"""
+
+
+class GpuMachine:
+    """A PATH with a GPU and a python that pretends, and a repository that holds nothing but the script."""
+
+    def __init__(self, folder: Path):
+        self.bin, self.asked, self.result = folder / "bin", folder / "asked", folder / "benchmarks/results/some.jsonl"
+        for path in (self.bin, folder / "scripts", folder / "tests", self.result.parent):
+            path.mkdir(parents=True)
+        for name in ("gpu_check.sh", "setup.sh"):
+            shutil.copy(SCRIPTS / name, folder / "scripts")
+        self.script = folder / "scripts" / "gpu_check.sh"
+        (folder / "tests" / "test_gpu.py").write_text("@pytest.mark.gpu")
+        (folder / "tests" / "test_cpu.py").write_text("")
+        self.write("nvidia-smi", "#!/usr/bin/env bash\n")
+        self.write("python", PYTHON)
+
+    def write(self, name: str, text: str) -> None:
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def check(self, *steps: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        known = {"ASKED": self.asked, "RESULT": self.result, "MISSING": "", "BLIND": "0", "FAIL": ""}
+        known |= {"PATH": f"{self.bin}:{os.environ['PATH']}", "SPEECH_PYTHON": self.bin / "python"}
+        environment = os.environ | {name: str(value) for name, value in (known | variables).items()}
+        return subprocess.run(
+            ["bash", str(self.script), *steps], env=environment, capture_output=True, text=True, timeout=30, check=False
+        )
+
+    def runs(self) -> list[str]:
+        return self.asked.read_text().splitlines() if self.asked.exists() else []
+
+
+@pytest.fixture
+def gpu_machine(tmp_path):
+    return GpuMachine(tmp_path)
+
+
+def test_without_a_gpu_it_says_so_and_is_content(gpu_machine):
+    gpu_machine.write("nvidia-smi", "#!/usr/bin/env bash\nexit 9\n")
+    done = gpu_machine.check()
+    assert (done.returncode, done.stdout) == (
+        0, "gpu_check: no GPU here (nvidia-smi finds none): nothing to check\n"
+    )  # fmt: skip
+    assert gpu_machine.runs() == []
+
+
+def test_every_step_runs_and_the_summary_names_it(gpu_machine):
+    done = gpu_machine.check()
+    assert done.returncode == 0, done.stderr
+    summary = done.stdout.split("gpu_check:\n")[1].splitlines()
+    assert [line.split()[0] for line in summary] == ["tests", "optim", "features", "training", "latency", "quartznet"]
+    assert all(line.endswith("ok") for line in summary)
+    assert len(gpu_machine.runs()) == len(summary)
+    assert gpu_machine.runs()[0] == "-m pytest -m gpu tests/test_gpu.py"
+
+
+def test_a_failing_step_is_told_and_the_others_still_run(gpu_machine):
+    done = gpu_machine.check(FAIL="benchmarks/features.py")
+    assert done.returncode == 1
+    assert re.search(r"^features +\d+ s  failed with status 1$", done.stdout, re.MULTILINE)
+    assert re.search(r"^latency +\d+ s  ok$", done.stdout, re.MULTILINE)
+
+
+def test_steps_can_be_chosen(gpu_machine):
+    assert gpu_machine.check("optim", "features").returncode == 0
+    assert gpu_machine.runs() == ["benchmarks/optim.py", "benchmarks/features.py"]
+
+
+def test_rows_measured_here_are_copied(gpu_machine, tmp_path):
+    gpu_machine.result.write_text('{"row": 0}\n')
+    assert gpu_machine.check("optim", OUT=str(tmp_path / "out")).returncode == 0
+    assert (tmp_path / "out" / gpu_machine.result.name).read_text() == '{"row": 1}\n'
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [gpu_machine.result.name]
+
+
+def test_missing_packages_are_named_with_the_way_to_get_them(gpu_machine):
+    done = gpu_machine.check(MISSING="tyro soxr")
+    assert done.returncode == 1
+    assert "lacks tyro soxr; install them, or where there is a network: pip download -d wheels tyro soxr" in done.stderr
+    assert gpu_machine.runs() == []
+
+
+def test_missing_packages_are_installed_from_wheels(gpu_machine):
+    assert gpu_machine.check("optim", MISSING="tyro soxr", WHEELS="/wheels").returncode == 0
+    assert gpu_machine.runs()[0] == "-m pip install -q --no-index --find-links /wheels tyro soxr"
+
+
+def test_a_torch_that_sees_no_gpu_is_an_error(gpu_machine):
+    done = gpu_machine.check(BLIND="1")
+    assert done.returncode == 1
+    assert "there is a GPU, but the torch of" in done.stderr
+
+
+def test_limits_leave_it_under_nine_minutes():
+    limits = [
+        int(limit) for limit in re.findall(r'^  "\w+\|(\d+)\|', (SCRIPTS / "gpu_check.sh").read_text(), re.MULTILINE)
+    ]
+    assert len(limits) == 6
+    assert sum(limits) < 9 * 60
