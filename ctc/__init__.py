@@ -2,7 +2,26 @@
 
 from ctc._library import SlowPathWarning
 from ctc.align import Alignment, align
+from ctc.arpa import BackoffModel, read_arpa, write_arpa
+from ctc.beam import BeamOptions, Hypothesis, beam_search
 from ctc.greedy import Decoded, greedy
 from ctc.loss import CTCLoss, ctc_loss
+from ctc.scorer import Scorer, ScorerOptions
 
-__all__ = ["Alignment", "CTCLoss", "Decoded", "SlowPathWarning", "align", "ctc_loss", "greedy"]
+__all__ = [
+    "Alignment",
+    "BackoffModel",
+    "BeamOptions",
+    "CTCLoss",
+    "Decoded",
+    "Hypothesis",
+    "Scorer",
+    "ScorerOptions",
+    "SlowPathWarning",
+    "align",
+    "beam_search",
+    "ctc_loss",
+    "greedy",
+    "read_arpa",
+    "write_arpa",
+]

@@ -113,6 +113,18 @@ PROTOTYPES = {
         c_int32,
         [POINTER(Scores), c_void_p, c_void_p, c_int64, c_void_p, POINTER(AlignOptions), *[c_void_p] * 6, c_size_t],
     ),
+    "ctc_beam_workspace": (c_size_t, [c_int64, c_int64, POINTER(BeamSearchOptions)]),
+    "ctc_beam_search": (
+        c_int32,
+        [
+            POINTER(Scores),
+            c_void_p,
+            POINTER(ScorerTable),
+            POINTER(BeamSearchOptions),
+            *[c_void_p] * 6,
+            c_size_t,
+        ],
+    ),
 }
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 
-import torch
+import numpy as np
 
 
 def collapse(path, blank):
@@ -13,8 +13,9 @@ def collapse(path, blank):
 def prefix_log_probs(log_probs_SV, blank):
     """Log-probability, summed over its paths, of every label sequence that has one: {labels: log_prob}."""
     frames, vocabulary = log_probs_SV.shape
+    rows = log_probs_SV.double().tolist()
     paths = {}
     for path in itertools.product(range(vocabulary), repeat=frames):
-        log_prob = log_probs_SV.double()[range(frames), list(path)].sum() if frames else torch.zeros(())
+        log_prob = sum(row[label] for row, label in zip(rows, path, strict=True))
         paths.setdefault(tuple(collapse(path, blank)), []).append(log_prob)
-    return {labels: torch.stack(values).logsumexp(0).item() for labels, values in paths.items()}
+    return {labels: float(np.logaddexp.reduce(values)) for labels, values in paths.items()}

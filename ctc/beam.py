@@ -1,0 +1,201 @@
+"""Beam search: the most probable label sequences, each summed over its alignments, with what is known of the language.
+
+Prefix beam search as in Graves (2012, "Sequence transduction", for CTC) and Hannun et al. (2014), with shallow fusion.
+B utterances, S frames, V labels.
+"""
+
+import ctypes
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ctc import _library, _native
+from ctc._inputs import check_scores, host_lengths
+from ctc.scorer import Scorer, State
+from ctc.tables import NONE, Labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamOptions:
+    """How much of the search space is looked at."""
+
+    beam: int = 100
+    """Prefixes kept after every frame."""
+    n_best: int = 1
+    """Hypotheses returned, at most `beam`."""
+    token_log_prob: float = -7.0
+    """Labels whose log-probability is this far below that of a frame's best start no new prefix there."""
+    beam_log_prob: float = -16.0
+    """Prefixes whose score is this far below the best are dropped; -inf keeps all that fit."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n_best <= self.beam:
+            raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
+        for name in ("token_log_prob", "beam_log_prob"):
+            if not getattr(self, name) <= 0:
+                raise ValueError(f"{name}: expected at most 0, found {getattr(self, name)}")
+
+
+class Hypothesis(NamedTuple):
+    """One way to read an utterance."""
+
+    labels: list[int]
+    score: float
+    """What hypotheses are ranked by: log_prob + external."""
+    log_prob: float
+    """Log-probability of the labels, summed over the alignments that the beam kept."""
+    external: float
+    """What the scorer adds: language model, word bonus, penalties, hot words."""
+
+
+def beam_search(
+    log_probs_BSV: Tensor,
+    frames_B: Tensor | Sequence[int],
+    *,
+    blank: int = 0,
+    scorer: Scorer | None = None,
+    options: BeamOptions | None = None,
+) -> list[list[Hypothesis]]:
+    """For every utterance its best hypotheses, best first; fewer than `n_best` where there are not as many.
+
+    `log_probs_BSV`: log-probabilities or logits, any floating type, never modified. `frames_B`: how many of the S
+    frames belong to each utterance. A scorer's labels are those of `log_probs_BSV`. Runs on the CPU, one thread per
+    utterance (torch.get_num_threads); the result does not depend on how many. For the frames of a hypothesis, align it.
+
+    Raises ValueError for arguments that do not fit, and names an utterance that holds NaN or that nothing can be
+    read from, as under a closed list of words.
+    """
+    options = options or BeamOptions()
+    check_scores(log_probs_BSV, blank, name="beam_search: log_probs_BSV")
+    batch, frames, vocabulary = log_probs_BSV.shape
+    frames_B = host_lengths(frames_B, batch, frames, name="beam_search: frames_B")
+    if scorer is not None and len(scorer.labels) not in (vocabulary, vocabulary - (blank == vocabulary - 1)):
+        raise ValueError(f"beam_search: scorer: expected {vocabulary} labels, found {len(scorer.labels)}")
+    scores_BSV = _native.native_scores(log_probs_BSV)
+    library = _native.load()
+    if library is None:
+        _library.warn_slow("ctc.beam_search")
+        found = search_python(scores_BSV, frames_B, blank, scorer, options)
+    else:
+        found = search_native(library, scores_BSV, frames_B, blank, scorer, options)
+    for item, hypotheses in enumerate(found):
+        if not hypotheses:
+            raise ValueError(f"beam_search: log_probs_BSV: item {item}: found NaN, or nothing that may be read")
+    return found
+
+
+def search_native(
+    library: ctypes.CDLL,
+    scores_BSV: Tensor,
+    frames_B: Tensor,
+    blank: int,
+    scorer: Scorer | None,
+    options: BeamOptions,
+) -> list[list[Hypothesis]]:
+    """`beam_search` in C++ (csrc/decode_beam.cpp)."""
+    batch, frames, vocabulary = scores_BSV.shape
+    native = _native.BeamSearchOptions(
+        blank=blank,
+        threads=max(1, min(torch.get_num_threads(), batch)),
+        beam=options.beam,
+        n_best=options.n_best,
+        token_log_prob=options.token_log_prob,
+        beam_log_prob=options.beam_log_prob,
+    )
+    most_frames = max(frames_B.tolist(), default=0)
+    workspace = torch.empty(library.ctc_beam_workspace(most_frames, vocabulary, native), dtype=torch.uint8)
+    labels_BNS = np.empty((batch, options.n_best, frames), np.int32)
+    lengths_BN = np.empty((batch, options.n_best), np.int32)
+    log_prob_BN, external_BN = np.empty((2, batch, options.n_best))
+    counts_B = np.empty(batch, np.int32)
+    outputs = [array.ctypes.data for array in (labels_BNS, lengths_BN, log_prob_BN, external_BN, counts_B)]
+    table = scorer.table() if scorer is not None else None
+    inputs = (_native.scores(scores_BSV), frames_B.contiguous().data_ptr(), table, native)
+    _native.call(library.ctc_beam_search, *inputs, *outputs, workspace.data_ptr(), workspace.numel())
+    return [
+        [
+            Hypothesis(
+                labels_NS[n, : lengths_N[n]].tolist(), log_prob_N[n] + external_N[n], log_prob_N[n], external_N[n]
+            )
+            for n in range(count)
+        ]
+        for labels_NS, lengths_N, log_prob_N, external_N, count in zip(
+            labels_BNS, lengths_BN.tolist(), log_prob_BN.tolist(), external_BN.tolist(), counts_B.tolist(), strict=True
+        )
+    ]
+
+
+class _Prefix(NamedTuple):
+    """A prefix of the beam: log-probabilities of its paths that end in blank and in its last label."""
+
+    blank: float
+    nonblank: float
+    external: float
+    state: State
+
+    @property
+    def total(self) -> float:
+        return float(np.logaddexp(self.blank, self.nonblank))
+
+
+def search_python(
+    scores_BSV: Tensor, frames_B: Tensor, blank: int, scorer: Scorer | None, options: BeamOptions
+) -> list[list[Hypothesis]]:
+    """`beam_search` as its recurrence reads: the reference, and what serves without a compiler."""
+    log_probs_BSV = scores_BSV.double().log_softmax(-1)
+    return [
+        _search_one(log_probs_SV[:frames].tolist(), blank, scorer, options)
+        for log_probs_SV, frames in zip(log_probs_BSV, frames_B.tolist(), strict=True)
+    ]
+
+
+def _search_one(
+    log_probs_SV: list[list[float]], blank: int, scorer: Scorer | None, options: BeamOptions
+) -> list[Hypothesis]:
+    start = scorer.start() if scorer is not None else State(0, 0, 0)
+    beam: dict[Labels, _Prefix] = {(): _Prefix(0.0, -math.inf, 0.0, start)}
+    for log_probs_V in log_probs_SV:
+        if any(math.isnan(log_prob) for log_prob in log_probs_V):
+            return []
+        beam = _prune(_advance(beam, log_probs_V, blank, scorer, options.token_log_prob), options)
+    found = []
+    for labels, prefix in beam.items():
+        external = prefix.external + (scorer.finish(prefix.state) if scorer is not None else 0.0)
+        found.append(Hypothesis(list(labels), prefix.total + external, prefix.total, external))
+    found.sort(key=lambda hypothesis: -hypothesis.score)
+    return [hypothesis for hypothesis in found[: options.n_best] if hypothesis.score > -math.inf]
+
+
+def _advance(
+    beam: dict[Labels, _Prefix], log_probs_V: list[float], blank: int, scorer: Scorer | None, token_log_prob: float
+) -> dict[Labels, _Prefix]:
+    lowest = max(log_probs_V) + token_log_prob
+    after: dict[Labels, _Prefix] = {}
+    for labels, prefix in beam.items():
+        last = labels[-1] if labels else NONE
+        held = prefix.nonblank + log_probs_V[last] if labels else -math.inf
+        shorter = beam.get(labels[:-1]) if labels else None
+        if shorter is not None:
+            arrived = shorter.blank if labels[-2:-1] == (last,) else shorter.total
+            held = float(np.logaddexp(held, arrived + log_probs_V[last]))
+        after[labels] = prefix._replace(blank=prefix.total + log_probs_V[blank], nonblank=held)
+    for labels, prefix in beam.items():
+        for label, log_prob in enumerate(log_probs_V):
+            if label == blank or log_prob < lowest or (*labels, label) in beam:
+                continue
+            total = (prefix.blank if labels[-1:] == (label,) else prefix.total) + log_prob
+            gain, state = scorer.extend(prefix.state, label) if scorer is not None else (0.0, prefix.state)
+            after[(*labels, label)] = _Prefix(-math.inf, total, prefix.external + gain, state)
+    return after
+
+
+def _prune(beam: dict[Labels, _Prefix], options: BeamOptions) -> dict[Labels, _Prefix]:
+    scores = {labels: prefix.total + prefix.external for labels, prefix in beam.items()}
+    kept = sorted(beam, key=lambda labels: -scores[labels])[: options.beam]
+    lowest = scores[kept[0]] + options.beam_log_prob if kept else 0.0
+    return {labels: beam[labels] for labels in kept if scores[labels] >= lowest and scores[labels] > -math.inf}

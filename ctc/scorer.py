@@ -1,0 +1,220 @@
+"""What a beam search knows besides the acoustic scores: a language model, a lexicon, words to favour."""
+
+import ctypes
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ctc import _native
+from ctc.arpa import BackoffModel
+from ctc.ngram import SPACE
+from ctc.tables import NONE, Labels, Lexicon, as_labels, lexicon, ngram_automaton, phrases
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerOptions:
+    """How much the language model counts, and what its words are."""
+
+    unit: Literal["word", "token"] = "word"
+    """Whether the words of the language model are words, or single labels (in its file, "|" stands for a space)."""
+    boundary: str = " "
+    """The label between words."""
+    weight: float = 0.5
+    """Factor of the language model's log-probabilities."""
+    word_bonus: float = 1.5
+    """Added for every word (for every label with unit "token"), against the language model's liking for few."""
+    unknown_penalty: float = -10.0
+    """Added, once, to a word that the language model does not know."""
+
+    def __post_init__(self) -> None:
+        if not self.weight >= 0:
+            raise ValueError(f"weight: expected at least 0, found {self.weight}")
+        if not self.unknown_penalty <= 0:
+            raise ValueError(f"unknown_penalty: expected at most 0, found {self.unknown_penalty}")
+
+
+class State(NamedTuple):
+    """Where a prefix stands: history of the language model, node of the lexicon (or NONE), node of the phrases."""
+
+    history: int
+    word: int
+    phrase: int
+
+
+class Scorer:
+    """Scores label sequences for `ctc.beam_search`; built once, used for any number of utterances."""
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        *,
+        model: BackoffModel | None = None,
+        words: Iterable[str] | None = None,
+        hot_words: Mapping[str, float] | None = None,
+        options: ScorerOptions | None = None,
+    ) -> None:
+        """`labels`: text of every label in order (a blank at the end may be missing). `model`: see `ctc.read_arpa`.
+        `words`: nothing but these may be spelled. `hot_words`: words or phrases and what each adds to a score.
+
+        Raises ValueError for a word, or a whole model, that the labels cannot spell.
+        """
+        self.options = options or ScorerOptions()
+        self.labels = tuple(labels)
+        number_of = {text: number for number, text in enumerate(labels)}
+        self.boundary = number_of.get(self.options.boundary, NONE)
+        self.is_closed = words is not None
+        self.ngram = ngram_automaton(model) if model is not None else None
+        self.lexicon = self._lexicon(model, words, number_of)
+        boosts = {self._spell(word, number_of): self._boost(word, boost) for word, boost in (hot_words or {}).items()}
+        self.phrases = phrases(boosts, self.boundary) if boosts else None
+        self.label_word = self._label_words(model)
+
+    def _lexicon(
+        self, model: BackoffModel | None, words: Iterable[str] | None, number_of: Mapping[str, int]
+    ) -> Lexicon | None:
+        is_word_model = model is not None and self.options.unit == "word"
+        if words is None and not is_word_model:
+            return None
+        if self.boundary == NONE:
+            raise ValueError(
+                f"boundary: expected a label between words, found no {self.options.boundary!r} in the labels"
+            )
+        numbers = {word: number for number, word in enumerate(model.vocabulary)} if model and is_word_model else {}
+        unknown = self.ngram.unknown_word if self.ngram is not None else 0
+        if words is not None:
+            return lexicon({self._spell(word, number_of): numbers.get(word, unknown) for word in words})
+        spelled = {labels: number for word, number in numbers.items() if (labels := as_labels(word, number_of))}
+        if not spelled:
+            raise ValueError(
+                f"model: the labels {''.join(number_of)!r} spell none of its words, such as {list(numbers)[-1]!r}"
+            )
+        return lexicon(spelled)
+
+    def _spell(self, word: str, number_of: Mapping[str, int]) -> Labels:
+        text = word.replace(" ", self.options.boundary)
+        labels = as_labels(text, number_of)
+        if not labels:
+            missing = sorted({character for character in text if character not in number_of})
+            raise ValueError(f"word {word!r}: expected characters among the labels, found {missing}")
+        return labels
+
+    @staticmethod
+    def _boost(word: str, boost: float) -> float:
+        if not boost > 0:
+            raise ValueError(f"hot word {word!r}: expected a boost above 0, found {boost}")
+        return boost
+
+    def _label_words(self, model: BackoffModel | None) -> np.ndarray | None:
+        if self.ngram is None or model is None or self.options.unit == "word":
+            return None
+        numbers = {word: number for number, word in enumerate(model.vocabulary)}
+        names = [SPACE if text == self.options.boundary and text not in numbers else text for text in self.labels]
+        # One more for a blank that `labels` leaves out.
+        return np.array([numbers.get(name, self.ngram.unknown_word) for name in [*names, ""]], np.int32)
+
+    def start(self) -> State:
+        """Before the first label."""
+        history = self.ngram.start_state if self.ngram is not None else 0
+        return State(history, 0, self.phrases.start if self.phrases is not None else 0)
+
+    def extend(self, state: State, label: int) -> tuple[float, State]:
+        """(what one more label adds, -inf if it may not follow; the state after it)."""
+        gain = 0.0
+        if self.lexicon is not None:
+            gain, state = self._extend_word(state, label)
+        elif self.ngram is not None and self.label_word is not None:
+            gain, state = self._score(state, int(self.label_word[label]))
+        if self.phrases is not None:
+            bonus, phrase = self.phrases.step(state.phrase, label)
+            gain, state = gain + bonus, state._replace(phrase=phrase)
+        return gain, state
+
+    def finish(self, state: State) -> float:
+        """What the end of the utterance adds: the open word is complete, open promises are taken back."""
+        gain = 0.0
+        if self.phrases is not None:
+            phrase = state.phrase
+            if self.boundary != NONE:
+                gain, phrase = self.phrases.step(phrase, self.boundary)
+            gain -= float(self.phrases.promise[phrase])
+        if self.lexicon is not None and state.word != 0:
+            bonus, state = self._close_word(state)
+            gain += bonus
+        if self.ngram is not None and self.ngram.end_word != NONE:
+            gain += self.options.weight * self.ngram.step(state.history, self.ngram.end_word)[0]
+        return gain
+
+    def _score(self, state: State, word: int) -> tuple[float, State]:
+        if self.ngram is None:
+            return self.options.word_bonus, state
+        log_prob, history = self.ngram.step(state.history, word)
+        return self.options.weight * log_prob + self.options.word_bonus, state._replace(history=history)
+
+    def _extend_word(self, state: State, label: int) -> tuple[float, State]:
+        assert self.lexicon is not None
+        impossible = -np.inf if self.is_closed else 0.0
+        if label == self.boundary:
+            return (impossible, state) if state.word == 0 else self._close_word(state)
+        if state.word == NONE:
+            return 0.0, state
+        word = self.lexicon.tree.child(state.word, label)
+        if word != NONE:
+            return 0.0, state._replace(word=word)
+        return (-np.inf if self.is_closed else self.options.unknown_penalty), state._replace(word=NONE)
+
+    def _close_word(self, state: State) -> tuple[float, State]:
+        assert self.lexicon is not None
+        word = NONE if state.word == NONE else int(self.lexicon.word[state.word])
+        if word == NONE and self.is_closed:
+            return -np.inf, state
+        # A word that left the lexicon has paid for it already; one that stops inside pays here.
+        penalty = self.options.unknown_penalty if word == NONE and state.word != NONE else 0.0
+        unknown = self.ngram.unknown_word if self.ngram is not None else 0
+        gain, state = self._score(state._replace(word=0), unknown if word == NONE else word)
+        return penalty + gain, state
+
+    def table(self) -> _native.ScorerTable:
+        """`ctc_scorer`, which points to arrays of this object."""
+        return _native.ScorerTable(
+            ngram=_pointer(_native.NgramTable, self._ngram_fields()),
+            lexicon=_pointer(_native.LexiconTable, self._lexicon_fields()),
+            phrases=_pointer(_native.PhraseTable, self._phrase_fields()),
+            label_word=None if self.label_word is None else self.label_word.ctypes.data,
+            boundary=self.boundary,
+            is_closed=self.is_closed,
+            weight=self.options.weight,
+            word_bonus=self.options.word_bonus,
+            unknown_penalty=self.options.unknown_penalty,
+        )
+
+    def _ngram_fields(self) -> dict[str, int] | None:
+        if self.ngram is None:
+            return None
+        fields = {name: _address(value) for name, value in self.ngram._asdict().items()}
+        return {**fields, "states": len(self.ngram.backoff), "words": int(self.ngram.first_arc[1])}
+
+    def _lexicon_fields(self) -> dict[str, int] | None:
+        if self.lexicon is None:
+            return None
+        spelled = self.lexicon.tree
+        arrays = {"first_child": spelled.first_child, "label": spelled.label, "word": self.lexicon.word}
+        return {"nodes": len(spelled.label), **{name: _address(value) for name, value in arrays.items()}}
+
+    def _phrase_fields(self) -> dict[str, int] | None:
+        if self.phrases is None:
+            return None
+        spelled = self.phrases.tree
+        arrays = {"first_child": spelled.first_child, "label": spelled.label}
+        arrays |= {"fail": self.phrases.fail, "promise": self.phrases.promise, "reward": self.phrases.reward}
+        fields = {name: _address(value) for name, value in arrays.items()}
+        return {"nodes": len(spelled.label), "start": self.phrases.start, **fields}
+
+
+def _address(value: np.ndarray | int) -> int:
+    return value.ctypes.data if isinstance(value, np.ndarray) else value
+
+
+def _pointer(structure: type[ctypes.Structure], fields: dict[str, int] | None) -> Any:
+    return None if fields is None else ctypes.pointer(structure(**fields))

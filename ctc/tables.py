@@ -1,0 +1,187 @@
+"""Compact tables that a beam search walks: a language model as an automaton, words and phrases as trees of labels.
+
+They are the arrays that `include/ctc_decode.h` describes, so that the native search and the Python one read the same.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ctc.arpa import END, START, UNKNOWN, BackoffModel
+
+NONE = -1
+Labels = tuple[int, ...]
+
+
+class NgramAutomaton(NamedTuple):
+    """`ctc_ngram`: a state per history, an arc per n-gram; state 0 knows no history and has an arc for every word."""
+
+    first_arc: np.ndarray
+    arc_word: np.ndarray
+    arc_log_prob: np.ndarray
+    arc_next: np.ndarray
+    backoff: np.ndarray
+    backoff_state: np.ndarray
+    start_state: int
+    unknown_word: int
+    end_word: int
+
+    def step(self, history: int, word: int) -> tuple[float, int]:
+        """(log p(word | history), the longest known history that ends in the word)."""
+        log_prob = 0.0
+        while history != 0:
+            first, last = self.first_arc[history : history + 2]
+            arc = first + np.searchsorted(self.arc_word[first:last], word)
+            if arc < last and self.arc_word[arc] == word:
+                return log_prob + float(self.arc_log_prob[arc]), int(self.arc_next[arc])
+            log_prob += float(self.backoff[history])
+            history = int(self.backoff_state[history])
+        return log_prob + float(self.arc_log_prob[word]), int(self.arc_next[word])
+
+
+def ngram_automaton(model: BackoffModel) -> NgramAutomaton:
+    """The automaton of `model`. A model without <unk> gives unknown words the probability of its rarest word."""
+    states = _histories(model)
+
+    def longest(ngram: Labels) -> int:
+        while ngram not in states:
+            ngram = ngram[1:]
+        return states[ngram]
+
+    arcs: list[tuple[int, int, float, int]] = []
+    backoff = np.zeros(len(states), np.float32)
+    for level in model.levels:
+        rows = zip(
+            map(tuple, level.words.tolist()), level.log10_prob.tolist(), level.log10_backoff.tolist(), strict=True
+        )
+        for ngram, log10_prob, log10_backoff in rows:
+            arcs.append((states[ngram[:-1]], ngram[-1], log10_prob, longest(ngram)))
+            if ngram in states:
+                backoff[states[ngram]] = log10_backoff * math.log(10)
+    index = {word: number for number, word in enumerate(model.vocabulary)}
+    if UNKNOWN not in index:
+        rarest = min(log10 for log10 in model.levels[0].log10_prob.tolist() if log10 > -99)
+        arcs.append((0, len(index), rarest, 0))
+    arcs.sort()
+    state, word, log10_prob, next_state = (np.array(column) for column in zip(*arcs, strict=True))
+    return NgramAutomaton(
+        first_arc=np.searchsorted(state, np.arange(len(states) + 1)).astype(np.int64),
+        arc_word=word.astype(np.int32),
+        arc_log_prob=(log10_prob * math.log(10)).astype(np.float32),
+        arc_next=next_state.astype(np.int32),
+        backoff=backoff,
+        backoff_state=np.array([0, *[longest(ngram[1:]) for ngram in list(states)[1:]]], np.int32),
+        start_state=longest((index[START],)) if START in index else 0,
+        unknown_word=index.get(UNKNOWN, len(index)),
+        end_word=index.get(END, NONE),
+    )
+
+
+def _histories(model: BackoffModel) -> dict[Labels, int]:
+    """{history: state}: n-grams that others continue, or that have a back-off weight of their own."""
+    states: dict[Labels, int] = {(): 0}
+    for order, level in enumerate(model.levels, 1):
+        ngrams = [tuple(row) for row in level.words.tolist()]
+        for ngram in ngrams:
+            states.setdefault(ngram[:-1], len(states))
+        if order < model.order:
+            for ngram, log10_backoff in zip(ngrams, level.log10_backoff.tolist(), strict=True):
+                if log10_backoff != 0:
+                    states.setdefault(ngram, len(states))
+    return states
+
+
+class Tree(NamedTuple):
+    """Label sequences that share their beginnings, numbered level by level: children of node n are side by side."""
+
+    first_child: np.ndarray
+    label: np.ndarray
+    node_of: dict[Labels, int]
+
+    def child(self, node: int, label: int) -> int:
+        """The node after `label`, or NONE."""
+        first, last = self.first_child[node : node + 2]
+        found = first + np.searchsorted(self.label[first:last], label)
+        return int(found) if found < last and self.label[found] == label else NONE
+
+
+def tree(sequences: Iterable[Labels]) -> Tree:
+    """The tree of `sequences`; `node_of` holds all their beginnings."""
+    beginnings = {sequence[:length] for sequence in sequences for length in range(len(sequence) + 1)} | {()}
+    ordered = sorted(beginnings, key=lambda beginning: (len(beginning), beginning))
+    node_of = {beginning: node for node, beginning in enumerate(ordered)}
+    parents = np.array([NONE, *[node_of[beginning[:-1]] for beginning in ordered[1:]]])
+    # Sorted by level and then by labels, nodes come in the order of their parents.
+    first_child = np.searchsorted(parents, np.arange(len(ordered) + 1)).astype(np.int32)
+    label = np.array([NONE, *[beginning[-1] for beginning in ordered[1:]]], np.int32)
+    return Tree(first_child, label, node_of)
+
+
+class Lexicon(NamedTuple):
+    """`ctc_lexicon`: where words end in the tree, and which word of the language model each is."""
+
+    tree: Tree
+    word: np.ndarray
+
+
+def lexicon(words: Mapping[Labels, int]) -> Lexicon:
+    """The lexicon of {spelling: number of the word}."""
+    spelled = tree(words)
+    word = np.full(len(spelled.label), NONE, np.int32)
+    for spelling, number in words.items():
+        word[spelled.node_of[spelling]] = number
+    return Lexicon(spelled, word)
+
+
+class Phrases(NamedTuple):
+    """`ctc_phrases`: phrases to favour, as an automaton over labels (Aho and Corasick 1975)."""
+
+    tree: Tree
+    fail: np.ndarray
+    promise: np.ndarray
+    reward: np.ndarray
+    start: int
+
+    def step(self, node: int, label: int) -> tuple[float, int]:
+        """(what one more label adds to the score, the node after it)."""
+        promised = float(self.promise[node])
+        after = self.tree.child(node, label)
+        while after == NONE and node != 0:
+            node = int(self.fail[node])
+            after = self.tree.child(node, label)
+        after = max(after, 0)
+        return float(self.promise[after]) - promised + float(self.reward[after]), after
+
+
+def phrases(boosts: Mapping[Labels, float], boundary: int) -> Phrases:
+    """The automaton of {labels: boost}. With a boundary label (not NONE) they only match whole words.
+
+    What a prefix has matched of a phrase earns that share of the boost, which is taken back if the phrase breaks off.
+    """
+    edge = () if boundary == NONE else (boundary,)
+    spelled = tree((*edge, *labels, *edge) for labels in boosts)
+    size = len(spelled.label)
+    fail = np.zeros(size, np.int32)
+    promise, reward = np.zeros((2, size), np.float32)
+    for labels, boost in boosts.items():
+        whole = (*edge, *labels, *edge)
+        for length in range(len(whole)):
+            node = spelled.node_of[whole[:length]]
+            matched = min(max(length - len(edge), 0), len(labels))
+            promise[node] = max(promise[node], boost * matched / len(labels))
+        reward[spelled.node_of[whole]] += boost
+    for beginning, node in spelled.node_of.items():  # shorter ones first
+        suffixes = (beginning[start:] for start in range(1, len(beginning) + 1))
+        fail[node] = next((spelled.node_of[suffix] for suffix in suffixes if suffix in spelled.node_of), 0)
+        if node != 0:
+            promise[node] = max(promise[node], promise[fail[node]])
+            reward[node] += reward[fail[node]]
+    return Phrases(spelled, fail, promise, reward, spelled.node_of.get(edge, 0))
+
+
+def as_labels(word: Sequence[str], number_of: Mapping[str, int]) -> Labels | None:
+    """`word` spelled with the labels of a model, or None where a character has none."""
+    labels = tuple(number_of.get(character, NONE) for character in word)
+    return None if NONE in labels else labels

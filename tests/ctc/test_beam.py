@@ -1,0 +1,256 @@
+"""Beam search against every label sequence there is, and the native search against the one in Python."""
+
+import math
+import random
+
+import pytest
+import torch
+
+import ctc
+from ctc import _native
+from ctc.arpa import BackoffModel, index_ngrams, log10_prob
+from ctc.beam import BeamOptions, search_native, search_python
+from ctc.ngram import estimate
+from ctc.scorer import Scorer, ScorerOptions
+from tests.ctc.enumeration import prefix_log_probs
+
+EVERYTHING = BeamOptions(beam=4000, n_best=4000, token_log_prob=-math.inf, beam_log_prob=-math.inf)
+LABELS = ("a", "b", " ", "c")  # blank 4 is left out
+SENTENCES = [line.split() for line in ("ab ba", "ab c", "c ab ba", "cab ab", "ab ab c", "ba c", "b a")]
+
+
+def logits(*shape, seed=0, scale=3.0):
+    return scale * torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def searches():
+    """The implementations that must agree."""
+    library = _native.load()
+    found = [search_python]
+    if library is not None:
+        found.append(lambda *arguments: search_native(library, *arguments))
+    return found
+
+
+def lm_score(model: BackoffModel, options: ScorerOptions, text: str) -> float:
+    """What a word model adds to a finished text, by the definition."""
+    index, number = index_ngrams(model), {word: n for n, word in enumerate(model.vocabulary)}
+    history, score = [number["<s>"]], 0.0
+    for word in text.split():
+        known = number.get(word, number["<unk>"])
+        score += options.weight * math.log(10) * log10_prob(model, index, history, known) + options.word_bonus
+        score += options.unknown_penalty if word not in number else 0.0
+        history.append(known)
+    return score + options.weight * math.log(10) * log10_prob(model, index, history, number["</s>"])
+
+
+@pytest.mark.parametrize(("frames", "vocabulary"), [(1, 2), (2, 2), (7, 2), (5, 3), (6, 3), (5, 4)])
+@pytest.mark.parametrize("scale", [0.0, 2.0, 30.0])
+def test_a_wide_beam_finds_every_sequence_with_its_probability(frames, vocabulary, scale):
+    for blank in range(vocabulary):
+        logits_BSV = logits(1, frames, vocabulary, seed=blank, scale=scale)
+        expected = prefix_log_probs(logits_BSV.log_softmax(-1)[0], blank)
+        for search in searches():
+            hypotheses = search(logits_BSV, torch.tensor([frames]), blank, None, EVERYTHING)[0]
+            assert {tuple(h.labels): h.log_prob for h in hypotheses} == pytest.approx(expected, abs=1e-9)
+            assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+            assert hypotheses[0].log_prob == pytest.approx(max(expected.values()), abs=1e-9)
+
+
+def test_the_best_sequence_may_differ_from_that_of_the_best_path():
+    probs_BSV = torch.tensor([[[0.4, 0.6], [0.4, 0.6]]])
+    assert ctc.greedy(probs_BSV.log(), [2], blank=1)[0].labels == []
+    assert ctc.beam_search(probs_BSV.log(), [2], blank=1)[0][0].labels == [0]
+
+
+@pytest.mark.parametrize(
+    "options", [BeamOptions(beam=n, n_best=1) for n in (1, 2, 5)] + [BeamOptions(beam=30, n_best=30)]
+)
+def test_native_and_python_search_agree_where_the_beam_is_narrow(options):
+    frames_B = torch.tensor([25, 0, 13, 1])
+    for seed in range(10):
+        logits_BSV = logits(4, 25, 6, seed=seed)
+        first, *others = [search(logits_BSV, frames_B, 3, None, options) for search in searches()]
+        for other in others:
+            for left, right in zip(first, other, strict=True):
+                assert [h.labels for h in left] == [h.labels for h in right]
+                assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-9)
+
+
+def word_scorer(**changes):
+    options = ScorerOptions(unknown_penalty=-3.0, **changes)
+    return Scorer(LABELS, model=estimate(SENTENCES, order=3), options=options), options
+
+
+def test_a_word_model_adds_what_its_definition_says():
+    scorer, options = word_scorer()
+    model = estimate(SENTENCES, order=3)
+    logits_BSV = logits(1, 6, 5)
+    for search in searches():
+        for hypothesis in search(logits_BSV, torch.tensor([6]), 4, scorer, EVERYTHING)[0]:
+            text = "".join(LABELS[label] for label in hypothesis.labels)
+            assert hypothesis.external == pytest.approx(lm_score(model, options, text), abs=1e-4), text
+            assert hypothesis.score == pytest.approx(hypothesis.log_prob + hypothesis.external, abs=1e-9)
+
+
+def test_a_token_model_adds_what_its_definition_says():
+    model = estimate([list("|".join(words)) for words in SENTENCES], order=3)
+    options = ScorerOptions(unit="token", weight=0.7, word_bonus=0.3)
+    scorer = Scorer(LABELS, model=model, options=options)
+    for search in searches():
+        for hypothesis in search(logits(1, 5, 5), torch.tensor([5]), 4, scorer, EVERYTHING)[0]:
+            text = " ".join("abc|"[[0, 1, 3, 2][label]] for label in hypothesis.labels)
+            assert hypothesis.external == pytest.approx(lm_score(model, options, text), abs=1e-4), text
+
+
+def test_a_language_model_chooses_between_words_that_sound_alike():
+    model = estimate([["the", "cat"]] * 9 + [["the", "kat"]], order=2)
+    labels = ("a", "c", "e", "h", "k", "s", "t", " ")
+    logits_SV = torch.full((10, 9), -8.0)
+    for frame, text in enumerate("the_ _kat_"):
+        logits_SV[frame, 8 if text == "_" else labels.index(text)] = 0.0
+    logits_SV[6, labels.index("c")] = -0.5  # k is likelier by ear
+    texts = []
+    for scorer in (None, Scorer(labels, model=model)):
+        best = ctc.beam_search(logits_SV[None], [10], blank=8, scorer=scorer)[0][0]
+        texts.append("".join(labels[label] for label in best.labels).strip())
+    assert texts == ["the kat", "the cat"]
+
+
+def test_a_closed_list_of_words_admits_nothing_else():
+    words = {"ab", "ba", "c"}
+    scorer = Scorer(LABELS, words=words)
+    for search in searches():
+        hypotheses = search(logits(1, 6, 5), torch.tensor([6]), 4, scorer, EVERYTHING)[0]
+        texts = {"".join(LABELS[label] for label in h.labels) for h in hypotheses}
+        assert {word for text in texts for word in text.split()} == words
+        assert "ab c" in texts
+        assert not any(text.startswith(" ") or "  " in text for text in texts)
+        assert all(h.external == pytest.approx(1.5 * len(hypothesis_words(h))) for h in hypotheses)
+
+
+def hypothesis_words(hypothesis):
+    return "".join(LABELS[label] for label in hypothesis.labels).split()
+
+
+@pytest.mark.parametrize("hot_words", [{"ab": 2.0}, {"ab": 2.0, "ab c": 3.0, "b": 1.0}, {"a": 0.5, "a a": 1.0}])
+def test_hot_words_add_their_boost_once_for_every_whole_occurrence(hot_words):
+    scorer = Scorer(LABELS, hot_words=hot_words)
+    for search in searches():
+        for hypothesis in search(logits(1, 6, 5), torch.tensor([6]), 4, scorer, EVERYTHING)[0]:
+            text = " " + "".join(LABELS[label] for label in hypothesis.labels) + " "
+            occurrences = {word: sum(text.startswith(f" {word} ", at) for at in range(len(text))) for word in hot_words}
+            expected = sum(boost * occurrences[word] for word, boost in hot_words.items())
+            assert hypothesis.external == pytest.approx(expected, abs=1e-5), text
+
+
+def test_hot_words_match_anywhere_without_a_boundary_label():
+    scorer = Scorer(("x", "y", "z"), hot_words={"xy": 1.0, "yzy": 2.0})
+    for search in searches():
+        for hypothesis in search(logits(1, 5, 4), torch.tensor([5]), 3, scorer, EVERYTHING)[0]:
+            text = "".join("xyz"[label] for label in hypothesis.labels)
+            expected = sum(text.startswith("xy", i) + 2 * text.startswith("yzy", i) for i in range(len(text)))
+            assert hypothesis.external == pytest.approx(expected, abs=1e-5), text
+
+
+@pytest.mark.parametrize("beam", [1, 3, 20])
+@pytest.mark.parametrize("with_hot_words", [False, True])
+def test_native_and_python_search_agree_with_everything_on(beam, with_hot_words):
+    hot_words = {"ba c": 2.5, "ab": 1.0} if with_hot_words else None
+    options = BeamOptions(beam=beam, n_best=beam)
+    for unit in ("word", "token"):
+        text = SENTENCES if unit == "word" else [list("|".join(words)) for words in SENTENCES]
+        scorer = Scorer(LABELS, model=estimate(text, order=3), hot_words=hot_words, options=ScorerOptions(unit=unit))
+        for seed in range(4):
+            arguments = (logits(2, 20, 5, seed=seed), torch.tensor([20, 11]), 4, scorer, options)
+            first, *others = [search(*arguments) for search in searches()]
+            for other in others:
+                for left, right in zip(first, other, strict=True):
+                    assert [h.labels for h in left] == [h.labels for h in right]
+                    assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-5)
+
+
+def test_the_defaults_lose_little_of_the_best_score_on_confident_scores():
+    generator = torch.Generator().manual_seed(5)
+    logits_BSV = torch.randn(8, 120, 29, generator=generator)
+    logits_BSV.scatter_add_(2, torch.randint(0, 29, (8, 120, 1), generator=generator), torch.full((8, 120, 1), 7.0))
+    wide = BeamOptions(beam=1000, token_log_prob=-math.inf, beam_log_prob=-math.inf)
+    for narrow, best in zip(
+        ctc.beam_search(logits_BSV, [120] * 8), ctc.beam_search(logits_BSV, [120] * 8, options=wide), strict=True
+    ):
+        assert narrow[0].labels == best[0].labels
+        assert narrow[0].score == pytest.approx(best[0].score, abs=0.05)
+
+
+def test_threads_batches_and_padding_do_not_change_the_result():
+    scorer, _ = word_scorer()
+    frames = [30, 12, 0, 29, 1]
+    logits_BSV = logits(5, 30, 5).float()
+    for item, length in enumerate(frames):
+        logits_BSV[item, length:] = math.nan
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = ctc.beam_search(logits_BSV, frames, blank=4, scorer=scorer, options=BeamOptions(n_best=3))
+        torch.set_num_threads(4)
+        four = ctc.beam_search(logits_BSV, frames, blank=4, scorer=scorer, options=BeamOptions(n_best=3))
+    finally:
+        torch.set_num_threads(threads)
+    assert one == four
+    for item, length in enumerate(frames):
+        alone = logits_BSV[item, None, :length]
+        assert ctc.beam_search(alone, [length], blank=4, scorer=scorer, options=BeamOptions(n_best=3)) == [one[item]]
+
+
+def test_empty_batches_and_recordings_have_the_empty_hypothesis():
+    assert ctc.beam_search(torch.zeros(0, 5, 3), []) == []
+    assert ctc.beam_search(torch.zeros(2, 0, 3), [0, 0]) == [[([], 0.0, 0.0, 0.0)]] * 2
+
+
+def test_a_prefix_that_leaves_the_beam_and_returns_is_one_hypothesis():
+    for seed in range(30):
+        logits_BSV = logits(1, 14, 3, seed=seed, scale=1.0)
+        for beam in (2, 3, 4, 6):
+            hypotheses = ctc.beam_search(logits_BSV, [14], options=BeamOptions(beam=beam, n_best=beam))[0]
+            assert len({tuple(h.labels) for h in hypotheses}) == len(hypotheses)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: BeamOptions(beam=3, n_best=4), "n_best: expected between 1 and the beam of 3, found 4"),
+        (lambda: BeamOptions(token_log_prob=1.0), "token_log_prob: expected at most 0, found 1.0"),
+        (lambda: BeamOptions(beam_log_prob=math.nan), "beam_log_prob: expected at most 0, found nan"),
+        (lambda: ScorerOptions(weight=-1.0), "weight: expected at least 0, found -1.0"),
+        (lambda: ScorerOptions(unknown_penalty=1.0), "unknown_penalty: expected at most 0, found 1.0"),
+        (lambda: Scorer("ab", words=["a"]), "boundary: expected a label between words, found no ' ' in the labels"),
+        (lambda: Scorer("ab ", words=["ax"]), r"word 'ax': expected characters among the labels, found \['x'\]"),
+        (lambda: Scorer("ab ", hot_words={"a": -1.0}), "hot word 'a': expected a boost above 0, found -1.0"),
+        (lambda: Scorer("xy ", model=estimate(SENTENCES, order=1)), "model: the labels 'xy ' spell none of its words"),
+    ],
+)
+def test_wrong_options_are_named(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_scorers_for_other_labels_are_refused():
+    with pytest.raises(ValueError, match="beam_search: scorer: expected 7 labels, found 4"):
+        ctc.beam_search(torch.zeros(1, 2, 7), [2], blank=0, scorer=Scorer(LABELS, words=["a"]))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_an_utterance_that_is_not_numbers_is_named(value):
+    logits_BSV = torch.zeros(2, 4, 3)
+    logits_BSV[1, 2, 1] = value
+    with pytest.raises(ValueError, match="beam_search: log_probs_BSV: item 1: found NaN, or nothing that may be read"):
+        ctc.beam_search(logits_BSV, [4, 4])
+
+
+def test_a_large_vocabulary_is_searched_like_a_small_one():
+    draw = random.Random(0)
+    logits_BSV = torch.full((1, 12, 3000), -20.0)
+    path = [draw.randrange(1, 3000) for _ in range(12)]
+    for frame, label in enumerate(path):
+        logits_BSV[0, frame, label] = 5.0
+    assert ctc.beam_search(logits_BSV, [12])[0][0].labels == path
