@@ -51,6 +51,7 @@ LABELS_PER_SECOND = 13  # of LibriSpeech
 COLUMNS = {"config": "model", "mode": "mode", "part": "part", "processes": "processes", "precision": "precision"}
 COLUMNS |= {"batch": "batch", "seconds_of_audio": "seconds", "p50": "p50 ms", "p90": "p90 ms", "p99": "p99 ms"}
 COLUMNS |= {"mean": "mean ms", "utterances_per_second": "utt/s", "times_real_time": "x real", "peak_memory_mib": "MiB"}
+COLUMNS["times_faster_than_eager"] = "x eager"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +119,11 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
                     timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats)
                     for name, times in timings.items():
                         part, _, mode = name.partition(" ")
-                        memory = _peak_memory(calls[name], device)
-                        yield shared | {"part": part, "mode": mode} | _speed(times, batch, seconds, memory)
+                        row = shared | {"part": part, "mode": mode}
+                        row |= _speed(times, batch, seconds, _peak_memory(calls[name], device))
+                        eager = timings.get(f"{part} eager")
+                        row["times_faster_than_eager"] = round(benchmark.ratio(eager, times), 3) if eager else None
+                        yield row
 
 
 def training(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
@@ -247,7 +251,7 @@ def _speed(times: Timings, utterances: int, seconds: float, memory: int | None) 
     per_second = utterances / summary["mean"] * 1e3
     return {"metric": "latency_ms", **summary} | {
         "utterances_per_second": round(per_second, 2),
-        "times_real_time": round(per_second * seconds, 1),
+        "times_real_time": round(per_second * seconds, 2),
         "peak_memory_mib": memory,
     }
 

@@ -21,7 +21,7 @@ def test_inference_is_measured_by_part_and_mode(tmp_path, capsys):
         assert 0 < row["p50"] <= row["p90"] <= row["p95"] <= row["p99"]
         assert row["n"] == 3
         assert row["utterances_per_second"] == pytest.approx(2e3 / row["mean"], rel=0.01)
-        assert row["times_real_time"] == pytest.approx(row["utterances_per_second"] * 1.0, rel=0.01)
+        assert row["times_real_time"] == pytest.approx(row["utterances_per_second"] * 1.0, abs=0.02)
     assert rows_of.read_rows("jasper_inference", folder=tmp_path) == rows
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(rows)
 

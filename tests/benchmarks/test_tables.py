@@ -1,0 +1,87 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import tables
+from benchmarks.tables import Table, TablesError
+
+SIMPLE = Table(source="things", keys={"batch": "batch"}, cells={"ms": "{p50:.1f}", "MiB": "{memory:,}"})
+SPREAD = Table(source="things", keys={"batch": "batch"}, spread="mode", cells={"{} ms": "{p50:.1f}"})
+
+
+def write_rows(folder: Path, name: str, rows: list[dict]) -> None:
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def training_row(**values) -> dict:
+    row = {"device": "G", "config": "toy", "precision": "bf16", "seconds_of_audio": 16.7, "batch": 64, "processes": 1}
+    return row | {"utterances_per_second": 150.0, "times_real_time": 2505.0, "p50": 400, "p99": 410} | values
+
+
+def test_a_line_per_key_in_order_and_the_newest_row_counts():
+    rows = [{"batch": 8, "p50": 9.0}, {"batch": 1, "p50": 2.0, "memory": 1024}, {"batch": 8, "p50": 4.04}]
+    assert tables.rendered(SIMPLE, rows) == (
+        "| batch | ms | MiB |\n| --- | --: | --: |\n| 1 | 2.0 | 1,024 |\n| 8 | 4.0 | – |\n"
+    )
+
+
+def test_values_of_a_field_are_spread_over_columns():
+    rows = [{"batch": 1, "mode": "eager", "p50": 2.0}, {"batch": 1, "mode": "fused", "p50": 1.0}]
+    rows.append({"batch": 2, "mode": "fused", "p50": 1.5})
+    assert tables.rendered(SPREAD, rows) == (
+        "| batch | eager ms | fused ms |\n| --- | --: | --: |\n| 1 | 2.0 | 1.0 |\n| 2 | – | 1.5 |\n"
+    )
+
+
+def test_no_rows_are_said_to_be_none():
+    assert tables.rendered(SIMPLE, []) == "No rows yet in benchmarks/results/things.jsonl.\n"
+
+
+def test_what_is_not_measured_is_a_dash():
+    assert tables.rendered(SIMPLE, [{"batch": 1, "p50": None}]).splitlines()[-1] == "| 1 | – | – |"
+
+
+def test_stale_table_fails_the_check_and_rendering_mends_it(tmp_path, capsys):
+    write_rows(tmp_path, "jasper_training", [training_row()])
+    page = tmp_path / "README.md"
+    page.write_text("before\n<!-- table:jasper_training -->\nold\n<!-- /table -->\nafter\n")
+    assert tables.main([page], check=True, folder=tmp_path) == 1
+    assert capsys.readouterr().err == (
+        f"{page}: a table is not what benchmarks/results says; run python benchmarks/tables.py\n"
+    )
+    assert "old" in page.read_text()
+    assert tables.main([page], check=False, folder=tmp_path) == 0
+    assert tables.main([page], check=True, folder=tmp_path) == 0
+    assert page.read_text().startswith("before\n<!-- table:jasper_training -->\n| device | model |")
+    assert "| G | toy | bf16 | 16.7 | 64 | 1 | 150.0 | 2505 | 400 / 410 | – |" in page.read_text()
+    assert page.read_text().endswith("<!-- /table -->\nafter\n")
+
+
+def test_unknown_table_is_named_with_its_line(tmp_path):
+    with pytest.raises(TablesError, match=r"README.md:2: <!-- table:nope -->: no such table; known: jasper_network, "):
+        tables.updated("\n<!-- table:nope -->\n<!-- /table -->\n", Path("README.md"), tmp_path)
+
+
+def test_table_without_an_end_is_named_with_its_line(tmp_path):
+    with pytest.raises(
+        TablesError, match=r"README.md:1: <!-- table:optim -->: expected a line <!-- /table --> after it"
+    ):
+        tables.updated("<!-- table:optim -->\n", Path("README.md"), tmp_path)
+
+
+def test_every_table_of_the_repository_can_be_rendered():
+    for table in tables.TABLES.values():
+        assert tables.rendered(table, tables.read_rows(table.source)).endswith("\n")
+
+
+def test_command_line_tells_a_missing_file_in_one_line(tmp_path):
+    command = [sys.executable, tables.__file__, "--check", str(tmp_path / "none.md")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tables.ROOT, env={"PYTHONPATH": str(tables.ROOT)}, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
