@@ -1,0 +1,323 @@
+"""A picture of a run: `python -m jasper.report RUN_DIR --data.validation MANIFEST -o report.html`.
+
+Curves of loss and error, what was heard when, the worst errors with their sound, the settings: one HTML file that
+needs nothing else, neither network nor other files.
+
+Shapes: N samples, F mel bands, T feature frames, K frequencies of the Fourier transform, S output frames, V labels.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import soundfile
+import torch
+from tyro.conf import Positional, arg
+
+import ctc
+from common import audio, config, distributed
+from common.audio import AudioError
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.data.manifest import ManifestError, Utterance
+from common.features import LogMel
+from common.logging import read_events
+from common.metrics import AlignedWord, ErrorCount, align_words, word_errors
+from common.text.vocabulary import VocabularyError
+from jasper import data
+from jasper.config import DataConfig
+from jasper.evaluation import Evaluation, evaluate
+from jasper.recognizer import Recognizer, Transcript, load
+
+QUANTILES = (0.1, 0.998)  # of the log-mel energies: the darkest and the brightest colour
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportData:
+    """What to evaluate on; as in the run where it is not given."""
+
+    root: Path | None = None
+    """Folder that relative paths in manifests and of manifests start from."""
+    validation: tuple[str, ...] = ()
+    """Manifests, file lists or corpus folders with transcripts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportConfig:
+    """Which run to report on."""
+
+    run_dir: Annotated[Path, Positional, arg(metavar="RUN_DIR")]
+    """Where jasper.train has left nvlog.json and checkpoints."""
+    data: ReportData = field(default_factory=ReportData)
+    output: Annotated[Path | None, arg(aliases=["-o"])] = None
+    """The report; by default report.html in RUN_DIR."""
+    checkpoint: Path | None = None
+    """The model to evaluate; by default the best of RUN_DIR."""
+    clips: int = 8
+    """At most so many of the worst clips are shown and heard."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    batch_size: int = 16
+    """Utterances recognised at once."""
+    workers: int = 1
+    """Loader processes; 0 loads in the process itself."""
+
+
+class Timed(NamedTuple):
+    """A word of a clip, from `start` to `end` seconds, and whether it was recognised as what it is."""
+
+    text: str
+    start: float
+    end: float
+    kind: Literal["equal", "substitution", "deletion", "insertion"]
+
+
+class Clip(NamedTuple):
+    """A recording, what was said in it and what was recognised."""
+
+    id: str
+    seconds: float
+    errors: ErrorCount
+    aligned: list[AlignedWord]
+    recognised: list[Timed]
+    spoken: list[Timed]
+    """By forced alignment; empty where the transcript does not fit the frames."""
+    spectrogram_png: bytes
+    flac: bytes
+
+
+class Pitch(NamedTuple):
+    """A frequency, and how high it lies in the spectrogram: 0 at the bottom, 1 at the top."""
+
+    hertz: int
+    height: float
+
+
+Points = list[tuple[float, float]]
+
+
+class Report(NamedTuple):
+    """All that the page shows."""
+
+    title: str
+    evaluation: Evaluation
+    loss: dict[str, Points]
+    """Phase (train, dev, dev_ema) to (epochs, loss)."""
+    wer: dict[str, Points]
+    shown: Clip
+    """One clip for the picture of what was heard when."""
+    worst: list[Clip]
+    pitches: list[Pitch]
+    facts: dict[str, str]
+    settings: str
+    """The whole configuration as TOML."""
+
+
+def main(cfg: ReportConfig) -> Path:
+    """Evaluates the run, writes the report and returns its path.
+
+    Raises ConfigError, CheckpointError, ManifestError and AudioError.
+    """
+    checkpoint = cfg.checkpoint or cfg.run_dir / "jasper_best.pt"
+    asr = load(checkpoint, device=cfg.device)
+    own = asr.config.data
+    chosen = replace(own, root=cfg.data.root or own.root, validation=cfg.data.validation or own.validation)
+    if not chosen.validation:
+        raise ConfigError(f"{cfg.run_dir}: the run has no validation data; name some with --data.validation")
+    utterances, evaluation = evaluated(asr, chosen, batch_size=cfg.batch_size, workers=cfg.workers)
+    path = cfg.output or cfg.run_dir / "report.html"
+    write(path, cfg.run_dir, asr, utterances, evaluation, clips=cfg.clips)
+    return path
+
+
+def evaluated(
+    asr: Recognizer, which: DataConfig, *, batch_size: int = 16, workers: int = 0
+) -> tuple[list[Utterance], Evaluation]:
+    """The utterances of `which.validation`, and what the model makes of them. Raises ManifestError and AudioError."""
+    utterances, _ = data.read_utterances(which.validation, which, asr.config.model.labels, training=False)
+    dataset = data.speech_dataset(utterances, asr.config, training=False)
+    with distributed.start(str(asr.device)) as world:
+        evaluation = evaluate(
+            asr.model, asr.log_mel, dataset, world, vocabulary=asr.vocabulary, batch_size=batch_size, workers=workers
+        )
+    return utterances, evaluation
+
+
+def write(
+    path: Path,
+    run_dir: Path,
+    asr: Recognizer,
+    utterances: Sequence[Utterance],
+    evaluation: Evaluation,
+    *,
+    clips: int = 8,
+) -> None:
+    """Writes the report on `run_dir`, whose model `asr` made `evaluation` of `utterances`, to `path`.
+
+    Raises ConfigError where there is no log of a training, AudioError where a clip to show cannot be read.
+    """
+    from jasper.report_page import render
+
+    page = render(collect(run_dir, asr, utterances, evaluation, clips=clips))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+
+
+def collect(
+    run_dir: Path, asr: Recognizer, utterances: Sequence[Utterance], evaluation: Evaluation, *, clips: int
+) -> Report:
+    """All that the report shows."""
+    log = run_dir / "nvlog.json"
+    if not log.is_file():
+        raise ConfigError(f"{log}: no such file; expected the folder of a run of jasper.train")
+    events = read_events(log)
+    by_id = {u.id: u for u in utterances}
+    worst = [by_id[name] for name in _worst(evaluation)[:clips]]
+    correct = [by_id[name] for name in _correct(evaluation)]
+    shown = sorted(correct or worst, key=lambda u: u.seconds)[len(correct or worst) // 2]
+    pictures = make_clips(asr, [shown, *worst])
+    return Report(
+        title=run_dir.resolve().name,
+        evaluation=evaluation,
+        loss=curves(events, "loss"),
+        wer=curves(events, "wer"),
+        shown=pictures[0],
+        worst=pictures[1:],
+        pitches=_pitches(asr.log_mel),
+        facts=_facts(run_dir, events, asr),
+        settings=config.to_toml(asr.config),
+    )
+
+
+def curves(events: Sequence[dict[str, Any]], name: str) -> dict[str, Points]:
+    """(epochs, value) of every phase that logged `name`; where a resumed run logged a step twice, the later one."""
+    found: dict[str, dict[float, float]] = {}
+    for event in events:
+        if not isinstance(event["step"], list) or not event["step"]:
+            continue
+        epoch, *within = event["step"]
+        position = epoch - 1 + within[0] / within[1] if within else float(epoch)
+        for phase in ("train", "dev", "dev_ema"):
+            if f"{phase}_{name}" in event["data"]:
+                found.setdefault(phase, {})[position] = event["data"][f"{phase}_{name}"]
+    return {phase: sorted(points.items()) for phase, points in found.items()}
+
+
+def make_clips(asr: Recognizer, utterances: Sequence[Utterance]) -> list[Clip]:
+    """What there is to see and hear of each utterance. Raises AudioError."""
+    log_mel = LogMel(replace(asr.config.features, normalize="none")).eval()
+    transcripts = asr.transcribe(utterances, keep_log_probs=True)
+    return [_clip(asr, log_mel, u, t) for u, t in zip(utterances, transcripts, strict=True)]
+
+
+def _clip(asr: Recognizer, log_mel: LogMel, utterance: Utterance, transcript: Transcript) -> Clip:
+    rate = asr.config.features.sample_rate
+    piece = {"offset_seconds": utterance.offset_seconds, "seconds": utterance.seconds}
+    samples_N = audio.read(utterance.audio, sample_rate=rate, **(piece if utterance.offset_seconds else {})).samples
+    flac = io.BytesIO()
+    soundfile.write(flac, samples_N, rate, format="FLAC", subtype="PCM_16")
+    aligned = align_words(utterance.text, transcript.text)
+    recognised_kinds = [pair.kind for pair in aligned if pair.hypothesis]
+    spoken = _spoken(asr, utterance.text, transcript)
+    spoken_kinds = [pair.kind for pair in aligned if pair.reference]
+    return Clip(
+        id=utterance.id,
+        seconds=transcript.seconds,
+        errors=word_errors([utterance.text], [transcript.text]),
+        aligned=aligned,
+        recognised=[Timed(*w[:3], kind) for w, kind in zip(transcript.words, recognised_kinds, strict=True)],
+        spoken=[Timed(*w, kind) for w, kind in zip(spoken, spoken_kinds, strict=bool(spoken))],
+        spectrogram_png=_picture(log_mel, samples_N),
+        flac=flac.getvalue(),
+    )
+
+
+def _spoken(asr: Recognizer, text: str, transcript: Transcript) -> list[tuple[str, float, float]]:
+    """The words of the reference where the model would have to have heard them."""
+    if transcript.log_probs_SV is None:
+        return []
+    try:
+        labels = asr.vocabulary.encode(text)
+        log_probs_BSV = transcript.log_probs_SV[None]
+        (alignment,) = ctc.align(log_probs_BSV, [labels], [log_probs_BSV.shape[1]], blank=asr.vocabulary.blank)
+    except (ValueError, VocabularyError):
+        return []  # the transcript has more labels than there are frames, or other labels than the model
+    words, first = [], 0
+    for word in text.split():
+        last = first + len(word) - 1
+        frames = alignment.start_frames[first], alignment.end_frames[last]
+        start, end = (transcript.first_frame_seconds + frame * transcript.seconds_per_frame for frame in frames)
+        words.append((word, start, min(end, transcript.seconds)))
+        first = last + 2  # beyond the space
+    return words
+
+
+def _picture(log_mel: LogMel, samples_N: np.ndarray) -> bytes:
+    """The log-mel energies as PNG, low frequencies at the bottom."""
+    from matplotlib import image
+
+    with torch.no_grad():
+        features_BFT, frames_B = log_mel(torch.from_numpy(samples_N)[None], torch.tensor([len(samples_N)]))
+    features_FT = features_BFT[0, :, : int(frames_B[0])].numpy()
+    darkest, brightest = np.quantile(features_FT, QUANTILES)
+    file = io.BytesIO()
+    image.imsave(file, features_FT, vmin=darkest, vmax=brightest, cmap="magma", origin="lower", format="png")
+    return file.getvalue()
+
+
+def _pitches(log_mel: LogMel) -> list[Pitch]:
+    """Where in the spectrogram round frequencies lie, read off the mel filters themselves."""
+    cfg = log_mel.cfg
+    peaks_F = log_mel.filters_FK.argmax(dim=1).cpu().numpy() * cfg.sample_rate / cfg.n_fft
+    wanted = [hertz for hertz in (500, 1000, 2000, 4000) if peaks_F[0] < hertz < peaks_F[-1]]
+    return [Pitch(hertz, float(np.interp(hertz, peaks_F, np.arange(len(peaks_F)) / len(peaks_F)))) for hertz in wanted]
+
+
+def _worst(evaluation: Evaluation) -> list[str]:
+    """Ids of the clips with errors, most errors per word first."""
+    counted = _counted(evaluation)
+    return sorted((name for name, e in counted.items() if e.errors), key=lambda name: -counted[name].rate)
+
+
+def _correct(evaluation: Evaluation) -> list[str]:
+    return [name for name, errors in _counted(evaluation).items() if not errors.errors]
+
+
+def _counted(evaluation: Evaluation) -> dict[str, ErrorCount]:
+    rows = zip(evaluation.ids, evaluation.references, evaluation.hypotheses, strict=True)
+    return {name: word_errors([reference], [hypothesis]) for name, reference, hypothesis in rows}
+
+
+def _facts(run_dir: Path, events: Sequence[dict[str, Any]], asr: Recognizer) -> dict[str, str]:
+    """What a reader asks first about a run, by name."""
+    cfg = asr.config
+    facts = {
+        "parameters": f"{sum(p.numel() for p in asr.model.parameters()):,}",
+        "data": next((e["data"]["event"].split("; ", 1)[1] for e in events if _describes_data(e)), ""),
+        "epochs": str(cfg.epochs),
+        "batch size": str(cfg.batch_size),
+        "optimiser": f"{cfg.optim.kind}, learning rate {cfg.optim.lr:g}, weight decay {cfg.optim.weight_decay:g}",
+        "schedule": cfg.schedule.kind,
+        "averaging (EMA)": f"{cfg.ema:g}" if cfg.ema else "none",
+        "precision": cfg.precision,
+        "seed": str(cfg.seed),
+    }
+    environment = run_dir / "environment.json"
+    if environment.is_file():
+        told = json.loads(environment.read_text(encoding="utf-8"))
+        facts |= {name: str(value) for name, value in told.items() if value is not None}
+    return {name: value for name, value in facts.items() if value}
+
+
+def _describes_data(event: dict[str, Any]) -> bool:
+    return " parameters; " in event["data"].get("event", "")
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError, ManifestError, AudioError):
+        print(main(config.parse_flags(ReportConfig, None, sys.argv[1:], description=__doc__ or "")))

@@ -1,0 +1,147 @@
+"""Builds a corpus of synthetic speech, trains a small Jasper on it, and shows what it understands.
+
+It is tested on sentences and voices that are in neither the training nor the validation data. An interrupted run goes
+on where it stopped; a finished one is shown again.
+"""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+import jasper
+from common import checkpoint, config
+from common.config import ConfigError
+from common.data.manifest import Utterance
+from common.data.synthetic import SyntheticConfig, build_librispeech
+from jasper import report, train
+from jasper.config import Config
+from jasper.evaluation import Evaluation
+from jasper.recognizer import Recognizer
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "jasper"
+CORPUS = {
+    "full": SyntheticConfig(),
+    "toy": SyntheticConfig(train_utterances=24, dev_utterances=8, test_utterances=8),
+}
+TRAINING = {"full": CONFIGS / "quickstart.toml", "toy": CONFIGS / "toy.toml"}
+TEST = "test-clean"
+SHOWN = 5
+INTERRUPTED = 130  # exit status of a command that Ctrl-C ended
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quickstart:
+    """What scripts/quickstart.sh does."""
+
+    fresh: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Delete the run that is there and train anew. The corpus is kept: it would be the same."""
+    size: Literal["full", "toy"] = "full"
+    """full: a recogniser in minutes. toy: the same steps in seconds, to see that they work; it learns nothing."""
+    data_dir: Path = Path("data")
+    """Where the corpus goes, into a folder named after the run."""
+    run_dir: Path = Path("runs")
+    """Where the run goes, into a folder of its own."""
+
+    @property
+    def name(self) -> str:
+        """Of the run and its corpus."""
+        return "quickstart" if self.size == "full" else f"quickstart-{self.size}"
+
+
+def main(cfg: Quickstart) -> int:
+    """Does it all; returns the exit status."""
+    say("1. The corpus: sentences of a small grammar, spoken by many voices, with noise")
+    corpus = build_corpus(cfg)
+    say("2. Training")
+    run = configuration(cfg, corpus)
+    if not trained(run, fresh=cfg.fresh):
+        return INTERRUPTED
+    say("3. Held-out sentences by held-out voices")
+    best = run.output_dir / "jasper_best.pt"
+    asr = jasper.load(best)
+    utterances, evaluation = report.evaluated(asr, replace(run.data, validation=(TEST,)), workers=run.data.workers)
+    show(asr, utterances)
+    page = run.output_dir / "report.html"
+    report.write(page, run.output_dir, asr, utterances, evaluation)
+    summarise(evaluation, best, page)
+    return 0
+
+
+def build_corpus(cfg: Quickstart) -> Path:
+    """The corpus, spoken now or before."""
+    from tqdm import tqdm
+
+    with tqdm(desc="speaking", unit="clip", leave=False, disable=not sys.stderr.isatty()) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        corpus = build_librispeech(cfg.data_dir / cfg.name, CORPUS[cfg.size], progress=progress)
+    counts = CORPUS[cfg.size]
+    print(
+        f"{corpus}: {counts.train_utterances} clips to train on, {counts.dev_utterances} to validate, "
+        f"{counts.test_utterances} to test"
+    )
+    return corpus
+
+
+def configuration(cfg: Quickstart, corpus: Path) -> Config:
+    """The run: a named configuration on this corpus."""
+    named = config.load(Config, TRAINING[cfg.size])
+    return replace(named, output_dir=cfg.run_dir / cfg.name, data=replace(named.data, root=corpus))
+
+
+def trained(run: Config, *, fresh: bool) -> bool:
+    """Trains what is left to train; whether all is trained then. Raises ConfigError at a run of other settings."""
+    folder = run.output_dir
+    if fresh and (folder / "nvlog.json").is_file():
+        shutil.rmtree(folder)
+    state, _ = checkpoint.load_newest(folder, train.NAME)
+    if state is not None and state["config"] != config.to_dict(run):
+        raise ConfigError(f"{folder}: a run with other settings; --fresh trains anew in its place")
+    if state is not None and state["progress"]["epoch"] >= run.epochs:
+        print(f"{folder}: trained before ({run.epochs} epochs); --fresh trains it anew")
+        return True
+    progress = train.main(run)
+    if progress.epoch < run.epochs:
+        print(f"stopped in epoch {progress.epoch + 1} of {run.epochs}; the same command goes on from there")
+        return False
+    return True
+
+
+def show(asr: Recognizer, utterances: list[Utterance]) -> None:
+    """A few clips across the voices: what was said beside what is recognised."""
+    few = utterances[:: max(1, len(utterances) // SHOWN)][:SHOWN]
+    for utterance, transcript in zip(few, asr.transcribe([u.audio for u in few]), strict=True):
+        print(f"\n   {utterance.audio}\n   said        {utterance.text}\n   recognised  {transcript.text}")
+
+
+def summarise(evaluation: Evaluation, model: Path, page: Path) -> None:
+    """The numbers, and where to go from here."""
+    words, characters = evaluation.words, evaluation.characters
+    python = os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else "python"
+    print(
+        f"\nWER      {words.rate:.2%} ({words.errors} of {words.length} words in {len(evaluation.ids)} clips)\n"
+        f"CER      {characters.rate:.2%} ({characters.errors} of {characters.length} characters)\n"
+        f"Report   {page}\n"
+        f"Model    {model}; to use it: {python} -m jasper.inference {model} AUDIO..."
+    )
+
+
+def say(heading: str) -> None:
+    """A heading of the output."""
+    print(f"\n{heading}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        with config.reported(FileExistsError, checkpoint.CheckpointError):
+            sys.exit(main(tyro.cli(Quickstart, description=__doc__)))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

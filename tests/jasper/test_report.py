@@ -1,0 +1,188 @@
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jasper
+from common import audio
+from common.data.manifest import Utterance, write_jsonl
+from common.logging import RunLogger
+from common.metrics import word_errors
+from jasper import report
+from jasper.evaluation import Evaluation
+from jasper.report_charts import log_chart
+from jasper.report_page import render
+from tests.jasper.tiny import run, save_tiny, tiny_config
+
+TEXTS = {"a<b": "one two", "c": "three", "d": "four five six"}
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory) -> Path:
+    """What training leaves, with random weights, and beside it a manifest of noisy tones."""
+    folder = tmp_path_factory.mktemp("run")
+    utterances = []
+    for i, (name, text) in enumerate(TEXTS.items()):
+        random = np.random.default_rng(i)
+        seconds = 1.0 + 0.3 * i
+        tone = np.sin(np.arange(round(16000 * seconds)) * (0.05 + 0.1 * i))
+        path = folder / f"{i}.flac"
+        audio.write(path, (0.2 * tone + 0.05 * random.standard_normal(len(tone))).astype(np.float32), 16000)
+        utterances.append(Utterance(id=name, audio=path, seconds=seconds, text=text))
+    write_jsonl(folder / "dev.jsonl", utterances)
+    save_tiny(folder / "jasper_best.pt", tiny_config(root=folder, validation=("dev.jsonl",)))
+    log = RunLogger(folder, tensorboard=False)
+    for epoch in (1, 2):
+        for i in (1, 2):
+            log.log("train", (epoch, i, 2), {"loss": 9.0 / epoch / i, "wer": 1.0}, global_step=0)
+        log.log("dev", (epoch,), {"loss": 5.0 / epoch, "wer": 0.5 / epoch, "cer": 0.1}, global_step=0)
+    log.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recognizer(run_dir) -> jasper.Recognizer:
+    return jasper.load(run_dir / "jasper_best.pt")
+
+
+@pytest.fixture(scope="module")
+def utterances(run_dir, recognizer) -> list[Utterance]:
+    return report.data.read_utterances(
+        ["dev.jsonl"], recognizer.config.data, recognizer.config.model.labels, training=False
+    )[0]
+
+
+def evaluation(hypotheses: dict[str, str]) -> Evaluation:
+    ids = list(hypotheses)
+    references = [TEXTS[name] for name in ids]
+    errors = word_errors(references, list(hypotheses.values()))
+    return Evaluation(errors, errors, 0.0, ids, references, list(hypotheses.values()))
+
+
+class Tags(HTMLParser):
+    """Checks that what is opened is closed, and collects attributes."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_command_writes_one_file_that_needs_nothing_else(run_dir, tmp_path, capsys):
+    page_path = tmp_path / "deep" / "report.html"
+    said = run(capsys, "jasper.report", run_dir, "-o", page_path, "--workers", "0")
+    assert said.status == 0, said.err
+    assert said.out == [str(page_path)]
+    page = page_path.read_text(encoding="utf-8")
+    tags = Tags(page)
+    assert tags.open == []
+    sources = [value for _, name, value in tags.attributes if name in ("src", "href")]
+    assert sources
+    assert all(value.startswith("data:") for value in sources)
+    assert "http://" not in page.replace("http-equiv", "")
+    assert "https://" not in page
+    assert "default-src 'none'" in page
+
+
+def test_the_validation_data_can_be_named(run_dir, tmp_path, capsys):
+    said = run(capsys, "jasper.report", run_dir, "--data.validation", run_dir / "dev.jsonl", "-o", tmp_path / "r.html")
+    assert said.status == 0, said.err
+    assert (tmp_path / "r.html").exists()
+
+
+def test_ids_and_words_cannot_be_taken_for_markup(run_dir, recognizer, utterances):
+    heard = evaluation({"a<b": "one", "c": "three", "d": "<i>"})
+    page = render(report.collect(run_dir, recognizer, utterances, heard, clips=3))
+    assert "a&lt;b" in page
+    assert "a<b" not in page
+
+
+def test_the_worst_clips_come_first_and_correct_ones_are_not_among_them(run_dir, recognizer, utterances):
+    heard = evaluation({"a<b": "one", "c": "three", "d": "none of it at all"})
+    found = report.collect(run_dir, recognizer, utterances, heard, clips=8)
+    assert [clip.id for clip in found.worst] == ["d", "a<b"]
+    assert found.shown.id == "c"
+    assert len(report.collect(run_dir, recognizer, utterances, heard, clips=1).worst) == 1
+
+
+def test_a_set_without_errors_says_so(run_dir, recognizer, utterances):
+    page = render(report.collect(run_dir, recognizer, utterances, evaluation(TEXTS), clips=8))
+    assert "None: all 3 clips are without an error." in page
+
+
+def test_words_have_their_times_in_the_clip_and_their_kind_of_error(recognizer, utterances):
+    for clip, utterance in zip(report.make_clips(recognizer, utterances), utterances, strict=True):
+        assert [word.text for word in clip.spoken] == utterance.text.split()
+        for words in (clip.spoken, clip.recognised):
+            edges = [edge for word in words for edge in (word.start, word.end)]
+            assert edges == sorted(edges)
+            assert all(0 <= edge <= clip.seconds for edge in edges)
+        assert [w.kind for w in clip.spoken] == [pair.kind for pair in clip.aligned if pair.reference]
+        assert [w.kind for w in clip.recognised] == [pair.kind for pair in clip.aligned if pair.hypothesis]
+
+
+def test_a_transcript_longer_than_its_frames_is_shown_without_times(recognizer, utterances):
+    (clip,) = report.make_clips(recognizer, [replace(utterances[0], text="too long for this " * 40)])
+    assert clip.spoken == []
+    assert clip.spectrogram_png.startswith(b"\x89PNG")
+    assert clip.flac.startswith(b"fLaC")
+
+
+def test_a_step_that_a_resumed_run_logged_again_counts_once():
+    events = [
+        {"step": "PARAMETER", "data": {}},
+        {"step": [], "data": {"event": "resumed"}},
+        {"step": [1, 1, 4], "data": {"train_loss": 5.0}},
+        {"step": [1, 2, 4], "data": {"train_loss": 4.0}},
+        {"step": [1, 2, 4], "data": {"train_loss": 3.0}},
+        {"step": [1], "data": {"dev_loss": 2.0, "dev_wer": 0.5}},
+    ]
+    assert report.curves(events, "loss") == {"train": [(0.25, 5.0), (0.5, 3.0)], "dev": [(1.0, 2.0)]}
+    assert report.curves(events, "wer") == {"dev": [(1.0, 0.5)]}
+
+
+@pytest.mark.parametrize(
+    ("points", "height"),
+    [([(1.0, 1.0), (2.0, 0.01)], "208.0"), ([(1.0, 1.0), (2.0, 0.0)], "208.0"), ([(1.0, 1.0), (2.0, 0.1)], "109.0")],
+)
+def test_charts_are_logarithmic_and_draw_what_is_too_small_at_the_floor(points, height):
+    chart = log_chart({"dev": points, "train": [(0.5, 0.01)]}, label="x", written=str, floor=0.01)
+    line = re.search(r'class="line dev" d="([^"]+)"', chart)
+    assert line
+    assert line[1].split()[-1] == height
+    assert line[1].startswith("M218.0 10.0L")
+
+
+def test_a_chart_without_values_says_so():
+    assert log_chart({}, label="x", written=str, floor=1.0) == '<p class="quiet">Nothing was logged.</p>'
+    chart = log_chart({"dev": [(1.0, float("nan"))]}, label="x", written=str, floor=1.0)
+    assert "Nothing was logged" in chart
+
+
+def test_what_is_missing_is_named(run_dir, tmp_path, capsys):
+    def told(*arguments: object) -> str:
+        said = run(capsys, "jasper.report", *arguments)
+        assert said.status == 2
+        assert len(said.err) == 1
+        return said.err[0]
+
+    assert "jasper_best.pt: no such checkpoint" in told(tmp_path)
+    save_tiny(tmp_path / "jasper_best.pt")
+    assert told(tmp_path).endswith("the run has no validation data; name some with --data.validation")
+    missing = told(tmp_path, "--data.validation", run_dir / "dev.jsonl", "--workers", "0")
+    assert missing.endswith("nvlog.json: no such file; expected the folder of a run of jasper.train")

@@ -1,0 +1,92 @@
+"""The quickstart at toy size: the same steps in seconds."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("quickstart", REPOSITORY / "scripts/quickstart.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["quickstart"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("quickstart")
+
+
+@pytest.fixture(scope="module")
+def first(folder) -> subprocess.CompletedProcess:
+    """One run of the command, in this interpreter's environment."""
+    environment = {**os.environ, "SPEECH_PYTHON": sys.executable, "QUICKSTART_SIZE": "toy", "OMP_NUM_THREADS": "1"}
+    command = ["bash", "scripts/quickstart.sh", "--data-dir", folder / "data", "--run-dir", folder / "runs"]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
+
+
+@pytest.fixture
+def again(first, folder, quickstart):
+    """The settings of that run."""
+    return quickstart.Quickstart(size="toy", data_dir=folder / "data", run_dir=folder / "runs")
+
+
+def test_one_command_trains_evaluates_transcribes_and_reports(first, folder):
+    run = folder / "runs" / "quickstart-toy"
+    for line in ("24 clips to train on, 8 to validate, 8 to test", "epoch    2 | dev ema |", "WER ", "CER ", "In all "):
+        assert line in first.stdout
+    assert first.stdout.count("   said  ") == first.stdout.count("   recognised  ") == 5
+    assert f"Report   {run / 'report.html'}" in first.stdout
+    assert (run / "report.html").stat().st_size > 100_000
+
+
+def test_the_second_time_nothing_is_trained(again, quickstart, folder, capsys):
+    weights = (folder / "runs" / "quickstart-toy" / "jasper_best.pt").read_bytes()
+    assert quickstart.main(again) == 0
+    said = capsys.readouterr().out
+    assert "quickstart-toy: trained before (2 epochs); --fresh trains it anew" in said
+    assert "epoch    1" not in said
+    assert (folder / "runs" / "quickstart-toy" / "jasper_best.pt").read_bytes() == weights
+
+
+def test_what_is_recognised_is_what_was_held_out(first, folder):
+    tested = [line.strip() for line in first.stdout.splitlines() if line.endswith(".flac")]
+    assert len(set(tested)) == 5
+    assert all("/test-clean/" in path for path in tested)
+
+
+def test_a_run_of_other_settings_is_not_taken_for_this_one(again, quickstart, folder):
+    corpus = folder / "data" / "quickstart-toy" / "LibriSpeech"
+    other = replace(quickstart.configuration(again, corpus), seed=1)
+    with pytest.raises(quickstart.ConfigError, match="quickstart-toy: a run with other settings; --fresh trains anew"):
+        quickstart.trained(other, fresh=False)
+
+
+def test_a_stopped_run_goes_on_and_a_fresh_one_starts_at_the_beginning(again, quickstart, folder, capsys):
+    corpus = folder / "data" / "quickstart-toy" / "LibriSpeech"
+    run = replace(quickstart.configuration(again, corpus), output_dir=folder / "stopped", epochs_this_job=1)
+    assert not quickstart.trained(run, fresh=False)
+    assert "stopped in epoch 2 of 2; the same command goes on from there" in capsys.readouterr().out
+    assert quickstart.trained(run, fresh=False)
+    said = capsys.readouterr().out
+    assert "resumed at step 6, epoch 2" in said
+    assert "epoch    1 | iter" not in said
+    assert not quickstart.trained(run, fresh=True)
+    assert "epoch    1 | iter    1/6" in capsys.readouterr().out
+
+
+def test_the_full_size_is_the_corpus_and_the_configuration_of_the_readme(quickstart):
+    full = quickstart.configuration(quickstart.Quickstart(), Path("corpus"))
+    assert full.output_dir == Path("runs/quickstart")
+    assert full.data.validation == ("dev-clean",)
+    assert quickstart.CORPUS["full"].train_utterances == 2400
