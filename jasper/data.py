@@ -41,9 +41,9 @@ def read_utterances(
     if data.normalize_text:
         utterances = [replace(u, text=normalized(u.text, labels)) for u in utterances]
     if not utterances:
-        raise ManifestError(
-            f"no utterance left of {', '.join(sources) or 'no manifest at all'}; name some with --data.*"
-        )
+        named = ", ".join(sources) or "none is named"
+        purpose, flag = ("train", "--data.train") if training else ("evaluate", "--data.validation")
+        raise ManifestError(f"no utterance to {purpose} on: {named}; name manifests with {flag}")
     return utterances, messages
 
 

@@ -1,4 +1,4 @@
-"""Sentences from a small grammar: a few hundred words, some of them easily confused, in sentences of 3 to 12 words."""
+"""Sentences from a small grammar: two hundred and fifty words, some easily confused, in sentences of 3 to 12 words."""
 
 import re
 import zlib
@@ -13,8 +13,8 @@ _SHARES: dict[Subset, range] = {"train": range(8), "dev": range(8, 9), "test": r
 
 _MOST_WORDS, _FEWEST_WORDS = 12, 3
 
-# "a|b|c": one of these; "{name}": the rule of that name. Words that sound alike in every accent are left out, but many
-# differ in one sound only (ship and sheep, coat and goat, pin and pen, thirteen and thirty).
+# "a|b|c": one of these; "{name}": the rule of that name. Words that sound alike in every accent are left out, but some
+# differ in one sound only (ship and sheep, coat and goat, pin and pen, thirteen and thirty, lost and washed).
 _RULES = {
     "sentence": (
         "{someone} {did} {something}|{someone} {did} {something} {where}|{someone} {did} {something} {past}"
@@ -54,75 +54,29 @@ _RULES = {
     "future": (
         "tomorrow|every {day}|before {meal}|after {meal}|at {hour} o'clock|in {month}|next {day}|during the winter"
     ),
-    "animal": (
-        "fox|bear|cat|dog|goat|mouse|sheep|horse|rabbit|turtle|parrot|penguin|tiger|zebra|donkey|spider|owl|monkey"
-        "|frog|duck"
-    ),
-    "animals": (
-        "foxes|bears|cats|dogs|goats|mice|horses|rabbits|turtles|parrots|penguins|tigers|zebras|donkeys|owls"
-        "|monkeys|frogs|ducks"
-    ),
-    "person": (
-        "baker|doctor|teacher|farmer|queen|king|wizard|sailor|painter|judge|giant|pirate|singer|captain|gardener"
-        "|stranger|dentist|lawyer|student|butcher"
-    ),
-    "family": "sister|brother|mother|father|uncle|cousin|neighbor|grandmother|daughter|friend",
-    "name": (
-        "alice|anna|oliver|ben|bill|clara|david|emma|felix|grace|henry|jack|julia|kate|laura|lucas|martin|nora|oscar"
-        "|paul|peter|ruby|sarah|simon|thomas|victor|walter|zoe"
-    ),
-    "city": "boston|paris|london|chicago|denver|dublin|berlin|madrid|oxford|texas|japan|egypt",
-    "thing": (
-        "apple|basket|bottle|bucket|button|cake|candle|chair|clock|coat|cup|drum|fan|feather|fork|guitar|hammer|hat"
-        "|jacket|jar|key|kite|ladder|lamp|lemon|letter|map|melon|mirror|needle|onion|pan|pen|pencil|pin|pillow|potato"
-        "|pumpkin|puzzle|radio|ring|rope|sandwich|ship|shirt|shoe|spoon|table|teapot|ticket|trumpet|umbrella|van"
-        "|violin|wallet|watch|wheel|whistle|yellow box|picture book"
-    ),
+    "animal": "fox|bear|cat|dog|goat|sheep|horse|rabbit|parrot|tiger",
+    "animals": "foxes|bears|cats|dogs|goats|horses|rabbits|parrots|tigers",
+    "person": "doctor|teacher|farmer|queen|king|sailor|painter|giant",
+    "family": "sister|brother|mother|father|uncle|friend",
+    "name": "anna|ben|clara|david|emma|oliver|peter|ruby|simon|walter",
+    "city": "boston|paris|london|berlin",
+    "thing": "apple|bottle|button|cake|chair|coat|guitar|hat|key|lamp|letter|pen|pin|ship|table|watch",
     "things": (
-        "apples|baskets|bottles|buckets|buttons|cakes|candles|chairs|clocks|coats|cups|drums|fans|feathers|forks"
-        "|hammers|hats|jackets|jars|keys|kites|ladders|lamps|lemons|letters|maps|melons|mirrors|needles|onions|pans"
-        "|pens|pencils|pins|pillows|potatoes|pumpkins|puzzles|rings|ropes|ships|shirts|shoes|spoons|tables|tickets"
-        "|umbrellas|vans|wallets|watches|wheels|whistles"
+        "apples|bottles|buttons|cakes|chairs|coats|guitars|hats|keys|lamps|letters|pens|pins|ships|tables|watches"
     ),
-    "quality": (
-        "old|tiny|huge|red|green|blue|yellow|purple|black|white|golden|silver|wooden|broken|empty|heavy|light|rusty"
-        "|shiny|dusty|frozen|warm|cold|expensive|beautiful|ordinary|thick|thin|strange|famous|round|square"
-    ),
-    "temper": (
-        "young|quiet|noisy|happy|hungry|lazy|clever|friendly|gentle|brave|silly|grumpy|curious|sleepy|nervous|polite"
-        "|jealous|proud|shy|elegant"
-    ),
-    "weather": "warm|cold|windy|foggy|quiet|dark|rainy|sunny",
-    "place": (
-        "bakery|barn|beach|bridge|castle|church|city|corner|desert|door|farm|field|forest|garden|garage|harbor|hill"
-        "|hospital|house|island|kitchen|lake|library|market|mountain|museum|office|park|river|road|school|shop|stable"
-        "|station|theater|tower|town|tree|valley|village|wall|window"
-    ),
-    "did": (
-        "borrowed|bought|broke|carried|caught|cleaned|counted|dropped|found|followed|forgot|fixed|hid|juggled|kept|lost"
-        "|loved|moved|needed|noticed|opened|painted|pushed|remembered|shook|sold|stole|took|touched|wanted|washed|wrapped"
-    ),
-    "do": (
-        "borrow|bring|carry|catch|clean|count|drop|find|follow|forget|fix|hide|keep|lose|move|need|open|paint|push"
-        "|remember|shake|sell|steal|take|touch|wash|wrap"
-    ),
-    "moved": (
-        "danced|slept|laughed|walked|ran|jumped|waited|climbed|sang|smiled|sneezed|whispered|marched|wandered|stumbled"
-        "|rested|swam|yawned|argued|shouted"
-    ),
-    "how": (
-        "quietly|slowly|quickly|happily|carefully|badly|loudly|again|together|very politely|twice|without a word"
-        "|for an hour"
-    ),
-    "number": (
-        "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
-        "|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|a hundred|twenty five|thirty three"
-        "|forty two|sixty eight|ninety nine"
-    ),
-    "hour": "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve",
-    "day": "monday|tuesday|wednesday|thursday|friday|saturday|sunday",
-    "month": "january|february|march|april|may|june|july|august|september|october|november|december",
-    "meal": "breakfast|lunch|dinner|school|the show|midnight",
+    "quality": "old|tiny|red|green|blue|golden|broken|empty|heavy|cold|thick|thin",
+    "temper": "young|quiet|happy|hungry|lazy|clever|brave|silly",
+    "weather": "cold|windy|dark|sunny",
+    "place": "bridge|castle|church|garden|hill|house|kitchen|market|mountain|park|river|school|tower|village",
+    "did": "bought|broke|carried|caught|cleaned|counted|dropped|found|lost|needed|opened|painted|sold|wanted|washed",
+    "do": "bring|carry|catch|clean|count|find|keep|lose|move|open|paint|sell|wash",
+    "moved": "danced|slept|laughed|walked|waited|jumped|sang|whispered",
+    "how": "quietly|slowly|quickly|happily|carefully|again|together|without a word",
+    "number": "two|three|four|five|six|seven|eight|nine|ten|thirteen|thirty|forty|a hundred",
+    "hour": "two|three|four|five|six|seven|eight|nine|ten",
+    "day": "monday|tuesday|friday|saturday|sunday",
+    "month": "january|march|july|october",
+    "meal": "breakfast|lunch|dinner|midnight",
     "side": "left|right",
 }
 _CHOICES = {name: tuple(rule.split("|")) for name, rule in _RULES.items()}

@@ -55,7 +55,7 @@ class SyntheticConfig:
     """Languages of espeak-ng; every voice variant speaks with up to `accents_per_variant` of them."""
     accents_per_variant: int = 3
     """Speakers made of one variant; each has a rate, a pitch and an intonation of its own."""
-    words_per_minute: tuple[int, int] = (130, 210)
+    words_per_minute: tuple[int, int] = (130, 190)
     """The slowest and the fastest speaker; an utterance differs from its speaker's habit by up to 8 %."""
     snr_db: tuple[float, float] = (15.0, 40.0)
     """Signal-to-noise ratio: coloured noise, from white to brown, is added to every utterance."""

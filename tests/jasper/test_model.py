@@ -1,0 +1,150 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from common import config
+from jasper.config import BlockConfig, Config, ModelConfig
+from jasper.model import Jasper, frame_mask
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "jasper"
+
+
+def on_meta(name: str) -> tuple[Config, Jasper]:
+    cfg = config.load(Config, CONFIGS / f"{name}.toml")
+    with torch.device("meta"):
+        return cfg, Jasper(cfg.model, cfg.features.mel_bins)
+
+
+def randomised(cfg: ModelConfig, n_mels: int = 8) -> Jasper:
+    torch.manual_seed(0)
+    model = Jasper(cfg, n_mels).eval()
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+            module.weight.data.uniform_(0.5, 2)
+            module.bias.data.normal_()
+    return model
+
+
+TINY = ModelConfig(
+    blocks=(
+        BlockConfig(filters=12, kernel=5, stride=2),
+        BlockConfig(filters=12, kernel=5, repeat=2, residual="dense"),
+        BlockConfig(filters=16, kernel=7, repeat=2, residual="dense"),
+        BlockConfig(filters=16, kernel=5, dilation=2),
+    )
+)
+SEPARABLE = ModelConfig(
+    blocks=(
+        BlockConfig(filters=12, kernel=5, stride=2, separable=True),
+        BlockConfig(filters=12, kernel=5, repeat=2, residual="block", separable=True),
+        BlockConfig(filters=16, kernel=1),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("jasper10x5dr", 332_632_349), ("quartznet15x5", 18_924_381), ("jasper10x5_sp_offline", 322_286_877)],
+)
+def test_the_published_models_have_their_published_sizes(name, parameters):
+    _, model = on_meta(name)
+    assert sum(p.numel() for p in model.parameters()) == parameters
+
+
+@pytest.mark.parametrize("file", sorted(CONFIGS.rglob("*.toml")), ids=lambda f: f.stem)
+def test_every_configuration_makes_a_model(file):
+    cfg = config.load(Config, file)
+    with torch.device("meta"):
+        Jasper(cfg.model, cfg.features.mel_bins)
+
+
+def test_building_a_model_twice_gives_the_same_model():
+    shapes = [{k: v.shape for k, v in Jasper(TINY, 8).state_dict().items()} for _ in range(2)]
+    assert shapes[0] == shapes[1]
+
+
+def test_the_dense_residuals_are_one_for_every_earlier_block_input():
+    _, model = on_meta("jasper10x5dr")
+    assert [len(block.residuals) for block in model.blocks] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 0]
+    assert model.stride == 2
+    assert model.context_frames == 441  # of 20 ms: 8.8 s to each side
+
+
+@pytest.mark.parametrize("cfg", [TINY, SEPARABLE], ids=["jasper", "quartznet"])
+def test_padding_and_batch_mates_do_not_change_an_utterance(cfg):
+    model = randomised(cfg)
+    features = torch.randn(3, 8, 100)
+    frames = torch.tensor([100, 63, 1])
+    batch, out_frames = model(features, frames)
+    assert out_frames.tolist() == [50, 32, 1]
+    for row, n in enumerate(frames.tolist()):
+        alone, _ = model(features[row : row + 1, :, :n], torch.tensor([n]))
+        torch.testing.assert_close(batch[row : row + 1, : alone.shape[1]], alone, atol=1e-5, rtol=0)
+
+
+def test_what_lies_in_the_padding_is_never_read():
+    model = randomised(TINY)
+    features = torch.randn(1, 8, 60)
+    frames = torch.tensor([41])
+    clean, n = model(features, frames)
+    features[:, :, 41:] = 1e6
+    dirty, _ = model(features, frames)
+    assert torch.equal(clean[:, : n[0]], dirty[:, : n[0]])
+
+
+def test_outputs_are_float32_log_probabilities():
+    log_probs, frames = randomised(TINY).bfloat16()(torch.randn(2, 8, 33).bfloat16(), torch.tensor([33, 20]))
+    assert log_probs.dtype == torch.float32
+    assert log_probs.shape == (2, 17, 29)
+    assert frames.tolist() == [17, 10]
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(2, 17))
+
+
+def test_output_frames_are_those_of_the_forward_pass():
+    model = randomised(TINY)
+    for n in (1, 2, 15, 16, 17):
+        log_probs, frames = model(torch.randn(1, 8, n), torch.tensor([n]))
+        assert log_probs.shape[1] == frames.item() == model.output_frames(torch.tensor(n))
+
+
+def test_an_output_depends_on_no_more_than_its_context():
+    model = randomised(TINY)
+    features = torch.randn(1, 8, 200).requires_grad_()
+    log_probs, _ = model(features, torch.tensor([200]))
+    log_probs[0, 50].sum().backward()
+    touched = features.grad.abs().sum((0, 1)).nonzero().flatten()
+    assert touched.min() >= 2 * (50 - model.context_frames)
+    assert touched.max() <= 2 * (50 + model.context_frames) + 1
+
+
+@pytest.mark.parametrize("activation", ["relu", "hardtanh", "selu"])
+@pytest.mark.parametrize("init", ["xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"])
+def test_every_activation_and_initialisation_trains(activation, init):
+    model = Jasper(replace(TINY, activation=activation, init=init), 8)
+    log_probs, _ = model(torch.randn(2, 8, 40), torch.tensor([40, 30]))
+    log_probs.sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_a_mask_is_one_for_frames_and_zero_for_padding():
+    mask = frame_mask(torch.tensor([2, 0, 3]), torch.zeros(3, 1, 3))
+    assert mask.tolist() == [[[1, 1, 0]], [[0, 0, 0]], [[1, 1, 1]]]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Jasper(ModelConfig(), 64), "model.blocks is empty: name a configuration, such as configs/jasper/"),
+        (lambda: BlockConfig(filters=1, kernel=4), "kernel = 4: expected an odd number of frames"),
+        (lambda: ModelConfig(labels="aba"), "labels = 'aba': a character stands there twice"),
+        (lambda: Config(batch_size=3, grad_accumulation=2), "batch_size = 3 is not a multiple of"),
+        (lambda: Config(epochs=0), "epochs = 0: expected at least 1"),
+    ],
+)
+def test_a_configuration_that_makes_no_sense_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

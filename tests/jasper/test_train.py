@@ -1,0 +1,250 @@
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from common import audio, checkpoint, config, distributed
+from common.data.loading import LoadingError, loader
+from common.data.manifest import ManifestError
+from common.features import SpecAugmentConfig
+from common.logging import RunLogger, read_events
+from jasper.config import Config
+from jasper.train import Trainer, TrainingError, main
+from tests.jasper.runs import TOY, toy_config, write_corpus
+
+AUGMENTED = SpecAugmentConfig(freq_masks=1, max_freq=8, time_masks=1, max_time=10)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+def state_of(folder: Path) -> dict:
+    state, messages = checkpoint.load_newest(folder, "jasper")
+    assert messages == []
+    return state
+
+
+def assert_same_state(a: dict, b: dict) -> None:
+    for part in ("weights", "ema"):
+        assert all(torch.equal(a[part][name], b[part][name]) for name in a[part])
+    for x, y in zip(a["optimizer"]["state"].values(), b["optimizer"]["state"].values(), strict=True):
+        assert all(torch.equal(x[k], y[k]) for k in x if isinstance(x[k], torch.Tensor))
+    assert a["progress"] | {"best_wer": 0} == b["progress"] | {"best_wer": 0}
+
+
+def losses(folder: Path, key: str = "train_loss") -> list[float]:
+    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
+
+
+def test_a_run_directory_describes_itself(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path)
+    progress = main(cfg)
+    assert (progress.epoch, progress.step) == (2, 6)
+    assert config.load(Config, tmp_path / "config.toml") == cfg
+    assert {"torch", "device", "commit", "processes"} <= set(json.loads((tmp_path / "environment.json").read_text()))
+    assert len(losses(tmp_path)) == 6
+    assert len(losses(tmp_path, "dev_wer")) == len(losses(tmp_path, "dev_ema_wer")) == 2
+    state = state_of(tmp_path)
+    assert config.build(Config, state["config"], "checkpoint") == cfg
+    assert {"weights", "ema", "optimizer", "scaler", "progress"} <= set(state)
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 3, 4, 5])
+def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path, stop_at):
+    cfg = toy_config(corpus, tmp_path / "whole", spec_augment=AUGMENTED)
+    cfg = replace(cfg, data=replace(cfg.data, speed=replace(cfg.data.speed, mode="continuous")))
+    main(cfg)
+    stopped = replace(cfg, output_dir=tmp_path / "stopped")
+    assert main(replace(stopped, steps=stop_at)).step == stop_at
+    main(stopped)
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+
+
+def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
+    main(toy_config(corpus, tmp_path, epochs=4))
+    golden = Path(__file__).with_name("golden_toy_losses.txt")
+    recorded = [float(line) for line in golden.read_text().splitlines() if not line.startswith("#")]
+    np.testing.assert_allclose(losses(tmp_path), recorded, rtol=2e-3)
+
+
+def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path):
+    """Batch normalisation sees micro-batches, so each utterance is its own copy: all statistics are the same."""
+    cfg = toy_config(corpus, tmp_path / "a", ema=0.0)
+    blocks = tuple(replace(block, dropout=0.0) for block in cfg.model.blocks)
+    cfg = replace(cfg, model=replace(cfg.model, blocks=blocks), features=replace(cfg.features, dither=0.0))
+    updates = []
+    for parts in (1, 2, 4):
+        with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path / str(parts))) as log:
+            trainer = Trainer(replace(cfg, grad_accumulation=parts), world, log)
+            batch = next(iter(loader(trainer.train_set, [[0, 0, 0, 0]])))
+            before = [p.detach().clone() for p in trainer.model.parameters()]
+            trainer._step(batch)
+            updates.append([p.detach() - b for p, b in zip(trainer.model.parameters(), before, strict=True)])
+    for update in updates[1:]:
+        for whole, parts in zip(updates[0], update, strict=True):
+            torch.testing.assert_close(parts, whole, rtol=1e-3, atol=1e-5)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path, save_every_steps=1, epochs=50)
+    cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30), schedule=replace(cfg.schedule, kind="constant", hold=0))
+    with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step \d+; utterances 1-2-\d{4}.*batch saved as"):
+        main(cfg)
+    assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"]
+    for _, path in checkpoint.saved_steps(tmp_path, "jasper"):
+        assert all(torch.isfinite(w).all() for w in checkpoint.load(path)["weights"].values())
+
+
+def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(tmp_path):
+    root = write_corpus(tmp_path / "corpus", train=8)
+    audio.write(root / "train-clean" / "1" / "2" / "1-2-0009.flac", 0.1 * np.ones(3200, np.float32), 16000)
+    with (root / "train-clean" / "1" / "2" / "1-2.trans.txt").open("a") as file:
+        file.write("1-2-0009 FAR TOO MANY WORDS FOR A FIFTH OF A SECOND\n")
+    cfg = toy_config(root, tmp_path / "run", batch_size=3)
+    with pytest.raises(
+        TrainingError, match="utterance 1-2-0009: 42 labels do not fit into 10 output frames of .*1-2-0009"
+    ):
+        main(cfg)
+    cfg = replace(cfg, data=replace(cfg.data, on_error="skip"), output_dir=tmp_path / "skipping")
+    assert main(cfg).unfit == 2
+    assert (
+        "1 unfit" in (tmp_path / "skipping" / "nvlog.json").read_text()
+        or "2 unfit" in (tmp_path / "skipping" / "nvlog.json").read_text()
+    )
+
+
+def test_a_damaged_recording_names_the_utterance_or_is_skipped(tmp_path):
+    root = write_corpus(tmp_path / "corpus", train=8)
+    path = root / "train-clean" / "1" / "2" / "1-2-0003.flac"
+    path.write_bytes(path.read_bytes()[:2000])
+    cfg = toy_config(root, tmp_path / "run")
+    with pytest.raises((LoadingError, ManifestError), match="1-2-0003"):
+        main(cfg)
+    assert main(replace(cfg, data=replace(cfg.data, on_error="skip"), output_dir=tmp_path / "skipping")).step > 0
+
+
+def test_no_data_is_an_error_that_says_what_to_name(tmp_path):
+    cfg = toy_config(tmp_path, tmp_path / "run")
+    cfg = replace(cfg, data=replace(cfg.data, train=()))
+    with pytest.raises(
+        ManifestError, match="no utterance to train on: none is named; name manifests with --data.train"
+    ):
+        main(cfg)
+
+
+def test_fine_tuning_with_other_labels_keeps_all_layers_that_fit_and_tells_which_did_not(corpus, tmp_path):
+    main(toy_config(corpus, tmp_path / "first", steps=1))
+    start = checkpoint.saved_steps(tmp_path / "first", "jasper")[0][1]
+    cfg = toy_config(corpus, tmp_path / "second", checkpoint=start, steps=1, ema=0.0)
+    cfg = replace(cfg, model=replace(cfg.model, labels=" abcdefghijklmnopqrstuvwxyz'é"))
+    main(replace(cfg, optim=replace(cfg.optim, lr=0.0), schedule=replace(cfg.schedule, floor=0.0)))
+    log = (tmp_path / "second" / "nvlog.json").read_text()
+    assert "decoder.weight: (29, 24, 1) in the checkpoint, (30, 24, 1) here, starts anew" in log
+    assert "decoder.bias" in log
+    assert "blocks" not in "".join(e["data"].get("event", "") for e in read_events(tmp_path / "second" / "nvlog.json"))
+    before, after = state_of(tmp_path / "first")["ema"], state_of(tmp_path / "second")["weights"]
+    kept = [name for name in before if name.startswith("blocks") and name.endswith("conv.weight")]
+    assert kept
+    assert all(torch.equal(before[name], after[name]) for name in kept)
+
+
+def test_the_longest_batch_can_be_tried_first(corpus, tmp_path, capsys):
+    assert main(toy_config(corpus, tmp_path, dry_run=True)).step == 0
+    assert "the longest batch fits: (4, " in capsys.readouterr().out
+    assert checkpoint.saved_steps(tmp_path, "jasper") == []
+
+
+def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path, epochs=5, keep_epochs=(2,))
+    main(cfg)
+    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "jasper")] == [6, 12, 15]
+    best = checkpoint.load(tmp_path / "jasper_best.pt")
+    assert best["progress"]["best_wer"] == min(losses(tmp_path, "dev_ema_wer"))
+
+
+def run_module(*arguments: str, processes: int = 1) -> "subprocess.Popen[str]":
+    launcher = (
+        ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] if processes > 1 else []
+    )
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(TOY.parents[2])}
+    command = [sys.executable, *launcher, "-m", "jasper.train", *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path / "whole", epochs=12)
+    main(cfg)
+    arguments = [str(TOY), "--data.root", str(corpus), "--epochs", "12", "--output_dir", str(tmp_path / "stopped")]
+    process = run_module(*arguments)
+    for line in process.stdout:
+        if "iter" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    process.communicate()
+    assert process.returncode == 0
+    assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 36
+    main(replace(cfg, output_dir=tmp_path / "stopped"))
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+
+
+def test_sigkill_at_random_moments_leaves_a_run_that_resumes_to_the_same_weights(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path / "whole", epochs=30, save_every_steps=1)
+    cfg = replace(cfg, data=replace(cfg.data, validation=()))
+    main(cfg)
+    cfg = replace(cfg, output_dir=tmp_path / "killed")
+    random = np.random.default_rng(0)
+    kills = 0
+    while kills < 20:
+        pid = os.fork()
+        if pid == 0:
+            torch.set_num_threads(1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            main(cfg)
+            os._exit(0)
+        time.sleep(random.uniform(0.1, 0.3))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        kills += 1
+        checkpoint.load_newest(tmp_path / "killed", "jasper")
+    main(cfg)
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "killed"))
+
+
+def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(corpus, tmp_path):
+    """Batch statistics over all processes, and padding to one length, which is part of those statistics."""
+    shared = [
+        str(TOY), "--data.root", str(corpus), "--epochs", "3", "--ema", "0.9", "--data.pad_to_max", "true",
+        "--data.max_seconds", "3", "--model.sync_batch_norm", "true", "--features.dither", "0",
+    ]  # fmt: skip
+    no_dropout = tmp_path / "no_dropout.toml"
+    cfg = config.load(Config, TOY)
+    blocks = tuple(replace(block, dropout=0.0) for block in cfg.model.blocks)
+    no_dropout.write_text(config.to_toml(replace(cfg, model=replace(cfg.model, blocks=blocks))))
+    shared[0] = str(no_dropout)
+    one = run_module(*shared, "--batch_size", "4", "--output_dir", str(tmp_path / "one"))
+    two = run_module(*shared, "--batch_size", "2", "--output_dir", str(tmp_path / "two"), processes=2)
+    for process in (one, two):
+        said, _ = process.communicate()
+        assert process.returncode == 0, said
+    for key in ("train_loss", "dev_loss", "dev_wer", "dev_ema_loss", "dev_ema_wer"):
+        assert losses(tmp_path / "two", key) == pytest.approx(losses(tmp_path / "one", key), abs=1e-5, rel=1e-5), key
+
+
+def test_the_learning_rate_of_the_first_step_is_the_warm_up_s_not_the_peak(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path, steps=2)
+    main(replace(cfg, schedule=replace(cfg.schedule, warmup=2)))
+    rates = losses(tmp_path, "train_lrate")
+    assert rates == pytest.approx([cfg.optim.lr * 1 / 7, cfg.optim.lr * 2 / 7])
+    assert math.isfinite(losses(tmp_path)[0])
