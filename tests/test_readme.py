@@ -1,0 +1,141 @@
+"""The READMEs are true: the tree is the repository's, links lead somewhere, commands parse, and small ones are run."""
+
+import importlib
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common import audio, config
+from common.data.manifest import Utterance, write_jsonl
+from jasper.config import Config
+from jasper.evaluation import EvaluationConfig
+from jasper.inference import InferenceConfig
+from jasper.report import ReportConfig
+from tests.jasper.tiny import run, save_tiny
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "jasper/README.md"]
+OPTIONS = {
+    "jasper.evaluation": EvaluationConfig,
+    "jasper.inference": InferenceConfig,
+    "jasper.report": ReportConfig,
+}
+
+
+def blocks(page: str, language: str) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return [text for name, text in fenced if name == language]
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words of every command in the page's bash blocks."""
+    lines = "\n".join(blocks(page, "bash")).replace("\\\n", " ").splitlines()
+    return [words for line in lines for words in [shlex.split(line, comments=True)] if words]
+
+
+COMMANDS = [command for name in PAGES for command in commands((REPOSITORY / name).read_text(encoding="utf-8"))]
+
+
+def tree() -> list[str]:
+    """The paths of the README's tree; folders end in a slash."""
+    paths, folder = [], ""
+    for line in blocks(README, "")[-1].splitlines():
+        name = line.strip().split()[0]
+        if not line.startswith(" "):
+            folder = name if name.endswith("/") else ""
+            paths.append(name)
+        else:
+            paths.append(folder + name)
+    return paths
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return listed.stdout.splitlines()
+
+
+def test_everything_in_the_tree_exists_and_has_a_phrase():
+    for path in tree():
+        assert (REPOSITORY / path).exists(), f"README: {path} is in the tree but not in the repository"
+        assert (REPOSITORY / path).is_dir() == path.endswith("/"), path
+    for line in blocks(README, "")[-1].splitlines():
+        assert len(line.split()) > 1, f"README: {line}: a phrase is missing"
+
+
+def test_every_file_of_the_repository_has_its_place_in_the_tree():
+    paths = tree()
+    leaves = [path for path in paths if not any(other != path and other.startswith(path) for other in paths)]
+    missing = [
+        file
+        for file in tracked()
+        if not any(file == leaf or (leaf.endswith("/") and file.startswith(leaf)) for leaf in leaves)
+    ]
+    assert missing == [], "README: not in the tree"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page):
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if not target.startswith("https://"):
+            assert (REPOSITORY / page).parent.joinpath(target).exists(), f"{page}: {target}"
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "-m" in c], ids=lambda c: " ".join(c)[:60])
+def test_commands_of_python_are_understood(command):
+    module, arguments = command[command.index("-m") + 1], command[command.index("-m") + 2 :]
+    assert importlib.util.find_spec(module)
+    if module == "jasper.train":
+        files = [argument for argument in arguments if argument.endswith(".toml")]
+        named = config.load(Config, *(REPOSITORY / file for file in files))
+        config.parse_flags(Config, named, arguments[len(files) :], description="")
+    else:
+        config.parse_flags(OPTIONS[module], None, arguments, description="")
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "bash" in c], ids=lambda c: " ".join(c)[:60])
+def test_scripts_exist_and_know_the_variables_that_are_set(command):
+    script = REPOSITORY / command[command.index("bash") + 1]
+    subprocess.run(["bash", "-n", script], check=True)
+    known = "".join(path.read_text(encoding="utf-8") for path in script.parent.glob("*.sh"))
+    for setting in command[: command.index("bash")]:
+        assert re.search(rf"\b{setting.split('=')[0]}\b", known), f"{script.name} does not know {setting}"
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch) -> Path:
+    """A folder with the files that the README's commands name: a tiny model, and a second of noise under every name."""
+    monkeypatch.chdir(tmp_path)
+    save_tiny(tmp_path / "nvidia_jasper_210205.pt")
+    noise = (0.1 * np.random.default_rng(0).standard_normal(16000)).astype(np.float32)
+    (tmp_path / "recordings").mkdir()
+    for name in ("a.flac", "b.wav", "talk.wav", "recordings/c.wav"):
+        audio.write(tmp_path / name, noise, 16000)
+    write_jsonl(tmp_path / "test.jsonl", [Utterance(id="c", audio=tmp_path / "b.wav", seconds=1.0, text="see")])
+    return tmp_path
+
+
+def test_the_commands_that_use_a_model_run(workplace, capsys):
+    used = [command for command in commands(README) if {"jasper.inference", "jasper.evaluation"} & set(command)]
+    assert len(used) == 4
+    for command in used:
+        small = ["--workers", "0"] if "jasper.evaluation" in command else []
+        said = run(capsys, command[2], *command[3:], *small)
+        assert said.status == 0, (command, said.err)
+    assert (workplace / "words.jsonl").read_text().startswith('{"audio": ')
+    assert (workplace / "subtitles" / "talk.srt").is_file()
+    assert '"hypothesis"' in (workplace / "errors.jsonl").read_text()
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_python_interface_works_as_shown(capsys):
+    (example,) = blocks(README, "python")
+    exec(compile(example, "README.md", "exec"), {})
+    assert "%" in capsys.readouterr().out
