@@ -238,7 +238,7 @@ def _noise(batch: int, seconds: float, cfg: Config, device: torch.device) -> tup
 
 
 def _peak_memory(call: Callable[[], object], device: torch.device) -> int | None:
-    """MiB that torch's allocator holds at most during a call; None on a CPU."""
+    """MiB that torch's allocator holds at most during a call, weights of all modes included; None on a CPU."""
     if device.type != "cuda":
         return None
     torch.cuda.reset_peak_memory_stats(device)
