@@ -6,6 +6,7 @@ from ctc.arpa import BackoffModel, read_arpa, write_arpa
 from ctc.beam import BeamOptions, Hypothesis, beam_search
 from ctc.greedy import Decoded, greedy
 from ctc.loss import CTCLoss, ctc_loss
+from ctc.memory import GradientPool
 from ctc.scorer import Scorer, ScorerOptions
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "BeamOptions",
     "CTCLoss",
     "Decoded",
+    "GradientPool",
     "Hypothesis",
     "Scorer",
     "ScorerOptions",

@@ -5,6 +5,7 @@ Shapes: T frames, B utterances, V classes, L labels of the longest utterance.
 
 import ctypes
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,7 +36,7 @@ class Problem(ctypes.Structure):
 
 
 @functools.cache
-def _functions() -> tuple[ctypes._CFuncPtr, ctypes._CFuncPtr] | None:
+def _functions() -> tuple[Callable[..., int], Callable[..., int]] | None:
     library = load_cpu()
     if library is None:
         return None
@@ -69,8 +70,8 @@ class Labels:
     """Targets [B, L] or concatenated, and both lengths [B]: contiguous, on the CPU, all int32 or all int64."""
 
     targets: Tensor
-    input_lengths_B: Tensor
-    target_lengths_B: Tensor
+    input_lengths: Tensor
+    target_lengths: Tensor
     longest: int
 
     @property
@@ -104,8 +105,8 @@ def run(
         logits_TBV.data_ptr(),
         None if gradient_TBV is None else gradient_TBV.data_ptr(),
         labels.targets.data_ptr(),
-        labels.input_lengths_B.data_ptr(),
-        labels.target_lengths_B.data_ptr(),
+        labels.input_lengths.data_ptr(),
+        labels.target_lengths.data_ptr(),
         None if scale_B is None else scale_B.data_ptr(),
         losses_B.data_ptr(),
         None if reduced is None else reduced.data_ptr(),
@@ -160,12 +161,12 @@ def _wrong_option(problem: Problem) -> str:
 
 
 def _wrong_utterance(utterance: int, problem: Problem, labels: Labels) -> str:
-    frames = int(labels.input_lengths_B[utterance])
-    count = int(labels.target_lengths_B[utterance])
+    frames = int(labels.input_lengths[utterance])
+    count = int(labels.target_lengths[utterance])
     where = f"utterance {utterance}:"
     if not 0 <= frames <= problem.frames:
         return f"{where} input length: expected at least 0 and at most {problem.frames} frames, found {frames}"
-    start = 0 if labels.is_padded else int(labels.target_lengths_B[:utterance].sum())
+    start = 0 if labels.is_padded else int(labels.target_lengths[:utterance].sum())
     held = labels.targets.shape[1] if labels.is_padded else labels.targets.numel() - start
     if not 0 <= count <= held:
         return f"{where} target length: expected at least 0 and at most {held} labels, found {count}"

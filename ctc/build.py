@@ -25,9 +25,10 @@ COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra")
 INSTRUCTION_SETS = {
     "_avx2": ("-mavx2", "-mfma", "-mf16c"),
-    "_avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c", "-mprefer-vector-width=512")
-    # GCC warns of its own headers (its bug 105593).
-    + ("-Wno-uninitialized", "-Wno-maybe-uninitialized"),
+    "_avx512": (
+        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c", "-mprefer-vector-width=512"),
+        *("-Wno-uninitialized", "-Wno-maybe-uninitialized"),  # GCC warns of its own headers, its bug 105593
+    ),
 }
 SANITIZERS = {
     "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"),
@@ -61,17 +62,19 @@ def build(
     """Builds what this machine has compilers for.
 
     `compiler` names the C++ compiler (default: $CXX, else the first of g++, clang++, c++ on the PATH). `sanitize`
-    builds the C++ tests of `csrc/test` together with all sources into one program, `_build/test_address` or
-    `_build/test_thread`, instead of the library. Raises `BuildError` when a compiler fails.
+    builds the C++ tests of `csrc/test` instead of the library: `x_test.cpp`, linked with all sources, becomes
+    `_build/x_test_address` or `_build/x_test_thread`. Raises `BuildError` when a compiler fails.
     """
     report = BuildReport()
     found = find_compiler(compiler)
     if found is None:
         report.absent.append(f"CPU library: no C++ compiler ({', '.join(COMPILERS)}) on the PATH; set CXX to name one")
-    elif sanitize is not None:
-        _build_cpu(report, found, _sources(), BUILD / f"test_{sanitize}", SANITIZERS[sanitize], force)
+    elif sanitize is None:
+        _build_cpu(report, found, CPU_LIBRARY, _sources(), force=force)
     else:
-        _build_cpu(report, found, _sources(), CPU_LIBRARY, (), force)
+        for test in sorted((PACKAGE / "csrc" / "test").glob("*_test.cpp")):
+            program = BUILD / f"{test.stem}_{sanitize}"
+            _build_cpu(report, found, program, [*_sources(), test], sanitize=sanitize, force=force)
     if sanitize is None:
         _build_cuda(report, force)
     return report
@@ -97,14 +100,19 @@ def _flags_of(source: Path) -> tuple[str, ...]:
 
 
 def _build_cpu(
-    report: BuildReport, compiler: str, sources: list[Path], target: Path, extra: tuple[str, ...], force: bool
+    report: BuildReport,
+    compiler: str,
+    target: Path,
+    sources: list[Path],
+    *,
+    sanitize: Literal["address", "thread"] | None = None,
+    force: bool = False,
 ) -> None:
-    is_program = bool(extra)
-    if is_program:
-        sources = sources + sorted((PACKAGE / "csrc" / "test").glob("*.cpp"))
-    openmp = _openmp_flags(compiler)
-    if not openmp:
+    # Thread sanitizers do not know the barriers of OpenMP; the tests bring threads of their own.
+    openmp = () if sanitize == "thread" else _openmp_flags(compiler)
+    if not openmp and sanitize != "thread":
         report.absent.append(f"threads: {compiler} cannot link OpenMP, so the CPU library runs on one thread")
+    extra = SANITIZERS[sanitize] if sanitize else ()
     common = (*FLAGS, *openmp, *extra, f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'csrc'}")
     stamp = _stamp([compiler, *common, *map(str, INSTRUCTION_SETS.items())], _version(compiler))
     if not force and _is_current(target, stamp):
@@ -121,7 +129,7 @@ def _build_cpu(
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(_run, commands))
         linked = objects_folder / target.name
-        kind = () if is_program else ("-shared",)
+        kind = () if sanitize else ("-shared",)
         _run([compiler, *common, *kind, *map(str, objects), "-o", str(linked)])
         linked.replace(target)
     finally:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from ctc import _loss_library, reference
 from ctc._library import warn_slow
@@ -106,8 +105,8 @@ def _loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, 
         return _loss_op(
             logits_TBV,
             labels.targets,
-            labels.input_lengths_B,
-            labels.target_lengths_B,
+            labels.input_lengths,
+            labels.target_lengths,
             labels.longest,
             options.blank,
             options.reduction,
@@ -145,12 +144,28 @@ class _Loss(torch.autograd.Function):
         return loss
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
         (saved_TBV,) = ctx.saved_tensors
-        if saved_TBV.dtype == torch.float16:
-            return _half_gradient(saved_TBV, gradient, ctx.labels, ctx.options), None, None, None, None
-        return _scaled(saved_TBV, gradient, ctx.pool), None, None, None, None
+        with torch.no_grad():
+            if saved_TBV.dtype == torch.float16:
+                gradient_TBV = _half_gradient(saved_TBV, gradient, ctx.labels, ctx.options)
+            else:
+                gradient_TBV = _scaled(saved_TBV, gradient, ctx.pool)
+        if torch.is_grad_enabled():  # create_graph
+            gradient_TBV = _Underivable.apply(gradient_TBV, torch.zeros((), requires_grad=True))
+        return gradient_TBV, None, None, None, None
+
+
+class _Underivable(torch.autograd.Function):
+    """Makes a second derivative an error where it would silently be taken for 0."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient_TBV: Tensor, requires_grad: Tensor) -> Tensor:
+        return gradient_TBV.view_as(gradient_TBV)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None]:
+        raise RuntimeError("ctc_loss has a first derivative only, but its gradient is being differentiated")
 
 
 def _gradient_memory(logits_TBV: Tensor, in_place: bool, pool: GradientPool | None) -> Tensor:
@@ -163,15 +178,12 @@ def _scaled(gradient_TBV: Tensor, by: Tensor, pool: GradientPool | None) -> Tens
     """The gradient times a number, or one for every utterance; the saved tensor itself where they are 1."""
     if bool((by == 1).all()):
         return gradient_TBV
-    by = by if by.dim() == 0 else by[:, None]
-    # An impossible utterance keeps its gradient of 0 even if what comes back for its infinite loss is not finite.
-    by = torch.where(by.isfinite() | (gradient_TBV.abs().amax(dim=(0, 2)) > 0)[:, None], by, 0.0) if _odd(by) else by
     out = torch.empty_like(gradient_TBV) if pool is None else pool.empty_like(gradient_TBV)
-    return torch.mul(gradient_TBV, by.to(gradient_TBV.dtype) if by.dim() else by, out=out)
-
-
-def _odd(by: Tensor) -> bool:
-    return not bool(by.isfinite().all())
+    by = by if by.dim() == 0 else by[:, None]
+    torch.mul(gradient_TBV, by.to(gradient_TBV.dtype), out=out)
+    if not bool(by.isfinite().all()):  # what comes back for an infinite loss must not spoil its gradient of 0
+        out.masked_fill_(gradient_TBV == 0, 0)
+    return out
 
 
 def _half_gradient(logits_TBV: Tensor, by: Tensor, labels: Labels, options: Options) -> Tensor:
@@ -183,9 +195,9 @@ def _half_gradient(logits_TBV: Tensor, by: Tensor, labels: Labels, options: Opti
 
 def _plain_loss(logits_TBV: Tensor, labels: Labels, options: Options) -> Tensor:
     warn_slow("ctc_loss")
-    targets_BL = reference.padded_targets(labels.targets, labels.target_lengths_B, labels.longest)
+    targets_BL = reference.padded_targets(labels.targets, labels.target_lengths, labels.longest)
     losses_B = reference.torch_losses(
-        logits_TBV, targets_BL, labels.input_lengths_B, labels.target_lengths_B, options.blank
+        logits_TBV, targets_BL, labels.input_lengths, labels.target_lengths, options.blank
     )
     if options.zero_infinity:
         losses_B = torch.where(losses_B == torch.inf, 0.0, losses_B)
@@ -193,7 +205,7 @@ def _plain_loss(logits_TBV: Tensor, labels: Labels, options: Options) -> Tensor:
         return losses_B
     if options.reduction == "sum":
         return losses_B.sum()
-    return (losses_B / labels.target_lengths_B.clamp(min=1)).mean()
+    return (losses_B / labels.target_lengths.clamp(min=1)).mean()
 
 
 def _checked_labels(

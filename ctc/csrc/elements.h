@@ -1,6 +1,8 @@
 // Reading and writing the caller's types: float and double as they are, half types through float.
 #pragma once
 
+#include <math.h>
+
 #include "simd.h"
 
 namespace CTC_ISA {
@@ -81,6 +83,21 @@ template <typename Out, typename V> static inline void store_elements(Out* p, V 
     store(lanes, v);
     for (int i = 0; i < LANES<Real>; i++) from_real(p + i, lanes[i]);
 }
+
+// The last `count` elements of a row, fewer than a vector, with -inf behind them. Never reads past them.
+template <typename In> static inline VectorOf<typename Computed<In>::type> load_last(const In* p, int64_t count) {
+    using Real = typename Computed<In>::type;
+    Real lanes[LANES<Real>];
+    for (int i = 0; i < LANES<Real>; i++) lanes[i] = i < count ? to_real(p[i]) : -Real(INFINITY);
+    return load(lanes);
+}
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+static inline Floats load_last(const float* p, int64_t count) {
+    const Ints is_inside = Ints{0, 1, 2, 3, 4, 5, 6, 7} < int32_t(count) - Ints{};
+    return is_inside ? (Floats)_mm256_maskload_ps(p, (__m256i)is_inside) : all(-INFINITY);
+}
+#endif
 
 #if defined(__AVX512F__)
 static inline Floats load_elements(const Half* p) {

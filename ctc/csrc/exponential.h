@@ -19,7 +19,7 @@ static inline Floats exp_of(Floats x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    const Floats power = (Floats)(((Ints)shifted << 23) + 0x3f800000);
+    const Floats power = (Floats)(((Bits32)shifted << 23) + 0x3f800000u);
     const Ints keep = ~(x < all(-87.0f));
     return (Floats)((Ints)(p * power) & keep);
 }
@@ -46,7 +46,7 @@ static inline Doubles round_of(Doubles x) { return (x + 0x1.8p52) - 0x1.8p52; }
 // 2^n for integers n <= 0; about 0 below -1022.
 static inline Doubles power_of_two(Doubles n) {
     const Doubles bounded = vmax(all(-1022.0), n);
-    return (Doubles)((Longs)(bounded + (0x1p52 + 1023)) << 52);
+    return (Doubles)((Bits64)(bounded + (0x1p52 + 1023)) << 52);
 }
 
 static inline Doubles exp_of(Doubles x) {

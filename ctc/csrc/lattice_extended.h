@@ -16,9 +16,9 @@ constexpr double IMPOSSIBLE = -0x1p50;
 
 class ExtendedLattice {
   public:
-    ExtendedLattice(const Utterance& utterance, const Scratch& scratch, int64_t slots)
+    ExtendedLattice(const Utterance& utterance, const Scratch& scratch, int64_t slots, int64_t blank_slot)
         : utterance(utterance), scratch(scratch), frames(utterance.frames), labels(utterance.label_count),
-          slots(slots), slot_stride(padded(slots)), lanes(round_up(labels + 1, W)),
+          slots(slots), blank_slot(blank_slot), slot_stride(padded(slots)), lanes(round_up(labels + 1, W)),
           distance(checkpoint_distance(frames)) {
         double* p = (double*)scratch.lattice;
         const auto take = [&](int64_t n) { return (p += n) - n; };
@@ -94,13 +94,14 @@ class ExtendedLattice {
         return x;
     }
 
-    // Emissions of frame t relative to its best, by slot and by label. Returns the reference c_t.
+    // Emissions of frame t relative to the best of blank and labels, by slot and by label. Returns the reference c_t.
     template <typename In> double read_emissions(int64_t t) {
         const In* frame = (const In*)utterance.logits + t * utterance.logits_stride;
-        double best = -INFINITY;
-        for (int64_t s = 0; s < slots; s++) {
-            slot_mantissa[s] = double(to_real(frame[scratch.class_of_slot[s]]));
-            best = slot_mantissa[s] > best ? slot_mantissa[s] : best;
+        for (int64_t s = 0; s < slots; s++) slot_mantissa[s] = double(to_real(frame[scratch.class_of_slot[s]]));
+        double best = slot_mantissa[blank_slot];
+        for (int64_t i = 0; i < labels; i++) {
+            const double x = slot_mantissa[scratch.slot_of_label[i]];
+            best = x > best ? x : best;
         }
         for (int64_t s = slots; s < slot_stride; s++) slot_mantissa[s] = best;
         const double reference = best == -INFINITY ? 0 : best;
@@ -119,7 +120,7 @@ class ExtendedLattice {
     }
 
     Number label_emission(int64_t i) const { return {load(emission_mantissa + i), load(emission_exponent + i)}; }
-    Number blank_emission() const { return {all(slot_mantissa[0]), all(slot_exponent[0])}; }
+    Number blank_emission() const { return {all(slot_mantissa[blank_slot]), all(slot_exponent[blank_slot])}; }
 
     void begin_beta(double* row) const {
         clear(row);
@@ -213,29 +214,29 @@ class ExtendedLattice {
             store(occupancy_exponent + lanes + i, label.exponent);
             highest = vmax(highest, vmax(blank.exponent, label.exponent));
         }
-        const Doubles reference = all(max_of<double>(highest));
+        const Doubles reference = all(max_of(highest));
         Doubles blanks = {}, all_labels = {};
         for (int64_t i = 0; i < 2 * lanes; i += W) {
             const Doubles p = load(occupancy_mantissa + i) * power_of_two(load(occupancy_exponent + i) - reference);
             store(occupancy_mantissa + i, p);
             (i < lanes ? blanks : all_labels) += p;
         }
-        const double blank = sum_of<double>(blanks);
-        const double normaliser = 1 / (blank + sum_of<double>(all_labels));
+        const double blank = sum_of(blanks);
+        const double normaliser = 1 / (blank + sum_of(all_labels));
         // In double until all labels of a slot are together.
         for (int64_t s = 0; s < slots; s++) slot_mantissa[s] = 0;
         for (int64_t i = 0; i < labels; i++)
             slot_mantissa[scratch.slot_of_label[i]] += occupancy_mantissa[lanes + i];
-        slot_mantissa[0] = blank;
+        slot_mantissa[blank_slot] = blank;
         using Real = typename Computed<In>::type;
-        Real* to = (Real*)scratch.emissions + t * slot_stride;
+        Real* to = (Real*)scratch.occupancies + t * slot_stride;
         for (int64_t s = 0; s < slot_stride; s++) to[s] = s < slots ? Real(slot_mantissa[s] * normaliser) : Real(0);
         ((Real*)scratch.inverse_sum)[t] = 1;
     }
 
     const Utterance& utterance;
     const Scratch& scratch;
-    int64_t frames, labels, slots, slot_stride, lanes, distance;
+    int64_t frames, labels, slots, blank_slot, slot_stride, lanes, distance;
     double *slot_mantissa, *slot_exponent, *skip_exponent, *emission_mantissa, *emission_exponent;
     double *occupancy_mantissa, *occupancy_exponent, *alpha, *block, *checkpoints;
 };

@@ -13,21 +13,28 @@ static int64_t label_at(const Utterance& u, int64_t i) {
     return u.labels_are_64_bit ? ((const int64_t*)u.labels)[i] : ((const int32_t*)u.labels)[i];
 }
 
-// Numbers the distinct classes in order of appearance; returns how many there are.
-static int64_t number_slots(const Utterance& u, const Scratch& scratch) {
+struct Slots {
+    int64_t count, blank;
+};
+
+static Slots number_slots(const Utterance& u, const Scratch& scratch) {
+    if (u.classes <= SMALL_ALPHABET) {
+        for (int64_t k = 0; k < u.classes; k++) scratch.class_of_slot[k] = int32_t(k);
+        for (int64_t i = 0; i < u.label_count; i++) scratch.slot_of_label[i] = int32_t(label_at(u, i));
+        return {u.classes, u.blank};
+    }
     for (int64_t i = 0; i < u.label_count; i++) scratch.slot_of_class[label_at(u, i)] = -1;
-    scratch.slot_of_class[u.blank] = 0;
-    scratch.class_of_slot[0] = int32_t(u.blank);
-    int64_t slots = 1;
+    int64_t count = 0;
+    scratch.class_of_slot[count++] = int32_t(u.blank);
     for (int64_t i = 0; i < u.label_count; i++) {
         const int64_t label = label_at(u, i);
         if (scratch.slot_of_class[label] < 0) {
-            scratch.class_of_slot[slots] = int32_t(label);
-            scratch.slot_of_class[label] = int32_t(slots++);
+            scratch.class_of_slot[count] = int32_t(label);
+            scratch.slot_of_class[label] = int32_t(count++);
         }
         scratch.slot_of_label[i] = scratch.slot_of_class[label];
     }
-    return slots;
+    return {count, 0};
 }
 
 static bool has_enough_frames(const Utterance& u) {
@@ -48,50 +55,62 @@ struct Emissions {
     bool has_tiny, is_finite;
 };
 
-// q_t = exp(x_t - c_t) of every slot; c_t is the largest of them.
-template <typename In> static Emissions read_emissions(const Utterance& u, const Scratch& scratch, int64_t slots) {
+// 1 for slots that no label and not blank has: their emissions must not count as tiny.
+static void mark_unused(const Utterance& u, const Scratch& scratch, const Slots& slots) {
+    float* unused = (float*)scratch.unused;
+    for (int64_t s = 0; s < padded(slots.count); s++) unused[s] = 1;
+    for (int64_t i = 0; i < u.label_count; i++) unused[scratch.slot_of_label[i]] = 0;
+    unused[slots.blank] = 0;
+}
+
+// The logits of all slots of a frame, and -inf behind them; returns the largest.
+template <typename In> static float read_slots(const In* from, const Scratch& scratch, int64_t slots, float* to) {
     const int64_t stride = padded(slots);
-    float* mean = (float*)scratch.mean;
+    if (stride > WIDTH) store(to + stride - WIDTH, all(-INFINITY));
+    int64_t s = 0;
+    if (scratch.occupancies != scratch.emissions) {
+        for (; s + WIDTH <= slots; s += WIDTH) store(to + s, load_elements(from + s));
+        if (s < slots) store(to + s, load_last(from + s, slots - s));
+        s = round_up(slots, WIDTH);
+    } else {
+        const int32_t* const class_of_slot = scratch.class_of_slot;
+        for (; s < slots; s++) to[s] = to_real(from[class_of_slot[s]]);
+    }
+    for (; s < stride; s++) to[s] = -INFINITY;
+    Floats largest = load(to);
+    for (s = WIDTH; s < stride; s += WIDTH) largest = vmax(largest, load(to + s));
+    return max_of(largest);
+}
+
+// q_t = exp(x_t - c_t) of every slot; c_t is the largest of them.
+template <typename In>
+static Emissions read_emissions(const Utterance& u, const Scratch& scratch, const Slots& slots) {
+    const int64_t stride = padded(slots.count);
+    float* const mean = (float*)scratch.mean;
+    const float* const unused = (const float*)scratch.unused;
+    mark_unused(u, scratch, slots);
     for (int64_t s = 0; s < stride; s++) mean[s] = 0;
     Emissions found = {};
     Floats smallest = all(1.0f);
     for (int64_t t = 0; t < u.frames; t++) {
-        const In* from = (const In*)u.logits + t * u.logits_stride;
-        float* q = (float*)scratch.emissions + t * stride;
-        for (int64_t s = 0; s < slots; s++) q[s] = to_real(from[scratch.class_of_slot[s]]);
-        for (int64_t s = slots; s < stride; s++) q[s] = q[0];
-        Floats largest = load(q);
-        for (int64_t s = WIDTH; s < stride; s += WIDTH) largest = vmax(largest, load(q + s));
-        const float reference = max_of<float>(largest);
+        float* const q = (float*)scratch.emissions + t * stride;
+        const float reference = read_slots((const In*)u.logits + t * u.logits_stride, scratch, slots.count, q);
         for (int64_t s = 0; s < stride; s += WIDTH) {
             const Floats e = exp_of(load(q + s) - reference);
-            smallest = e > smallest ? smallest : e;  // keeps NaN
+            const Floats counted = e + load(unused + s);
+            smallest = counted > smallest ? smallest : counted;  // keeps NaN
             store(q + s, e);
             store(mean + s, load(mean + s) + e);
         }
         found.references += reference;
     }
-    const double least = -double(max_of<float>(-smallest));
-    found.has_tiny = !(least >= TINY_EMISSION);
+    found.has_tiny = !(-max_of(-smallest) >= TINY_EMISSION);
     found.is_finite = isfinite(found.references);
     double labels = 0;
     for (int64_t i = 0; i < u.label_count; i++) labels += mean[scratch.slot_of_label[i]];
-    found.label_blank_ratio = u.label_count > 0 ? labels / (double(mean[0]) * double(u.label_count)) : 1;
+    found.label_blank_ratio = u.label_count > 0 ? labels / (double(mean[slots.blank]) * double(u.label_count)) : 1;
     return found;
 }
-
-// Whether the linear lattice was tried and certified its result.
-template <typename In>
-static bool run_linear(const Utterance& u, const Scratch& scratch, int64_t slots, double* log2_z, double* references) {
-    if (linear_lattice_bytes(u.frames, u.label_count) > LARGEST_LINEAR_LATTICE || u.force_extended) return false;
-    const Emissions emissions = read_emissions<In>(u, scratch, slots);
-    if (!emissions.is_finite) return false;
-    *references = emissions.references;
-    LinearLattice lattice(u, scratch, slots, emissions.label_blank_ratio);
-    return lattice.run(u.gradient != nullptr, emissions.has_tiny, log2_z);
-}
-
-template <> bool run_linear<double>(const Utterance&, const Scratch&, int64_t, double*, double*) { return false; }
 
 template <typename In> static bool has_nan(const Utterance& u, const Scratch& scratch, int64_t slots) {
     for (int64_t t = 0; t < u.frames; t++)
@@ -109,6 +128,27 @@ template <typename In> static void fill_gradient_with_nan(const Utterance& u) {
             from_real((In*)u.gradient + t * u.gradient_stride + k, typename Computed<In>::type(NAN));
 }
 
+struct LatticeResult {
+    double log2_z;
+    double references;      // sum over frames of c_t
+    bool has_exponentials;  // the emissions are those of the softmax
+};
+
+// Whether the linear lattice was tried and certified its result.
+template <typename In>
+static bool run_linear(const Utterance& u, const Scratch& scratch, const Slots& slots, LatticeResult* result) {
+    const int64_t bytes = linear_lattice_bytes(u.frames, u.label_count, slots.count);
+    if (u.force_extended || bytes > LARGEST_LINEAR_LATTICE) return false;
+    const Emissions emissions = read_emissions<In>(u, scratch, slots);
+    if (!emissions.is_finite) return false;
+    result->references = emissions.references;
+    result->has_exponentials = u.classes <= SMALL_ALPHABET;
+    LinearLattice lattice(u, scratch, slots.count, slots.blank, emissions.label_blank_ratio);
+    return lattice.run(u.gradient != nullptr, emissions.has_tiny, &result->log2_z);
+}
+
+template <> bool run_linear<double>(const Utterance&, const Scratch&, const Slots&, LatticeResult*) { return false; }
+
 template <typename In> static double loss_of(const Utterance& u, const Scratch& scratch) {
     if (!has_enough_frames(u)) {
         clear_gradient<In>(u, 0);
@@ -116,21 +156,23 @@ template <typename In> static double loss_of(const Utterance& u, const Scratch& 
     }
     clear_gradient<In>(u, u.frames);
     if (u.frames == 0) return 0;
-    const int64_t slots = number_slots(u, scratch);
-    double log2_z, references;
-    if (!run_linear<In>(u, scratch, slots, &log2_z, &references)) {
-        if (has_nan<In>(u, scratch, slots)) {
+    const Slots slots = number_slots(u, scratch);
+    LatticeResult result = {};
+    if (!run_linear<In>(u, scratch, slots, &result)) {
+        result.has_exponentials = false;
+        if (has_nan<In>(u, scratch, slots.count)) {
             fill_gradient_with_nan<In>(u);
             return NAN;
         }
-        ExtendedLattice lattice(u, scratch, slots);
-        if (!lattice.template run<In>(u.gradient != nullptr, &log2_z, &references)) {
+        ExtendedLattice lattice(u, scratch, slots.count, slots.blank);
+        if (!lattice.template run<In>(u.gradient != nullptr, &result.log2_z, &result.references)) {
             clear_gradient<In>(u, 0);
             return INFINITY;
         }
     }
-    const double normalisers = SoftmaxRows<In>(u, scratch, slots).run();
-    const double loss = (normalisers - references) - log2_z * 0.693147180559945309417;
+    const double normalisers = SoftmaxRows<In>(u, scratch, slots.count, result.has_exponentials).run();
+    const double references = result.has_exponentials ? 0 : result.references;
+    const double loss = (normalisers - references) - result.log2_z * 0.693147180559945309417;
     if (loss != loss) fill_gradient_with_nan<In>(u);
     return loss < 0 ? 0 : loss;  // rounding may leave -1e-8
 }

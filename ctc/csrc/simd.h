@@ -26,6 +26,8 @@ typedef float Floats __attribute__((vector_size(CTC_VECTOR_BYTES)));
 typedef double Doubles __attribute__((vector_size(CTC_VECTOR_BYTES)));
 typedef int32_t Ints __attribute__((vector_size(CTC_VECTOR_BYTES)));
 typedef int64_t Longs __attribute__((vector_size(CTC_VECTOR_BYTES)));
+typedef uint32_t Bits32 __attribute__((vector_size(CTC_VECTOR_BYTES)));
+typedef uint64_t Bits64 __attribute__((vector_size(CTC_VECTOR_BYTES)));
 
 template <typename Real> struct Vector;
 template <> struct Vector<float> { using type = Floats; };
@@ -75,12 +77,17 @@ static inline Doubles vmax(Doubles a, Doubles b) {
 #endif
 }
 
-// Two vectors seen as one row, low first: the lanes one below (above) those of the second (first).
 #if defined(__clang__)
+#define CTC_UNROLL _Pragma("unroll 4")
 #define CTC_SHUFFLE(Mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
+#define CTC_UNROLL _Pragma("GCC unroll 4")
 #define CTC_SHUFFLE(Mask, a, b, ...) __builtin_shuffle(a, b, Mask{__VA_ARGS__})
 #endif
+
+// shift_up and shift_down see two vectors as one row, low first, and give the lanes one below those of the second or
+// one above those of the first. fold calls `combine` on lanes that lie half the vector apart, then a quarter, until
+// every lane holds the result of all: the order is fixed, so that a sum never depends on where its vector stands.
 #if CTC_VECTOR_BYTES == 64
 static inline Floats shift_up(Floats low, Floats v) {
     return CTC_SHUFFLE(Ints, low, v, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
@@ -94,6 +101,17 @@ static inline Doubles shift_up(Doubles low, Doubles v) {
 static inline Doubles shift_down(Doubles v, Doubles high) {
     return CTC_SHUFFLE(Longs, v, high, 1, 2, 3, 4, 5, 6, 7, 8);
 }
+template <typename Combine> static inline Floats fold(Floats v, Combine combine) {
+    v = combine(v, CTC_SHUFFLE(Ints, v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    v = combine(v, CTC_SHUFFLE(Ints, v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    v = combine(v, CTC_SHUFFLE(Ints, v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+    return combine(v, CTC_SHUFFLE(Ints, v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+}
+template <typename Combine> static inline Doubles fold(Doubles v, Combine combine) {
+    v = combine(v, CTC_SHUFFLE(Longs, v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+    v = combine(v, CTC_SHUFFLE(Longs, v, v, 2, 3, 0, 1, 6, 7, 4, 5));
+    return combine(v, CTC_SHUFFLE(Longs, v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+}
 #elif CTC_VECTOR_BYTES == 32
 static inline Floats shift_up(Floats low, Floats v) {
     return CTC_SHUFFLE(Ints, low, v, 7, 8, 9, 10, 11, 12, 13, 14);
@@ -103,28 +121,53 @@ static inline Floats shift_down(Floats v, Floats high) {
 }
 static inline Doubles shift_up(Doubles low, Doubles v) { return CTC_SHUFFLE(Longs, low, v, 3, 4, 5, 6); }
 static inline Doubles shift_down(Doubles v, Doubles high) { return CTC_SHUFFLE(Longs, v, high, 1, 2, 3, 4); }
+template <typename Combine> static inline Floats fold(Floats v, Combine combine) {
+    v = combine(v, CTC_SHUFFLE(Ints, v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+    v = combine(v, CTC_SHUFFLE(Ints, v, v, 2, 3, 0, 1, 6, 7, 4, 5));
+    return combine(v, CTC_SHUFFLE(Ints, v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+}
+template <typename Combine> static inline Doubles fold(Doubles v, Combine combine) {
+    v = combine(v, CTC_SHUFFLE(Longs, v, v, 2, 3, 0, 1));
+    return combine(v, CTC_SHUFFLE(Longs, v, v, 1, 0, 3, 2));
+}
 #else
 static inline Floats shift_up(Floats low, Floats v) { return CTC_SHUFFLE(Ints, low, v, 3, 4, 5, 6); }
 static inline Floats shift_down(Floats v, Floats high) { return CTC_SHUFFLE(Ints, v, high, 1, 2, 3, 4); }
 static inline Doubles shift_up(Doubles low, Doubles v) { return CTC_SHUFFLE(Longs, low, v, 1, 2); }
 static inline Doubles shift_down(Doubles v, Doubles high) { return CTC_SHUFFLE(Longs, v, high, 1, 2); }
+template <typename Combine> static inline Floats fold(Floats v, Combine combine) {
+    v = combine(v, CTC_SHUFFLE(Ints, v, v, 2, 3, 0, 1));
+    return combine(v, CTC_SHUFFLE(Ints, v, v, 1, 0, 3, 2));
+}
+template <typename Combine> static inline Doubles fold(Doubles v, Combine combine) {
+    return combine(v, CTC_SHUFFLE(Longs, v, v, 1, 0));
+}
 #endif
 
-// In a fixed order, so that a sum never depends on where its vector stands.
-template <typename Real> static inline Real sum_of(VectorOf<Real> v) {
-    Real lanes[LANES<Real>];
-    store(lanes, v);
-    for (int width = LANES<Real> / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++) lanes[i] += lanes[i + width];
-    return lanes[0];
+template <typename V> static inline auto sum_of(V v) {
+    return fold(v, [](V a, V b) { return a + b; })[0];
 }
 
-template <typename Real> static inline Real max_of(VectorOf<Real> v) {
-    Real lanes[LANES<Real>];
-    store(lanes, v);
-    for (int width = LANES<Real> / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++) lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
-    return lanes[0];
+template <typename V> static inline auto max_of(V v) {
+    return fold(v, [](V a, V b) { return vmax(a, b); })[0];
+}
+
+// Four floats, whatever the width of a vector.
+typedef float Quad __attribute__((vector_size(16)));
+typedef int32_t QuadIndex __attribute__((vector_size(16)));
+
+// Columns of four rows of four that begin `stride` apart.
+static inline void transpose(const float* rows, int64_t stride, Quad columns[4]) {
+    Quad r[4];
+    for (int i = 0; i < 4; i++) memcpy(&r[i], rows + i * stride, sizeof(Quad));
+    const Quad low01 = CTC_SHUFFLE(QuadIndex, r[0], r[1], 0, 4, 1, 5);
+    const Quad low23 = CTC_SHUFFLE(QuadIndex, r[2], r[3], 0, 4, 1, 5);
+    const Quad high01 = CTC_SHUFFLE(QuadIndex, r[0], r[1], 2, 6, 3, 7);
+    const Quad high23 = CTC_SHUFFLE(QuadIndex, r[2], r[3], 2, 6, 3, 7);
+    columns[0] = CTC_SHUFFLE(QuadIndex, low01, low23, 0, 1, 4, 5);
+    columns[1] = CTC_SHUFFLE(QuadIndex, low01, low23, 2, 3, 6, 7);
+    columns[2] = CTC_SHUFFLE(QuadIndex, high01, high23, 0, 1, 4, 5);
+    columns[3] = CTC_SHUFFLE(QuadIndex, high01, high23, 2, 3, 6, 7);
 }
 
 // Past the caches; p is aligned to a vector.

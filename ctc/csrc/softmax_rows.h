@@ -19,20 +19,26 @@ template <typename In> class SoftmaxRows {
     static constexpr int64_t SUM_BLOCK = 64 * W;
 
   public:
-    SoftmaxRows(const Utterance& utterance, const Scratch& scratch, int64_t slots)
+    // `has_exponentials`: the slots are the classes, and their emissions are relative to the largest class, so that
+    // they are the exponentials of the softmax; what is left to do is relative to that.
+    SoftmaxRows(const Utterance& utterance, const Scratch& scratch, int64_t slots, bool has_exponentials)
         : utterance(utterance), scratch(scratch), classes(utterance.classes), slots(slots),
-          slot_stride(padded(slots)), row((Real*)scratch.row) {
-        memset(row + padded(classes) - PADDING, 0, PADDING * sizeof(Real));
-    }
+          slot_stride(padded(slots)), has_exponentials(has_exponentials), row((Real*)scratch.row) {}
 
-    // sum over all frames of log sum_k exp x(k). Writes the gradient where there is one to write.
+    // sum over all frames of log sum_k exp x(k), less the largest x if `has_exponentials`. Writes the gradient where
+    // there is one to write.
     double run() {
         double total = 0, product = 1;
         for (int64_t t = 0; t < utterance.frames; t++) {
-            const double largest = load_row(t);
-            const double sum = exponentiate(Real(largest), t);
+            if (has_exponentials) {
+                row = (Real*)scratch.emissions + t * slot_stride;
+            } else {
+                const Real largest = load_row(t);
+                exponentiate(largest, t);
+                total += largest;
+            }
+            const double sum = sum_row();
             if (utterance.gradient) write_gradient(t, sum);
-            total += largest;
             product *= sum;
             if (!(product < 1e250)) {  // one logarithm for many frames
                 total += log(product);
@@ -47,81 +53,80 @@ template <typename In> class SoftmaxRows {
     In* gradient_at(int64_t t) const { return (In*)utterance.gradient + t * utterance.gradient_stride; }
 
     // Copies a row, whole vectors with -inf behind the last class; returns its largest element.
-    double load_row(int64_t t) {
-        const In* from = logits_at(t);
-        V largest = all(Real(-INFINITY));
+    Real load_row(int64_t t) const {
+        const In* const from = logits_at(t);
+        Real* const to = row;
+        V largest = all(-Real(INFINITY));
         int64_t k = 0;
         for (; k + W <= classes; k += W) {
             const V x = load_elements(from + k);
-            store(row + k, x);
+            store(to + k, x);
             largest = vmax(largest, x);
         }
         if (k < classes) {
-            Real lanes[W];
-            for (int i = 0; i < W; i++) lanes[i] = k + i < classes ? to_real(from[k + i]) : Real(-INFINITY);
-            store(row + k, load(lanes));
-            largest = vmax(largest, load(lanes));
+            const V x = load_last(from + k, classes - k);
+            store(to + k, x);
+            largest = vmax(largest, x);
         }
-        return max_of<Real>(largest);
+        return max_of(largest);
     }
 
-    // The row becomes exp(x - largest); returns its sum. Fetches the next row meanwhile.
-    double exponentiate(Real largest, int64_t t) {
-        const char* next = (const char*)logits_at(t + 1 < utterance.frames ? t + 1 : t);
+    // The row becomes exp(x - largest). Fetches the next row meanwhile.
+    void exponentiate(Real largest, int64_t t) const {
+        const char* const next = (const char*)logits_at(t + 1 < utterance.frames ? t + 1 : t);
+        Real* const to = row;
         const V reference = all(largest);
-        double sum = 0;
-        for (int64_t begin = 0; begin < classes; begin += SUM_BLOCK) {
-            const int64_t end = smaller(classes, begin + SUM_BLOCK);
-            V block = {};
-            for (int64_t k = begin; k < end; k += W) {
-                __builtin_prefetch(next + k * int64_t(sizeof(In)));
-                const V e = exp_of(load(row + k) - reference);
-                store(row + k, e);
-                block += e;
-            }
-            sum += sum_of<Real>(block);
+        for (int64_t k = 0; k < classes; k += W) {
+            __builtin_prefetch(next + k * int64_t(sizeof(In)));
+            store(to + k, exp_of(load(to + k) - reference));
         }
-        return sum < 2 ? 1 + sum_below_one() : sum;
     }
 
-    // What the largest class leaves to the others: not 1 minus something, hence exact however small.
-    double sum_below_one() {
+    // Of exponentials of which one or more are 1. Less than 2: that one is `dominant`, and the sum of all others, which
+    // is kept in `rest`, is not 1 less but added up by itself.
+    double sum_row() {
+        const double sum = sum_where([](V e) { return e; });
+        if (!(sum < 2)) return sum;
+        rest = sum_where([](V e) { return e < all(Real(1)) ? e : V{}; });
+        for (dominant = 0; row[dominant] != 1;) dominant++;
+        return 1 + rest;
+    }
+
+    template <typename Kept> double sum_where(Kept kept) const {
+        const Real* const from = row;
         double sum = 0;
         for (int64_t begin = 0; begin < classes; begin += SUM_BLOCK) {
             const int64_t end = smaller(classes, begin + SUM_BLOCK);
-            V block = {};
-            for (int64_t k = begin; k < end; k += W) {
-                const V e = load(row + k);
-                const V kept = e < all(Real(1)) ? e : V{};
-                block += kept;
-                if (max_of_is_one(e)) dominant = k;
+            V even = {}, odd = {};
+            int64_t k = begin;
+            for (; k + W < end; k += 2 * W) {
+                even += kept(load(from + k));
+                odd += kept(load(from + k + W));
             }
-            sum += sum_of<Real>(block);
+            if (k < end) even += kept(load(from + k));
+            sum += sum_of(even + odd);
         }
-        while (row[dominant] != 1) dominant++;
         return sum;
     }
 
-    static bool max_of_is_one(V e) { return any(e == all(Real(1))); }
-    static bool any(Ints mask) { return any((Longs)mask); }
-    static bool any(Longs mask) {
-        int64_t bits = 0;
-        for (int i = 0; i < LANES<double>; i++) bits |= mask[i];
-        return bits != 0;
+    void write_gradient(int64_t t, double sum) {
+        Real* const occupancy = (Real*)scratch.occupancies + t * slot_stride;
+        const Real factor = Real(double(((Real*)scratch.inverse_sum)[t]) * sum);
+        if (classes <= SMALL_ALPHABET) {
+            for (int64_t k = 0; k < classes; k += W) store(row + k, load(row + k) - load(occupancy + k) * factor);
+        } else {
+            for (int64_t s = 0; s < slots; s++) row[scratch.class_of_slot[s]] -= occupancy[s] * factor;
+        }
+        if (sum < 2) row[dominant] = occupancy_of_others(occupancy) * factor - Real(rest);
+        write_row(gradient_at(t), Real(utterance.scale / sum));
     }
 
-    void write_gradient(int64_t t, double sum) {
-        Real* occupancy = (Real*)scratch.emissions + t * slot_stride;
-        const Real factor = Real(double(((Real*)scratch.inverse_sum)[t]) * sum);
-        for (int64_t s = 0; s < slots; s++) row[scratch.class_of_slot[s]] -= occupancy[s] * factor;
-        if (sum < 2) {
-            for (int64_t s = 0; s < slots; s++)
-                if (scratch.class_of_slot[s] == dominant) occupancy[s] = 0;
-            V others = {};
-            for (int64_t s = 0; s < slot_stride; s += W) others += load(occupancy + s);
-            row[dominant] = Real(double(sum_of<Real>(others) * factor) - (sum - 1));
-        }
-        write_row(gradient_at(t), Real(utterance.scale / sum));
+    Real occupancy_of_others(Real* occupancy) const {
+        for (int64_t s = 0; s < slots; s++)
+            if (scratch.class_of_slot[s] == dominant) occupancy[s] = 0;
+        V others = {};
+        for (int64_t s = 0; s < slot_stride; s += W) others += load(occupancy + s);
+        return sum_of(others);
     }
 
     void write_row(In* to, Real factor) const {
@@ -132,14 +137,21 @@ template <typename In> class SoftmaxRows {
         } else {
             for (; k + W <= classes; k += W) store_elements(to + k, V(load(row + k) * by));
         }
+        if (k < classes && classes >= W) {  // once more what the last whole vector wrote
+            k = classes - W;
+            store_elements(to + k, V(load(row + k) * by));
+            return;
+        }
         for (; k < classes; k++) from_real(to + k, row[k] * factor);
     }
 
     const Utterance& utterance;
     const Scratch& scratch;
     int64_t classes, slots, slot_stride;
+    bool has_exponentials;
     Real* row;
     int64_t dominant = 0;
+    double rest = 0;
 };
 
 }  // namespace CTC_ISA

@@ -23,15 +23,18 @@ struct Utterance {
     double entropy_weight;
 };
 
-// Slots number the distinct classes that an utterance's lattice emits: blank is slot 0.
+// Slots number the classes that an utterance's lattice may emit: blank and its distinct labels in order of appearance,
+// or, in a small alphabet, simply all classes.
 struct Scratch {
     int32_t* slot_of_class;  // [classes], set for the classes of slots alone
     int32_t* class_of_slot;  // [slots]
     int32_t* slot_of_label;  // [labels]
     void* mean;              // [slots]
+    void* unused;            // [slots]: 1 where no label and no blank is, else 0
     void* row;               // [classes]
-    void* emissions;         // [frames, slots]; becomes the occupancies
-    void* inverse_sum;       // [frames]: what these are to be multiplied with
+    void* emissions;         // [frames, slots]
+    void* occupancies;       // [frames, slots]; takes the place of the emissions unless they serve the softmax too
+    void* inverse_sum;       // [frames]: what the occupancies are to be multiplied with
     void* lattice;           // the rest
     int64_t lattice_bytes;
 };
@@ -40,6 +43,9 @@ constexpr int64_t SCRATCH_ALIGNMENT = 64;
 constexpr int64_t PADDING = 16;  // lanes of the widest vector, so that every instruction set needs the same memory
 // Longer lattices are computed in the extended range, which keeps only checkpoints: it is slower by less than memory is.
 constexpr int64_t LARGEST_LINEAR_LATTICE = int64_t(64) << 20;
+
+// In an alphabet of up to this many classes the lattice reads whole frames, and the softmax takes its exponentials.
+constexpr int64_t SMALL_ALPHABET = 64;
 
 static inline int64_t padded(int64_t n) { return (n + PADDING - 1) / PADDING * PADDING; }
 
@@ -50,15 +56,16 @@ static inline int64_t checkpoint_distance(int64_t frames) {
     return distance;
 }
 
-static inline int64_t linear_lattice_bytes(int64_t frames, int64_t labels) {
-    // Two rows of states a frame; working rows: skip, two of alpha, occupancy, emissions of a few frames.
-    return (2 * frames + 8) * padded(labels + 1) * int64_t(sizeof(float));
+static inline int64_t linear_lattice_bytes(int64_t frames, int64_t labels, int64_t slots) {
+    // Two rows of states a frame; working rows: skip, two of alpha, four each of occupancies and of emissions; the
+    // occupancies of four frames by slot.
+    return ((2 * frames + 11) * padded(labels + 1) + 4 * padded(slots)) * int64_t(sizeof(float));
 }
 
 static inline int64_t extended_lattice_bytes(int64_t frames, int64_t labels, int64_t slots) {
     const int64_t distance = checkpoint_distance(frames);
     const int64_t rows = distance + (frames + distance - 1) / distance + 1;
-    return ((4 * rows + 10) * padded(labels + 1) + 2 * padded(slots)) * int64_t(sizeof(double));
+    return ((4 * rows + 14) * padded(labels + 1) + 2 * padded(slots)) * int64_t(sizeof(double));
 }
 
 // Lays the scratch out from `base`, whose alignment is SCRATCH_ALIGNMENT; returns its size. `base` may be null.
@@ -70,18 +77,22 @@ static inline int64_t lay_out(Scratch* scratch, char* base, int64_t frames, int6
         used += (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
         return p;
     };
-    const int64_t slots = labels + 1 < classes ? labels + 1 : classes;
+    const bool is_small = classes <= SMALL_ALPHABET;
+    const int64_t slots = labels + 1 < classes && !is_small ? labels + 1 : classes;
     scratch->slot_of_class = (int32_t*)take(classes * 4);
     scratch->class_of_slot = (int32_t*)take(slots * 4);
     scratch->slot_of_label = (int32_t*)take(labels * 4);
     scratch->mean = take(padded(slots) * real_bytes);
+    scratch->unused = take(padded(slots) * real_bytes);
     scratch->row = take(padded(classes) * real_bytes);
     scratch->emissions = take(frames * padded(slots) * real_bytes);
+    scratch->occupancies = is_small ? take(frames * padded(slots) * real_bytes) : scratch->emissions;
     scratch->inverse_sum = take(frames * real_bytes);
-    const int64_t linear = linear_lattice_bytes(frames, labels);
+    // Enough for any shorter utterance to take the path that it would take alone.
+    const int64_t linear = real_bytes == sizeof(float) ? linear_lattice_bytes(frames, labels, slots) : 0;
+    const int64_t capped = linear < LARGEST_LINEAR_LATTICE ? linear : LARGEST_LINEAR_LATTICE;
     const int64_t extended = extended_lattice_bytes(frames, labels, slots);
-    const bool has_linear = real_bytes == sizeof(float) && linear <= LARGEST_LINEAR_LATTICE;
-    scratch->lattice_bytes = has_linear && linear > extended ? linear : extended;
+    scratch->lattice_bytes = capped > extended ? capped : extended;
     scratch->lattice = take(scratch->lattice_bytes);
     return used;
 }

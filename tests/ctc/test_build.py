@@ -1,0 +1,58 @@
+"""The build says what it did and why not, and the C++ tests run under sanitizers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctc import build as build_module
+from ctc.build import PACKAGE, BuildError, build, find_compiler
+
+
+def test_a_second_build_compiles_nothing():
+    build()
+    report = build()
+    assert report.built == []
+    assert report.current
+    assert "up to date:" in str(report)
+
+
+def test_without_a_compiler_the_report_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    report = str(build())
+    assert "not built: CPU library: no C++ compiler (g++, clang++, c++) on the PATH; set CXX to name one" in report
+    assert "CUDA library: no nvcc on the PATH" in report
+
+
+def test_a_compiler_that_fails_is_quoted_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    broken = tmp_path / "c++"
+    broken.write_text(
+        '#!/bin/sh\ncase "$*" in *--version*) echo broken 1.0;; *) echo no such luck >&2; exit 3;; esac\n'
+    )
+    broken.chmod(0o755)
+    monkeypatch.setattr(build_module, "CPU_LIBRARY", tmp_path / "libctc.so")
+    with pytest.raises(BuildError, match=r"(?s)-c .*failed with status 3:\nno such luck"):
+        build(compiler=str(broken))
+
+
+def test_only_files_of_this_processor_are_compiled(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(build_module.platform, "machine", lambda: "aarch64")
+    assert not [source for source in build_module._sources() if "avx" in source.name]
+
+
+def test_importing_compiles_nothing_and_prints_nothing():
+    done = subprocess.run([sys.executable, "-c", "import ctc"], capture_output=True, text=True, check=True)
+    assert done.stdout == done.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
+def test_the_c_tests_pass_under_sanitizers():
+    environment = os.environ | {"PYTHON": sys.executable}
+    script = PACKAGE / "csrc" / "test" / "sanitize.sh"
+    done = subprocess.run(["bash", str(script), "100"], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("all passed") == 2
