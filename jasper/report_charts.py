@@ -59,9 +59,9 @@ def _bounds(low: float, high: float) -> tuple[float, float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, … between the bounds, or only powers of ten where those would be too many."""
+    """Round numbers between the bounds: as many as eight, in steps as even as can be."""
     exponents = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
-    for multiples in ((1, 2, 5), (1,)):
+    for multiples in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
         ticks = [m * 10.0**e for e in exponents for m in multiples]
         inside = [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
         if len(inside) <= 8:

@@ -26,7 +26,7 @@ p { margin: .3rem 0 .8rem; max-width: 44rem; }
 .quiet { color: var(--quiet); }
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: 12px; padding: 1rem; margin: 0 0 1rem; }
 .numbers, .charts { display: grid; gap: 1rem; }
-.numbers { grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); margin-top: 1.4rem; }
+.numbers { grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); margin-top: 1.4rem; }
 .numbers .card, .charts .card { margin: 0; }
 .charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); }
 .number { font-size: 2rem; font-weight: 650; line-height: 1.2; font-variant-numeric: tabular-nums; }
@@ -124,16 +124,16 @@ def render(report: Report) -> str:
 def _headline(report: Report) -> str:
     result = report.evaluation
     words, characters = result.words, result.characters
-    wrong = sum(r != h for r, h in zip(result.references, result.hypotheses, strict=True))
+    correct = sum(r == h for r, h in zip(result.references, result.hypotheses, strict=True))
+    kinds = f"{words.substitutions:,} substituted, {words.deletions:,} deleted, {words.insertions:,} inserted"
     cards = [
-        (f"{words.rate:.2%}", "word error rate", f"{words.errors} of {words.length:,} words"),
-        (f"{characters.rate:.2%}", "character error rate", f"{characters.errors} of {characters.length:,} characters"),
-        (f"{len(result.ids) - wrong}", f"of {len(result.ids)} clips without an error", ""),
+        (f"{words.rate:.2%}", "word error rate", f"{words.errors:,} of {words.length:,} words: {kinds}"),
         (
-            f"{words.substitutions} · {words.deletions} · {words.insertions}",
-            "words substituted · deleted · inserted",
-            "",
+            f"{characters.rate:.2%}",
+            "character error rate",
+            f"{characters.errors:,} of {characters.length:,} characters",
         ),
+        (f"{correct:,}", "clips without an error", f"of {len(result.ids):,}"),
     ]
     shown = [
         f'<div class="card"><div class="number">{number}</div>{what}<br><span class="quiet">{counts}</span></div>'
@@ -166,7 +166,7 @@ def _chart(name: str, series: dict[str, Points], *, floor: float, percent: bool)
 def _heard(report: Report) -> str:
     return (
         "<h2>What was heard when</h2>\n"
-        "<p>Above the spectrogram what was recognised, under it what was said. Click to listen from there.</p>\n"
+        "<p>Above what was recognised, below what was said. Click to listen from there.</p>\n"
         + _clip(report.shown, report.pitches)
     )
 
