@@ -8,6 +8,7 @@ from ctc.greedy import Decoded, greedy
 from ctc.loss import CTCLoss, ctc_loss
 from ctc.memory import GradientPool
 from ctc.scorer import Scorer, ScorerOptions
+from ctc.segment import Segment, SegmentOptions, segment
 
 __all__ = [
     "Alignment",
@@ -19,11 +20,14 @@ __all__ = [
     "Hypothesis",
     "Scorer",
     "ScorerOptions",
+    "Segment",
+    "SegmentOptions",
     "SlowPathWarning",
     "align",
     "beam_search",
     "ctc_loss",
     "greedy",
     "read_arpa",
+    "segment",
     "write_arpa",
 ]

@@ -166,11 +166,20 @@ def frames_needed(labels: Sequence[int]) -> int:
     return len(labels) + sum(left == right for left, right in itertools.pairwise(labels))
 
 
-def viterbi_torch(log_probs_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int) -> Spans:
+def viterbi_torch(
+    log_probs_BSV: Tensor,
+    targets_BU: Tensor,
+    frames_B: Tensor,
+    lengths_B: Tensor,
+    blank: int,
+    *,
+    gaps: tuple[Tensor, float] | None = None,
+) -> Spans:
     """The reference, and what serves without a compiler: one step per frame for the whole batch.
 
     State 2 i is the blank before label i, state 2 i + 1 label i: a path never goes back, so that the frames of
-    a label are where its state is.
+    a label are where its state is. `gaps`: before which labels (and at the end) [U + 1] something else may be
+    heard, at how much below a frame's best label.
     """
     batch, frames, _ = log_probs_BSV.shape
     width = targets_BU.shape[1]
@@ -180,6 +189,11 @@ def viterbi_torch(log_probs_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, l
     label_BSU = log_probs_BSV.gather(2, targets_BU[:, None].expand(batch, frames, width))
     emission_BSX = log_probs_BSV[:, :, blank, None].repeat(1, 1, 2 * width + 1)
     emission_BSX[:, :, 1::2] = label_BSU
+    if gaps is not None:
+        is_gap_U, gap_log_prob = gaps
+        gap_BS1 = log_probs_BSV.max(2, keepdim=True).values + gap_log_prob
+        blank_BSU = emission_BSX[:, :, ::2]
+        emission_BSX[:, :, ::2] = torch.where(is_gap_U.to(device), torch.maximum(blank_BSU, gap_BS1), blank_BSU)
 
     may_skip_BX = torch.zeros(batch, 2 * width + 1, dtype=torch.bool, device=device)
     may_skip_BX[:, 3::2] = targets_BU[:, 1:] != targets_BU[:, :-1]

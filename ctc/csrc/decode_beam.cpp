@@ -21,6 +21,7 @@ struct Node {
   int32_t parent, label, first_child, next_sibling;
   int32_t slot;  // where in the beam, or kNone
   State state;
+  uint64_t continuations;  // of the state
   double external;
   // What the boundary between words adds after this prefix: kept, for that is where the language model is asked.
   State after_boundary;
@@ -86,7 +87,8 @@ class Search {
   Search(const Workspace &work, const Scorer &scorer, const ctc_beam_options &options, const ctc_scorer *table)
       : work_(work), scorer_(scorer), options_(options), largest_gain_(scorer.largest_gain()),
         boundary_(table && table->lexicon ? table->boundary : kNone), beam_(work.beam), next_(work.next) {
-    work_.nodes[0] = {kNone, kNone, kNone, kNone, 0, scorer.start(), 0, State(), 0, false};
+    work_.nodes[0] = {kNone, kNone, kNone, kNone, 0, scorer.start(), scorer.continuations(scorer.start()), 0, State(),
+                       0,     false};
     beam_[0] = {0, kNone, 0, kMinusInfinity, 0, 0, kNone, kNone};
   }
 
@@ -180,9 +182,9 @@ class Search {
         if (highest < threshold_) break;  // labels come best first
         if (is_in_beam(prefix, label)) continue;
         const double total = before(prefix, label) + work_.log_probs[label];
-        const double external = work_.nodes[prefix.node].external;
-        if (total + external + largest_gain_ < threshold_) continue;
-        const double with_label = external + gain(work_.nodes[prefix.node], label);
+        Node &node = work_.nodes[prefix.node];
+        if (total + node.external + scorer_.largest_gain(node.state, node.continuations, label) < threshold_) continue;
+        const double with_label = node.external + gain(node, label);
         offer({total + with_label, total, with_label, slot, label, order_++, kNone});
       }
     }
@@ -265,8 +267,8 @@ class Search {
       if (work_.nodes[node].label == candidate.label) return node;
     const bool is_boundary = candidate.label == boundary_ && above.knows_boundary;
     const State state = is_boundary ? above.after_boundary : scorer_.extend(above.state, candidate.label).state;
-    work_.nodes[n_nodes_] = {parent,   candidate.label, kNone, above.first_child, kNone, state, candidate.external,
-                             State(), 0,               false};
+    work_.nodes[n_nodes_] = {parent, candidate.label, kNone, above.first_child, kNone, state,
+                             scorer_.continuations(state), candidate.external, State(), 0, false};
     above.first_child = n_nodes_;
     return n_nodes_++;
   }

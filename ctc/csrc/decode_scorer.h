@@ -48,7 +48,17 @@ inline double word_log_prob(const ctc_ngram &model, int32_t word, int32_t &histo
 
 class Scorer {
  public:
-  explicit Scorer(const ctc_scorer *table) : table_(table) {}
+  explicit Scorer(const ctc_scorer *table) : table_(table) {
+    if (!table) return;
+    leaving_gain_ = table->is_closed ? kMinusInfinity : table->unknown_penalty;
+    if (table->lexicon || table->ngram) largest_bonus_ = std::max(table->word_bonus, 0.0);
+    if (const ctc_phrases *phrases = table->phrases) {
+      const float promise = *std::max_element(phrases->promise, phrases->promise + phrases->nodes);
+      const float reward = *std::max_element(phrases->reward, phrases->reward + phrases->nodes);
+      largest_phrase_gain_ = static_cast<double>(promise) + reward;
+    }
+    largest_label_gain_ = largest_phrase_gain_ + (table->lexicon ? 0.0 : largest_bonus_);
+  }
 
   State start() const {
     State state;
@@ -57,19 +67,22 @@ class Scorer {
     return state;
   }
 
-  // No label adds more than this.
-  double largest_gain() const {
-    if (!table_) return 0;
-    double most = std::max(table_->word_bonus, 0.0);
-    if (const ctc_phrases *phrases = table_->phrases) {
-      double promise = 0, reward = 0;
-      for (int32_t node = 0; node < phrases->nodes; ++node) {
-        promise = std::max<double>(promise, phrases->promise[node]);
-        reward = std::max<double>(reward, phrases->reward[node]);
-      }
-      most += promise + reward;
-    }
-    return most;
+  // Bit k % 64 is clear where the open word cannot go on with label k and stay in the lexicon.
+  uint64_t continuations(const State &state) const {
+    if (!table_ || !table_->lexicon || state.word == kNone) return ~uint64_t{0};
+    const ctc_lexicon &lexicon = *table_->lexicon;
+    uint64_t bits = 0;
+    for (int32_t node = lexicon.first_child[state.word]; node < lexicon.first_child[state.word + 1]; ++node)
+      bits |= uint64_t{1} << (lexicon.label[node] % 64);
+    return bits;
+  }
+
+  // What no label exceeds, and a closer bound for one: cheap to know before lexicon and language model are asked.
+  double largest_gain() const { return largest_bonus_ + largest_phrase_gain_; }
+  double largest_gain(const State &state, uint64_t continuations, int32_t label) const {
+    if (table_ && table_->lexicon && label == table_->boundary)
+      return largest_gain() + (is_incomplete(state) ? table_->unknown_penalty : 0.0);
+    return largest_label_gain_ + (continuations >> (label % 64) & 1 ? 0.0 : leaving_gain_);
   }
 
   Step extend(const State &state, int32_t label) const {
@@ -107,7 +120,7 @@ class Scorer {
     const int32_t word = state.word == kNone ? kNone : table_->lexicon->word[state.word];
     if (word == kNone && table_->is_closed) return kMinusInfinity;
     // A word that left the lexicon has paid for it already; one that stops inside pays here.
-    const double penalty = word == kNone && state.word != kNone ? table_->unknown_penalty : 0.0;
+    const double penalty = is_incomplete(state) ? table_->unknown_penalty : 0.0;
     state.word = 0;
     const int32_t unknown = table_->ngram ? table_->ngram->unknown_word : kNone;
     return penalty + score(word == kNone ? unknown : word, state);
@@ -124,7 +137,7 @@ class Scorer {
     }
     if (node == kNone) return;
     node = child(table_->lexicon->first_child, table_->lexicon->label, node, label);
-    if (node == kNone) step.gain = table_->is_closed ? kMinusInfinity : table_->unknown_penalty;
+    if (node == kNone) step.gain = leaving_gain_;
   }
 
   double extend_phrase(int32_t label, State &state) const {
@@ -137,7 +150,13 @@ class Scorer {
     return static_cast<double>(phrases.promise[state.phrase]) - promised + phrases.reward[state.phrase];
   }
 
+  // An open word that is still in the lexicon, but is none of its words.
+  bool is_incomplete(const State &state) const {
+    return state.word > 0 && table_->lexicon->word[state.word] == kNone;
+  }
+
   const ctc_scorer *table_;
+  double largest_bonus_ = 0, largest_phrase_gain_ = 0, largest_label_gain_ = 0, leaving_gain_ = 0;
 };
 
 }  // namespace ctc_decode

@@ -1,0 +1,114 @@
+"""Finds the sentences of a long text in a long recording (after Kürzinger et al. 2020, "CTC-segmentation").
+
+S frames, V labels.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ctc import _library, _native
+from ctc._inputs import check_scores
+from ctc.align import Spans, frames_needed, read_transcripts, viterbi_native, viterbi_torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentOptions:
+    """What may lie between sentences, and how much of the text is looked at."""
+
+    gap_log_prob: float = -1.0
+    """Between sentences, and at both ends, a frame that is not in the text costs this on top of its best label's
+    log-probability (or is blank, if that is better); -inf admits nothing but blank there."""
+    window: int = 2000
+    """Labels followed at a time, around the best; doubled until the best path keeps clear of the edges. Memory is one
+    byte per frame and label of the window."""
+    score_frames: int = 30
+    """Length of the stretches of which the worst gives the score of a sentence."""
+
+    def __post_init__(self) -> None:
+        if not self.gap_log_prob <= 0:
+            raise ValueError(f"gap_log_prob: expected at most 0, found {self.gap_log_prob}")
+        for name in ("window", "score_frames"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, found {getattr(self, name)}")
+
+
+class Segment(NamedTuple):
+    """One sentence in the recording."""
+
+    start_frame: int
+    end_frame: int
+    """One past the last frame of the last label."""
+    score: float
+    """Mean log-probability per frame of the worst stretch: near 0 for what was said, far below for what was not."""
+
+
+def segment(
+    log_probs_SV: Tensor, sentences: Sequence[Sequence[int]], *, blank: int = 0, options: SegmentOptions | None = None
+) -> list[Segment]:
+    """Where each of `sentences` (labels, in the order they are spoken) lies in the recording.
+
+    `log_probs_SV`: log-probabilities or logits of the whole recording, never modified. Speech that is not in the text
+    is skipped between sentences, not within. Raises ValueError for arguments that do not fit, for an
+    empty sentence, for text that needs more frames than there are and for scores without a path.
+    """
+    options = options or SegmentOptions()
+    check_scores(log_probs_SV[None], blank, name="segment: log_probs_SV")
+    frames, vocabulary = log_probs_SV.shape
+    rows = read_transcripts(sentences, None, len(sentences), vocabulary, blank, name="segment: sentences")
+    for item, row in enumerate(rows):
+        if not row:
+            raise ValueError(f"segment: sentences: item {item}: expected labels, found none")
+    labels = [label for row in rows for label in row]
+    if frames_needed(labels) > frames:
+        raise ValueError(f"segment: {len(labels)} labels need at least {frames_needed(labels)} frames, found {frames}")
+    ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
+    is_gap = np.zeros(len(labels) + 1, np.uint8)
+    is_gap[[0, *ends]] = 1
+    spans = _spans(log_probs_SV, labels, is_gap, blank, options)
+    if not torch.isfinite(spans.log_prob_B).all():
+        raise ValueError(f"segment: log_probs_SV: the best path has log-probability {spans.log_prob_B.item()}")
+    return _segments(log_probs_SV, spans, labels, ends, blank, options.score_frames)
+
+
+def _spans(log_probs_SV: Tensor, labels: list[int], is_gap: np.ndarray, blank: int, options: SegmentOptions) -> Spans:
+    frames_B, lengths_B = torch.tensor([len(log_probs_SV)]), torch.tensor([len(labels)])
+    targets_BU = torch.tensor([labels], dtype=torch.int32).reshape(1, len(labels))
+    library = _native.load()
+    if library is None:
+        _library.warn_slow("ctc.segment")
+        gaps = (torch.from_numpy(is_gap).bool(), options.gap_log_prob)
+        return viterbi_torch(log_probs_SV[None], targets_BU.long(), frames_B, lengths_B, blank, gaps=gaps)
+    window = options.window
+    while True:
+        native = _native.AlignOptions(
+            blank=blank, threads=1, window=window, is_gap=is_gap.ctypes.data, gap_log_prob=options.gap_log_prob
+        )
+        spans, is_clipped_B = viterbi_native(library, log_probs_SV[None], targets_BU, frames_B, lengths_B, native)
+        if window > len(labels) or not is_clipped_B.any():
+            return spans
+        window *= 2
+
+
+def _segments(
+    log_probs_SV: Tensor, spans: Spans, labels: list[int], ends: np.ndarray, blank: int, score_frames: int
+) -> list[Segment]:
+    start_U, end_U = spans.start_BU[0].numpy(), spans.end_BU[0].numpy()
+    path_S = np.full(len(log_probs_SV), blank)
+    for label, start, end in zip(labels, start_U.tolist(), end_U.tolist(), strict=True):
+        path_S[start:end] = label
+    scores_SV = log_probs_SV.detach().cpu()
+    path_scores_S = scores_SV.gather(1, torch.from_numpy(path_S)[:, None])[:, 0].double()
+    total_S = np.concatenate([[0.0], (path_scores_S - scores_SV.double().logsumexp(1)).cumsum(0).numpy()])
+    segments = []
+    for first, last in itertools.pairwise([0, *ends.tolist()]):
+        start, end = int(start_U[first]), int(end_U[last - 1])
+        width = min(score_frames, end - start)
+        stretches = (total_S[start + width : end + 1] - total_S[start : end + 1 - width]) / width
+        segments.append(Segment(start, end, float(stretches.min())))
+    return segments
