@@ -92,12 +92,15 @@ def data_parallel(model: nn.Module, world: World) -> nn.Module:
     if world.size == 1:
         return model
     on_gpu = world.device.type == "cuda"
-    return nn.parallel.DistributedDataParallel(
-        model,
-        device_ids=[world.device.index] if on_gpu else None,
-        gradient_as_bucket_view=True,
-        broadcast_buffers=False,
-    )
+    device_ids = [world.device.index] if on_gpu else None
+    return nn.parallel.DistributedDataParallel(model, device_ids=device_ids, gradient_as_bucket_view=True)
+
+
+def share_buffers(model: nn.Module, world: World) -> None:
+    """Gives every process the first one's buffers (running statistics), so that all evaluate the same model."""
+    if world.size > 1:
+        for buffer in model.buffers():
+            dist.broadcast(buffer, src=0)
 
 
 def gradient_sync(model: nn.Module, *, enabled: bool) -> contextlib.AbstractContextManager[None]:

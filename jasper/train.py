@@ -128,7 +128,7 @@ class Trainer:
         self.train_set.set_epoch(progress.epoch)
         clock, utterances, losses = time.perf_counter(), 0, []
         for batch in loader(self.train_set, batches, workers=cfg.data.workers):
-            step = self._step(batch)
+            step = self.update(batch)
             losses += self._check_last()  # of the step before, so that a GPU never waits for it
             self.last = step
             utterances += len(batch.indices) * world.size
@@ -142,7 +142,7 @@ class Trainer:
                 took = time.perf_counter() - clock
                 self._log_training(step, losses, utterances / took, took)
                 clock, utterances, losses = time.perf_counter(), 0, []
-            if cfg.evaluate_every and progress.step % cfg.evaluate_every == 0 and not ends_epoch:
+            if cfg.evaluate_every and progress.step % cfg.evaluate_every == 0:
                 self._validate()
                 clock = time.perf_counter()
             if cfg.save_every_steps and progress.step % cfg.save_every_steps == 0:
@@ -152,13 +152,14 @@ class Trainer:
                 break
         if progress.batch == self.steps_per_epoch:
             progress.epoch, progress.batch = progress.epoch + 1, 0
-            self._validate()
+            if not cfg.evaluate_every:
+                self._validate()
             if progress.epoch in cfg.keep_epochs:
                 progress.milestones.append(progress.step)
             if progress.epoch % cfg.save_every_epochs == 0 or progress.epoch in cfg.keep_epochs:
                 self._save()
 
-    def _step(self, batch: AudioBatch) -> "Step":
+    def update(self, batch: AudioBatch) -> "Step":
         """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
         cfg, progress, world = self.cfg, self.progress, self.world
         if not batch.indices:
@@ -279,6 +280,7 @@ class Trainer:
     def _evaluate(self, model: nn.Module) -> Evaluation:
         assert self.validation is not None
         cfg = self.cfg
+        distributed.share_buffers(model, self.world)
         return evaluate(
             model, self.log_mel, self.validation, self.world, vocabulary=self.vocabulary,
             batch_size=cfg.batch_size, workers=cfg.data.workers, precision=cfg.precision,
@@ -357,7 +359,7 @@ class Trainer:
     def _try_longest_batch(self) -> None:
         longest = sorted(range(len(self.seconds)), key=lambda i: -self.seconds[i])[: self.cfg.batch_size]
         batch = next(iter(loader(self.train_set, [longest], workers=0)))
-        self.last = self._step(batch)
+        self.last = self.update(batch)
         (loss,) = self._check_last()
         self.log.event(f"the longest batch fits: {tuple(batch.audio_BN.shape)} samples, loss {loss:.3f}")
 

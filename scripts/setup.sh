@@ -8,7 +8,8 @@ repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 setup() (
   cd "$repository"
   local wanted
-  wanted="$(cat requirements.txt requirements-dev.txt constraints.txt pyproject.toml scripts/setup.sh | cksum)"
+  wanted="$(cat requirements.txt requirements-dev.txt constraints.txt pyproject.toml scripts/setup.sh \
+    ctc/build.py ctc/include/* $(find ctc/csrc -type f | LC_ALL=C sort) | cksum)"
   if [ "$(cat .venv/.installed 2>/dev/null)" != "$wanted" ]; then
     local python
     for python in python3.13 python3.12 python3.11 python3 python none; do

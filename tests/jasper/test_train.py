@@ -90,7 +90,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
             trainer = Trainer(replace(cfg, grad_accumulation=parts), world, log)
             batch = next(iter(loader(trainer.train_set, [[0, 0, 0, 0]])))
             before = [p.detach().clone() for p in trainer.model.parameters()]
-            trainer._step(batch)
+            trainer.update(batch)
             updates.append([p.detach() - b for p, b in zip(trainer.model.parameters(), before, strict=True)])
     for update in updates[1:]:
         for whole, parts in zip(updates[0], update, strict=True):
