@@ -100,6 +100,13 @@ def test_commands_of_python_are_understood(command):
         config.parse_flags(OPTIONS[module], None, arguments, description="")
 
 
+def test_files_of_the_repository_that_commands_name_exist():
+    named = [word for command in COMMANDS for word in command if re.match(r"(scripts|configs|benchmarks|tests)/", word)]
+    assert len(named) > 10
+    for path in named:
+        assert (REPOSITORY / path).exists(), path
+
+
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "bash" in c], ids=lambda c: " ".join(c)[:60])
 def test_scripts_exist_and_know_the_variables_that_are_set(command):
     script = REPOSITORY / command[command.index("bash") + 1]
