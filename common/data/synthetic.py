@@ -40,10 +40,10 @@ _SPARE_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyntheticConfig:
-    """What the corpus contains. The defaults give about two hours of training speech."""
+    """What the corpus contains. The defaults give about four hours of training speech."""
 
-    train_utterances: int = 2400
-    """Utterances to train on (3 s each on average)."""
+    train_utterances: int = 6000
+    """Utterances to train on (2.5 s each on average)."""
     dev_utterances: int = 100
     """Utterances to choose a checkpoint by: other sentences, other voices."""
     test_utterances: int = 200
@@ -54,13 +54,13 @@ class SyntheticConfig:
     """Languages of espeak-ng that the speakers take in turns, such as en-gb-x-rp, en-us-nyc, en-gb-scotland."""
     speakers_per_variant: int = 3
     """Speakers made of one variant; each has a rate, a pitch and an intonation of its own."""
-    words_per_minute: tuple[int, int] = (130, 190)
+    words_per_minute: tuple[int, int] = (150, 200)
     """The slowest and the fastest speaker; an utterance differs from its speaker's habit by up to 8 %."""
     snr_db: tuple[float, float] = (15.0, 40.0)
     """Signal-to-noise ratio: coloured noise, from white to brown, is added to every utterance."""
     peak_db: tuple[float, float] = (-20.0, -1.0)
     """Peak level relative to full scale."""
-    silence_seconds: tuple[float, float] = (0.1, 0.4)
+    silence_seconds: tuple[float, float] = (0.05, 0.25)
     """Silence (with its noise) before, and after, the speech."""
     sample_rate: int = 16000
     """Of the LibriSpeech folder. An LJSpeech folder has espeak's own 22,050 Hz."""
