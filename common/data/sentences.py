@@ -13,8 +13,9 @@ _SHARES: dict[Subset, range] = {"train": range(8), "dev": range(8, 9), "test": r
 
 _MOST_WORDS, _FEWEST_WORDS = 12, 3
 
-# "a|b|c": one of these; "{name}": the rule of that name. Words that sound alike in every accent are left out, but some
-# differ in one sound only (ship and sheep, coat and goat, pin and pen, thirteen and thirty, lost and washed).
+# "a|b|c": one of these; "{name}": the rule of that name. Words that sound alike in every accent are left out (nothing
+# is the horse's, which sounds like horses), but some differ in one sound only (ship and sheep, coat and goat, pin and
+# pen, thirteen and thirty, lost and washed).
 _RULES = {
     "sentence": (
         "{someone} {did} {something}|{someone} {did} {something} {where}|{someone} {did} {something} {past}"
@@ -40,7 +41,7 @@ _RULES = {
     ),
     "something": (
         "the {thing}|a {quality} {thing}|the {quality} {thing}|{number} {things}|some {things}|his {thing}"
-        "|a {thing} and a {thing}|{number} {quality} {things}|the {person}'s {thing}|the {animal}'s {thing}"
+        "|a {thing} and a {thing}|{number} {quality} {things}|the {person}'s {thing}"
     ),
     "where": (
         "in the {place}|near the {place}|behind the {place}|under the {place}|on the way to {city}|across the {place}"
@@ -107,7 +108,7 @@ def subset_of(sentence: str) -> Subset:
 def vocabulary() -> set[str]:
     """Every word that a sentence may contain."""
     text = " ".join(" ".join(choices) for choices in _CHOICES.values())
-    possessives = {f"{word}'s" for name in ("name", "person", "animal") for word in _CHOICES[name]}
+    possessives = {f"{word}'s" for name in ("name", "person") for word in _CHOICES[name]}
     return set(re.sub(r"\{\w+\}('s)?", " ", text).split()) | possessives | {"an"}
 
 

@@ -56,7 +56,7 @@ class SyntheticConfig:
     """Speakers made of one variant; each has a rate, a pitch and an intonation of its own."""
     words_per_minute: tuple[int, int] = (150, 200)
     """The slowest and the fastest speaker; an utterance differs from its speaker's habit by up to 8 %."""
-    snr_db: tuple[float, float] = (15.0, 40.0)
+    snr_db: tuple[float, float] = (20.0, 40.0)
     """Signal-to-noise ratio: coloured noise, from white to brown, is added to every utterance."""
     peak_db: tuple[float, float] = (-20.0, -1.0)
     """Peak level relative to full scale."""

@@ -63,7 +63,7 @@ def test_every_word_has_a_time_within_its_clip(corpus):
         assert [word for word, _, _ in line["words"]] == texts[line["id"]].lower().split()
         assert line["seconds"] == pytest.approx(seconds, abs=1e-4)
         assert edges == sorted(edges)
-        assert edges[0] >= 0.1
+        assert edges[0] >= 0.05
         assert edges[-1] < seconds - 0.1 + 1e-3
 
 
