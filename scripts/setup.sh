@@ -18,7 +18,7 @@ setup() (
     [ "$python" != none ] || { echo "setup: Python 3.11 or newer is needed; none is on the PATH" >&2; exit 1; }
     echo "setup: installing into .venv (once; a few minutes)" >&2
     [ -x .venv/bin/python ] || "$python" -m venv .venv
-    export PIP_DISABLE_PIP_VERSION_CHECK=1
+    export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1  # Python compiles what is imported, when it is
     # Without a GPU the default wheel would bring gigabytes of CUDA: take the CPU build, which is its own version.
     if ! .venv/bin/python -c 'import torch' 2>/dev/null && ! nvidia-smi >/dev/null 2>&1 && [ "$(uname)" = Linux ]; then
       local torch
@@ -28,6 +28,7 @@ setup() (
     fi
     .venv/bin/pip install -q -r requirements.txt -r requirements-dev.txt -c constraints.txt
     .venv/bin/pip install -q --no-deps -e .
+    .venv/bin/python -m ctc.build >&2 || echo "setup: no native code; slower paths in torch serve instead" >&2
     echo "$wanted" > .venv/.installed
   fi
 )
