@@ -6,13 +6,6 @@ using namespace ctc_decode;
 
 namespace {
 
-template <typename T>
-CTC_INLINE int64_t first_equal(const T *row, int64_t size, T value) {
-  int64_t i = 0;
-  while (i < size && row[i] != value) ++i;
-  return i;
-}
-
 struct Runs {
   int32_t *label, *start, *end;
   float *confidence;
@@ -26,37 +19,55 @@ struct Job {
   int32_t *count, *nan_frames;
 };
 
+// 1 / probability of a label, multiplied up over its frames.
+class Mass {
+ public:
+  void multiply(double factor) {
+    product_ *= factor;
+    if (product_ > 1e200) *this = Mass(log_ + std::log(product_));
+  }
+  float geometric_mean(int64_t count) const {
+    return static_cast<float>(count == 1 ? 1 / product_ : std::exp(-(log_ + std::log(product_)) / count));
+  }
+  Mass() = default;
+
+ private:
+  explicit Mass(double log) : log_(log) {}
+  double log_ = 0, product_ = 1;
+};
+
 template <typename T>
 CTC_INLINE void decode(const Job &job) {
   const int64_t vocabulary = job.scores.vocabulary;
   const Runs &runs = job.runs;
   int32_t n = 0, nans = 0, previous = job.blank;
-  double log_prob = 0;  // of the run that is open
+  Mass mass;
+  const auto close_run = [&] {
+    if (previous != job.blank) runs.confidence[n - 1] = mass.geometric_mean(runs.end[n - 1] - runs.start[n - 1]);
+  };
   for (int64_t t = 0; t < job.frames; ++t) {
     const T *row = row_of<T>(job.scores, job.item, t);
     const RowMax<T> best = row_max(row, vocabulary);
-    if (best.has_nan) {
+    if (best.has_nan || !std::isfinite(best.value)) {
       ++nans;
       continue;
     }
-    const int64_t label = first_equal(row, vocabulary, best.value);
+    const int32_t label = static_cast<int32_t>(best.index);
     if (label != previous) {
-      if (previous != job.blank) runs.confidence[n - 1] = std::exp(log_prob / (runs.end[n - 1] - runs.start[n - 1]));
+      close_run();
       if (label != job.blank) {
-        runs.label[n] = static_cast<int32_t>(label);
+        runs.label[n] = label;
         runs.start[n] = static_cast<int32_t>(t);
+        mass = Mass();
         ++n;
       }
-      log_prob = 0;
-      previous = static_cast<int32_t>(label);
+      previous = label;
     }
     if (label == job.blank) continue;
     runs.end[n - 1] = static_cast<int32_t>(t) + 1;
-    const double norm = log_sum_exp(row, vocabulary, best.value);
-    nans += norm != norm;  // +infinity, or nothing but -infinity
-    log_prob += best.value - norm;
+    mass.multiply(exp_sum(row, vocabulary, best.value));
   }
-  if (previous != job.blank) runs.confidence[n - 1] = std::exp(log_prob / (runs.end[n - 1] - runs.start[n - 1]));
+  close_run();
   *job.count = n;
   *job.nan_frames = nans;
 }

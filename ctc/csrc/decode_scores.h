@@ -32,48 +32,55 @@ struct Vector;
 template <>
 struct Vector<float> {
   typedef float type __attribute__((vector_size(32)));
-  typedef int32_t mask __attribute__((vector_size(32)));
+  typedef int32_t integer;
+  typedef integer mask __attribute__((vector_size(32)));
   static constexpr int lanes = 8;
+  static constexpr mask lane = {0, 1, 2, 3, 4, 5, 6, 7};
 };
 template <>
 struct Vector<double> {
   typedef double type __attribute__((vector_size(32)));
-  typedef int64_t mask __attribute__((vector_size(32)));
+  typedef int64_t integer;
+  typedef integer mask __attribute__((vector_size(32)));
   static constexpr int lanes = 4;
+  static constexpr mask lane = {0, 1, 2, 3};
 };
 
-// The largest element, and whether the row holds NaN (which is then ignored). -infinity for a row of NaN.
+// The largest element, the first place it is at, and whether the row holds NaN (which is then ignored).
 template <typename T>
 struct RowMax {
   T value;
+  int64_t index;
   bool has_nan;
 };
 
 template <typename T>
 CTC_INLINE RowMax<T> row_max(const T *row, int64_t size) {
   using V = Vector<T>;
-  T best = static_cast<T>(kMinusInfinity);
-  bool has_nan = false;
+  RowMax<T> best = {static_cast<T>(kMinusInfinity), 0, false};
   if (size < V::lanes) {
     for (int64_t i = 0; i < size; ++i) {
-      has_nan |= row[i] != row[i];
-      best = row[i] > best ? row[i] : best;
+      best.has_nan |= row[i] != row[i];
+      if (row[i] > best.value) best = {row[i], i, best.has_nan};
     }
-    return {best, has_nan};
+    return best;
   }
-  typename V::type highest = typename V::type{} + best, x;
-  typename V::mask nan = {};
+  typename V::type highest = typename V::type{} + best.value, x;
+  typename V::mask index = {}, nan = {};
   for (int64_t i = 0; i < size; i += V::lanes) {
     const int64_t at = i + V::lanes <= size ? i : size - V::lanes;  // the last block overlaps the one before
     std::memcpy(&x, row + at, sizeof x);
-    highest = x > highest ? x : highest;
+    const typename V::mask is_higher = x > highest;
+    highest = is_higher ? x : highest;
+    index = is_higher ? V::lane + static_cast<typename V::integer>(at) : index;
     nan |= x != x;
   }
   for (int lane = 0; lane < V::lanes; ++lane) {
-    best = highest[lane] > best ? highest[lane] : best;
-    has_nan |= nan[lane] != 0;
+    best.has_nan |= nan[lane] != 0;
+    if (highest[lane] > best.value || (highest[lane] == best.value && index[lane] < best.index))
+      best = {highest[lane], index[lane], best.has_nan};
   }
-  return {best, has_nan};
+  return best;
 }
 
 // x = exp(x) for x <= 0, with a relative error below 3e-7: 2^n times a polynomial (Taylor, degree 6) on [-ln 2 / 2, ln 2 / 2].
@@ -95,34 +102,37 @@ CTC_INLINE void exp_nonpositive(Vector<float>::type &x) {
   x *= p;
 }
 
-// log(sum(exp(row))) where `best` is the row's maximum: NaN where the row holds NaN or +infinity, or no finite value.
-CTC_INLINE double log_sum_exp(const float *row, int64_t size, float best) {
+// sum(exp(row - best)) where `best` is the row's maximum: NaN where the row holds NaN or infinity, or nothing finite.
+CTC_INLINE double exp_sum(const float *row, int64_t size, float best) {
   using V = Vector<float>;
   V::type sum = {}, x;
-  float rest[V::lanes];
-  int64_t i = 0;
-  for (; i + V::lanes <= size; i += V::lanes) {
-    std::memcpy(&x, row + i, sizeof x);
-    x -= best;
-    exp_nonpositive(x);
-    sum += x;
-  }
-  if (i < size) {
-    for (int lane = 0; lane < V::lanes; ++lane) rest[lane] = i + lane < size ? row[i + lane] : -INFINITY;
-    std::memcpy(&x, rest, sizeof x);
-    x -= best;
-    exp_nonpositive(x);
-    sum += x;
-  }
   double total = 0;
+  if (size < V::lanes) {
+    for (int64_t i = 0; i < size; ++i) total += std::exp(row[i] - best);
+    return total;
+  }
+  for (int64_t i = 0; i < size; i += V::lanes) {
+    const int64_t at = i + V::lanes <= size ? i : size - V::lanes;
+    std::memcpy(&x, row + at, sizeof x);
+    x -= best;
+    const V::mask is_counted = V::lane < static_cast<V::integer>(i - at);  // where the last block overlaps
+    x = is_counted ? V::type{} - INFINITY : x;
+    exp_nonpositive(x);
+    sum += x;
+  }
   for (int lane = 0; lane < V::lanes; ++lane) total += sum[lane];
-  return best + std::log(total);
+  return total;
 }
 
-inline double log_sum_exp(const double *row, int64_t size, double best) {
+inline double exp_sum(const double *row, int64_t size, double best) {
   double total = 0;
   for (int64_t i = 0; i < size; ++i) total += std::exp(row[i] - best);
-  return best + std::log(total);
+  return total;
+}
+
+template <typename T>
+CTC_INLINE double log_sum_exp(const T *row, int64_t size, T best) {
+  return static_cast<double>(best) + std::log(exp_sum(row, size, best));
 }
 
 template <typename T>
