@@ -39,7 +39,7 @@ from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from jasper.config import Config
 from jasper.fused import GraphRunner, fuse
 from jasper.model import Jasper, Output
-from jasper.recognizer import load
+from jasper.recognizer import load_model
 from jasper.train import Trainer
 
 Mode = Literal["eager", "fused", "graph"]
@@ -143,7 +143,7 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
     losses: list[Tensor] = []
 
     def step() -> None:
-        losses.append(trainer._step(batch).loss)
+        losses.append(trainer.update(batch).loss)
 
     times = benchmark.measure(step, device=world.device, warmup=cfg.warmup, repeats=cfg.repeats)
     if not math.isfinite(losses[-1].item()):
@@ -182,11 +182,8 @@ def _training_run(
 def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
     """The model of the checkpoint, or of the configuration with random weights, and the configuration it has."""
     if cfg.checkpoint is not None:
-        recognizer = load(cfg.checkpoint, device="cpu")
-        own = recognizer.config
-        return recognizer.model, replace(
-            cfg, model=own.model, features=own.features, name=cfg.name or cfg.checkpoint.stem
-        )
+        model, own = load_model(cfg.checkpoint)
+        return model, replace(cfg, model=own.model, features=own.features, name=cfg.name or cfg.checkpoint.stem)
     torch.manual_seed(cfg.seed)
     return Jasper(cfg.model, cfg.features.mel_bins).eval(), cfg
 

@@ -52,7 +52,7 @@ class EvaluationConfig:
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"
-    """Arithmetic of the network, by autocast as in training."""
+    """Arithmetic of the network; features are always fp32."""
     batch_size: int = 16
     """Utterances per process recognised at once."""
     workers: int = 2
@@ -142,7 +142,7 @@ def main(cfg: EvaluationConfig) -> int:
     """
     with distributed.start(cfg.device) as world:
         own = config.load(Config, cfg.config) if cfg.config is not None else None
-        asr = load(cfg.checkpoint, device=str(world.device), ema=cfg.ema, configuration=own)
+        asr = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, ema=cfg.ema, configuration=own)
         dataset, problems = _dataset(asr, cfg)
         result = evaluate(
             asr.model,
@@ -152,7 +152,7 @@ def main(cfg: EvaluationConfig) -> int:
             vocabulary=asr.vocabulary,
             batch_size=cfg.batch_size,
             workers=cfg.workers,
-            precision=cfg.precision,
+            precision="tf32" if cfg.precision == "tf32" else "fp32",  # the network is cast already: no autocast
         )
         problems += [message for part in world.gather(dataset.skipped) for message in part.values()]
         if world.is_main:

@@ -52,6 +52,7 @@ class FusedJasper(nn.Module):
 
     def forward(self, features_BFT: Tensor, frames_B: Tensor) -> Output:
         """features_BFT with frames_B valid frames each; frames beyond are ignored."""
+        features_BFT = features_BFT.to(self.decoder.weight_OKI.dtype)
         mask_BT1 = _mask(frames_B, features_BFT.shape[2], features_BFT.dtype)
         x_BTC = (features_BFT.transpose(1, 2) * mask_BT1).contiguous()
         dense_BSD: Tensor | None = None

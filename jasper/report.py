@@ -297,7 +297,7 @@ def _facts(run_dir: Path, events: Sequence[dict[str, Any]], asr: Recognizer) -> 
     """What a reader asks first about a run, by name."""
     cfg = asr.config
     facts = {
-        "parameters": f"{sum(p.numel() for p in asr.model.parameters()):,}",
+        "parameters": f"{asr.n_parameters:,}",
         "data": next((e["data"]["event"].split("; ", 1)[1] for e in events if _describes_data(e)), ""),
         "epochs": str(cfg.epochs),
         "batch size": str(cfg.batch_size),

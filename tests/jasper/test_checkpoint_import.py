@@ -13,6 +13,7 @@ from common.checkpoint import CheckpointError
 from jasper.checkpoint_import import read
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper
+from jasper.recognizer import load_model
 from tests.data import shared
 from tests.jasper.tiny import DENSE, random_weights, save_tiny, tiny_config
 
@@ -133,15 +134,15 @@ def test_half_precision_weights_are_read_as_float32():
 def test_a_checkpoint_without_ema_is_used_without(tmp_path, ema):
     path = save_tiny(tmp_path / "a.pt", ema=False)
     weights = random_weights(tiny_config())
-    assert torch.equal(jasper.load(path, device="cpu", ema=ema).model.decoder.weight, weights["decoder.weight"])
+    assert torch.equal(load_model(path, ema=ema)[0].decoder.weight, weights["decoder.weight"])
 
 
 def test_the_averaged_weights_are_taken_unless_told_otherwise(tmp_path):
     path = save_tiny(tmp_path / "a.pt")
     raw, averaged = (random_weights(tiny_config(), seed)["decoder.weight"] for seed in (0, 1))
-    assert torch.equal(jasper.load(path, device="cpu").model.decoder.weight, averaged)
-    assert torch.equal(jasper.load(path, device="cpu", ema=True).model.decoder.weight, averaged)
-    assert torch.equal(jasper.load(path, device="cpu", ema=False).model.decoder.weight, raw)
+    assert torch.equal(load_model(path)[0].decoder.weight, averaged)
+    assert torch.equal(load_model(path, ema=True)[0].decoder.weight, averaged)
+    assert torch.equal(load_model(path, ema=False)[0].decoder.weight, raw)
 
 
 def test_asking_for_averaged_weights_that_are_not_there_says_so(tmp_path):
