@@ -15,6 +15,10 @@ from ctc import _library, _native
 from ctc._inputs import check_lengths, check_scores, length_tensor
 
 
+# About 5 ms of work: below it, waiting for a second thread costs more than it saves.
+SCORES_PER_THREAD = 4_000_000
+
+
 class Decoded(NamedTuple):
     """One utterance as its best path reads. The four lists have one entry per label."""
 
@@ -55,7 +59,7 @@ def _greedy_native(library: ctypes.CDLL, log_probs_BSV: Tensor, frames_B: Tensor
     confidence_BS = np.empty((batch, frames), np.float32)
     counts_B, nan_frames_B = np.empty((2, batch), np.int32)
     outputs = [array.ctypes.data for array in (runs_B3S, confidence_BS, counts_B, nan_frames_B)]
-    threads = torch.get_num_threads()
+    threads = min(torch.get_num_threads(), max(1, log_probs_BSV.numel() // SCORES_PER_THREAD))
     _native.call(
         library.ctc_greedy, _native.scores(scores_BSV), frames_B.contiguous().data_ptr(), blank, threads, *outputs
     )
