@@ -14,7 +14,6 @@ from torch import Tensor
 from ctc import _library, _native
 from ctc._inputs import check_lengths, check_scores, length_tensor
 
-
 # About 5 ms of work: below it, waiting for a second thread costs more than it saves.
 SCORES_PER_THREAD = 4_000_000
 
