@@ -75,10 +75,13 @@ CTC_INLINE RowMax<T> row_max(const T *row, int64_t size) {
     index = is_higher ? V::lane + static_cast<typename V::integer>(at) : index;
     nan |= x != x;
   }
-  for (int lane = 0; lane < V::lanes; ++lane) {
-    best.has_nan |= nan[lane] != 0;
-    if (highest[lane] > best.value || (highest[lane] == best.value && index[lane] < best.index))
-      best = {highest[lane], index[lane], best.has_nan};
+  uint64_t nan_bits[4];
+  std::memcpy(nan_bits, &nan, sizeof nan);
+  best.has_nan = (nan_bits[0] | nan_bits[1] | nan_bits[2] | nan_bits[3]) != 0;
+  for (int lane = 0; lane < V::lanes; ++lane) {  // without branches: which lane wins cannot be foreseen
+    const bool is_better = (highest[lane] > best.value) | ((highest[lane] == best.value) & (index[lane] < best.index));
+    best.value = is_better ? highest[lane] : best.value;
+    best.index = is_better ? index[lane] : best.index;
   }
   return best;
 }
