@@ -32,7 +32,7 @@ INSTRUCTION_SETS = {
 }
 SANITIZERS = {
     "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"),
-    "thread": ("-fsanitize=thread", "-g", "-O1"),
+    "thread": ("-fsanitize=thread", "-g", "-O1", "-Wno-unknown-pragmas", "-Wno-unused-parameter"),
 }
 CUDA_ARCHITECTURES = (80, 86, 89, 90, 100, 120)
 

@@ -30,6 +30,8 @@ def ctc_loss(
     zero_infinity: bool = False,
     *,
     batch_first: bool = False,
+    label_smoothing: float = 0.0,
+    entropy_weight: float = 0.0,
     in_place: bool = False,
     pool: GradientPool | None = None,
 ) -> Tensor:
@@ -41,6 +43,8 @@ def ctc_loss(
     input_lengths, target_lengths: [B], tensors or sequences of ints.
     reduction: "none" gives the losses [B], "sum" their sum, "mean" the mean of loss / max(labels, 1).
     zero_infinity: an utterance whose frames cannot carry its labels costs 0, not inf. Its gradient is 0 either way.
+    label_smoothing: e makes it (1 - e) CTC + e * sum over frames of KL(uniform || p), against overconfidence.
+    entropy_weight: w lowers it by w * sum over frames of the entropy of p, which rewards doubt (Pereyra et al. 2017).
     in_place: the gradient takes the place of the logits, which nobody may need any more. Saves its memory.
     pool: lends the memory of large gradients; see `GradientPool`.
 
@@ -53,7 +57,13 @@ def ctc_loss(
     if batch_first:
         logits_TBV = logits_TBV.transpose(0, 1)
     labels = _checked_labels(logits_TBV, targets, input_lengths, target_lengths, is_single)
-    options = Options(blank=blank, reduction=reduction, zero_infinity=zero_infinity)
+    options = Options(
+        blank=blank,
+        reduction=reduction,
+        zero_infinity=zero_infinity,
+        label_smoothing=label_smoothing,
+        entropy_weight=entropy_weight,
+    )
     if reduction not in _loss_library.REDUCTIONS:
         raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', found {reduction!r}")
     loss = _loss(logits_TBV, labels, options, in_place, pool)
@@ -111,6 +121,8 @@ def _loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, 
             options.blank,
             options.reduction,
             options.zero_infinity,
+            options.label_smoothing,
+            options.entropy_weight,
             logits_TBV.requires_grad,
         )[0]
     if not _loss_library.is_available() or logits_TBV.device.type != "cpu":
@@ -146,25 +158,21 @@ class _Loss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
         (saved_TBV,) = ctx.saved_tensors
-        with torch.no_grad():
-            if saved_TBV.dtype == torch.float16:
-                gradient_TBV = _half_gradient(saved_TBV, gradient, ctx.labels, ctx.options)
-            else:
-                gradient_TBV = _scaled(saved_TBV, gradient, ctx.pool)
         if torch.is_grad_enabled():  # create_graph
-            gradient_TBV = _Underivable.apply(gradient_TBV, torch.zeros((), requires_grad=True))
-        return gradient_TBV, None, None, None, None
+            derivable = torch.zeros((), requires_grad=True)
+            return _Underivable.apply(ctx, saved_TBV, gradient, derivable), None, None, None, None
+        return _scaled_gradient(ctx, saved_TBV, gradient), None, None, None, None
 
 
 class _Underivable(torch.autograd.Function):
-    """Makes a second derivative an error where it would silently be taken for 0."""
+    """The gradient where a graph of it is wanted: a second derivative is an error, not silently 0."""
 
     @staticmethod
-    def forward(ctx: Any, gradient_TBV: Tensor, requires_grad: Tensor) -> Tensor:
-        return gradient_TBV.view_as(gradient_TBV)
+    def forward(ctx: Any, loss_ctx: Any, saved_TBV: Tensor, gradient: Tensor, _: Tensor) -> Tensor:
+        return _scaled_gradient(loss_ctx, saved_TBV, gradient).clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> None:
         raise RuntimeError("ctc_loss has a first derivative only, but its gradient is being differentiated")
 
 
@@ -174,15 +182,18 @@ def _gradient_memory(logits_TBV: Tensor, in_place: bool, pool: GradientPool | No
     return torch.empty_like(logits_TBV) if pool is None else pool.empty_like(logits_TBV)
 
 
-def _scaled(gradient_TBV: Tensor, by: Tensor, pool: GradientPool | None) -> Tensor:
+def _scaled_gradient(ctx: Any, saved_TBV: Tensor, by: Tensor) -> Tensor:
     """The gradient times a number, or one for every utterance; the saved tensor itself where they are 1."""
-    if bool((by == 1).all()):
-        return gradient_TBV
-    out = torch.empty_like(gradient_TBV) if pool is None else pool.empty_like(gradient_TBV)
+    if saved_TBV.dtype == torch.float16:
+        return _half_gradient(saved_TBV, by, ctx.labels, ctx.options)
+    is_one = by.item() == 1 if by.dim() == 0 else bool((by == 1).all())
+    if is_one:
+        return saved_TBV
+    out = torch.empty_like(saved_TBV) if ctx.pool is None else ctx.pool.empty_like(saved_TBV)
     by = by if by.dim() == 0 else by[:, None]
-    torch.mul(gradient_TBV, by.to(gradient_TBV.dtype), out=out)
+    torch.mul(saved_TBV, by.to(saved_TBV.dtype), out=out)
     if not bool(by.isfinite().all()):  # what comes back for an infinite loss must not spoil its gradient of 0
-        out.masked_fill_(gradient_TBV == 0, 0)
+        out.masked_fill_(saved_TBV == 0, 0)
     return out
 
 
@@ -199,6 +210,10 @@ def _plain_loss(logits_TBV: Tensor, labels: Labels, options: Options) -> Tensor:
     losses_B = reference.torch_losses(
         logits_TBV, targets_BL, labels.input_lengths, labels.target_lengths, options.blank
     )
+    if options.label_smoothing or options.entropy_weight:
+        losses_B = (1 - options.label_smoothing) * losses_B + reference.regularisation(
+            logits_TBV, labels.input_lengths, options.label_smoothing, options.entropy_weight
+        )
     if options.zero_infinity:
         losses_B = torch.where(losses_B == torch.inf, 0.0, losses_B)
     if options.reduction == "none":
@@ -235,6 +250,8 @@ def _checked_labels(
 
 def _checked_lengths(name: str, lengths: Lengths, batch: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     lengths_B = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths, dtype=torch.int64)
+    if lengths_B.dtype == dtype and lengths_B.shape == (batch,) and lengths_B.device == device:
+        return lengths_B.contiguous()
     if lengths_B.is_floating_point():
         raise TypeError(f"{name}: expected integers, found {lengths_B.dtype}")
     if lengths_B.numel() != batch:
@@ -252,11 +269,19 @@ def _loss_op(
     blank: int,
     reduction: str,
     zero_infinity: bool,
+    label_smoothing: float,
+    entropy_weight: float,
     wants_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
     """What `torch.compile` sees of the loss: the loss and its gradient, which is empty where it is not wanted."""
     labels = Labels(targets, input_lengths_B, target_lengths_B, longest)
-    options = Options(blank=blank, reduction=reduction, zero_infinity=zero_infinity)  # type: ignore[arg-type]
+    options = Options(
+        blank=blank,
+        reduction=reduction,  # type: ignore[arg-type]
+        zero_infinity=zero_infinity,
+        label_smoothing=label_smoothing,
+        entropy_weight=entropy_weight,
+    )
     gradient_TBV = torch.empty_like(logits_TBV) if wants_gradient else None
     if _loss_library.is_available() and logits_TBV.device.type == "cpu":
         loss = _loss_library.run(logits_TBV, labels, options, gradient_TBV)
@@ -280,6 +305,8 @@ def _(
     blank: int,
     reduction: str,
     zero_infinity: bool,
+    label_smoothing: float,
+    entropy_weight: float,
     wants_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
     wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
@@ -296,7 +323,7 @@ def _save_gradient(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 def _op_backward(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     (gradient_TBV,) = ctx.saved_tensors
     by = gradient if gradient.dim() == 0 else gradient[:, None]
-    return (gradient_TBV * by).to(gradient_TBV.dtype), *(None,) * 8
+    return (gradient_TBV * by).to(gradient_TBV.dtype), *(None,) * 10
 
 
 _loss_op.register_autograd(_op_backward, setup_context=_save_gradient)

@@ -49,6 +49,18 @@ def torch_losses(
     return torch.where(hopeless_B, math.inf, losses_B)
 
 
+def regularisation(
+    logits_TBV: Tensor, input_lengths_B: Tensor, label_smoothing: float, entropy_weight: float
+) -> Tensor:
+    """label_smoothing * KL(uniform || p) - entropy_weight * entropy(p), summed over the frames of each utterance."""
+    is_frame_TB = torch.arange(logits_TBV.shape[0], device=logits_TBV.device)[:, None] < input_lengths_B
+    x_TBV = torch.where(is_frame_TB[:, :, None], logits_TBV.to(_wide(logits_TBV.dtype)), 0.0)
+    log_p_TBV = x_TBV.log_softmax(2)
+    divergence_TB = -log_p_TBV.mean(2) - math.log(logits_TBV.shape[2])
+    entropy_TB = -(log_p_TBV.exp() * log_p_TBV).sum(2)
+    return ((label_smoothing * divergence_TB - entropy_weight * entropy_TB) * is_frame_TB).sum(0)
+
+
 def frames_needed(targets_BL: Tensor, target_lengths_B: Tensor) -> Tensor:
     """Fewest frames that can carry each utterance's labels: one per label and one blank between equal neighbours."""
     position_L = torch.arange(targets_BL.shape[1], device=targets_BL.device)[1:]

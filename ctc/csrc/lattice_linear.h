@@ -34,13 +34,14 @@ class LinearLattice {
         label_occupancy = take(FRAMES_PER_RESCALE * lanes);
         label_emissions = take(FRAMES_PER_RESCALE * lanes);
         slot_sums = (Quad*)take(4 * slot_stride);
+        slot_lanes = (int32_t*)take(lanes);
         beta = take(0);
-        // Lanes behind the last label, and the rows of frames that do not exist, are read but never written.
-        memset(label_emissions, 0, size_t(FRAMES_PER_RESCALE * lanes) * sizeof(float));
+        // Rows of frames that do not exist are read but never written.
         memset(label_occupancy, 0, size_t(FRAMES_PER_RESCALE * lanes) * sizeof(float));
         for (int64_t i = 0; i < lanes; i++) {
             const bool may_skip = i > 0 && i < labels && slot_of_label[i] != slot_of_label[i - 1];
             skip[i] = may_skip ? tilt : 0;
+            slot_lanes[i] = i < labels ? slot_of_label[i] : 0;
         }
     }
 
@@ -80,12 +81,18 @@ class LinearLattice {
     void spread_emissions(int64_t first, int64_t last) const {
         for (int64_t t = first; t <= last; t++) {
             const Band band = band_at(t);
-            const int64_t begin = band.low * WIDTH, end = smaller(labels, (band.high + 1) * WIDTH);
-            const int32_t* slot = slot_of_label;
-            const float* from = emissions + t * slot_stride;
-            float* to = group_row(label_emissions, t);
-            CTC_UNROLL
-            for (int64_t i = begin; i < end; i++) to[i] = from[slot[i]];
+            const float* const from = emissions + t * slot_stride;
+            float* const to = group_row(label_emissions, t);
+            if (HAS_LOOKUP && slot_stride == LOOKUP_SIZE) {
+                for (int64_t v = band.low; v <= band.high; v++)
+                    store(to + v * WIDTH, lookup(from, slot_lanes + v * WIDTH));
+            } else {
+                const int64_t end = smaller(labels, (band.high + 1) * WIDTH);
+                for (int64_t i = band.low * WIDTH; i < end; i++) to[i] = from[slot_of_label[i]];
+            }
+            // Lanes behind the last label are nobody's.
+            if (band.high == vectors - 1)
+                for (int64_t i = labels; i < vectors * WIDTH; i++) to[i] = 0;
         }
     }
 
@@ -248,6 +255,7 @@ class LinearLattice {
     int tilt_bits;
     float tilt;
     Quad* slot_sums;
+    int32_t* slot_lanes;  // slot_of_label, in whole vectors
     float *skip, *blank_states, *label_states, *label_occupancy, *label_emissions, *beta;
     int64_t alpha_exponent = 0;
 };

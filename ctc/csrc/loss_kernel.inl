@@ -82,6 +82,14 @@ template <typename In> static float read_slots(const In* from, const Scratch& sc
     return max_of(largest);
 }
 
+// Rows of one utterance lie a batch apart, too far for the processor to foresee.
+constexpr int64_t FRAMES_AHEAD = 10;
+template <typename In> static void prefetch_row(const In* row, int64_t classes) {
+    if (classes > SMALL_ALPHABET) return;
+    for (int64_t k = 0; k < classes; k += 64 / int64_t(sizeof(In))) __builtin_prefetch(row + k);
+    __builtin_prefetch(row + classes - 1);
+}
+
 // q_t = exp(x_t - c_t) of every slot; c_t is the largest of them.
 template <typename In>
 static Emissions read_emissions(const Utterance& u, const Scratch& scratch, const Slots& slots) {
@@ -94,6 +102,7 @@ static Emissions read_emissions(const Utterance& u, const Scratch& scratch, cons
     Floats smallest = all(1.0f);
     for (int64_t t = 0; t < u.frames; t++) {
         float* const q = (float*)scratch.emissions + t * stride;
+        prefetch_row((const In*)u.logits + smaller(t + FRAMES_AHEAD, u.frames - 1) * u.logits_stride, u.classes);
         const float reference = read_slots((const In*)u.logits + t * u.logits_stride, scratch, slots.count, q);
         for (int64_t s = 0; s < stride; s += WIDTH) {
             const Floats e = exp_of(load(q + s) - reference);
@@ -170,11 +179,13 @@ template <typename In> static double loss_of(const Utterance& u, const Scratch& 
             return INFINITY;
         }
     }
-    const double normalisers = SoftmaxRows<In>(u, scratch, slots.count, result.has_exponentials).run();
+    SoftmaxRows<In> rows(u, scratch, slots.count, result.has_exponentials);
+    const double normalisers = rows.run();
     const double references = result.has_exponentials ? 0 : result.references;
     const double loss = (normalisers - references) - result.log2_z * 0.693147180559945309417;
     if (loss != loss) fill_gradient_with_nan<In>(u);
-    return loss < 0 ? 0 : loss;  // rounding may leave -1e-8
+    const double of_alignments = loss < 0 ? 0 : loss;  // rounding may leave -1e-8
+    return (1 - u.label_smoothing) * of_alignments + rows.regularisation;
 }
 
 double utterance_loss(const Utterance& utterance, const Scratch& scratch) {

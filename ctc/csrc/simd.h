@@ -78,10 +78,8 @@ static inline Doubles vmax(Doubles a, Doubles b) {
 }
 
 #if defined(__clang__)
-#define CTC_UNROLL _Pragma("unroll 4")
 #define CTC_SHUFFLE(Mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define CTC_UNROLL _Pragma("GCC unroll 4")
 #define CTC_SHUFFLE(Mask, a, b, ...) __builtin_shuffle(a, b, Mask{__VA_ARGS__})
 #endif
 
@@ -151,6 +149,30 @@ template <typename V> static inline auto sum_of(V v) {
 template <typename V> static inline auto max_of(V v) {
     return fold(v, [](V a, V b) { return vmax(a, b); })[0];
 }
+
+// table[index] for a whole vector of indices into LOOKUP_SIZE floats, where the processor shuffles that fast.
+constexpr int LOOKUP_SIZE = 32;
+#if defined(__AVX512F__)
+constexpr bool HAS_LOOKUP = true;
+static inline Floats lookup(const float* table, const int32_t* index) {
+    const __m512 low = _mm512_loadu_ps(table), high = _mm512_loadu_ps(table + 16);
+    return (Floats)_mm512_permutex2var_ps(low, _mm512_loadu_si512(index), high);
+}
+#elif defined(__AVX2__)
+constexpr bool HAS_LOOKUP = true;
+static inline Floats lookup(const float* table, const int32_t* index) {
+    const __m256i i = _mm256_loadu_si256((const __m256i*)index);
+    const __m256 bit3 = _mm256_castsi256_ps(_mm256_slli_epi32(i, 28));
+    const __m256 bit4 = _mm256_castsi256_ps(_mm256_slli_epi32(i, 27));
+    const auto eight = [&](int k) { return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8 * k), i); };
+    const __m256 low = _mm256_blendv_ps(eight(0), eight(1), bit3);
+    const __m256 high = _mm256_blendv_ps(eight(2), eight(3), bit3);
+    return (Floats)_mm256_blendv_ps(low, high, bit4);
+}
+#else
+constexpr bool HAS_LOOKUP = false;
+static inline Floats lookup(const float*, const int32_t*) { return Floats{}; }
+#endif
 
 // Four floats, whatever the width of a vector.
 typedef float Quad __attribute__((vector_size(16)));

@@ -23,7 +23,8 @@ template <typename In> class SoftmaxRows {
     // they are the exponentials of the softmax; what is left to do is relative to that.
     SoftmaxRows(const Utterance& utterance, const Scratch& scratch, int64_t slots, bool has_exponentials)
         : utterance(utterance), scratch(scratch), classes(utterance.classes), slots(slots),
-          slot_stride(padded(slots)), has_exponentials(has_exponentials), row((Real*)scratch.row) {}
+          slot_stride(padded(slots)), has_exponentials(has_exponentials), row((Real*)scratch.row),
+          is_regularised(utterance.label_smoothing != 0 || utterance.entropy_weight != 0) {}
 
     // sum over all frames of log sum_k exp x(k), less the largest x if `has_exponentials`. Writes the gradient where
     // there is one to write.
@@ -31,6 +32,7 @@ template <typename In> class SoftmaxRows {
         double total = 0, product = 1;
         for (int64_t t = 0; t < utterance.frames; t++) {
             if (has_exponentials) {
+                if (utterance.gradient) __builtin_prefetch(gradient_at(smaller(t + 8, utterance.frames - 1)), 1);
                 row = (Real*)scratch.emissions + t * slot_stride;
             } else {
                 const Real largest = load_row(t);
@@ -38,7 +40,9 @@ template <typename In> class SoftmaxRows {
                 total += largest;
             }
             const double sum = sum_row();
-            if (utterance.gradient) write_gradient(t, sum);
+            if (utterance.gradient) subtract_occupancies(t, sum);
+            if (is_regularised) regularise(t, sum);
+            if (utterance.gradient) write_row(gradient_at(t), Real(utterance.scale / sum));
             product *= sum;
             if (!(product < 1e250)) {  // one logarithm for many frames
                 total += log(product);
@@ -47,6 +51,8 @@ template <typename In> class SoftmaxRows {
         }
         return total + log(product);
     }
+
+    double regularisation = 0;
 
   private:
     const In* logits_at(int64_t t) const { return (const In*)utterance.logits + t * utterance.logits_stride; }
@@ -109,7 +115,8 @@ template <typename In> class SoftmaxRows {
         return sum;
     }
 
-    void write_gradient(int64_t t, double sum) {
+    // The row becomes the gradient times `sum`.
+    void subtract_occupancies(int64_t t, double sum) {
         Real* const occupancy = (Real*)scratch.occupancies + t * slot_stride;
         const Real factor = Real(double(((Real*)scratch.inverse_sum)[t]) * sum);
         if (classes <= SMALL_ALPHABET) {
@@ -118,7 +125,40 @@ template <typename In> class SoftmaxRows {
             for (int64_t s = 0; s < slots; s++) row[scratch.class_of_slot[s]] -= occupancy[s] * factor;
         }
         if (sum < 2) row[dominant] = occupancy_of_others(occupancy) * factor - Real(rest);
-        write_row(gradient_at(t), Real(utterance.scale / sum));
+    }
+
+    V logits_from(const In* frame, int64_t k) const {
+        return k + W <= classes ? load_elements(frame + k) : load_last(frame + k, classes - k);
+    }
+
+    // Adds e KL(uniform || p) - w H(p) of frame t to `regularisation` and its gradient to (1 - e) times that of the
+    // alignments, which the row holds. Classes at -inf are left out.
+    void regularise(int64_t t, double sum) {
+        const In* const frame = logits_at(t);
+        V highest = all(-Real(INFINITY)), logits = {}, weighted = {}, counts = {};
+        for (int64_t k = 0; k < classes; k += W) highest = vmax(highest, logits_from(frame, k));
+        const V largest = all(max_of(highest));
+        for (int64_t k = 0; k < classes; k += W) {
+            const V x = logits_from(frame, k) - largest;
+            const auto is_possible = x > all(-Real(INFINITY));
+            logits += is_possible ? x : V{};
+            weighted += is_possible ? x * exp_of(x) : V{};
+            counts += is_possible ? all(Real(1)) : V{};
+        }
+        const double count = sum_of(counts), log_sum = log(sum);
+        const double entropy = log_sum - sum_of(weighted) / sum;
+        const double divergence = log_sum - sum_of(logits) / count - log(count);
+        const double smoothing = utterance.label_smoothing, weight = utterance.entropy_weight;
+        regularisation += smoothing * divergence - weight * entropy;
+        if (!utterance.gradient) return;
+        for (int64_t k = 0; k < classes; k += W) {
+            const V x = logits_from(frame, k) - largest;
+            const V p = exp_of(x);
+            const V smoothed = Real(smoothing) * (p - Real(sum / count));
+            const V surprised = Real(weight) * p * (x + Real(entropy - log_sum));
+            const V added = x > all(-Real(INFINITY)) ? smoothed + surprised : V{};
+            store(row + k, load(row + k) * Real(1 - smoothing) + added);
+        }
     }
 
     Real occupancy_of_others(Real* occupancy) const {
@@ -150,6 +190,7 @@ template <typename In> class SoftmaxRows {
     int64_t classes, slots, slot_stride;
     bool has_exponentials;
     Real* row;
+    bool is_regularised;
     int64_t dominant = 0;
     double rest = 0;
 };

@@ -57,9 +57,9 @@ static inline int64_t checkpoint_distance(int64_t frames) {
 }
 
 static inline int64_t linear_lattice_bytes(int64_t frames, int64_t labels, int64_t slots) {
-    // Two rows of states a frame; working rows: skip, two of alpha, four each of occupancies and of emissions; the
-    // occupancies of four frames by slot.
-    return ((2 * frames + 11) * padded(labels + 1) + 4 * padded(slots)) * int64_t(sizeof(float));
+    // Two rows of states a frame; working rows: skip, slots, two of alpha, four each of occupancies and of
+    // emissions; the occupancies of four frames by slot.
+    return ((2 * frames + 12) * padded(labels + 1) + 4 * padded(slots)) * int64_t(sizeof(float));
 }
 
 static inline int64_t extended_lattice_bytes(int64_t frames, int64_t labels, int64_t slots) {

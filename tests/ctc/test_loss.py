@@ -204,6 +204,22 @@ def test_float16_survives_the_scale_of_a_grad_scaler(device):
     assert relative_error(gradient.cpu(), 64 * truth(logits.half(), *rest)[1]) < 1e-3
 
 
+@pytest.mark.parametrize("classes", [28, 301])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("smoothing", "weight"), [(0.1, 0.0), (0.0, 0.3), (0.2, 0.1)])
+def test_smoothing_and_entropy_are_those_of_their_definition(smoothing, weight, dtype, classes, device):
+    logits, targets, _, labels = random_batch(40, 9, classes, 3)
+    frames = torch.tensor([40, 30, 3])
+    options = {"label_smoothing": smoothing, "entropy_weight": weight}
+    losses, gradient = ours(logits.to(dtype), targets, frames, labels, device, **options)
+    x = logits.double().requires_grad_()
+    expected = (1 - smoothing) * reference.torch_losses(x, targets, frames, labels, 0)[:2]
+    expected = expected + reference.regularisation(x, frames, smoothing, weight)[:2]
+    torch.testing.assert_close(losses[:2].double(), expected.detach(), rtol=1e-6, atol=0)
+    assert losses[2] == math.inf
+    assert relative_error(gradient, torch.autograd.grad(expected.sum(), x)[0]) <= 1e-6
+
+
 # Shapes, lengths and layouts
 
 
@@ -460,7 +476,7 @@ def test_compiled_code_gives_the_same(device):
 def test_the_operator_passes_opcheck(reduction, device):
     logits, targets, frames, labels = (a.to(device) for a in random_batch(6, 3, 5, 2))
     for x in (logits, logits.double().requires_grad_()):
-        arguments = (x, targets, frames, labels, 3, 0, reduction, True, x.requires_grad)
+        arguments = (x, targets, frames, labels, 3, 0, reduction, True, 0.1, 0.2, x.requires_grad)
         torch.library.opcheck(loss_module._loss_op, arguments)
 
 
@@ -571,6 +587,7 @@ def test_plain_torch_gives_the_same_losses_and_gradients():
     logits[20:, 1] = math.nan
     losses, gradient = ours(logits, targets, frames, labels)
     expected_losses, expected_gradient = truth(logits, targets, frames, labels)
+    assert ctc.ctc_loss(logits, targets, frames, labels, label_smoothing=0.1, zero_infinity=True).isfinite()
     torch.testing.assert_close(losses.double(), expected_losses, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(gradient.double(), expected_gradient, rtol=1e-3, atol=1e-4)
 
@@ -626,6 +643,14 @@ def test_a_blank_that_is_no_class_is_named(blank):
     logits, *rest = random_batch(6, 3, 5, 2)
     with pytest.raises(ValueError, match=rf"blank: expected a class in \[0, 5\), found {blank}"):
         ctc.ctc_loss(logits, *rest, blank=blank)
+
+
+def test_a_smoothing_out_of_range_is_named():
+    logits, *rest = random_batch(6, 3, 5, 2)
+    with pytest.raises(ValueError, match="label_smoothing: expected at least 0 and less than 1, found 1.5"):
+        ctc.ctc_loss(logits, *rest, label_smoothing=1.5)
+    with pytest.raises(ValueError, match="entropy_weight: expected a finite number, found nan"):
+        ctc.ctc_loss(logits, *rest, entropy_weight=math.nan)
 
 
 def test_wrong_types_and_shapes_are_named():

@@ -1,0 +1,88 @@
+"""Times the loss beside plain torch: `python -m ctc.benchmark [--shapes T,L,V,B ...] [--threads 1] [--repeats 20]`.
+
+Every repeat runs all contestants once, in a random order; the table shows medians of the processor time of this process
+(wall-clock time with more than one thread) for loss and gradient from float32 logits, full lengths. "fresh" allocates
+the gradient, "pooled" lends it (`GradientPool`), "kernel" is the C function alone on buffers that exist; "copy" copies
+the logits once, which is the least that any implementation must do.
+"""
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ctc._loss_library import Labels, Options, run
+from ctc.loss import ctc_loss
+from ctc.memory import GradientPool
+
+SMALL = [(150, 40, 28, batch) for batch in (1, 16, 32, 64, 128)]
+LARGE = [(150, 20, 5000, batch) for batch in (1, 16, 32, 64, 128)]
+CONTESTANTS = ("torch", "fresh", "pooled", "kernel", "copy")
+MODELS = [(835, 200, 29, 32), (500, 150, 32, 16)]
+
+
+def contestants(T: int, L: int, V: int, B: int) -> dict[str, Callable[[], object]]:
+    """What is compared, on one random batch."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(T, B, V, generator=generator, requires_grad=True)
+    targets = torch.randint(1, V, (B, L), generator=generator)
+    frames, labels = torch.full((B,), T), torch.full((B,), L)
+    pool, gradient, copied = GradientPool(), torch.empty(T, B, V), torch.empty(T, B, V)
+    arguments, options = Labels(targets, frames, labels, L), Options(reduction="sum")
+    data = logits.detach()
+
+    def gradient_of(loss: Tensor) -> Tensor:
+        return torch.autograd.grad(loss, logits)[0]
+
+    return {
+        "torch": lambda: gradient_of(F.ctc_loss(F.log_softmax(logits, 2), targets, frames, labels, reduction="sum")),
+        "fresh": lambda: gradient_of(ctc_loss(logits, targets, frames, labels, reduction="sum")),
+        "pooled": lambda: gradient_of(ctc_loss(logits, targets, frames, labels, reduction="sum", pool=pool)),
+        "kernel": lambda: run(data, arguments, options, gradient),
+        "copy": lambda: copied.copy_(data),
+    }
+
+
+def medians(rivals: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float]) -> dict[str, float]:
+    """Median milliseconds of each, interleaved; the first run of each is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in rivals}
+    order = list(rivals)
+    shuffle = random.Random(0).shuffle
+    for repeat in range(repeats + 1):
+        shuffle(order)
+        for name in order:
+            start = clock()
+            rivals[name]()
+            if repeat > 0:
+                times[name].append(1e3 * (clock() - start))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def main() -> None:
+    """Prints one line for each shape."""
+    parser = argparse.ArgumentParser(prog="python -m ctc.benchmark", description="Times the loss beside plain torch.")
+    parser.add_argument("--shapes", nargs="+", help="T,L,V,B; default: those of the README")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=20)
+    options = parser.parse_args()
+    shapes = [tuple(map(int, shape.split(","))) for shape in options.shapes or ()] or SMALL + LARGE + MODELS
+    torch.set_num_threads(options.threads)
+    clock = time.process_time if options.threads == 1 else time.perf_counter
+    print(f"torch {torch.__version__}, {options.threads} thread(s), median of {options.repeats}, milliseconds")
+    titles = ["T, L, V, B", *CONTESTANTS, "torch/fresh", "torch/pooled", "torch/kernel", "kernel/copy"]
+    print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
+    for T, L, V, B in shapes:
+        ms = medians(contestants(T, L, V, B), options.repeats, clock)
+        ratios = [ms["torch"] / ms[name] for name in ("fresh", "pooled", "kernel")]
+        times = [ms[name] for name in CONTESTANTS]
+        columns = [f"{value:.3g}" for value in (*times, *ratios, ms["kernel"] / ms["copy"])]
+        print(f"| {T}, {L}, {V}, {B} | " + " | ".join(columns) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
