@@ -59,19 +59,21 @@ class World:
 
 @contextlib.contextmanager
 def start(device: str = "auto") -> Iterator[World]:
-    """Joins the processes that torchrun started, or stands alone. `device`: "auto", "cpu" or "cuda"."""
+    """Joins the processes that torchrun started, or stands alone. `device`: "auto", "cpu", "cuda" or "cuda:N".
+
+    Several processes take one GPU each, whatever N. Raises ConfigError.
+    """
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     chosen = pick_device(device)
     if chosen.type == "cuda":
-        chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        if size > 1 or chosen.index is None:
+            chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
         torch.cuda.set_device(chosen)
     if size > 1:
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
-    try:
-        yield World(rank=rank, size=size, device=chosen)
-    finally:
-        if size > 1:
-            dist.destroy_process_group()
+    yield World(rank=rank, size=size, device=chosen)
+    if size > 1:
+        dist.destroy_process_group()  # not after an error: NCCL would wait for the others, who wait for this process
 
 
 def pick_device(name: str) -> torch.device:

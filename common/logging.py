@@ -4,7 +4,9 @@
 that parsers written for DLLogger read it.
 """
 
+import contextlib
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -38,6 +40,7 @@ class RunLogger:
         if enabled:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = (folder / "nvlog.json").open("a", encoding="utf-8")
+            self._end_line_cut_short()
 
     def parameters(self, values: Mapping[str, Any]) -> None:
         """Logs the settings of the run."""
@@ -92,6 +95,16 @@ class RunLogger:
             self._file.close()
         self._writers, self._bar, self._file = {}, None, None
 
+    def _end_line_cut_short(self) -> None:
+        """A run that was killed while it wrote must not spoil the first line of this one."""
+        assert self._file is not None
+        path = self.folder / "nvlog.json"
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            if size and file.read() != b"\n":
+                self._file.write("\n")
+
     def _write(self, kind: str, step: Any, data: Mapping[str, Any]) -> None:
         if self._file is None:
             return
@@ -116,11 +129,12 @@ class RunLogger:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """The records of an `nvlog.json`; a last line cut short by a killed run is left out."""
+    """The records of an `nvlog.json`; lines cut short where a run was killed are left out."""
     events = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("DLLL ") and line.endswith("}"):
-            events.append(json.loads(line.removeprefix("DLLL ")))
+        if line.startswith("DLLL "):
+            with contextlib.suppress(json.JSONDecodeError):
+                events.append(json.loads(line.removeprefix("DLLL ")))
     return events
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from common.config import ConfigError
+
 
 def polynomial(
     step: int,
@@ -113,7 +115,7 @@ def build_schedule(cfg: ScheduleConfig, *, lr: float, steps_per_epoch: int, tota
     warmup, hold = cfg.warmup * steps_per_unit, cfg.hold * steps_per_unit
     decay = total_steps - warmup - hold
     if decay <= 0 and cfg.kind in ("polynomial", "tri_stage"):
-        raise ValueError(
+        raise ConfigError(
             f"{cfg.kind} schedule: {warmup:g} steps of warm-up and {hold:g} of hold leave none of {total_steps} "
             "for the decay; train longer or shorten them"
         )

@@ -141,7 +141,15 @@ class Config:
     """Write TensorBoard event files."""
 
     def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "grad_accumulation", "save_every_epochs", "log_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
+        for name in ("epochs_this_job", "steps", "save_every_steps", "evaluate_every"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
         if self.batch_size % self.grad_accumulation:
-            raise ValueError(f"batch_size = {self.batch_size} is not a multiple of {self.grad_accumulation = }")
-        if self.epochs < 1:
-            raise ValueError(f"epochs = {self.epochs}: expected at least 1")
+            raise ValueError(
+                f"batch_size = {self.batch_size} is not a multiple of grad_accumulation = {self.grad_accumulation}"
+            )
+        if not 0 <= self.ema < 1:
+            raise ValueError(f"ema = {self.ema}: expected a decay from 0, for none, to below 1")

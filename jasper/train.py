@@ -10,55 +10,36 @@ import math
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 import ctc
 from common import checkpoint, config, distributed
 from common.data.batching import BatchingError, bucketed_batches
-from common.data.loading import AudioBatch, LoadingError, loader
-from common.data.manifest import ManifestError
+from common.data.loading import AudioBatch, Item, LoadingError, collate, loader
+from common.data.manifest import ManifestError, Utterance
 from common.distributed import World
-from common.ema import Ema
-from common.features import LogMel, cutout, spec_augment
+from common.features import LogMel
 from common.logging import RunLogger, environment
 from common.metrics import word_errors
-from common.optim import build_optimizer
-from common.precision import autocast, float32_math, grad_scaler
+from common.precision import float32_math
 from common.schedule import build_schedule
 from jasper import data
-from jasper.checkpoint_import import FORMAT, read
 from jasper.config import Config
 from jasper.evaluation import Evaluation, evaluate
-from jasper.model import Jasper
-
-NAME = "jasper"  # checkpoints in a run directory start with it
+from jasper.objective import ctc_objective, micro_batches
+from jasper.state import Progress, TrainingState
 
 
 class TrainingError(RuntimeError):
-    """Training that cannot go on: a loss that is not finite, a target longer than its audio."""
+    """Training that cannot go on: numbers that are not finite, data that cannot be used."""
 
 
-@dataclass
-class Progress:
-    """Where training stands; with the configuration it determines all that follows."""
-
-    epoch: int = 0
-    """Epochs completed."""
-    batch: int = 0
-    """Batches of the current epoch completed."""
-    step: int = 0
-    """Optimiser steps completed."""
-    best_wer: float = math.inf
-    unfit: int = 0
-    """Utterances left out because their target did not fit their frames."""
-    milestones: list[int] = field(default_factory=list)
-    """Steps whose checkpoints are kept."""
+class UnfitError(TrainingError):
+    """A target longer than its audio; the steps before it are good."""
 
 
 def main(cfg: Config) -> Progress:
@@ -76,21 +57,19 @@ class Trainer:
 
     def __init__(self, cfg: Config, world: World, log: RunLogger):
         self.cfg, self.world, self.log = cfg, world, log
-        torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.vocabulary = data.vocabulary_of(cfg)
-        self.model = Jasper(cfg.model, cfg.features.mel_bins).to(world.device)
+        self.state = TrainingState(cfg, world.device)
+        self.model, self.progress = self.state.model, self.state.progress
         self.log_mel = LogMel(cfg.features).to(world.device)
-        self.optimizer = build_optimizer(self.model.parameters(), cfg.optim)
-        self.scaler = grad_scaler(world.device, cfg.precision)
-        self.progress = Progress()
-        self.last: Step | None = None
-        self._load_initial_weights()
-        self.ema = Ema(self.model, cfg.ema) if cfg.ema else None
-        self._resume()
         self.parallel = distributed.data_parallel(self.model, world)
-        train, told = data.read_utterances(cfg.data.train, cfg.data, cfg.model.labels, training=True)
-        for message in told:
-            log.event(f"left out: {message}")
+        self.last: Step | None = None
+        self.losses: list[float] = []  # of the steps since the last line of the log
+        self.unfit: list[str] = []  # of the utterances of this process left out since `_tell_left_out`
+        self.unreadable: set[str] = set()
+        self.told: set[str] = set()
+        for message in self.state.messages:
+            log.event(message)
+        train = self._utterances(cfg.data.train, training=True)
         self.train_set = data.speech_dataset(train, cfg, training=True)
         self.seconds = [u.seconds for u in train]
         self.steps_per_epoch = len(self._batches(0))
@@ -102,8 +81,9 @@ class Trainer:
         )
         self.validation = None
         if cfg.data.validation:
-            utterances, _ = data.read_utterances(cfg.data.validation, cfg.data, cfg.model.labels, training=False)
+            utterances = self._utterances(cfg.data.validation, training=False)
             self.validation = data.speech_dataset(utterances, cfg, training=False)
+        self._count_in_batches_of_today()
 
     def run(self) -> Progress:
         """All epochs that are left, or until a limit or SIGTERM; always ends with a checkpoint."""
@@ -115,21 +95,28 @@ class Trainer:
         self._write_run_files()
         self.log.progress(last_epoch * self.steps_per_epoch, progress.step)
         with _termination() as terminated:
-            while progress.epoch < last_epoch and not self._limit_reached(terminated):
-                self._epoch(terminated)
+            try:
+                while progress.epoch < last_epoch and not self._limit_reached(terminated):
+                    self._epoch(terminated)
+            except (LoadingError, UnfitError):
+                if (
+                    self.world.size == 1
+                ):  # bad data comes before its step; among several processes one cannot save alone
+                    self._save()
+                raise
         self._save()
-        if self.train_set.skipped or progress.unfit:
-            self.log.event(f"left out in training: {len(self.train_set.skipped)} unreadable, {progress.unfit} unfit")
+        if self.unreadable or progress.unfit:
+            self.log.event(f"left out in training: {len(self.unreadable)} unreadable, {progress.unfit} unfit")
         return progress
 
     def _epoch(self, terminated: list[int]) -> None:
         cfg, progress, world = self.cfg, self.progress, self.world
         batches = self._batches(progress.epoch)[progress.batch :]
         self.train_set.set_epoch(progress.epoch)
-        clock, utterances, losses = time.perf_counter(), 0, []
+        clock, utterances = time.perf_counter(), 0
         for batch in loader(self.train_set, batches, workers=cfg.data.workers):
             step = self.update(batch)
-            losses += self._check_last()  # of the step before, so that a GPU never waits for it
+            self._check_last()  # of the step before, so that a GPU never waits for it
             self.last = step
             utterances += len(batch.indices) * world.size
             progress.batch += 1
@@ -138,10 +125,10 @@ class Trainer:
             stop = self._limit_reached(terminated)
             ends_epoch = progress.batch == self.steps_per_epoch
             if progress.step % cfg.log_every == 0 or ends_epoch or stop:
-                losses += self._check_last()
+                self._check_last()
                 took = time.perf_counter() - clock
-                self._log_training(step, losses, utterances / took, took)
-                clock, utterances, losses = time.perf_counter(), 0, []
+                self._log_training(step, utterances / took, took)
+                clock, utterances = time.perf_counter(), 0
             if cfg.evaluate_every and progress.step % cfg.evaluate_every == 0:
                 self._validate()
                 clock = time.perf_counter()
@@ -152,6 +139,7 @@ class Trainer:
                 break
         if progress.batch == self.steps_per_epoch:
             progress.epoch, progress.batch = progress.epoch + 1, 0
+            self._tell_left_out()
             if not cfg.evaluate_every:
                 self._validate()
             if progress.epoch in cfg.keep_epochs:
@@ -161,56 +149,35 @@ class Trainer:
 
     def update(self, batch: AudioBatch) -> "Step":
         """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
-        cfg, progress, world = self.cfg, self.progress, self.world
-        if not batch.indices:
-            raise TrainingError(f"not one utterance of a batch can be read: {batch.failures[0].message}")
-        seed = _mixed(cfg.seed, progress.step, world.rank)
+        cfg, progress, state = self.cfg, self.progress, self.state
+        seed = _mixed(cfg.seed, progress.step, self.world.rank)
         torch.manual_seed(seed)  # dropout
         self.parallel.train()
         self.log_mel.train()
         rate = self.learning_rate(progress.step)
-        for group in self.optimizer.param_groups:
+        for group in state.optimizer.param_groups:
             group["lr"] = rate
         weights_B = self._weights(batch)
-        micro_batches = _split(batch, weights_B, cfg.grad_accumulation)
+        if not batch.indices:
+            batch, weights_B = self._stand_in(batch), torch.zeros(1)
+        parts = micro_batches(batch, weights_B, cfg.grad_accumulation)
         losses = []
-        for i, (part, part_weights_B) in enumerate(micro_batches):
-            with distributed.gradient_sync(self.parallel, enabled=i == len(micro_batches) - 1):
-                loss, log_probs_BSV, frames_B = self._loss(part, part_weights_B, seed + i, len(batch.indices))
-                self.scaler.scale(loss).backward()
-            losses.append(loss.detach())
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.ema is not None:
-            self.ema.update()
-        return Step(progress.step, batch, torch.stack(losses).sum(), part, log_probs_BSV.detach(), frames_B, rate)
-
-    def _loss(self, batch: AudioBatch, weights_B: Tensor, seed: int, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:
-        """CTC loss summed over the micro-batch and divided by the size of the whole batch, as published."""
-        device = self.world.device
-        batch = batch.to(device)
-        audio_BN = batch.audio_BN
-        if self.cfg.data.pad_to_max:
-            longest = round(self.cfg.data.max_seconds * self.cfg.features.sample_rate)
-            audio_BN = F.pad(audio_BN, (0, max(0, longest - audio_BN.shape[1])))
-        with torch.no_grad():
-            features_BFT, frames_B = self.log_mel(audio_BN, batch.samples_B, seed=seed)
-            features_BFT = cutout(features_BFT, frames_B, self.cfg.cutout, seed=seed)
-            features_BFT = spec_augment(features_BFT, frames_B, self.cfg.spec_augment, seed=seed)
-        with autocast(device, self.cfg.precision):
-            log_probs_BSV, frames_B = self.parallel(features_BFT, frames_B)
-        losses_B = ctc.ctc_loss(
-            log_probs_BSV,
-            batch.targets_BU,
-            frames_B,
-            batch.target_lengths_B,
-            blank=self.vocabulary.blank,
-            reduction="none",
-            zero_infinity=True,
-            batch_first=True,
+        for i, part in enumerate(parts):
+            with distributed.gradient_sync(self.parallel, enabled=i == len(parts) - 1):
+                loss = ctc_objective(
+                    self.parallel, self.log_mel, part, cfg,
+                    batch_size=len(batch.indices), seed=seed + i, blank=self.vocabulary.blank,
+                )  # fmt: skip
+                state.scaler.scale(loss.value).backward()
+            losses.append(loss.value.detach())
+        state.scaler.step(state.optimizer)
+        state.scaler.update()
+        state.optimizer.zero_grad(set_to_none=True)
+        if state.ema is not None:
+            state.ema.update()
+        return Step(
+            progress.step, batch, torch.stack(losses).sum(), part.batch, loss.log_probs_BSV, loss.frames_B, rate
         )
-        return (losses_B * weights_B.to(device, non_blocking=True)).sum() / batch_size, log_probs_BSV, frames_B
 
     def _weights(self, batch: AudioBatch) -> Tensor:
         """[B] 1, or 0 for targets that cannot fit their frames, which end the run unless data.on_error is "skip"."""
@@ -223,40 +190,69 @@ class Trainer:
                 f"{int(frames_B[row])} output frames of {audio}"
             )
             if self.cfg.data.on_error == "stop":
-                raise TrainingError(f"{message}; leave it out, or set --data.on_error skip")
-            self.progress.unfit += 1
-            self.log.event(f"left out: {message}")
+                raise UnfitError(f"{message}; leave it out, or set --data.on_error skip")
+            self.unfit.append(message)
             weights_B[row] = 0.0
         return weights_B
 
-    def _check_last(self) -> list[float]:
-        """The loss of the last step, if not yet looked at. One that is not finite ends the run; its batch is saved."""
+    def _stand_in(self, batch: AudioBatch) -> AudioBatch:
+        """An utterance in place of a batch of which none can be read: other processes wait for this one's step."""
+        for index in range(len(self.train_set)):
+            if isinstance(item := self.train_set.item(index, self.progress.epoch), Item):
+                return collate([item])
+        raise TrainingError(f"not one utterance can be read: {batch.failures[0].message}")
+
+    def _check_last(self) -> None:
+        """Notes the loss of the last step, if not yet done. One that is not finite ends the run; its batch is saved."""
         step, self.last = self.last, None
         if step is None:
-            return []
+            return
         loss = self.world.mean(step.loss).item()
         if math.isfinite(loss):
-            return [loss]
+            self.losses.append(loss)
+            return
         path = self.cfg.output_dir / f"bad_batch_rank{self.world.rank}.pt"
-        checkpoint.save(path, {"step": step.number, **step.batch._asdict()})
+        failures = [failure.message for failure in step.batch.failures]
+        checkpoint.save(path, {"step": step.number, **step.batch._asdict(), "failures": failures})
         raise TrainingError(
             f"the loss is {loss} at step {step.number}; utterances {', '.join(step.batch.ids)}; batch saved as {path}; "
             "the last checkpoint is from before: lower the learning rate or leave out the bad utterance"
         )
 
-    def _log_training(self, step: "Step", losses: list[float], throughput: float, took: float) -> None:
+    def _check_state(self) -> None:
+        """Numbers that are not finite are neither saved nor evaluated: a gradient may be so where its loss was not."""
+        self._check_last()
+        if not self.state.is_finite():
+            raise TrainingError(
+                f"weights or running statistics are not finite after step {self.progress.step}, though its loss was; "
+                "the last checkpoint is from before: lower the learning rate"
+            )
+
+    def _tell_left_out(self) -> None:
+        """A line, once, for every utterance that some process had to leave out; by all processes together."""
+        shares = self.world.gather((list(self.train_set.skipped.values()), self.unfit))
+        unfit = [message for _, share in shares for message in share]
+        self.unreadable = {message for share, _ in shares for message in share}
+        for message in sorted((self.unreadable | set(unfit)) - self.told):
+            self.log.event(f"left out: {message}")
+        self.told |= self.unreadable | set(unfit)
+        self.progress.unfit += len(unfit)
+        self.unfit = []
+
+    def _log_training(self, step: "Step", throughput: float, took: float) -> None:
         decoded = ctc.greedy(step.log_probs_BSV, step.frames_B, blank=self.vocabulary.blank)
         hypotheses = [self.vocabulary.decode(d.labels) for d in decoded]
         lengths = step.part.target_lengths_B.tolist()
         targets = [t[:n] for t, n in zip(step.part.targets_BU.tolist(), lengths, strict=True)]
         references = [self.vocabulary.decode(t) for t in targets]
         values = {
-            "loss": sum(losses) / len(losses),
+            "loss": sum(self.losses) / len(self.losses),
             "wer": word_errors(references, hypotheses).rate,
             "throughput": throughput,
             "took": took,
             "lrate": step.learning_rate,
         }
+        self.losses.clear()
         where = (self.progress.epoch + 1, self.progress.batch, self.steps_per_epoch)
         self.log.log("train", where, values, global_step=self.progress.step)
 
@@ -264,9 +260,10 @@ class Trainer:
         """Error rates of the weights and of their moving average; keeps the best checkpoint by the latter."""
         if self.validation is None:
             return
+        self._check_state()
         found: dict[str, Evaluation] = {"dev": self._evaluate(self.model)}
-        if self.ema is not None:
-            found["dev_ema"] = self._evaluate(self.ema.model)
+        if self.state.ema is not None:
+            found["dev_ema"] = self._evaluate(self.state.ema.model)
         where = (self.progress.epoch,)
         for phase, evaluation in found.items():
             values = {"loss": evaluation.loss, "wer": evaluation.words.rate, "cer": evaluation.characters.rate}
@@ -275,7 +272,7 @@ class Trainer:
         if wer < self.progress.best_wer and self.progress.epoch >= self.cfg.save_best_from:
             self.progress.best_wer = wer
             if self.world.is_main:
-                checkpoint.save(self.cfg.output_dir / f"{NAME}_best.pt", self._state())
+                self.state.save_best()
 
     def _evaluate(self, model: nn.Module) -> Evaluation:
         assert self.validation is not None
@@ -285,6 +282,23 @@ class Trainer:
             model, self.log_mel, self.validation, self.world, vocabulary=self.vocabulary,
             batch_size=cfg.batch_size, workers=cfg.data.workers, precision=cfg.precision,
         )  # fmt: skip
+
+    def _utterances(self, sources: tuple[str, ...], *, training: bool) -> list[Utterance]:
+        utterances, told = data.read_utterances(sources, self.cfg.data, self.cfg.model.labels, training=training)
+        for message in told:
+            self.log.event(f"left out: {message}")
+        return utterances
+
+    def _count_in_batches_of_today(self) -> None:
+        """Resumed with other batches or processes, the run goes on at the same part of the epoch."""
+        progress, today = self.progress, self.steps_per_epoch
+        before, progress.steps_per_epoch = progress.steps_per_epoch, today
+        if before not in (0, today):
+            progress.batch = progress.batch * today // before
+            self.log.event(
+                f"an epoch has {today} steps, and had {before} when the run was stopped: it goes on at batch "
+                f"{progress.batch}, in another order; the learning rate follows step {progress.step}"
+            )
 
     def _batches(self, epoch: int) -> list[list[int]]:
         cfg, world = self.cfg, self.world
@@ -299,47 +313,12 @@ class Trainer:
         may_ask = self.world.size == 1 or self.progress.step % self.cfg.log_every == 0
         return may_ask and self.world.any(bool(terminated))
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "config": config.to_dict(self.cfg),
-            "weights": self.model.state_dict(),
-            "ema": self.ema.state_dict() if self.ema is not None else None,
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": self.scaler.state_dict(),
-            "progress": dict(vars(self.progress)),
-        }
-
     def _save(self) -> None:
-        self._check_last()
+        self._check_state()
+        self._tell_left_out()
         if self.world.is_main:
-            checkpoint.save(checkpoint.step_path(self.cfg.output_dir, NAME, self.progress.step), self._state())
-            checkpoint.remove_old(self.cfg.output_dir, NAME, milestones=self.progress.milestones)
+            self.state.save_step()
         self.world.barrier()
-
-    def _resume(self) -> None:
-        if not self.cfg.resume:
-            return
-        state, messages = checkpoint.load_newest(self.cfg.output_dir, NAME)
-        for message in messages:
-            self.log.event(message)
-        if state is None:
-            return
-        self.model.load_state_dict(state["weights"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.scaler.load_state_dict(state["scaler"])
-        if self.ema is not None and state["ema"] is not None:
-            self.ema.load_state_dict(state["ema"])
-        self.progress = Progress(**state["progress"])
-        self.log.event(f"resumed at step {self.progress.step}, epoch {self.progress.epoch + 1}")
-
-    def _load_initial_weights(self) -> None:
-        path = self.cfg.checkpoint
-        if path is None:
-            return
-        start = read(checkpoint.load(path), path)
-        for message in checkpoint.load_matching(self.model, start.ema or start.weights):
-            self.log.event(f"{path}: {message}")
 
     def _write_run_files(self) -> None:
         if not self.world.is_main:
@@ -360,7 +339,8 @@ class Trainer:
         longest = sorted(range(len(self.seconds)), key=lambda i: -self.seconds[i])[: self.cfg.batch_size]
         batch = next(iter(loader(self.train_set, [longest], workers=0)))
         self.last = self.update(batch)
-        (loss,) = self._check_last()
+        self._check_last()
+        (loss,) = self.losses
         self.log.event(f"the longest batch fits: {tuple(batch.audio_BN.shape)} samples, loss {loss:.3f}")
 
 
@@ -375,16 +355,6 @@ class Step:
     log_probs_BSV: Tensor
     frames_B: Tensor
     learning_rate: float
-
-
-def _split(batch: AudioBatch, weights_B: Tensor, parts: int) -> list[tuple[AudioBatch, Tensor]]:
-    """`batch` in up to `parts` pieces of rows."""
-    rows = [r for r in torch.arange(len(batch.indices)).tensor_split(parts) if len(r)]
-    return [(_rows(batch, int(r[0]), int(r[-1]) + 1), weights_B[r[0] : r[-1] + 1]) for r in rows]
-
-
-def _rows(batch: AudioBatch, first: int, end: int) -> AudioBatch:
-    return AudioBatch._make(value[first:end] for value in batch)
 
 
 def _mixed(*parts: int) -> int:

@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # Trains Jasper or QuartzNet on LibriSpeech, with the variables of both published versions of this script; what is not
-# set keeps the value of the configuration. Also positional: DATA_DIR MODEL_CONFIG OUTPUT_DIR CHECKPOINT.
+# set keeps the value of the configuration.
 #   NUM_GPUS=8 PRECISION=bf16 bash scripts/jasper/train.sh /datasets/LibriSpeech
+# Positional: DATA_DIR MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK NUM_GPUS PRECISION EPOCHS SEED
+# BATCH_SIZE LEARNING_RATE GRADIENT_ACCUMULATION_STEPS, of which 2021 has the first four. Without effect, because the log
+# is always written, lengths vary from batch to batch and DALI is not needed: CREATE_LOGFILE, LOG_FILE, CUDNN_BENCHMARK,
+# DALI_DEVICE, PRE_ALLOCATE (see --dry_run), PREDICTION_FREQUENCY (see --log_every).
 # shellcheck source=scripts/jasper/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-set_from_positions DATA_DIR MODEL_CONFIG OUTPUT_DIR CHECKPOINT -- "$@"
+set_from_positions DATA_DIR MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK NUM_GPUS PRECISION \
+  EPOCHS SEED BATCH_SIZE LEARNING_RATE GRADIENT_ACCUMULATION_STEPS -- "$@"
 shift "$positions"
 
 flag --data.root DATA_DIR
@@ -12,7 +17,7 @@ flag --output_dir OUTPUT_DIR RESULT_DIR
 path_flag --checkpoint CHECKPOINT
 flag --epochs EPOCHS
 flag --epochs_this_job EPOCHS_THIS_JOB
-flag --steps NUM_STEPS
+[ "${NUM_STEPS:-}" = -1 ] || flag --steps NUM_STEPS
 flag --seed SEED
 flag --batch_size BATCH_SIZE GPU_BATCH_SIZE
 flag --grad_accumulation GRAD_ACCUMULATION_STEPS GRADIENT_ACCUMULATION_STEPS GRAD_ACCUMULATION

@@ -55,8 +55,8 @@ def test_a_resumed_run_appends_and_a_line_cut_short_is_left_out(tmp_path):
         log = RunLogger(tmp_path, tensorboard=False, stream=io.StringIO())
         log.event("started")
         log.close()
-    with (tmp_path / "nvlog.json").open("a") as file:
-        file.write('DLLL {"timestamp": "17')
+        with (tmp_path / "nvlog.json").open("a") as file:
+            file.write('DLLL {"timestamp": "17", "data": {}')
     assert [e["data"] for e in read_events(tmp_path / "nvlog.json")] == [{"event": "started"}] * 2
 
 

@@ -141,8 +141,15 @@ def test_a_mask_is_one_for_frames_and_zero_for_padding():
         (lambda: Jasper(ModelConfig(), 64), "model.blocks is empty: name a configuration, such as configs/jasper/"),
         (lambda: BlockConfig(filters=1, kernel=4), "kernel = 4: expected an odd number of frames"),
         (lambda: ModelConfig(labels="aba"), "labels = 'aba': a character stands there twice"),
-        (lambda: Config(batch_size=3, grad_accumulation=2), "batch_size = 3 is not a multiple of"),
+        (
+            lambda: Config(batch_size=3, grad_accumulation=2),
+            "batch_size = 3 is not a multiple of grad",
+        ),
         (lambda: Config(epochs=0), "epochs = 0: expected at least 1"),
+        (lambda: Config(grad_accumulation=0), "grad_accumulation = 0: expected at least 1"),
+        (lambda: Config(log_every=0), "log_every = 0: expected at least 1"),
+        (lambda: Config(steps=-1), "steps = -1: expected a number, or 0 for none"),
+        (lambda: Config(ema=1.0), "ema = 1.0: expected a decay from 0, for none, to below 1"),
     ],
 )
 def test_a_configuration_that_makes_no_sense_is_refused(make, message):

@@ -1,0 +1,74 @@
+"""What training minimises: from a batch of audio to its loss, in micro-batches.
+
+Shapes: B utterances, N samples, F mel bands, T feature frames, S output frames, V labels and the blank.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import ctc
+from common.data.loading import AudioBatch
+from common.features import LogMel, cutout, spec_augment
+from common.precision import autocast
+from jasper.config import Config
+
+
+class Loss(NamedTuple):
+    """The part of a step's loss that a micro-batch has, and what the network said."""
+
+    value: Tensor
+    log_probs_BSV: Tensor
+    frames_B: Tensor
+
+
+class MicroBatch(NamedTuple):
+    """Some utterances of a batch, and how much the loss of each counts."""
+
+    batch: AudioBatch
+    weights_B: Tensor
+
+
+def micro_batches(batch: AudioBatch, weights_B: Tensor, parts: int) -> list[MicroBatch]:
+    """`batch` in up to `parts` pieces of rows, none of them empty."""
+    rows = [r for r in torch.arange(len(batch.indices)).tensor_split(parts) if len(r)]
+    return [MicroBatch(_rows(batch, int(r[0]), int(r[-1]) + 1), weights_B[r[0] : r[-1] + 1]) for r in rows]
+
+
+def ctc_objective(
+    network: nn.Module, log_mel: LogMel, part: MicroBatch, cfg: Config, *, batch_size: int, seed: int, blank: int
+) -> Loss:
+    """CTC loss summed over the micro-batch and divided by the size of the whole batch, as published.
+
+    Features are computed and augmented on the device of `log_mel`; `seed` determines the augmentation.
+    """
+    device = log_mel.window.device
+    batch, weights_B = part.batch.to(device), part.weights_B.to(device, non_blocking=True)
+    audio_BN = batch.audio_BN
+    if cfg.data.pad_to_max:
+        longest = round(cfg.data.max_seconds * cfg.features.sample_rate)
+        audio_BN = F.pad(audio_BN, (0, max(0, longest - audio_BN.shape[1])))
+    with torch.no_grad():
+        features_BFT, frames_B = log_mel(audio_BN, batch.samples_B, seed=seed)
+        features_BFT = cutout(features_BFT, frames_B, cfg.cutout, seed=seed)
+        features_BFT = spec_augment(features_BFT, frames_B, cfg.spec_augment, seed=seed)
+    with autocast(device, cfg.precision):
+        log_probs_BSV, frames_B = network(features_BFT, frames_B)
+    losses_B = ctc.ctc_loss(
+        log_probs_BSV,
+        batch.targets_BU,
+        frames_B,
+        batch.target_lengths_B,
+        blank=blank,
+        reduction="none",
+        zero_infinity=True,  # of targets that do not fit: their weight is 0, but not even 0 times infinity is
+        batch_first=True,
+    )
+    return Loss((losses_B * weights_B).sum() / batch_size, log_probs_BSV.detach(), frames_B)
+
+
+def _rows(batch: AudioBatch, first: int, end: int) -> AudioBatch:
+    rows = {name: getattr(batch, name)[first:end] for name in batch._fields if name != "failures"}
+    return AudioBatch(**rows, failures=[])

@@ -1,0 +1,50 @@
+import pytest
+import torch
+
+from common import distributed
+from common.config import ConfigError
+
+
+def test_one_process_is_the_whole_world():
+    with distributed.start("cpu") as world:
+        assert (world.rank, world.size, world.is_main) == (0, 1, True)
+        assert world.gather("a") == ["a"]
+        assert world.any(True)
+        assert world.mean(torch.tensor(3.0)) == 3
+        world.barrier()
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
+    """As if there were GPUs: the devices that were chosen."""
+    chosen: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    return chosen
+
+
+@pytest.mark.parametrize(("name", "index"), [("auto", 0), ("cuda", 0), ("cuda:1", 1)])
+def test_one_process_computes_on_the_gpu_it_is_told(cuda, name, index):
+    with distributed.start(name) as world:
+        assert cuda == [world.device] == [torch.device("cuda", index)]
+
+
+def test_a_device_that_does_not_exist_is_named(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="device 'gpu': expected auto, cpu, cuda or cuda:N"):
+        distributed.pick_device("gpu")
+    with pytest.raises(ConfigError, match=r"device 'cuda': this torch .* sees no CUDA device; use --device cpu"):
+        distributed.pick_device("cuda")
+
+
+def test_an_error_in_one_process_is_not_held_up_by_leaving_the_group(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(distributed.dist, "init_process_group", lambda backend: None)
+    left = []
+    monkeypatch.setattr(distributed.dist, "destroy_process_group", lambda: left.append(True))
+    with pytest.raises(ValueError, match="bad data"), distributed.start("cpu"):
+        raise ValueError("bad data")
+    assert not left
+    with distributed.start("cpu"):
+        pass
+    assert left

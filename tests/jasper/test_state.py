@@ -1,0 +1,137 @@
+"""What a run takes over from its directory, and what it refuses."""
+
+import contextlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from common import checkpoint, distributed
+from common.checkpoint import CheckpointError
+from common.data.loading import LoadingError
+from common.logging import RunLogger, read_events
+from jasper.config import Config
+from jasper.state import TrainingState
+from jasper.train import Trainer, TrainingError, main
+from tests.jasper.runs import toy_config, write_corpus
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def stopped(corpus, tmp_path_factory) -> Config:
+    """Of a run without average that was stopped after two of the three steps of its first epoch."""
+    cfg = toy_config(corpus, tmp_path_factory.mktemp("stopped"), ema=0.0)
+    main(replace(cfg, steps=2))
+    return cfg
+
+
+def events(folder: Path) -> list[str]:
+    return [e["data"]["event"] for e in read_events(folder / "nvlog.json") if "event" in e["data"]]
+
+
+@contextlib.contextmanager
+def trainer_of(cfg: Config):
+    with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir, tensorboard=False)) as log:
+        yield Trainer(cfg, world, log)
+
+
+def test_an_average_that_begins_later_begins_at_the_weights_of_then(stopped):
+    state = TrainingState(replace(stopped, ema=0.9), CPU)
+    assert state.progress.step == 2
+    for name, weight in state.model.state_dict().items():
+        assert torch.equal(state.ema.model.state_dict()[name], weight)
+
+
+def test_a_run_may_go_on_in_another_precision(stopped):
+    assert TrainingState(replace(stopped, precision="fp16"), CPU).progress.step == 2
+
+
+def test_what_flags_say_of_the_optimiser_counts_when_a_run_goes_on(stopped):
+    state = TrainingState(replace(stopped, optim=replace(stopped.optim, weight_decay=0.125)), CPU)
+    assert [group["weight_decay"] for group in state.optimizer.param_groups] == [0.125]
+    assert len(state.optimizer.state) > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda c: replace(c, model=replace(c.model, blocks=c.model.blocks[:-1])), "Unexpected key.*blocks.4"),
+        (lambda c: replace(c, optim=replace(c.optim, kind="adamw")), "its optimiser is novograd, not adamw"),
+    ],
+)
+def test_a_checkpoint_of_another_model_or_optimiser_is_one_line(stopped, change, problem):
+    with pytest.raises(
+        CheckpointError, match=f"does not fit this configuration: .*{problem}.*; take another --output_dir, or"
+    ):
+        TrainingState(change(stopped), CPU)
+
+
+def test_a_new_run_does_not_begin_among_the_checkpoints_of_another(stopped):
+    expected = f"{re.escape(str(stopped.output_dir))}: holds checkpoints of an earlier run, up to step 2; go on from"
+    with pytest.raises(CheckpointError, match=expected):
+        TrainingState(replace(stopped, resume=False), CPU)
+
+
+@pytest.mark.parametrize(("batch_size", "steps"), [(2, 6), (12, 1), (1, 12)])
+def test_a_run_that_goes_on_with_other_batches_finishes_the_epoch_at_the_same_part(corpus, tmp_path, batch_size, steps):
+    cfg = toy_config(corpus, tmp_path, epochs=1)
+    main(replace(cfg, steps=2))
+    progress = main(replace(cfg, batch_size=batch_size))
+    assert (progress.epoch, progress.batch) == (1, 0)
+    assert progress.step == 2 + steps - 2 * steps // 3
+    assert any(f"an epoch has {steps} steps, and had 3 when the run was stopped" in e for e in events(tmp_path))
+
+
+@pytest.mark.parametrize("changes", [{"steps": 1}, {"evaluate_every": 1, "save_best_from": 0}])
+def test_weights_that_are_not_finite_are_not_saved_even_if_the_loss_was(corpus, tmp_path, changes):
+    with trainer_of(toy_config(corpus, tmp_path, **changes)) as trainer:
+        trainer.model.decoder.weight.register_hook(lambda gradient: gradient * float("nan"))
+        with pytest.raises(TrainingError, match="weights or running statistics are not finite after step 1, though"):
+            trainer.run()
+    assert not list(tmp_path.glob("*.pt"))
+
+
+def damage(cfg: Config, index: int) -> str:
+    """Cuts the recording of a training utterance short; its name."""
+    with trainer_of(replace(cfg, output_dir=cfg.output_dir / "look")) as trainer:
+        utterance = trainer.train_set.utterances[index]
+    utterance.audio.write_bytes(utterance.audio.read_bytes()[:2000])
+    return utterance.id
+
+
+def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
+    cfg = toy_config(write_corpus(tmp_path / "corpus", train=8), tmp_path / "run")
+    with trainer_of(replace(cfg, output_dir=tmp_path / "look")) as trainer:
+        second = trainer._batches(0)[1]
+    name = damage(cfg, second[0])
+    with pytest.raises(LoadingError, match=name):
+        main(cfg)
+    assert [step for step, _ in checkpoint.saved_steps(tmp_path / "run", "jasper")] == [1]
+    progress = main(replace(cfg, data=replace(cfg.data, on_error="skip")))
+    assert (progress.epoch, progress.step) == (2, 4)
+
+
+def test_a_batch_of_which_nothing_can_be_read_is_left_out_and_named_once(tmp_path):
+    cfg = toy_config(write_corpus(tmp_path / "corpus", train=4), tmp_path / "run", batch_size=1)
+    cfg = replace(cfg, data=replace(cfg.data, on_error="skip"))
+    name = damage(cfg, 1)
+    assert main(cfg).step == 8
+    told = [event for event in events(tmp_path / "run") if name in event]
+    assert len(told) == 1
+    assert told[0].startswith(f"left out: utterance {name}: ")
+    assert "left out in training: 1 unreadable, 0 unfit" in events(tmp_path / "run")
+
+
+def test_a_data_set_of_which_nothing_can_be_read_is_an_error(tmp_path):
+    cfg = toy_config(write_corpus(tmp_path / "corpus", train=1), tmp_path / "run", batch_size=1)
+    name = damage(cfg, 0)
+    with pytest.raises(TrainingError, match=f"not one utterance can be read: utterance {name}: "):
+        main(replace(cfg, data=replace(cfg.data, on_error="skip")))
