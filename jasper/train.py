@@ -99,9 +99,7 @@ class Trainer:
                 while progress.epoch < last_epoch and not self._limit_reached(terminated):
                     self._epoch(terminated)
             except (LoadingError, UnfitError):
-                if (
-                    self.world.size == 1
-                ):  # bad data comes before its step; among several processes one cannot save alone
+                if self.world.size == 1:  # the state is that before the bad batch; several processes cannot meet now
                     self._save()
                 raise
         self._save()
@@ -230,7 +228,9 @@ class Trainer:
 
     def _tell_left_out(self) -> None:
         """A line, once, for every utterance that some process had to leave out; by all processes together."""
-        shares = self.world.gather((list(self.train_set.skipped.values()), self.unfit))
+        sets = [self.train_set, *([self.validation] if self.validation is not None else [])]
+        skipped = [message for read in sets for message in read.skipped.values()]
+        shares = self.world.gather((skipped, self.unfit))
         unfit = [message for _, share in shares for message in share]
         self.unreadable = {message for share, _ in shares for message in share}
         for message in sorted((self.unreadable | set(unfit)) - self.told):

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from common import audio, checkpoint, config, distributed
+from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError, loader
 from common.data.manifest import ManifestError
 from common.features import SpecAugmentConfig
@@ -240,6 +241,30 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(corpus, 
         assert process.returncode == 0, said
     for key in ("train_loss", "dev_loss", "dev_wer", "dev_ema_loss", "dev_ema_wer"):
         assert losses(tmp_path / "two", key) == pytest.approx(losses(tmp_path / "one", key), abs=1e-5, rel=1e-5), key
+
+
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_what_only_the_second_process_cannot_read_ends_the_run_or_is_told(tmp_path, on_error):
+    """With one utterance per process, it also has to take part in a step for which it has nothing."""
+    root = write_corpus(tmp_path / "corpus", train=4)
+    cfg = toy_config(root, tmp_path / "look", batch_size=1)
+    with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir)) as log:
+        trainer = Trainer(cfg, world, log)
+    batches = bucketed_batches(trainer.seconds, batch_size=1, seed=cfg.seed, epoch=0, ranks=2, rank=1)
+    bad = trainer.train_set.utterances[batches[-1][0]]
+    bad.audio.write_bytes(bad.audio.read_bytes()[:2000])
+    process = run_module(
+        str(TOY), "--data.root", str(root), "--epochs", "1", "--batch_size", "1", "--data.on_error", on_error,
+        "--output_dir", str(tmp_path / "run"), processes=2,
+    )  # fmt: skip
+    said, _ = process.communicate(timeout=120)
+    if on_error == "stop":
+        assert process.returncode != 0
+        assert said.count(f"error: utterance {bad.id}: ") == 1
+    else:
+        assert process.returncode == 0, said
+        assert said.count(f"left out: utterance {bad.id}: ") == 1
+        assert state_of(tmp_path / "run")["progress"]["step"] == 2
 
 
 def test_the_learning_rate_of_the_first_step_is_the_warm_up_s_not_the_peak(corpus, tmp_path):
