@@ -1,4 +1,4 @@
-"""Sentences from a small grammar: two hundred and fifty words, some easily confused, in sentences of 3 to 12 words."""
+"""Sentences from a small grammar: some two hundred words, some easily confused, in sentences of 3 to 12 words."""
 
 import re
 import zlib
@@ -14,8 +14,8 @@ _SHARES: dict[Subset, range] = {"train": range(8), "dev": range(8, 9), "test": r
 _MOST_WORDS, _FEWEST_WORDS = 12, 3
 
 # "a|b|c": one of these; "{name}": the rule of that name. Words that sound alike in every accent are left out (nothing
-# is the horse's, which sounds like horses), but some differ in one sound only (ship and sheep, coat and goat, pin and
-# pen, thirteen and thirty, lost and washed).
+# is the horse's, which sounds like horses), but some differ in one sound only (coat and goat, hat and cat, pin and
+# thin).
 _RULES = {
     "sentence": (
         "{someone} {did} {something}|{someone} {did} {something} {where}|{someone} {did} {something} {past}"
@@ -55,26 +55,24 @@ _RULES = {
     "future": (
         "tomorrow|every {day}|before {meal}|after {meal}|at {hour} o'clock|in {month}|next {day}|during the winter"
     ),
-    "animal": "fox|bear|cat|dog|goat|sheep|horse|rabbit|parrot|tiger",
-    "animals": "foxes|bears|cats|dogs|goats|horses|rabbits|parrots|tigers",
-    "person": "doctor|teacher|farmer|queen|king|sailor|painter|giant",
+    "animal": "fox|bear|cat|dog|goat|sheep|horse|parrot|tiger",
+    "animals": "foxes|bears|cats|dogs|goats|horses|parrots|tigers",
+    "person": "doctor|teacher|farmer|queen|king|giant",
     "family": "sister|brother|mother|father|uncle|friend",
-    "name": "anna|ben|clara|david|emma|oliver|peter|ruby|simon|walter",
+    "name": "anna|emma|oliver|walter",
     "city": "boston|paris|london|berlin",
-    "thing": "apple|bottle|button|cake|chair|coat|guitar|hat|key|lamp|letter|pen|pin|ship|table|watch",
-    "things": (
-        "apples|bottles|buttons|cakes|chairs|coats|guitars|hats|keys|lamps|letters|pens|pins|ships|tables|watches"
-    ),
-    "quality": "old|tiny|red|green|blue|golden|broken|empty|heavy|cold|thick|thin",
-    "temper": "young|quiet|happy|hungry|lazy|clever|brave|silly",
+    "thing": "apple|bottle|cake|coat|guitar|hat|key|lamp|pin|table|watch",
+    "things": "apples|bottles|cakes|coats|guitars|hats|keys|lamps|pins|tables|watches",
+    "quality": "old|tiny|red|green|blue|broken|empty|heavy|cold|thin",
+    "temper": "young|quiet|happy|hungry|lazy|brave",
     "weather": "cold|windy|dark|sunny",
-    "place": "bridge|castle|church|garden|hill|house|kitchen|market|mountain|park|river|school|tower|village",
-    "did": "bought|broke|carried|caught|cleaned|counted|dropped|found|lost|needed|opened|painted|sold|wanted|washed",
-    "do": "bring|carry|catch|clean|count|find|keep|lose|move|open|paint|sell|wash",
-    "moved": "danced|slept|laughed|walked|waited|jumped|sang|whispered",
-    "how": "quietly|slowly|quickly|happily|carefully|again|together|without a word",
-    "number": "two|three|four|five|six|seven|eight|nine|ten|thirteen|thirty|forty|a hundred",
-    "hour": "two|three|four|five|six|seven|eight|nine|ten",
+    "place": "bridge|garden|house|kitchen|market|mountain|park|river|school|village",
+    "did": "bought|broke|carried|caught|cleaned|found|lost|needed|opened|painted|wanted|washed",
+    "do": "bring|carry|catch|clean|find|keep|lose|open|paint|wash",
+    "moved": "danced|slept|laughed|walked|waited|sang",
+    "how": "quietly|slowly|happily|again|together|without a word",
+    "number": "two|three|four|five|six|seven|eight|ten|thirteen|a hundred",
+    "hour": "two|three|four|five|six|seven|eight|ten",
     "day": "monday|tuesday|friday|saturday|sunday",
     "month": "january|march|july|october",
     "meal": "breakfast|lunch|dinner|midnight",

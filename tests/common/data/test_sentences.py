@@ -17,7 +17,7 @@ def test_sentences_have_3_to_12_words_of_the_vocabulary_and_are_all_different(su
 
 def test_the_words_are_a_few_hundred_and_the_training_subset_has_every_one():
     words = vocabulary()
-    assert 250 < len(words) < 350
+    assert 200 < len(words) < 300
     assert words - {word for sentence in sentences(4000) for word in sentence.split()} == set()
 
 
