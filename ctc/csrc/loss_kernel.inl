@@ -105,7 +105,7 @@ static Emissions read_emissions(const Utterance& u, const Scratch& scratch, cons
         prefetch_row((const In*)u.logits + smaller(t + FRAMES_AHEAD, u.frames - 1) * u.logits_stride, u.classes);
         const float reference = read_slots((const In*)u.logits + t * u.logits_stride, scratch, slots.count, q);
         for (int64_t s = 0; s < stride; s += WIDTH) {
-            const Floats e = exp_of(load(q + s) - reference);
+            const Floats e = exp_of_difference(load(q + s), all(reference));
             const Floats counted = e + load(unused + s);
             smallest = counted > smallest ? smallest : counted;  // keeps NaN
             store(q + s, e);
