@@ -40,7 +40,7 @@ from jasper.config import Config
 from jasper.fused import GraphRunner, fuse
 from jasper.model import Jasper, Output
 from jasper.recognizer import load_model
-from jasper.train import Trainer
+from jasper.train import Trainer, TrainingError
 
 Mode = Literal["eager", "fused", "graph"]
 Part = Literal["features", "network", "both"]
@@ -273,5 +273,5 @@ def _command_line(arguments: list[str]) -> BenchmarkConfig:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError):
+    with config.reported(CheckpointError, TrainingError):
         main(_command_line(sys.argv[1:]))

@@ -76,6 +76,10 @@ class Evaluation(NamedTuple):
     hypotheses: list[str]
 
 
+class EvaluationError(ValueError):
+    """The network gives no probabilities; the message names the utterances."""
+
+
 class _Result(NamedTuple):
     row: int
     loss: float
@@ -96,7 +100,8 @@ def evaluate(
 ) -> Evaluation:
     """Greedy transcripts of all of `dataset`, computed by all processes of `world`, and their error counts.
 
-    The loss is the mean over utterances of the CTC loss, 0 for one whose target does not fit its frames.
+    The loss is the mean over utterances of the CTC loss, 0 for one whose target does not fit its frames. Raises
+    EvaluationError where the network gives NaN, as an overflow in fp16 does.
     """
     model.eval()
     log_mel.eval()
@@ -109,6 +114,9 @@ def evaluate(
         features_BFT, frames_B = log_mel(batch.audio_BN.to(world.device), batch.samples_B.to(world.device))
         with autocast(world.device, precision):
             log_probs_BSV, frames_B = model(features_BFT, frames_B)
+        if log_probs_BSV.isnan().any():
+            ids = ", ".join(batch.ids)
+            raise EvaluationError(f"the network gives NaN in {precision} for one of {ids}; take bf16 or fp32")
         losses_B = ctc.ctc_loss(
             log_probs_BSV,
             batch.targets_BU.to(world.device),
@@ -187,5 +195,5 @@ def _report(result: Evaluation, problems: list[str], hypotheses: Path | None) ->
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, ManifestError):
+    with config.reported(CheckpointError, EvaluationError, ManifestError):
         sys.exit(main(config.parse_flags(EvaluationConfig, None, sys.argv[1:], description=__doc__ or "")))

@@ -29,7 +29,7 @@ from common.precision import float32_math
 from common.schedule import build_schedule
 from jasper import data
 from jasper.config import Config
-from jasper.evaluation import Evaluation, evaluate
+from jasper.evaluation import Evaluation, EvaluationError, evaluate
 from jasper.objective import ctc_objective, micro_batches
 from jasper.state import Progress, TrainingState
 
@@ -379,5 +379,7 @@ def _logger(cfg: Config, world: World) -> RunLogger:
 
 
 if __name__ == "__main__":
-    with config.reported(checkpoint.CheckpointError, ManifestError, BatchingError, LoadingError, TrainingError):
+    with config.reported(
+        checkpoint.CheckpointError, ManifestError, BatchingError, EvaluationError, LoadingError, TrainingError
+    ):
         main(config.command_line(Config, description=__doc__ or ""))

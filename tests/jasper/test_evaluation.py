@@ -5,6 +5,7 @@ import jiwer
 import numpy as np
 import pytest
 import soundfile
+import torch
 
 import jasper
 from common import distributed
@@ -119,3 +120,13 @@ def test_a_mistake_is_one_line(model, capsys, arguments, message):
     assert len(said.err) == 1
     assert said.err[0].startswith("error: ")
     assert message in said.err[0]
+
+
+def test_a_network_that_gives_nan_names_the_utterances(manifest, tmp_path, capsys):
+    broken = save_tiny(tmp_path / "broken.pt")
+    state = torch.load(broken, weights_only=True)
+    state["weights"]["decoder.bias"].fill_(float("nan"))
+    torch.save(state, broken)
+    said = run(capsys, "jasper.evaluation", broken, manifest, "--workers", 0, "--ema", "false", "--batch_size", 2)
+    assert said.status == 2
+    assert said.err[-1].startswith("error: the network gives NaN in fp32 for one of e, d; take bf16 or fp32")
