@@ -40,9 +40,9 @@ _SPARE_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyntheticConfig:
-    """What the corpus contains. The defaults give about four hours of training speech."""
+    """What the corpus contains. The defaults give four and a half hours of training speech."""
 
-    train_utterances: int = 6000
+    train_utterances: int = 6600
     """Utterances to train on (2.5 s each on average)."""
     dev_utterances: int = 100
     """Utterances to choose a checkpoint by: other sentences, other voices."""
