@@ -18,7 +18,7 @@ from common import checkpoint, config
 from common.config import ConfigError
 from common.data.manifest import Utterance
 from common.data.synthetic import SyntheticConfig, build_librispeech
-from jasper import report, train
+from jasper import report, state, train
 from jasper.config import Config
 from jasper.evaluation import Evaluation
 from jasper.recognizer import Recognizer
@@ -102,10 +102,10 @@ def trained(run: Config, *, fresh: bool) -> bool:
     folder = run.output_dir
     if fresh and (folder / "nvlog.json").is_file():
         shutil.rmtree(folder)
-    state, _ = checkpoint.load_newest(folder, train.NAME)
-    if state is not None and state["config"] != config.to_dict(run):
+    saved, _ = checkpoint.load_newest(folder, state.NAME)
+    if saved is not None and saved["config"] != config.to_dict(run):
         raise ConfigError(f"{folder}: a run with other settings; --fresh trains anew in its place")
-    if state is not None and state["progress"]["epoch"] >= run.epochs:
+    if saved is not None and saved["progress"]["epoch"] >= run.epochs:
         print(f"{folder}: trained before ({run.epochs} epochs); --fresh trains it anew")
         return True
     progress = train.main(run)

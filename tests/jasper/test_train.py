@@ -26,6 +26,15 @@ from tests.jasper.runs import TOY, toy_config, write_corpus
 AUGMENTED = SpecAugmentConfig(freq_masks=1, max_freq=8, time_masks=1, max_time=10)
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Sums depend on the number of threads: runs that must agree bitwise, in whatever process, have one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
