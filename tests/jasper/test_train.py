@@ -232,8 +232,9 @@ def test_sigkill_at_random_moments_leaves_a_run_that_resumes_to_the_same_weights
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "killed"))
 
 
-def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(corpus, tmp_path):
+def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):
     """Batch statistics over all processes, and padding to one length, which is part of those statistics."""
+    corpus = write_corpus(tmp_path / "corpus", train=48, validation=13)
     shared = [
         str(TOY), "--data.root", str(corpus), "--epochs", "3", "--ema", "0.9", "--data.pad_to_max", "true",
         "--data.max_seconds", "3", "--model.sync_batch_norm", "true", "--features.dither", "0",
@@ -243,8 +244,8 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(corpus, 
     blocks = tuple(replace(block, dropout=0.0) for block in cfg.model.blocks)
     no_dropout.write_text(config.to_toml(replace(cfg, model=replace(cfg.model, blocks=blocks))))
     shared[0] = str(no_dropout)
-    one = run_module(*shared, "--batch_size", "4", "--output_dir", str(tmp_path / "one"))
-    two = run_module(*shared, "--batch_size", "2", "--output_dir", str(tmp_path / "two"), processes=2)
+    one = run_module(*shared, "--batch_size", "16", "--output_dir", str(tmp_path / "one"))
+    two = run_module(*shared, "--batch_size", "8", "--output_dir", str(tmp_path / "two"), processes=2)
     for process in (one, two):
         said, _ = process.communicate()
         assert process.returncode == 0, said
