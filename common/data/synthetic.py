@@ -40,7 +40,7 @@ _SPARE_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyntheticConfig:
-    """What the corpus contains. The defaults give four and a half hours of training speech."""
+    """What the corpus contains. The defaults give about 4.7 hours of training speech."""
 
     train_utterances: int = 6600
     """Utterances to train on (2.5 s each on average)."""
