@@ -7,6 +7,7 @@ from ctc.beam import BeamOptions, Hypothesis, beam_search
 from ctc.greedy import Decoded, greedy
 from ctc.loss import CTCLoss, ctc_loss
 from ctc.memory import GradientPool
+from ctc.monotonic import monotonic_alignment
 from ctc.scorer import Scorer, ScorerOptions
 from ctc.segment import Segment, SegmentOptions, segment
 
@@ -27,6 +28,7 @@ __all__ = [
     "beam_search",
     "ctc_loss",
     "greedy",
+    "monotonic_alignment",
     "read_arpa",
     "segment",
     "write_arpa",

@@ -1,0 +1,51 @@
+"""The best monotonic alignment of frames to a sequence of tokens that has no blanks, as speech synthesis learns it.
+
+B utterances, T frames, L tokens. Source: the Viterbi search of Kim et al. 2020 (Glow-TTS, arXiv:2005.11129).
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+LEAST = -1e9  # takes the place of minus infinity, whose sums cannot be subtracted from each other
+
+
+def monotonic_alignment(log_probs_BTL: Tensor, frames_B: Tensor, lengths_B: Tensor) -> Tensor:
+    """Durations [B, L] in frames (int64) that maximise the summed log-probability of every frame's token.
+
+    The first frame belongs to the first token, the last to the last, and each to the token of the frame before or to
+    the next one. Of equally good alignments the one whose last tokens begin latest is taken. What lies beyond
+    `frames_B` and `lengths_B` is ignored; an utterance with fewer frames than tokens has durations of zero.
+    Everything is done on the device of `log_probs_BTL`, without waiting for it.
+    """
+    if log_probs_BTL.ndim != 3 or not frames_B.shape == lengths_B.shape == log_probs_BTL.shape[:1]:
+        raise ValueError(
+            f"monotonic_alignment: log-probabilities of shape {tuple(log_probs_BTL.shape)}, frames of "
+            f"{tuple(frames_B.shape)}, lengths of {tuple(lengths_B.shape)}; expected [B, T, L], [B] and [B]"
+        )
+    return monotonic_torch(log_probs_BTL.detach(), frames_B, lengths_B)
+
+
+@torch.no_grad()
+def monotonic_torch(log_probs_BTL: Tensor, frames_B: Tensor, lengths_B: Tensor) -> Tensor:
+    """One step per token for all frames of the batch.
+
+    With S_l(t) the sum of token l's log-probabilities up to frame t, the best alignment of frames 0 … t that ends in
+    token l has the score  S_l(t) + max over u <= t of (best of token l-1 at u-1) - S_l(u-1),  and u is where l begins.
+    """
+    batch, frames, tokens = log_probs_BTL.shape
+    sums_LBT = log_probs_BTL.double().clamp(min=LEAST).cumsum(1).permute(2, 0, 1).contiguous()
+    before_BT = F.pad(sums_LBT.new_zeros(batch, 1), (0, frames - 1), value=-torch.inf)  # token 0 begins at frame 0
+    begins_LBT = torch.empty(tokens, batch, frames, dtype=torch.int64, device=log_probs_BTL.device)
+    for token, sums_BT in enumerate(sums_LBT):
+        best_BT, begins_LBT[token] = (before_BT - F.pad(sums_BT, (1, -1))).cummax(1)
+        before_BT = F.pad(best_BT + sums_BT, (1, -1), value=-torch.inf)
+
+    durations_LB = torch.zeros(tokens, batch, dtype=torch.int64, device=log_probs_BTL.device)
+    last_B = frames_B - 1  # of the token at hand
+    for token in reversed(range(tokens)):
+        begin_B = begins_LBT[token].gather(1, last_B.clamp(min=0)[:, None])[:, 0]
+        is_spoken_B = (token < lengths_B) & (lengths_B <= frames_B)
+        durations_LB[token] = torch.where(is_spoken_B, last_B - begin_B + 1, 0)
+        last_B = torch.where(is_spoken_B, begin_B - 1, last_B)
+    return durations_LB.mT.contiguous()

@@ -1,0 +1,140 @@
+"""Learns which frames belong to which symbol, from text and speech alone (Badlani et al. 2021, arXiv:2108.10447).
+
+Symbols and frames are projected into one space. How near they are, with a prior for the diagonal, gives a
+log-probability of every symbol at every frame; the forward-sum loss makes their alignments probable, and the most
+probable monotonic one gives the durations. All of it is batched and stays on the device.
+
+Legend: B utterances, L symbols, T frames, C channels of a symbol, M mel bins, which are also the channels of the space.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import ctc
+
+TEMPERATURE = 0.0005  # of the published models: their keys and queries are large
+BLANK_LOGIT = -1.0  # of the published forward-sum loss, next to the logits of the symbols
+PRIOR_FLOOR = 1e-8
+LEAST_PROBABILITY = 1e-12  # in the binarisation loss
+
+
+class Alignment(NamedTuple):
+    """log_probs_BTL of symbols at frames, -inf beyond an utterance's symbols; logits_BTL, the same up to a constant per
+    frame that counts in the forward-sum loss; durations_BL (int64), whose sum is the number of frames; and symbol_BT,
+    the symbol that each frame belongs to."""
+
+    log_probs_BTL: Tensor
+    logits_BTL: Tensor
+    durations_BL: Tensor
+    symbol_BT: Tensor
+
+
+class Aligner(nn.Module):
+    """Log-probabilities of symbols at frames, and the alignment they make most probable."""
+
+    def __init__(self, channels: int, mel_bins: int):
+        super().__init__()
+        self.key_wide = nn.Conv1d(channels, 2 * channels, 3, padding=1)
+        self.key_out = nn.Conv1d(2 * channels, mel_bins, 1)
+        self.query_wide = nn.Conv1d(mel_bins, 2 * mel_bins, 3, padding=1)
+        self.query_middle = nn.Conv1d(2 * mel_bins, mel_bins, 1)
+        self.query_out = nn.Conv1d(mel_bins, mel_bins, 1)
+        # 81 numbers that published checkpoints hold and nothing uses; with them, parameters map one to one.
+        self.unused = nn.Conv2d(mel_bins, 1, 1).requires_grad_(False)
+        relu = nn.init.calculate_gain("relu")
+        for convolution, gain in (
+            (self.key_wide, relu),
+            (self.key_out, 1.0),
+            (self.query_wide, relu),
+            (self.query_middle, 1.0),
+            (self.query_out, 1.0),
+        ):
+            nn.init.xavier_uniform_(convolution.weight, gain)
+
+    def forward(self, symbols_BLC: Tensor, lengths_B: Tensor, mel_BMT: Tensor, frames_B: Tensor) -> Alignment:
+        """From embedded symbols and mel frames, both zero in their padding. In float32, whatever autocast says."""
+        with torch.autocast(mel_BMT.device.type, enabled=False):
+            key_BML = self.key_out(F.relu(self.key_wide(symbols_BLC.float().mT)))
+            query_BMT = F.relu(self.query_wide(mel_BMT.float()))
+            query_BMT = self.query_out(F.relu(self.query_middle(query_BMT)))
+            is_symbol_BL = torch.arange(key_BML.shape[2], device=key_BML.device) < lengths_B[:, None]
+            logits_BTL = nearness(query_BMT, key_BML).masked_fill(~is_symbol_BL[:, None], -torch.inf)
+            prior_BTL = beta_binomial(frames_B, lengths_B, query_BMT.shape[2], key_BML.shape[2])
+            logits_BTL = logits_BTL.log_softmax(2) + (prior_BTL + PRIOR_FLOOR).log()
+            log_probs_BTL = logits_BTL.log_softmax(2)
+            durations_BL = ctc.monotonic_alignment(log_probs_BTL.detach(), frames_B, lengths_B)
+        return Alignment(log_probs_BTL, logits_BTL, durations_BL, symbol_of_frames(durations_BL, query_BMT.shape[2]))
+
+
+def nearness(query_BMT: Tensor, key_BML: Tensor) -> Tensor:
+    """[B, T, L] minus the squared distances, times the temperature, from (q - k)² = q² - 2 q k + k²."""
+    query_BT1, key_B1L = query_BMT.square().sum(1)[:, :, None], key_BML.square().sum(1)[:, None]
+    return -TEMPERATURE * torch.baddbmm(query_BT1 + key_B1L, query_BMT.mT, key_BML, alpha=-2)
+
+
+def beta_binomial(frames_B: Tensor, lengths_B: Tensor, longest_frames: int, longest_symbols: int) -> Tensor:
+    """[B, T, L] float32: the probability of symbol l at frame t (from 0), the published prior for the diagonal.
+
+    It is the beta-binomial distribution of l in 0 … n, for n = the number of symbols, with a = t + 1 and b = the number
+    of frames - t; zero beyond frames and symbols. All its gamma functions are factorials, and those are looked up.
+    """
+    device = frames_B.device
+    log_factorial = torch.arange(longest_frames + longest_symbols + 1, device=device, dtype=torch.float64)
+    log_factorial = (log_factorial + 1).lgamma()
+    n_B11, frames_B11 = lengths_B[:, None, None], frames_B[:, None, None]
+    l_BL = torch.arange(longest_symbols, device=device).expand(len(lengths_B), -1)
+    t_BT = torch.arange(longest_frames, device=device).expand(len(lengths_B), -1)
+    rest_BL, left_BT = (lengths_B[:, None] - l_BL).clamp(min=0), (frames_B[:, None] - 1 - t_BT).clamp(min=0)
+
+    def log(factorial_of: Tensor) -> Tensor:
+        return log_factorial.take(factorial_of)
+
+    # log n! / (l! (n-l)!)  +  log B(l + a, n - l + b) / B(a, b)
+    of_symbol_BL = log(lengths_B)[:, None] - log(l_BL) - log(rest_BL)
+    of_frame_BT = log(frames_B)[:, None] - log(t_BT) - log(left_BT)
+    both_BTL = log(t_BT[:, :, None] + l_BL[:, None]) + log(left_BT[:, :, None] + rest_BL[:, None])
+    both_BTL -= log(n_B11 + frames_B11)
+    both_BTL += of_symbol_BL[:, None]
+    both_BTL += of_frame_BT[:, :, None]
+    is_inside_BTL = (l_BL < lengths_B[:, None])[:, None] & (t_BT < frames_B[:, None])[:, :, None]
+    return both_BTL.float().exp() * is_inside_BTL
+
+
+def symbol_of_frames(durations_BL: Tensor, longest_frames: int) -> Tensor:
+    """[B, T] int64: the symbol that a frame belongs to; the last one beyond all of them."""
+    ends_BL = durations_BL.cumsum(1)
+    frame_BT = torch.arange(longest_frames, device=ends_BL.device).expand(len(ends_BL), -1).contiguous()
+    return torch.searchsorted(ends_BL, frame_BT, right=True).clamp(max=ends_BL.shape[1] - 1)
+
+
+def forward_sum_losses(alignment: Alignment, frames_B: Tensor, lengths_B: Tensor) -> Tensor:
+    """[B] minus the log-probability of all monotonic alignments, per symbol: a CTC loss whose labels are 1, 2 … L."""
+    logits_BTV = F.pad(alignment.logits_BTL.float(), (1, 0), value=BLANK_LOGIT)
+    labels_BL = torch.arange(1, logits_BTV.shape[2], device=frames_B.device).expand(len(lengths_B), -1)
+    losses_B = ctc.ctc_loss(
+        logits_BTV, labels_BL, frames_B, lengths_B, blank=0, reduction="none", zero_infinity=True, batch_first=True
+    )
+    return losses_B / lengths_B
+
+
+def binarisation_losses(alignment: Alignment) -> Tensor:
+    """[B, T] minus the log-probability of the symbol that each frame is aligned to; its padding counts for nothing."""
+    log_probs_BT = alignment.log_probs_BTL.gather(2, alignment.symbol_BT[:, :, None])[:, :, 0]
+    return -log_probs_BT.clamp(min=torch.tensor(LEAST_PROBABILITY).log().item())
+
+
+def mean_over_symbols(values_BT: Tensor, durations_BL: Tensor) -> Tensor:
+    """[B, L] the mean of values_BT over those frames of each symbol where it is not zero; zero where it is everywhere.
+
+    Zero is what pitch is in unvoiced frames.
+    """
+    ends_BL = durations_BL.cumsum(1)
+    sums_BL, counts_BL = (
+        F.pad(x_BT.double().cumsum(1), (1, 0)).gather(1, ends_BL)
+        - F.pad(x_BT.double().cumsum(1), (1, 0)).gather(1, ends_BL - durations_BL)
+        for x_BT in (values_BT, values_BT != 0)
+    )
+    return (sums_BL / counts_BL.clamp(min=1)).float()
