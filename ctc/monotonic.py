@@ -3,9 +3,15 @@
 B utterances, T frames, L tokens. Source: the Viterbi search of Kim et al. 2020 (Glow-TTS, arXiv:2005.11129).
 """
 
+import ctypes
+import functools
+from ctypes import POINTER, c_int32, c_int64, c_size_t, c_void_p
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from ctc import _library, _native
 
 LEAST = -1e9  # takes the place of minus infinity, whose sums cannot be subtracted from each other
 
@@ -23,7 +29,44 @@ def monotonic_alignment(log_probs_BTL: Tensor, frames_B: Tensor, lengths_B: Tens
             f"monotonic_alignment: log-probabilities of shape {tuple(log_probs_BTL.shape)}, frames of "
             f"{tuple(frames_B.shape)}, lengths of {tuple(lengths_B.shape)}; expected [B, T, L], [B] and [B]"
         )
-    return monotonic_torch(log_probs_BTL.detach(), frames_B, lengths_B)
+    library = _load() if log_probs_BTL.is_cpu else None
+    if library is None:
+        return monotonic_torch(log_probs_BTL, frames_B, lengths_B)
+    return monotonic_native(library, log_probs_BTL, frames_B, lengths_B)
+
+
+@functools.cache
+def _load() -> ctypes.CDLL | None:
+    library = _library.load_cpu()
+    if library is None:
+        _library.warn_slow("ctc.monotonic_alignment")
+        return None
+    library.ctc_monotonic_workspace.restype = c_size_t
+    library.ctc_monotonic_workspace.argtypes = [c_int64, c_int64, c_int32]
+    library.ctc_monotonic.restype = c_int32
+    library.ctc_monotonic.argtypes = [
+        POINTER(_native.Scores), c_void_p, c_void_p, c_int32, c_void_p, c_void_p, c_size_t
+    ]  # fmt: skip
+    return library
+
+
+def monotonic_native(library: ctypes.CDLL, log_probs_BTL: Tensor, frames_B: Tensor, lengths_B: Tensor) -> Tensor:
+    """One byte per frame and token; ValueError where frames or lengths exceed the log-probabilities."""
+    scores_BTL = _native.native_scores(log_probs_BTL)
+    batch, frames, tokens = scores_BTL.shape
+    frames_B, lengths_B = frames_B.cpu().long().contiguous(), lengths_B.cpu().long().contiguous()
+    if batch and (frames_B.max() > frames or lengths_B.max() > tokens or min(frames_B.min(), lengths_B.min()) < 0):
+        raise ValueError(
+            f"monotonic_alignment: up to {int(frames_B.max())} frames and {int(lengths_B.max())} tokens; "
+            f"the log-probabilities have {frames} and {tokens}"
+        )
+    durations_BL = torch.empty(batch, tokens, dtype=torch.int64)
+    threads = min(torch.get_num_threads(), max(batch, 1))
+    workspace = torch.empty(library.ctc_monotonic_workspace(frames, tokens, threads), dtype=torch.uint8)
+    inputs = (_native.scores(scores_BTL), frames_B.data_ptr(), lengths_B.data_ptr(), threads)
+    outputs = (durations_BL.data_ptr(), workspace.data_ptr(), workspace.numel())
+    _native.call(library.ctc_monotonic, *inputs, *outputs)
+    return durations_BL
 
 
 @torch.no_grad()
