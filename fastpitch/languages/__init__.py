@@ -1,0 +1,89 @@
+"""What a language must give so that FastPitch speaks it: each module of this package is one. See docs/new_language.md.
+
+A language module has `SYMBOL_SETS`, the symbols of each set it offers in the order of a model's embedding, the first
+of them being the padding, and `pieces`, which turns a text into words and what stands between them.
+"""
+
+import difflib
+import importlib
+import pkgutil
+import random
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, cast
+
+Cleaners = Literal["english_cleaners_v2", "english_cleaners", "transliteration_cleaners", "basic_cleaners", "none"]
+
+
+class TextError(ValueError):
+    """A text cannot be spoken; the message names the character, word or phoneme and says what to do."""
+
+
+class Piece(NamedTuple):
+    """Symbols that belong together: those of a word, or those between two words (`word` is "" then)."""
+
+    symbols: tuple[str, ...]
+    word: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig:
+    """From text to the symbols that a model is trained on."""
+
+    symbol_set: str = "english_basic"
+    """english_basic, english_basic_lowercase, english_mandarin_basic, or a set of another file of languages/."""
+    cleaners: Cleaners = "english_cleaners_v2"
+    """How text becomes what is said: both english_cleaners spell out numbers, dates, abbreviations, ... in lower case;
+    transliteration_cleaners only write in lower-case Latin letters, basic_cleaners only in lower case; none: as it is.
+    """
+    p_arpabet: float = 1.0
+    """Probability that a word is given to the model by its phonemes in place of its letters."""
+    ambiguous_words: Literal["letters", "first", "random"] = "letters"
+    """A word with several pronunciations: by its letters (published), by the first, or by one drawn for every use."""
+    unknown_words: Literal["letters", "espeak", "error"] = "espeak"
+    """A word that CMUdict does not have: by its letters (published), as espeak-ng says it, or TextError."""
+    unknown_characters: Literal["error", "skip"] = "error"
+    """A character that is no symbol of the set: TextError, or left out and named in `Encoded.left_out`."""
+    lexicon: Path | None = None
+    """A file of pronunciations that come before all others, in CMUdict's format: `word  HH AH0 L OW1` a line."""
+    tone_sandhi: bool = True
+    """Mandarin: pypinyin says which tones change beside others; the published models learned that themselves."""
+    prepend_space: bool = False
+    """A space before every text."""
+    append_space: bool = False
+    """A space after every text."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p_arpabet <= 1:
+            raise ValueError(f"p_arpabet = {self.p_arpabet}: expected a probability, 0 to 1")
+        if self.symbol_set not in symbol_sets():
+            near = difflib.get_close_matches(self.symbol_set, symbol_sets(), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(symbol_sets()))}"
+            raise ValueError(f"symbol_set = {self.symbol_set!r}: no such set; {hint}")
+
+
+class Language(Protocol):
+    """A module of this package."""
+
+    SYMBOL_SETS: dict[str, tuple[str, ...]]
+
+    def pieces(self, text: str, config: TextConfig, draw: random.Random) -> Iterator[Piece]:
+        """The symbols of `text`; a character that has none is a piece of its own, for `TextProcessor` to judge."""
+
+
+@cache
+def symbol_sets() -> dict[str, Language]:
+    """The language of every symbol set, found in the modules of this package."""
+    languages = [
+        cast(Language, importlib.import_module(f"{__name__}.{module.name}"))
+        for module in pkgutil.iter_modules(__path__)
+    ]
+    return {name: language for language in languages for name in language.SYMBOL_SETS}
+
+
+def described(character: str) -> str:
+    """How messages name a character: '你' (CJK UNIFIED IDEOGRAPH-4F60)."""
+    return f"{character!r} ({unicodedata.name(character, f'U+{ord(character):04X}')})"
