@@ -1,0 +1,37 @@
+"""A small FastPitch with random weights that says something, and a way to see what it says."""
+
+from dataclasses import replace
+
+import torch
+
+from common.features import TTS
+from fastpitch.config import ModelConfig, PredictorConfig, TransformerConfig
+from fastpitch.model import FastPitch
+from fastpitch.synthesizer import Synthesizer
+from fastpitch.text import TextConfig, TextProcessor
+
+LAYER = TransformerConfig(layers=1, head_channels=8, filter_channels=32)
+PREDICTOR = PredictorConfig(layers=1, filter_channels=16)
+SMALL = ModelConfig(channels=16, encoder=LAYER, decoder=LAYER, duration=PREDICTOR, pitch=PREDICTOR, energy=PREDICTOR)
+LETTERS = TextConfig(p_arpabet=0.0)  # needs no pronunciations, and so no time
+
+
+def tiny_model(config: ModelConfig = SMALL, *, seed: int = 0) -> FastPitch:
+    """Symbols last about four frames, pitch and energy vary, and the mel frames are about as loud as speech."""
+    torch.manual_seed(seed)
+    model = FastPitch(config, n_symbols=148, mel_bins=TTS.mel_bins).eval().requires_grad_(False)
+    with torch.no_grad():
+        for predictor in (model.duration, model.pitch, model.energy):
+            if predictor is not None:
+                predictor.out.weight.normal_(0, 0.3)
+        model.duration.out.bias.fill_(1.5)
+        model.projection.bias.copy_(torch.linspace(-4, -7, TTS.mel_bins))
+    return model
+
+
+def tiny_synthesizer(config: ModelConfig = SMALL, text: TextConfig = LETTERS, **options: object) -> Synthesizer:
+    return Synthesizer(tiny_model(config), TextProcessor(text), TTS, **options)  # type: ignore[arg-type]
+
+
+def speakers(count: int) -> ModelConfig:
+    return replace(SMALL, speakers=count)
