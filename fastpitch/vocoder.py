@@ -20,7 +20,7 @@ from common.checkpoint import CheckpointError
 from common.features import LogMelConfig
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from fastpitch.hifigan import checkpoint_import as hifigan_import
-from fastpitch.hifigan.config import Config as HifiganRun
+from fastpitch.hifigan.build import build_generator
 from fastpitch.hifigan.generator import HifiganGenerator
 from fastpitch.hifigan.istft import IstftGenerator
 from fastpitch.waveglow import checkpoint_import as waveglow_import
@@ -264,13 +264,6 @@ def load_generator(path: Path, *, ema: bool | None = None) -> Loaded:
         found.config.features,
         found.delay_samples,
     )
-
-
-def build_generator(cfg: HifiganRun, *, normalized: bool = False) -> HifiganGenerator | IstftGenerator:
-    """The generator that `cfg` names; `normalized`, for training, with weight normalisation where it has any."""
-    if cfg.generator == "istft":
-        return IstftGenerator(cfg.istft, cfg.features)
-    return HifiganGenerator(cfg.hifigan, cfg.features.mel_bins, normalized=normalized)
 
 
 def _filled(

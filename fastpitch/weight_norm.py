@@ -32,7 +32,8 @@ def unfolded(weights: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tens
     for key, tensor in _parametrized_names(weights).items():
         stem = key.removesuffix("weight")
         if stem in normalized and key == f"{stem}weight":
-            result[stem + _MAGNITUDE] = torch.linalg.vector_norm(tensor, dim=(1, 2), keepdim=True)
+            norms = torch.linalg.vector_norm(tensor.flatten(1), dim=1)
+            result[stem + _MAGNITUDE] = norms.view(-1, *[1] * (tensor.ndim - 1))
             result[stem + _DIRECTION] = tensor
         else:
             result[key] = tensor

@@ -54,6 +54,33 @@ def read(state: dict[str, Any], path: Path) -> Imported:
     return _published(state, weights, path)
 
 
+def read_discriminators(state: dict[str, Any], path: Path) -> dict[str, Tensor]:
+    """The discriminators' weights in the loaded checkpoint `state`, ours or DeepLearningExamples'; CheckpointError."""
+    if state.get("format") == FORMAT and isinstance(state.get("discriminators"), dict):
+        return state["discriminators"]
+    if not {"mpd", "msd"} <= set(state):
+        raise CheckpointError(
+            f"{path}: no discriminators: expected weights under mpd and msd, "
+            f"found {', '.join(map(str, list(state)[:5])) or 'nothing'}"
+        )
+    named = {}
+    for part in ("mpd", "msd"):
+        for key, tensor in state[part].items():
+            key = f"{part}.{key.removeprefix('module.').removeprefix('discriminators.')}"
+            named[_spectral_name(key)] = tensor.float()
+    return named
+
+
+def _spectral_name(key: str) -> str:
+    """The first scale has spectral normalisation, whose vectors are u and v."""
+    if not key.startswith("msd.0."):
+        return key
+    for old, new in (("weight_orig", "original"), ("weight_u", "0._u"), ("weight_v", "0._v")):
+        if key.endswith(f".{old}"):
+            return f"{key.removesuffix(old)}parametrizations.weight.{new}"
+    return key
+
+
 def is_checkpoint(state: dict[str, Any]) -> bool:
     """Whether `read` can be asked to read it."""
     return state.get("format") == FORMAT or "generator" in state

@@ -102,6 +102,11 @@ class LossConfig:
     adversarial_from: int = 0
     """Step at which the discriminators come in; before it only `mel` and `stft` count."""
 
+    @property
+    def needs_discriminators(self) -> bool:
+        """Whether anything depends on them, from `adversarial_from` on."""
+        return self.features > 0 or self.adversarial > 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -124,7 +129,14 @@ class DataConfig:
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
-    """A bad manifest entry or audio file ends the run, or is left out and counted."""
+    """A bad manifest entry or audio file ends the run, or another clip is taken in its place."""
+
+    def __post_init__(self) -> None:
+        if self.segment_frames < 8 or self.segments_per_clip < 1:
+            raise ValueError(
+                f"segment_frames = {self.segment_frames}, segments_per_clip = {self.segments_per_clip}: "
+                "expected at least 8 frames and 1 segment"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +170,8 @@ class Config:
     """Segments per process and step."""
     grad_accumulation: int = 1
     """Micro-batches a step is split into; divides batch_size."""
+    clip_norm: float = 0.0
+    """Greatest norm of the gradient of the generator, and of the discriminators; 0 for any."""
     ema: float = 0.0
     """Decay of the exponential moving average of the generator's weights, 0 for none."""
     precision: Precision = "fp32"
@@ -179,7 +193,7 @@ class Config:
     validate_every_epochs: int = 10
     """Epochs between validations; there is always one at the end."""
     samples_every_epochs: int = 100
-    """Epochs between sounds and spectrograms of validation clips in TensorBoard."""
+    """Epochs between sounds and spectrograms of validation clips in TensorBoard, 0 for none."""
     log_every: int = 25
     """Steps between lines of training loss; the losses are checked to be finite then."""
     tensorboard: bool = True
@@ -201,6 +215,9 @@ class Config:
             raise ValueError(
                 f"batch_size = {self.batch_size} is not a multiple of grad_accumulation = {self.grad_accumulation}"
             )
+        for name in ("epochs_this_job", "steps", "samples_every_epochs", "clip_norm"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
         if not 0 <= self.ema < 1:
             raise ValueError(f"ema = {self.ema}: expected a decay from 0, for none, to below 1")
         hop = self.features.hop_samples

@@ -9,7 +9,7 @@ import torch
 from common import checkpoint, config
 from fastpitch.hifigan.config import Config as HifiganRun
 from fastpitch.hifigan.config import HifiganConfig, IstftConfig
-from fastpitch.vocoder import build_generator
+from fastpitch.hifigan.build import build_generator
 from fastpitch.waveglow.config import Config as WaveglowRun
 from fastpitch.waveglow.config import WaveglowConfig
 from fastpitch.waveglow.model import Waveglow
