@@ -1,0 +1,164 @@
+"""Against `transformers`, which is slow to import; nothing else of these tests imports it."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
+from wav2vec2 import huggingface
+from wav2vec2.checkpoint_import import read
+from wav2vec2.config import ModelConfig
+from wav2vec2.model import Wav2Vec2, normalized
+from wav2vec2.recognizer import load_model
+from wav2vec2.transformer import frame_mask
+
+transformers = pytest.importorskip("transformers")
+NOTHING_RANDOM = {"mask_time_prob": 0.0, "layerdrop": 0.0, "feat_quantizer_dropout": 0.0}
+NOTHING_RANDOM |= dict.fromkeys(("hidden_dropout", "attention_dropout", "activation_dropout", "feat_proj_dropout"), 0.0)
+
+
+def exported(folder: Path, model: torch.nn.Module, cls: type, **options: Any) -> torch.nn.Module:
+    huggingface.export(folder, model.state_dict(), model.wav2vec2.config)
+    theirs, about = cls.from_pretrained(folder, output_loading_info=True, **(NOTHING_RANDOM | options))
+    assert not any(about[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    return theirs.eval()
+
+
+# transformers adds 1e-7 to the variance of the audio, Fairseq and this repository 1e-5: both sides get the latter here.
+@pytest.mark.parametrize("kind", ["base", "large"])
+def test_logits_are_those_of_transformers(kind, tmp_path):
+    model = ctc_model(kind)
+    theirs = exported(tmp_path, model, transformers.Wav2Vec2ForCTC, mask_time_prob=0.1)
+    audio_BN, samples_B = audio_batch()
+    logits_BSV, frames_B = model(audio_BN, samples_B)
+    inputs_BN = normalized(audio_BN, samples_B) if kind == "large" else audio_BN
+    for i, (samples, frames) in enumerate(zip(samples_B, frames_B, strict=True)):
+        expected = theirs(inputs_BN[i : i + 1, :samples]).logits[0]
+        torch.testing.assert_close(logits_BSV[i, :frames], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_padded_batches_of_a_large_model_are_those_of_transformers(tmp_path):
+    model = ctc_model("large")
+    theirs = exported(tmp_path, model, transformers.Wav2Vec2ForCTC, mask_time_prob=0.1)
+    audio_BN, samples_B = audio_batch()
+    is_heard_BN = frame_mask(samples_B, audio_BN.shape[1]).long()
+    expected = theirs(normalized(audio_BN, samples_B), attention_mask=is_heard_BN).logits
+    logits_BSV, frames_B = model(audio_BN, samples_B)
+    for mine, other, frames in zip(logits_BSV, expected, frames_B, strict=True):
+        torch.testing.assert_close(mine[:frames], other[:frames], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["base", "large"])
+@pytest.mark.parametrize("has_head", [False, True])
+def test_a_round_trip_through_a_folder_changes_nothing(kind, has_head, tmp_path):
+    model = ctc_model(kind) if has_head else pretraining_model(kind, labels=())
+    huggingface.export(tmp_path / "ours", model.state_dict(), model.wav2vec2.config)
+    cls = transformers.Wav2Vec2ForCTC if has_head else transformers.Wav2Vec2ForPreTraining
+    theirs = cls.from_pretrained(tmp_path / "ours", mask_time_prob=0.1)
+    theirs.save_pretrained(tmp_path / "theirs")  # leaves out what it takes for granted
+    for name in ("preprocessor_config.json", "vocab.json"):
+        if (tmp_path / "ours" / name).exists():
+            (tmp_path / "theirs" / name).write_text((tmp_path / "ours" / name).read_text())
+    for folder in ("ours", "theirs"):
+        found = load_model(tmp_path / folder)
+        weights = found.state_dict()
+        assert weights.keys() == model.state_dict().keys()
+        assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
+        assert read(tmp_path / folder).config.labels == (LABELS if has_head else ())
+
+
+def test_a_bare_model_and_a_pickled_one_load(tmp_path):
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    shape |= {"conv_dim": (16,) * 7, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4}
+    theirs = transformers.Wav2Vec2Model(transformers.Wav2Vec2Config(**shape, **NOTHING_RANDOM)).eval()
+    audio_BN, _ = audio_batch((8000,))
+    theirs.save_pretrained(tmp_path / "safe")
+    (tmp_path / "pickled").mkdir()
+    (tmp_path / "pickled" / "config.json").write_text((tmp_path / "safe" / "config.json").read_text())
+    old_names = {
+        name.replace("parametrizations.weight.original0", "weight_g").replace(
+            "parametrizations.weight.original1", "weight_v"
+        ): t
+        for name, t in theirs.state_dict().items()
+    }
+    torch.save(old_names, tmp_path / "pickled" / "pytorch_model.bin")
+    for folder in ("safe", "pickled"):
+        model = load_model(tmp_path / folder).eval()
+        assert isinstance(model, Wav2Vec2)
+        torch.testing.assert_close(model(audio_BN).x_BSD, theirs(audio_BN).last_hidden_state, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["base", "large"])
+def test_the_published_shapes_give_what_transformers_gives(name, tmp_path):
+    large = {"conv_bias": True, "extractor_norm": "layer", "layers": 24, "dim": 1024, "ffn_dim": 4096, "heads": 16}
+    config = ModelConfig(**(large | {"pre_norm": True, "final_dim": 768} if name == "large" else {}))
+    model = SimpleNamespace(wav2vec2=lively(Wav2Vec2(config)).eval())
+    model.state_dict = lambda: {f"wav2vec2.{k}": v for k, v in model.wav2vec2.state_dict().items()}
+    theirs = exported(tmp_path, model, transformers.Wav2Vec2Model, mask_time_prob=0.1)
+    audio_BN, _ = audio_batch((24000,))
+    with torch.inference_mode():
+        found, expected = model.wav2vec2(audio_BN).x_BSD, theirs(audio_BN).last_hidden_state
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_an_hourglass_cannot_be_exported(tmp_path):
+    model = ctc_model("base hourglass")
+    with pytest.raises(ConfigError, match=r"^transformers has no Hourglass Transformer: this model cannot be exported"):
+        huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "bert"}, "config.json says model_type 'bert', not 'wav2vec2'"),
+        ({"hidden_act": "relu"}, "config.json has hidden_act = 'relu'; only 'gelu' is known"),
+        ({"adapter_attn_dim": 16}, "config.json has adapter_attn_dim; adapters in the layers are not known"),
+        (
+            {"num_attention_heads": 5},
+            "config.json describes no model that is known: heads = 5 does not divide dim = 32",
+        ),
+        ({"conv_dim": [1]}, "config.json describes no model that is known: zip()"),
+    ],
+)
+def test_a_folder_that_describes_another_model_is_told(changes, message, tmp_path):
+    model = ctc_model()
+    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+    described = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(described | changes))
+    with pytest.raises(CheckpointError) as error:
+        read(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.json", None, ": expected a file config.json in it"),
+        ("config.json", "{", "/config.json: cannot be read: "),
+        ("config.json", "[]", "/config.json: expected an object, found list"),
+        ("vocab.json", '{"a": 0}', ": vocab.json numbers 1 labels; expected 0 to 9, each once"),
+        ("model.safetensors", None, ": expected model.safetensors or pytorch_model.bin in it"),
+        ("model.safetensors", "x", "/model.safetensors: damaged or not a safetensors file: "),
+    ],
+)
+def test_a_folder_that_lacks_something_is_told(name, content, message, tmp_path):
+    model = ctc_model()
+    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+    (tmp_path / name).unlink() if content is None else (tmp_path / name).write_text(content)
+    with pytest.raises(CheckpointError) as error:
+        read(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}{message}")
+
+
+def test_a_blank_that_is_not_first_is_kept(tmp_path):
+    model = ctc_model(blank=1)
+    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+    assert read(tmp_path).config.blank == 1
+    assert small_config().blank == 0

@@ -1,0 +1,176 @@
+"""Schema, defaults and help of the wav2vec 2.0 network: its architecture, and how it behaves while it learns.
+
+The defaults are the Base model of Baevski et al. 2020 (arXiv:2006.11477).
+"""
+
+import ast
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+ConvLayer = tuple[int, int, int]
+CONV_LAYERS: tuple[ConvLayer, ...] = ((512, 10, 5), *[(512, 3, 2)] * 4, *[(512, 2, 2)] * 2)
+LONGEST_HOURGLASS = 64  # characters; a longer one is no configuration, and parsing it could take memory without bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class HourglassConfig:
+    """Which Transformer layers see a shortened sequence (Hourglass Transformer, Nawrot et al. 2021)."""
+
+    before: int
+    """Layers at the full frame rate before the shortening."""
+    shortened: int
+    """Layers in between, each of whose frames stands for `factor`."""
+    factor: int
+    """Frames that are averaged into one."""
+    after: int
+    """Layers at the full frame rate after it."""
+
+    @classmethod
+    def parse(cls, text: str) -> "HourglassConfig":
+        """Reads "[2,(8,4),2]": 2 layers, 8 that see every 4 frames as one, 2 layers. Raises ValueError."""
+        match _literal(text):
+            case [int(before), (int(shortened), int(factor)), int(after)] if (
+                min(before, shortened, after) >= 0 and factor >= 1
+            ):
+                return cls(before=int(before), shortened=int(shortened), factor=int(factor), after=int(after))
+        shown = text if len(text) <= LONGEST_HOURGLASS else f"{text[:LONGEST_HOURGLASS]}…"
+        raise ValueError(
+            f"hourglass = {shown!r}: expected [layers before, (layers shortened, factor), layers after], as [2,(8,4),2]"
+        )
+
+    @property
+    def n_layers(self) -> int:
+        """Transformer layers in all."""
+        return self.before + self.shortened + self.after
+
+    def __str__(self) -> str:
+        return f"[{self.before},({self.shortened},{self.factor}),{self.after}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The architecture. A checkpoint carries it, so it cannot be changed when a model is fine-tuned or used."""
+
+    conv_layers: tuple[ConvLayer, ...] = CONV_LAYERS
+    """Channels, kernel and stride (samples, then frames of the layer before) of each convolution of the extractor."""
+    conv_bias: bool = False
+    """Convolutions of the extractor add a bias."""
+    extractor_norm: Literal["group", "layer"] = "group"
+    """group: each channel of the first convolution is normalised over time; layer: each frame of every one."""
+    normalize_audio: bool = False
+    """Every utterance is brought to mean 0 and variance 1 first."""
+    layers: int = 12
+    """Transformer layers."""
+    dim: int = 768
+    """Width of the Transformer."""
+    ffn_dim: int = 3072
+    """Width inside its feed-forward parts."""
+    heads: int = 12
+    """Attention heads; divides dim."""
+    pre_norm: bool = False
+    """Layer normalisation before attention and feed-forward (Large) instead of after the residual sum (Base)."""
+    pos_kernel: int = 128
+    """Frames that the positional convolution spans."""
+    pos_groups: int = 16
+    """Groups of channels that it mixes; divides dim."""
+    hourglass: str = ""
+    """Shortening, as "[2,(8,4),2]": 2 layers, 8 layers that see every 4 frames as one, 2 layers. Empty for none."""
+    hourglass_resample: Literal["naive", "linear"] = "naive"
+    """Shorten and restore by average and repetition, or by linear layers."""
+    codebooks: int = 2
+    """Codebooks of the quantiser; divides the width of the codes."""
+    codebook_size: int = 320
+    """Entries of each codebook."""
+    code_dim: int = 0
+    """Width of the codes of all codebooks together, 0 for that of final_dim."""
+    final_dim: int = 256
+    """Width in which predictions and quantised targets are compared."""
+    labels: tuple[str, ...] = ()
+    """The symbols that the CTC head writes, by index, with the blank; empty for a model without such a head."""
+    blank: int = 0
+    """Index of the CTC blank."""
+
+    def __post_init__(self) -> None:
+        if not self.conv_layers or any(min(layer) < 1 or layer[1] < layer[2] for layer in self.conv_layers):
+            raise ValueError(f"conv_layers = {self.conv_layers}: expected (channels, kernel, stride), kernel >= stride")
+        for name in ("layers", "dim", "ffn_dim", "heads", "pos_kernel", "pos_groups", "codebooks", "codebook_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
+        for name, whole in (("heads", "dim"), ("pos_groups", "dim"), ("codebooks", "width_of_codes")):
+            if getattr(self, whole) % getattr(self, name):
+                raise ValueError(f"{name} = {getattr(self, name)} does not divide {whole} = {getattr(self, whole)}")
+        if self.labels and not 0 <= self.blank < len(self.labels):
+            raise ValueError(f"blank = {self.blank}: expected the index of one of {len(self.labels)} labels")
+        shortening = self.shortening
+        if shortening is not None and shortening.n_layers != self.layers:
+            raise ValueError(f"hourglass = {self.hourglass!r} has {shortening.n_layers} layers; layers = {self.layers}")
+
+    @property
+    def shortening(self) -> HourglassConfig | None:
+        """`hourglass`, parsed."""
+        return HourglassConfig.parse(self.hourglass) if self.hourglass else None
+
+    @property
+    def width_of_codes(self) -> int:
+        """Of the entries of all codebooks, side by side."""
+        return self.code_dim or self.final_dim
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples of audio from one frame to the next."""
+        return math.prod(stride for _, _, stride in self.conv_layers)
+
+    @property
+    def shortest_audio(self) -> int:
+        """Samples that one frame sees."""
+        samples = 1
+        for _, kernel, stride in reversed(self.conv_layers):
+            samples = (samples - 1) * stride + kernel
+        return samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningConfig:
+    """What the network does in training only."""
+
+    dropout: float = 0.1
+    """Of the outputs of attention and feed-forward, and of the Transformer's input."""
+    attention_dropout: float = 0.1
+    """Of attention weights."""
+    activation_dropout: float = 0.0
+    """Inside the feed-forward parts."""
+    input_dropout: float = 0.1
+    """Of the projected features."""
+    feature_dropout: float = 0.1
+    """Of the features that targets are quantised from."""
+    final_dropout: float = 0.0
+    """Of what the CTC head sees."""
+    layer_drop: float = 0.05
+    """Probability that a Transformer layer is left out of a step."""
+    extractor_gradient: float = 0.1
+    """Factor of the gradient that reaches the extractor; 0 freezes it."""
+    checkpoint_activations: bool = False
+    """Compute each Transformer layer again in the backward pass instead of keeping its activations."""
+
+    def __post_init__(self) -> None:
+        for name in ("dropout", "attention_dropout", "activation_dropout", "input_dropout", "feature_dropout"):
+            self._check_probability(name)
+        for name in ("final_dropout", "layer_drop"):
+            self._check_probability(name)
+        if self.extractor_gradient < 0:
+            raise ValueError(f"extractor_gradient = {self.extractor_gradient}: expected a factor of at least 0")
+
+    def _check_probability(self, name: str) -> None:
+        if not 0 <= getattr(self, name) < 1:
+            raise ValueError(f"{name} = {getattr(self, name)}: expected a probability from 0 to below 1")
+
+
+def _literal(text: str) -> object:
+    """What Python's notation `text` stands for; None where it is no plain value."""
+    if len(text) > LONGEST_HOURGLASS:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError):
+        return None
