@@ -1,0 +1,282 @@
+"""Training of WaveGlow: `python -m fastpitch.waveglow.train configs/waveglow/waveglow256.toml --data.root DIR`.
+
+On several GPUs: `torchrun --nproc_per_node 8 -m fastpitch.waveglow.train …`. Everything random is a function of (seed,
+epoch, index), so a run that was stopped and resumed ends in the weights of one that never stopped.
+"""
+
+import contextlib
+import json
+import math
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from common import checkpoint, config, distributed
+from common.data.batching import BatchingError, bucketed_batches, evaluation_batches
+from common.data.loading import LoadingError
+from common.data.manifest import ManifestError
+from common.distributed import World
+from common.features import LogMel
+from common.logging import RunLogger, environment
+from common.precision import autocast, float32_math
+from common.schedule import build_schedule
+from fastpitch.hifigan import data
+from fastpitch.hifigan.data import Heard, SegmentBatch, SegmentDataset
+from fastpitch.interruption import termination
+from fastpitch.waveglow.config import Config
+from fastpitch.waveglow.objective import negative_log_likelihood
+from fastpitch.waveglow.state import NAME, Progress, TrainingState
+
+
+class TrainingError(RuntimeError):
+    """Training that cannot go on: numbers that are not finite."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step leaves for checks and logs."""
+
+    number: int
+    batch: SegmentBatch
+    loss: Tensor
+    learning_rate: float
+
+
+def main(cfg: Config) -> Progress:
+    """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
+    with (
+        float32_math(cfg.precision),
+        distributed.start(cfg.device) as world,
+        contextlib.closing(RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)) as log,
+    ):
+        return Trainer(cfg, world, log).run()
+
+
+class Trainer:
+    """The state of one training process."""
+
+    def __init__(self, cfg: Config, world: World, log: RunLogger):
+        self.cfg, self.world, self.log = cfg, world, log
+        self.state = TrainingState(cfg, world.device)
+        self.progress = self.state.progress
+        self.log_mel = LogMel(cfg.features).to(world.device)
+        self.parallel = distributed.data_parallel(self.state.model, world)
+        self.last: Step | None = None
+        self.told: set[str] = set()
+        for message in self.state.messages:
+            log.event(message)
+        self.train_set = self._dataset(cfg.data.train, training=True)
+        self.validation = self._dataset(cfg.data.validation, training=False) if cfg.data.validation else None
+        self.steps_per_epoch = len(self._batches(0))
+        self.learning_rate = build_schedule(
+            cfg.schedule,
+            lr=cfg.optim.lr,
+            steps_per_epoch=self.steps_per_epoch,
+            total_steps=self.steps_per_epoch * cfg.epochs,
+        )
+        self._count_in_batches_of_today()
+
+    def run(self) -> Progress:
+        """All epochs that are left, or until a limit or SIGTERM; always ends with a checkpoint."""
+        cfg, progress = self.cfg, self.progress
+        last_epoch = min(cfg.epochs, progress.epoch + cfg.epochs_this_job) if cfg.epochs_this_job else cfg.epochs
+        self._write_run_files()
+        self.log.progress(last_epoch * self.steps_per_epoch, progress.step)
+        with termination() as terminated:
+            while progress.epoch < last_epoch and not self._limit_reached(terminated):
+                self._epoch(terminated)
+        self._save()
+        if self.world.is_main:
+            self.state.export(cfg.output_dir / f"{NAME}_final.pt")
+        return progress
+
+    def _epoch(self, terminated: list[int]) -> None:
+        cfg, progress = self.cfg, self.progress
+        batches = self._batches(progress.epoch)[progress.batch :]
+        self.train_set.set_epoch(progress.epoch)
+        clock, segments = time.perf_counter(), 0
+        for batch in data.loader(self.train_set, batches, workers=cfg.data.workers):
+            step = self.update(batch)
+            self._check_last()  # of the step before, so that a GPU never waits for it
+            self.last = step
+            segments += len(batch.ids) * self.world.size
+            progress.batch += 1
+            progress.step += 1
+            self.log.advance()
+            stop = self._limit_reached(terminated)
+            ends_epoch = progress.batch == self.steps_per_epoch
+            if progress.step % cfg.log_every == 0 or ends_epoch or stop:
+                self._check_last()
+                took = time.perf_counter() - clock
+                values = {"loss": step.loss.item(), "throughput": segments / took, "took": took}
+                where = (progress.epoch + 1, progress.batch, self.steps_per_epoch)
+                self.log.log("train", where, values | {"lrate": step.learning_rate}, global_step=progress.step)
+                clock, segments = time.perf_counter(), 0
+            if stop:
+                break
+        self._tell_left_out()
+        if progress.batch == self.steps_per_epoch:
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+            self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        cfg, epoch = self.cfg, self.progress.epoch
+        if epoch % cfg.validate_every_epochs == 0 or epoch == cfg.epochs:
+            self._validate()
+        if epoch in cfg.keep_epochs:
+            self.progress.milestones.append(self.progress.step)
+        if epoch % cfg.save_every_epochs == 0 or epoch in cfg.keep_epochs:
+            self._save()
+
+    def update(self, batch: SegmentBatch) -> Step:
+        """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
+        cfg, state = self.cfg, self.state
+        rate = self.learning_rate(self.progress.step)
+        for group in state.optimizer.param_groups:
+            group["lr"] = rate
+        self.parallel.train()
+        whole = data.heard(batch.to(self.world.device), self.log_mel)
+        parts = [Heard(*part) for part in zip(*(x.chunk(cfg.grad_accumulation) for x in whole), strict=True)]
+        losses = []
+        for i, part in enumerate(parts):
+            with distributed.gradient_sync(self.parallel, enabled=i == len(parts) - 1):
+                loss = self._loss(self.parallel, part) * (len(part.audio_BN) / len(whole.audio_BN))
+                state.scaler.scale(loss).backward()
+            losses.append(loss.detach())
+        if cfg.clip_norm:
+            state.scaler.unscale_(state.optimizer)
+            nn.utils.clip_grad_norm_(state.model.parameters(), cfg.clip_norm)
+        state.scaler.step(state.optimizer)
+        state.scaler.update()
+        state.optimizer.zero_grad(set_to_none=True)
+        if state.ema is not None:
+            state.ema.update()
+        return Step(self.progress.step, batch, torch.stack(losses).sum(), rate)
+
+    def _loss(self, model: nn.Module, part: Heard) -> Tensor:
+        with autocast(self.world.device, self.cfg.precision):
+            said = model(part.mel_BMT, part.audio_BN)
+        return negative_log_likelihood(said, self.cfg.sigma)
+
+    def _check_last(self) -> None:
+        """A loss of the last step that is not finite ends the run; its batch is saved."""
+        step, self.last = self.last, None
+        if step is None:
+            return
+        loss = self.world.mean(step.loss).item()
+        if math.isfinite(loss):
+            return
+        path = self.cfg.output_dir / f"bad_batch_rank{self.world.rank}.pt"
+        failures = [failure.message for failure in step.batch.failures]
+        checkpoint.save(path, {"step": step.number, **step.batch._asdict(), "failures": failures})
+        raise TrainingError(
+            f"the loss is {loss} at step {step.number}; clips {', '.join(step.batch.ids)}; batch saved as {path}; "
+            "the last checkpoint is from before: lower the learning rate or leave out the bad clip"
+        )
+
+    def _check_state(self) -> None:
+        """Numbers that are not finite are neither saved nor evaluated: a gradient may be so where its loss was not."""
+        self._check_last()
+        if not self.state.is_finite():
+            raise TrainingError(
+                f"weights are not finite after step {self.progress.step}, though its loss was; "
+                "the last checkpoint is from before: lower the learning rate"
+            )
+
+    def _tell_left_out(self) -> None:
+        """A line, once, for every clip that some process could not read; by all processes together."""
+        sets = [self.train_set, *([self.validation] if self.validation is not None else [])]
+        shares = self.world.gather([message for read in sets for message in read.skipped.values()])
+        for message in sorted({message for share in shares for message in share} - self.told):
+            self.log.event(f"left out: {message}")
+            self.told.add(message)
+
+    def _validate(self) -> None:
+        """Losses of the weights and of their moving average; keeps the best network by the latter."""
+        if self.validation is None:
+            return
+        self._check_state()
+        found = {"dev": self._evaluate(self.state.model)}
+        if self.state.ema is not None:
+            found["dev_ema"] = self._evaluate(self.state.ema.model)
+        for phase, loss in found.items():
+            self.log.log(phase, (self.progress.epoch,), {"loss": loss}, global_step=self.progress.step)
+        loss = list(found.values())[-1]
+        if loss < self.progress.best_loss:
+            self.progress.best_loss = loss
+            if self.world.is_main:
+                self.state.export(self.cfg.output_dir / f"{NAME}_best.pt")
+
+    @torch.no_grad()
+    def _evaluate(self, model: nn.Module) -> float:
+        """Mean loss over the same segment of every clip each time."""
+        assert self.validation is not None
+        cfg, world = self.cfg, self.world
+        model.eval()
+        batches = evaluation_batches(
+            [0.0] * len(self.validation), batch_size=cfg.batch_size, ranks=world.size, rank=world.rank
+        )
+        total_2 = torch.zeros(2, dtype=torch.float64, device=world.device)
+        for batch in data.loader(self.validation, batches, workers=cfg.data.workers):
+            loss = self._loss(model, data.heard(batch.to(world.device), self.log_mel))
+            total_2 += torch.stack([loss * len(batch.ids), torch.full_like(loss, len(batch.ids))])
+        loss_sum, count = world.sum(total_2).tolist()
+        return loss_sum / count
+
+    def _dataset(self, sources: tuple[str, ...], *, training: bool) -> SegmentDataset:
+        utterances, told = data.read_utterances(sources, self.cfg.data, training=training)
+        for message in told:
+            self.log.event(f"left out: {message}")
+        return SegmentDataset(utterances, self.cfg.data, self.cfg.features, seed=self.cfg.seed)
+
+    def _batches(self, epoch: int) -> list[list[int]]:
+        cfg, world = self.cfg, self.world
+        return bucketed_batches(
+            [0.0] * len(self.train_set),  # segments are of one length
+            batch_size=cfg.batch_size, seed=cfg.seed, epoch=epoch, ranks=world.size, rank=world.rank,
+        )  # fmt: skip
+
+    def _count_in_batches_of_today(self) -> None:
+        """Resumed with other batches or processes, the run goes on at the same part of the epoch."""
+        progress, today = self.progress, self.steps_per_epoch
+        before, progress.steps_per_epoch = progress.steps_per_epoch, today
+        if before not in (0, today):
+            progress.batch = progress.batch * today // before
+            self.log.event(
+                f"an epoch has {today} steps, and had {before} when the run was stopped: it goes on at batch "
+                f"{progress.batch}, in another order; the learning rate follows step {progress.step}"
+            )
+
+    def _limit_reached(self, terminated: list[int]) -> bool:
+        """Whether to stop now; a signal is agreed on by all processes, at logging steps where there are several."""
+        if self.cfg.steps and self.progress.step >= self.cfg.steps:
+            return True
+        may_ask = self.world.size == 1 or self.progress.step % self.cfg.log_every == 0
+        return may_ask and self.world.any(bool(terminated))
+
+    def _save(self) -> None:
+        self._check_state()
+        if self.world.is_main:
+            self.state.save_step()
+        self.world.barrier()
+
+    def _write_run_files(self) -> None:
+        if not self.world.is_main:
+            return
+        folder = self.cfg.output_dir
+        (folder / "config.toml").write_text(config.to_toml(self.cfg), encoding="utf-8")
+        told = environment(self.world.device) | {"processes": self.world.size}
+        (folder / "environment.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        self.log.parameters(config.to_dict(self.cfg))
+        hours = sum(u.seconds for u in self.train_set.utterances) / 3600
+        self.log.event(
+            f"{sum(p.numel() for p in self.state.model.parameters()):,} parameters; "
+            f"{len(self.train_set.utterances)} clips, {hours:.2f} h; {self.steps_per_epoch} steps an epoch"
+        )
+
+
+if __name__ == "__main__":
+    with config.reported(checkpoint.CheckpointError, ManifestError, BatchingError, LoadingError, TrainingError):
+        main(config.command_line(Config, description=__doc__ or ""))
