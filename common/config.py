@@ -58,13 +58,14 @@ def read_toml(path: Path, _seen: tuple[Path, ...] = ()) -> dict[str, Any]:
 def build(cls: type[T], settings: Mapping[str, Any], source: str, _prefix: str = "") -> T:
     """An instance of dataclass `cls` from nested `settings`; `source` is named in the messages of ConfigError."""
     hints = typing.get_type_hints(cls)
-    fields = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for key in settings:
         if key not in fields:
             near = difflib.get_close_matches(key, fields, n=1)
             hint = f"did you mean {_prefix}{near[0]}?" if near else f"known: {', '.join(sorted(fields))}"
             raise ConfigError(f"{source}: unknown key {_prefix}{key}; {hint}")
-    values = {key: _convert(value, hints[key], source, f"{_prefix}{key}") for key, value in settings.items()}
+    over = {key: _over_default(fields[key], value) for key, value in settings.items()}
+    values = {key: _convert(value, hints[key], source, f"{_prefix}{key}") for key, value in over.items()}
     try:
         return cls(**values)
     except (TypeError, ValueError) as error:
@@ -124,6 +125,15 @@ def to_dict(config: Any) -> dict[str, Any]:
 def to_toml(config: Any) -> str:
     """The whole resolved configuration as TOML text; fields that are None are left out."""
     return "\n".join(_toml_lines(to_dict(config), ())).lstrip("\n") + "\n"
+
+
+def _over_default(field: "dataclasses.Field[Any]", value: Any) -> Any:
+    """A table holds only what differs from the field's default, which may not be that of the field's class."""
+    factory: Any = field.default_factory
+    default = field.default if factory is dataclasses.MISSING else factory()
+    if not isinstance(value, Mapping) or not dataclasses.is_dataclass(default) or isinstance(default, type):
+        return value
+    return _merged(to_dict(default), value)
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -126,6 +126,12 @@ def binarisation_losses(alignment: Alignment) -> Tensor:
     return -log_probs_BT.clamp(min=torch.tensor(LEAST_PROBABILITY).log().item())
 
 
+@torch.no_grad()
+def entropies(alignment: Alignment) -> Tensor:
+    """[B, T] how undecided the alignment is between the symbols of each frame, in nats."""
+    return torch.special.entr(alignment.log_probs_BTL.exp()).sum(2)
+
+
 def mean_over_symbols(values_BT: Tensor, durations_BL: Tensor) -> Tensor:
     """[B, L] the mean of values_BT over those frames of each symbol where it is not zero; zero where it is everywhere.
 

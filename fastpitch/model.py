@@ -15,11 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from fastpitch.aligner import Aligner, Alignment, mean_over_symbols, symbol_of_frames
-from fastpitch.config import ModelConfig
+from fastpitch.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
 from fastpitch.convolution import Convolution
 from fastpitch.transformer import Predictor, Transformer, inside
-
-MEAN_HZ, DEVIATION_HZ = 214.72203, 65.72038  # of the pitch of LJSpeech, over voiced frames
 
 
 class Spectrogram(NamedTuple):

@@ -53,6 +53,16 @@ def test_flags_come_over_files_and_files_over_defaults(tmp_path):
     assert loaded == Outer(optim=Inner(lr=0.5, kind="polynomial"), names=("p", "q"), folder=Path("/d"))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Particular:
+    optim: Inner = Inner(lr=3.0, kind="polynomial")
+
+
+def test_a_table_holds_only_what_differs_from_the_default_of_its_field(tmp_path):
+    file = write(tmp_path, "run.toml", "[optim]\nlr = 2\n")
+    assert config.load(Particular, file).optim == Inner(lr=2.0, kind="polynomial")
+
+
 @pytest.mark.parametrize(
     ("toml", "message"),
     [
