@@ -51,6 +51,7 @@ class NgramTable(Structure):
         ("arc_next", c_void_p),
         ("backoff", c_void_p),
         ("backoff_state", c_void_p),
+        ("word_bound", c_void_p),
         ("start_state", c_int32),
         ("unknown_word", c_int32),
         ("end_word", c_int32),

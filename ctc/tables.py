@@ -24,6 +24,7 @@ class NgramAutomaton(NamedTuple):
     arc_next: np.ndarray
     backoff: np.ndarray
     backoff_state: np.ndarray
+    word_bound: np.ndarray
     start_state: int
     unknown_word: int
     end_word: int
@@ -66,13 +67,16 @@ def ngram_automaton(model: BackoffModel) -> NgramAutomaton:
         arcs.append((0, len(index), rarest, 0))
     arcs.sort()
     state, word, log10_prob, next_state = (np.array(column) for column in zip(*arcs, strict=True))
+    arc_log_prob = (log10_prob * math.log(10)).astype(np.float32)
+    backoff_state = np.array([0, *[longest(ngram[1:]) for ngram in list(states)[1:]]], np.int32)
     return NgramAutomaton(
         first_arc=np.searchsorted(state, np.arange(len(states) + 1)).astype(np.int64),
         arc_word=word.astype(np.int32),
-        arc_log_prob=(log10_prob * math.log(10)).astype(np.float32),
+        arc_log_prob=arc_log_prob,
         arc_next=next_state.astype(np.int32),
         backoff=backoff,
-        backoff_state=np.array([0, *[longest(ngram[1:]) for ngram in list(states)[1:]]], np.int32),
+        backoff_state=backoff_state,
+        word_bound=_word_bounds(word, arc_log_prob.astype(float) + _backoff_bounds(backoff, backoff_state)[state]),
         start_state=longest((index[START],)) if START in index else 0,
         unknown_word=index.get(UNKNOWN, len(index)),
         end_word=index.get(END, NONE),
@@ -91,6 +95,24 @@ def _histories(model: BackoffModel) -> dict[Labels, int]:
                 if log10_backoff != 0:
                     states.setdefault(ngram, len(states))
     return states
+
+
+def _backoff_bounds(backoff: np.ndarray, backoff_state: np.ndarray) -> np.ndarray:
+    """[states] the most that back-off weights add up to on the way from a longer history, or from none, to each."""
+    bounds = np.zeros(len(backoff))
+    for _ in range(len(backoff)):  # as often as histories are long
+        before = bounds.copy()
+        np.maximum.at(bounds, backoff_state[1:], bounds[1:] + backoff[1:])
+        if np.array_equal(before, bounds):
+            break
+    return bounds
+
+
+def _word_bounds(arc_word: np.ndarray, arc_bound: np.ndarray) -> np.ndarray:
+    """[words] the largest of the bounds of each word's arcs, rounded up to float32."""
+    bounds = np.full(arc_word.max() + 1, -np.inf)
+    np.maximum.at(bounds, arc_word, arc_bound)
+    return np.nextafter(bounds.astype(np.float32), np.float32(np.inf))
 
 
 class Tree(NamedTuple):

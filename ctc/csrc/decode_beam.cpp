@@ -6,9 +6,14 @@
 // and the best `beam` of them by t + external score survive. The external score (language model, words, phrases)
 // belongs to the prefix, not to its paths, and is worked out when the prefix is first reached.
 //
-// Prefixes are nodes of one tree per utterance, never freed, so that a prefix which leaves the beam and comes back is the
-// same node, and longer ones find it. Scores are doubles, so that no frame needs rescaling. Threads take utterances.
-// The order of equal candidates is that in which they were made: results do not depend on anything else.
+// Prefixes are nodes of one tree per utterance, never freed, so that a prefix which leaves the beam and comes back is
+// the same node, and longer ones find it. Scores are doubles, so that no frame needs rescaling. Threads take
+// utterances.
+//
+// What makes it fast loses nothing: what a candidate can reach at most is known before lexicon and language model are
+// asked, and compared with what enough others have reached already (decode_candidates.h); the labels that are tried are
+// those that go on with the open word; the boundary between words, the only one to ask the language model, comes last.
+// Prefixes of the beam carry what this needs of their nodes. The order of equal candidates is fixed.
 #include <algorithm>
 
 #include "decode_scorer.h"
@@ -19,58 +24,56 @@ namespace {
 
 struct Node {
   int32_t parent, label, first_child, next_sibling;
-  int32_t slot;  // where in the beam, or kNone
-  State state;
-  uint64_t continuations;  // of the state
+  uint64_t child_labels;  // bit k % 64 is set where one of its children may have label k
   double external;
+  State state;
   // What the boundary between words adds after this prefix: kept, for that is where the language model is asked.
-  State after_boundary;
-  double boundary_gain;
   bool knows_boundary;
+  double boundary_gain;  // no more than a bound where it is not known
+  State after_boundary;
 };
 
 struct Prefix {
-  int32_t node;
+  int32_t node, word;      // of the tree; of the lexicon
   int32_t last;            // label, kNone for the empty prefix
+  int32_t shorter;         // slot of the prefix one label shorter, kNone where it is not in the beam
   double blank, nonblank;  // log-probabilities of its paths
   double total;            // of both
-  double score;            // total + external
+  double external;
+  double boundary_gain;  // of its node
+  bool knows_boundary;
+  uint64_t longer_labels;             // bit k % 64 is set where a prefix of the beam may be this one and label k
   int32_t first_longer, next_longer;  // slots of prefixes one label longer, as a list
+
+  double score() const { return total + external; }
 };
-
-struct Candidate {
-  double score, total, external;
-  int32_t slot;   // of the prefix it continues
-  int32_t label;  // added to it; kNone: the prefix itself
-  int32_t order;
-  int32_t node;   // of the prefix it becomes, once it has survived
-};
-
-inline bool is_better(const Candidate &a, const Candidate &b) {
-  return a.score != b.score ? a.score > b.score : a.order < b.order;
-}
-
-inline double log_add(double a, double b) {
-  const double high = a > b ? a : b, low = a > b ? b : a;
-  if (low == kMinusInfinity) return high;
-  return high + std::log1p(std::exp(low - high));
-}
 
 struct Workspace {
   Node *nodes;
   Prefix *beam, *next;
-  Candidate *candidates;  // [2 * beam + beam]
-  double *log_probs;      // [vocabulary]
-  int32_t *labels;        // [vocabulary] that may start a prefix, best first
+  Candidate *candidates;
+  int32_t *next_slot;         // [beam] where a prefix of the beam is after the frame, or kNone
+  int32_t *returned;          // [beam] slots of prefixes that were in the beam before, and then were not
+  double *blank, *nonblank, *total, *arrival;  // [beam] of what becomes of the prefixes
+  double *log_probs, *usable;  // [vocabulary] of the frame; of labels that may be added, -inf for others
+  int32_t *labels;            // [vocabulary] that may be added, best first
   size_t bytes;
 
   Workspace(void *base, int64_t frames, int64_t vocabulary, int64_t width) {
     Arena arena(base);
+    const int64_t rows = width + Vector<double>::lanes;
     nodes = arena.take<Node>(1 + frames * width);
     beam = arena.take<Prefix>(width);
     next = arena.take<Prefix>(width);
-    candidates = arena.take<Candidate>(3 * width);
+    candidates = arena.take<Candidate>(Candidates::storage(width));
+    next_slot = arena.take<int32_t>(width);
+    returned = arena.take<int32_t>(width);
+    blank = arena.take<double>(rows);
+    nonblank = arena.take<double>(rows);
+    total = arena.take<double>(rows);
+    arrival = arena.take<double>(rows);
     log_probs = arena.take<double>(vocabulary);
+    usable = arena.take<double>(vocabulary);
     labels = arena.take<int32_t>(vocabulary);
     bytes = arena.used();
   }
@@ -82,194 +85,250 @@ struct Output {
   int32_t *count;
 };
 
+void log_add_any(double *a, const double *b, int64_t size) { log_add_rows(a, b, size); }
+CTC_AVX2 void log_add_avx2(double *a, const double *b, int64_t size) { log_add_rows(a, b, size); }
+
+// log(sum(exp(row))); NaN where the row holds NaN or infinity, or nothing finite.
+template <typename T>
+CTC_INLINE double normaliser(const T *row, int64_t size) {
+  return log_sum_exp(row, size, row_max(row, size).value);
+}
+double normaliser_any(const float *row, int64_t size) { return normaliser(row, size); }
+double normaliser_any(const double *row, int64_t size) { return normaliser(row, size); }
+CTC_AVX2 double normaliser_avx2(const float *row, int64_t size) { return normaliser(row, size); }
+CTC_AVX2 double normaliser_avx2(const double *row, int64_t size) { return normaliser(row, size); }
+
 class Search {
  public:
-  Search(const Workspace &work, const Scorer &scorer, const ctc_beam_options &options, const ctc_scorer *table)
-      : work_(work), scorer_(scorer), options_(options), largest_gain_(scorer.largest_gain()),
-        boundary_(table && table->lexicon ? table->boundary : kNone), beam_(work.beam), next_(work.next) {
-    work_.nodes[0] = {kNone, kNone, kNone, kNone, 0, scorer.start(), scorer.continuations(scorer.start()), 0, State(),
-                       0,     false};
-    beam_[0] = {0, kNone, 0, kMinusInfinity, 0, 0, kNone, kNone};
+  Search(const Workspace &work, const Scorer &scorer, const ctc_beam_options &options)
+      : work_(work), scorer_(scorer), options_(options), boundary_(scorer.boundary()), is_avx2_(has_avx2()),
+        candidates_(work.candidates, options.beam, options.beam_log_prob, work.log_probs), beam_(work.beam),
+        next_(work.next) {
+    const State start = scorer.start();
+    work_.nodes[0] = {kNone, kNone, kNone, kNone, 0, 0, start, false, scorer.boundary_bound(start), State()};
+    beam_[0] = prefix_of(0, 0, kMinusInfinity, 0);
   }
 
   // One frame; false where its scores are not numbers, or nothing has a finite score.
   template <typename T>
   bool advance(const T *row, int64_t vocabulary) {
-    if (!read_row(row, vocabulary)) return false;
-    continue_prefixes();
-    extend_prefixes();
+    const double norm = is_avx2_ ? normaliser_avx2(row, vocabulary) : normaliser_any(row, vocabulary);
+    if (!std::isfinite(norm)) return false;
+    double best_label = kMinusInfinity;
+    for (int64_t k = 0; k < vocabulary; ++k) {
+      work_.log_probs[k] = row[k] - norm;
+      best_label = std::max(best_label, work_.log_probs[k]);
+    }
+    continue_prefixes(best_label);
+    choose_labels(best_label, vocabulary);
+    for (int32_t slot = 0; slot < size_; ++slot) extend(slot);
+    if (boundary_ != kNone)  // last, for a new one asks the language model: few are still worth it
+      for (int32_t slot = 0; slot < size_; ++slot) extend_by_boundary(slot);
     keep_best();
     return size_ > 0;
   }
 
   void write(int64_t stride, const Output &out) {
+    Candidate *ends = work_.candidates;
     for (int32_t slot = 0; slot < size_; ++slot) {
-      const Node &node = work_.nodes[beam_[slot].node];
-      const double external = node.external + scorer_.finish(node.state);
-      work_.candidates[slot] = {beam_[slot].total + external, beam_[slot].total, external, slot, kNone, slot, kNone};
+      beam_[slot].external += scorer_.finish(work_.nodes[beam_[slot].node].state);
+      ends[slot] = {beam_[slot].score(), slot, kNone};
     }
-    std::sort(work_.candidates, work_.candidates + size_, is_better);
+    std::sort(ends, ends + size_, [](const Candidate &a, const Candidate &b) {
+      return a.score != b.score ? a.score > b.score : a.slot < b.slot;
+    });
     *out.count = 0;
-    for (int32_t n = 0; n < std::min(size_, options_.n_best); ++n) {
-      const Candidate &best = work_.candidates[n];
-      if (best.score == kMinusInfinity) break;
+    for (int32_t n = 0; n < std::min(size_, options_.n_best) && ends[n].score != kMinusInfinity; ++n) {
+      const Prefix &best = beam_[ends[n].slot];
       out.acoustic[n] = best.total;
       out.external[n] = best.external;
-      out.lengths[n] = write_labels(beam_[best.slot].node, out.labels + n * stride);
+      out.lengths[n] = write_labels(best.node, out.labels + n * stride);
       ++*out.count;
     }
   }
 
  private:
-  template <typename T>
-  bool read_row(const T *row, int64_t vocabulary) {
-    const RowMax<T> best = row_max(row, vocabulary);
-    const double norm = log_sum_exp(row, vocabulary, best.value);
-    if (!std::isfinite(norm)) return false;
-    double *log_probs = work_.log_probs;
-    const double lowest = best.value - norm + options_.token_log_prob;
-    n_labels_ = 0;
-    for (int32_t k = 0; k < vocabulary; ++k) {
-      log_probs[k] = row[k] - norm;
-      if (log_probs[k] >= lowest && log_probs[k] != kMinusInfinity && k != options_.blank) work_.labels[n_labels_++] = k;
+  // What every prefix becomes when no label is added.
+  void continue_prefixes(double best_label) {
+    for (int32_t slot = 0; slot < size_; ++slot) {
+      beam_[slot].longer_labels = 0;
+      beam_[slot].first_longer = kNone;
     }
-    std::sort(work_.labels, work_.labels + n_labels_, [log_probs](int32_t a, int32_t b) {
-      return log_probs[a] != log_probs[b] ? log_probs[a] > log_probs[b] : a < b;
-    });
-    return true;
-  }
+    for (int32_t slot = 0; slot < size_; ++slot) {
+      Prefix &prefix = beam_[slot];
+      work_.blank[slot] = work_.total[slot] = prefix.total + work_.log_probs[options_.blank];
+      work_.nonblank[slot] = prefix.nonblank;
+      work_.arrival[slot] = kMinusInfinity;
+      if (prefix.shorter == kNone) continue;
+      Prefix &shorter = beam_[prefix.shorter];
+      work_.arrival[slot] = before(shorter, prefix.last);
+      prefix.next_longer = shorter.first_longer;
+      shorter.first_longer = slot;
+      shorter.longer_labels |= bit(prefix.last);
+    }
+    const auto log_add = is_avx2_ ? log_add_avx2 : log_add_any;
+    log_add(work_.nonblank, work_.arrival, size_);
+    for (int32_t slot = 0; slot < size_; ++slot)
+      if (beam_[slot].last != kNone) work_.nonblank[slot] += work_.log_probs[beam_[slot].last];
+    log_add(work_.total, work_.nonblank, size_);
 
-  void continue_prefixes() {
-    for (int32_t slot = 0; slot < size_; ++slot) beam_[slot].first_longer = kNone;
-    for (int32_t slot = 0; slot < size_; ++slot) {
-      const int32_t parent = work_.nodes[beam_[slot].node].parent;
-      const int32_t shorter = parent == kNone ? kNone : work_.nodes[parent].slot;
-      if (shorter == kNone) continue;
-      beam_[slot].next_longer = beam_[shorter].first_longer;
-      beam_[shorter].first_longer = slot;
-    }
-    n_candidates_ = order_ = 0;
-    best_ = threshold_ = kMinusInfinity;
-    for (int32_t slot = 0; slot < size_; ++slot) {
-      const Prefix &prefix = beam_[slot];
-      Prefix &same = next_[slot];
-      same = prefix;
-      same.blank = prefix.total + work_.log_probs[options_.blank];
-      same.nonblank = kMinusInfinity;
-      if (prefix.last != kNone) {
-        const int32_t shorter = work_.nodes[work_.nodes[prefix.node].parent].slot;
-        const double arrival = shorter == kNone ? kMinusInfinity : before(beam_[shorter], prefix.last);
-        const double emission = work_.log_probs[prefix.last];
-        same.nonblank = log_add(prefix.nonblank, arrival) + emission;
-      }
-      same.total = log_add(same.blank, same.nonblank);
-      const double external = work_.nodes[prefix.node].external;
-      offer({same.total + external, same.total, external, slot, kNone, order_++, kNone});
-    }
+    const double best = beam_[0].score(), spread = best - beam_[size_ - 1].score();
+    candidates_.start(std::max(best + best_label, work_.total[0] + beam_[0].external), spread);
+    for (int32_t slot = 0; slot < size_; ++slot)
+      candidates_.offer({work_.total[slot] + beam_[slot].external, slot, kNone});
   }
 
   // Log-probability of the paths of `prefix` after which `label` is one more label, not the last one held on.
   static double before(const Prefix &prefix, int32_t label) {
     return label == prefix.last ? prefix.blank : prefix.total;
   }
+  static uint64_t bit(int32_t label) { return uint64_t{1} << (label % 64); }
 
-  void extend_prefixes() {
-    for (int32_t slot = 0; slot < size_; ++slot) {
-      const Prefix &prefix = beam_[slot];
-      for (int32_t i = 0; i < n_labels_; ++i) {
-        const int32_t label = work_.labels[i];
-        const double highest = prefix.score + work_.log_probs[label] + largest_gain_;
-        if (highest < threshold_) break;  // labels come best first
-        if (is_in_beam(prefix, label)) continue;
-        const double total = before(prefix, label) + work_.log_probs[label];
-        Node &node = work_.nodes[prefix.node];
-        if (total + node.external + scorer_.largest_gain(node.state, node.continuations, label) < threshold_) continue;
-        const double with_label = node.external + gain(node, label);
-        offer({total + with_label, total, with_label, slot, label, order_++, kNone});
-      }
+  // Those that may be added to a prefix, best first: no other reaches the threshold even on the best prefix.
+  void choose_labels(double best_label, int64_t vocabulary) {
+    const Prefix &best = beam_[0];
+    const double rounding = 1e-9 * (1 + std::fabs(best.total) + std::fabs(best.external));
+    const double missing = candidates_.threshold() - (best.score() + scorer_.label_bound()) - rounding;
+    const double lowest = best_label + options_.token_log_prob;
+    n_labels_ = 0;
+    const double *log_probs = work_.log_probs;
+    for (int32_t k = 0; k < vocabulary; ++k) {
+      const bool is_usable = log_probs[k] >= lowest && log_probs[k] != kMinusInfinity && k != options_.blank;
+      work_.usable[k] = is_usable ? log_probs[k] : kMinusInfinity;
+      if (is_usable && log_probs[k] >= missing) work_.labels[n_labels_++] = k;
+    }
+    std::sort(work_.labels, work_.labels + n_labels_, [log_probs](int32_t a, int32_t b) {
+      return log_probs[a] != log_probs[b] ? log_probs[a] > log_probs[b] : a < b;
+    });
+  }
+
+  // Sums are in the same order wherever a bound is compared with what it bounds: rounding cannot turn them round.
+  bool is_hopeless(double total, double external) const { return total + external < candidates_.threshold(); }
+
+  void extend(int32_t slot) {
+    if (n_labels_ == 0) return;
+    const Prefix &prefix = beam_[slot];
+    const double highest = prefix.total + work_.log_probs[work_.labels[0]];
+    if (is_hopeless(highest, prefix.external + scorer_.label_bound())) return;
+    const bool is_in_word = scorer_.has_words() && prefix.word != kNone;
+    if (is_in_word && is_hopeless(highest, prefix.external + scorer_.leaving_bound()))
+      extend_within_word(slot);
+    else
+      extend_by_any(slot);
+  }
+
+  void extend_within_word(int32_t slot) {
+    const Prefix &prefix = beam_[slot];
+    const ctc_lexicon &lexicon = scorer_.lexicon();
+    const double external = prefix.external + scorer_.label_bound();
+    for (int32_t i = lexicon.first_child[prefix.word]; i < lexicon.first_child[prefix.word + 1]; ++i) {
+      const int32_t label = lexicon.label[i];
+      if (is_hopeless(before(prefix, label) + work_.usable[label], external)) continue;
+      if (label != boundary_) offer(slot, label, !scorer_.has_phrases());
     }
   }
 
+  void extend_by_any(int32_t slot) {
+    const Prefix &prefix = beam_[slot];
+    const double external = prefix.external + scorer_.label_bound();
+    for (int32_t i = 0; i < n_labels_; ++i) {
+      const int32_t label = work_.labels[i];
+      if (is_hopeless(prefix.total + work_.log_probs[label], external)) break;  // the others are worse
+      if (label != boundary_) offer(slot, label, scorer_.is_trivial());
+    }
+  }
+
+  void offer(int32_t slot, int32_t label, bool is_free) {
+    const Prefix &prefix = beam_[slot];
+    if (is_in_beam(prefix, label)) return;
+    const double gain = is_free ? 0 : scorer_.extend(work_.nodes[prefix.node].state, label).gain;
+    candidates_.offer({before(prefix, label) + work_.log_probs[label] + (prefix.external + gain), slot, label});
+  }
+
+  void extend_by_boundary(int32_t slot) {
+    Prefix &prefix = beam_[slot];
+    const double total = before(prefix, boundary_) + work_.usable[boundary_];
+    if (is_hopeless(total, prefix.external + prefix.boundary_gain) || is_in_beam(prefix, boundary_)) return;
+    if (!prefix.knows_boundary) {
+      Node &node = work_.nodes[prefix.node];
+      const Step step = scorer_.extend(node.state, boundary_);
+      node.after_boundary = step.state;
+      prefix.boundary_gain = node.boundary_gain = step.gain;
+      prefix.knows_boundary = node.knows_boundary = true;
+    }
+    candidates_.offer({total + (prefix.external + prefix.boundary_gain), slot, boundary_});
+  }
+
   bool is_in_beam(const Prefix &prefix, int32_t label) const {
+    if (!(prefix.longer_labels & bit(label))) return false;
     int32_t longer = prefix.first_longer;
     while (longer != kNone && beam_[longer].last != label) longer = beam_[longer].next_longer;
     return longer != kNone;
   }
 
-  double gain(Node &node, int32_t label) {
-    if (label != boundary_) return scorer_.extend(node.state, label).gain;
-    return extend_by_boundary(node).gain;
-  }
-
-  Step extend_by_boundary(Node &node) {
-    if (!node.knows_boundary) {
-      const Step step = scorer_.extend(node.state, boundary_);
-      node.after_boundary = step.state;
-      node.boundary_gain = step.gain;
-      node.knows_boundary = true;
-    }
-    return {node.after_boundary, node.boundary_gain};
-  }
-
-  // Takes a candidate unless `beam` better ones are known. The threshold rises whenever twice as many have come.
-  void offer(const Candidate &candidate) {
-    if (candidate.score < threshold_ || candidate.score == kMinusInfinity) return;
-    work_.candidates[n_candidates_++] = candidate;
-    if (candidate.score > best_) {
-      best_ = candidate.score;
-      threshold_ = std::max(threshold_, best_ + options_.beam_log_prob);
-    }
-    if (n_candidates_ == 3 * options_.beam) cut();
-  }
-
-  void cut() {
-    Candidate *first = work_.candidates;
-    if (n_candidates_ <= options_.beam) return;
-    std::nth_element(first, first + options_.beam - 1, first + n_candidates_, is_better);
-    n_candidates_ = options_.beam;
-    threshold_ = std::max(threshold_, first[options_.beam - 1].score);
-  }
-
   void keep_best() {
-    cut();
-    Candidate *candidates = work_.candidates;
-    const double lowest = best_ + options_.beam_log_prob;
-    n_candidates_ = static_cast<int32_t>(std::remove_if(candidates, candidates + n_candidates_, [lowest](const Candidate &c) {
-      return c.score < lowest;
-    }) - candidates);
-    std::sort(candidates, candidates + n_candidates_, is_better);
-    for (int32_t slot = 0; slot < size_; ++slot) work_.nodes[beam_[slot].node].slot = kNone;
-    // `next_` holds what prefixes of the beam became, `beam_` what they were: the survivors go where the old ones are,
-    // which only the candidates' nodes are still needed of.
-    for (int32_t i = 0; i < n_candidates_; ++i) candidates[i].node = node_of(candidates[i]);
-    for (int32_t i = 0; i < n_candidates_; ++i) beam_[i] = prefix_of(candidates[i]);
-    size_ = n_candidates_;
-    for (int32_t slot = 0; slot < size_; ++slot) work_.nodes[beam_[slot].node].slot = slot;
+    int32_t count;
+    const Candidate *best = candidates_.choose(&count);
+    std::fill_n(work_.next_slot, size_, kNone);
+    for (int32_t i = 0; i < count; ++i)
+      if (best[i].label == kNone) work_.next_slot[best[i].slot] = i;
+    n_returned_ = 0;
+    for (int32_t i = 0; i < count; ++i) next_[i] = best[i].label == kNone ? continued(best[i]) : extended(best[i], i);
+    std::swap(beam_, next_);
+    size_ = count;
+    for (int32_t i = 0; i < n_returned_; ++i) adopt_longer(work_.returned[i]);
   }
 
-  int32_t node_of(const Candidate &candidate) {
-    const int32_t node = beam_[candidate.slot].node;
-    return candidate.label == kNone ? node : find_or_add(node, candidate);
-  }
-
-  Prefix prefix_of(const Candidate &candidate) const {
-    if (candidate.label != kNone)
-      return {candidate.node, candidate.label, kMinusInfinity, candidate.total, candidate.total, candidate.score,
-              kNone,           kNone};
-    Prefix prefix = next_[candidate.slot];
-    prefix.score = candidate.score;
+  Prefix continued(const Candidate &candidate) const {
+    Prefix prefix = beam_[candidate.slot];
+    prefix.blank = work_.blank[candidate.slot];
+    prefix.nonblank = work_.nonblank[candidate.slot];
+    prefix.total = work_.total[candidate.slot];
+    if (prefix.shorter != kNone) prefix.shorter = work_.next_slot[prefix.shorter];
     return prefix;
   }
 
-  int32_t find_or_add(int32_t parent, const Candidate &candidate) {
+  Prefix extended(const Candidate &candidate, int32_t slot) {
+    const Prefix &shorter = beam_[candidate.slot];
+    const double total = before(shorter, candidate.label) + work_.log_probs[candidate.label];
+    int32_t node = find(shorter.node, candidate.label);
+    if (node == kNone)
+      node = add(shorter.node, candidate.label);
+    else
+      work_.returned[n_returned_++] = slot;
+    Prefix prefix = prefix_of(node, kMinusInfinity, total, total);
+    prefix.shorter = work_.next_slot[candidate.slot];
+    return prefix;
+  }
+
+  Prefix prefix_of(int32_t node, double blank, double nonblank, double total) const {
+    const Node &n = work_.nodes[node];
+    return {node,       n.state.word,    n.label,          kNone, blank, nonblank, total,
+            n.external, n.boundary_gain, n.knows_boundary, 0,     kNone, kNone};
+  }
+
+  // A prefix that comes back may find longer ones that have stayed.
+  void adopt_longer(int32_t slot) {
+    for (int32_t i = 0; i < size_; ++i)
+      if (beam_[i].shorter == kNone && work_.nodes[beam_[i].node].parent == beam_[slot].node) beam_[i].shorter = slot;
+  }
+
+  int32_t find(int32_t parent, int32_t label) const {
+    if (!(work_.nodes[parent].child_labels & bit(label))) return kNone;
+    int32_t node = work_.nodes[parent].first_child;
+    while (node != kNone && work_.nodes[node].label != label) node = work_.nodes[node].next_sibling;
+    return node;
+  }
+
+  int32_t add(int32_t parent, int32_t label) {
     Node &above = work_.nodes[parent];
-    for (int32_t node = above.first_child; node != kNone; node = work_.nodes[node].next_sibling)
-      if (work_.nodes[node].label == candidate.label) return node;
-    const bool is_boundary = candidate.label == boundary_ && above.knows_boundary;
-    const State state = is_boundary ? above.after_boundary : scorer_.extend(above.state, candidate.label).state;
-    work_.nodes[n_nodes_] = {parent, candidate.label, kNone, above.first_child, kNone, state,
-                             scorer_.continuations(state), candidate.external, State(), 0, false};
+    const bool is_boundary = label == boundary_ && boundary_ != kNone;
+    const Step step =
+        is_boundary ? Step{above.after_boundary, above.boundary_gain} : scorer_.extend(above.state, label);
+    work_.nodes[n_nodes_] = {parent, label, kNone, above.first_child, 0, above.external + step.gain,
+                             step.state, false, scorer_.boundary_bound(step.state), State()};
     above.first_child = n_nodes_;
+    above.child_labels |= bit(label);
     return n_nodes_++;
   }
 
@@ -283,11 +342,11 @@ class Search {
   const Workspace &work_;
   const Scorer &scorer_;
   const ctc_beam_options &options_;
-  const double largest_gain_;
   const int32_t boundary_;
+  const bool is_avx2_;
+  Candidates candidates_;
   Prefix *beam_, *next_;
-  int32_t size_ = 1, n_nodes_ = 1, n_labels_ = 0, n_candidates_ = 0, order_ = 0;
-  double best_ = kMinusInfinity, threshold_ = kMinusInfinity;
+  int32_t size_ = 1, n_nodes_ = 1, n_labels_ = 0, n_returned_ = 0;
 };
 
 template <typename T>
@@ -333,7 +392,7 @@ extern "C" int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, 
   for (int64_t item = 0; item < scores->batch; ++item) {
     char *mine = static_cast<char *>(workspace) + share * thread_id();
     const Workspace work(mine, most_frames, scores->vocabulary, options->beam);
-    Search search(work, external_scorer, *options, scorer);
+    Search search(work, external_scorer, *options);
     const int64_t at = item * options->n_best;
     const Output out = {labels + at * scores->frames, lengths + at, acoustic + at, external + at, counts + item};
     if (scores->is_double)

@@ -5,11 +5,9 @@
 
 #include <algorithm>
 
-#include "decode_scores.h"
+#include "decode_candidates.h"
 
 namespace ctc_decode {
-
-constexpr int32_t kNone = -1;
 
 struct State {
   int32_t history = 0;     // of the language model
@@ -51,14 +49,23 @@ class Scorer {
   explicit Scorer(const ctc_scorer *table) : table_(table) {
     if (!table) return;
     leaving_gain_ = table->is_closed ? kMinusInfinity : table->unknown_penalty;
-    if (table->lexicon || table->ngram) largest_bonus_ = std::max(table->word_bonus, 0.0);
     if (const ctc_phrases *phrases = table->phrases) {
       const float promise = *std::max_element(phrases->promise, phrases->promise + phrases->nodes);
       const float reward = *std::max_element(phrases->reward, phrases->reward + phrases->nodes);
-      largest_phrase_gain_ = static_cast<double>(promise) + reward;
+      phrase_bound_ = static_cast<double>(promise) + reward;
     }
-    largest_label_gain_ = largest_phrase_gain_ + (table->lexicon ? 0.0 : largest_bonus_);
+    if (const ctc_ngram *model = table->lexicon ? nullptr : table->ngram)
+      for (int32_t word = 0; word < model->words; ++word)
+        label_bound_ = word == 0 ? word_bound(0) : std::max(label_bound_, word_bound(word));
+    label_bound_ += phrase_bound_;
   }
+
+  // The words of the lexicon are spelled label by label, and boundaries close them.
+  bool has_words() const { return table_ && table_->lexicon; }
+  const ctc_lexicon &lexicon() const { return *table_->lexicon; }
+  int32_t boundary() const { return has_words() ? table_->boundary : kNone; }
+  bool has_phrases() const { return table_ && table_->phrases; }
+  bool is_trivial() const { return !table_; }
 
   State start() const {
     State state;
@@ -67,22 +74,16 @@ class Scorer {
     return state;
   }
 
-  // Bit k % 64 is clear where the open word cannot go on with label k and stay in the lexicon.
-  uint64_t continuations(const State &state) const {
-    if (!table_ || !table_->lexicon || state.word == kNone) return ~uint64_t{0};
-    const ctc_lexicon &lexicon = *table_->lexicon;
-    uint64_t bits = 0;
-    for (int32_t node = lexicon.first_child[state.word]; node < lexicon.first_child[state.word + 1]; ++node)
-      bits |= uint64_t{1} << (lexicon.label[node] % 64);
-    return bits;
-  }
-
-  // What no label exceeds, and a closer bound for one: cheap to know before lexicon and language model are asked.
-  double largest_gain() const { return largest_bonus_ + largest_phrase_gain_; }
-  double largest_gain(const State &state, uint64_t continuations, int32_t label) const {
-    if (table_ && table_->lexicon && label == table_->boundary)
-      return largest_gain() + (is_incomplete(state) ? table_->unknown_penalty : 0.0);
-    return largest_label_gain_ + (continuations >> (label % 64) & 1 ? 0.0 : leaving_gain_);
+  // What a label that is no boundary adds at most, and one that takes the open word out of the lexicon: cheap to know
+  // before `extend` is asked.
+  double label_bound() const { return label_bound_; }
+  double leaving_bound() const { return leaving_gain_ + phrase_bound_; }
+  // The same of a boundary after `state`.
+  double boundary_bound(const State &state) const {
+    if (!has_words()) return 0;
+    if (state.word == 0) return phrase_bound_;
+    const int32_t word = state.word == kNone ? kNone : table_->lexicon->word[state.word];
+    return (is_incomplete(state) ? table_->unknown_penalty : 0.0) + word_bound(word) + phrase_bound_;
   }
 
   Step extend(const State &state, int32_t label) const {
@@ -113,6 +114,13 @@ class Scorer {
  private:
   double score(int32_t word, State &state) const {
     const double log_prob = table_->ngram ? word_log_prob(*table_->ngram, word, state.history) : 0.0;
+    return table_->weight * log_prob + table_->word_bonus;
+  }
+
+  // What `score` never exceeds; kNone: of an unknown word.
+  double word_bound(int32_t word) const {
+    const ctc_ngram *model = table_->ngram;
+    const double log_prob = model ? model->word_bound[word == kNone ? model->unknown_word : word] : 0.0;
     return table_->weight * log_prob + table_->word_bonus;
   }
 
@@ -156,7 +164,7 @@ class Scorer {
   }
 
   const ctc_scorer *table_;
-  double largest_bonus_ = 0, largest_phrase_gain_ = 0, largest_label_gain_ = 0, leaving_gain_ = 0;
+  double phrase_bound_ = 0, label_bound_ = 0, leaving_gain_ = 0;
 };
 
 }  // namespace ctc_decode

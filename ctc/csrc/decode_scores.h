@@ -86,7 +86,8 @@ CTC_INLINE RowMax<T> row_max(const T *row, int64_t size) {
   return best;
 }
 
-// x = exp(x) for x <= 0, with a relative error below 3e-7: 2^n times a polynomial (Taylor, degree 6) on [-ln 2 / 2, ln 2 / 2].
+// x = exp(x) for x <= 0, with a relative error below 3e-7: 2^n times a polynomial (Taylor, degree 6) on
+// [-ln 2 / 2, ln 2 / 2].
 CTC_INLINE void exp_nonpositive(Vector<float>::type &x) {
   using V = Vector<float>;
   const V::type lowest = V::type{} - 87.0f;
@@ -136,6 +137,70 @@ inline double exp_sum(const double *row, int64_t size, double best) {
 template <typename T>
 CTC_INLINE double log_sum_exp(const T *row, int64_t size, T best) {
   return static_cast<double>(best) + std::log(exp_sum(row, size, best));
+}
+
+// x = exp(x) for x <= 0, to the last bit or two of a double: as above, with degree 12.
+CTC_INLINE void exp_nonpositive(Vector<double>::type &x) {
+  using V = Vector<double>;
+  const V::type lowest = V::type{} - 708.0;
+  x = x < lowest ? lowest : x;
+  const double shift = 6755399441055744.0;  // 1.5 * 2^52
+  const V::type shifted = x * 1.4426950408889634 + shift, n = shifted - shift;
+  const V::type r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;  // ln 2 in two parts
+  V::type p = r * (1.0 / 479001600) + 1.0 / 39916800;
+  p = p * r + 1.0 / 3628800;
+  p = p * r + 1.0 / 362880;
+  p = p * r + 1.0 / 40320;
+  p = p * r + 1.0 / 5040;
+  p = p * r + 1.0 / 720;
+  p = p * r + 1.0 / 120;
+  p = p * r + 1.0 / 24;
+  p = p * r + 1.0 / 6;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  V::mask power;
+  std::memcpy(&power, &shifted, sizeof power);
+  power = (power + 1023) << 52;  // the lowest bits of `shifted` are n
+  std::memcpy(&x, &power, sizeof x);
+  x *= p;
+}
+
+// x = log(1 + x) for 0 <= x <= 1: 2 artanh(x / (2 + x)), or with half of 1 + x where that is nearer to 1.
+CTC_INLINE void log1p_unit(Vector<double>::type &x) {
+  using V = Vector<double>;
+  const V::mask is_large = x > 0.41421356237309503;
+  const V::type s = (is_large ? x - 1.0 : x) / (is_large ? x + 3.0 : x + 2.0), s2 = s * s;
+  V::type p = s2 * (2.0 / 21) + 2.0 / 19;
+  p = p * s2 + 2.0 / 17;
+  p = p * s2 + 2.0 / 15;
+  p = p * s2 + 2.0 / 13;
+  p = p * s2 + 2.0 / 11;
+  p = p * s2 + 2.0 / 9;
+  p = p * s2 + 2.0 / 7;
+  p = p * s2 + 2.0 / 5;
+  p = p * s2 + 2.0 / 3;
+  p = p * s2 + 2.0;
+  x = p * s + (is_large ? V::type{} + 0.6931471805599453 : V::type{});
+}
+
+// a = log(exp(a) + exp(b)) for every row; arrays have room for whole vectors.
+CTC_INLINE void log_add_rows(double *a, const double *b, int64_t size) {
+  using V = Vector<double>;
+  for (int64_t i = 0; i < size; i += V::lanes) {
+    V::type left, right;
+    std::memcpy(&left, a + i, sizeof left);
+    std::memcpy(&right, b + i, sizeof right);
+    const V::mask is_left = left > right;
+    const V::type high = is_left ? left : right, low = is_left ? right : left;
+    const V::mask is_nothing = low == V::type{} + kMinusInfinity;
+    V::type x = low - high;
+    x = is_nothing ? V::type{} : x;
+    exp_nonpositive(x);
+    log1p_unit(x);
+    x = is_nothing ? high : high + x;
+    std::memcpy(a + i, &x, sizeof x);
+  }
 }
 
 template <typename T>

@@ -81,6 +81,7 @@ typedef struct {
   const int32_t *arc_next;    /* state after the word */
   const float *backoff;       /* [states] log weight of leaving for the shorter history */
   const int32_t *backoff_state; /* [states] */
+  const float *word_bound;    /* [words] log-probability that no history gives the word more than */
   int32_t start_state, unknown_word, end_word; /* end_word: -1 where sentences have no end */
 } ctc_ngram;
 

@@ -3,19 +3,30 @@
 import math
 import random
 
+import numpy as np
 import pytest
 import torch
 
 import ctc
 from ctc import _native
-from ctc.arpa import BackoffModel, index_ngrams, log10_prob
+from ctc.arpa import BackoffModel, Level, index_ngrams, log10_prob
 from ctc.beam import BeamOptions, search_native, search_python
 from ctc.ngram import estimate
 from ctc.scorer import Scorer, ScorerOptions
+from ctc.tables import ngram_automaton
 from tests.ctc.enumeration import prefix_log_probs
 
 EVERYTHING = BeamOptions(beam=4000, n_best=4000, token_log_prob=-math.inf, beam_log_prob=-math.inf)
 LABELS = ("a", "b", " ", "c")  # blank 4 is left out
+# Weights above 1, which no smoothing makes but a file may hold: a longer history then gives more than a shorter one.
+BACKING_UP = BackoffModel(
+    ("<s>", "</s>", "<unk>", "ab", "c"),
+    (
+        Level(np.arange(5)[:, None], np.log10([0.1, 0.1, 0.1, 0.3, 0.4]), np.log10([1.0, 1.0, 1.0, 2.5, 0.5])),
+        Level(np.array([[0, 3], [3, 4]]), np.log10([0.5, 0.2]), np.log10([3.0, 0.9])),
+        Level(np.array([[0, 3, 4]]), np.log10([0.6]), np.zeros(1)),
+    ),
+)
 SENTENCES = [line.split() for line in ("ab ba", "ab c", "c ab ba", "cab ab", "ab ab c", "ba c", "b a")]
 
 
@@ -168,6 +179,32 @@ def test_native_and_python_search_agree_with_everything_on(beam, with_hot_words)
                 for left, right in zip(first, other, strict=True):
                     assert [h.labels for h in left] == [h.labels for h in right]
                     assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("vocabulary", [5, 70])
+def test_native_and_python_search_agree_however_flat_or_steep_the_scores(scale, vocabulary):
+    options = BeamOptions(beam=12, n_best=12, token_log_prob=-math.inf, beam_log_prob=-math.inf)
+    labels = [*LABELS, *map(chr, range(0x400, 0x400 + vocabulary - 5))]
+    text = [[*words, labels[-1] + "b"] for words in SENTENCES]
+    hot_words = {"ab c": 40.0, "b": 0.5}  # a boost far above all scores
+    for scorer in (None, Scorer(labels, model=estimate(text, order=3)), Scorer(labels, hot_words=hot_words)):
+        logits_BSV = logits(2, 14, vocabulary, scale=scale)
+        first, *others = [
+            search(logits_BSV, torch.tensor([14, 9]), vocabulary - 1, scorer, options) for search in searches()
+        ]
+        for other in others:
+            for left, right in zip(first, other, strict=True):
+                assert [h.labels for h in left] == [h.labels for h in right]
+                assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-5)
+
+
+def test_no_history_gives_a_word_more_than_its_bound():
+    for model in (estimate(SENTENCES, order=3), BACKING_UP):
+        automaton = ngram_automaton(model)
+        for word, bound in enumerate(automaton.word_bound.tolist()):
+            found = max(automaton.step(state, word)[0] for state in range(len(automaton.backoff)))
+            assert found <= bound == pytest.approx(found, abs=2.0)
 
 
 def test_the_defaults_lose_little_of_the_best_score_on_confident_scores():
