@@ -15,7 +15,16 @@ Pronunciations = tuple[tuple[str, ...], ...]
 Lexicon = Mapping[str, Pronunciations]
 
 # Words whose meaning decides how they are said and of which CMUdict has one pronunciation only.
-HETERONYMS: frozenset[str] = frozenset()
+HETERONYMS = frozenset(
+    [
+        "affect", "alloy", "analyses", "aspirate", "collect", "collects", "confine", "conglomerate", "consort",
+        "crooked", "deviate", "discard", "discourse", "dogged", "envelop", "export", "fragment", "house",
+        "housed", "inlay", "intern", "invite", "isolate", "jagged", "legitimate", "lower", "mandate", "minutes",
+        "mouth", "mow", "multiply", "overhang", "overlap", "overlook", "overrun", "override", "perfume",
+        "precipitate", "premise", "primer", "prospect", "prostrate", "relay", "replay", "reprint", "row", "rows",
+        "sewer", "shower", "skied", "slough", "sows", "tarry", "tier", "transplant", "used", "wicked",
+    ]
+)  # fmt: skip
 
 
 class LexiconError(ValueError):
@@ -69,4 +78,6 @@ def pronunciations(word: str) -> Pronunciations:
 @cache
 def guessed(word: str) -> tuple[str, ...]:
     """A word as espeak-ng says it. Raises EspeakError, and ArpabetError for a sound that English does not have."""
-    return tuple(arpabet.from_ipa(espeak.phonemes([word])[0]))
+    # espeak writes the r between vowels twice, and the first vowel of "idea" and "radio" short.
+    ipa = espeak.phonemes([word])[0].replace("ɹ|ɹ", "ɹ").replace("ɚ|ɹ", "ɚ").replace("ɪ||", "i|")
+    return tuple(arpabet.from_ipa(ipa))

@@ -27,7 +27,7 @@ def spoken_english(text: str, *, keep: str = ".,!?", known: Container[str] = ())
         said = pattern.sub(replacement, said)
     said = _CAPITALS.sub(lambda match: _capitals(match, known), said)
     said = normalize_english(said, keep=_LETTERS + keep + _without_reading(said))
-    said = _AM_OR_PM.sub(r"\1 \2 m", said)
+    said = _AM_OR_PM.sub(lambda match: f"{match[1]} {_letters(match[2] + 'm')}", said)
     said = re.sub(r"(?<=\() | (?=\))", "", said)
     return _ended_like(text, said, keep)
 
@@ -60,12 +60,15 @@ def _has_no_reading(character: str) -> bool:
 
 def _ended_like(text: str, said: str, keep: str) -> str:
     """A full stop that was taken for that of an abbreviation ends the sentence all the same."""
-    is_ended = not said or not said[-1].isalnum()
-    return said if is_ended or "." not in keep or not re.search(r"[.][)\"'”’\]\s]*\Z", text) else said + "."
+    was_ended = "." in keep and re.search(r"[.][)\"'”’\]\s]*\Z", text)
+    return re.sub(r"(?<=\w)(?=[)\"']*\Z)", ".", said) if was_ended else said
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Letters
+
+LETTER_A = "ay"
+"""The letter, as opposed to the article."""
 
 # In CMUdict as words, but said letter by letter when they stand in capitals among other words.
 _SPELLED = frozenset(["AD", "ID", "US"])
@@ -75,7 +78,7 @@ _NUMERAL = re.compile(r"X{0,3}(?:IX|IV|V?I{0,3})")
 
 
 def _letters(word: str) -> str:
-    return " ".join(word)
+    return " ".join(LETTER_A if letter in "Aa" else letter for letter in word)
 
 
 def _capitals(match: re.Match[str], known: Container[str]) -> str:
@@ -149,7 +152,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Spoken], ...] = (
     (re.compile(r"(?<!\w)(\d)'\s?(\d{1,2})(?:\"|''|”)"), r"\1 feet \2"),
     # AT&T, U.S., a.m. without a time before it
     (re.compile(r"\b([A-Z]{1,3})&([A-Z]{1,3})\b"), lambda match: f"{_letters(match[1])} and {_letters(match[2])}"),
-    (re.compile(r"(?<!\d)(?<!\d\s)\b([ap])\.\s?m\b\.?", re.IGNORECASE), r"\1 m"),
+    (re.compile(r"(?<!\d)(?<!\d\s)\b([ap])\.\s?m\b\.?", re.IGNORECASE), lambda match: _letters(match[1] + "m")),
     (re.compile(r"\b(?:[A-Za-z]\.){2,}(?!\w)"), _dotted),
     (re.compile(r"(?<=[a-z]\s)(?:X{1,3}(?:IX|IV|V?I{1,3})|I{2,3}|IV|VI{1,3}|IX)\b"), _roman),
 )

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from common.text import arpabet, pronounce
-from common.text.spoken import spoken_english, transliterated
+from common.text.spoken import LETTER_A, spoken_english, transliterated
 from fastpitch.languages import Piece, TextConfig, TextError
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -44,13 +44,15 @@ def _plain(text: str, config: TextConfig, lexicon: pronounce.Lexicon, draw: rand
     position = 0
     for match in _WORD.finditer(text):
         yield from (Piece((character,)) for character in text[position : match.start()])
-        yield Piece(_symbols(match, config, lexicon, draw), match[0])
+        yield Piece(_symbols(match[0], config, lexicon, draw), match[0])
         position = match.end()
     yield from (Piece((character,)) for character in text[position:])
 
 
 def cleaned(text: str, config: TextConfig, lexicon: pronounce.Lexicon) -> str:
-    """`text` as it is said, by the configuration's cleaners; a space at its ends stays one."""
+    """`text` as it is said, by the configuration's cleaners; a space at its ends stays one. Raises TextError."""
+    if "{" in text or "}" in text:
+        raise TextError(f"{text!r}: a brace without its partner; phonemes stand between two: {{HH AH0 L OW1}}")
     if config.cleaners == "none":
         return text
     if config.cleaners == "basic_cleaners":
@@ -65,22 +67,20 @@ def cleaned(text: str, config: TextConfig, lexicon: pronounce.Lexicon) -> str:
     return f"{before}{said}{after}" if said else before
 
 
-def _symbols(
-    match: re.Match[str], config: TextConfig, lexicon: pronounce.Lexicon, draw: random.Random
-) -> tuple[str, ...]:
-    word = match[0].lower()
+def _symbols(written: str, config: TextConfig, lexicon: pronounce.Lexicon, draw: random.Random) -> tuple[str, ...]:
+    word = written.lower()
     if word in lexicon:
         return arpabet.symbols(lexicon[word][0])
     if config.p_arpabet == 0 or (config.p_arpabet < 1 and draw.random() >= config.p_arpabet):
-        return tuple(match[0])
-    if word == "a" and _is_spelled(match):
+        return tuple(written)
+    if word == LETTER_A:
         return arpabet.symbols(["EY1"])
     pronunciations = pronounce.pronunciations(word)
     if not pronunciations:
-        return _unknown(match[0], config)
+        return _unknown(written, config)
     is_ambiguous = len(pronunciations) > 1 or word in pronounce.HETERONYMS
     if is_ambiguous and config.ambiguous_words == "letters":
-        return tuple(match[0])
+        return tuple(written)
     chosen = draw.choice(pronunciations) if config.ambiguous_words == "random" else pronunciations[0]
     return arpabet.symbols(chosen)
 
@@ -91,9 +91,3 @@ def _unknown(word: str, config: TextConfig) -> tuple[str, ...]:
     if config.unknown_words == "error":
         raise TextError(f"{word!r}: not in CMUdict; add it to a lexicon, or take unknown_words = espeak or letters")
     return arpabet.symbols(pronounce.guessed(word.lower()))
-
-
-def _is_spelled(match: re.Match[str]) -> bool:
-    """Whether an "a" is the letter: it stands beside another letter, as in "n b a"."""
-    text, (start, end) = match.string, match.span()
-    return bool(re.search(r"\b[b-hj-z][ .]\Z", text[:start]) or re.match(r"[ .][b-hj-z]\b(?!')", text[end:]))

@@ -98,3 +98,10 @@ def test_a_process_that_uses_espeak_otherwise_is_told_to_speak_elsewhere():
     finally:
         espeak._close(library)
     speak("hello", Voice())
+
+
+def test_words_become_phonemes_of_the_international_alphabet():
+    assert espeak.phonemes(["hello", "thirteen"]) == ["h|ə|l|ˈoʊ", "θ|ˈɜː|t|iː|n"]
+    assert espeak.phonemes(["schön"], "de") == ["ʃ|ˈøː|n"]
+    with pytest.raises(EspeakError, match="espeak-ng has no voice 'en-xx'"):
+        espeak.phonemes(["hello"], "en-xx")
