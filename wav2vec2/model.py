@@ -19,7 +19,10 @@ NORM_EPSILON = 1e-5
 
 
 class Masked(NamedTuple):
-    """What is hidden from the Transformer: frames mask_BS, and channels mask_BD of all frames (None: none)."""
+    """What is hidden from the Transformer: frames mask_BS, and channels mask_BD of all frames (None: none).
+
+    mask_BS may end before S: what it does not reach is not hidden.
+    """
 
     mask_BS: Tensor | None
     mask_BD: Tensor | None = None
@@ -89,7 +92,8 @@ class Wav2Vec2(nn.Module):
 
     def _mask(self, x_BSD: Tensor, masked: Masked) -> Tensor:
         if masked.mask_BS is not None:
-            x_BSD = torch.where(masked.mask_BS.unsqueeze(2), self.mask_embedding.to(x_BSD.dtype), x_BSD)
+            mask_BS = F.pad(masked.mask_BS, (0, x_BSD.shape[1] - masked.mask_BS.shape[1]))
+            x_BSD = torch.where(mask_BS.unsqueeze(2), self.mask_embedding.to(x_BSD.dtype), x_BSD)
         if masked.mask_BD is not None:
             x_BSD = x_BSD.masked_fill(masked.mask_BD.unsqueeze(1), 0.0)
         return x_BSD

@@ -67,7 +67,7 @@ class GumbelQuantizer(nn.Module):
         soft_QGV = ((scores_QGV + noise_QGV) / temperature).softmax(2)
         codes_QG = soft_QGV.argmax(2)
         hard_QGV = F.one_hot(codes_QG, self.entries).to(soft_QGV.dtype)
-        choice_GQV = (hard_QGV - soft_QGV.detach() + soft_QGV).transpose(0, 1)
+        choice_GQV = (hard_QGV + (soft_QGV - soft_QGV.detach())).transpose(0, 1)  # exactly 0 or 1
         x_GQE = torch.bmm(choice_GQV.to(self.codes_GVE.dtype), self.codes_GVE)
         return Quantized(x_GQE.transpose(0, 1).flatten(1), codes_QG, probabilities_QGV)
 

@@ -11,10 +11,14 @@ import torch
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
-from wav2vec2 import huggingface
+from wav2vec2 import huggingface, naming
 from wav2vec2.checkpoint_import import read
 from wav2vec2.config import ModelConfig
+from wav2vec2.extractor import n_frames
+from wav2vec2.masking import MaskConfig, draw_targets
 from wav2vec2.model import Wav2Vec2, normalized
+from wav2vec2.objective import ObjectiveConfig
+from wav2vec2.quantizer import gumbel_noise
 from wav2vec2.recognizer import load_model
 from wav2vec2.transformer import frame_mask
 
@@ -92,6 +96,40 @@ def test_a_bare_model_and_a_pickled_one_load(tmp_path):
         model = load_model(tmp_path / folder).eval()
         assert isinstance(model, Wav2Vec2)
         torch.testing.assert_close(model(audio_BN).x_BSD, theirs(audio_BN).last_hidden_state, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["base", "large"])
+def test_the_loss_of_pretraining_and_its_gradients_are_those_of_transformers(kind, tmp_path, monkeypatch):
+    model = pretraining_model(kind, labels=(), normalize_audio=False).train()
+    theirs = exported(tmp_path, model, transformers.Wav2Vec2ForPreTraining, mask_time_prob=0.1).train()
+    theirs.set_gumbel_temperature(1.5)
+    audio_BN, _ = audio_batch((16000, 16000, 16000))
+    frames = n_frames(16000, model.wav2vec2.config.conv_layers)
+    targets = draw_targets([frames] * 3, MaskConfig(time_length=4), distractors=9, seed=0)
+    noise_BSGV = gumbel_noise(torch.empty(3, frames, 2, 12))
+
+    def gumbel_softmax(logits: torch.Tensor, *, tau: float, hard: bool) -> torch.Tensor:
+        soft = ((logits + noise_BSGV.view_as(logits)) / tau).softmax(-1)
+        return torch.nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]) + (soft - soft.detach())
+
+    monkeypatch.setattr(torch.nn.functional, "gumbel_softmax", gumbel_softmax)
+    found = model(
+        audio_BN, None, [targets], objective=ObjectiveConfig(penalty=0.0), temperature=1.5,
+        noise_QGV=noise_BSGV[targets.mask_BS],
+    )  # fmt: skip
+    negatives_BSK = torch.zeros(3, frames, 9, dtype=torch.long)
+    for b, (positions_M, distractors_MK) in enumerate(zip(targets.positions_BM, targets.distractors_BMK, strict=True)):
+        negatives_BSK[b, positions_M] = b * frames + positions_M[distractors_MK]
+    expected = theirs(audio_BN, mask_time_indices=targets.mask_BS, sampled_negative_indices=negatives_BSK)
+    assert found.total.item() == pytest.approx(expected.loss.item(), rel=1e-5)
+    assert found.contrastive.item() == pytest.approx(expected.contrastive_loss.item(), rel=1e-5)
+    assert found.diversity.item() == pytest.approx(expected.diversity_loss.item(), rel=1e-5)
+    (found.total / found.frames).backward()
+    (expected.loss / found.frames).backward()
+    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    mine = {name: parameter.grad for name, parameter in model.named_parameters()}
+    for name, gradient in naming.fairseq_to_huggingface(naming.to_fairseq(mine, model.wav2vec2.config)).items():
+        assert (gradient - gradients[name]).norm() <= 1e-4 * gradients[name].norm() + 1e-6, name
 
 
 @pytest.mark.slow

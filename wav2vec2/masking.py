@@ -1,0 +1,108 @@
+"""Which frames and channels are hidden, and which frames are distractors: pure functions of a seed, on the host.
+
+Made in the workers that load the data, so that the device never waits for them (Baevski et al. 2020, section 3).
+
+Shapes: B utterances, S frames, D width of the Transformer, M masked frames of each utterance, K distractors.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+FEWEST_SPANS = 2  # of frames, in every utterance
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskConfig:
+    """How much of the features is hidden from the Transformer in training. Spans may overlap."""
+
+    time_prob: float = 0.65
+    """Part of the frames that spans would hide if they did not overlap."""
+    time_length: int = 10
+    """Frames of a span."""
+    channel_prob: float = 0.0
+    """The same for channels, which are hidden in all frames of an utterance."""
+    channel_length: int = 10
+    """Channels of a span."""
+
+    def __post_init__(self) -> None:
+        for name in ("time", "channel"):
+            prob, length = getattr(self, f"{name}_prob"), getattr(self, f"{name}_length")
+            if prob < 0 or length < 1:
+                raise ValueError(f"{name}_prob = {prob}, {name}_length = {length}: expected at least 0 and 1")
+
+
+class Targets(NamedTuple):
+    """What is to be predicted in a batch: the same number of frames in every utterance."""
+
+    mask_BS: Tensor
+    """bool: the frames that are hidden."""
+    positions_BM: Tensor
+    """int64: where they are, ascending."""
+    distractors_BMK: Tensor
+    """int64 from 0 to M - 1: other masked frames of the same utterance, for each of them."""
+
+    def to(self, device: torch.device | str) -> "Targets":
+        """On `device`; from pinned memory without waiting for the copy."""
+        return Targets(*(tensor.to(device, non_blocking=True) for tensor in self))
+
+
+def draw_targets(frames: Sequence[int], cfg: MaskConfig, *, distractors: int, seed: int) -> Targets:
+    """Masked frames of utterances of `frames` frames, and `distractors` for each. Raises ValueError.
+
+    Utterances of which more is masked show some of it again, at random, so that all have the same number.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    mask_BS = _spans(frames, cfg.time_prob, cfg.time_length, FEWEST_SPANS, generator)
+    n_masked = int(mask_BS.sum(1).min()) if len(frames) else 0
+    if n_masked < 2:
+        raise ValueError(
+            f"an utterance of {min(frames, default=0)} frames has {n_masked} masked ones; expected 2 at least, "
+            "to tell one from another: leave out shorter utterances"
+        )
+    keys_BS = torch.rand(mask_BS.shape, generator=generator).masked_fill(~mask_BS, 2.0)
+    positions_BM = keys_BS.argsort(1)[:, :n_masked].sort(1).values
+    mask_BS = torch.zeros_like(mask_BS).scatter_(1, positions_BM, torch.tensor(True).expand_as(positions_BM))
+    others_BMK = torch.randint(n_masked - 1, (len(frames), n_masked, distractors), generator=generator)
+    others_BMK += others_BMK >= torch.arange(n_masked)[:, None]
+    return Targets(mask_BS, positions_BM, others_BMK)
+
+
+def draw_time_mask(frames: Sequence[int], cfg: MaskConfig, *, seed: int) -> Tensor:
+    """mask_BS of the frames that are hidden; how many are does not depend on the other utterances."""
+    return _spans(frames, cfg.time_prob, cfg.time_length, FEWEST_SPANS, torch.Generator().manual_seed(seed))
+
+
+def draw_channel_mask(utterances: int, width: int, cfg: MaskConfig, *, seed: int) -> Tensor | None:
+    """mask_BD of the channels that are hidden; None if none are to be."""
+    if not cfg.channel_prob:
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    return _spans([width] * utterances, cfg.channel_prob, cfg.channel_length, 0, generator)
+
+
+def joined(masks: Sequence[Tensor]) -> Tensor:
+    """The rows of all `masks`, [B, S] each, filled up with false to the longest S."""
+    longest = max(mask_BS.shape[1] for mask_BS in masks)
+    return torch.cat([torch.nn.functional.pad(mask_BS, (0, longest - mask_BS.shape[1])) for mask_BS in masks])
+
+
+def _spans(sizes: Sequence[int], prob: float, length: int, fewest: int, generator: torch.Generator) -> Tensor:
+    """[B, longest]: true in spans of `length` from different starts; nothing beyond the sizes.
+
+    There are `prob` size / length spans, rounded up or down at random. Starts are so far from the end that spans fit
+    in, unless there are too few such starts.
+    """
+    size_B = torch.tensor(sizes)
+    positions_S = torch.arange(max(sizes, default=0))
+    n_spans_B = (prob * size_B / length + torch.rand(len(sizes), generator=generator)).long().clamp(min=fewest)
+    n_starts_B = torch.maximum(size_B - length, n_spans_B + 1).minimum(size_B)
+    keys_BS = torch.rand(len(sizes), len(positions_S), generator=generator)
+    order_BS = keys_BS.masked_fill(positions_S >= n_starts_B[:, None], 2.0).argsort(1)
+    is_taken_BS = positions_S < torch.minimum(n_spans_B, n_starts_B)[:, None]
+    begun_BS = torch.zeros(keys_BS.shape, dtype=torch.long).scatter_(1, order_BS, is_taken_BS.long()).cumsum(1)
+    ended_BS = torch.nn.functional.pad(begun_BS, (length, 0))[:, : len(positions_S)]
+    return (begun_BS > ended_BS) & (positions_S < size_B[:, None])
