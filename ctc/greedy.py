@@ -5,7 +5,6 @@ B utterances, S frames, V labels.
 
 import ctypes
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,20 +13,57 @@ from torch import Tensor
 from ctc import _library, _native
 from ctc._inputs import check_lengths, check_scores, length_tensor
 
-# About 5 ms of work: below it, waiting for a second thread costs more than it saves.
+# About 3 ms of work: with less, waiting for a second thread costs more than it saves on a machine that is busy.
 SCORES_PER_THREAD = 4_000_000
 
 
-class Decoded(NamedTuple):
-    """One utterance as its best path reads. The four lists have one entry per label."""
+class Decoded:
+    """One utterance as its best path reads: four lists with one entry per label, made of the arrays when asked for.
 
-    labels: list[int]
-    start_frames: list[int]
-    """First frame of the label."""
-    end_frames: list[int]
-    """One past the last frame of the label."""
-    confidence: list[float]
-    """Geometric mean, over the frames of the label, of its probability."""
+    Two are equal where all of it is.
+    """
+
+    __slots__ = ("confidence_U", "runs_3U")
+
+    def __init__(self, runs_3U: np.ndarray, confidence_U: np.ndarray) -> None:
+        """`runs_3U`: int32, labels, first frames and frames past the last. `confidence_U`: float32."""
+        self.runs_3U, self.confidence_U = runs_3U, confidence_U
+
+    @property
+    def labels(self) -> list[int]:
+        """What the utterance spells."""
+        return self.runs_3U[0].tolist()
+
+    @property
+    def start_frames(self) -> list[int]:
+        """First frame of each label."""
+        return self.runs_3U[1].tolist()
+
+    @property
+    def end_frames(self) -> list[int]:
+        """One past the last frame of each label."""
+        return self.runs_3U[2].tolist()
+
+    @property
+    def confidence(self) -> list[float]:
+        """Geometric mean, over the frames of each label, of its probability."""
+        return self.confidence_U.tolist()
+
+    def __len__(self) -> int:
+        return len(self.confidence_U)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Decoded):
+            return NotImplemented
+        return np.array_equal(self.runs_3U, other.runs_3U) and np.array_equal(self.confidence_U, other.confidence_U)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"Decoded(labels={self.labels}, start_frames={self.start_frames}, end_frames={self.end_frames}, "
+            f"confidence={self.confidence})"
+        )
 
 
 def greedy(log_probs_BSV: Tensor, frames_B: Tensor | Sequence[int], *, blank: int = 0) -> list[Decoded]:
@@ -122,8 +158,5 @@ def _decoded(
     for item, nans in enumerate(nan_frames):
         if nans:
             raise ValueError(f"greedy: log_probs_BSV: item {item}: {nans} of its frames hold NaN")
-    decoded = []
-    for runs, confidence, count in zip(runs_B3S, confidence_BS, counts, strict=True):
-        labels, start_frames, end_frames = runs[:, :count].tolist()
-        decoded.append(Decoded(labels, start_frames, end_frames, confidence[:count].tolist()))
-    return decoded
+    parts = zip(runs_B3S, confidence_BS, counts, strict=True)
+    return [Decoded(runs_3S[:, :count], confidence_S[:count]) for runs_3S, confidence_S, count in parts]

@@ -214,7 +214,9 @@ class Recognizer:
         (decoded,) = ctc.greedy(log_probs_SV[None], [len(log_probs_SV)], blank=self.vocabulary.blank)
         words: list[Word] = []
         letters: list[_Letter] = []
-        for letter in [*map(_Letter, self.vocabulary.decode(decoded.labels), *decoded[1:]), _Letter(" ", 0, 0, 1.0)]:
+        text = self.vocabulary.decode(decoded.labels)
+        spoken = map(_Letter, text, decoded.start_frames, decoded.end_frames, decoded.confidence)
+        for letter in [*spoken, _Letter(" ", 0, 0, 1.0)]:
             if letter.character != " ":
                 letters.append(letter)
             elif letters:

@@ -34,6 +34,8 @@ struct Vector<float> {
   typedef float type __attribute__((vector_size(32)));
   typedef int32_t integer;
   typedef integer mask __attribute__((vector_size(32)));
+  typedef float half __attribute__((vector_size(16)));
+  typedef integer half_mask __attribute__((vector_size(16)));
   static constexpr int lanes = 8;
   static constexpr mask lane = {0, 1, 2, 3, 4, 5, 6, 7};
 };
@@ -42,6 +44,8 @@ struct Vector<double> {
   typedef double type __attribute__((vector_size(32)));
   typedef int64_t integer;
   typedef integer mask __attribute__((vector_size(32)));
+  typedef double half __attribute__((vector_size(16)));
+  typedef integer half_mask __attribute__((vector_size(16)));
   static constexpr int lanes = 4;
   static constexpr mask lane = {0, 1, 2, 3};
 };
@@ -77,11 +81,19 @@ CTC_INLINE RowMax<T> row_max(const T *row, int64_t size) {
   }
   uint64_t nan_bits[4];
   std::memcpy(nan_bits, &nan, sizeof nan);
-  best.has_nan = (nan_bits[0] | nan_bits[1] | nan_bits[2] | nan_bits[3]) != 0;
-  for (int lane = 0; lane < V::lanes; ++lane) {  // without branches: which lane wins cannot be foreseen
-    const bool is_better = (highest[lane] > best.value) | ((highest[lane] == best.value) & (index[lane] < best.index));
-    best.value = is_better ? highest[lane] : best.value;
-    best.index = is_better ? index[lane] : best.index;
+  // The two halves against each other and then lane by lane, without branches: which wins cannot be foreseen.
+  typename V::half values[2];
+  typename V::half_mask places[2];
+  std::memcpy(values, &highest, sizeof highest);
+  std::memcpy(places, &index, sizeof index);
+  const auto is_second = (values[1] > values[0]) | ((values[1] == values[0]) & (places[1] < places[0]));
+  const typename V::half value = is_second ? values[1] : values[0];
+  const typename V::half_mask place = is_second ? places[1] : places[0];
+  best = {value[0], place[0], (nan_bits[0] | nan_bits[1] | nan_bits[2] | nan_bits[3]) != 0};
+  for (int lane = 1; lane < V::lanes / 2; ++lane) {
+    const bool is_better = (value[lane] > best.value) | ((value[lane] == best.value) & (place[lane] < best.index));
+    best.value = is_better ? value[lane] : best.value;
+    best.index = is_better ? place[lane] : best.index;
   }
   return best;
 }

@@ -54,7 +54,7 @@ def test_the_torch_path_and_the_kernel_agree():
     frames_B = torch.tensor([50, 3, 0, 49, 17, 1, 2])
     by_torch = _unpack(_collapse(logits_BSV, frames_B, 4))
     for left, right in zip(by_torch, ctc.greedy(logits_BSV, frames_B, blank=4), strict=True):
-        assert left[:3] == right[:3]
+        assert left.runs_3U.tolist() == right.runs_3U.tolist()
         assert left.confidence == pytest.approx(right.confidence, rel=1e-5)
 
 
@@ -63,7 +63,7 @@ def test_logits_and_log_probs_decode_alike():
     for left, right in zip(
         ctc.greedy(logits_BSV, [40, 40, 30]), ctc.greedy(logits_BSV.log_softmax(-1), [40, 40, 30]), strict=True
     ):
-        assert left[:3] == right[:3]
+        assert left.runs_3U.tolist() == right.runs_3U.tolist()
         assert left.confidence == pytest.approx(right.confidence, rel=1e-4)
 
 
@@ -94,7 +94,17 @@ def test_input_is_not_modified_and_needs_no_special_layout():
 
 def test_empty_batches_and_recordings_decode_to_nothing():
     assert ctc.greedy(torch.zeros(0, 5, 3), []) == []
-    assert ctc.greedy(torch.zeros(2, 0, 3), [0, 0]) == [([], [], [], [])] * 2
+    for decoded in ctc.greedy(torch.zeros(2, 0, 3), [0, 0]):
+        assert decoded.labels == decoded.start_frames == decoded.end_frames == decoded.confidence == []
+        assert len(decoded) == 0
+
+
+def test_what_is_decoded_compares_and_prints_by_its_values():
+    logits_BSV = torch.tensor([[[2.0, 0.0], [2.0, 0.0], [0.0, 2.0]], [[0.0, 2.0]] * 3])
+    said, silent = ctc.greedy(logits_BSV, [3, 3], blank=1)
+    assert said == ctc.greedy(logits_BSV, [3, 3], blank=1)[0] != silent
+    assert said != [0]
+    assert repr(said).startswith("Decoded(labels=[0], start_frames=[0], end_frames=[2], confidence=[0.88")
 
 
 def test_scores_that_need_a_gradient_are_decoded():
