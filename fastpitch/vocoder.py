@@ -21,6 +21,7 @@ from common.features import LogMelConfig
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from fastpitch.hifigan import checkpoint_import as hifigan_import
 from fastpitch.hifigan.build import build_generator
+from fastpitch.hifigan.fused import FusedHifigan
 from fastpitch.hifigan.generator import HifiganGenerator
 from fastpitch.hifigan.istft import IstftGenerator
 from fastpitch.waveglow import checkpoint_import as waveglow_import
@@ -36,7 +37,7 @@ class VocoderError(ValueError):
     """A mel spectrogram that a vocoder cannot voice; the message says what it has and what was expected."""
 
 
-Generator = HifiganGenerator | IstftGenerator | Waveglow
+Generator = HifiganGenerator | FusedHifigan | IstftGenerator | Waveglow
 
 
 class Loaded(NamedTuple):
@@ -63,6 +64,8 @@ class Vocoder:
         """`name`, in messages, is where it comes from."""
         self.name, self.features, self.delay_samples = name or type(generator).__name__, features, delay_samples
         self.device, self.precision = torch.device(device), precision
+        if isinstance(generator, HifiganGenerator) and self.device.type == "cpu":
+            generator = FusedHifigan(generator)
         self.generator = cast_for_inference(generator.to(self.device), precision)
 
     @property

@@ -1,0 +1,230 @@
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from common import checkpoint, config, distributed
+from common.checkpoint import CheckpointError
+from common.data.batching import BatchingError
+from common.logging import RunLogger, read_events
+from fastpitch.hifigan import data
+from fastpitch.hifigan.config import Config
+from fastpitch.hifigan.data import Heard
+from fastpitch.hifigan.objective import discriminator_loss
+from fastpitch.hifigan.state import TrainingState
+from fastpitch.hifigan.train import Trainer, TrainingError, main
+from fastpitch.vocoder import load_vocoder
+from tests.fastpitch.hifigan.corpus import write_corpus
+from tests.fastpitch.vocoders import random_mel
+
+TOY = Path(__file__).resolve().parents[3] / "configs" / "hifigan" / "toy.toml"
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Sums depend on the number of threads: runs that must agree bitwise have one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+def toy_config(root: Path, output_dir: Path, **changes) -> Config:
+    cfg = config.load(Config, TOY)
+    cfg = replace(cfg, data=replace(cfg.data, root=root), output_dir=output_dir, batch_size=2)
+    return replace(cfg, **changes)
+
+
+def state_of(folder: Path) -> dict:
+    state, messages = checkpoint.load_newest(folder, "hifigan")
+    assert messages == []
+    return state
+
+
+def assert_same_state(a: dict, b: dict) -> None:
+    for part in ("generator", "generator_ema", "discriminators"):
+        assert a[part].keys() == b[part].keys()
+        assert all(torch.equal(a[part][name], b[part][name]) for name in a[part])
+    for part in ("generator_optimizer", "discriminators_optimizer"):
+        for x, y in zip(a[part]["state"].values(), b[part]["state"].values(), strict=True):
+            assert all(torch.equal(x[k], y[k]) for k in x)
+    assert a["progress"] == b["progress"]
+
+
+def values(folder: Path, key: str) -> list[float]:
+    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
+
+
+@pytest.mark.parametrize("generator", ["hifigan", "istft"])
+def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path, generator):
+    cfg = toy_config(root, tmp_path, generator=generator, tensorboard=True, samples_every_epochs=2)
+    progress = main(cfg)
+    assert (progress.epoch, progress.step) == (2, 6)
+    assert config.load(Config, tmp_path / "config.toml") == cfg
+    assert {"torch", "device", "commit", "processes"} <= set(json.loads((tmp_path / "environment.json").read_text()))
+    for name in ("loss", "mel_loss", "stft_loss", "feature_loss", "adversarial_loss", "discriminator_loss"):
+        assert len(values(tmp_path, f"train_{name}")) == 6
+    assert len(values(tmp_path, "dev_mel")) == len(values(tmp_path, "dev_ema_lsd_db")) == 2
+    assert list((tmp_path / "dev").glob("events.*"))
+    for name in ("hifigan_best.pt", "hifigan_final.pt", "hifigan_step00000006.pt"):
+        assert load_vocoder(tmp_path / name, device="cpu")(random_mel(1, 80, 9)).shape == (1, 9 * 256)
+    assert "discriminators" not in checkpoint.load(tmp_path / "hifigan_final.pt")
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 4])
+def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_stopping(root, tmp_path, stop_at):
+    cfg = toy_config(root, tmp_path / "whole")
+    cfg = replace(cfg, loss=replace(cfg.loss, adversarial_from=2))
+    main(cfg)
+    stopped = replace(cfg, output_dir=tmp_path / "stopped")
+    assert main(replace(stopped, steps=stop_at)).step == stop_at
+    main(stopped)
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+
+
+def test_the_average_follows_the_generator_from_its_first_weights_on(root, tmp_path):
+    cfg = toy_config(root, tmp_path, ema=0.9)
+    start = TrainingState(cfg, torch.device("cpu")).generator.state_dict()
+    expected = {name: weight.clone() for name, weight in start.items()}
+    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+        trainer = Trainer(cfg, world, log)
+        for batch in data.loader(trainer.train_set, trainer._batches(0), workers=0):
+            trainer.update(batch)
+            trainer.progress.step += 1
+            for name, weight in trainer.state.generator.state_dict().items():
+                expected[name] = 0.9 * expected[name] + 0.1 * weight
+    assert trainer.state.ema is not None
+    for name, average in trainer.state.ema.state_dict().items():
+        torch.testing.assert_close(average, expected[name], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("generator", ["hifigan", "istft"])
+def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, generator):
+    cfg = toy_config(root, tmp_path, generator=generator, ema=0.0, batch_size=4)
+    weights = []
+    for parts in (1, 4):
+        with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path / str(parts))) as log:
+            trainer = Trainer(replace(cfg, grad_accumulation=parts, optim=replace(cfg.optim, lr=1e-2)), world, log)
+            trainer.state.generator_optimizer = torch.optim.SGD(trainer.state.generator.parameters(), lr=1.0)
+            trainer.state.discriminators_optimizer = torch.optim.SGD(trainer.state.discriminators.parameters(), lr=1.0)
+            (batch,) = data.loader(trainer.train_set, [[0, 1, 2, 4]], workers=0)
+            before = [p.detach().clone() for p in trainer.state.generator.parameters()]
+            trainer.update(batch)
+            weights.append([p - b for p, b in zip(trainer.state.generator.parameters(), before, strict=True)])
+    whole, parts = (torch.cat([w.flatten() for w in each]) for each in weights)
+    assert (parts - whole).norm() < 2e-3 * whole.norm()  # spectral normalisation sees one more forward pass
+
+
+def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_says(root, tmp_path):
+    cfg = toy_config(root, tmp_path)
+    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+        trainer = Trainer(cfg, world, log)
+        (batch,) = data.loader(trainer.train_set, [[0, 4]], workers=0)
+        part = Heard(*data.heard(batch, trainer.log_mel))
+        kept = trainer._generated(part, sync=True).detach()
+        losses = [trainer._update_discriminators([part], kept).item() for _ in range(12)]
+    assert losses[-1] < 0.9 * losses[0]
+    assert discriminator_loss(*trainer._judged(part.audio_BN, kept)) < losses[0]
+
+
+def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path):
+    cfg = toy_config(root, tmp_path)
+    cfg = replace(cfg, loss=replace(cfg.loss, adversarial=0.0, features=0.0), epochs=1)
+    fresh = TrainingState(cfg, torch.device("cpu")).discriminators.state_dict()
+    main(cfg)
+    assert all(torch.equal(fresh[name], weight) for name, weight in state_of(tmp_path)["discriminators"].items())
+    assert values(tmp_path, "train_discriminator_loss") == []
+
+
+def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp_path):
+    first = toy_config(root, tmp_path / "first", ema=0.0, epochs=1)
+    main(first)
+    started = TrainingState(
+        replace(first, output_dir=tmp_path / "second", checkpoint=tmp_path / "first" / "hifigan_step00000003.pt"),
+        torch.device("cpu"),
+    )
+    saved = state_of(tmp_path / "first")
+    for module, part in ((started.generator, "generator"), (started.discriminators, "discriminators")):
+        assert all(torch.equal(weight, saved[part][name]) for name, weight in module.state_dict().items())
+    assert started.progress.step == 0
+    assert [message.split(": ")[1] for message in started.messages] == ["taken", "taken"]
+
+
+def test_losses_that_are_not_finite_stop_the_run_before_anything_is_saved(root, tmp_path):
+    cfg = toy_config(root, tmp_path, epochs=9)
+    cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30))
+    with pytest.raises(
+        TrainingError, match=r"the losses of generator and discriminators are .* at step \d+; clips c\d"
+    ):
+        main(cfg)
+    assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"]
+    for _, path in checkpoint.saved_steps(tmp_path, "hifigan"):
+        assert all(torch.isfinite(w).all() for w in checkpoint.load(path)["generator"].values())
+
+
+def test_a_state_that_is_not_finite_is_not_saved(root, tmp_path):
+    cfg = toy_config(root, tmp_path)
+    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+        trainer = Trainer(cfg, world, log)
+        next(trainer.state.generator.parameters()).data[0] = torch.nan
+        with pytest.raises(TrainingError, match="weights are not finite after step 0"):
+            trainer._save()
+
+
+def test_more_segments_than_there_are_is_told(root, tmp_path):
+    with pytest.raises(BatchingError, match="6 utterances do not fill one batch"):
+        main(toy_config(root, tmp_path, batch_size=100))
+
+
+def test_a_run_that_is_not_resumed_must_not_mix_with_an_earlier_one(root, tmp_path):
+    cfg = toy_config(root, tmp_path, epochs=1)
+    main(cfg)
+    with pytest.raises(CheckpointError, match=r"holds checkpoints of an earlier run, up to step 3; .*--resume true"):
+        main(replace(cfg, resume=False))
+    with pytest.raises(CheckpointError, match="newest checkpoint does not fit this configuration"):
+        main(replace(cfg, generator="istft"))
+    with pytest.raises(CheckpointError, match="its optimiser is adamw, not lamb"):
+        main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
+
+
+def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
+    root = write_corpus(tmp_path / "corpus")
+    (root / "wavs" / "c5.wav").write_bytes((root / "wavs" / "c5.wav").read_bytes()[:3000])
+    cfg = toy_config(root, tmp_path / "run", epochs=1)
+    cfg = replace(cfg, data=replace(cfg.data, on_error="skip"))
+    assert main(cfg).step == 2
+    assert "left out: utterance c5" in (tmp_path / "run" / "nvlog.json").read_text()
+
+
+def test_two_processes_learn_what_one_learns(root, tmp_path):
+    """A global batch is drawn first and split: two processes with two segments are one with four."""
+    flags = ["--data.root", str(root), "--epochs", "1", "--ema", "0.5", "--discriminator.scales", "0"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m"]
+    command += ["fastpitch.hifigan.train", str(TOY), "--batch_size", "1", *flags, "--output_dir", str(tmp_path / "two")]
+    told = subprocess.run(
+        command,
+        check=False,
+        cwd=TOY.parents[2],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert told.returncode == 0, told.stderr[-2000:]
+    cfg = toy_config(root, tmp_path / "one", epochs=1, ema=0.5)
+    main(replace(cfg, discriminator=replace(cfg.discriminator, scales=0)))
+    one, two = state_of(tmp_path / "one"), state_of(tmp_path / "two")
+    for part in ("generator", "generator_ema", "discriminators"):
+        for name in one[part]:
+            torch.testing.assert_close(two[part][name], one[part][name], rtol=0, atol=5e-4)
