@@ -84,6 +84,14 @@ template <typename Out, typename V> static inline void store_elements(Out* p, V 
     for (int i = 0; i < LANES<Real>; i++) from_real(p + i, lanes[i]);
 }
 
+// The first `count` lanes, fewer than a vector.
+template <typename Out, typename V> static inline void store_first(Out* p, V v, int64_t count) {
+    using Real = typename Computed<Out>::type;
+    Real lanes[LANES<Real>];
+    store(lanes, v);
+    for (int64_t i = 0; i < count; i++) from_real(p + i, lanes[i]);
+}
+
 // The last `count` elements of a row, fewer than a vector, with -inf behind them. Never reads past them.
 template <typename In> static inline VectorOf<typename Computed<In>::type> load_last(const In* p, int64_t count) {
     using Real = typename Computed<In>::type;
@@ -96,6 +104,22 @@ template <typename In> static inline VectorOf<typename Computed<In>::type> load_
 static inline Floats load_last(const float* p, int64_t count) {
     const Ints is_inside = Ints{0, 1, 2, 3, 4, 5, 6, 7} < int32_t(count) - Ints{};
     return is_inside ? (Floats)_mm256_maskload_ps(p, (__m256i)is_inside) : all(-INFINITY);
+}
+
+// By halves: a masked store is slow where AVX2 is the best there is.
+static inline void store_first(float* p, Floats v, int64_t count) {
+    __m128 part = _mm256_castps256_ps128((__m256)v);
+    if (count & 4) {
+        _mm_storeu_ps(p, part);
+        part = _mm256_extractf128_ps((__m256)v, 1);
+        p += 4;
+    }
+    if (count & 2) {
+        _mm_storel_pi((__m64*)p, part);
+        part = _mm_movehl_ps(part, part);
+        p += 2;
+    }
+    if (count & 1) _mm_store_ss(p, part);
 }
 #endif
 

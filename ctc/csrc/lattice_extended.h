@@ -229,9 +229,8 @@ class ExtendedLattice {
             slot_mantissa[scratch.slot_of_label[i]] += occupancy_mantissa[lanes + i];
         slot_mantissa[blank_slot] = blank;
         using Real = typename Computed<In>::type;
-        Real* to = (Real*)scratch.occupancies + t * slot_stride;
-        for (int64_t s = 0; s < slot_stride; s++) to[s] = s < slots ? Real(slot_mantissa[s] * normaliser) : Real(0);
-        ((Real*)scratch.inverse_sum)[t] = 1;
+        Real* const to = (Real*)scratch.occupancies + t / GROUP * group_stride(slots) + t % GROUP;
+        for (int64_t s = 0; s < slots; s++) to[GROUP * s] = Real(slot_mantissa[s] * normaliser);
     }
 
     const Utterance& utterance;

@@ -4,6 +4,7 @@
 #include "ctc.h"
 #include "lattice_extended.h"
 #include "lattice_linear.h"
+#include "softmax_groups.h"
 #include "softmax_rows.h"
 #include "utterance.h"
 
@@ -64,11 +65,11 @@ static void mark_unused(const Utterance& u, const Scratch& scratch, const Slots&
 }
 
 // The logits of all slots of a frame, and -inf behind them; returns the largest.
-template <typename In> static float read_slots(const In* from, const Scratch& scratch, int64_t slots, float* to) {
-    const int64_t stride = padded(slots);
-    if (stride > WIDTH) store(to + stride - WIDTH, all(-INFINITY));
+template <typename In>
+static float read_slots(const Utterance& u, const Scratch& scratch, int64_t slots, int64_t t, float* to) {
+    const In* const from = (const In*)u.logits + t * u.logits_stride;
     int64_t s = 0;
-    if (scratch.occupancies != scratch.emissions) {
+    if (u.classes <= SMALL_ALPHABET) {
         for (; s + WIDTH <= slots; s += WIDTH) store(to + s, load_elements(from + s));
         if (s < slots) store(to + s, load_last(from + s, slots - s));
         s = round_up(slots, WIDTH);
@@ -76,49 +77,74 @@ template <typename In> static float read_slots(const In* from, const Scratch& sc
         const int32_t* const class_of_slot = scratch.class_of_slot;
         for (; s < slots; s++) to[s] = to_real(from[class_of_slot[s]]);
     }
-    for (; s < stride; s++) to[s] = -INFINITY;
+    for (; s < padded(slots); s++) to[s] = -INFINITY;
     Floats largest = load(to);
-    for (s = WIDTH; s < stride; s += WIDTH) largest = vmax(largest, load(to + s));
+    for (s = WIDTH; s < padded(slots); s += WIDTH) largest = vmax(largest, load(to + s));
     return max_of(largest);
 }
 
 // Rows of one utterance lie a batch apart, too far for the processor to foresee.
 constexpr int64_t FRAMES_AHEAD = 10;
-template <typename In> static void prefetch_row(const In* row, int64_t classes) {
-    if (classes > SMALL_ALPHABET) return;
-    for (int64_t k = 0; k < classes; k += 64 / int64_t(sizeof(In))) __builtin_prefetch(row + k);
-    __builtin_prefetch(row + classes - 1);
+template <typename In> static void prefetch_row(const Utterance& u, int64_t t) {
+    if (u.classes > SMALL_ALPHABET) return;
+    const In* const row = (const In*)u.logits + smaller(t, u.frames - 1) * u.logits_stride;
+    for (int64_t k = 0; k < u.classes; k += 64 / int64_t(sizeof(In))) __builtin_prefetch(row + k);
+    __builtin_prefetch(row + u.classes - 1);
 }
 
-// q_t = exp(x_t - c_t) of every slot; c_t is the largest of them.
+// What is gathered over all frames; vectors by slot.
+struct EmissionSums {
+    double references;
+    Floats smallest;
+    float* mean;
+};
+
+// q_t = exp(x_t - c_t) of every slot, for `count` frames, as quads; c_t is the largest x_t of the slots.
+template <typename In>
+static inline __attribute__((always_inline)) void read_group(const Utterance& u, const Scratch& scratch, int64_t slots,
+                                                             int64_t first, const int count, EmissionSums* sums) {
+    const int64_t lanes = padded(slots);
+    float* const rows = (float*)scratch.rows;
+    float* const group = (float*)scratch.emissions + first / GROUP * group_stride(slots);
+    const float* const unused = (const float*)scratch.unused;
+    Floats references[GROUP];
+    for (int f = 0; f < count; f++) {
+        prefetch_row<In>(u, first + f + FRAMES_AHEAD);
+        const float reference = read_slots<In>(u, scratch, slots, first + f, rows + f * lanes);
+        sums->references += reference;
+        references[f] = all(reference);
+    }
+    Floats smallest = sums->smallest;
+    for (int64_t s = 0; s < lanes; s += WIDTH) {
+        Floats q[GROUP] = {}, sum = load(sums->mean + s);
+        const Floats is_unused = load(unused + s);
+        for (int f = 0; f < count; f++) {
+            q[f] = exp_of_difference(load(rows + f * lanes + s), references[f]);
+            smallest = vmin(q[f] + is_unused, smallest);
+            sum += q[f];
+        }
+        store(sums->mean + s, sum);
+        transpose(q);
+        for (int j = 0; j < 4; j++)
+            for_quads(q[j], [&](int k, Quad quad) { memcpy(group + GROUP * (s + 4 * k + j), &quad, sizeof quad); });
+    }
+    memset(group + GROUP * lanes, 0, GROUP * sizeof(float));
+    sums->smallest = smallest;
+}
+
 template <typename In>
 static Emissions read_emissions(const Utterance& u, const Scratch& scratch, const Slots& slots) {
-    const int64_t stride = padded(slots.count);
-    float* const mean = (float*)scratch.mean;
-    const float* const unused = (const float*)scratch.unused;
     mark_unused(u, scratch, slots);
-    for (int64_t s = 0; s < stride; s++) mean[s] = 0;
-    Emissions found = {};
-    Floats smallest = all(1.0f);
-    for (int64_t t = 0; t < u.frames; t++) {
-        float* const q = (float*)scratch.emissions + t * stride;
-        prefetch_row((const In*)u.logits + smaller(t + FRAMES_AHEAD, u.frames - 1) * u.logits_stride, u.classes);
-        const float reference = read_slots((const In*)u.logits + t * u.logits_stride, scratch, slots.count, q);
-        for (int64_t s = 0; s < stride; s += WIDTH) {
-            const Floats e = exp_of_difference(load(q + s), all(reference));
-            const Floats counted = e + load(unused + s);
-            smallest = counted > smallest ? smallest : counted;  // keeps NaN
-            store(q + s, e);
-            store(mean + s, load(mean + s) + e);
-        }
-        found.references += reference;
-    }
-    found.has_tiny = !(-max_of(-smallest) >= TINY_EMISSION);
-    found.is_finite = isfinite(found.references);
+    EmissionSums sums = {0, all(1.0f), (float*)scratch.mean};
+    memset(sums.mean, 0, size_t(padded(slots.count)) * sizeof(float));
+    int64_t t = 0;
+    for (; t + GROUP <= u.frames; t += GROUP) read_group<In>(u, scratch, slots.count, t, GROUP, &sums);
+    if (t < u.frames) read_group<In>(u, scratch, slots.count, t, int(u.frames - t), &sums);
     double labels = 0;
-    for (int64_t i = 0; i < u.label_count; i++) labels += mean[scratch.slot_of_label[i]];
-    found.label_blank_ratio = u.label_count > 0 ? labels / (double(mean[slots.blank]) * double(u.label_count)) : 1;
-    return found;
+    for (int64_t i = 0; i < u.label_count; i++) labels += sums.mean[scratch.slot_of_label[i]];
+    const double blanks = double(sums.mean[slots.blank]) * double(u.label_count);
+    return {sums.references, u.label_count > 0 ? labels / blanks : 1, -max_of(-sums.smallest) < TINY_EMISSION,
+            bool(isfinite(sums.references))};
 }
 
 template <typename In> static bool has_nan(const Utterance& u, const Scratch& scratch, int64_t slots) {
@@ -139,24 +165,30 @@ template <typename In> static void fill_gradient_with_nan(const Utterance& u) {
 
 struct LatticeResult {
     double log2_z;
-    double references;      // sum over frames of c_t
-    bool has_exponentials;  // the emissions are those of the softmax
+    double references;  // sum over frames of c_t
 };
 
 // Whether the linear lattice was tried and certified its result.
 template <typename In>
 static bool run_linear(const Utterance& u, const Scratch& scratch, const Slots& slots, LatticeResult* result) {
-    const int64_t bytes = linear_lattice_bytes(u.frames, u.label_count, slots.count);
-    if (u.force_extended || bytes > LARGEST_LINEAR_LATTICE) return false;
     const Emissions emissions = read_emissions<In>(u, scratch, slots);
     if (!emissions.is_finite) return false;
     result->references = emissions.references;
-    result->has_exponentials = u.classes <= SMALL_ALPHABET;
     LinearLattice lattice(u, scratch, slots.count, slots.blank, emissions.label_blank_ratio);
     return lattice.run(u.gradient != nullptr, emissions.has_tiny, &result->log2_z);
 }
 
-template <> bool run_linear<double>(const Utterance&, const Scratch&, const Slots&, LatticeResult*) { return false; }
+// `normalisers`: sum over frames of log sum_k exp x(k), less c_t.
+template <typename In, typename Softmax>
+static double loss_of(const Utterance& u, const Softmax& softmax, double normalisers, double log2_z) {
+    const double loss = normalisers - log2_z * 0.693147180559945309417;
+    if (loss != loss) fill_gradient_with_nan<In>(u);
+    const double of_alignments = loss < 0 ? 0 : loss;  // rounding may leave -1e-8
+    return (1 - u.label_smoothing) * of_alignments + softmax.regularisation();
+}
+
+// Which types may take the linear lattice, which computes in float.
+template <typename In> constexpr bool IS_SINGLE = sizeof(typename Computed<In>::type) == sizeof(float);
 
 template <typename In> static double loss_of(const Utterance& u, const Scratch& scratch) {
     if (!has_enough_frames(u)) {
@@ -167,8 +199,16 @@ template <typename In> static double loss_of(const Utterance& u, const Scratch& 
     if (u.frames == 0) return 0;
     const Slots slots = number_slots(u, scratch);
     LatticeResult result = {};
-    if (!run_linear<In>(u, scratch, slots, &result)) {
-        result.has_exponentials = false;
+    bool is_linear = false;
+    if constexpr (IS_SINGLE<In>) {
+        is_linear = !u.force_extended && run_linear<In>(u, scratch, slots, &result);
+        if (is_linear && u.classes <= SMALL_ALPHABET) {
+            SoftmaxGroups<In> groups(u, scratch);
+            const double normalisers = groups.run();
+            return loss_of<In>(u, groups, normalisers, result.log2_z);
+        }
+    }
+    if (!is_linear) {
         if (has_nan<In>(u, scratch, slots.count)) {
             fill_gradient_with_nan<In>(u);
             return NAN;
@@ -179,13 +219,9 @@ template <typename In> static double loss_of(const Utterance& u, const Scratch& 
             return INFINITY;
         }
     }
-    SoftmaxRows<In> rows(u, scratch, slots.count, result.has_exponentials);
-    const double normalisers = rows.run();
-    const double references = result.has_exponentials ? 0 : result.references;
-    const double loss = (normalisers - references) - result.log2_z * 0.693147180559945309417;
-    if (loss != loss) fill_gradient_with_nan<In>(u);
-    const double of_alignments = loss < 0 ? 0 : loss;  // rounding may leave -1e-8
-    return (1 - u.label_smoothing) * of_alignments + rows.regularisation;
+    SoftmaxRows<In> rows(u, scratch, slots.count);
+    const double normalisers = rows.run() - result.references;
+    return loss_of<In>(u, rows, normalisers, result.log2_z);
 }
 
 double utterance_loss(const Utterance& utterance, const Scratch& scratch) {

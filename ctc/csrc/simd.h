@@ -28,6 +28,7 @@ typedef int32_t Ints __attribute__((vector_size(CTC_VECTOR_BYTES)));
 typedef int64_t Longs __attribute__((vector_size(CTC_VECTOR_BYTES)));
 typedef uint32_t Bits32 __attribute__((vector_size(CTC_VECTOR_BYTES)));
 typedef uint64_t Bits64 __attribute__((vector_size(CTC_VECTOR_BYTES)));
+typedef float Quad __attribute__((vector_size(16)));
 
 template <typename Real> struct Vector;
 template <> struct Vector<float> { using type = Floats; };
@@ -62,6 +63,18 @@ static inline Floats vmax(Floats a, Floats b) {
     return (Floats)_mm_max_ps((__m128)a, (__m128)b);
 #else
     return a > b ? a : b;
+#endif
+}
+
+static inline Floats vmin(Floats a, Floats b) {
+#if defined(__AVX512F__)
+    return (Floats)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (Floats)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (Floats)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    return a < b ? a : b;
 #endif
 }
 
@@ -150,46 +163,68 @@ template <typename V> static inline auto max_of(V v) {
     return fold(v, [](V a, V b) { return vmax(a, b); })[0];
 }
 
-// table[index] for a whole vector of indices into LOOKUP_SIZE floats, where the processor shuffles that fast.
-constexpr int LOOKUP_SIZE = 32;
-#if defined(__AVX512F__)
-constexpr bool HAS_LOOKUP = true;
-static inline Floats lookup(const float* table, const int32_t* index) {
-    const __m512 low = _mm512_loadu_ps(table), high = _mm512_loadu_ps(table + 16);
-    return (Floats)_mm512_permutex2var_ps(low, _mm512_loadu_si512(index), high);
-}
-#elif defined(__AVX2__)
-constexpr bool HAS_LOOKUP = true;
-static inline Floats lookup(const float* table, const int32_t* index) {
-    const __m256i i = _mm256_loadu_si256((const __m256i*)index);
-    const __m256 bit3 = _mm256_castsi256_ps(_mm256_slli_epi32(i, 28));
-    const __m256 bit4 = _mm256_castsi256_ps(_mm256_slli_epi32(i, 27));
-    const auto eight = [&](int k) { return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8 * k), i); };
-    const __m256 low = _mm256_blendv_ps(eight(0), eight(1), bit3);
-    const __m256 high = _mm256_blendv_ps(eight(2), eight(3), bit3);
-    return (Floats)_mm256_blendv_ps(low, high, bit4);
-}
+// Quads: four floats, one for each of four frames or four lanes of a row. A vector is QUADS of them.
+constexpr int QUADS = CTC_VECTOR_BYTES / 16;
+
+#define CTC_IN_QUAD(q, i) ((i) < 4 ? 4 * (q) + (i) : 4 * (QUADS - 1 + (q)) + (i))
+#define CTC_QUAD(q, a, b, c, d) CTC_IN_QUAD(q, a), CTC_IN_QUAD(q, b), CTC_IN_QUAD(q, c), CTC_IN_QUAD(q, d)
+#if CTC_VECTOR_BYTES == 64
+#define CTC_TWO_QUADS(q, ...) CTC_QUAD(q, __VA_ARGS__), CTC_QUAD(q + 1, __VA_ARGS__)
+#define CTC_QUADS(...) CTC_TWO_QUADS(0, __VA_ARGS__), CTC_TWO_QUADS(2, __VA_ARGS__)
+#elif CTC_VECTOR_BYTES == 32
+#define CTC_QUADS(...) CTC_QUAD(0, __VA_ARGS__), CTC_QUAD(1, __VA_ARGS__)
 #else
-constexpr bool HAS_LOOKUP = false;
-static inline Floats lookup(const float*, const int32_t*) { return Floats{}; }
+#define CTC_QUADS(...) CTC_QUAD(0, __VA_ARGS__)
 #endif
 
-// Four floats, whatever the width of a vector.
-typedef float Quad __attribute__((vector_size(16)));
-typedef int32_t QuadIndex __attribute__((vector_size(16)));
+// Transposes the first quads of four vectors, their second quads, and so on.
+static inline void transpose(Floats v[4]) {
+    const Floats low01 = CTC_SHUFFLE(Ints, v[0], v[1], CTC_QUADS(0, 4, 1, 5));
+    const Floats low23 = CTC_SHUFFLE(Ints, v[2], v[3], CTC_QUADS(0, 4, 1, 5));
+    const Floats high01 = CTC_SHUFFLE(Ints, v[0], v[1], CTC_QUADS(2, 6, 3, 7));
+    const Floats high23 = CTC_SHUFFLE(Ints, v[2], v[3], CTC_QUADS(2, 6, 3, 7));
+    v[0] = CTC_SHUFFLE(Ints, low01, low23, CTC_QUADS(0, 1, 4, 5));
+    v[1] = CTC_SHUFFLE(Ints, low01, low23, CTC_QUADS(2, 3, 6, 7));
+    v[2] = CTC_SHUFFLE(Ints, high01, high23, CTC_QUADS(0, 1, 4, 5));
+    v[3] = CTC_SHUFFLE(Ints, high01, high23, CTC_QUADS(2, 3, 6, 7));
+}
 
-// Columns of four rows of four that begin `stride` apart.
-static inline void transpose(const float* rows, int64_t stride, Quad columns[4]) {
-    Quad r[4];
-    for (int i = 0; i < 4; i++) memcpy(&r[i], rows + i * stride, sizeof(Quad));
-    const Quad low01 = CTC_SHUFFLE(QuadIndex, r[0], r[1], 0, 4, 1, 5);
-    const Quad low23 = CTC_SHUFFLE(QuadIndex, r[2], r[3], 0, 4, 1, 5);
-    const Quad high01 = CTC_SHUFFLE(QuadIndex, r[0], r[1], 2, 6, 3, 7);
-    const Quad high23 = CTC_SHUFFLE(QuadIndex, r[2], r[3], 2, 6, 3, 7);
-    columns[0] = CTC_SHUFFLE(QuadIndex, low01, low23, 0, 1, 4, 5);
-    columns[1] = CTC_SHUFFLE(QuadIndex, low01, low23, 2, 3, 6, 7);
-    columns[2] = CTC_SHUFFLE(QuadIndex, high01, high23, 0, 1, 4, 5);
-    columns[3] = CTC_SHUFFLE(QuadIndex, high01, high23, 2, 3, 6, 7);
+// Quad q of the vector is the one at `at(q)`.
+template <typename At> static inline Floats load_quads(At at) {
+#if CTC_VECTOR_BYTES == 64
+    const __m512 two = _mm512_insertf32x4(_mm512_castps128_ps512(_mm_loadu_ps(at(0))), _mm_loadu_ps(at(1)), 1);
+    return (Floats)_mm512_insertf32x4(_mm512_insertf32x4(two, _mm_loadu_ps(at(2)), 2), _mm_loadu_ps(at(3)), 3);
+#elif CTC_VECTOR_BYTES == 32
+    return (Floats)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at(0))), _mm_loadu_ps(at(1)), 1);
+#else
+    return load(at(0));
+#endif
+}
+
+// Calls use(q, quad) for every quad of a vector.
+template <typename Use> static inline void for_quads(Floats v, Use use) {
+#if CTC_VECTOR_BYTES == 64
+    use(0, (Quad)_mm512_extractf32x4_ps((__m512)v, 0));
+    use(1, (Quad)_mm512_extractf32x4_ps((__m512)v, 1));
+    use(2, (Quad)_mm512_extractf32x4_ps((__m512)v, 2));
+    use(3, (Quad)_mm512_extractf32x4_ps((__m512)v, 3));
+#elif CTC_VECTOR_BYTES == 32
+    use(0, (Quad)_mm256_extractf128_ps((__m256)v, 0));
+    use(1, (Quad)_mm256_extractf128_ps((__m256)v, 1));
+#else
+    use(0, v);
+#endif
+}
+
+// The sum of all quads, in each of them.
+static inline Floats sum_of_quads(Floats v) {
+#if CTC_VECTOR_BYTES == 64
+    v += CTC_SHUFFLE(Ints, v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    v += CTC_SHUFFLE(Ints, v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+#elif CTC_VECTOR_BYTES == 32
+    v += CTC_SHUFFLE(Ints, v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+#endif
+    return v;
 }
 
 // Past the caches; p is aligned to a vector.

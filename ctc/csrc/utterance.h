@@ -25,41 +25,68 @@ struct Utterance {
 
 // Slots number the classes that an utterance's lattice may emit: blank and its distinct labels in order of appearance,
 // or, in a small alphabet, simply all classes.
+// Emissions and occupancies lie in groups of four frames, in quads: frame t, slot s at `group_stride * (t / GROUP) +
+// GROUP * s + t % GROUP`. Behind the last slot of a group is room for one that nobody has.
 struct Scratch {
     int32_t* slot_of_class;  // [classes], set for the classes of slots alone
     int32_t* class_of_slot;  // [slots]
     int32_t* slot_of_label;  // [labels]
     void* mean;              // [slots]
     void* unused;            // [slots]: 1 where no label and no blank is, else 0
+    void* rows;              // [GROUP, slots]
     void* row;               // [classes]
-    void* emissions;         // [frames, slots]
-    void* occupancies;       // [frames, slots]; takes the place of the emissions unless they serve the softmax too
-    void* inverse_sum;       // [frames]: what the occupancies are to be multiplied with
+    void* emissions;
+    void* occupancies;       // take the place of the emissions unless they serve the softmax too
     void* lattice;           // the rest
-    int64_t lattice_bytes;
 };
 
 constexpr int64_t SCRATCH_ALIGNMENT = 64;
 constexpr int64_t PADDING = 16;  // lanes of the widest vector, so that every instruction set needs the same memory
-// Longer lattices are computed in the extended range, which keeps only checkpoints: it is slower by less than memory is.
-constexpr int64_t LARGEST_LINEAR_LATTICE = int64_t(64) << 20;
+constexpr int64_t GROUP = 4;
 
 // In an alphabet of up to this many classes the lattice reads whole frames, and the softmax takes its exponentials.
 constexpr int64_t SMALL_ALPHABET = 64;
 
 static inline int64_t padded(int64_t n) { return (n + PADDING - 1) / PADDING * PADDING; }
+static inline int64_t groups_of(int64_t frames) { return (frames + GROUP - 1) / GROUP; }
+static inline int64_t group_stride(int64_t slots) { return GROUP * padded(slots) + PADDING; }
 
-// Frames between two checkpoints of the extended lattice: about the square root, which needs the least memory.
-static inline int64_t checkpoint_distance(int64_t frames) {
+// About the square root, which for a walk with checkpoints needs the least memory.
+static inline int64_t checkpoint_distance(int64_t steps) {
     int64_t distance = 1;
-    while (distance * distance < frames) distance++;
+    while (distance * distance < steps) distance++;
     return distance;
 }
 
+// beta of a whole utterance is kept where it stays in the second-level cache, else that of a block of groups that
+// stays in the first.
+constexpr int64_t LARGEST_SINGLE_BLOCK = int64_t(1) << 20;
+constexpr int64_t BLOCK_BYTES = int64_t(24) << 10;
+
+static inline int64_t linear_group_bytes(int64_t labels) {
+    return (GROUP + 1) * padded(labels + 1) * int64_t(sizeof(float));
+}
+
+static inline int64_t linear_groups_per_block(int64_t frames, int64_t labels) {
+    const int64_t groups = groups_of(frames), bytes = linear_group_bytes(labels);
+    if (groups * bytes <= LARGEST_SINGLE_BLOCK) return groups;
+    const int64_t least = checkpoint_distance(groups);
+    return BLOCK_BYTES / bytes > least ? BLOCK_BYTES / bytes : least;
+}
+
+static inline int64_t linear_blocks(int64_t frames, int64_t labels) {
+    const int64_t groups = linear_groups_per_block(frames, labels);
+    return (groups_of(frames) + groups - 1) / groups;
+}
+
+// Enough for every utterance of fewer frames and labels too.
 static inline int64_t linear_lattice_bytes(int64_t frames, int64_t labels, int64_t slots) {
-    // Two rows of states a frame; working rows: skip, slots, two of alpha, four each of occupancies and of
-    // emissions; the occupancies of four frames by slot.
-    return ((2 * frames + 12) * padded(labels + 1) + 4 * padded(slots)) * int64_t(sizeof(float));
+    const int64_t bytes = linear_group_bytes(labels), lanes = padded(labels + 1);
+    const int64_t block = linear_groups_per_block(frames, labels) * bytes;
+    const int64_t whole = groups_of(frames) * bytes;
+    const int64_t least = whole < LARGEST_SINGLE_BLOCK ? whole : LARGEST_SINGLE_BLOCK;
+    const int64_t rows = 6 + 2 * linear_blocks(frames, labels);
+    return (rows * lanes + group_stride(slots)) * int64_t(sizeof(float)) + (block > least ? block : least);
 }
 
 static inline int64_t extended_lattice_bytes(int64_t frames, int64_t labels, int64_t slots) {
@@ -82,18 +109,16 @@ static inline int64_t lay_out(Scratch* scratch, char* base, int64_t frames, int6
     scratch->slot_of_class = (int32_t*)take(classes * 4);
     scratch->class_of_slot = (int32_t*)take(slots * 4);
     scratch->slot_of_label = (int32_t*)take(labels * 4);
+    const int64_t table = groups_of(frames) * group_stride(slots) * real_bytes;
     scratch->mean = take(padded(slots) * real_bytes);
     scratch->unused = take(padded(slots) * real_bytes);
+    scratch->rows = take(GROUP * padded(slots) * real_bytes);
     scratch->row = take(padded(classes) * real_bytes);
-    scratch->emissions = take(frames * padded(slots) * real_bytes);
-    scratch->occupancies = is_small ? take(frames * padded(slots) * real_bytes) : scratch->emissions;
-    scratch->inverse_sum = take(frames * real_bytes);
-    // Enough for any shorter utterance to take the path that it would take alone.
+    scratch->emissions = take(table);
+    scratch->occupancies = is_small ? take(table) : scratch->emissions;
     const int64_t linear = real_bytes == sizeof(float) ? linear_lattice_bytes(frames, labels, slots) : 0;
-    const int64_t capped = linear < LARGEST_LINEAR_LATTICE ? linear : LARGEST_LINEAR_LATTICE;
     const int64_t extended = extended_lattice_bytes(frames, labels, slots);
-    scratch->lattice_bytes = capped > extended ? capped : extended;
-    scratch->lattice = take(scratch->lattice_bytes);
+    scratch->lattice = take(linear > extended ? linear : extended);
     return used;
 }
 
