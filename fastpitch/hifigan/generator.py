@@ -89,7 +89,7 @@ class MeanOfBlocks(nn.ModuleList):
         first, *others = self
         total_BCL = first(x_BCL, frames_B, rate)
         for block in others:
-            total_BCL = total_BCL + block(x_BCL, frames_B, rate)
+            total_BCL += block(x_BCL, frames_B, rate)
         return total_BCL / len(self)
 
 

@@ -112,7 +112,7 @@ class InvertibleConvolution(nn.Module):
         rotation = torch.linalg.qr(torch.randn(channels, channels))[0]
         rotation[:, 0] *= torch.linalg.det(rotation).sign()
         self.conv.weight.data = rotation[:, :, None].contiguous()
-        self._inverse: tuple[Tensor, int, Tensor] | None = None
+        self._inverse: tuple[tuple[object, ...], Tensor] | None = None
 
     def forward(self, x_BGP: Tensor) -> Tensor:
         """The mixed channels."""
@@ -121,10 +121,11 @@ class InvertibleConvolution(nn.Module):
     def inverse(self, x_BGP: Tensor) -> Tensor:
         """The channels before they were mixed; the inverted matrix is kept as long as the weight is the same."""
         weight = self.conv.weight
-        if self._inverse is None or self._inverse[0] is not weight or self._inverse[1] != weight._version:
+        known = (weight.data_ptr(), weight._version, weight.dtype)
+        if self._inverse is None or self._inverse[0] != known:
             inverted = weight.detach().squeeze(-1).double().inverse()[:, :, None].to(weight.dtype)
-            self._inverse = (weight, weight._version, inverted)
-        return F.conv1d(x_BGP, self._inverse[2])
+            self._inverse = (known, inverted)
+        return F.conv1d(x_BGP, self._inverse[1])
 
     def log_determinant(self) -> Tensor:
         """log |det W|, in double precision: it is near 0 and counts once for every position."""
