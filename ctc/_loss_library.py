@@ -91,10 +91,10 @@ def run(
     if functions is None:
         raise RuntimeError("the CPU library is not built: run `python -m ctc.build`")
     compute, measure_workspace = functions
-    problem = _problem(logits_TBV, labels, options, gradient_TBV)
+    problem = problem_of(logits_TBV, labels, options, gradient_TBV)
     bytes_needed = ctypes.c_size_t()
     if measure_workspace(problem, bytes_needed) != SUCCESS:
-        raise ValueError(_wrong_option(problem))
+        raise ValueError(wrong_option(problem))
     wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
     workspace = torch.empty(bytes_needed.value, dtype=torch.uint8)
     losses_B = torch.empty(problem.batch, dtype=wide)
@@ -120,7 +120,8 @@ def run(
     return losses_B if reduced is None else reduced
 
 
-def _problem(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None) -> Problem:
+def problem_of(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None) -> Problem:
+    """`ctcProblem` of a call."""
     frames, batch, classes = logits_TBV.shape
     flags = INDEX64 if labels.targets.dtype == torch.int64 else 0
     if options.zero_infinity:
@@ -152,7 +153,8 @@ def _problem(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV:
     )
 
 
-def _wrong_option(problem: Problem) -> str:
+def wrong_option(problem: Problem) -> str:
+    """What is wrong with a problem that the library refuses."""
     if not 0 <= problem.blank < problem.classes:
         return f"blank: expected a class in [0, {problem.classes}), found {problem.blank}"
     if not 0 <= problem.label_smoothing < 1:

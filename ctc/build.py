@@ -2,8 +2,9 @@
 
 Every `ctc/csrc/*.cpp` is compiled into `ctc/_build/libctc.so`. A file named `*_avx2.cpp` or `*_avx512.cpp` is compiled
 for that instruction set, all others for any processor of the family; which is called is decided at run time, so one
-build serves every machine. Where nvcc is at hand, every `ctc/csrc/*.cu` goes into `ctc/_build/libctc_cuda.so`.
-Nothing is compiled when sources, flags and compiler are those of the last build.
+build serves every machine. Where there are a GPU and nvcc, every `ctc/csrc/*.cu` goes into `ctc/_build/libctc_cuda.so`,
+for that GPU; `--cuda all` compiles for all architectures that nvcc knows, GPU or not (in a few minutes). Nothing is
+compiled when sources, flags and compiler are those of the last build.
 """
 
 import argparse
@@ -35,6 +36,10 @@ SANITIZERS = {
     "thread": ("-fsanitize=thread", "-g", "-O1", "-Wno-unknown-pragmas", "-Wno-unused-parameter"),
 }
 CUDA_ARCHITECTURES = (80, 86, 89, 90, 100, 120)
+CUDA_FLAGS = (
+    *("-std=c++17", "-O3", "--fmad=false", "--shared", "-cudart", "static", "-Werror", "all-warnings"),
+    *("-Xcompiler", "-fPIC,-fvisibility=hidden,-Wall"),
+)
 
 
 class BuildError(RuntimeError):
@@ -57,13 +62,18 @@ class BuildReport:
 
 
 def build(
-    *, compiler: str | None = None, sanitize: Literal["address", "thread"] | None = None, force: bool = False
+    *,
+    compiler: str | None = None,
+    sanitize: Literal["address", "thread"] | None = None,
+    cuda: Literal["none", "present", "all"] = "none",
+    force: bool = False,
 ) -> BuildReport:
     """Builds what this machine has compilers for.
 
     `compiler` names the C++ compiler (default: $CXX, else the first of g++, clang++, c++ on the PATH). `sanitize`
     builds the C++ tests of `csrc/test` instead of the library: `x_test.cpp`, linked with all sources, becomes
-    `_build/x_test_address` or `_build/x_test_thread`. Raises `BuildError` when a compiler fails.
+    `_build/x_test_address` or `_build/x_test_thread`. `cuda`: for no GPU, for those that are here, for all there are.
+    Raises `BuildError` when a compiler fails.
     """
     report = BuildReport()
     found = find_compiler(compiler)
@@ -75,8 +85,8 @@ def build(
         for test in sorted((PACKAGE / "csrc" / "test").glob("*_test.cpp")):
             program = BUILD / f"{test.stem}_{sanitize}"
             _build_cpu(report, found, program, [*_sources(), test], sanitize=sanitize, force=force)
-    if sanitize is None:
-        _build_cuda(report, force)
+    if sanitize is None and cuda != "none":
+        _build_cuda(report, cuda, force)
     return report
 
 
@@ -138,29 +148,50 @@ def _build_cpu(
     report.built.append(target)
 
 
-def _build_cuda(report: BuildReport, force: bool) -> None:
-    sources = sorted((PACKAGE / "csrc").glob("*.cu"))
+def _build_cuda(report: BuildReport, wanted: Literal["present", "all"], force: bool) -> None:
     compiler = shutil.which("nvcc")
-    if not sources or compiler is None:
-        missing = "no nvcc on the PATH" if compiler is None else "no CUDA source in ctc/csrc"
-        report.absent.append(f"CUDA library: {missing}")
+    if compiler is None:
+        report.absent.append("CUDA library: no nvcc on the PATH")
         return
-    known = _run([compiler, "--list-gpu-arch"])
-    targets = [a for a in CUDA_ARCHITECTURES if f"compute_{a}" in known.split()]
-    codes = [flag for a in targets for flag in ("-gencode", f"arch=compute_{a},code=sm_{a}")]
-    codes += ["-gencode", f"arch=compute_{targets[-1]},code=compute_{targets[-1]}"]
-    flags = ["-std=c++17", "-O3", "--shared", "-Xcompiler", "-fPIC,-fvisibility=hidden,-Wall", "-cudart", "static"]
-    flags += [f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'csrc'}", "--threads", str(os.cpu_count()), *codes]
-    stamp = _stamp([compiler, *flags], _version(compiler))
+    architectures = _known_architectures(compiler) if wanted == "all" else _present_architectures()
+    if not architectures:
+        report.absent.append(
+            "CUDA library: no GPU here; `python -m ctc.build --cuda all` builds it for those of others"
+        )
+        return
+    command = cuda_command(compiler, architectures)
+    stamp = _stamp(command, _version(compiler))
     if not force and _is_current(CUDA_LIBRARY, stamp):
         report.current.append(CUDA_LIBRARY)
         return
     BUILD.mkdir(exist_ok=True)
     partial = CUDA_LIBRARY.with_suffix(f".{os.getpid()}")
-    _run([compiler, *flags, *map(str, sources), "-o", str(partial)])
+    _run([*command, "-o", str(partial)])
     partial.replace(CUDA_LIBRARY)
     _stamp_path(CUDA_LIBRARY).write_text(stamp)
     report.built.append(CUDA_LIBRARY)
+
+
+def cuda_command(compiler: str, architectures: list[int]) -> list[str]:
+    """How nvcc makes the library, but for its name: code for `architectures`, and for later ones the last one's PTX."""
+    codes = [flag for a in architectures for flag in ("-gencode", f"arch=compute_{a},code=sm_{a}")]
+    codes += ["-gencode", f"arch=compute_{architectures[-1]},code=compute_{architectures[-1]}"]
+    sources = sorted(map(str, (PACKAGE / "csrc").glob("*.cu")))
+    includes = (f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'csrc'}")
+    return [compiler, *CUDA_FLAGS, *includes, "--threads", str(os.cpu_count()), *codes, *sources]
+
+
+def _known_architectures(compiler: str) -> list[int]:
+    known = _run([compiler, "--list-gpu-arch"]).split()
+    return [a for a in CUDA_ARCHITECTURES if f"compute_{a}" in known]
+
+
+def _present_architectures() -> list[int]:
+    if shutil.which("nvidia-smi") is None:
+        return []
+    command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
+    return sorted({int(line.replace(".", "")) for line in done.stdout.split()}) if done.returncode == 0 else []
 
 
 def _openmp_flags(compiler: str) -> tuple[str, ...]:
@@ -209,10 +240,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m ctc.build", description="Builds the native CTC library.")
     parser.add_argument("--compiler", help="C++ compiler; default $CXX, then g++, clang++, c++")
     parser.add_argument("--sanitize", choices=list(SANITIZERS), help="build the C++ tests under sanitizers instead")
+    parser.add_argument("--cuda", choices=["none", "present", "all"], default="present", help="for which GPUs")
     parser.add_argument("--force", action="store_true", help="build even if nothing changed")
     options = parser.parse_args()
     try:
-        print(build(compiler=options.compiler, sanitize=options.sanitize, force=options.force))
+        report = build(compiler=options.compiler, sanitize=options.sanitize, cuda=options.cuda, force=options.force)
+        print(report)
     except BuildError as error:
         sys.exit(str(error))
 

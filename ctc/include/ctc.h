@@ -123,6 +123,30 @@ CTC_API ctcStatus_t ctc_loss(const ctcProblem* problem, const void* logits, void
                              const void* input_lengths, const void* target_lengths, const void* scale, void* losses,
                              void* reduced, void* workspace, int64_t* invalid);
 
+/* ---- The same on CUDA, in libctc_cuda. There the compatible functions above want CTC_GPU, and wait for the stream
+ * before they return, since their labels, lengths and costs are in host memory; those below never wait. ---- */
+
+/* Bytes of workspace for `ctc_loss_cuda`: depends on frames, batch, classes, longest_target and type alone. */
+CTC_API ctcStatus_t ctc_loss_cuda_workspace(const ctcProblem* problem, size_t* bytes);
+
+/* `ctc_loss` with everything but `problem` in the device's memory, `workspace` aligned to 256 bytes. All work goes to
+ * `stream`; nothing is allocated and nothing waits, so that it may be captured in a graph. `threads` and
+ * `instruction_set` mean nothing. At most 2^31 - 1 frames in all.
+ *
+ * Lengths and labels are looked at on the device alone: an utterance whose do not fit has loss and gradient NaN, and
+ * `*invalid` becomes the number of the first, or -1, unless `invalid` is NULL. Where targets are concatenated, so have
+ * all behind one whose target length does not fit.
+ */
+CTC_API ctcStatus_t ctc_loss_cuda(const ctcProblem* problem, const void* logits, void* gradient, const void* targets,
+                                  const void* input_lengths, const void* target_lengths, const void* scale,
+                                  void* losses, void* reduced, void* workspace, int64_t* invalid,
+                                  struct CUstream_st* stream);
+
+/* Multiplies the gradient of utterance n with by[n * by_stride], float or for CTC_FLOAT64 double, in place; elements
+ * that are 0 stay 0. Returns at once, on the device, where `by_stride` is 0 and `*by` is 1. */
+CTC_API ctcStatus_t ctc_scale_gradient_cuda(const ctcProblem* problem, void* gradient, const void* by,
+                                            int64_t by_stride, struct CUstream_st* stream);
+
 #ifdef __cplusplus
 }
 #endif

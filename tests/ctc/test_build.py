@@ -22,7 +22,7 @@ def test_a_second_build_compiles_nothing():
 def test_without_a_compiler_the_report_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    report = str(build())
+    report = str(build(cuda="present"))
     assert "not built: CPU library: no C++ compiler (g++, clang++, c++) on the PATH; set CXX to name one" in report
     assert "CUDA library: no nvcc on the PATH" in report
 

@@ -1,0 +1,129 @@
+"""Calls the CUDA side of the native loss through ctypes, on the current stream, with workspace from torch's allocator.
+
+Nothing here waits for the device, so that a loss may be captured in a CUDA graph. Shapes: T frames, B utterances,
+V classes.
+"""
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from ctc._library import load_cuda
+from ctc._loss_library import SUCCESS, TYPES, Labels, Options, Problem, problem_of, wrong_option
+
+POINTERS_OF_LOSS = 11
+WORKSPACE_ALIGNMENT = 256
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The CUDA library with its loss declared, or None where it was never built."""
+    found = load_cuda()
+    return None if found is None else declare(found)
+
+
+def declare(found: ctypes.CDLL) -> ctypes.CDLL:
+    """Says which arguments the functions of ctc.h take."""
+    problem, pointer = ctypes.POINTER(Problem), ctypes.c_void_p
+    found.ctc_loss_cuda.argtypes = (problem, *(pointer,) * POINTERS_OF_LOSS)
+    found.ctc_loss_cuda_workspace.argtypes = (problem, ctypes.POINTER(ctypes.c_size_t))
+    found.ctc_scale_gradient_cuda.argtypes = (problem, pointer, pointer, ctypes.c_int64, pointer)
+    return found
+
+
+def is_available() -> bool:
+    """Whether the CUDA library is built."""
+    return library() is not None
+
+
+def run(
+    logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None = None
+) -> Tensor:
+    """The reduced loss, or the losses [B]; fills `gradient_TBV`, scaled by `scale_B`, unless it is None.
+
+    Everything is on the logits' device, the classes of logits and gradient are adjacent. An utterance whose lengths or
+    labels do not fit has loss and gradient NaN: to raise an error would be to wait for the device.
+    """
+    native = _native()
+    problem = problem_of(logits_TBV, labels, options, gradient_TBV)
+    bytes_needed = ctypes.c_size_t()
+    if native.ctc_loss_cuda_workspace(problem, bytes_needed) != SUCCESS:
+        raise ValueError(wrong_option(problem))
+    device = logits_TBV.device
+    wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
+    workspace = torch.empty(bytes_needed.value + WORKSPACE_ALIGNMENT, dtype=torch.uint8, device=device)
+    losses_B = torch.empty(problem.batch, dtype=wide, device=device)
+    reduced = torch.empty((), dtype=wide, device=device) if problem.reduction else None
+    _launch(
+        native.ctc_loss_cuda,
+        device,
+        problem,
+        logits_TBV.data_ptr(),
+        _address(gradient_TBV),
+        labels.targets.data_ptr(),
+        labels.input_lengths.data_ptr(),
+        labels.target_lengths.data_ptr(),
+        _address(scale_B),
+        losses_B.data_ptr(),
+        _address(reduced),
+        workspace.data_ptr() + -workspace.data_ptr() % WORKSPACE_ALIGNMENT,
+        None,
+    )
+    return losses_B if reduced is None else reduced
+
+
+def scale(gradient_TBV: Tensor, by: Tensor) -> None:
+    """Multiplies a gradient with a number or one for each utterance, in place; elements that are 0 stay 0.
+
+    On the device nothing but `by` is read where it is a 1.
+    """
+    frames, batch, classes = gradient_TBV.shape
+    wide = torch.float64 if gradient_TBV.dtype == torch.float64 else torch.float32
+    by = by.to(wide)  # nothing to do: a loss has this type
+    frame_stride, batch_stride, _ = gradient_TBV.stride()
+    problem = Problem(
+        frames=frames,
+        batch=batch,
+        classes=classes,
+        gradient_frame_stride=frame_stride,
+        gradient_batch_stride=batch_stride,
+        type=TYPES[gradient_TBV.dtype],
+    )
+    by_stride = by.stride(0) if by.dim() else 0
+    _launch(
+        _native().ctc_scale_gradient_cuda,
+        gradient_TBV.device,
+        problem,
+        gradient_TBV.data_ptr(),
+        by.data_ptr(),
+        by_stride,
+    )
+
+
+def _native() -> ctypes.CDLL:
+    native = library()
+    if native is None:
+        raise RuntimeError("the CUDA library is not built: run `python -m ctc.build` where nvcc is on the PATH")
+    return native
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _launch(function: Callable[..., int], device: torch.device, *arguments: object) -> None:
+    """Calls `function` on `device` with its current stream behind `arguments`."""
+    with _on(device) as stream:
+        status = function(*arguments, stream)
+    if status != SUCCESS:
+        raise RuntimeError(f"{getattr(function, '__name__', 'CTC on CUDA')} answered with status {status}")
+
+
+@contextmanager
+def _on(device: torch.device) -> Iterator[int]:
+    with torch.cuda.device(device):
+        yield torch.cuda.current_stream(device).cuda_stream

@@ -1,0 +1,132 @@
+// What comes before the lattice: checks, and the emissions of every frame.
+#pragma once
+
+#include "cuda_batch.cuh"
+
+namespace ctc_cuda {
+
+struct Claim {  // what an utterance says of itself
+    int64_t frames, labels, first_label;
+    bool has_valid_lengths;
+};
+
+static __device__ inline bool are_valid_lengths(const ctcProblem& p, int64_t frames, int64_t labels) {
+    return frames >= 0 && frames <= p.frames && labels >= 0 && labels <= p.longest_target;
+}
+
+// Called by whole warps. Where targets are concatenated, an utterance behind one of invalid length is invalid too.
+static __device__ inline Claim claim_of(const Batch& b, int64_t n) {
+    const ctcProblem& p = b.problem;
+    Claim claim = {index_at(b.input_lengths, n, p.flags), index_at(b.target_lengths, n, p.flags), 0, true};
+    claim.has_valid_lengths = are_valid_lengths(p, claim.frames, claim.labels);
+    if (p.targets_stride) {
+        claim.first_label = n * p.targets_stride;
+    } else {
+        int64_t before = 0;
+        bool is_valid = true;
+        for (int64_t m = lane_index(); m < n; m += WARP) {
+            const int64_t count = index_at(b.target_lengths, m, p.flags);
+            is_valid &= count >= 0 && count <= p.longest_target;
+            before += is_valid ? count : 0;
+        }
+        claim.first_label = warp_sum(before);
+        claim.has_valid_lengths &= __ballot_sync(ALL_LANES, is_valid) == ALL_LANES;
+    }
+    claim.has_valid_lengths &= claim.labels <= p.targets_count - claim.first_label;
+    return claim;
+}
+
+constexpr int PREPARE_THREADS = 128;
+
+static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(const __grid_constant__ Batch b) {
+    const ctcProblem& p = b.problem;
+    const int64_t n = blockIdx.x;
+    const Claim claim = claim_of(b, n);
+    const int64_t labels = claim.has_valid_lengths ? claim.labels : 0;
+    int32_t* const out = b.workspace.labels + n * p.longest_target;
+    int64_t needed = labels;
+    int invalid = 0;
+    for (int64_t first = 0; first < labels; first += PREPARE_THREADS) {
+        const int64_t i = first + threadIdx.x;
+        bool is_repeat = false, is_invalid = false;
+        if (i < labels) {
+            const int64_t label = index_at(b.targets, claim.first_label + i, p.flags);
+            is_repeat = i > 0 && label == index_at(b.targets, claim.first_label + i - 1, p.flags);
+            is_invalid = label < 0 || label >= p.classes || label == p.blank;
+            out[i] = int32_t(is_invalid ? p.blank : label);
+        }
+        needed += __syncthreads_count(is_repeat);
+        invalid += __syncthreads_count(is_invalid);
+    }
+    if (threadIdx.x != 0) return;
+    Outcome outcome = {claim.frames, labels, 0, 0, PENDING, 0};
+    if (!claim.has_valid_lengths || invalid)
+        outcome = {0, 0, 0, 0, INVALID, 0};
+    else if (needed > claim.frames)
+        outcome.state = IMPOSSIBLE;
+    else if (claim.frames == 0)
+        outcome.state = DONE;
+    b.workspace.outcomes[n] = outcome;
+}
+
+// exp(x - c) for x <= c, with the rounding of the difference put right: x = -30 and c = 30 leave 4e-6 of it.
+static __device__ inline float exp_of_difference(float x, float c) {
+    const float d = x - c;
+    if (!(d > -87.0f)) return 0;
+    const float subtracted = x - d;
+    const float error = (x - (d + subtracted)) + (subtracted - c);
+    const float e = expf(d);
+    return fmaf(e, error, e);
+}
+
+constexpr int FRAMES_PER_BLOCK = 8;
+
+struct Frame {
+    int64_t utterance, frame;
+};
+
+// Frame number `index` of the padded batch, in the order in which the logits lie in memory.
+static __device__ inline Frame frame_of(const ctcProblem& p, int64_t index) {
+    if (p.logits_frame_stride >= p.logits_batch_stride) return {index % p.batch, index / p.batch};
+    return {index / p.frames, index % p.frames};
+}
+
+template <typename In> static __global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP) emissions_kernel(const __grid_constant__ Batch b) {
+    const ctcProblem& p = b.problem;
+    const int64_t index = int64_t(blockIdx.x) * FRAMES_PER_BLOCK + warp_index();
+    if (index >= p.batch * p.frames) return;
+    const auto [n, t] = frame_of(p, index);
+    const Outcome outcome = b.workspace.outcomes[n];
+    if (outcome.state != PENDING || t >= outcome.frames || !wants_linear(p, outcome.labels)) return;
+
+    const In* const frame = logits_at<In>(b, n, t);
+    const int32_t* const labels = labels_of(b, n);
+    const int64_t stride = pair_stride(outcome.labels);
+    float* const q = (float*)scratch_of(b, n) + t * stride;
+    const float blank = to_real(frame[p.blank]);
+    float largest = blank;
+    bool is_odd = !(blank < INFINITY);
+    for (int64_t i = lane_index(); i < outcome.labels; i += WARP) {
+        const float x = to_real(frame[labels[i]]);
+        q[i] = x;
+        largest = larger_of(largest, x);
+        is_odd |= !(x < INFINITY);
+    }
+    const bool has_odd = __ballot_sync(ALL_LANES, is_odd) != 0;
+    const float reference = warp_max(largest);
+    const float blank_emission = exp_of_difference(blank, reference);
+    float sum = 0, smallest = blank_emission;
+    for (int64_t i = lane_index(); i < stride; i += WARP) {
+        const float e = i < outcome.labels ? exp_of_difference(q[i], reference) : 0;
+        q[i] = e;
+        sum += e;
+        if (i < outcome.labels) smallest = smaller_of(smallest, e);
+    }
+    sum = warp_sum(sum);
+    smallest = warp_min(smallest);
+    if (lane_index() == 0)
+        b.workspace.statistics[n * p.frames + t] =
+            make_float4(blank_emission, has_odd ? float(NAN) : reference, sum, smallest);
+}
+
+}  // namespace ctc_cuda
