@@ -1,6 +1,7 @@
 """Text to the numbers a model knows: normalised, pronounced, and divided into words whose symbols are known."""
 
 import random
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fastpitch.languages import Piece, TextConfig, TextError, described, symbol_sets
@@ -48,13 +49,27 @@ class TextProcessor:
         `seed` decides what the configuration leaves to chance (letters or phonemes, which of several pronunciations);
         the same seed and text give the same tokens, and None is one such seed.
         """
+        return self.encode_parts([text], seed=seed)[0]
+
+    def encode_parts(self, texts: Sequence[str], *, seed: int | None = None) -> tuple[Encoded, list[range]]:
+        """The tokens of a text that comes in parts, each normalised for itself, and where each part's tokens are.
+
+        Raises TextError as `encode` does.
+        """
         draw = random.Random(seed or 0)
-        pieces = list(self._language.pieces(text, self.config, draw))
-        if not any(piece.word for piece in pieces):
-            raise TextError(f"{text!r}: nothing to say in it; expected at least one word")
-        spaces = (self.config.prepend_space, self.config.append_space)
-        before, after = ([Piece((" ",))] if wanted else [] for wanted in spaces)
-        return self._numbered([*before, *pieces, *after], text)
+        whole = "".join(texts)
+        parts = [list(self._language.pieces(text, self.config, draw)) for text in texts]
+        if not any(piece.word for pieces in parts for piece in pieces):
+            raise TextError(f"{_short(whole)}: nothing to say in it; expected at least one word")
+        parts[0][:0] = [Piece((" ",))] * self.config.prepend_space
+        parts[-1] += [Piece((" ",))] * self.config.append_space
+        encoded = Encoded([], [], [], [])
+        places = []
+        for pieces in parts:
+            start = len(encoded.tokens)
+            self._append(encoded, pieces, whole)
+            places.append(range(start, len(encoded.tokens)))
+        return encoded, places
 
     def decode(self, tokens: list[int]) -> str:
         """The symbols of tokens, as text for people: phonemes in braces, {HH AH0 L OW1}."""
@@ -66,8 +81,7 @@ class TextProcessor:
             raise TextError(f"token {token}: {self.config.symbol_set} has 0 to {len(self.symbols) - 1}")
         return self.symbols[token]
 
-    def _numbered(self, pieces: list[Piece], text: str) -> Encoded:
-        encoded = Encoded([], [], [], [])
+    def _append(self, encoded: Encoded, pieces: list[Piece], text: str) -> None:
         for piece in pieces:
             known = [symbol for symbol in piece.symbols if self._index.get(symbol, self.pad) != self.pad]
             unknown = [symbol for symbol in piece.symbols if symbol not in known]
@@ -79,11 +93,14 @@ class TextProcessor:
                 encoded.words.append(Word(piece.word, first, first + len(known) - 1))
             encoded.symbols.extend(known)
             encoded.tokens.extend(self._index[symbol] for symbol in known)
-        return encoded
 
     def _unknown(self, symbol: str, text: str) -> str:
         name = described(symbol) if len(symbol) == 1 else repr(symbol)
         return (
-            f"{name} in {text!r} is no symbol of {self.config.symbol_set}; "
+            f"{name} in {_short(text)} is no symbol of {self.config.symbol_set}; "
             "write it in words, or leave such characters out with unknown_characters = skip"
         )
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")

@@ -109,7 +109,7 @@ _MONTHS = {
 _MONTH_NAMES = tuple(dict.fromkeys(_MONTHS.values()))
 
 # What follows "St." or "Dr." where it ends an address: these words do not begin a name.
-_NOT_A_NAME = re.compile(
+NOT_A_NAME = re.compile(
     "(?:a|an|and|are|as|at|because|but|by|for|from|has|he|her|his|i|in|into|is|it|its|my|near|next|no|of|on|or|our|she|so"
     "|that|the|then|there|these|they|this|to|until|was|we|were|when|where|which|while|who|will|with|you)",
     re.IGNORECASE,
@@ -122,9 +122,9 @@ def _street_or(alternative: str, street: str) -> Callable[[re.Match[str]], str]:
     def spoken(match: re.Match[str]) -> str:
         follows = re.match(r"\s+([\w']+)", match.string[match.end() :])
         ahead = re.search(r"([\w']+)\s+$", match.string[: match.start()])
-        if ahead is None or _NOT_A_NAME.fullmatch(ahead[1]):
+        if ahead is None or NOT_A_NAME.fullmatch(ahead[1]):
             return f"{alternative} "
-        if follows is None or _NOT_A_NAME.fullmatch(follows[1]):
+        if follows is None or NOT_A_NAME.fullmatch(follows[1]):
             return f"{street} "
         is_name = follows[1][0].isupper() or match[0][0].islower()
         return f"{alternative} " if is_name else f"{street} "
