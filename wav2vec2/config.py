@@ -5,6 +5,7 @@ The defaults are the Base model of Baevski et al. 2020 (arXiv:2006.11477).
 
 import ast
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -119,15 +120,12 @@ class ModelConfig:
     @property
     def samples_per_frame(self) -> int:
         """Samples of audio from one frame to the next."""
-        return math.prod(stride for _, _, stride in self.conv_layers)
+        return samples_per_frame(self.conv_layers)
 
     @property
     def shortest_audio(self) -> int:
         """Samples that one frame sees."""
-        samples = 1
-        for _, kernel, stride in reversed(self.conv_layers):
-            samples = (samples - 1) * stride + kernel
-        return samples
+        return samples_seen(self.conv_layers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +162,19 @@ class LearningConfig:
     def _check_probability(self, name: str) -> None:
         if not 0 <= getattr(self, name) < 1:
             raise ValueError(f"{name} = {getattr(self, name)}: expected a probability from 0 to below 1")
+
+
+def samples_per_frame(layers: Sequence[ConvLayer]) -> int:
+    """Samples from one frame to the next after `layers`."""
+    return math.prod(stride for _, _, stride in layers)
+
+
+def samples_seen(layers: Sequence[ConvLayer]) -> int:
+    """Samples that one frame after `layers` sees."""
+    samples = 1
+    for _, kernel, stride in reversed(layers):
+        samples = (samples - 1) * stride + kernel
+    return samples
 
 
 def _literal(text: str) -> object:

@@ -88,9 +88,16 @@ class Wav2Vec2ForPretraining(nn.Module):
         n_frames = sum(sizes)
         penalty = context.penalty * n_frames
         total = sums.contrastive + objective.diversity * sums.diversity + objective.penalty * penalty
-        logged = [value.detach() for value in (sums.contrastive, sums.diversity, penalty)]
-        perplexities = (sums.codes / n_frames, sums.probabilities.detach() / n_frames)
-        return PretrainingLoss(total, *logged, n_frames, sums.correct, *perplexities)
+        return PretrainingLoss(
+            total=total,
+            contrastive=sums.contrastive.detach(),
+            diversity=sums.diversity.detach(),
+            penalty=penalty.detach(),
+            frames=n_frames,
+            correct=sums.correct,
+            code_perplexity=sums.codes / n_frames,
+            probability_perplexity=sums.probabilities.detach() / n_frames,
+        )
 
     def _loss(
         self,
@@ -103,8 +110,8 @@ class Wav2Vec2ForPretraining(nn.Module):
         temperature: float,
     ) -> "_Part":
         shape, n_frames = part.positions_BM.shape, part.positions_BM.numel()
-        by_row = (tensor.unflatten(0, shape) for tensor in (context_QC, targets_QC, codes_QG))
-        found = contrast(*by_row, part.distractors_BMK, temperature=temperature)
+        context_BMC, targets_BMC, codes_BMG = (t.unflatten(0, shape) for t in (context_QC, targets_QC, codes_QG))
+        found = contrast(context_BMC, targets_BMC, codes_BMG, part.distractors_BMK, temperature=temperature)
         n_entries = probabilities_QGV[0].numel()
         likely = perplexity(probabilities_QGV.mean(0))
         used = perplexity(F.one_hot(codes_QG, probabilities_QGV.shape[2]).float().mean(0))

@@ -1,9 +1,8 @@
-"""Features to context: positional convolution and Transformer layers (Baevski et al. 2020, section 2).
+"""Features to context: positions and Transformer layers (Baevski et al. 2020, section 2).
 
-Shapes: B utterances, S frames, D width of the model, G groups of channels, K taps, H heads, E width of a head.
+Shapes: B utterances, S frames, D width of the model, F width inside the feed-forward part, H heads, E width of a head.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from wav2vec2.config import LearningConfig, ModelConfig
 from wav2vec2.hourglass import Shortening
+from wav2vec2.positions import PositionalConv
 
 NORM_EPSILON = 1e-5
 
@@ -151,26 +151,6 @@ class Attention(nn.Module):
             q_BHSE, k_BHSE, v_BHSE, attn_mask=allowed_B11S, dropout_p=self.dropout if self.training else 0.0
         )
         return self.out(mixed_BHSE.transpose(1, 2).reshape(n_utterances, n_frames, width))
-
-
-class PositionalConv(nn.Module):
-    """Relative positions: a wide grouped convolution, weight-normalised per tap, and GELU."""
-
-    def __init__(self, config: ModelConfig):
-        super().__init__()
-        self.groups, self.kernel = config.pos_groups, config.pos_kernel
-        self.direction = nn.Parameter(torch.empty(config.dim, config.dim // config.pos_groups, config.pos_kernel))
-        self.norm = nn.Parameter(torch.empty(1, 1, config.pos_kernel))
-        self.bias = nn.Parameter(torch.zeros(config.dim))
-        nn.init.normal_(self.direction, std=math.sqrt(4 / (config.pos_kernel * config.dim)))
-        with torch.no_grad():
-            self.norm.copy_(self.direction.norm(dim=(0, 1), keepdim=True))
-
-    def forward(self, x_BSD: Tensor) -> Tensor:
-        """x_BSD -> the same shape: a frame sees kernel // 2 frames before it and the rest of the kernel after."""
-        weight_DCK = self.direction * (self.norm / self.direction.norm(dim=(0, 1), keepdim=True))
-        y_BDS = F.conv1d(x_BSD.transpose(1, 2), weight_DCK, self.bias, padding=self.kernel // 2, groups=self.groups)
-        return F.gelu(y_BDS[:, :, : x_BSD.shape[1]]).transpose(1, 2)
 
 
 def frame_mask(frames_B: Tensor, n_frames: int) -> Tensor:

@@ -34,7 +34,7 @@ def lively(model: nn.Module, seed: int = 0) -> nn.Module:
                 parameter.normal_(std=0.2, generator=generator)
                 parameter += 1.0 if "norm.weight" in name else 0.0
             else:
-                parameter.normal_(std=1.5 * parameter[0].numel() ** -0.5, generator=generator)
+                parameter.normal_(std=parameter[0].numel() ** -0.5, generator=generator)
     return model
 
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.wav2vec2.reference import published_logits, published_loss
 from tests.wav2vec2.small import QUIET, audio_batch, pretraining_model, small_config
 from wav2vec2.extractor import n_frames
 from wav2vec2.masking import MaskConfig, draw_targets
 from wav2vec2.objective import ObjectiveConfig, contrast, contrastive_logits
 from wav2vec2.pretraining import Wav2Vec2ForPretraining
 from wav2vec2.quantizer import GumbelQuantizer, TemperatureConfig, gumbel_noise, perplexity
+from wav2vec2.reference import published_logits, published_loss
 
 MASKS = MaskConfig(time_length=4)
 
