@@ -34,13 +34,13 @@ def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS) ->
     found: list[Sentence] = []
     waiting: list[tuple[str, Control]] = []
 
-    def close(pause_seconds: float) -> None:
+    def close(pause_seconds: float, *, is_asked_for: bool = False) -> None:
         nonlocal waiting
         if any(_is_said(text) for text, _ in waiting):
             found.append(Sentence(_stripped(waiting), pause_seconds))
         elif found:
             found[-1] = found[-1]._replace(pause_seconds=max(found[-1].pause_seconds, pause_seconds))
-        elif pause_seconds:
+        elif is_asked_for and pause_seconds:
             found.append(Sentence([], pause_seconds))
         waiting = []
 
@@ -53,16 +53,16 @@ def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS) ->
             if pause_seconds:
                 close(pause_seconds)
         if span.pause_seconds or span.ends_sentence:
-            close(span.pause_seconds or SENTENCE_SECONDS)
+            close(span.pause_seconds or SENTENCE_SECONDS, is_asked_for=not span.ends_sentence)
     close(0.0)
     if found and not (spans[-1].pause_seconds and not spans[-1].ends_sentence):
         found[-1] = found[-1]._replace(pause_seconds=0.0)
-    return [sentence for sentence in found if sentence.spans or sentence.pause_seconds]
+    return found
 
 
 def split(text: str, *, max_characters: int = MAX_CHARACTERS) -> list[str]:
     """The sentences of plain text, none longer than `max_characters`."""
-    return [sentence.text.strip() for sentence in sentences([Span(text, Control())], max_characters=max_characters)]
+    return [sentence.text for sentence in sentences([Span(text, Control())], max_characters=max_characters)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
