@@ -1,7 +1,7 @@
 """Connectionist temporal classification: loss, decoding, alignment. `ctc/README.md` is the tour."""
 
 from ctc._library import SlowPathWarning
-from ctc.align import Alignment, align
+from ctc.align import Alignment, WordSpan, align, word_spans
 from ctc.arpa import BackoffModel, read_arpa, write_arpa
 from ctc.beam import BeamOptions, Hypothesis, beam_search
 from ctc.greedy import Decoded, greedy
@@ -24,6 +24,7 @@ __all__ = [
     "Segment",
     "SegmentOptions",
     "SlowPathWarning",
+    "WordSpan",
     "align",
     "beam_search",
     "ctc_loss",
@@ -31,5 +32,6 @@ __all__ = [
     "monotonic_alignment",
     "read_arpa",
     "segment",
+    "word_spans",
     "write_arpa",
 ]

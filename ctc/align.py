@@ -29,6 +29,15 @@ class Alignment(NamedTuple):
     """Log-probability of the whole path, blanks included."""
 
 
+class WordSpan(NamedTuple):
+    """One word on the frames of its utterance."""
+
+    labels: list[int]
+    start_frame: int
+    end_frame: int
+    """One past the last frame."""
+
+
 class Spans(NamedTuple):
     """What a Viterbi kernel returns, on the CPU: frames as int64, log-probabilities summed over frames as float64."""
 
@@ -72,6 +81,24 @@ def align(
     padded = [[*labels, *[blank] * (width - len(labels))] for labels in transcripts]
     targets_BU = torch.tensor(padded, dtype=torch.int32).reshape(batch, width)
     return _alignments(_viterbi(log_probs_BSV, targets_BU, frames_B, lengths_B, blank), lengths_B.tolist())
+
+
+def word_spans(labels: Sequence[int], alignment: Alignment, *, boundary: int) -> list[WordSpan]:
+    """Where the words of a transcript lie: `labels` between `boundary` labels, with the `alignment` of all of them.
+
+    A word ends with its last label, and starts with the boundary before it, where there is one: without a pause
+    between them, as nearly always, a boundary has no sound of its own and is heard in the start of the next word. The
+    peak of a word's first label comes when much of its sound is over.
+    """
+    words = []
+    for is_boundary, places in itertools.groupby(range(len(labels)), lambda i: labels[i] == boundary):
+        if is_boundary:
+            continue
+        run = list(places)
+        first, last = run[0], run[-1]
+        start = alignment.start_frames[max(first - 1, 0)]
+        words.append(WordSpan([labels[i] for i in run], start, alignment.end_frames[last]))
+    return words
 
 
 def _viterbi(log_probs_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int) -> Spans:

@@ -7,7 +7,7 @@ B utterances, S frames, V labels.
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from ctc import _library, _native
 from ctc._inputs import check_scores, host_lengths
 from ctc.scorer import Scorer, State
 from ctc.tables import NONE, Labels
+
+WIDENINGS = 2  # how often a search that finds nothing is repeated with a wider beam
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,9 @@ def beam_search(
     frames belong to each utterance. A scorer's labels are those of `log_probs_BSV`. Runs on the CPU, one thread per
     utterance (torch.get_num_threads); the result does not depend on how many. For the frames of a hypothesis, align it.
 
+    A closed list of words can lead every prefix of a beam into a word that the recording does not finish: such an
+    utterance is searched again without cut-offs and with a beam that is wider, 4 and then 16 times.
+
     Raises ValueError for arguments that do not fit, and names an utterance that holds NaN or that nothing can be
     read from, as under a closed list of words.
     """
@@ -77,16 +82,28 @@ def beam_search(
     if scorer is not None and len(scorer.labels) not in (vocabulary, vocabulary - (blank == vocabulary - 1)):
         raise ValueError(f"beam_search: scorer: expected {vocabulary} labels, found {len(scorer.labels)}")
     scores_BSV = _native.native_scores(log_probs_BSV)
-    library = _native.load()
-    if library is None:
-        _library.warn_slow("ctc.beam_search")
-        found = search_python(scores_BSV, frames_B, blank, scorer, options)
-    else:
-        found = search_native(library, scores_BSV, frames_B, blank, scorer, options)
+    found = _search(scores_BSV, frames_B, blank, scorer, options)
+    for _ in range(WIDENINGS if scorer is not None and scorer.is_closed else 0):
+        lost = [item for item, hypotheses in enumerate(found) if not hypotheses]
+        if not lost:
+            break
+        options = replace(options, beam=4 * options.beam, token_log_prob=-math.inf, beam_log_prob=-math.inf)
+        for item, again in zip(lost, _search(scores_BSV[lost], frames_B[lost], blank, scorer, options), strict=True):
+            found[item] = again
     for item, hypotheses in enumerate(found):
         if not hypotheses:
             raise ValueError(f"beam_search: log_probs_BSV: item {item}: found NaN, or nothing that may be read")
     return found
+
+
+def _search(
+    scores_BSV: Tensor, frames_B: Tensor, blank: int, scorer: Scorer | None, options: BeamOptions
+) -> list[list[Hypothesis]]:
+    library = _native.load()
+    if library is not None:
+        return search_native(library, scores_BSV, frames_B, blank, scorer, options)
+    _library.warn_slow("ctc.beam_search")
+    return search_python(scores_BSV, frames_B, blank, scorer, options)
 
 
 def search_native(

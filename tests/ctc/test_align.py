@@ -9,6 +9,7 @@ import torch
 import ctc
 from ctc.align import viterbi_torch
 from tests.ctc.enumeration import collapse
+from tests.data import shared
 
 IMPOSSIBLE = -math.inf
 
@@ -155,6 +156,38 @@ def test_a_label_that_is_never_used_may_be_impossible():
     logits_BSV = torch.zeros(1, 4, 3)
     logits_BSV[0, :, 2] = -math.inf
     assert ctc.align(logits_BSV, [[1]], [4])[0].log_prob == pytest.approx(4 * math.log(1 / 2))
+
+
+def test_words_start_with_the_boundary_before_them_and_end_with_their_last_label():
+    labels = [2, 3, 1, 2, 1, 1, 3, 1]  # 1 is the boundary
+    alignment = ctc.align(peaks([2, 3, 0, 1, 2, 2, 1, 0, 1, 0, 3, 1], 4), [labels], [12])[0]
+    assert ctc.word_spans(labels, alignment, boundary=1) == [([2, 3], 0, 2), ([2], 3, 6), ([3], 8, 11)]
+    assert ctc.word_spans([], ctc.align(peaks([0], 4), [[]], [1])[0], boundary=1) == []
+
+
+def peaks(path, vocabulary):
+    """Scores [1, S, V] that leave no doubt of `path`."""
+    return 20.0 * torch.nn.functional.one_hot(torch.tensor([path]), vocabulary)
+
+
+def test_spans_of_real_transcripts_are_in_order_and_cover_the_text():
+    folder = shared("data/librispeech-mini/LibriSpeech")
+    lines = [line.split(maxsplit=1) for path in sorted(folder.rglob("*.trans.txt")) for line in path.open()]
+    letters = " ABCDEFGHIJKLMNOPQRSTUVWXYZ'"
+    transcripts = [[letters.index(letter) for letter in text.strip()] for _, text in lines]
+    frames = [4 * len(labels) for labels in transcripts]
+    blank = len(letters)
+    logits_BSV = torch.randn(len(lines), max(frames), blank + 1, generator=torch.Generator().manual_seed(0))
+    alignments = ctc.align(logits_BSV, transcripts, frames, blank=blank)
+    for (_, text), labels, alignment, n in zip(lines, transcripts, alignments, frames, strict=True):
+        edges = [edge for span in zip(alignment.start_frames, alignment.end_frames, strict=True) for edge in span]
+        assert edges == sorted(edges)
+        assert 0 <= edges[0] < edges[-1] <= n
+        assert all(start < end for start, end in zip(edges[::2], edges[1::2], strict=True))
+        assert collapse(spelled(alignment, labels, n, blank), blank) == labels
+        words = ctc.word_spans(labels, alignment, boundary=0)
+        assert ["".join(letters[label] for label in word.labels) for word in words] == text.split()
+        assert all(left.end_frame <= right.start_frame for left, right in itertools.pairwise(words))
 
 
 @pytest.mark.parametrize(

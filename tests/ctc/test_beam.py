@@ -1,5 +1,6 @@
 """Beam search against every label sequence there is, and the native search against the one in Python."""
 
+import itertools
 import math
 import random
 
@@ -128,6 +129,42 @@ def test_a_language_model_chooses_between_words_that_sound_alike():
     assert texts == ["the kat", "the cat"]
 
 
+def test_a_language_model_learnt_from_text_mends_what_is_heard_badly():
+    draw = random.Random(0)
+    nouns, verbs = ["cat", "cap", "can", "car", "man", "map"], ["ran", "rat", "sat", "sap"]
+    usual = dict(zip(nouns, itertools.cycle(verbs)))  # each does one thing, mostly
+
+    def sentence():
+        noun = draw.choice(nouns)
+        return f"the {noun} {usual[noun] if draw.random() < 0.9 else draw.choice(verbs)}"
+
+    labels = "acehmnprst "
+    scorer = Scorer(labels, model=estimate([sentence().split() for _ in range(300)], order=3))
+    spoken = [sentence() for _ in range(40)]
+    frames = max(map(len, spoken)) * 2
+    logits_BSV = 1.5 * torch.randn(len(spoken), frames, len(labels) + 1, generator=torch.Generator().manual_seed(1))
+    for logits_SV, text in zip(logits_BSV, spoken, strict=True):
+        for position in range(frames):
+            character = text[position // 2] if position % 2 == 0 and position // 2 < len(text) else ""
+            logits_SV[position, labels.index(character) if character else len(labels)] += 4.0
+    found = {
+        name: ctc.beam_search(logits_BSV, [frames] * len(spoken), blank=len(labels), scorer=each)
+        for name, each in (("alone", None), ("with the model", scorer))
+    }
+    wrong = {
+        name: sum(
+            left != right
+            for text, hypotheses in zip(spoken, every, strict=True)
+            for left, right in itertools.zip_longest(
+                text.split(), "".join(labels[label] for label in hypotheses[0].labels).split()
+            )
+        )
+        for name, every in found.items()
+    }
+    assert wrong["alone"] > 30
+    assert wrong["with the model"] < wrong["alone"] / 4
+
+
 def test_a_closed_list_of_words_admits_nothing_else():
     words = {"ab", "ba", "c"}
     scorer = Scorer(LABELS, words=words)
@@ -138,6 +175,18 @@ def test_a_closed_list_of_words_admits_nothing_else():
         assert "ab c" in texts
         assert not any(text.startswith(" ") or "  " in text for text in texts)
         assert all(h.external == pytest.approx(1.5 * len(hypothesis_words(h))) for h in hypotheses)
+
+
+def test_a_closed_list_whose_words_the_beam_cannot_finish_is_searched_more_widely():
+    scorer = Scorer("abcdefgh ", words=["abcdefgh", "b"])
+    logits_SV = torch.full((8, 10), -9.0)
+    logits_SV[:7, :7].fill_diagonal_(0.0)  # says "abcdefg" and then silence: not a word
+    logits_SV[7, 9] = 0.0
+    (best, *_), (other, *_) = ctc.beam_search(
+        torch.stack([logits_SV, logits_SV]), [8, 7], blank=9, scorer=scorer, options=BeamOptions(beam=1)
+    )
+    assert best.labels == [*range(8)]
+    assert set("".join("abcdefgh "[label] for label in other.labels).split()) == {"b"}
 
 
 def hypothesis_words(hypothesis):
