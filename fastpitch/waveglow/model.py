@@ -121,7 +121,8 @@ class InvertibleConvolution(nn.Module):
     def inverse(self, x_BGP: Tensor) -> Tensor:
         """The channels before they were mixed; the inverted matrix is kept as long as the weight is the same."""
         weight = self.conv.weight
-        known = (weight.data_ptr(), weight._version, weight.dtype)
+        version = None if weight.is_inference() else weight._version  # in inference mode torch does not count
+        known = (weight.data_ptr(), version, weight.dtype)
         if self._inverse is None or self._inverse[0] != known:
             inverted = weight.detach().squeeze(-1).double().inverse()[:, :, None].to(weight.dtype)
             self._inverse = (known, inverted)

@@ -88,6 +88,13 @@ def test_the_kept_inverse_follows_the_weights():
         assert network.half().inverse(mel_BMT.half(), z_BGP.half()).dtype == torch.float16
 
 
+def test_a_network_made_in_inference_mode_speaks():
+    with torch.inference_mode():
+        network = small().eval()
+        first, again = (network.inverse(random_mel(1, 80, 4), torch.ones(1, 8, 128)) for _ in range(2))
+    assert torch.equal(first, again)
+
+
 def test_published_sizes_need_99_frames_of_context():
     with torch.device("meta"):
         assert Waveglow(WaveglowConfig(), 80, 256).context_frames == 99
