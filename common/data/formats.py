@@ -153,19 +153,39 @@ def read_ljspeech(path: Path, root: Path | None) -> Entries:
 
 
 def read_pipe(path: Path, root: Path | None) -> Entries:
-    """Pipe-separated lists, as Tacotron 2 and FastPitch use them."""
+    """Pipe-separated lists, as Tacotron 2 and FastPitch use them; the columns may be named in the first line."""
     base = root or path.parent
+    lines = list(_lines(path))
+    header = _pipe_header(lines[0][1]) if lines else None
 
     def parse(line: int, content: str) -> Entry:
         columns = content.split("|")
-        if len(columns) > 2 and columns[1].endswith(".pt"):
+        if not header and len(columns) > 2 and columns[1].endswith(".pt"):
             del columns[1]
-        if len(columns) not in (2, 3) or not columns[0]:
-            raise _EntryError(f"found {_short(content)}; expected path|text or path|text|speaker")
-        name, text, speaker = (*columns, "")[:3]
-        return Entry(path, line, Path(name).stem, base / name, text.strip(), speaker=speaker.strip())
+        names = header or ["audio", "text", "speaker"][: len(columns)]
+        if len(columns) != len(names) or len(columns) < 2 or not columns[0]:
+            expected = f"{lines[0][1]}, as the first line says" if header else "path|text or path|text|speaker"
+            raise _EntryError(f"found {_short(content)}; expected {expected}")
+        values = dict(zip(names, map(str.strip, columns), strict=True))
+        name = values["audio"]
+        return Entry(path, line, Path(name).stem, base / name, values["text"], speaker=values.get("speaker", ""))
 
-    return _parsed(path, _lines(path), parse)
+    return _parsed(path, lines[1:] if header else lines, parse)
+
+
+_PIPE_COLUMNS = {
+    **dict.fromkeys(("audio", "wav", "wavs", "path", "file", "filename", "audio_filepath"), "audio"),
+    **dict.fromkeys(("text", "transcript", "normalized_text"), "text"),
+    **dict.fromkeys(("speaker", "speaker_id"), "speaker"),
+    **dict.fromkeys(("pitch", "mel", "mels", "duration"), "other"),
+}
+
+
+def _pipe_header(line: str) -> list[str] | None:
+    """What the columns are, if the line names them and no recording: audio|pitch|text|speaker."""
+    names = [_PIPE_COLUMNS.get(name.strip().lower()) for name in line.split("|")]
+    is_header = all(names) and {"audio", "text"} <= set(names)
+    return [name for name in names if name] if is_header else None
 
 
 def read_fairseq(path: Path, root: Path | None) -> Entries:

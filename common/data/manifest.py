@@ -6,7 +6,8 @@
 | librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}  |
 | librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
 | ljspeech         | a folder with metadata.csv (id|text|normalised text) and wavs/                                   |
-| pipe             | a line `path|text` or `path|text|speaker`; a column with FastPitch's pitch (.pt) is passed over  |
+| pipe             | a line `path|text` or `path|text|speaker`; a column with FastPitch's pitch (.pt) is passed over; |
+|                  | or in the first line names of the columns, such as `audio|pitch|text|speaker`                    |
 | fairseq          | .tsv (root folder, then `path<TAB>samples`); .ltr and dict.ltr.txt beside it where there are any |
 
 `duration` and `offset` are seconds. A duration that the manifest does not give is read from the header of the audio.

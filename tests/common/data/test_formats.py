@@ -106,6 +106,14 @@ def test_a_pipe_list(tmp_path):
     assert found == [("a", "one", ""), ("b", "two", "6"), ("c", "three", "7")]
 
 
+def test_a_pipe_list_with_the_names_of_its_columns(tmp_path):
+    sound(tmp_path / "wavs/a.wav")
+    manifest = lines(tmp_path / "list.txt", "wav|pitch|text|speaker_id", "wavs/a.wav|pitch/a.pt| Hello. |3")
+    assert read_manifest(manifest).utterances == [
+        Utterance(id="a", audio=tmp_path / "wavs/a.wav", seconds=0.5, text="Hello.", speaker="3")
+    ]
+
+
 def test_a_real_pipe_list():
     utterances = read_manifest(shared("data/digits/manifest.psv")).utterances
     assert (utterances[0].id, utterances[0].text, utterances[0].seconds) == ("0_george_0", "zero", 0.298)
@@ -169,6 +177,7 @@ BAD_ENTRIES: list[tuple[str, str, Format, str]] = [
     ("1-2.trans.txt", "a ONE\nb TWO", "librispeech", "1-2.trans.txt:2: utterance b: neither b.flac nor b.wav is in "),
     ("1-2.trans.txt", "", "librispeech", "1-2.trans.txt:0: utterance a: has audio but no transcript in this file"),
     ("metadata.csv", "a", "ljspeech", "metadata.csv:1: found 'a'; expected id|text or id|text|normalised text"),
+    ("m.txt", "audio|text|speaker\na.wav|x", "pipe", "m.txt:2: found 'a.wav|x'; expected audio|text|speaker, as the first"),
     ("m.txt", "a.wav|x\na.wav|x|y|z", "pipe", "m.txt:2: found 'a.wav|x|y|z'; expected path|text or path|text|speaker"),
     ("m.tsv", ".\na.wav 3", "fairseq", "m.tsv:2: utterance a: found 'a.wav 3'; expected path, tab, samples"),
 ]
