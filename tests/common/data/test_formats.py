@@ -177,7 +177,7 @@ BAD_ENTRIES: list[tuple[str, str, Format, str]] = [
     ("1-2.trans.txt", "a ONE\nb TWO", "librispeech", "1-2.trans.txt:2: utterance b: neither b.flac nor b.wav is in "),
     ("1-2.trans.txt", "", "librispeech", "1-2.trans.txt:0: utterance a: has audio but no transcript in this file"),
     ("metadata.csv", "a", "ljspeech", "metadata.csv:1: found 'a'; expected id|text or id|text|normalised text"),
-    ("m.txt", "audio|text|speaker\na.wav|x", "pipe", "m.txt:2: found 'a.wav|x'; expected audio|text|speaker, as the first"),
+    ("m.txt", "audio|text|speaker\na.wav|x", "pipe", "m.txt:2: found 'a.wav|x'; expected audio|text|speaker, as"),
     ("m.txt", "a.wav|x\na.wav|x|y|z", "pipe", "m.txt:2: found 'a.wav|x|y|z'; expected path|text or path|text|speaker"),
     ("m.tsv", ".\na.wav 3", "fairseq", "m.tsv:2: utterance a: found 'a.wav 3'; expected path, tab, samples"),
 ]
