@@ -101,7 +101,7 @@ def export(folder: Path, weights: Mapping[str, Tensor], config: ModelConfig) -> 
     theirs = naming.fairseq_to_huggingface(naming.to_fairseq(weights, config))
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    _write_json(folder / "config.json", _described(config, _architecture(theirs)))
+    _write_json(folder / "config.json", described(config, _architecture(theirs)))
     processing = {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "feature_size": 1, "sampling_rate": 16000}
     processing |= {"do_normalize": config.normalize_audio, "padding_value": 0.0, "padding_side": "right"}
     # transformers' group norm runs over padding: its own models of this kind are used without an attention mask.
@@ -117,7 +117,8 @@ def _architecture(weights: Mapping[str, Tensor]) -> str:
     return "Wav2Vec2ForPreTraining" if "quantizer.codevectors" in weights else "Wav2Vec2Model"
 
 
-def _described(config: ModelConfig, architecture: str) -> dict[str, Any]:
+def described(config: ModelConfig, architecture: str) -> dict[str, Any]:
+    """What config.json says of a model of the class `architecture` (and what Wav2Vec2Config takes)."""
     channels, kernels, strides = zip(*config.conv_layers, strict=True)
     return {
         "architectures": [architecture],
