@@ -59,8 +59,6 @@ class TextProcessor:
         draw = random.Random(seed or 0)
         whole = "".join(texts)
         parts = [list(self._language.pieces(text, self.config, draw)) for text in texts]
-        if not any(piece.word for pieces in parts for piece in pieces):
-            raise TextError(f"{_short(whole)}: nothing to say in it; expected at least one word")
         parts[0][:0] = [Piece((" ",))] * self.config.prepend_space
         parts[-1] += [Piece((" ",))] * self.config.append_space
         encoded = Encoded([], [], [], [])
@@ -69,6 +67,8 @@ class TextProcessor:
             start = len(encoded.tokens)
             self._append(encoded, pieces, whole)
             places.append(range(start, len(encoded.tokens)))
+        if not encoded.words:
+            raise TextError(f"{_short(whole)}: nothing to say in it; expected at least one word")
         return encoded, places
 
     def decode(self, tokens: list[int]) -> str:
