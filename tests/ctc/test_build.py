@@ -55,4 +55,5 @@ def test_the_c_tests_pass_under_sanitizers():
     script = PACKAGE / "csrc" / "test" / "sanitize.sh"
     done = subprocess.run(["bash", str(script), "100"], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("all passed") == 2
+    tests = list(script.parent.glob("*_test.cpp"))
+    assert done.stdout.count("all passed") == 2 * len(tests) > 0, done.stdout
