@@ -37,8 +37,8 @@ class Context(NamedTuple):
     """How many of the S frames each utterance has; beyond them x_BSD is 0."""
     features_BSC: Tensor
     """The normalised features that it was made from, unmasked."""
-    penalty: Tensor
-    """Mean square of the features before they were normalised, over frames and channels."""
+    squares_B: Tensor
+    """Sum over an utterance's frames of the mean square of their features before they were normalised, float32."""
 
 
 class Wav2Vec2(nn.Module):
@@ -79,8 +79,8 @@ class Wav2Vec2(nn.Module):
         if masked is not None:
             x_BSD = self._mask(x_BSD, masked)
         x_BSD = self.encoder(x_BSD, frames_B if is_padded else None, seed=seed, layers=layers)
-        penalty = mean_square(raw_BSC, frames_B if is_padded else None)
-        return Context(x_BSD, frames_B if is_padded else None, features_BSC, penalty)
+        squares_B = squares(raw_BSC, frames_B if is_padded else None)
+        return Context(x_BSD, frames_B if is_padded else None, features_BSC, squares_B)
 
     def _extracted(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
         factor = self.learning.extractor_gradient
@@ -145,13 +145,12 @@ def normalized(audio_BN: Tensor, samples_B: Tensor | None) -> Tensor:
     return centred_BN * (variance_B1 + NORM_EPSILON).rsqrt()
 
 
-def mean_square(x_BSC: Tensor, frames_B: Tensor | None) -> Tensor:
-    """Mean of the squares, in float32, over channels and the frames that are no padding."""
+def squares(x_BSC: Tensor, frames_B: Tensor | None) -> Tensor:
+    """[B], float32: mean square over channels, summed over the frames that are no padding."""
     square_BS = x_BSC.float().square().mean(2)
-    if frames_B is None:
-        return square_BS.mean()
-    mask_BS = frame_mask(frames_B, x_BSC.shape[1])
-    return torch.where(mask_BS, square_BS, 0.0).sum() / frames_B.sum()
+    if frames_B is not None:
+        square_BS = torch.where(frame_mask(frames_B, x_BSC.shape[1]), square_BS, 0.0)
+    return square_BS.sum(1)
 
 
 def n_parameters(model: nn.Module) -> int:

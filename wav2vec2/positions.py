@@ -38,6 +38,11 @@ class PositionalConv(nn.Module):
             y_BSD = self._convolve(x_BSD.float()) + self.bias
             return F.gelu(y_BSD).to(x_BSD.dtype)
 
+    def train(self, mode: bool = True) -> "PositionalConv":
+        """As ever, and forgets what was kept: where parameters are swapped or gathered, they do not tell of changes."""
+        self._kept = None
+        return super().train(mode)
+
     def weight(self) -> Tensor:
         """The taps [D, E, K], in float32."""
         direction_DEK = self.direction.float()

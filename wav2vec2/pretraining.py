@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from wav2vec2.config import LearningConfig, ModelConfig
 from wav2vec2.masking import Targets, joined
-from wav2vec2.model import Masked, Wav2Vec2
+from wav2vec2.model import Context, Masked, Wav2Vec2
 from wav2vec2.objective import ObjectiveConfig, contrast
 from wav2vec2.quantizer import GumbelQuantizer, perplexity
 
@@ -77,22 +77,22 @@ class Wav2Vec2ForPretraining(nn.Module):
         features_QC = F.dropout(features_QC, self.wav2vec2.learning.feature_dropout, self.training)
         quantized = self.quantizer(features_QC, temperature=temperature, noise_QGV=noise_QGV)
         targets_QC = self.project_codes(quantized.x_QJ)
-        sizes = [part.positions_BM.numel() for part in targets]
+        sizes, rows = ([size(part.positions_BM) for part in targets] for size in (Tensor.numel, len))
         parts = zip(
             targets,
             *(t.split(sizes) for t in (context_QC, targets_QC, quantized.codes_QG, quantized.probabilities_QGV)),
+            _mean_squares(context, rows),
             strict=True,
         )
         losses = [self._loss(*part, temperature=objective.logit_temperature) for part in parts]
         sums = _Part(*(torch.stack(values).sum(0) for values in zip(*losses, strict=True)))
         n_frames = sum(sizes)
-        penalty = context.penalty * n_frames
-        total = sums.contrastive + objective.diversity * sums.diversity + objective.penalty * penalty
+        total = sums.contrastive + objective.diversity * sums.diversity + objective.penalty * sums.penalty
         return PretrainingLoss(
             total=total,
             contrastive=sums.contrastive.detach(),
             diversity=sums.diversity.detach(),
-            penalty=penalty.detach(),
+            penalty=sums.penalty.detach(),
             frames=n_frames,
             correct=sums.correct,
             code_perplexity=sums.codes / n_frames,
@@ -106,6 +106,7 @@ class Wav2Vec2ForPretraining(nn.Module):
         targets_QC: Tensor,
         codes_QG: Tensor,
         probabilities_QGV: Tensor,
+        mean_square: Tensor,
         *,
         temperature: float,
     ) -> "_Part":
@@ -116,7 +117,7 @@ class Wav2Vec2ForPretraining(nn.Module):
         likely = perplexity(probabilities_QGV.mean(0))
         used = perplexity(F.one_hot(codes_QG, probabilities_QGV.shape[2]).float().mean(0))
         diversity = (n_entries - likely) / n_entries * n_frames
-        return _Part(found.loss, diversity, found.correct, used * n_frames, likely * n_frames)
+        return _Part(found.loss, diversity, mean_square * n_frames, found.correct, used * n_frames, likely * n_frames)
 
 
 class _Part(NamedTuple):
@@ -124,9 +125,18 @@ class _Part(NamedTuple):
 
     contrastive: Tensor
     diversity: Tensor
+    penalty: Tensor
     correct: Tensor
     codes: Tensor
     probabilities: Tensor
+
+
+def _mean_squares(context: Context, rows: Sequence[int]) -> list[Tensor]:
+    """Mean square of the features of each sub-batch."""
+    n_frames = context.features_BSC.shape[1]
+    frames_B = torch.full_like(context.squares_B, n_frames) if context.frames_B is None else context.frames_B
+    pairs = zip(context.squares_B.split(rows), frames_B.split(rows), strict=True)
+    return [squares_b.sum() / frames_b.sum() for squares_b, frames_b in pairs]
 
 
 def _masked_frames(targets: Sequence[Targets], n_frames: int) -> list[Tensor]:

@@ -3,17 +3,18 @@
 Shapes: B utterances, N samples, S frames, C width of the representation, V labels.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from common import distributed
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.precision import Precision, cast_for_inference, float32_math
-from wav2vec2 import checkpoint_import
+from wav2vec2 import checkpoint_import, naming
 from wav2vec2.checkpoint_import import Imported
 from wav2vec2.config import LearningConfig
 from wav2vec2.extractor import n_frames
@@ -97,19 +98,35 @@ def load_model(path: Path, *, labels: tuple[str, ...] = (), learning: LearningCo
     return build(checkpoint_import.read(path, labels=labels), path, learning)
 
 
+def for_finetuning(
+    path: Path, labels: tuple[str, ...], *, blank: int = 0, learning: LearningConfig | None = None
+) -> Wav2Vec2ForCTC:
+    """The pre-trained network saved at `path` with a new CTC head that writes `labels`. Raises CheckpointError."""
+    imported = checkpoint_import.read(path, labels=labels)
+    model = Wav2Vec2ForCTC(replace(imported.config, labels=labels, blank=blank), learning)
+    prefix = naming.BACKBONE
+    weights = {name.removeprefix(prefix): w for name, w in imported.weights.items() if name.startswith(prefix)}
+    _fill(model.wav2vec2, weights, path)
+    return model
+
+
 def build(imported: Imported, path: Path, learning: LearningConfig | None = None) -> Model:
     """The model that `imported` holds; `path` is for messages. Raises CheckpointError."""
     weights = imported.weights
     with torch.device("meta"):  # the weights come from the file: do not initialise others first
         if imported.kind == "backbone":
             model: Model = Wav2Vec2(imported.config, learning)
-            weights = {name.removeprefix("wav2vec2."): tensor for name, tensor in weights.items()}
+            weights = {name.removeprefix(naming.BACKBONE): tensor for name, tensor in weights.items()}
         else:
             whole = Wav2Vec2ForCTC if imported.kind == "ctc" else Wav2Vec2ForPretraining
             model = whole(imported.config, learning)
+    _fill(model, weights, path)
+    return model
+
+
+def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
     try:
         model.load_state_dict(weights, assign=True)
     except RuntimeError as error:
         problem = " ".join(str(error).split())
         raise CheckpointError(f"{path}: does not fit its description: {problem[:300]}") from None
-    return model

@@ -17,7 +17,7 @@ from common import checkpoint, config
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from tests.data import shared
-from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, pretraining_model
+from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, pretraining_model, small_config
 from wav2vec2 import naming
 from wav2vec2.checkpoint_import import (
     FORMAT,
@@ -29,7 +29,7 @@ from wav2vec2.checkpoint_import import (
     plain,
     read,
 )
-from wav2vec2.recognizer import build, load_model
+from wav2vec2.recognizer import build, for_finetuning, load_model
 
 PUBLISHED_LAYERS = "[(24,10,5)]+[(24,3,2)]*4+[(24,2,2)]+[(24,2,2)]"
 OPTIONS = {"conv_feature_layers": PUBLISHED_LAYERS, "encoder_attention_heads": 4, "layer_norm_first": False}
@@ -286,6 +286,17 @@ def test_our_own_checkpoints_load(kind, tmp_path):
         state = {"format": FORMAT, "config": described, "weights": model.state_dict()}
         checkpoint.save(tmp_path / "x.pt", state)
         same_output(tmp_path / "x.pt", model)
+
+
+def test_fine_tuning_starts_from_the_pre_trained_network_and_a_new_head(tmp_path):
+    pretrained = pretraining_model(labels=())
+    path = save(tmp_path / "x.pt", args=OPTIONS, model=fairseq_weights(pretrained))
+    model = for_finetuning(path, LABELS, blank=1)
+    assert model.wav2vec2.config == small_config(blank=1)
+    ours, theirs = model.wav2vec2.state_dict(), pretrained.wav2vec2.state_dict()
+    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
+    assert model.head.weight.shape == (len(LABELS), 32)
+    assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 def test_weights_that_do_not_fit_their_description_are_told(tmp_path):

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from common.config import ConfigError
 from tests.wav2vec2.small import QUIET, audio_batch, ctc_model, lively, small_config
 from wav2vec2.hourglass import Shortening
-from wav2vec2.model import Masked, Wav2Vec2, Wav2Vec2ForCTC, mean_square, normalized
+from wav2vec2.model import Masked, Wav2Vec2, Wav2Vec2ForCTC, normalized, squares
 from wav2vec2.pretraining import Wav2Vec2ForPretraining
 
 KINDS = ("base", "large", "base hourglass", "large hourglass", "base linear", "large linear")
@@ -95,10 +95,10 @@ def test_a_masked_frame_is_the_mask_embedding_and_a_masked_channel_is_zero():
     assert all((b == 0 and s in (3, 4)) or (b == 1 and d == 7) for b, s, d in changed)
 
 
-def test_the_penalty_is_the_mean_square_of_what_is_no_padding():
+def test_squares_are_those_of_what_is_no_padding():
     x_BSC = torch.tensor([[[1.0, 3.0], [2.0, 2.0]], [[4.0, 0.0], [100.0, 100.0]]])
-    assert mean_square(x_BSC, torch.tensor([2, 1])).item() == pytest.approx((1 + 9 + 4 + 4 + 16 + 0) / 6)
-    assert mean_square(x_BSC[:1], None).item() == 4.5
+    assert squares(x_BSC, torch.tensor([2, 1])).tolist() == [5 + 4, 8]
+    assert squares(x_BSC[:1], None).tolist() == [9]
 
 
 def test_normalised_audio_is_that_of_layer_norm_over_the_utterance_alone():
@@ -150,7 +150,7 @@ def test_the_gradient_of_the_extractor_is_scaled_or_kept_from_it():
     for factor in (1.0, 0.25, 0.0):
         model = lively(Wav2Vec2(small_config(), replace(QUIET, extractor_gradient=factor)))
         context = model(audio_BN)
-        (context.x_BSD.sum() + context.penalty).backward()
+        (context.x_BSD.sum() + context.squares_B.sum()).backward()
         gradients[factor] = model.extractor.layers[2].weight.grad
         assert model.projection.weight.grad.any()
     torch.testing.assert_close(gradients[0.25], gradients[1.0] / 4)

@@ -144,13 +144,13 @@ def test_sub_batches_together_give_the_sum_of_what_they_give_alone_and_its_gradi
     targets = [targets_for(samples_B[:2].tolist(), seed=1), targets_for(samples_B[2:].tolist(), seed=2)]
     sizes = [part.positions_BM.numel() for part in targets]
     noise_QGV = gumbel_noise(torch.empty(sum(sizes), 2, 12))
-    options = {"objective": ObjectiveConfig(penalty=0.0), "temperature": 1.5}
+    options = {"objective": ObjectiveConfig(), "temperature": 1.5}
     together = model(audio_BN, samples_B, targets, noise_QGV=noise_QGV, **options)
     alone = [
         model(audio_BN[rows], samples_B[rows], [part], noise_QGV=noise, **options)
         for rows, part, noise in zip((slice(0, 2), slice(2, 5)), targets, noise_QGV.split(sizes), strict=True)
     ]
-    for name in ("total", "contrastive", "diversity", "frames", "correct"):
+    for name in ("total", "contrastive", "diversity", "penalty", "frames", "correct"):
         assert number(together, name) == pytest.approx(sum(number(loss, name) for loss in alone), rel=1e-5)
     for name in ("code_perplexity", "probability_perplexity"):
         mean = sum(number(loss, name) * loss.frames for loss in alone) / together.frames
@@ -192,3 +192,44 @@ def test_training_learns_to_find_the_targets():
     assert losses[-1] < 0.6 * losses[0]
     assert loss.correct / loss.frames > 0.5  # chance is 1/21
     assert loss.code_perplexity > 5
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_low_precision_the_loss_is_finite_and_close(dtype):
+    model = pretraining_model("base hourglass").train()
+    audio_BN, samples_B = audio_batch((16000, 12000))
+    targets, noise_QGV = [targets_for([16000, 12000])], gumbel_noise(torch.empty(200, 2, 12))
+    options = {"objective": ObjectiveConfig(), "temperature": 2.0}
+    options["noise_QGV"] = noise_QGV[: targets[0].positions_BM.numel()]
+    expected = model(audio_BN, samples_B, targets, **options)
+    with torch.autocast("cpu", dtype):
+        found = model(audio_BN, samples_B, targets, **options)
+    found.total.backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    assert number(found, "total") == pytest.approx(number(expected, "total"), rel=0.1)
+    assert found.total.dtype == torch.float32
+
+
+def test_data_parallel_training_does_not_wait_for_layers_that_were_left_out(tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
+    try:
+        model = pretraining_model(learning=replace(QUIET, layer_drop=0.7)).train()
+        parallel = torch.nn.parallel.DistributedDataParallel(model)  # an error at the second step if any was unused
+        audio_BN, _ = audio_batch((8000,))
+        for seed in range(3):
+            assert not all(model.wav2vec2.encoder._kept(seed))
+            loss = parallel(
+                audio_BN, None, [targets_for([8000])], objective=ObjectiveConfig(), temperature=2.0, seed=seed
+            )
+            loss.total.backward()
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_layer_compiles_into_one_graph():
+    model = pretraining_model("large").wav2vec2
+    audio_BN, samples_B = audio_batch((8000, 5000))
+    expected = model(audio_BN, samples_B).x_BSD
+    for layer in model.encoder.layers:
+        layer.compile(backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(model(audio_BN, samples_B).x_BSD, expected)
