@@ -5,13 +5,14 @@
 
 namespace CTC_ISA {
 
-// exp(x) for x <= 0; exactly 1 for 0, exactly 0 below the smallest normal number.
-static inline Floats exp_of(Floats x) {
+// exp(x + error) for x <= 0 and an error that is below its rounding; exactly 1 for 0, exactly 0 for x below that of the
+// smallest normal number, whatever the error.
+static inline Floats exp_of(Floats x, Floats error = Floats{}) {
     const Floats shifter = all(0x1.8p23f);
     const Floats shifted = x * 0x1.715476p0f + shifter;
     const Floats n = shifted - shifter;
     // ln 2 in two parts, the first so short that n times it is exact.
-    const Floats r = (x - n * 0x1.63p-1f) + n * 2.12194440e-4f;
+    const Floats r = (x - n * 0x1.63p-1f) + (n * 2.12194440e-4f + error);
     // Minimax coefficients of Cephes' expf.
     Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
@@ -28,10 +29,7 @@ static inline Floats exp_of(Floats x) {
 static inline Floats exp_of_difference(Floats x, Floats c) {
     const Floats d = x - c;
     const Floats subtracted = x - d;
-    const Floats error = (x - (d + subtracted)) + (subtracted - c);
-    const Floats kept = (Floats)((Ints)error & (d > all(-87.0f)));
-    const Floats e = exp_of(d);
-    return e + e * kept;
+    return exp_of(d, (x - (d + subtracted)) + (subtracted - c));
 }
 
 // exp(r) for |r| <= ln(2) / 2, by Taylor's series.

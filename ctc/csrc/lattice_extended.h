@@ -231,6 +231,7 @@ class ExtendedLattice {
         using Real = typename Computed<In>::type;
         Real* const to = (Real*)scratch.occupancies + t / GROUP * group_stride(slots) + t % GROUP;
         for (int64_t s = 0; s < slots; s++) to[GROUP * s] = Real(slot_mantissa[s] * normaliser);
+        to[GROUP * padded(slots)] = 1;
     }
 
     const Utterance& utterance;

@@ -38,10 +38,8 @@ class LinearLattice {
         quad_of_label = (int32_t*)take(lanes);
         alpha = {take(lanes), take(lanes), 1, 0};
         beta = {take(lanes), take(lanes), 1, 0};
-        slot_sums = take(stride);
         checkpoints = take(2 * lanes * (linear_blocks(frames, labels) - 1));
         betas = p;
-        memset(slot_sums, 0, size_t(stride) * sizeof(float));
         for (int64_t i = 0; i < lanes; i++) {
             const int32_t* const slot = scratch.slot_of_label;
             skip[i] = i > 0 && i < labels && slot[i] != slot[i - 1] ? tilt : 0;
@@ -50,9 +48,8 @@ class LinearLattice {
         }
     }
 
-    // Whether the result is certified; then `log2_z` is set and, if wanted, so are the occupancies. Otherwise neither
-    // may be used.
-    bool run(bool wants_occupancies, bool has_tiny_emission, double* log2_z) {
+    // Whether the result is certified; then `log2_z` is set and so are the occupancies. Otherwise neither may be used.
+    bool run(bool has_tiny_emission, double* log2_z) {
         const float smallest = smallest_accepted_sum(frames, labels, has_tiny_emission);
         const int64_t groups = groups_of(frames), blocks = linear_blocks(frames, labels);
         begin_beta();
@@ -67,7 +64,7 @@ class LinearLattice {
             const int64_t first = block * groups_per_block, end = smaller(groups, first + groups_per_block);
             for (int64_t g = end - 1; g >= first; g--) step_beta<true>(g);
             for (int64_t g = first; g < end; g++)
-                if (!step_alpha(g, wants_occupancies, smallest)) return false;
+                if (!step_alpha(g, smallest)) return false;
         }
         double last = alpha.blanks[labels];
         if (labels > 0) last += double(tilt) * alpha.labels[labels - 1];
@@ -200,16 +197,17 @@ class LinearLattice {
         rescale(&beta, max_of(largest), BETA_TARGET);
     }
 
-    bool step_alpha(int64_t group, bool wants_occupancies, float smallest_sum) {
-        if (frames_in(group) == GROUP) return step_alpha_through(group, GROUP, wants_occupancies, smallest_sum);
-        return step_alpha_through(group, frames_in(group), wants_occupancies, smallest_sum);
+    bool step_alpha(int64_t group, float smallest_sum) {
+        if (frames_in(group) == GROUP) return step_alpha_through(group, GROUP, smallest_sum);
+        return step_alpha_through(group, frames_in(group), smallest_sum);
     }
 
     // alpha from before a group to behind it, from the lowest vector up, and the occupancies of the group. Whether the
     // sums of alpha beta of its frames are within bounds.
-    inline __attribute__((always_inline)) bool step_alpha_through(int64_t group, const int count,
-                                                                  bool wants_occupancies, float smallest_sum) {
+    inline __attribute__((always_inline)) bool step_alpha_through(int64_t group, const int count, float smallest_sum) {
         const float* const q = emissions + group * stride;
+        float* const sums = occupancies + group * stride;
+        memset(sums, 0, size_t(stride) * sizeof(float));
         const Floats z = all(tilt), factor = all(alpha.factor);
         Floats q_blank[GROUP], below[GROUP] = {}, blank_sums[GROUP] = {}, largest = {};
         for (int f = 0; f < GROUP; f++) q_blank[f] = all(q[4 * blank_slot + f]);
@@ -239,16 +237,18 @@ class LinearLattice {
             store(alpha.blanks + v * WIDTH, blank);
             store(alpha.labels + v * WIDTH, label);
             largest = vmax(largest, vmax(blank, label));
-            add_occupied(v, occupied);
+            add_occupied(v, occupied, sums);
         }
         rescale(&alpha, max_of(largest), ALPHA_TARGET);
-        return finish_group(group, blank_sums, count, wants_occupancies, smallest_sum);
+        const Floats total = finish_occupancies(sums, blank_sums);
+        bool is_certain = true;
+        for (int f = 0; f < count; f++) is_certain &= total[f] >= smallest_sum && total[f] <= LARGEST_SUM;
+        return is_certain;
     }
 
     // Adds a vector of labels' occupancies to those of their slots. Labels may share a slot, so one after the other.
-    void add_occupied(int64_t vector, Floats occupied[GROUP]) const {
+    void add_occupied(int64_t vector, Floats occupied[GROUP], float* sums) const {
         const int32_t* const quads = quad_of_label + vector * WIDTH;
-        float* const sums = slot_sums;
         transpose(occupied);
         for (int j = 0; j < 4; j++)
             for_quads(occupied[j], [&](int k, Quad added) {
@@ -259,28 +259,19 @@ class LinearLattice {
             });
     }
 
-    bool finish_group(int64_t group, Floats blank_sums[GROUP], int count, bool wants_occupancies,
-                      float smallest_sum) const {
-        float* const sums = slot_sums;
+    // With those of blank: the sums over all slots, whose reciprocals go behind them.
+    Floats finish_occupancies(float* sums, Floats blank_sums[GROUP]) const {
+        const auto set = [=](int64_t slot, Floats quads) {
+            for_quads(quads, [=](int, Quad quad) { memcpy(sums + GROUP * slot, &quad, sizeof quad); });
+        };
         transpose(blank_sums);
-        const Floats of_blank = sum_of_quads((blank_sums[0] + blank_sums[1]) + (blank_sums[2] + blank_sums[3]));
-        for_quads(of_blank, [&](int, Quad sum) { memcpy(sums + 4 * blank_slot, &sum, sizeof sum); });
-        Floats even = {}, odd = {};
+        set(blank_slot, sum_of_quads((blank_sums[0] + blank_sums[1]) + (blank_sums[2] + blank_sums[3])));
         // By quads, as they were written: a wider load would have to wait until the stores are done.
-        for (int64_t s = 0; s < 4 * padded(slots); s += 2 * WIDTH) {
-            even += load_quads([&](int k) { return sums + s + 4 * k; });
-            odd += load_quads([&](int k) { return sums + s + WIDTH + 4 * k; });
-        }
-        const Floats total = sum_of_quads(even + odd);
-        bool is_certain = true;
-        for (int f = 0; f < count; f++) is_certain &= total[f] >= smallest_sum && total[f] <= LARGEST_SUM;
-        const Floats factor = all(1.0f) / total;
-        float* const to = occupancies + group * stride;
-        for (int64_t s = 0; s < 4 * padded(slots); s += WIDTH) {
-            if (wants_occupancies) store(to + s, load(sums + s) * factor);
-            store(sums + s, Floats{});
-        }
-        return is_certain;
+        const Floats total = sum_of_quads(GROUP * padded(slots), [=](int64_t s) {
+            return load_quads([=](int k) { return sums + s + 4 * k; });
+        });
+        set(padded(slots), all(1.0f) / total);
+        return total;
     }
 
     int64_t frames, labels, slots, blank_slot, stride, vectors, groups_per_block;
@@ -290,7 +281,7 @@ class LinearLattice {
     float tilt;
     States alpha = {}, beta = {};
     int32_t* quad_of_label;  // where in a group its slot's quad begins
-    float *skip, *slot_sums, *checkpoints, *betas;
+    float *skip, *checkpoints, *betas;
 };
 
 }  // namespace CTC_ISA

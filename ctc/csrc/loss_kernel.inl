@@ -64,23 +64,26 @@ static void mark_unused(const Utterance& u, const Scratch& scratch, const Slots&
     unused[slots.blank] = 0;
 }
 
-// The logits of all slots of a frame, and -inf behind them; returns the largest.
+// The logits of all slots of a frame, and -inf behind them; returns the largest of each lane.
 template <typename In>
-static float read_slots(const Utterance& u, const Scratch& scratch, int64_t slots, int64_t t, float* to) {
+static inline Floats read_slots(const Utterance& u, const Scratch& scratch, int64_t slots, int64_t t, float* to) {
     const In* const from = (const In*)u.logits + t * u.logits_stride;
+    Floats largest = all(-INFINITY);
     int64_t s = 0;
     if (u.classes <= SMALL_ALPHABET) {
-        for (; s + WIDTH <= slots; s += WIDTH) store(to + s, load_elements(from + s));
-        if (s < slots) store(to + s, load_last(from + s, slots - s));
-        s = round_up(slots, WIDTH);
-    } else {
-        const int32_t* const class_of_slot = scratch.class_of_slot;
-        for (; s < slots; s++) to[s] = to_real(from[class_of_slot[s]]);
+        for (; s < slots; s += WIDTH) {
+            const Floats x = s + WIDTH <= slots ? load_elements(from + s) : load_last(from + s, slots - s);
+            store(to + s, x);
+            largest = vmax(largest, x);
+        }
+        for (; s < padded(slots); s += WIDTH) store(to + s, all(-INFINITY));
+        return largest;
     }
+    const int32_t* const class_of_slot = scratch.class_of_slot;
+    for (; s < slots; s++) to[s] = to_real(from[class_of_slot[s]]);
     for (; s < padded(slots); s++) to[s] = -INFINITY;
-    Floats largest = load(to);
-    for (s = WIDTH; s < padded(slots); s += WIDTH) largest = vmax(largest, load(to + s));
-    return max_of(largest);
+    for (s = 0; s < padded(slots); s += WIDTH) largest = vmax(largest, load(to + s));
+    return largest;
 }
 
 // Rows of one utterance lie a batch apart, too far for the processor to foresee.
@@ -107,16 +110,22 @@ static inline __attribute__((always_inline)) void read_group(const Utterance& u,
     float* const rows = (float*)scratch.rows;
     float* const group = (float*)scratch.emissions + first / GROUP * group_stride(slots);
     const float* const unused = (const float*)scratch.unused;
-    Floats references[GROUP];
+    Floats largest[GROUP], references[GROUP];
+    for (int f = count; f < GROUP; f++) largest[f] = all(-INFINITY);
     for (int f = 0; f < count; f++) {
         prefetch_row<In>(u, first + f + FRAMES_AHEAD);
-        const float reference = read_slots<In>(u, scratch, slots, first + f, rows + f * lanes);
-        sums->references += reference;
-        references[f] = all(reference);
+        largest[f] = read_slots<In>(u, scratch, slots, first + f, rows + f * lanes);
+    }
+    transpose(largest);
+    const Floats of_frames = max_of_quads(vmax(vmax(largest[0], largest[1]), vmax(largest[2], largest[3])));
+    for (int f = 0; f < count; f++) {
+        references[f] = all(of_frames[f]);
+        sums->references += of_frames[f];
     }
     Floats smallest = sums->smallest;
     for (int64_t s = 0; s < lanes; s += WIDTH) {
-        Floats q[GROUP] = {}, sum = load(sums->mean + s);
+        Floats q[GROUP], sum = load(sums->mean + s);
+        for (int f = count; f < GROUP; f++) q[f] = Floats{};
         const Floats is_unused = load(unused + s);
         for (int f = 0; f < count; f++) {
             q[f] = exp_of_difference(load(rows + f * lanes + s), references[f]);
@@ -175,7 +184,7 @@ static bool run_linear(const Utterance& u, const Scratch& scratch, const Slots& 
     if (!emissions.is_finite) return false;
     result->references = emissions.references;
     LinearLattice lattice(u, scratch, slots.count, slots.blank, emissions.label_blank_ratio);
-    return lattice.run(u.gradient != nullptr, emissions.has_tiny, &result->log2_z);
+    return lattice.run(emissions.has_tiny, &result->log2_z);
 }
 
 // `normalisers`: sum over frames of log sum_k exp x(k), less c_t.

@@ -216,15 +216,37 @@ template <typename Use> static inline void for_quads(Floats v, Use use) {
 #endif
 }
 
-// The sum of all quads, in each of them.
-static inline Floats sum_of_quads(Floats v) {
+// Combines all quads, as fold does lanes.
+template <typename Combine> static inline Floats fold_quads(Floats v, Combine combine) {
 #if CTC_VECTOR_BYTES == 64
-    v += CTC_SHUFFLE(Ints, v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-    v += CTC_SHUFFLE(Ints, v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    v = combine(v, CTC_SHUFFLE(Ints, v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    v = combine(v, CTC_SHUFFLE(Ints, v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
 #elif CTC_VECTOR_BYTES == 32
-    v += CTC_SHUFFLE(Ints, v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    v = combine(v, CTC_SHUFFLE(Ints, v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+#else
+    (void)combine;
 #endif
     return v;
+}
+
+static inline Floats sum_of_quads(Floats v) {
+    return fold_quads(v, [](Floats a, Floats b) { return a + b; });
+}
+
+// The sum of `count` floats' quads, for counts that are multiples of 64; `vector_at(i)` loads the vector at i. Branches
+// of a tree add up few numbers each: one after the other, 64 equal ones would all be rounded to the same side.
+template <typename VectorAt> static inline Floats sum_of_quads(int64_t count, VectorAt vector_at) {
+    constexpr int W = LANES<float>, BRANCHES = 64 / W;
+    Floats sums[BRANCHES] = {};
+    for (int64_t i = 0; i < count; i += 64)
+        for (int b = 0; b < BRANCHES; b++) sums[b] += vector_at(i + b * W);
+    for (int half = BRANCHES / 2; half > 0; half /= 2)
+        for (int b = 0; b < half; b++) sums[b] += sums[b + half];
+    return sum_of_quads(sums[0]);
+}
+
+static inline Floats max_of_quads(Floats v) {
+    return fold_quads(v, [](Floats a, Floats b) { return vmax(a, b); });
 }
 
 // Past the caches; p is aligned to a vector.

@@ -39,22 +39,18 @@ template <typename In> class SoftmaxGroups {
     // The frames' sums of exponentials, and their gradient, which stays in `rows` and unscaled if more is to be done.
     void finish_group(int64_t first, int64_t count, double sums[GROUP]) {
         const float* const e = emissions + first / GROUP * stride;
-        Floats even = {}, odd = {};
-        for (int64_t s = 0; s < GROUP * lanes; s += 2 * W) {
-            even += load(e + s);
-            odd += load(e + s + W);
-        }
-        const Floats sum = sum_of_quads(even + odd);
+        const Floats sum = sum_of_quads(GROUP * lanes, [=](int64_t s) { return load(e + s); });
         bool is_dominated = false;
         for (int64_t f = 0; f < count; f++) {
             sums[f] = sum[f];
             is_dominated |= sum[f] < 2;
         }
         const float* const occupied = occupancies + first / GROUP * stride;
+        const Floats factor = sum * load_quads([=](int) { return occupied + GROUP * lanes; });
         if (is_dominated)
-            meet_dominated(e, occupied, sum, first, count, sums);
+            meet_dominated(e, occupied, sum, factor, first, count, sums);
         else if (utterance.gradient)
-            meet(e, occupied, first, count, sums, [=](Floats p, Floats occupancy) { return p - occupancy * sum; });
+            meet(e, occupied, first, count, sums, [=](Floats p, Floats occupancy) { return p - occupancy * factor; });
     }
 
     template <typename Difference>
@@ -96,22 +92,21 @@ template <typename In> class SoftmaxGroups {
 
     // A class with more than half of a frame's probability has 1 of a sum below 2. Its gradient is minus the sum of all
     // others', and the sum is 1 more than that of the others, since little is left of the difference of numbers near 1.
-    void meet_dominated(const float* e, const float* occupied, Floats sum, int64_t first, int64_t count,
+    void meet_dominated(const float* e, const float* occupied, Floats sum, Floats factor, int64_t first, int64_t count,
                         double sums[GROUP]) {
-        Floats rest = {}, others = {};
-        for (int64_t s = 0; s < GROUP * lanes; s += W) {
-            const auto is_other = load(e + s) < all(1.0f);
-            rest += is_other ? load(e + s) : Floats{};
-            if (utterance.gradient) others += is_other ? load(occupied + s) : Floats{};
-        }
-        rest = sum_of_quads(rest);
-        const Floats of_dominant = sum_of_quads(others) * sum - rest;
+        const auto of_others = [=](const float* values) {
+            return sum_of_quads(GROUP * lanes, [=](int64_t s) {
+                return load(e + s) < all(1.0f) ? load(values + s) : Floats{};
+            });
+        };
+        const Floats rest = of_others(e);
+        const Floats of_dominant = utterance.gradient ? of_others(occupied) * factor - rest : Floats{};
         for (int64_t f = 0; f < count; f++)
             if (sum[f] < 2) sums[f] = 1 + double(rest[f]);
         if (!utterance.gradient) return;
         meet(e, occupied, first, count, sums, [=](Floats p, Floats occupancy) {
             const auto is_dominant = (p == all(1.0f)) & (sum < all(2.0f));
-            return is_dominant ? of_dominant : p - occupancy * sum;
+            return is_dominant ? of_dominant : p - occupancy * factor;
         });
     }
 

@@ -98,7 +98,7 @@ template <typename In> class SoftmaxRows {
     // The row becomes the gradient times `sum`.
     void subtract_occupancies(int64_t t, double sum) const {
         const Real* const occupied = occupancies + t / GROUP * group_stride(slots) + t % GROUP;
-        const Real factor = Real(sum);
+        const Real factor = Real(sum) * occupied[GROUP * padded(slots)];
         double others = 0;
         for (int64_t s = 0; s < slots; s++) {
             const Real occupancy = occupied[GROUP * s];

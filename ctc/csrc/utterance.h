@@ -26,7 +26,8 @@ struct Utterance {
 // Slots number the classes that an utterance's lattice may emit: blank and its distinct labels in order of appearance,
 // or, in a small alphabet, simply all classes.
 // Emissions and occupancies lie in groups of four frames, in quads: frame t, slot s at `group_stride * (t / GROUP) +
-// GROUP * s + t % GROUP`. Behind the last slot of a group is room for one that nobody has.
+// GROUP * s + t % GROUP`. Behind the last slot of a group is one more quad: emissions have 0 there, the slot of nobody;
+// occupancies have what those of each frame are to be multiplied with.
 struct Scratch {
     int32_t* slot_of_class;  // [classes], set for the classes of slots alone
     int32_t* class_of_slot;  // [slots]
@@ -36,7 +37,7 @@ struct Scratch {
     void* rows;              // [GROUP, slots]
     void* row;               // [classes]
     void* emissions;
-    void* occupancies;       // take the place of the emissions unless they serve the softmax too
+    void* occupancies;
     void* lattice;           // the rest
 };
 
@@ -80,13 +81,13 @@ static inline int64_t linear_blocks(int64_t frames, int64_t labels) {
 }
 
 // Enough for every utterance of fewer frames and labels too.
-static inline int64_t linear_lattice_bytes(int64_t frames, int64_t labels, int64_t slots) {
+static inline int64_t linear_lattice_bytes(int64_t frames, int64_t labels) {
     const int64_t bytes = linear_group_bytes(labels), lanes = padded(labels + 1);
     const int64_t block = linear_groups_per_block(frames, labels) * bytes;
     const int64_t whole = groups_of(frames) * bytes;
     const int64_t least = whole < LARGEST_SINGLE_BLOCK ? whole : LARGEST_SINGLE_BLOCK;
     const int64_t rows = 6 + 2 * linear_blocks(frames, labels);
-    return (rows * lanes + group_stride(slots)) * int64_t(sizeof(float)) + (block > least ? block : least);
+    return rows * lanes * int64_t(sizeof(float)) + (block > least ? block : least);
 }
 
 static inline int64_t extended_lattice_bytes(int64_t frames, int64_t labels, int64_t slots) {
@@ -115,8 +116,8 @@ static inline int64_t lay_out(Scratch* scratch, char* base, int64_t frames, int6
     scratch->rows = take(GROUP * padded(slots) * real_bytes);
     scratch->row = take(padded(classes) * real_bytes);
     scratch->emissions = take(table);
-    scratch->occupancies = is_small ? take(table) : scratch->emissions;
-    const int64_t linear = real_bytes == sizeof(float) ? linear_lattice_bytes(frames, labels, slots) : 0;
+    scratch->occupancies = take(table);
+    const int64_t linear = real_bytes == sizeof(float) ? linear_lattice_bytes(frames, labels) : 0;
     const int64_t extended = extended_lattice_bytes(frames, labels, slots);
     scratch->lattice = take(linear > extended ? linear : extended);
     return used;
