@@ -1,0 +1,131 @@
+"""File lists of a Mandarin corpus: python scripts/data/mandarin.py FOLDER [files.zip | SF_bilingual.zip]
+
+FOLDER is SF_bilingual (text_SF.txt, wavs/), unpacked here if its archive is given, also the archive in an archive as
+which NGC hands it out; or it holds data_aishell/ as AISHELL-1 is unpacked. Writes lists with the lines
+path|pitch|text|speaker, FOLDER/filelists/*_audio_pitch_text_*.txt.
+"""
+
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+# Held out by the published recipe; their ids are com_SF_ce<number>.
+VALIDATION = {
+    227,
+    832,
+    912,
+    979,
+    998,
+    1045,
+    1282,
+    1329,
+    1350,
+    1376,
+    1519,
+    1664,
+    1777,
+    1843,
+    2017,
+    2042,
+    2100,
+    2251,
+    2443,
+    2566,
+}
+TEST = {
+    161,
+    577,
+    781,
+    814,
+    1042,
+    1089,
+    1123,
+    1425,
+    1514,
+    1577,
+    1780,
+    1857,
+    1940,
+    2051,
+    2181,
+    2258,
+    2406,
+    2512,
+    2564,
+    2657,
+}
+
+
+class MandarinError(ValueError):
+    """A corpus that is not as expected; the message says what was looked for and where."""
+
+
+def main(folder: Path, archive: Path | None = None) -> None:
+    """Unpacks, if there is an archive, and lists."""
+    if archive is not None and not (folder / "text_SF.txt").is_file():
+        unpack(archive, folder.parent)
+    if (folder / "text_SF.txt").is_file():
+        name, lines = "sf", list_sf(folder)
+    elif (folder / "data_aishell/transcript").is_dir():
+        name, lines = "aishell", list_aishell(folder)
+    else:
+        raise MandarinError(f"{folder}: neither text_SF.txt (SF_bilingual) nor data_aishell/transcript is in it")
+    (folder / "filelists").mkdir(exist_ok=True)
+    for part, of_part in lines.items():
+        if of_part:
+            path = folder / "filelists" / f"{name}_audio_pitch_text_{part}.txt"
+            path.write_text("\n".join(of_part) + "\n", encoding="utf-8")
+            print(f"{path}: {len(of_part)} clips")
+
+
+def unpack(archive: Path, target: Path) -> None:
+    """Unpacks SF_bilingual into `target`. Raises MandarinError."""
+    try:
+        with zipfile.ZipFile(archive) as outer:
+            inner = next((name for name in outer.namelist() if name.endswith("SF_bilingual.zip")), None)
+            if inner is None:
+                outer.extractall(target)
+                return
+            with outer.open(inner) as file, zipfile.ZipFile(file) as of_corpus:
+                of_corpus.extractall(target)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise MandarinError(f"{archive}: cannot be unpacked into {target}: {error}") from None
+
+
+def list_sf(folder: Path) -> dict[str, list[str]]:
+    """SF_bilingual: one speaker; the text says com_DL where the recordings say com_SF."""
+    lines: dict[str, list[str]] = {"train": [], "val": [], "test": []}
+    for line in (folder / "text_SF.txt").read_text(encoding="utf-8-sig").replace("\ufeff", "").splitlines():
+        id, _, text = line.replace("－", "-").strip().replace("com_DL", "com_SF", 1).partition(" ")
+        if text:
+            digits = id.removeprefix("com_SF_ce")
+            number = int(digits) if digits.isdecimal() else 0
+            part = "val" if number in VALIDATION else "test" if number in TEST else "train"
+            lines[part].append(f"wavs/{id}.wav|pitch/{id}.pt|{text.strip()}")
+    return lines
+
+
+def list_aishell(folder: Path) -> dict[str, list[str]]:
+    """AISHELL-1: spaces between its words are none of writing."""
+    texts: dict[str, str] = {}
+    for transcript in sorted((folder / "data_aishell/transcript").glob("*.txt")):
+        for line in transcript.read_text(encoding="utf-8").splitlines():
+            id, _, text = line.partition(" ")
+            texts[id] = re.sub(r"\s+", "", text)
+    lines: dict[str, list[str]] = {"train": [], "val": [], "test": []}
+    for path in sorted((folder / "data_aishell/wav").glob("*/*/*.wav")):
+        if path.stem in texts:
+            part = {"dev": "val"}.get(path.parts[-3], path.parts[-3])
+            columns = (path.relative_to(folder).as_posix(), f"pitch/{path.stem}.pt", texts[path.stem], path.parts[-2])
+            lines[part].append("|".join(columns))
+    return lines
+
+
+if __name__ == "__main__":
+    if not 2 <= len(sys.argv) <= 3:
+        sys.exit(__doc__)
+    try:
+        main(*map(Path, sys.argv[1:]))
+    except MandarinError as error:
+        sys.exit(f"error: {error}")
