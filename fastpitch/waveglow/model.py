@@ -89,9 +89,20 @@ class Waveglow(nn.Module):
         return math.ceil(reach * self.cfg.group / self.hop_samples) + 3
 
     def _condition(self, mel_BMT: Tensor) -> Tensor:
-        """The mel spectrogram at the rate of the audio, in groups: channels are (bin, place in the group)."""
-        spread_BMN = self.upsample(mel_BMT)[:, :, : mel_BMT.shape[2] * self.hop_samples]
-        return spread_BMN.unflatten(2, (-1, self.cfg.group)).mT.flatten(1, 2).contiguous()
+        """The mel spectrogram at the rate of the audio, in groups: channels are (bin, place in the group).
+
+        `upsample` as one matrix product over each frame and the three before it, which reach into its hop: oneDNN
+        would generate code for kernels of 1024 samples, a second of work for every new number of frames.
+        """
+        reach = self.upsample.kernel_size[0] // self.hop_samples
+        bins, group = mel_BMT.shape[1], self.cfg.group
+        padded_BTM = F.pad(mel_BMT, (reach - 1, 0)).mT
+        frames_BTE = padded_BTM.unfold(1, reach, 1).flip(-1).flatten(2)  # E: (bin, frames ago)
+        weight_EN = self.upsample.weight.unflatten(2, (reach, -1)).transpose(1, 2).flatten(2).flatten(0, 1)
+        spread_BTMPG = (frames_BTE @ weight_EN).unflatten(2, (bins, -1, group))
+        assert self.upsample.bias is not None
+        spread_BTMPG = spread_BTMPG + self.upsample.bias[:, None, None]
+        return spread_BTMPG.permute(0, 2, 4, 1, 3).flatten(3).flatten(1, 2)
 
     def _flows(self) -> "list[tuple[InvertibleConvolution, CouplingNetwork]]":
         return list(zip(self.convinv, self.WN, strict=True))  # type: ignore[arg-type]

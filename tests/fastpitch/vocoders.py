@@ -7,9 +7,10 @@ import numpy as np
 import torch
 
 from common import checkpoint, config
+from common.features import TTS, LogMelConfig
+from fastpitch.hifigan.build import build_generator
 from fastpitch.hifigan.config import Config as HifiganRun
 from fastpitch.hifigan.config import HifiganConfig, IstftConfig
-from fastpitch.hifigan.build import build_generator
 from fastpitch.waveglow.config import Config as WaveglowRun
 from fastpitch.waveglow.config import WaveglowConfig
 from fastpitch.waveglow.model import Waveglow
@@ -17,7 +18,10 @@ from tests.data import shared
 
 HIFIGAN = HifiganRun(hifigan=HifiganConfig(channels=16))
 ISTFT = HifiganRun(generator="istft", istft=IstftConfig(channels=16, layers=2))
-WAVEGLOW = WaveglowRun(model=WaveglowConfig(flows=5, channels=8, layers=2))
+WAVEGLOW = WaveglowRun(
+    model=WaveglowConfig(flows=5, channels=8, layers=2),
+    features=LogMelConfig(**(config.to_dict(TTS) | {"mel_bins": 16})),  # its upsampling grows with their square
+)
 
 
 def random_mel(*shape: int, seed: int = 0) -> torch.Tensor:

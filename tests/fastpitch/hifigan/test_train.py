@@ -209,6 +209,7 @@ def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
     assert "left out: utterance c5" in (tmp_path / "run" / "nvlog.json").read_text()
 
 
+@pytest.mark.slow
 def test_two_processes_learn_what_one_learns(root, tmp_path):
     """A global batch is drawn first and split: two processes with two segments are one with four."""
     flags = ["--data.root", str(root), "--epochs", "1", "--ema", "0.5", "--discriminator.scales", "0"]
