@@ -215,14 +215,17 @@ class StridedConv(torch.autograd.Function):
         """Gradients by x_RI, weight_OKI and bias_O."""
         x_RI, weight_OKI = ctx.saved_tensors
         grad_SO, n_rows, (kernel, channels) = grads[0], len(grads[0]), weight_OKI.shape[1:]
-        grad_x_RI = torch.zeros_like(x_RI) if ctx.needs_input_grad[0] else None
+        grad_x_RI = torch.empty_like(x_RI) if ctx.needs_input_grad[0] else None
         grad_weight_OKI = torch.empty_like(weight_OKI) if ctx.needs_input_grad[1] else None
+        if grad_x_RI is not None:
+            grad_x_RI[n_rows * ctx.stride :] = 0  # the first taps reach all rows before these
         for taps in _tap_groups(kernel, ctx.stride):
             if grad_weight_OKI is not None:
                 product_OP = grad_SO.T @ _under_taps(x_RI, taps, ctx.stride, n_rows)
                 grad_weight_OKI[:, taps] = product_OP.view(len(weight_OKI), -1, channels)
             if grad_x_RI is not None:
-                _under_taps(grad_x_RI, taps, ctx.stride, n_rows).addmm_(grad_SO, weight_OKI[:, taps].flatten(1))
+                part_SP = _under_taps(grad_x_RI, taps, ctx.stride, n_rows)
+                part_SP.addmm_(grad_SO, weight_OKI[:, taps].flatten(1), beta=1 if taps.start else 0)
         return grad_x_RI, grad_weight_OKI, grad_SO.sum(0) if ctx.has_bias else None, None
 
 

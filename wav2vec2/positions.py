@@ -5,6 +5,7 @@ block, U blocks, F frequencies of a block.
 """
 
 import math
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -54,7 +55,7 @@ class PositionalConv(nn.Module):
         n_blocks = -(-n_frames // new)
         before, after = self.kernel // 2, (self.kernel - 1) // 2
         padded_BSD = F.pad(x_BSD, (0, 0, before, n_blocks * new - n_frames + after))
-        spectrum_BUDF = torch.fft.rfft(padded_BSD.unfold(1, self.block, new))
+        spectrum_BUDF = rfft(padded_BSD.unfold(1, self.block, new), self.block)
         spectrum_FGUE = spectrum_BUDF.view(n_utterances * n_blocks, self.groups, -1, self.block // 2 + 1).permute(
             3, 1, 0, 2
         )
@@ -74,4 +75,27 @@ class PositionalConv(nn.Module):
 
     def _spectrum(self) -> Tensor:
         weight_GEIK = self.weight().flip(2).unflatten(0, (self.groups, -1))
-        return torch.fft.rfft(weight_GEIK, n=self.block).permute(3, 0, 2, 1).contiguous()
+        return rfft(weight_GEIK, self.block).permute(3, 0, 2, 1).contiguous()
+
+
+def rfft(x: Tensor, n: int) -> Tensor:
+    """The spectrum of the last dimension of real `x`, filled up with zeros to an even `n`."""
+    return cast("Tensor", RealFourier.apply(x, n))
+
+
+class RealFourier(torch.autograd.Function):
+    """torch.fft.rfft with a backward pass that is real too: torch's own takes four times as long."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, n: int) -> Tensor:
+        """The spectrum."""
+        ctx.length, ctx.n = x.shape[-1], n
+        return torch.fft.rfft(x, n=n)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """The inverse transform counts all but the first and the last frequency twice, since they stand for two."""
+        grad = grads[0] / 2
+        grad[..., 0] *= 2
+        grad[..., -1] *= 2
+        return torch.fft.irfft(grad, n=ctx.n, norm="forward")[..., : ctx.length], None

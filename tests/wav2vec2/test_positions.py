@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from tests.wav2vec2.small import lively, small_config
-from wav2vec2.positions import PositionalConv
+from wav2vec2.positions import PositionalConv, rfft
 
 
 def direct(positions: PositionalConv, x_BSD: torch.Tensor) -> torch.Tensor:
@@ -62,3 +62,14 @@ def test_in_low_precision_it_is_computed_in_float32():
     expected = copy.deepcopy(positions).float()(x_BSD.float())
     assert found.dtype == torch.bfloat16
     assert (found.float() - expected).abs().max() <= expected.abs().max() / 128
+
+
+@pytest.mark.parametrize("length", [5, 8])
+def test_the_gradient_of_the_spectrum_is_that_of_torch(length):
+    x = torch.randn(3, length, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(3, 5, dtype=torch.complex128)
+    mine, theirs = (
+        torch.autograd.grad((y * weight).real.sum() + (y.abs() ** 2).sum(), x)[0]
+        for y in (rfft(x, 8), torch.fft.rfft(x, n=8))
+    )
+    torch.testing.assert_close(mine, theirs)
