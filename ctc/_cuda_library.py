@@ -48,18 +48,18 @@ def run(
     Everything is on the logits' device, the classes of logits and gradient are adjacent. An utterance whose lengths or
     labels do not fit has loss and gradient NaN: to raise an error would be to wait for the device.
     """
-    native = _native()
+    found = native()
     problem = problem_of(logits_TBV, labels, options, gradient_TBV)
     bytes_needed = ctypes.c_size_t()
-    if native.ctc_loss_cuda_workspace(problem, bytes_needed) != SUCCESS:
+    if found.ctc_loss_cuda_workspace(problem, bytes_needed) != SUCCESS:
         raise ValueError(wrong_option(problem))
     device = logits_TBV.device
     wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
     workspace = torch.empty(bytes_needed.value + WORKSPACE_ALIGNMENT, dtype=torch.uint8, device=device)
     losses_B = torch.empty(problem.batch, dtype=wide, device=device)
     reduced = torch.empty((), dtype=wide, device=device) if problem.reduction else None
-    _launch(
-        native.ctc_loss_cuda,
+    launch(
+        found.ctc_loss_cuda,
         device,
         problem,
         logits_TBV.data_ptr(),
@@ -94,8 +94,8 @@ def scale(gradient_TBV: Tensor, by: Tensor) -> None:
         type=TYPES[gradient_TBV.dtype],
     )
     by_stride = by.stride(0) if by.dim() else 0
-    _launch(
-        _native().ctc_scale_gradient_cuda,
+    launch(
+        native().ctc_scale_gradient_cuda,
         gradient_TBV.device,
         problem,
         gradient_TBV.data_ptr(),
@@ -104,18 +104,19 @@ def scale(gradient_TBV: Tensor, by: Tensor) -> None:
     )
 
 
-def _native() -> ctypes.CDLL:
-    native = library()
-    if native is None:
+def native() -> ctypes.CDLL:
+    """The CUDA library; RuntimeError where it was never built."""
+    found = library()
+    if found is None:
         raise RuntimeError("the CUDA library is not built: run `python -m ctc.build` where nvcc is on the PATH")
-    return native
+    return found
 
 
 def _address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _launch(function: Callable[..., int], device: torch.device, *arguments: object) -> None:
+def launch(function: Callable[..., int], device: torch.device, *arguments: object) -> None:
     """Calls `function` on `device` with its current stream behind `arguments`."""
     with _on(device) as stream:
         status = function(*arguments, stream)

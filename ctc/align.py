@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ctc import _library, _native
+from ctc import _cuda_decode, _cuda_library, _library, _native
 from ctc._inputs import check_scores, host_lengths
 
 
@@ -102,6 +102,9 @@ def word_spans(labels: Sequence[int], alignment: Alignment, *, boundary: int) ->
 
 
 def _viterbi(log_probs_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int) -> Spans:
+    if log_probs_BSV.is_cuda and _cuda_library.is_available():
+        found = _cuda_decode.viterbi(log_probs_BSV, targets_BU, frames_B, lengths_B, blank)
+        return Spans(*(tensor.cpu() for tensor in found))
     library = _native.load()
     if library is None:
         _library.warn_slow("ctc.align")

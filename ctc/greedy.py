@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctc import _library, _native
+from ctc import _cuda_decode, _cuda_library, _library, _native
 from ctc._inputs import check_lengths, check_scores, length_tensor
 
 # About 3 ms of work: with less, waiting for a second thread costs more than it saves on a machine that is busy.
@@ -82,6 +82,8 @@ def greedy(log_probs_BSV: Tensor, frames_B: Tensor | Sequence[int], *, blank: in
         return _greedy_native(library, log_probs_BSV, frames_B, blank)
     if log_probs_BSV.is_cpu:
         _library.warn_slow("ctc.greedy")
+    if log_probs_BSV.is_cuda and _cuda_library.is_available():
+        return _unpack(_cuda_decode.greedy(log_probs_BSV, frames_B, blank))
     return _unpack(_collapse(log_probs_BSV.detach(), frames_B, blank))
 
 

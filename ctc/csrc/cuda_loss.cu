@@ -10,6 +10,8 @@ using namespace ctc_cuda;
 
 namespace {
 
+constexpr int32_t KNOWN_FLAGS = CTC_INDEX64 | CTC_ZERO_INFINITY | CTC_EXTENDED_RANGE;
+
 bool is_valid(const ctcProblem& p) {
     const bool has_sizes = p.frames >= 0 && p.batch >= 0 && p.classes >= 1 && p.classes <= MOST_CLASSES &&
                            p.longest_target >= 0 && p.longest_target <= INT32_MAX && p.targets_count >= 0 &&
@@ -17,7 +19,7 @@ bool is_valid(const ctcProblem& p) {
                            p.batch <= INT32_MAX;
     const bool has_choices = p.type >= CTC_FLOAT32 && p.type <= CTC_BFLOAT16 && p.reduction >= CTC_NONE &&
                              p.reduction <= CTC_MEAN;
-    return has_sizes && has_choices && p.blank >= 0 && p.blank < p.classes && isfinite(p.label_smoothing) &&
+    return has_sizes && has_choices && (p.flags & ~KNOWN_FLAGS) == 0 && p.blank >= 0 && p.blank < p.classes && isfinite(p.label_smoothing) &&
            p.label_smoothing >= 0 && p.label_smoothing < 1 && isfinite(p.entropy_weight);
 }
 

@@ -24,6 +24,7 @@ typedef enum {
   CTC_DECODE_SUCCESS = 0,
   CTC_DECODE_INVALID = 1,   /* a NULL pointer, a negative size, a blank or label out of range, a length above the frames */
   CTC_DECODE_WORKSPACE = 2, /* the workspace is smaller than its size function says */
+  CTC_DECODE_DEVICE = 3,    /* CUDA refused a launch */
 } ctc_decode_status;
 
 /* Log-probabilities or logits: element (b, t, v) at data[b * batch_stride + t * frame_stride + v]. */
@@ -135,6 +136,26 @@ CTC_DECODE_API int ctc_beam_search(const ctc_scores *scores, const int64_t *fram
                                    const ctc_beam_options *options, int32_t *labels, int32_t *lengths,
                                    double *acoustic, double *external, int32_t *counts, void *workspace,
                                    size_t workspace_bytes);
+
+/* ---- On CUDA, in libctc_cuda: all pointers but `scores` are to the device's memory, as is scores->data; all work goes
+ * to `stream`, and nothing waits. `type` is a ctcType of ctc.h; scores->is_double means nothing. Workspaces are aligned
+ * to 64 bytes. Lengths out of range are cut to it. ---- */
+struct CUstream_st;
+
+CTC_DECODE_API size_t ctc_greedy_cuda_workspace(int64_t batch, int64_t frames);
+
+/* Row b of `packed`, 4 * frames + 3 numbers: labels, first frames, frames past the last, bits of the confidences, all as
+ * ctc_greedy gives them; then the number of labels, of frames with NaN, and frames[b] itself. */
+CTC_DECODE_API int ctc_greedy_cuda(const ctc_scores *scores, int32_t type, const int64_t *frames, int32_t blank,
+                                   int32_t *packed, void *workspace, struct CUstream_st *stream);
+
+CTC_DECODE_API size_t ctc_align_cuda_workspace(int64_t batch, int64_t frames, int64_t target_stride);
+
+/* ctc_align, without window and gaps; a label that does not exist makes a transcript impossible. */
+CTC_DECODE_API int ctc_align_cuda(const ctc_scores *scores, int32_t type, const int64_t *frames,
+                                  const int32_t *targets, int64_t target_stride, const int64_t *lengths,
+                                  int32_t blank, int64_t *start, int64_t *end, double *log_probs, double *totals,
+                                  void *workspace, struct CUstream_st *stream);
 
 #ifdef __cplusplus
 }

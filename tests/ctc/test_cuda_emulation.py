@@ -1,14 +1,21 @@
 """The tests of the loss once more, on the source of the CUDA kernels, which an emulator runs on the processor."""
 
 import ctypes
+import subprocess
 
+import numpy as np
 import pytest
 import torch
 
-from ctc import _cuda_library
+import ctc
+from ctc import _cuda_decode, _cuda_library, _native
 from ctc import loss as loss_module
 from ctc._loss_library import Labels, Options
+from ctc.align import Spans, viterbi_native
+from ctc.greedy import _unpack
 from tests.ctc import emulation
+from tests.ctc.test_c_interface import EXECUTION_FAILED, INVALID_VALUE, CtcOptions, expected, ints, normal
+from tests.ctc.test_greedy import random_scores
 from tests.ctc.test_loss import (  # noqa: F401
     ours,
     random_batch,
@@ -112,3 +119,129 @@ def test_what_does_not_fit_makes_nan_and_nothing_else(wrong, is_padded):
     assert gradient[:, 1].isnan().all()
     assert torch.equal(losses[untouched], expected_losses[untouched])
     assert torch.equal(gradient[:, untouched], expected_gradient[:, untouched])
+
+
+# Scaling what backward returns
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("factors", [1.0, -2.5, [1.0, 0.0, 3.0], [2.0, torch.inf, torch.nan]], ids=str)
+def test_a_gradient_is_scaled_in_place_and_what_is_0_stays_0(factors, dtype):
+    gradient = torch.randn(5, 3, 7, generator=torch.Generator().manual_seed(0)).to(dtype)
+    gradient[:, :, 2] = 0
+    by = torch.tensor(factors, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
+    expected = (gradient.to(by.dtype) * (by if by.dim() == 0 else by[:, None])).to(dtype)
+    expected[gradient == 0] = 0
+    _cuda_library.scale(gradient, by)
+    torch.testing.assert_close(gradient, expected, rtol=0, atol=0, equal_nan=True)
+
+
+# Decoding and alignment
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("vocabulary", [1, 2, 17, 33, 300])
+def test_greedy_equals_that_of_the_processor(vocabulary, dtype):
+    for frames in (23, 600):
+        logits_BSV = random_scores(4, frames, vocabulary, dtype=dtype)
+        frames_B = torch.tensor([frames, 0, 1, frames - 4])
+        logits_BSV[1:3, 1:] = torch.nan
+        blank = vocabulary // 2
+        found = _unpack(_cuda_decode.greedy(logits_BSV, frames_B, blank))
+        for one, other in zip(found, ctc.greedy(logits_BSV, frames_B, blank=blank), strict=True):
+            assert one.labels == other.labels
+            assert (one.start_frames, one.end_frames) == (other.start_frames, other.end_frames)
+            assert one.confidence == pytest.approx(other.confidence, rel=1e-6)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_greedy_names_an_utterance_that_is_no_number(value):
+    logits_BSV = random_scores(3, 12, 5)
+    logits_BSV[1, 4] = value
+    with pytest.raises(ValueError, match="item 1: 1 of its frames hold NaN"):
+        _unpack(_cuda_decode.greedy(logits_BSV, torch.tensor([12, 12, 12]), 0))
+
+
+@pytest.mark.parametrize("length", [-1, 13])
+def test_greedy_names_a_length_that_does_not_fit(length):
+    with pytest.raises(ValueError, match=f"item 1: expected at least 0 and at most 12, found {length}"):
+        _unpack(_cuda_decode.greedy(random_scores(2, 12, 5), torch.tensor([12, length]), 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("frames", "labels"), [(40, 13), (400, 300), (1600, 1400)])
+def test_alignments_equal_those_of_the_processor(frames, labels, dtype):
+    generator = torch.Generator().manual_seed(labels)
+    # Scores on a coarse grid: ties are frequent, and are to be resolved alike.
+    logits_BSV = torch.randint(-2, 3, (4, frames, 6), generator=generator).to(dtype)
+    targets_BU = torch.arange(labels).expand(4, labels) % 5
+    targets_BU = torch.where(torch.rand(4, labels, generator=generator) < 0.1, 2, targets_BU).int()
+    frames_B, lengths_B = torch.tensor([frames, frames - 3, 1, frames]), torch.tensor([labels // 2, 7, 0, 1])
+    found = Spans(*_cuda_decode.viterbi(logits_BSV, targets_BU, frames_B, lengths_B, 5))
+    library = _native.load() or pytest.skip("no C++ compiler")
+    expected, _ = viterbi_native(library, logits_BSV, targets_BU, frames_B, lengths_B, _native.AlignOptions(blank=5))
+    assert torch.equal(found.start_BU, expected.start_BU)
+    assert torch.equal(found.end_BU, expected.end_BU)
+    torch.testing.assert_close(found.log_prob_B, expected.log_prob_B, rtol=1e-6, atol=0)
+    torch.testing.assert_close(found.log_prob_BU, expected.log_prob_BU, rtol=1e-6, atol=0)
+
+
+def test_a_transcript_that_cannot_be_is_impossible():
+    logits_BSV = random_scores(3, 4, 3)
+    targets_BU = torch.tensor([[1, 1, 1], [1, 7, 1], [1, 2, 1]], dtype=torch.int32)
+    lengths_B = torch.tensor([3, 3, 3])
+    totals = _cuda_decode.viterbi(logits_BSV, targets_BU, torch.tensor([4, 4, 4]), lengths_B, 0)[3]
+    assert totals.isfinite().tolist() == [False, False, True]
+
+
+# The functions that warp-ctc has
+
+
+def on_gpu(kernels: ctypes.CDLL, activations: np.ndarray, labels: list[list[int]], frames: list[int], blank: int = 0):
+    """(status, costs, gradients) of activations [T, N, A]."""
+    suffix = "_double" if activations.dtype == np.float64 else ""
+    options = CtcOptions(loc=1, blank_label=blank)
+    batch, alphabet = activations.shape[1:]
+    sizes = (ints([len(example) for example in labels]), ints(frames), alphabet, batch)
+    size = ctypes.c_size_t()
+    assert getattr(kernels, f"get_workspace_size{suffix}")(*sizes, options, ctypes.byref(size)) == 0
+    workspace = ctypes.create_string_buffer(size.value)
+    costs, gradients = np.full(batch, np.nan, activations.dtype), np.full_like(activations, np.nan)
+    flat = ints([label for example in labels for label in example])
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (activations, gradients, costs)]
+    compute = getattr(kernels, f"compute_ctc_loss{suffix}")
+    status = compute(pointers[0], pointers[1], flat, *sizes, pointers[2], workspace, options)
+    return status, costs, gradients
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_program_for_warp_ctc_gets_its_costs_and_gradients(kernels, dtype):
+    activations = normal(40, 8, 6, dtype=dtype)
+    labels, frames = [[0, 1, 2, 1, 0], [0, 1, 1, 0]] * 4, [40, 30, 20, 10] * 2
+    status, costs, gradients = on_gpu(kernels, activations, labels, frames, blank=5)
+    expected_costs, expected_gradients = expected(activations, labels, frames, blank=5)
+    assert status == 0
+    np.testing.assert_allclose(costs, expected_costs, rtol=1e-6)
+    np.testing.assert_allclose(gradients, expected_gradients, atol=1e-6)
+
+
+def test_a_program_for_warp_ctc_gets_a_status_for_wrong_arguments(kernels):
+    for label in (-1, 0, 6):
+        assert on_gpu(kernels, normal(4, 1, 6), [[label]], [4])[0] == INVALID_VALUE
+    size, one, on_cpu = ctypes.c_size_t(), ints([1]), CtcOptions(loc=0, num_threads=1)
+    assert kernels.get_workspace_size(one, one, 5, 1, on_cpu, ctypes.byref(size)) == EXECUTION_FAILED
+    assert kernels.get_workspace_size(one, ints([-1]), 5, 1, on_cpu, ctypes.byref(size)) == INVALID_VALUE
+    assert kernels.get_workspace_size(None, one, 5, 1, on_cpu, ctypes.byref(size)) == INVALID_VALUE
+    assert kernels.get_warpctc_version() == 2
+
+
+# Memory and random lattices
+
+
+@pytest.mark.slow
+def test_random_lattices_pass_under_sanitizers(tmp_path):
+    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    program = emulation.compile_emulated("cuda_lattices", tmp_path / "lattices", *flags)
+    done = subprocess.run([program, "60"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all passed" in done.stdout

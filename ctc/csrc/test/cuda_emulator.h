@@ -15,9 +15,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if !defined(__x86_64__)
@@ -53,7 +55,9 @@ constexpr size_t LARGEST_SHARED = 99 * 1024;  // of the smallest of the architec
 
 struct Fiber {
     void* stack_pointer = nullptr;
-    char* stack = nullptr;
+    std::unique_ptr<char[]> stack;  // of a thread; the scheduler's is found out
+    const void* known_stack = nullptr;
+    size_t known_size = 0;
 #if !defined(__x86_64__)
     ucontext_t context;
 #endif
@@ -69,7 +73,7 @@ struct Meeting {  // of the lanes of a warp, or of threads at a barrier
     unsigned generation = 0;
     int operation = 0;
     uint64_t values[2][WARP] = {};
-    long total[2] = {};
+    uint64_t total[2] = {};
     std::vector<Fiber*> waiting;
 };
 
@@ -120,7 +124,7 @@ inline void switch_to(Fiber* next) {
     m.current = next;
 #if defined(__SANITIZE_ADDRESS__)
     void** const keep = before->is_done ? nullptr : &before->fake_stack;
-    __sanitizer_start_switch_fiber(keep, next->stack, next->stack ? STACK : 0);
+    __sanitizer_start_switch_fiber(keep, next->known_stack, next->known_size);
 #endif
 #if defined(__x86_64__)
     emulator_switch(&before->stack_pointer, next->stack_pointer);
@@ -146,7 +150,13 @@ inline void run_another() {
 inline void fiber_main() {
     Machine& m = machine();
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
+    const void* from;
+    size_t size;
+    __sanitizer_finish_switch_fiber(nullptr, &from, &size);
+    if (!m.scheduler.known_stack) {  // the first fiber comes from there
+        m.scheduler.known_stack = from;
+        m.scheduler.known_size = size;
+    }
 #endif
     m.kernel();
     m.current->is_done = true;
@@ -155,19 +165,24 @@ inline void fiber_main() {
 }
 
 inline void prepare(Fiber& fiber, unsigned thread) {
-    if (!fiber.stack) fiber.stack = (char*)malloc(STACK);
+    if (!fiber.stack) fiber.stack.reset(new char[STACK]);
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(fiber.stack.get(), STACK);  // the last thread on it never returned
+#endif
+    fiber.known_stack = fiber.stack.get();
+    fiber.known_size = STACK;
     fiber.thread = thread;
     fiber.is_done = false;
     fiber.copies.assign(1, {});
 #if defined(__x86_64__)
-    void** top = (void**)((uintptr_t)(fiber.stack + STACK) & ~uintptr_t(15));
+    void** top = (void**)((uintptr_t)(fiber.stack.get() + STACK) & ~uintptr_t(15));
     *--top = nullptr;  // where a caller's return address would be
     *--top = (void*)fiber_main;
     for (int i = 0; i < 6; i++) *--top = nullptr;
     fiber.stack_pointer = top;
 #else
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack;
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
     fiber.context.uc_stack.ss_size = STACK;
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, fiber_main, 0);
@@ -185,7 +200,7 @@ inline unsigned meet(Meeting& meeting, unsigned expected, int operation, unsigne
         fail("threads meet in different operations");
     }
     if (place < WARP) meeting.values[side][place] = value;
-    meeting.total[side] += long(value);
+    meeting.total[side] += value;
     if (++meeting.arrived == expected) {
         meeting.arrived = 0;
         meeting.generation++;
@@ -218,14 +233,14 @@ template <typename T> inline T shuffle(Operation operation, T value, unsigned fr
 
 inline long barrier(unsigned id, unsigned threads, Operation operation = BARRIER, long value = 0) {
     Meeting& meeting = machine().barriers[id];
-    return meeting.total[meet(meeting, threads, operation, WARP, uint64_t(value))];
+    return long(meeting.total[meet(meeting, threads, operation, WARP, uint64_t(value))]);
 }
 
 inline void run_block() {
     Machine& m = machine();
     m.warps.assign((m.threads + WARP - 1) / WARP, Meeting());
     for (Meeting& meeting : m.barriers) meeting = Meeting();
-    memset(m.shared.data(), 0xff, m.shared.size());
+    std::fill(m.shared.begin(), m.shared.end(), (unsigned char)0xff);
     if (m.fibers.size() < m.threads) m.fibers.resize(m.threads);
     m.runnable.clear();
     for (unsigned i = 0; i < m.threads; i++) {
@@ -360,4 +375,10 @@ static inline void __pipeline_wait_prior(size_t kept) {
 }
 
 static inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
+static inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
 template <typename Kernel> static inline cudaError_t allow_shared(Kernel, size_t) { return cudaSuccess; }

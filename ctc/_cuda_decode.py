@@ -1,0 +1,84 @@
+"""Calls the decoders of the CUDA library through ctypes, on the current stream.
+
+B utterances, S frames, V labels, U labels of a transcript.
+"""
+
+import ctypes
+import functools
+
+import torch
+from torch import Tensor
+
+from ctc import _cuda_library, _native
+from ctc._loss_library import TYPES
+
+
+@functools.cache
+def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
+    scores, pointer, number = ctypes.POINTER(_native.Scores), ctypes.c_void_p, ctypes.c_int64
+    found.ctc_greedy_cuda_workspace.restype = found.ctc_align_cuda_workspace.restype = ctypes.c_size_t
+    found.ctc_greedy_cuda_workspace.argtypes = (number, number)
+    found.ctc_greedy_cuda.argtypes = (scores, ctypes.c_int32, pointer, ctypes.c_int32, *(pointer,) * 3)
+    found.ctc_align_cuda_workspace.argtypes = (number, number, number)
+    found.ctc_align_cuda.argtypes = (
+        *(scores, ctypes.c_int32, pointer, pointer, number, pointer, ctypes.c_int32),
+        *(pointer,) * 6,
+    )
+    return found
+
+
+def greedy(scores_BSV: Tensor, frames_B: Tensor, blank: int) -> Tensor:
+    """What `greedy._collapse` gives: int32 [B, 4 S + 3], without waiting for the device."""
+    native = _declared(_cuda_library.native())
+    scores_BSV = _with_adjacent_labels(scores_BSV)
+    batch, frames, _ = scores_BSV.shape
+    device = scores_BSV.device
+    frames_B = frames_B.to(device).contiguous()
+    workspace = torch.empty(native.ctc_greedy_cuda_workspace(batch, frames), dtype=torch.uint8, device=device)
+    packed = torch.empty(batch, 4 * frames + 3, dtype=torch.int32, device=device)
+    _cuda_library.launch(
+        native.ctc_greedy_cuda,
+        device,
+        _native.scores(scores_BSV),
+        TYPES[scores_BSV.dtype],
+        frames_B.data_ptr(),
+        blank,
+        packed.data_ptr(),
+        workspace.data_ptr(),
+    )
+    return packed
+
+
+def viterbi(
+    scores_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """First frames and frames past the last [B, U], sums of log-probabilities [B, U], totals [B], all on the device."""
+    native = _declared(_cuda_library.native())
+    scores_BSV = _with_adjacent_labels(scores_BSV)
+    batch, frames, _ = scores_BSV.shape
+    width = targets_BU.shape[1]
+    device = scores_BSV.device
+    targets_BU, frames_B, lengths_B = (values.to(device).contiguous() for values in (targets_BU, frames_B, lengths_B))
+    bytes_needed = native.ctc_align_cuda_workspace(batch, frames, width)
+    workspace = torch.empty(bytes_needed, dtype=torch.uint8, device=device)
+    start_BU, end_BU = torch.empty(2, batch, width, dtype=torch.int64, device=device)
+    log_prob_BU = torch.empty(batch, width, dtype=torch.float64, device=device)
+    log_prob_B = torch.empty(batch, dtype=torch.float64, device=device)
+    _cuda_library.launch(
+        native.ctc_align_cuda,
+        device,
+        _native.scores(scores_BSV),
+        TYPES[scores_BSV.dtype],
+        frames_B.data_ptr(),
+        targets_BU.data_ptr(),
+        width,
+        lengths_B.data_ptr(),
+        blank,
+        *(tensor.data_ptr() for tensor in (start_BU, end_BU, log_prob_BU, log_prob_B, workspace)),
+    )
+    return start_BU, end_BU, log_prob_BU, log_prob_B
+
+
+def _with_adjacent_labels(scores_BSV: Tensor) -> Tensor:
+    scores_BSV = scores_BSV.detach()
+    return scores_BSV if scores_BSV.stride(2) == 1 else scores_BSV.contiguous()

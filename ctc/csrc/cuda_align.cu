@@ -1,0 +1,188 @@
+// Forced alignment by Viterbi on CUDA; the recurrence is that of decode_align.cpp, ties included. A warp a frame finds the
+// normalisers and gathers the emissions; then a block an utterance goes forward, one barrier a frame, and one of its
+// threads back.
+#include "cuda_scores.cuh"
+
+using namespace ctc_cuda;
+
+namespace {
+
+constexpr int ALIGN_THREADS = 256;
+constexpr size_t ALIGN_SHARED_BYTES = 40 * 1024;
+
+enum Origin : uint8_t { FROM_BLANK = 1, FROM_LABEL_BEFORE = 2, BLANK_FROM_LABEL = 4 };  // 0: stayed
+
+struct Work {
+    double* emissions;  // [batch, frames, width + 1], blank's behind those of the labels
+    double* rows;       // [batch, 4, width + 2], where shared memory is too small: blanks and labels, twice
+    uint8_t* origins;   // [batch, frames, width + 1]
+};
+
+struct Alignment {
+    ctc_scores scores;
+    const int64_t* frames;
+    const int32_t* targets;
+    int64_t width;  // of a row of targets
+    const int64_t* lengths;
+    int32_t blank;
+    int64_t *start, *end;
+    double *log_probs, *totals;
+    Work work;
+};
+
+int64_t row_doubles(int64_t width) { return 4 * (width + 2); }
+
+size_t lay_out(int64_t batch, int64_t frames, int64_t width, char* base, Work* work) {
+    const auto bytes = [](int64_t count, int64_t size) { return size_t(round_up(count * size, 64)); };
+    const size_t emissions = bytes(batch * frames * (width + 1), 8), rows = bytes(batch * row_doubles(width), 8);
+    work->emissions = (double*)base;
+    work->rows = (double*)(base + emissions);
+    work->origins = (uint8_t*)(base + emissions + rows);
+    return emissions + rows + bytes(batch * frames * (width + 1), 1);
+}
+
+// Labels that do not exist are impossible.
+__device__ inline bool is_label(const Alignment& a, int64_t label) {
+    return label >= 0 && label < a.scores.vocabulary && label != a.blank;
+}
+
+template <typename In>
+__global__ void __launch_bounds__(ROWS_PER_BLOCK* WARP) gather_kernel(const __grid_constant__ Alignment a) {
+    const int64_t index = int64_t(blockIdx.x) * ROWS_PER_BLOCK + warp_index();
+    if (index >= a.scores.batch * a.scores.frames) return;
+    const int64_t item = index / a.scores.frames, t = index % a.scores.frames;
+    if (t >= a.frames[item]) return;
+    const In* const row = scores_at<In>(a.scores, item, t);
+    const auto best = best_label(row, a.scores.vocabulary);
+    const double norm = best.has_nan ? double(NAN) : double(best.value) + log_exp_sum(row, a.scores.vocabulary, best.value);
+    const int32_t* const labels = a.targets + item * a.width;
+    const int64_t length = bounded(a.lengths[item], a.width);
+    double* const to = a.work.emissions + index * (a.width + 1);
+    for (int64_t i = lane_index(); i < length; i += WARP)
+        to[i] = is_label(a, labels[i]) ? double(to_real(row[labels[i]])) - norm : -double(INFINITY);
+    if (lane_index() == 0) to[length] = double(to_real(row[a.blank])) - norm;
+}
+
+// One utterance. Rows of states begin with a label that is impossible: place i + 1 belongs to label i.
+class Path {
+  public:
+    __device__ Path(const Alignment& a, int64_t item, double* rows)
+        : frames(bounded(a.frames[item], a.scores.frames)), length(bounded(a.lengths[item], a.width)),
+          emission_stride(a.width + 1), labels(a.targets + item * a.width),
+          emissions(a.work.emissions + item * a.scores.frames * emission_stride),
+          origins(a.work.origins + item * a.scores.frames * emission_stride) {
+        for (int side = 0; side < 2; side++) {
+            blanks[side] = rows + 2 * side * (a.width + 2);
+            states[side] = blanks[side] + a.width + 2;
+        }
+    }
+
+    // Leaves where every state came from; all threads know the total behind it.
+    __device__ double go_forward() {
+        const double impossible = -double(INFINITY);
+        for (int64_t i = threadIdx.x; i < length + 2; i += ALIGN_THREADS) {
+            blanks[0][i] = i == 1 ? 0 : impossible;  // before the first frame: a blank follows, or a step into label 0
+            blanks[1][i] = states[0][i] = states[1][i] = impossible;
+        }
+        __syncthreads();
+        for (int64_t t = 0; t < frames; t++) {
+            for (int64_t i = threadIdx.x; i <= length; i += ALIGN_THREADS) advance(t, i);
+            __syncthreads();
+        }
+        const double blank = blanks[frames % 2][length + 1], label = states[frames % 2][length];
+        ends_in_label = length > 0 && label > blank;
+        return ends_in_label ? label : blank;
+    }
+
+    // For one thread: reads the path from its end and adds up what each label got.
+    __device__ void go_back(int64_t* start, int64_t* end, double* log_probs) const {
+        bool in_label = ends_in_label;
+        int64_t i = in_label ? length - 1 : length;
+        for (int64_t t = frames - 1; t >= 0; t--) {
+            const uint8_t origin = origins[t * emission_stride + i];
+            if (!in_label) {
+                in_label = origin & BLANK_FROM_LABEL;
+                i -= in_label;
+                continue;
+            }
+            if (end[i] == 0) end[i] = t + 1;
+            start[i] = t;
+            log_probs[i] += emissions[t * emission_stride + i];
+            in_label = (origin & 3) != FROM_BLANK;
+            i -= (origin & 3) == FROM_LABEL_BEFORE;
+        }
+    }
+
+    int64_t frames, length;
+
+  private:
+    __device__ void advance(int64_t t, int64_t i) const {
+        const double* const e = emissions + t * emission_stride;
+        const double *const b = blanks[t % 2], *const l = states[t % 2];
+        const double stayed = l[i + 1], blank = b[i + 1], before = l[i];
+        const bool may_skip = i > 0 && i < length && labels[i] != labels[i - 1];
+        const bool blank_wins = blank > stayed;
+        const double best = blank_wins ? blank : stayed;
+        const bool skip_wins = may_skip && before > best;
+        const bool label_ends = before > blank;
+        if (i < length) states[(t + 1) % 2][i + 1] = (skip_wins ? before : best) + e[i];
+        blanks[(t + 1) % 2][i + 1] = (label_ends ? before : blank) + e[length];
+        const int origin = skip_wins ? FROM_LABEL_BEFORE : blank_wins ? FROM_BLANK : 0;
+        origins[t * emission_stride + i] = uint8_t(origin | (label_ends ? BLANK_FROM_LABEL : 0));
+    }
+
+    int64_t emission_stride;
+    const int32_t* labels;
+    const double* emissions;
+    uint8_t* origins;
+    double *blanks[2], *states[2];
+    bool ends_in_label = false;
+};
+
+__global__ void __launch_bounds__(ALIGN_THREADS) align_kernel(const __grid_constant__ Alignment a, bool is_shared) {
+    CTC_DYNAMIC_SHARED(shared);
+    const int64_t item = blockIdx.x, first = item * a.width;
+    Path path(a, item, is_shared ? (double*)shared : a.work.rows + item * 4 * (a.width + 2));
+    for (int64_t i = threadIdx.x; i < a.width; i += ALIGN_THREADS) {
+        a.start[first + i] = a.end[first + i] = 0;
+        a.log_probs[first + i] = 0;
+    }
+    const double total = path.go_forward();
+    if (threadIdx.x != 0) return;
+    a.totals[item] = total;
+    if (isfinite(total)) path.go_back(a.start + first, a.end + first, a.log_probs + first);
+}
+
+template <typename In> int align(const Alignment& a, cudaStream_t stream) {
+    const int64_t rows = a.scores.batch * a.scores.frames;
+    if (rows > 0) CTC_LAUNCH(gather_kernel<In>, blocks_of_rows(rows), ROWS_PER_BLOCK * WARP, 0, stream, a);
+    const size_t bytes = size_t(row_doubles(a.width)) * sizeof(double);
+    const bool is_shared = bytes <= ALIGN_SHARED_BYTES;
+    CTC_LAUNCH(align_kernel, unsigned(a.scores.batch), ALIGN_THREADS, is_shared ? bytes : 0, stream, a, is_shared);
+    return cudaGetLastError() == cudaSuccess ? CTC_DECODE_SUCCESS : CTC_DECODE_DEVICE;
+}
+
+}  // namespace
+
+extern "C" size_t ctc_align_cuda_workspace(int64_t batch, int64_t frames, int64_t target_stride) {
+    Work unused;
+    return batch < 0 || frames < 0 || target_stride < 0 ? 0 : lay_out(batch, frames, target_stride, nullptr, &unused);
+}
+
+extern "C" int ctc_align_cuda(const ctc_scores* scores, int32_t type, const int64_t* frames, const int32_t* targets,
+                              int64_t target_stride, const int64_t* lengths, int32_t blank, int64_t* start,
+                              int64_t* end, double* log_probs, double* totals, void* workspace,
+                              struct CUstream_st* stream) {
+    if (!are_valid(scores, type, frames, blank) || target_stride < 0) return CTC_DECODE_INVALID;
+    if (scores->batch == 0) return CTC_DECODE_SUCCESS;
+    if (!lengths || !totals || !workspace) return CTC_DECODE_INVALID;
+    if (target_stride > 0 && (!targets || !start || !end || !log_probs)) return CTC_DECODE_INVALID;
+    Alignment a = {*scores, frames, targets, target_stride, lengths, blank, start, end, log_probs, totals, {}};
+    lay_out(scores->batch, scores->frames, target_stride, (char*)workspace, &a.work);
+    switch (type) {
+        case CTC_FLOAT64: return align<double>(a, stream);
+        case CTC_FLOAT16: return align<Half>(a, stream);
+        case CTC_BFLOAT16: return align<Bfloat>(a, stream);
+        default: return align<float>(a, stream);
+    }
+}

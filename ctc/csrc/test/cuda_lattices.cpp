@@ -1,0 +1,164 @@
+// Random lattices through the CUDA kernels in the emulator: cuda_lattices [lattices, default 300] [seed], to be compiled
+// with sanitizers: every buffer, workspace included, has exactly its size, so that one byte too far is found.
+//
+// The linear domain, where it certifies itself, must agree with the extended range to 1e-6, whatever the logits; and an
+// utterance must have the same bits alone, in a batch, behind padding and in whatever order the threads run.
+#include <random>
+
+#include "cuda_emulated.cpp"
+
+namespace {
+
+int failures = 0, certified = 0, tried = 0;
+
+void check(bool holds, const char* what, long which) {
+    if (holds) return;
+    failures++;
+    printf("FAILED: %s (%ld)\n", what, which);
+}
+
+using Random = std::mt19937;
+
+int between(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+
+struct Example {
+    int frames, blank;
+    std::vector<int32_t> labels;
+    std::vector<float> logits;  // [frames, classes]
+};
+
+struct Answer {
+    std::vector<float> losses, gradient;
+};
+
+// Sizes, scales and shapes of logits from the harmless to the absurd.
+Example random_example(Random& random, int classes, int blank) {
+    Example example;
+    const int most = between(random, 0, 9) ? 60 : 200;
+    example.frames = between(random, 1, most);
+    example.blank = blank;
+    const int count = between(random, 0, 5) ? between(random, 0, (example.frames + 1) / 2) : between(random, 0, most);
+    const bool is_constant = between(random, 0, 4) == 0;
+    for (int i = 0; i < count && classes > 1; i++) {
+        const int label = is_constant ? 0 : between(random, 0, classes - 2);
+        example.labels.push_back(label + (label >= blank));
+    }
+    const float scales[] = {0.01f, 0.3f, 1, 1, 2, 4, 10, 30, 100, 300};
+    const float scale = scales[between(random, 0, 9)];
+    const float offset = between(random, 0, 3) ? 0 : float(between(random, -1000, 1000));
+    const float blank_offset = between(random, 0, 3) ? 0 : float(between(random, -30, 100));
+    const float margin = between(random, 0, 3) ? 0 : float(between(random, 1, 30));
+    std::normal_distribution<float> normal;
+    for (int t = 0; t < example.frames; t++) {
+        const size_t labels = example.labels.size();
+        const int aligned = labels ? example.labels[size_t(t) * labels / size_t(example.frames)] : blank;
+        for (int k = 0; k < classes; k++) {
+            float x = scale * normal(random) + offset;
+            if (k == blank) x += blank_offset;
+            if (k == aligned && t % 2) x += margin;
+            example.logits.push_back(x);
+        }
+    }
+    return example;
+}
+
+// The examples as one batch of `frames` and room for `longest` labels. Padding is NaN and labels that do not exist.
+Answer run(const std::vector<Example>& examples, int classes, int frames, int longest, int flags,
+           bool wants_gradient = true) {
+    const int batch = int(examples.size());
+    std::vector<float> logits(size_t(frames) * size_t(batch * classes), NAN);
+    std::vector<int32_t> targets(size_t(batch * longest), -7), input_lengths, target_lengths;
+    for (int n = 0; n < batch; n++) {
+        const Example& example = examples[size_t(n)];
+        for (int t = 0; t < example.frames; t++)
+            std::copy_n(&example.logits[size_t(t * classes)], classes, &logits[size_t((t * batch + n) * classes)]);
+        std::copy(example.labels.begin(), example.labels.end(), targets.begin() + n * longest);
+        input_lengths.push_back(example.frames);
+        target_lengths.push_back(int32_t(example.labels.size()));
+    }
+    ctcProblem p = {};
+    p.frames = frames;
+    p.batch = batch;
+    p.classes = classes;
+    p.blank = examples[0].blank;
+    p.logits_frame_stride = p.gradient_frame_stride = int64_t(batch) * classes;
+    p.logits_batch_stride = p.gradient_batch_stride = classes;
+    p.targets_stride = p.longest_target = longest;
+    p.targets_count = int64_t(batch) * longest;
+    p.flags = flags;
+    size_t bytes = 0;
+    check(ctc_loss_cuda_workspace(&p, &bytes) == CTC_STATUS_SUCCESS, "the size of the workspace", 0);
+    char* const workspace = (char*)aligned_alloc(256, bytes);  // a multiple of 256
+    memset(workspace, 0x5a, bytes);
+    Answer answer = {std::vector<float>(size_t(batch), -1), std::vector<float>(wants_gradient ? logits.size() : 0, -1)};
+    int64_t invalid = 0;
+    const ctcStatus_t status =
+        ctc_loss_cuda(&p, logits.data(), wants_gradient ? answer.gradient.data() : nullptr, targets.data(),
+                      input_lengths.data(), target_lengths.data(), nullptr, answer.losses.data(), nullptr, workspace,
+                      &invalid, nullptr);
+    check(status == CTC_STATUS_SUCCESS && invalid == -1, "status", 0);
+    free(workspace);
+    return answer;
+}
+
+// Gradient of example n of a batch, its own frames alone.
+std::vector<float> gradient_of(const Answer& answer, int n, int batch, int frames, int classes) {
+    std::vector<float> own;
+    for (int t = 0; t < frames; t++) {
+        const float* const from = &answer.gradient[size_t((t * batch + n) * classes)];
+        own.insert(own.end(), from, from + classes);
+    }
+    return own;
+}
+
+// Largest difference, of the losses and of the gradients, each relative. A gradient is the difference of two
+// probabilities that are rounded to 2^-24, so its error is taken relative to its norm plus an eighth a frame.
+double difference(const Answer& a, const Answer& b, double frames) {
+    double worst = 0, error = 0, norm = 0;
+    for (size_t n = 0; n < a.losses.size(); n++) {
+        if (a.losses[n] == b.losses[n]) continue;
+        worst = fmax(worst, fabs(double(a.losses[n]) - b.losses[n]) / fmax(1, fabs(double(b.losses[n]))));
+        if (!isfinite(a.losses[n]) || !isfinite(b.losses[n])) return INFINITY;
+    }
+    for (size_t i = 0; i < a.gradient.size(); i++) {
+        if (!isfinite(a.gradient[i]) || !isfinite(b.gradient[i])) return INFINITY;
+        error += pow(double(a.gradient[i]) - b.gradient[i], 2);
+        norm += pow(double(b.gradient[i]), 2);
+    }
+    return fmax(worst, sqrt(error) / (sqrt(norm) + sqrt(frames) / 8));
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    const long lattices = count > 1 ? atol(arguments[1]) : 300;
+    const unsigned seed = count > 2 ? unsigned(atol(arguments[2])) : 1;
+    Random random(seed);
+    emulator::machine().random = seed * 2654435761u + 1;
+    double worst = 0;
+    for (long i = 0; i < lattices; i++) {
+        const int classes = between(random, 1, 9) ? between(random, 2, 40) : between(random, 41, 400);
+        const int blank = between(random, 0, classes - 1);
+        const Example a = random_example(random, classes, blank), b = random_example(random, classes, blank);
+        const int labels = int(a.labels.size());
+        const Answer truth = run({a}, classes, a.frames, labels, CTC_EXTENDED_RANGE);
+        const Answer alone = run({a}, classes, a.frames, labels, 0);
+        const double found = difference(alone, truth, a.frames);
+        worst = fmax(worst, found);
+        check(found <= 1e-6, "a random lattice is wrong", i);
+        if (isfinite(alone.losses[0]) && labels > 0) {
+            tried++;
+            certified += alone.gradient != truth.gradient;
+        }
+        check(run({a}, classes, a.frames, labels, 0, false).losses == alone.losses, "the gradient changes the loss", i);
+        const int frames = std::max(a.frames, b.frames) + between(random, 0, 3);
+        const int longest = std::max(labels, int(b.labels.size())) + between(random, 0, 300);
+        const Answer both = run({b, a}, classes, frames, longest, 0);
+        check(both.losses[1] == alone.losses[0], "the batch changes the loss", i);
+        check(gradient_of(both, 1, 2, a.frames, classes) == alone.gradient, "the batch changes the gradient", i);
+    }
+    printf("%ld random lattices, %d of %d possible ones in the linear domain, worst relative difference %.1e\n", lattices,
+           certified, tried, worst);
+    if (failures == 0) printf("all passed\n");
+    return failures != 0;
+}
