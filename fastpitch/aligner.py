@@ -100,7 +100,7 @@ def beta_binomial(frames_B: Tensor, lengths_B: Tensor, longest_frames: int, long
     both_BTL += of_symbol_BL[:, None]
     both_BTL += of_frame_BT[:, :, None]
     is_inside_BTL = (l_BL < lengths_B[:, None])[:, None] & (t_BT < frames_B[:, None])[:, :, None]
-    return both_BTL.float().exp() * is_inside_BTL
+    return both_BTL.masked_fill_(~is_inside_BTL, -torch.inf).float().exp()
 
 
 def symbol_of_frames(durations_BL: Tensor, longest_frames: int) -> Tensor:

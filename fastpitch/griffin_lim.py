@@ -21,6 +21,9 @@ def griffin_lim(mel_BMT: Tensor, cfg: LogMelConfig, *, iterations: int = 32) -> 
     window = torch.hann_window(cfg.window_samples, device=device)
     inverse_KM = torch.linalg.pinv(torch.from_numpy(mel_filters(cfg)).to(device))
     magnitude_BKT = (inverse_KM @ mel_BMT.float().exp()).clamp(min=0)
+    samples = (mel_BMT.shape[2] - 1) * cfg.hop_samples
+    missing = cfg.n_fft // cfg.hop_samples + 1 - mel_BMT.shape[2]  # frames, so that there is something to reflect
+    magnitude_BKT = torch.nn.functional.pad(magnitude_BKT, (0, max(0, missing)))
     frames = (cfg.n_fft, cfg.hop_samples, cfg.window_samples, window)
     spectrum_BKT = magnitude_BKT.to(torch.complex64)
     before_BKT = torch.zeros_like(spectrum_BKT)
@@ -30,4 +33,4 @@ def griffin_lim(mel_BMT: Tensor, cfg: LogMelConfig, *, iterations: int = 32) -> 
         ahead_BKT = consistent_BKT + MOMENTUM * (consistent_BKT - before_BKT)
         spectrum_BKT = magnitude_BKT * ahead_BKT / ahead_BKT.abs().clamp(min=1e-8)
         before_BKT = consistent_BKT
-    return torch.istft(spectrum_BKT, *frames)
+    return torch.istft(spectrum_BKT, *frames)[:, :samples]

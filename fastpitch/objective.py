@@ -21,8 +21,11 @@ from fastpitch.transformer import inside
 
 
 class Parts(NamedTuple):
-    """The parts of a loss, each without its weight. The last two count for nothing: how far predicted durations are off,
-    in frames, and how undecided the alignment is, in nats per frame."""
+    """The parts of a loss, each without its weight.
+
+    The last two count for nothing: how far predicted durations are off, in frames, and how undecided the alignment is,
+    in nats per frame.
+    """
 
     mel: Tensor
     duration: Tensor

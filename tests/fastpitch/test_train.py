@@ -1,0 +1,284 @@
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from common import audio, checkpoint, config, distributed
+from common.data.batching import bucketed_batches
+from common.data.loading import LoadingError
+from common.data.manifest import ManifestError
+from common.logging import RunLogger, read_events
+from fastpitch import data
+from fastpitch.config import Config
+from fastpitch.data import write_tensor
+from fastpitch.train import Trainer, TrainingError, main
+from tests.fastpitch.runs import RATE, TOY, toy_config, write_corpus
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Sums depend on the number of threads: runs that must agree bitwise, in whatever process, have one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+def state_of(folder: Path) -> dict:
+    state, messages = checkpoint.load_newest(folder, "fastpitch")
+    assert messages == []
+    return state
+
+
+def assert_same_state(a: dict, b: dict) -> None:
+    for part in ("weights", "ema"):
+        assert all(torch.equal(a[part][name], b[part][name]) for name in a[part])
+    for x, y in zip(a["optimizer"]["state"].values(), b["optimizer"]["state"].values(), strict=True):
+        assert all(torch.equal(x[k], y[k]) for k in x if isinstance(x[k], torch.Tensor))
+    assert a["progress"] | {"best_loss": 0} == b["progress"] | {"best_loss": 0}
+
+
+def values(folder: Path, key: str = "train_loss") -> list[float]:
+    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
+
+
+def events(folder: Path) -> str:
+    return "\n".join(e["data"].get("event", "") for e in read_events(folder / "nvlog.json"))
+
+
+def test_a_run_directory_describes_itself_and_logs_every_loss(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path)
+    progress = main(cfg)
+    assert (progress.epoch, progress.step) == (2, 6)
+    assert config.load(Config, tmp_path / "config.toml") == cfg
+    state = state_of(tmp_path)
+    assert config.build(Config, state["config"], "checkpoint") == cfg
+    assert {"weights", "ema", "optimizer", "scaler", "progress", "symbols"} <= set(state)
+    names = ("loss", "mel_loss", "duration_predictor_loss", "pitch_loss", "energy_loss", "attn_loss", "kl_loss")
+    for name in (*names, "kl_weight", "dur_error", "attn_entropy", "frames/s", "lrate", "took"):
+        assert len(values(tmp_path, f"train_{name}")) == 6
+    assert len(values(tmp_path, "val_mel_loss")) == len(values(tmp_path, "val_ema_mel_loss")) == 2
+    assert values(tmp_path, "train_kl_weight") == [0.5] * 3 + [1.0] * 3
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 4])
+def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path, stop_at):
+    cfg = toy_config(corpus, tmp_path / "whole")
+    cfg = replace(cfg, text=replace(cfg.text, p_arpabet=0.5, cleaners="english_cleaners_v2"))
+    main(cfg)
+    stopped = replace(cfg, output_dir=tmp_path / "stopped")
+    assert main(replace(stopped, steps=stop_at)).step == stop_at
+    main(stopped)
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+
+
+def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
+    main(toy_config(corpus, tmp_path, epochs=6))
+    golden = Path(__file__).with_name("golden_toy_losses.txt")
+    recorded = [float(line) for line in golden.read_text().splitlines() if not line.startswith("#")]
+    np.testing.assert_allclose(values(tmp_path), recorded, rtol=2e-3)
+
+
+def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path):
+    cfg = without_dropout(toy_config(corpus, tmp_path / "a", ema=0.0))
+    cfg = replace(cfg, optim=replace(cfg.optim, kind="adamw", eps=1.0))  # a step in proportion to the gradient
+    updates = []
+    for parts in (1, 2, 4):
+        with trainer_of(replace(cfg, grad_accumulation=parts)) as trainer:
+            batch = next(iter(data.loader(trainer.train_set, [[0, 4, 2, 7]])))
+            before = [p.detach().clone() for p in trainer.model.parameters()]
+            trainer.update(batch)
+            updates.append([p.detach() - b for p, b in zip(trainer.model.parameters(), before, strict=True)])
+    for update in updates[1:]:
+        for whole, part in zip(updates[0], update, strict=True):
+            torch.testing.assert_close(part, whole, rtol=1e-3, atol=1e-6)
+
+
+@contextlib.contextmanager
+def trainer_of(cfg: Config):
+    with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir, tensorboard=False)) as log:
+        yield Trainer(cfg, world, log)
+
+
+def without_dropout(cfg: Config) -> Config:
+    none = {"dropout": 0.0}
+    transformer = none | {"attention_dropout": 0.0}
+    model = replace(
+        cfg.model,
+        encoder=replace(cfg.model.encoder, **transformer),
+        decoder=replace(cfg.model.decoder, **transformer),
+        duration=replace(cfg.model.duration, **none),
+        pitch=replace(cfg.model.pitch, **none),
+        energy=replace(cfg.model.energy, **none),
+    )
+    return replace(cfg, model=model)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path, save_every_steps=1, epochs=50)
+    cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30), schedule=replace(cfg.schedule, kind="constant", warmup=0))
+    with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step \d+.*utterances TRAIN-\d{4}.*batch saved"):
+        main(cfg)
+    assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"]
+    for _, path in checkpoint.saved_steps(tmp_path, "fastpitch"):
+        assert all(torch.isfinite(w).all() for w in checkpoint.load(path)["weights"].values())
+
+
+def with_clip(root: Path, name: str, text: str, samples: np.ndarray) -> None:
+    audio.write(root / "train" / "wavs" / f"{name}.wav", samples, RATE)
+    with (root / "train" / "metadata.csv").open("a") as file:
+        file.write(f"{name}|{text}|{text}\n")
+
+
+def test_a_clip_with_more_symbols_than_frames_is_left_out_and_named(tmp_path):
+    root = write_corpus(tmp_path / "corpus", train=7)
+    with_clip(root, "BRIEF", "far too many words", np.full(1600, 0.1, np.float32))
+    assert main(toy_config(root, tmp_path / "run")).epoch == 2
+    said = events(tmp_path / "run")
+    assert said.count("left out: utterance BRIEF: 18 symbols but 13 frames, fewer than one each") == 1
+    assert "left out: 1 clips" in said
+
+
+def test_pitch_that_is_not_a_number_stops_the_run_with_the_clip_s_name_or_is_skipped(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path / "run")
+    cfg = replace(cfg, data=replace(cfg.data, pitch_dir=tmp_path / "pitch"))
+    main(replace(cfg, steps=1))
+    for path in (tmp_path / "pitch").glob("TRAIN-0003.pt"):
+        path.unlink()
+    write_tensor(tmp_path / "pitch" / "TRAIN-0003.pt", torch.full((1, 100), torch.nan))
+    with pytest.raises(
+        LoadingError, match=r"utterance TRAIN-0003: .*TRAIN-0003.pt: (pitch of 100 frames|found \[100\])"
+    ):
+        main(cfg)
+    cfg = replace(cfg, data=replace(cfg.data, on_error="skip"), output_dir=tmp_path / "skipping")
+    assert main(cfg).epoch == 2
+    assert "left out: utterance TRAIN-0003: " in events(tmp_path / "skipping")
+
+
+def test_a_text_that_cannot_be_spoken_names_the_clip(tmp_path):
+    root = write_corpus(tmp_path / "corpus", train=7)
+    with_clip(root, "ODD", "one ☃ two", np.full(16000, 0.1, np.float32))
+    with pytest.raises(LoadingError, match="utterance ODD: '☃'"):
+        main(toy_config(root, tmp_path / "run"))
+
+
+def test_no_data_is_an_error_that_says_what_to_name(tmp_path):
+    cfg = toy_config(tmp_path, tmp_path / "run")
+    with pytest.raises(
+        ManifestError, match="no utterance to train on: none is named; name manifests with --data.train"
+    ):
+        main(replace(cfg, data=replace(cfg.data, train=())))
+
+
+def test_the_longest_batch_can_be_tried_first(corpus, tmp_path, capsys):
+    assert main(toy_config(corpus, tmp_path, dry_run=True)).step == 0
+    assert "the longest batch fits: " in capsys.readouterr().out
+    assert checkpoint.saved_steps(tmp_path, "fastpitch") == []
+
+
+def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
+    main(toy_config(corpus, tmp_path, epochs=5, keep_epochs=(2,)))
+    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "fastpitch")] == [6, 12, 15]
+    best = checkpoint.load(tmp_path / "fastpitch_best.pt")
+    assert best["progress"]["best_loss"] == min(values(tmp_path, "val_ema_mel_loss"))
+
+
+def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path / "online", steps=2)
+    main(cfg)
+    with trainer_of(replace(cfg, output_dir=tmp_path / "look", steps=0)) as trainer:
+        for read in (trainer.train_set, trainer.validation):
+            for batch in data.loader(read, [[i] for i in range(len(read))]):
+                mel_BMT, _ = trainer.log_mel(batch.audio_BN, batch.samples_B)
+                write_tensor(tmp_path / "mels" / f"{batch.ids[0]}.pt", mel_BMT[0])
+    prepared = replace(cfg.data, mel_dir=tmp_path / "mels", pitch_dir=tmp_path / "online" / "pitch")
+    main(replace(cfg, data=prepared, output_dir=tmp_path / "prepared"))
+    np.testing.assert_allclose(values(tmp_path / "prepared"), values(tmp_path / "online"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_low_precision_trains_to_about_the_same_losses(corpus, tmp_path, precision):
+    main(toy_config(corpus, tmp_path / "fp32"))
+    main(toy_config(corpus, tmp_path / precision, precision=precision))
+    np.testing.assert_allclose(values(tmp_path / precision), values(tmp_path / "fp32"), rtol=0.03)
+
+
+def test_tensorboard_shows_alignment_pitch_and_sound(corpus, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    main(toy_config(corpus, tmp_path, tensorboard=True, samples=1, epochs=1))
+    shown = EventAccumulator(str(tmp_path / "samples"), size_guidance={"images": 0, "audio": 0})
+    shown.Reload()
+    tags = shown.Tags()
+    assert sorted(tags["images"]) == ["alignment/VALIDATION-0000", "pitch/VALIDATION-0000"]
+    assert sorted(tags["audio"]) == ["recorded/VALIDATION-0000", "spoken/VALIDATION-0000"]
+
+
+def run_module(*arguments: str, processes: int = 1) -> "subprocess.Popen[str]":
+    launcher = (
+        ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] if processes > 1 else []
+    )
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(TOY.parents[2])}
+    command = [sys.executable, *launcher, "-m", "fastpitch.train", *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path / "whole", epochs=8)
+    main(cfg)
+    arguments = [str(TOY), "--data.root", str(corpus), "--epochs", "8", "--output_dir", str(tmp_path / "stopped")]
+    process = run_module(*arguments)
+    for line in process.stdout:
+        if "iter" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    process.communicate()
+    assert process.returncode == 0
+    assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 24
+    main(replace(cfg, output_dir=tmp_path / "stopped"))
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+
+
+def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):
+    corpus = write_corpus(tmp_path / "corpus", train=24, validation=7)
+    cfg = without_dropout(config.load(Config, TOY))
+    toml = tmp_path / "no_dropout.toml"
+    toml.write_text(config.to_toml(cfg))
+    shared = [str(toml), "--data.root", str(corpus), "--data.pitch_dir", str(tmp_path / "pitch")]
+    one = run_module(*shared, "--batch_size", "8", "--output_dir", str(tmp_path / "one"))
+    said, _ = one.communicate()
+    assert one.returncode == 0, said
+    two = run_module(*shared, "--batch_size", "4", "--output_dir", str(tmp_path / "two"), processes=2)
+    said, _ = two.communicate()
+    assert two.returncode == 0, said
+    for key in ("train_loss", "train_attn_loss", "val_loss", "val_mel_loss", "val_ema_pitch_loss"):
+        assert values(tmp_path / "two", key) == pytest.approx(values(tmp_path / "one", key), abs=1e-5, rel=1e-4), key
+
+
+def test_a_clip_that_only_the_second_process_cannot_use_is_told_and_training_goes_on(tmp_path):
+    """With one clip per process, it also has to take part in a step for which it has nothing."""
+    root = write_corpus(tmp_path / "corpus", train=4)
+    with trainer_of(toy_config(root, tmp_path / "run", batch_size=1)) as trainer:
+        batches = bucketed_batches(trainer.seconds, batch_size=1, seed=trainer.cfg.seed, epoch=0, ranks=2, rank=1)
+        bad = trainer.train_set.utterances[batches[-1][0]]
+    write_tensor(tmp_path / "run" / "pitch" / f"{bad.id}.pt", torch.full((64,), torch.nan))
+    process = run_module(
+        str(TOY), "--data.root", str(root), "--epochs", "1", "--batch_size", "1", "--data.on_error", "skip",
+        "--output_dir", str(tmp_path / "run"), processes=2,
+    )  # fmt: skip
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert said.count(f"left out: utterance {bad.id}: ") == 1
+    assert state_of(tmp_path / "run")["progress"]["step"] == 2
