@@ -16,7 +16,7 @@ from ctc._library import load_cpu
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
 REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
-INDEX64, ZERO_INFINITY, EXTENDED_RANGE = 1, 2, 4
+INDEX64, ZERO_INFINITY, EXTENDED_RANGE, STARS = 1, 2, 4, 8
 INSTRUCTION_SETS = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3}
 SUCCESS, INVALID_VALUE = 0, 2
 
@@ -29,7 +29,7 @@ class Problem(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("logits_frame_stride", "logits_batch_stride")),
         *((name, ctypes.c_int64) for name in ("gradient_frame_stride", "gradient_batch_stride")),
         *((name, ctypes.c_int64) for name in ("targets_stride", "targets_count", "longest_target")),
-        *((name, ctypes.c_int32) for name in ("type", "flags", "threads", "instruction_set", "reduction", "reserved")),
+        *((name, ctypes.c_int32) for name in ("type", "flags", "threads", "instruction_set", "reduction", "star")),
         ("label_smoothing", ctypes.c_double),
         ("entropy_weight", ctypes.c_double),
     )
@@ -59,6 +59,7 @@ class Options:
     zero_infinity: bool = False
     label_smoothing: float = 0.0
     entropy_weight: float = 0.0
+    star: int | None = None
     extended_range: bool = False
     """Take the slow path of the kernel for every utterance, for tests."""
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
@@ -128,6 +129,8 @@ def problem_of(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TB
         flags |= ZERO_INFINITY
     if options.extended_range:
         flags |= EXTENDED_RANGE
+    if options.star is not None:
+        flags |= STARS
     is_padded = labels.targets.dim() == 2
     like = logits_TBV if gradient_TBV is None else gradient_TBV
     return Problem(
@@ -147,7 +150,7 @@ def problem_of(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TB
         torch.get_num_threads(),
         INSTRUCTION_SETS[options.instruction_set],
         REDUCTIONS[options.reduction],
-        0,
+        0 if options.star is None else options.star,
         options.label_smoothing,
         options.entropy_weight,
     )
@@ -157,6 +160,8 @@ def wrong_option(problem: Problem) -> str:
     """What is wrong with a problem that the library refuses."""
     if not 0 <= problem.blank < problem.classes:
         return f"blank: expected a class in [0, {problem.classes}), found {problem.blank}"
+    if problem.flags & STARS and 0 <= problem.star < problem.classes:
+        return f"star: expected a number that is no class in [0, {problem.classes}), found {problem.star}"
     if not 0 <= problem.label_smoothing < 1:
         return f"label_smoothing: expected at least 0 and less than 1, found {problem.label_smoothing}"
     return f"entropy_weight: expected a finite number, found {problem.entropy_weight}, on a supported instruction set"
@@ -173,6 +178,8 @@ def _wrong_utterance(utterance: int, problem: Problem, labels: Labels) -> str:
     if not 0 <= count <= held:
         return f"{where} target length: expected at least 0 and at most {held} labels, found {count}"
     own = (labels.targets[utterance] if labels.is_padded else labels.targets)[start : start + count].tolist()
-    position = next(i for i, k in enumerate(own) if not 0 <= k < problem.classes or k == problem.blank)
+    allowed = {problem.star} if problem.flags & STARS else set()
+    wrong = (i for i, k in enumerate(own) if (k not in allowed and not 0 <= k < problem.classes) or k == problem.blank)
+    position = next(wrong)
     expected = f"expected a class in [0, {problem.classes}) other than blank, {problem.blank}"
     return f"{where} label {position}: {expected}; found {own[position]}"

@@ -32,6 +32,7 @@ def ctc_loss(
     batch_first: bool = False,
     label_smoothing: float = 0.0,
     entropy_weight: float = 0.0,
+    star: int | None = None,
     in_place: bool = False,
     pool: GradientPool | None = None,
 ) -> Tensor:
@@ -45,6 +46,8 @@ def ctc_loss(
     zero_infinity: an utterance whose frames cannot carry its labels costs 0, not inf. Its gradient is 0 either way.
     label_smoothing: e makes it (1 - e) CTC + e * sum over frames of KL(uniform || p), against overconfidence.
     entropy_weight: w lowers it by w * sum over frames of the entropy of p, which rewards doubt (Pereyra et al. 2017).
+    star: a number that is no class. Where it stands in targets, any number of frames, or none, may hold anything: for
+    transcripts that are not complete. See `reference.star_losses` for what is summed; it counts as a label in "mean".
     in_place: the gradient takes the place of the logits, which nobody may need any more. Saves its memory.
     pool: lends the memory of large gradients; see `GradientPool`.
 
@@ -63,6 +66,7 @@ def ctc_loss(
         zero_infinity=zero_infinity,
         label_smoothing=label_smoothing,
         entropy_weight=entropy_weight,
+        star=star,
     )
     if reduction not in _loss_library.REDUCTIONS:
         raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', found {reduction!r}")
@@ -123,6 +127,7 @@ def _loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, 
             options.zero_infinity,
             options.label_smoothing,
             options.entropy_weight,
+            options.star,
             logits_TBV.requires_grad,
         )[0]
     if not _loss_library.is_available() or logits_TBV.device.type != "cpu":
@@ -207,9 +212,11 @@ def _half_gradient(logits_TBV: Tensor, by: Tensor, labels: Labels, options: Opti
 def _plain_loss(logits_TBV: Tensor, labels: Labels, options: Options) -> Tensor:
     warn_slow("ctc_loss")
     targets_BL = reference.padded_targets(labels.targets, labels.target_lengths, labels.longest)
-    losses_B = reference.torch_losses(
-        logits_TBV, targets_BL, labels.input_lengths, labels.target_lengths, options.blank
-    )
+    sizes = (labels.input_lengths, labels.target_lengths)
+    if options.star is None:
+        losses_B = reference.torch_losses(logits_TBV, targets_BL, *sizes, options.blank)
+    else:
+        losses_B = reference.star_losses(logits_TBV, targets_BL, *sizes, options.blank, options.star)
     if options.label_smoothing or options.entropy_weight:
         losses_B = (1 - options.label_smoothing) * losses_B + reference.regularisation(
             logits_TBV, labels.input_lengths, options.label_smoothing, options.entropy_weight
@@ -271,6 +278,7 @@ def _loss_op(
     zero_infinity: bool,
     label_smoothing: float,
     entropy_weight: float,
+    star: int | None,
     wants_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
     """What `torch.compile` sees of the loss: the loss and its gradient, which is empty where it is not wanted."""
@@ -281,6 +289,7 @@ def _loss_op(
         zero_infinity=zero_infinity,
         label_smoothing=label_smoothing,
         entropy_weight=entropy_weight,
+        star=star,
     )
     gradient_TBV = torch.empty_like(logits_TBV) if wants_gradient else None
     if _loss_library.is_available() and logits_TBV.device.type == "cpu":
@@ -307,6 +316,7 @@ def _(
     zero_infinity: bool,
     label_smoothing: float,
     entropy_weight: float,
+    star: int | None,
     wants_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
     wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
@@ -323,7 +333,7 @@ def _save_gradient(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 def _op_backward(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     (gradient_TBV,) = ctx.saved_tensors
     by = gradient if gradient.dim() == 0 else gradient[:, None]
-    return (gradient_TBV * by).to(gradient_TBV.dtype), *(None,) * 10
+    return (gradient_TBV * by).to(gradient_TBV.dtype), *(None,) * 11
 
 
 _loss_op.register_autograd(_op_backward, setup_context=_save_gradient)

@@ -49,6 +49,60 @@ def torch_losses(
     return torch.where(hopeless_B, math.inf, losses_B)
 
 
+def star_losses(
+    logits_TBV: Tensor, targets_BL: Tensor, input_lengths_B: Tensor, target_lengths_B: Tensor, blank: int, star: int
+) -> Tensor:
+    """Loss of every utterance whose targets may hold `star`, any number of frames of anything.
+
+    An alignment gives every frame to a label, or to the gap before a label or behind the last. Frames in a gap are
+    blank; in a gap where a star stands they are anything, and count with the probability of all classes together, 1.
+    Equal neighbours need a frame in the gap between them. The loss is minus the log of the sum over all
+    alignments. It may be below 0: of frames that repeat the label beside a star, each may be given to either, so
+    that one sequence of classes is summed more than once.
+    Source: Cai et al., W-CTC: a Connectionist Temporal Classification Loss with Wild Cards, ICLR 2022, whose wild
+    card likewise weighs 1.
+    """
+    wide = _wide(logits_TBV.dtype)
+    losses = []
+    for item, (frames, count) in enumerate(zip(input_lengths_B.tolist(), target_lengths_B.tolist(), strict=True)):
+        x_TV = logits_TBV[:frames, item].to(wide)
+        x_TV = torch.where(x_TV == -math.inf, NEARLY_MINUS_INFINITY, x_TV)
+        labels, is_star = split_stars(targets_BL[item, :count].tolist(), star)
+        loss = _star_loss(x_TV.log_softmax(1), labels, is_star, blank)
+        losses.append(torch.where(loss > -NEARLY_MINUS_INFINITY / 2, math.inf, loss))
+    return torch.stack(losses) if losses else logits_TBV.sum(dim=(0, 2)).to(wide)
+
+
+def split_stars(targets: list[int], star: int) -> tuple[list[int], list[bool]]:
+    """The labels without stars; whether a star stands before each of them, and behind the last."""
+    labels: list[int] = []
+    is_star = [False]
+    for target in targets:
+        if target == star:
+            is_star[-1] = True
+        else:
+            labels.append(target)
+            is_star.append(False)
+    return labels, is_star
+
+
+def _star_loss(log_probs_TV: Tensor, labels: list[int], is_star: list[bool], blank: int) -> Tensor:
+    index_L = torch.tensor(labels, dtype=torch.int64, device=log_probs_TV.device)
+    is_star_G = torch.tensor(is_star, device=log_probs_TV.device)
+    may_skip_L = torch.ones(len(labels), dtype=torch.bool, device=log_probs_TV.device)
+    may_skip_L[1:] = index_L[1:] != index_L[:-1]
+    impossible_L = log_probs_TV.new_full((len(labels),), NEARLY_MINUS_INFINITY)
+    label_L = impossible_L
+    gap_G = log_probs_TV.new_full((len(labels) + 1,), NEARLY_MINUS_INFINITY)
+    gap_G = torch.cat([gap_G.new_zeros(1), gap_G[1:]])  # before the first frame: in the first gap
+    for log_probs_V in log_probs_TV:
+        entering_G = torch.cat([gap_G.new_full((1,), NEARLY_MINUS_INFINITY), label_L])
+        skipping_L = torch.where(may_skip_L, entering_G[:-1], impossible_L)
+        label_L = torch.stack([label_L, gap_G[:-1], skipping_L]).logsumexp(0) + log_probs_V[index_L]
+        gap_G = torch.logaddexp(gap_G, entering_G) + torch.where(is_star_G, 0.0, log_probs_V[blank])
+    return -torch.cat([gap_G[-1:], label_L[-1:]]).logsumexp(0)
+
+
 def regularisation(
     logits_TBV: Tensor, input_lengths_B: Tensor, label_smoothing: float, entropy_weight: float
 ) -> Tensor:
@@ -85,6 +139,37 @@ def brute_force_loss(logits_TV: Tensor, labels: list[int], blank: int = 0) -> Te
         sum((log_probs_TV[t, k] for t, k in enumerate(path)), start=logits_TV.new_zeros((), dtype=torch.float64))
         for path in itertools.product(range(classes), repeat=frames)
         if collapse(path, blank) == labels
+    ]
+    if not scores:
+        return logits_TV.new_full((), math.inf, dtype=torch.float64)
+    return -torch.logsumexp(torch.stack(scores), dim=0)
+
+
+def brute_force_star_loss(logits_TV: Tensor, targets: list[int], star: int, blank: int = 0) -> Tensor:
+    """`star_losses` of one tiny utterance from every sequence of classes and every way to give its frames away."""
+    log_probs_TV = logits_TV.double().log_softmax(dim=1)
+    frames, classes = logits_TV.shape
+    labels, is_star = split_stars(targets, star)
+    places = range(2 * len(labels) + 1)  # gap 0, label 0, gap 1, ...
+
+    def follows(place: int, before: int) -> bool:
+        skips_gap = place % 2 == 1 and place - before == 2 and labels[place // 2] != labels[before // 2]
+        return place - before in (0, 1) or skips_gap
+
+    def holds(place: int, k: int) -> bool:
+        return k == labels[place // 2] if place % 2 else k == blank or is_star[place // 2]
+
+    given = [
+        way
+        for way in itertools.product(places, repeat=frames)
+        if all(follows(place, before) for before, place in itertools.pairwise((0, *way)))
+        and (0, *way)[-1] >= 2 * len(labels) - 1
+    ]
+    scores = [
+        sum((log_probs_TV[t, k] for t, k in enumerate(path)), start=logits_TV.new_zeros((), dtype=torch.float64))
+        for path in itertools.product(range(classes), repeat=frames)
+        for way in given
+        if all(holds(place, k) for place, k in zip(way, path, strict=True))
     ]
     if not scores:
         return logits_TV.new_full((), math.inf, dtype=torch.float64)

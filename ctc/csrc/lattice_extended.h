@@ -27,6 +27,7 @@ class ExtendedLattice {
         skip_exponent = take(lanes);
         emission_mantissa = take(lanes);
         emission_exponent = take(lanes);
+        star_share = take(lanes);
         occupancy_mantissa = take(2 * lanes);
         occupancy_exponent = take(2 * lanes);
         alpha = take_row(&p);
@@ -37,6 +38,7 @@ class ExtendedLattice {
             skip_exponent[i] = may_skip ? 0 : IMPOSSIBLE;
             emission_mantissa[i] = 1;
             emission_exponent[i] = IMPOSSIBLE;
+            star_share[i] = utterance.stars && i <= labels && utterance.stars[i];
         }
     }
 
@@ -103,6 +105,7 @@ class ExtendedLattice {
             const double x = slot_mantissa[scratch.slot_of_label[i]];
             best = x > best ? x : best;
         }
+        if (utterance.stars) best = scratch.log_sums[t];
         for (int64_t s = slots; s < slot_stride; s++) slot_mantissa[s] = best;
         const double reference = best == -INFINITY ? 0 : best;
         for (int64_t s = 0; s < slot_stride; s += W) {
@@ -120,7 +123,12 @@ class ExtendedLattice {
     }
 
     Number label_emission(int64_t i) const { return {load(emission_mantissa + i), load(emission_exponent + i)}; }
-    Number blank_emission() const { return {all(slot_mantissa[blank_slot]), all(slot_exponent[blank_slot])}; }
+    // Where a star stands for the blanks between labels the emission is that of all classes together, the reference.
+    Number blank_emission(int64_t i) const {
+        const double mantissa = slot_mantissa[blank_slot], exponent = slot_exponent[blank_slot];
+        const Doubles star = load(star_share + i);
+        return {all(mantissa) + star * (1 - mantissa), all(exponent) - star * exponent};
+    }
 
     void begin_beta(double* row) const {
         clear(row);
@@ -130,10 +138,9 @@ class ExtendedLattice {
 
     // beta at t from beta at t + 1; the emissions are those of t + 1. The rows may be the same.
     void step_beta(const double* next, double* row) const {
-        const Number q_blank = blank_emission();
         Number blank_above = nothing(), skipping_above = nothing();
         for (int64_t i = lanes - W; i >= 0; i -= W) {
-            const Number blank = times(blank_at(next, i), q_blank);
+            const Number blank = times(blank_at(next, i), blank_emission(i));
             const Number label = times(label_at(next, i), label_emission(i));
             const Number skipping = {label.mantissa, label.exponent + load(skip_exponent + i)};
             const Number onward = plus(shifted_down(blank, blank_above), shifted_down(skipping, skipping_above));
@@ -144,7 +151,6 @@ class ExtendedLattice {
     }
 
     void step_alpha() {
-        const Number q_blank = blank_emission();
         Number label = label_at(alpha, lanes - W);
         for (int64_t i = lanes - W; i >= 0; i -= W) {
             const Number below = i > 0 ? label_at(alpha, i - W) : nothing();
@@ -152,7 +158,7 @@ class ExtendedLattice {
             const Number entering = shifted_up(below, label);
             const Number skipping = {entering.mantissa, entering.exponent + load(skip_exponent + i)};
             const Number stayed = plus(plus(label, blank), skipping);
-            set(alpha, i, normalised(times(plus(blank, entering), q_blank)),
+            set(alpha, i, normalised(times(plus(blank, entering), blank_emission(i))),
                 normalised(times(stayed, label_emission(i))));
             label = below;
         }
@@ -188,6 +194,7 @@ class ExtendedLattice {
         alpha[lanes] = 0;  // before the first frame: in blank_0
         *references = 0;
         for (int64_t t = 0; t < frames; t++) {
+            if (utterance.stars && scratch.log_sums[t] == -INFINITY) return false;
             if (wants_occupancies && t % distance == 0) fill_block<In>(t, smaller(frames, t + distance) - 1);
             *references += read_emissions<In>(t);
             step_alpha();
@@ -215,14 +222,17 @@ class ExtendedLattice {
             highest = vmax(highest, vmax(blank.exponent, label.exponent));
         }
         const Doubles reference = all(max_of(highest));
-        Doubles blanks = {}, all_labels = {};
+        Doubles blanks = {}, stars = {}, all_labels = {};
         for (int64_t i = 0; i < 2 * lanes; i += W) {
             const Doubles p = load(occupancy_mantissa + i) * power_of_two(load(occupancy_exponent + i) - reference);
             store(occupancy_mantissa + i, p);
-            (i < lanes ? blanks : all_labels) += p;
+            const Doubles in_star = i < lanes ? Doubles(p * load(star_share + i)) : Doubles{};
+            (i < lanes ? blanks : all_labels) += p - in_star;
+            stars += in_star;
         }
-        const double blank = sum_of(blanks);
-        const double normaliser = 1 / (blank + sum_of(all_labels));
+        const double blank = sum_of(blanks), outside_stars = blank + sum_of(all_labels);
+        const double normaliser = 1 / (outside_stars + sum_of(stars));
+        scratch.outside_stars[t] = outside_stars * normaliser;
         // In double until all labels of a slot are together.
         for (int64_t s = 0; s < slots; s++) slot_mantissa[s] = 0;
         for (int64_t i = 0; i < labels; i++)
@@ -237,7 +247,7 @@ class ExtendedLattice {
     const Utterance& utterance;
     const Scratch& scratch;
     int64_t frames, labels, slots, blank_slot, slot_stride, lanes, distance;
-    double *slot_mantissa, *slot_exponent, *skip_exponent, *emission_mantissa, *emission_exponent;
+    double *slot_mantissa, *slot_exponent, *skip_exponent, *emission_mantissa, *emission_exponent, *star_share;
     double *occupancy_mantissa, *occupancy_exponent, *alpha, *block, *checkpoints;
 };
 

@@ -79,7 +79,8 @@ bool is_valid(const ctcProblem& p) {
     const bool has_choices = p.type >= CTC_FLOAT32 && p.type <= CTC_BFLOAT16 && p.threads >= 1 &&
                              p.reduction >= CTC_NONE && p.reduction <= CTC_MEAN &&
                              (p.instruction_set == CTC_AUTOMATIC || is_supported(p.instruction_set));
-    return has_sizes && has_choices && p.blank >= 0 && p.blank < p.classes && isfinite(p.label_smoothing) &&
+    const bool has_star = !(p.flags & CTC_STARS) || p.star < 0 || p.star >= p.classes;
+    return has_sizes && has_choices && has_star && p.blank >= 0 && p.blank < p.classes && isfinite(p.label_smoothing) &&
            p.label_smoothing >= 0 && p.label_smoothing < 1 && isfinite(p.entropy_weight);
 }
 
@@ -95,6 +96,7 @@ int64_t first_invalid(const ctcProblem& p, const void* targets, const void* inpu
         if (labels > p.targets_count - start) return n;
         for (int64_t i = 0; i < labels; i++) {
             const int64_t label = index_at(targets, start + i, p.flags);
+            if ((p.flags & CTC_STARS) && label == p.star) continue;
             if (label < 0 || label >= p.classes || label == p.blank) return n;
         }
         start += labels;
@@ -142,6 +144,8 @@ Utterance utterance_at(const Batch& b, int64_t n, int64_t first_label) {
     u.labels_are_64_bit = p.flags & CTC_INDEX64;
     u.past_caches = double(p.batch) * double(p.frames) * double(p.classes * bytes) > PAST_CACHES_BYTES;
     u.force_extended = p.flags & CTC_EXTENDED_RANGE;
+    u.may_have_stars = p.flags & CTC_STARS;
+    u.star = p.star;
     u.scale = reduction_weight(p, u.label_count) * (b.scale ? real_at(b.scale, n, p.type) : 1);
     u.label_smoothing = p.label_smoothing;
     u.entropy_weight = p.entropy_weight;

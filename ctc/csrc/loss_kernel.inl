@@ -14,6 +14,41 @@ static int64_t label_at(const Utterance& u, int64_t i) {
     return u.labels_are_64_bit ? ((const int64_t*)u.labels)[i] : ((const int32_t*)u.labels)[i];
 }
 
+// The utterance with its stars taken from between the labels, and marked. Without any it is an ordinary one.
+static Utterance with_stars_marked(const Utterance& u, const Scratch& scratch) {
+    Utterance marked = u;
+    marked.label_count = 0;
+    memset(scratch.stars, 0, size_t(u.label_count + 1));
+    for (int64_t i = 0; i < u.label_count; i++) {
+        const int64_t label = label_at(u, i);
+        if (label == u.star)
+            scratch.stars[marked.label_count] = 1;
+        else
+            scratch.labels[marked.label_count++] = int32_t(label);
+    }
+    marked.labels = scratch.labels;
+    marked.labels_are_64_bit = false;
+    marked.stars = marked.label_count < u.label_count ? scratch.stars : nullptr;
+    return marked;
+}
+
+// log sum_k exp x(k) of every frame; false where one is not a number, or infinite.
+template <typename In> static bool read_log_sums(const Utterance& u, const Scratch& scratch) {
+    using Real = typename Computed<In>::type;
+    using V = VectorOf<Real>;
+    const GradientRow<In> rows(u);
+    for (int64_t t = 0; t < u.frames; t++) {
+        const In* const frame = rows.logits_at(t);
+        V highest = all(-Real(INFINITY)), sum = {};
+        for (int64_t k = 0; k < u.classes; k += LANES<Real>) highest = vmax(highest, rows.logits_from(frame, k));
+        const Real largest = max_of(highest);
+        for (int64_t k = 0; k < u.classes; k += LANES<Real>) sum += exp_of(rows.logits_from(frame, k) - all(largest));
+        scratch.log_sums[t] = largest == -Real(INFINITY) ? -INFINITY : double(largest) + log(sum_of(sum));
+        if (!(scratch.log_sums[t] < INFINITY)) return false;
+    }
+    return true;
+}
+
 struct Slots {
     int64_t count, blank;
 };
@@ -192,7 +227,7 @@ template <typename In, typename Softmax>
 static double loss_of(const Utterance& u, const Softmax& softmax, double normalisers, double log2_z) {
     const double loss = normalisers - log2_z * 0.693147180559945309417;
     if (loss != loss) fill_gradient_with_nan<In>(u);
-    const double of_alignments = loss < 0 ? 0 : loss;  // rounding may leave -1e-8
+    const double of_alignments = loss < 0 && !u.stars ? 0 : loss;  // rounding may leave -1e-8
     return (1 - u.label_smoothing) * of_alignments + softmax.regularisation();
 }
 
@@ -210,7 +245,7 @@ template <typename In> static double loss_of(const Utterance& u, const Scratch& 
     LatticeResult result = {};
     bool is_linear = false;
     if constexpr (IS_SINGLE<In>) {
-        is_linear = !u.force_extended && run_linear<In>(u, scratch, slots, &result);
+        is_linear = !u.force_extended && !u.stars && run_linear<In>(u, scratch, slots, &result);
         if (is_linear && u.classes <= SMALL_ALPHABET) {
             SoftmaxGroups<In> groups(u, scratch);
             const double normalisers = groups.run();
@@ -218,7 +253,7 @@ template <typename In> static double loss_of(const Utterance& u, const Scratch& 
         }
     }
     if (!is_linear) {
-        if (has_nan<In>(u, scratch, slots.count)) {
+        if (has_nan<In>(u, scratch, slots.count) || (u.stars && !read_log_sums<In>(u, scratch))) {
             fill_gradient_with_nan<In>(u);
             return NAN;
         }
@@ -233,8 +268,9 @@ template <typename In> static double loss_of(const Utterance& u, const Scratch& 
     return loss_of<In>(u, rows, normalisers, result.log2_z);
 }
 
-double utterance_loss(const Utterance& utterance, const Scratch& scratch) {
+double utterance_loss(const Utterance& given, const Scratch& scratch) {
     const FlushDenormals flushing;
+    const Utterance utterance = given.may_have_stars ? with_stars_marked(given, scratch) : given;
     switch (utterance.type) {
         case CTC_FLOAT64: return loss_of<double>(utterance, scratch);
         case CTC_FLOAT16: return loss_of<Half>(utterance, scratch);

@@ -18,7 +18,8 @@ template <typename In> class SoftmaxRows {
 
   public:
     SoftmaxRows(const Utterance& utterance, const Scratch& scratch, int64_t slots)
-        : utterance(utterance), class_of_slot(scratch.class_of_slot), classes(utterance.classes), slots(slots),
+        : utterance(utterance), class_of_slot(scratch.class_of_slot),
+          outside_stars(scratch.outside_stars), classes(utterance.classes), slots(slots),
           occupancies((const Real*)scratch.occupancies), row((Real*)scratch.row), output(utterance) {}
 
     // sum over all frames of log sum_k exp x(k). Writes the gradient where there is one to write.
@@ -99,17 +100,22 @@ template <typename In> class SoftmaxRows {
     void subtract_occupancies(int64_t t, double sum) const {
         const Real* const occupied = occupancies + t / GROUP * group_stride(slots) + t % GROUP;
         const Real factor = Real(sum) * occupied[GROUP * padded(slots)];
-        double others = 0;
+        double others = 0, rest_outside = rest;
+        if (utterance.stars) {  // a star takes every class as the softmax has it, which leaves no gradient
+            for (int64_t k = 0; k < classes; k += W) store(row + k, load(row + k) * all(Real(outside_stars[t])));
+            rest_outside *= outside_stars[t];
+        }
         for (int64_t s = 0; s < slots; s++) {
             const Real occupancy = occupied[GROUP * s];
             row[class_of_slot[s]] -= occupancy * factor;
             others += class_of_slot[s] == dominant ? 0 : double(occupancy);
         }
-        if (sum < 2) row[dominant] = Real(others) * factor - Real(rest);
+        if (sum < 2) row[dominant] = Real(others) * factor - Real(rest_outside);
     }
 
     const Utterance& utterance;
     const int32_t* class_of_slot;
+    const double* outside_stars;
     int64_t classes, slots;
     const Real* occupancies;
     Real* row;

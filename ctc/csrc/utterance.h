@@ -18,6 +18,9 @@ struct Utterance {
     bool labels_are_64_bit;
     bool past_caches;     // the gradient is larger than the caches
     bool force_extended;  // for tests: never the linear lattice
+    bool may_have_stars;  // among the labels
+    int64_t star;
+    const uint8_t* stars;  // null, or [labels + 1]: 1 where a star stood before the label, or behind the last
     double scale;      // of the gradient
     double label_smoothing;
     double entropy_weight;
@@ -32,6 +35,10 @@ struct Scratch {
     int32_t* slot_of_class;  // [classes], set for the classes of slots alone
     int32_t* class_of_slot;  // [slots]
     int32_t* slot_of_label;  // [labels]
+    int32_t* labels;         // [labels] without stars
+    uint8_t* stars;          // [labels + 1]
+    double* log_sums;        // [frames] log sum_k exp x(k), for utterances with stars
+    double* outside_stars;   // [frames] probability of being in none
     void* mean;              // [slots]
     void* unused;            // [slots]: 1 where no label and no blank is, else 0
     void* rows;              // [GROUP, slots]
@@ -70,7 +77,7 @@ static inline int64_t linear_group_bytes(int64_t labels) {
 
 static inline int64_t linear_groups_per_block(int64_t frames, int64_t labels) {
     const int64_t groups = groups_of(frames), bytes = linear_group_bytes(labels);
-    if (groups * bytes <= LARGEST_SINGLE_BLOCK) return groups;
+    if (groups * bytes <= LARGEST_SINGLE_BLOCK) return groups > 0 ? groups : 1;
     const int64_t least = checkpoint_distance(groups);
     return BLOCK_BYTES / bytes > least ? BLOCK_BYTES / bytes : least;
 }
@@ -110,6 +117,10 @@ static inline int64_t lay_out(Scratch* scratch, char* base, int64_t frames, int6
     scratch->slot_of_class = (int32_t*)take(classes * 4);
     scratch->class_of_slot = (int32_t*)take(slots * 4);
     scratch->slot_of_label = (int32_t*)take(labels * 4);
+    scratch->labels = (int32_t*)take(labels * 4);
+    scratch->stars = (uint8_t*)take(labels + 1);
+    scratch->log_sums = (double*)take(frames * 8);
+    scratch->outside_stars = (double*)take(frames * 8);
     const int64_t table = groups_of(frames) * group_stride(slots) * real_bytes;
     scratch->mean = take(padded(slots) * real_bytes);
     scratch->unused = take(padded(slots) * real_bytes);

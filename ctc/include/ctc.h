@@ -76,7 +76,8 @@ typedef enum { CTC_FLOAT32 = 0, CTC_FLOAT64 = 1, CTC_FLOAT16 = 2, CTC_BFLOAT16 =
 enum {
     CTC_INDEX64 = 1,        /* targets and both lengths are int64_t; otherwise int32_t */
     CTC_ZERO_INFINITY = 2,  /* impossible alignments cost 0 instead of infinity */
-    CTC_EXTENDED_RANGE = 4  /* never take the fast path: the result is the same within rounding; for tests */
+    CTC_EXTENDED_RANGE = 4, /* never take the fast path: the result is the same within rounding; for tests */
+    CTC_STARS = 8           /* CPU only: targets may hold `star`, for any number of frames of anything */
 };
 
 /* CTC_MEAN divides each loss by its number of labels, or 1 if it has none, and then their sum by the batch. */
@@ -103,7 +104,7 @@ typedef struct {
     int32_t threads;               /* CPU: at least 1 */
     int32_t instruction_set;       /* CPU: ctcInstructionSet */
     int32_t reduction;             /* ctcReduction */
-    int32_t reserved;              /* 0 */
+    int32_t star;                  /* with CTC_STARS: no class, but where it stands in targets */
     double label_smoothing;        /* e: the loss is (1 - e) CTC + e sum_t KL(uniform || p_t) */
     double entropy_weight;         /* w: the loss is lowered by w sum_t H(p_t) */
 } ctcProblem;

@@ -476,7 +476,7 @@ def test_compiled_code_gives_the_same(device):
 def test_the_operator_passes_opcheck(reduction, device):
     logits, targets, frames, labels = (a.to(device) for a in random_batch(6, 3, 5, 2))
     for x in (logits, logits.double().requires_grad_()):
-        arguments = (x, targets, frames, labels, 3, 0, reduction, True, 0.1, 0.2, x.requires_grad)
+        arguments = (x, targets, frames, labels, 3, 0, reduction, True, 0.1, 0.2, None, x.requires_grad)
         torch.library.opcheck(loss_module._loss_op, arguments)
 
 
