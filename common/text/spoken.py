@@ -148,6 +148,11 @@ _RULES: tuple[tuple[re.Pattern[str], _Spoken], ...] = (
     # (212) 555-1234, 1-800-555-1234, +44 20 7946 0958
     (re.compile(r"(?<![\w-])(?:\+?1[ .-])?(?:\(\d{3}\)\s?|\d{3}[ .-])\d{3}[ .-]\d{4}(?![\w-])"), _telephone),
     (re.compile(r"(?<!\w)\+\d{1,3}(?:[ .-]?\(?\d{2,4}\)?){2,5}(?!\w)"), _telephone),
+    # 3 < 4, x >= y
+    (re.compile(r"(?<=\w)\s*(?:<=|≤)\s*(?=[\w-])"), " is at most "),
+    (re.compile(r"(?<=\w)\s*(?:>=|≥)\s*(?=[\w-])"), " is at least "),
+    (re.compile(r"(?<=\w)\s+<\s+(?=[\w-])|(?<=\d)<(?=\d)"), " is less than "),
+    (re.compile(r"(?<=\w)\s+>\s+(?=[\w-])|(?<=\d)>(?=\d)"), " is greater than "),
     # 5'10"
     (re.compile(r"(?<!\w)(\d)'\s?(\d{1,2})(?:\"|''|”)"), r"\1 feet \2"),
     # AT&T, U.S., a.m. without a time before it

@@ -65,6 +65,10 @@ CASES = {
         "don’t": "don't",
         "": "",
     },
+    "comparisons": {
+        "3 < 4 and 5>2": "three is less than four and five is greater than two",
+        "x >= y ≤ -1": "x is at least y is at most minus one",
+    },
     "heights": {"he's 5'10\" tall": "he's five feet ten tall"},
     "alphabets": {
         "naïve Привет": "naive privet",
