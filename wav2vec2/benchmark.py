@@ -260,7 +260,7 @@ def _negatives(targets: Targets) -> Tensor:
 
 
 def _line(row: Row) -> str:
-    ratios = ", ".join(f"{ratio:.2f} x faster than {other}" for other, ratio in row["times_faster"].items())
+    ratios = ", ".join(f"{ratio:.2f} x as fast as {other}" for other, ratio in row["times_faster"].items())
     return f"{row['config']:>8} {row['side']:>12} {row['p50']:10.1f} ms {row['peak_memory_mib']:6d} MiB  {ratios}"
 
 

@@ -60,17 +60,20 @@ class Imported(NamedTuple):
     kind: Literal["pretraining", "ctc", "backbone"]
 
 
-def read(path: Path, *, labels: tuple[str, ...] = ()) -> Imported:
+def read(path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None) -> Imported:
     """What the file or the Hugging Face folder at `path` holds. Raises CheckpointError.
 
     `labels` names what a CTC head writes, by index, where the checkpoint does not say it. (A dict.ltr.txt beside a
-    Fairseq checkpoint is read; for 32 labels LibriSpeech's are assumed.)
+    Fairseq checkpoint is read; for 32 labels LibriSpeech's are assumed.) `ema`: take the averaged weights; None takes
+    them where there are any, which is in our checkpoints only.
     """
+    state = {} if path.is_dir() else load_foreign(path)
+    if ema and state.get("ema") is None:
+        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     if path.is_dir():
         return _read_folder(path, labels)
-    state = load_foreign(path)
     if state.get("format") == FORMAT:
-        return _read_own(state, path)
+        return _read_own(state, path, with_ema=ema is not False)
     if not isinstance(state.get("model"), dict):
         raise CheckpointError(
             f"{path}: not a wav2vec 2.0 checkpoint of this repository, Fairseq or DeepLearningExamples; "
@@ -254,10 +257,11 @@ def _labels(state: Mapping[str, Any], path: Path, n_labels: int) -> tuple[str, .
     return LIBRISPEECH_LABELS
 
 
-def _read_own(state: dict[str, Any], path: Path) -> Imported:
+def _read_own(state: dict[str, Any], path: Path, *, with_ema: bool) -> Imported:
     try:
         architecture = config.build(ModelConfig, state["config"]["model"], str(path))
-        return _imported(state["weights"], architecture, path)
+        averaged = state.get("ema") if with_ema else None
+        return _imported(state["weights"] if averaged is None else averaged, architecture, path)
     except (KeyError, TypeError, ConfigError) as error:
         raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
 

@@ -67,6 +67,7 @@ class PositionalConv(nn.Module):
     def _response(self) -> Tensor:
         """The taps' spectrum [F, G, E in, E out]. It costs more than its use: inference keeps it while it is valid."""
         if torch.is_grad_enabled() or self.direction.is_inference() or self.norm.is_inference():
+            self._kept = None  # fused optimisers do not count up the version of what they change
             return self._spectrum()
         state = (*(v for p in (self.direction, self.norm) for v in (p._version, p.data_ptr())),)
         if self._kept is None or self._kept[0] != state:

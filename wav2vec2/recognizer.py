@@ -85,17 +85,24 @@ class Recognizer:
 
 
 def load(
-    path: str | Path, *, device: str = "auto", precision: Precision = "fp32", labels: tuple[str, ...] = ()
+    path: str | Path,
+    *,
+    device: str = "auto",
+    precision: Precision = "fp32",
+    labels: tuple[str, ...] = (),
+    ema: bool | None = None,
 ) -> Recognizer:
     """The model saved at `path`: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face
-    folder. `labels` as for checkpoint_import.read. Raises CheckpointError."""
+    folder. `labels` and `ema` as for checkpoint_import.read. Raises CheckpointError."""
     chosen = distributed.pick_device(device)
-    return Recognizer(load_model(Path(path), labels=labels), device=chosen, precision=precision)
+    return Recognizer(load_model(Path(path), labels=labels, ema=ema), device=chosen, precision=precision)
 
 
-def load_model(path: Path, *, labels: tuple[str, ...] = (), learning: LearningConfig | None = None) -> Model:
+def load_model(
+    path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None, learning: LearningConfig | None = None
+) -> Model:
     """The bare model saved at `path`, on the CPU; as `load` otherwise."""
-    return build(checkpoint_import.read(path, labels=labels), path, learning)
+    return build(checkpoint_import.read(path, labels=labels, ema=ema), path, learning)
 
 
 def for_finetuning(

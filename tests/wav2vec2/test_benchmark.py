@@ -33,7 +33,7 @@ def test_both_sides_get_a_row_with_their_ratio(task, sides, tmp_path, capsys):
     assert all(row["peak_memory_mib"] >= 0 and row["p50"] > 0 for row in rows)
     written = (tmp_path / f"wav2vec2_{task}.jsonl").read_text().splitlines()
     assert [json.loads(line)["side"] for line in written] == sides
-    assert f"x faster than {sides[1]}" in capsys.readouterr().out
+    assert f"x as fast as {sides[1]}" in capsys.readouterr().out
 
 
 def test_an_hourglass_is_a_side_of_its_own(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from common import checkpoint, config
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from tests.data import shared
-from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, pretraining_model, small_config
+from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
 from wav2vec2 import naming
 from wav2vec2.checkpoint_import import (
     FORMAT,
@@ -286,6 +286,23 @@ def test_our_own_checkpoints_load(kind, tmp_path):
         state = {"format": FORMAT, "config": described, "weights": model.state_dict()}
         checkpoint.save(tmp_path / "x.pt", state)
         same_output(tmp_path / "x.pt", model)
+
+
+def test_averaged_weights_are_taken_where_there_are_any(tmp_path):
+    model, averaged = ctc_model(), lively(ctc_model(), seed=1)
+    state = {
+        "format": FORMAT,
+        "config": {"model": config.to_dict(model.wav2vec2.config)},
+        "weights": model.state_dict(),
+    }
+    checkpoint.save(tmp_path / "with.pt", state | {"ema": averaged.state_dict()})
+    checkpoint.save(tmp_path / "without.pt", state | {"ema": None})
+    same_output(tmp_path / "with.pt", averaged)
+    same_output(tmp_path / "with.pt", averaged, ema=True)
+    same_output(tmp_path / "with.pt", model, ema=False)
+    same_output(tmp_path / "without.pt", model)
+    with pytest.raises(CheckpointError, match=r"without\.pt: has no averaged \(EMA\) weights; load it with ema=False$"):
+        load_model(tmp_path / "without.pt", ema=True)
 
 
 def test_fine_tuning_starts_from_the_pre_trained_network_and_a_new_head(tmp_path):

@@ -48,6 +48,18 @@ def test_what_inference_keeps_is_given_up_when_weights_change():
         torch.testing.assert_close(positions(x_BSD), direct(other, x_BSD), atol=1e-5, rtol=1e-5)
 
 
+def test_what_inference_keeps_is_given_up_when_a_fused_optimiser_takes_a_step():
+    positions = lively(PositionalConv(small_config())).eval()
+    optimizer = torch.optim.AdamW(positions.parameters(), lr=0.1, fused=True)
+    x_BSD = torch.randn(2, 30, 32)
+    with torch.no_grad():
+        positions(x_BSD)
+    positions(x_BSD).sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        torch.testing.assert_close(positions(x_BSD), direct(positions, x_BSD), atol=1e-5, rtol=1e-5)
+
+
 def test_weights_that_cannot_tell_of_changes_are_not_relied_upon():
     with torch.inference_mode():
         positions = lively(PositionalConv(small_config()))
