@@ -47,7 +47,7 @@ __device__ inline bool is_label(const Alignment& a, int64_t label) {
 }
 
 template <typename In>
-__global__ void __launch_bounds__(ROWS_PER_BLOCK* WARP) gather_kernel(const __grid_constant__ Alignment a) {
+__global__ void __launch_bounds__(ROWS_PER_BLOCK* WARP, 4) gather_kernel(const __grid_constant__ Alignment a) {
     const int64_t index = int64_t(blockIdx.x) * ROWS_PER_BLOCK + warp_index();
     if (index >= a.scores.batch * a.scores.frames) return;
     const int64_t item = index / a.scores.frames, t = index % a.scores.frames;
@@ -70,26 +70,21 @@ class Path {
         : frames(bounded(a.frames[item], a.scores.frames)), length(bounded(a.lengths[item], a.width)),
           emission_stride(a.width + 1), labels(a.targets + item * a.width),
           emissions(a.work.emissions + item * a.scores.frames * emission_stride),
-          origins(a.work.origins + item * a.scores.frames * emission_stride) {
-        for (int side = 0; side < 2; side++) {
-            blanks[side] = rows + 2 * side * (a.width + 2);
-            states[side] = blanks[side] + a.width + 2;
-        }
-    }
+          origins(a.work.origins + item * a.scores.frames * emission_stride), rows(rows), row_size(a.width + 2) {}
 
     // Leaves where every state came from; all threads know the total behind it.
     __device__ double go_forward() {
         const double impossible = -double(INFINITY);
         for (int64_t i = threadIdx.x; i < length + 2; i += ALIGN_THREADS) {
-            blanks[0][i] = i == 1 ? 0 : impossible;  // before the first frame: a blank follows, or a step into label 0
-            blanks[1][i] = states[0][i] = states[1][i] = impossible;
+            blanks(0)[i] = i == 1 ? 0 : impossible;  // before the first frame: a blank follows, or a step into label 0
+            blanks(1)[i] = states(0)[i] = states(1)[i] = impossible;
         }
         __syncthreads();
         for (int64_t t = 0; t < frames; t++) {
             for (int64_t i = threadIdx.x; i <= length; i += ALIGN_THREADS) advance(t, i);
             __syncthreads();
         }
-        const double blank = blanks[frames % 2][length + 1], label = states[frames % 2][length];
+        const double blank = blanks(frames)[length + 1], label = states(frames)[length];
         ends_in_label = length > 0 && label > blank;
         return ends_in_label ? label : blank;
     }
@@ -116,17 +111,21 @@ class Path {
     int64_t frames, length;
 
   private:
+    // Before frame t; two rows take turns.
+    __device__ double* blanks(int64_t t) const { return rows + 2 * (t % 2) * row_size; }
+    __device__ double* states(int64_t t) const { return blanks(t) + row_size; }
+
     __device__ void advance(int64_t t, int64_t i) const {
         const double* const e = emissions + t * emission_stride;
-        const double *const b = blanks[t % 2], *const l = states[t % 2];
+        const double *const b = blanks(t), *const l = states(t);
         const double stayed = l[i + 1], blank = b[i + 1], before = l[i];
         const bool may_skip = i > 0 && i < length && labels[i] != labels[i - 1];
         const bool blank_wins = blank > stayed;
         const double best = blank_wins ? blank : stayed;
         const bool skip_wins = may_skip && before > best;
         const bool label_ends = before > blank;
-        if (i < length) states[(t + 1) % 2][i + 1] = (skip_wins ? before : best) + e[i];
-        blanks[(t + 1) % 2][i + 1] = (label_ends ? before : blank) + e[length];
+        if (i < length) states(t + 1)[i + 1] = (skip_wins ? before : best) + e[i];
+        blanks(t + 1)[i + 1] = (label_ends ? before : blank) + e[length];
         const int origin = skip_wins ? FROM_LABEL_BEFORE : blank_wins ? FROM_BLANK : 0;
         origins[t * emission_stride + i] = uint8_t(origin | (label_ends ? BLANK_FROM_LABEL : 0));
     }
@@ -135,7 +134,8 @@ class Path {
     const int32_t* labels;
     const double* emissions;
     uint8_t* origins;
-    double *blanks[2], *states[2];
+    double* rows;
+    int64_t row_size;
     bool ends_in_label = false;
 };
 

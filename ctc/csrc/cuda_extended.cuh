@@ -62,11 +62,8 @@ template <typename In> class ExtendedLattice {
           references(b.workspace.references + n * b.problem.frames), states(states_of<Real>(b, n)) {
         char* const scratch = scratch_of(b, n);
         const bool fits = extended_working_bytes(labels) <= int64_t(EXTENDED_SHARED_BYTES);
-        Pair* const working = (Pair*)(fits ? (char*)shared : scratch);
-        rows[0] = working;
-        rows[1] = working + pairs;
-        label_emissions[0] = (Number*)(working + 2 * pairs);
-        label_emissions[1] = label_emissions[0] + pairs;
+        rows = (Pair*)(fits ? (char*)shared : scratch);
+        emissions = (Number*)(rows + 2 * pairs);
         block = (Pair*)(scratch + extended_working_bytes(labels));
         checkpoints = block + distance * pairs;
     }
@@ -98,18 +95,18 @@ template <typename In> class ExtendedLattice {
     // Z; leaves beta at the last frame of every block in `checkpoints`.
     __device__ Number run_beta() {
         for (int64_t t = frames - 1; t >= 0; t--) {
-            Pair* const row = rows[t % 2];
+            Pair* const row = row_of(t);
             if (t == frames - 1)
                 begin_beta(row);
             else
-                step_beta(t, rows[(t + 1) % 2], row);
+                step_beta(t, row_of(t + 1), row);
             if (t != frames - 1 && t % distance != distance - 1) continue;
             Pair* const checkpoint = checkpoints + t / distance * pairs;
             for (int64_t i = threadIdx.x; i < pairs; i += EXTENDED_THREADS) checkpoint[i] = row[i];
         }
         enter_frame(0);
-        const Number blank = times(rows[0][0].blank, blank_emission);
-        const Number label = labels > 0 ? times(rows[0][0].label, label_emissions[side][0]) : nothing();
+        const Number blank = times(row_of(0)[0].blank, blank_emission);
+        const Number label = labels > 0 ? times(row_of(0)[0].label, label_emissions()[0]) : nothing();
         const Number z = normalised(plus(blank, label));
         __syncthreads();
         return z;
@@ -117,7 +114,7 @@ template <typename In> class ExtendedLattice {
 
     __device__ void run_alpha(Number z) {
         for (int64_t i = threadIdx.x; i < pairs; i += EXTENDED_THREADS)
-            rows[1][i] = {i == 0 ? one() : nothing(), nothing()};  // before the first frame: in blank 0
+            row_of(1)[i] = {i == 0 ? one() : nothing(), nothing()};  // before the first frame: in blank 0
         for (int64_t first = 0; first < frames; first += distance) {
             const int64_t last = smaller_of(frames, first + distance) - 1;
             const Pair* next = checkpoints + first / distance * pairs;
@@ -127,13 +124,17 @@ template <typename In> class ExtendedLattice {
             }
             for (int64_t t = first; t <= last; t++) {
                 const Pair* const beta = t == last ? checkpoints + first / distance * pairs : block + (t - first) * pairs;
-                step_alpha(t, rows[(t + 1) % 2], rows[t % 2]);
-                leave_probabilities(t, rows[t % 2], beta, z);
+                step_alpha(t, row_of(t + 1), row_of(t));
+                leave_probabilities(t, row_of(t), beta, z);
             }
         }
     }
 
   private:
+    // Two rows, and two of emissions, take turns.
+    __device__ Pair* row_of(int64_t t) const { return rows + t % 2 * pairs; }
+    __device__ Number* label_emissions() const { return emissions + side * pairs; }
+
     // Each thread computes the emissions of its own pairs; behind the barrier all may be read, and so may all rows that
     // were written before. Two arrays take turns, so that a fast thread does not overwrite what a slow one reads.
     __device__ void enter_frame(int64_t t) {
@@ -142,7 +143,7 @@ template <typename In> class ExtendedLattice {
         const double reference = references[t];
         blank_emission = emission(to_real(frame[batch.problem.blank]), reference);
         for (int64_t i = threadIdx.x; i < pairs; i += EXTENDED_THREADS)
-            label_emissions[side][i] = i < labels ? emission(to_real(frame[transcript[i]]), reference) : nothing();
+            label_emissions()[i] = i < labels ? emission(to_real(frame[transcript[i]]), reference) : nothing();
         __syncthreads();
     }
 
@@ -157,7 +158,7 @@ template <typename In> class ExtendedLattice {
 
     __device__ void step_beta(int64_t t, const Pair* next, Pair* row) {
         enter_frame(t + 1);
-        const Number* const q = label_emissions[side];
+        const Number* const q = label_emissions();
         for (int64_t i = threadIdx.x; i < pairs; i += EXTENDED_THREADS) {
             const Number blank = times(next[i].blank, blank_emission);
             const Number label = times(next[i].label, q[i]);
@@ -171,7 +172,7 @@ template <typename In> class ExtendedLattice {
 
     __device__ void step_alpha(int64_t t, const Pair* before, Pair* row) {
         enter_frame(t);
-        const Number* const q = label_emissions[side];
+        const Number* const q = label_emissions();
         for (int64_t i = threadIdx.x; i < pairs; i += EXTENDED_THREADS) {
             const Number below = i > 0 ? before[i - 1].label : nothing();
             const Number blank = plus(before[i].blank, below);
@@ -199,8 +200,8 @@ template <typename In> class ExtendedLattice {
     const int32_t* transcript;
     double* references;
     Real* states;
-    Pair *rows[2], *block, *checkpoints;
-    Number* label_emissions[2];
+    Pair *rows, *block, *checkpoints;
+    Number* emissions;
     Number blank_emission;
     int side = 0;
 };

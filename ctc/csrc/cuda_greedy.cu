@@ -14,7 +14,7 @@ struct FrameBest {
 };
 
 template <typename In>
-__global__ void __launch_bounds__(ROWS_PER_BLOCK* WARP)
+__global__ void __launch_bounds__(ROWS_PER_BLOCK* WARP, 4)
     best_kernel(const __grid_constant__ ctc_scores scores, const int64_t* frames, int32_t blank, FrameBest* found) {
     const int64_t index = int64_t(blockIdx.x) * ROWS_PER_BLOCK + warp_index();
     if (index >= scores.batch * scores.frames) return;

@@ -15,7 +15,7 @@ namespace ctc_cuda {
 
 template <int K, int W> struct Shape {
     static constexpr int TEAM = W * WARP;  // threads of a direction
-    static constexpr int HELPERS = 4 * WARP;
+    static constexpr int HELPERS = W < 8 ? 4 * WARP : 0;  // where they would take registers that the others need: all
     static constexpr int THREADS = 2 * TEAM + HELPERS;
     static constexpr int DEPTH = W <= 2 ? 8 : 16 / W;
     static constexpr int VECTOR = K < 4 ? K : 4;  // floats a copy
@@ -330,6 +330,7 @@ template <int K, int W> static __global__ void __launch_bounds__(Shape<K, W>::TH
     if (tries && warp == 0)
         add_up_statistics(b.workspace.statistics + n * b.problem.frames, outcome.frames, &block);
     __syncthreads();
+    if (S::HELPERS == 0) group_by_class(b, n, outcome.labels, int(threadIdx.x), S::THREADS, 3);
     if (!tries || !isfinite(block.references)) {
         if (team == HELPER) group_by_class(b, n, outcome.labels, helper, S::HELPERS, 3);
         return;

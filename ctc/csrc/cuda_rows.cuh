@@ -1,6 +1,6 @@
 // The pass over whole frames: softmax, its log-normaliser, and the gradient softmax - occupancy; one read of the logits
 // and one write of the gradient. A warp takes a frame of few classes, a block one of many, whose logits it holds in
-// registers up to 8192 classes and reads again, from the caches, beyond.
+// registers up to 6144 classes and reads again, from the caches, beyond.
 //
 // Where one class has more than half of the probability its gradient is computed as minus the sum of all others', since
 // the difference of two numbers close to 1 would keep few of its digits when training is nearly done.
@@ -10,12 +10,15 @@
 
 namespace ctc_cuda {
 
-constexpr int CHUNKS = 8;            // a thread holds so many,
+constexpr int CHUNKS = 6;            // a thread holds so many,
 constexpr int CHUNK_BYTES = 16;      // in a block each of so many bytes, as computed, of neighbouring classes
 constexpr int ROW_THREADS = 256;     // of a block that takes one frame
 constexpr int64_t WARP_CLASSES = WARP * CHUNKS;
 template <typename In>
 constexpr int64_t HELD_CLASSES = ROW_THREADS * CHUNKS * CHUNK_BYTES / int64_t(sizeof(typename Computed<In>::type));
+
+// Blocks of a processor at once, which bounds the registers of a thread.
+template <typename In> constexpr int MOST_BLOCKS = sizeof(In) == 8 ? 1 : 3;
 
 template <typename In, int N> struct alignas(sizeof(In) * N) Elements {
     In x[N];
@@ -125,31 +128,34 @@ CTC_UNROLL
 };
 
 // What label smoothing and the entropy term add: e KL(uniform || p) - w H(p), over the classes that are not at -inf.
-struct Regularisation {
-    double smoothing, weight;
-    double count, entropy, log_sum;
+template <typename Real> struct Regularisation {
+    bool is_wanted;
+    Real smoothing, weight;
+    Real uniform, surprise;  // sum of exponentials over classes; entropy less the log of that sum
 
-    __device__ bool is_wanted() const { return smoothing != 0 || weight != 0; }
+    __device__ explicit Regularisation(const ctcProblem& p)
+        : is_wanted(p.label_smoothing != 0 || p.entropy_weight != 0), smoothing(Real(p.label_smoothing)),
+          weight(Real(p.entropy_weight)), uniform(0), surprise(0) {}
 
-    template <typename RowType, typename Team, typename Real>
-    __device__ double measure(RowType& row, const Team& team, Real largest, double sum) {
+    // What is added to the loss. `sum`: of the frame's exponentials, relative to the largest logit.
+    template <typename RowType, typename Team>
+    __device__ double measure(const ctcProblem& p, RowType& row, const Team& team, Real largest, double sum) {
         const Real least = -Real(INFINITY);
-        count = team.sum(row.add_up([=](int, Real x) { return Real(x > least); }));
+        const double count = team.sum(row.add_up([=](int, Real x) { return Real(x > least); }));
         const double logits = team.sum(row.add_up([=](int, Real x) { return x > least ? x - largest : Real(0); }));
         const double weighted =
             team.sum(row.add_up([=](int, Real x) { return x > least ? (x - largest) * exp(x - largest) : Real(0); }));
-        log_sum = log(sum);
-        entropy = log_sum - weighted / sum;
-        const double divergence = log_sum - logits / count - log(count);
-        return smoothing * divergence - weight * entropy;
+        const double log_sum = log(sum), entropy = log_sum - weighted / sum;
+        uniform = Real(sum / count);
+        surprise = Real(entropy - log_sum);
+        return p.label_smoothing * (log_sum - logits / count - log(count)) - p.entropy_weight * entropy;
     }
 
-    // The gradient, times the sum of exponentials, from x - largest and its exponential.
-    template <typename Real> __device__ Real gradient(Real alignments, Real x, Real e, double sum) const {
-        if (!is_wanted()) return alignments;
-        const Real smoothed = Real(smoothing) * (e - Real(sum / count));
-        const Real surprised = Real(weight) * e * (x + Real(entropy - log_sum));
-        return alignments * Real(1 - smoothing) + (x > -Real(INFINITY) ? smoothed + surprised : Real(0));
+    // The gradient, times the sum of exponentials, from that of the alignments, x - largest and its exponential.
+    __device__ Real gradient(Real alignments, Real x, Real e) const {
+        if (!is_wanted) return alignments;
+        const Real added = smoothing * (e - uniform) + weight * e * (x + surprise);
+        return alignments * (1 - smoothing) + (x > -Real(INFINITY) ? added : Real(0));
     }
 };
 
@@ -226,8 +232,8 @@ static __device__ void compute_row(const Batch& b, int64_t n, int64_t t, const R
         dominant = int(team.max(double(dominant)));
         sum = 1 + rest;
     }
-    Regularisation regularisation = {p.label_smoothing, p.entropy_weight, 0, 0, 0};
-    const double added = regularisation.is_wanted() ? regularisation.measure(row, team, largest, sum) : 0;
+    Regularisation<Real> regularisation(p);
+    const double added = regularisation.is_wanted ? regularisation.measure(p, row, team, largest, sum) : 0;
     if (rank == 0) {
         b.workspace.normalisers[n * p.frames + t] = double(largest) + log(sum);
         b.workspace.regularisation[n * p.frames + t] = added;
@@ -237,7 +243,7 @@ static __device__ void compute_row(const Batch& b, int64_t n, int64_t t, const R
     const double of_utterance = b.scale ? double(((const Real*)b.scale)[n]) : 1.0;
     const Real factor = Real(reduction_weight(p, outcome.labels) * of_utterance / sum);
     const auto gradient = [=](Real alignments, Real x, Real e) {
-        return regularisation.gradient(alignments, x, e, sum) * factor;
+        return regularisation.gradient(alignments, x, e) * factor;
     };
     const Occupancies<Real, SIZE> occupancies(b, n, t, outcome, team);
     double own_others = 0;
@@ -263,14 +269,16 @@ static __device__ void compute_row(const Batch& b, int64_t n, int64_t t, const R
     if (is_dominated && rank == 0) from_real(to + dominant, gradient(others, Real(0), Real(1)));
 }
 
-template <typename In> static __global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP) warp_rows_kernel(const __grid_constant__ Batch b) {
+template <typename In> static __global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP, MOST_BLOCKS<In>)
+    warp_rows_kernel(const __grid_constant__ Batch b) {
     const int64_t index = int64_t(blockIdx.x) * FRAMES_PER_BLOCK + warp_index();
     if (index >= b.problem.batch * b.problem.frames) return;
     const Frame frame = frame_of(b.problem, index);
     compute_row<In, WARP, true>(b, frame.utterance, frame.frame, RowTeam<WARP>{nullptr});
 }
 
-template <typename In, bool IS_HELD> static __global__ void __launch_bounds__(ROW_THREADS) block_rows_kernel(const __grid_constant__ Batch b) {
+template <typename In, bool IS_HELD>
+static __global__ void __launch_bounds__(ROW_THREADS, MOST_BLOCKS<In>) block_rows_kernel(const __grid_constant__ Batch b) {
     __shared__ double partial[ROW_THREADS / WARP];
     const Frame frame = frame_of(b.problem, int64_t(blockIdx.x));
     compute_row<In, ROW_THREADS, IS_HELD>(b, frame.utterance, frame.frame, RowTeam<ROW_THREADS>{partial});
