@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ctc import _cuda_decode, _cuda_library, _library, _native
 from ctc._inputs import check_scores, host_lengths
+from ctc.reference import split_stars
 
 
 class Alignment(NamedTuple):
@@ -54,6 +55,7 @@ def align(
     target_lengths: Tensor | Sequence[int] | None = None,
     *,
     blank: int = 0,
+    star: int | None = None,
 ) -> list[Alignment]:
     """Where every label of every transcript lies on the best path that spells the transcript.
 
@@ -62,6 +64,10 @@ def align(
     frames belong to each utterance. Scores are summed in double precision. Between equally good paths the one
     that moves on earlier is taken.
 
+    `star`: a number that is no class. Where it stands in a transcript, any number of frames may hold anything, each at
+    the log-probability of its best class (the loss, which sums, counts all classes together); its span is all
+    that lies between its neighbours.
+
     Raises ValueError that names the item for labels out of range, for a transcript that does not fit into
     its frames (it needs one frame per label and one more between two equal ones) and for one that has no
     path of finite log-probability.
@@ -69,13 +75,20 @@ def align(
     check_scores(log_probs_BSV, blank, name="align: log_probs_BSV")
     batch, frames, vocabulary = log_probs_BSV.shape
     frames_B = host_lengths(frames_B, batch, frames, name="align: frames_B")
-    transcripts = read_transcripts(targets, target_lengths, batch, vocabulary, blank, name="align: targets")
+    if star is not None and 0 <= star < vocabulary:
+        raise ValueError(f"align: star: expected a number that is no class in [0, {vocabulary}), found {star}")
+    transcripts = read_transcripts(targets, target_lengths, batch, vocabulary, blank, name="align: targets", star=star)
     for item, (labels, available) in enumerate(zip(transcripts, frames_B.tolist(), strict=True)):
-        needed = frames_needed(labels)
+        needed = frames_needed([label for label in labels if label != star])
         if needed > available:
             raise ValueError(
                 f"align: targets: item {item}: {len(labels)} labels need at least {needed} frames, found {available}"
             )
+    if star is not None:
+        return [
+            _align_around_stars(item, log_probs_BSV[item, :frames], labels, star, blank)
+            for item, (labels, frames) in enumerate(zip(transcripts, frames_B.tolist(), strict=True))
+        ]
     lengths_B = torch.tensor([len(labels) for labels in transcripts], dtype=torch.int64)
     width = max(map(len, transcripts), default=0)
     padded = [[*labels, *[blank] * (width - len(labels))] for labels in transcripts]
@@ -99,6 +112,50 @@ def word_spans(labels: Sequence[int], alignment: Alignment, *, boundary: int) ->
         start = alignment.start_frames[max(first - 1, 0)]
         words.append(WordSpan([labels[i] for i in run], start, alignment.end_frames[last]))
     return words
+
+
+def _align_around_stars(item: int, log_probs_SV: Tensor, targets: list[int], star: int, blank: int) -> Alignment:
+    labels, is_star = split_stars(targets, star)
+    spans, _ = viterbi_with_gaps(log_probs_SV, labels, is_star, blank, gap_log_prob=0.0)
+    (found,) = _alignments(spans, [len(labels)], first_item=item)
+    best_S = log_probs_SV.detach().max(1).values.double() - log_probs_SV.detach().double().logsumexp(1)
+    starts, ends, scores = [], [], []
+    i = end = 0
+    for target in targets:
+        if target == star:
+            start, end = end, found.start_frames[i] if i < len(labels) else len(log_probs_SV)
+            score = best_S[start:end].mean().item() if start < end else 0.0
+        else:
+            start, end, score = found.start_frames[i], found.end_frames[i], found.scores[i]
+            i += 1
+        starts.append(start)
+        ends.append(end)
+        scores.append(score)
+    return Alignment(starts, ends, scores, found.log_prob)
+
+
+def viterbi_with_gaps(
+    log_probs_SV: Tensor, labels: list[int], is_gap: Sequence[bool], blank: int, *, gap_log_prob: float, window: int = 0
+) -> tuple[Spans, bool]:
+    """One utterance where something that is not in the transcript may lie before some labels, or at the end: `is_gap`.
+
+    A frame of it costs `gap_log_prob` and its best class. With a window (in labels; 0: none) also whether the path
+    came near its edge.
+    """
+    frames_B, lengths_B = torch.tensor([len(log_probs_SV)]), torch.tensor([len(labels)])
+    targets_BU = torch.tensor([labels], dtype=torch.int32).reshape(1, len(labels))
+    flags_U = torch.tensor(is_gap, dtype=torch.uint8)
+    library = _native.load()
+    if library is None:
+        _library.warn_slow("ctc.align")
+        gaps = (flags_U.bool(), gap_log_prob)
+        spans = viterbi_torch(log_probs_SV[None], targets_BU.long(), frames_B, lengths_B, blank, gaps=gaps)
+        return spans, False
+    options = _native.AlignOptions(
+        blank=blank, threads=1, window=window, is_gap=flags_U.data_ptr(), gap_log_prob=gap_log_prob
+    )
+    spans, is_clipped_B = viterbi_native(library, log_probs_SV[None], targets_BU, frames_B, lengths_B, options)
+    return spans, bool(is_clipped_B)
 
 
 def _viterbi(log_probs_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int) -> Spans:
@@ -137,12 +194,13 @@ def viterbi_native(
     return Spans(start_BU, end_BU, log_prob_BU, log_prob_B), is_clipped_B.bool()
 
 
-def _alignments(spans: Spans, target_lengths: list[int]) -> list[Alignment]:
+def _alignments(spans: Spans, target_lengths: list[int], *, first_item: int = 0) -> list[Alignment]:
     alignments = []
     for item, length in enumerate(target_lengths):
         log_prob = spans.log_prob_B[item].item()
         if not math.isfinite(log_prob):
-            raise ValueError(f"align: log_probs_BSV: item {item}: the best path has log-probability {log_prob}")
+            named = f"item {first_item + item}"
+            raise ValueError(f"align: log_probs_BSV: {named}: the best path has log-probability {log_prob}")
         start_U, end_U = spans.start_BU[item, :length], spans.end_BU[item, :length]
         scores = (spans.log_prob_BU[item, :length] / (end_U - start_U)).tolist()
         alignments.append(Alignment(start_U.tolist(), end_U.tolist(), scores, log_prob))
@@ -157,6 +215,7 @@ def read_transcripts(
     blank: int,
     *,
     name: str,
+    star: int | None = None,
 ) -> list[list[int]]:
     """One list of labels per utterance; ValueError names the item and label that are not in the vocabulary."""
     if isinstance(targets, Tensor):
@@ -167,7 +226,7 @@ def read_transcripts(
         raise ValueError(f"{name}: expected {batch} transcripts, one per utterance, found {len(rows)}")
     for item, row in enumerate(rows):
         for label in row:
-            if not 0 <= label < vocabulary or label == blank:
+            if (not 0 <= label < vocabulary and label != star) or label == blank:
                 expected = f"labels in [0, {vocabulary}) other than the blank {blank}"
                 raise ValueError(f"{name}: item {item}: expected {expected}, found {label}")
     return rows

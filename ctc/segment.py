@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctc import _library, _native
 from ctc._inputs import check_scores
-from ctc.align import Spans, frames_needed, read_transcripts, viterbi_native, viterbi_torch
+from ctc.align import Spans, frames_needed, read_transcripts, viterbi_with_gaps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,31 +67,23 @@ def segment(
     if frames_needed(labels) > frames:
         raise ValueError(f"segment: {len(labels)} labels need at least {frames_needed(labels)} frames, found {frames}")
     ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
-    is_gap = np.zeros(len(labels) + 1, np.uint8)
-    is_gap[[0, *ends]] = 1
+    gaps = {0, *ends.tolist()}
+    is_gap = [place in gaps for place in range(len(labels) + 1)]
     spans = _spans(log_probs_SV, labels, is_gap, blank, options)
     if not torch.isfinite(spans.log_prob_B).all():
         raise ValueError(f"segment: log_probs_SV: the best path has log-probability {spans.log_prob_B.item()}")
     return _segments(log_probs_SV, spans, labels, ends, blank, options.score_frames)
 
 
-def _spans(log_probs_SV: Tensor, labels: list[int], is_gap: np.ndarray, blank: int, options: SegmentOptions) -> Spans:
-    frames_B, lengths_B = torch.tensor([len(log_probs_SV)]), torch.tensor([len(labels)])
-    targets_BU = torch.tensor([labels], dtype=torch.int32).reshape(1, len(labels))
-    library = _native.load()
-    if library is None:
-        _library.warn_slow("ctc.segment")
-        gaps = (torch.from_numpy(is_gap).bool(), options.gap_log_prob)
-        return viterbi_torch(log_probs_SV[None], targets_BU.long(), frames_B, lengths_B, blank, gaps=gaps)
-    window = options.window
-    while True:
-        native = _native.AlignOptions(
-            blank=blank, threads=1, window=window, is_gap=is_gap.ctypes.data, gap_log_prob=options.gap_log_prob
+def _spans(log_probs_SV: Tensor, labels: list[int], is_gap: list[bool], blank: int, options: SegmentOptions) -> Spans:
+    window, is_clipped = options.window, True
+    while is_clipped:
+        spans, is_clipped = viterbi_with_gaps(
+            log_probs_SV, labels, is_gap, blank, gap_log_prob=options.gap_log_prob, window=window
         )
-        spans, is_clipped_B = viterbi_native(library, log_probs_SV[None], targets_BU, frames_B, lengths_B, native)
-        if window > len(labels) or not is_clipped_B.any():
-            return spans
+        is_clipped = is_clipped and window <= len(labels)
         window *= 2
+    return spans
 
 
 def _segments(

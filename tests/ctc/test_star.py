@@ -1,12 +1,13 @@
 """Stars in targets: any number of frames of anything, in the loss and in alignments."""
 
+import itertools
 import math
 
 import pytest
 import torch
 
 import ctc
-from ctc import reference
+from ctc import _library, _native, reference
 from tests.ctc.enumeration import collapse
 
 STAR = -1
@@ -145,6 +146,65 @@ def test_no_frames_hold_a_star_and_no_label(frames):
     assert loss_and_gradient(x, [STAR], frames=0)[0] == 0
     assert loss_and_gradient(x, [], frames=0)[0] == 0
     assert loss_and_gradient(x, [1, STAR], frames=0)[0] == math.inf
+
+
+def best_way(log_probs_SV, targets, blank):
+    """The largest log-probability of all ways to give the frames away, by the definition."""
+    labels, is_star = reference.split_stars(targets, STAR)
+    best_S = log_probs_SV.max(1).values.tolist()
+    rows = log_probs_SV.tolist()
+    found = [-math.inf]
+    for way in itertools.product(range(2 * len(labels) + 1), repeat=len(rows)):
+        steps = list(itertools.pairwise((0, *way)))
+        skips = [(b // 2, p // 2) for b, p in steps if p - b == 2 and p % 2]
+        is_possible = all(p - b in (0, 1) or (p - b == 2 and p % 2) for b, p in steps)
+        if not is_possible or way[-1] < 2 * len(labels) - 1 or any(labels[b] == labels[p] for b, p in skips if p > b):
+            continue
+        scores = [
+            row[labels[place // 2]] if place % 2 else max(row[blank], best if is_star[place // 2] else -math.inf)
+            for row, best, place in zip(rows, best_S, way, strict=True)
+        ]
+        found.append(sum(scores))
+    return max(found)
+
+
+@pytest.mark.parametrize(("frames", "classes", "targets"), [case for case in CASES if case[0] > 1])
+def test_the_alignment_around_stars_is_the_best_of_all(frames, classes, targets, monkeypatch):
+    for seed in range(5):
+        log_probs_SV = logits(frames, classes, seed=seed).log_softmax(1)
+        arguments = (log_probs_SV[None], [targets], [frames])
+        (found,) = ctc.align(*arguments, star=STAR)
+        assert found.log_prob == pytest.approx(best_way(log_probs_SV, targets, 0), abs=1e-12)
+        assert len(found.start_frames) == len(targets)
+        with monkeypatch.context() as patch:
+            patch.setattr(_native, "load", lambda: None)
+            patch.setattr(_library, "warn_slow", lambda name: None)
+            assert ctc.align(*arguments, star=STAR)[0].log_prob == pytest.approx(found.log_prob, abs=1e-12)
+
+
+def test_the_span_of_a_star_is_what_lies_between_its_neighbours():
+    path = [0, 3, 1, 1, 0, 4, 4, 2, 0, 3]
+    scores_BSV = 20.0 * torch.nn.functional.one_hot(torch.tensor([path]), 5)
+    (found,) = ctc.align(scores_BSV, [[STAR, 1, STAR, STAR, 2, STAR]], [10], star=STAR)
+    assert found.start_frames[1] == 2
+    assert found.start_frames[4:] == [7, 8]
+    spans = list(zip(found.start_frames, found.end_frames, strict=True))
+    assert spans[0] == (0, 2)
+    assert spans[2] == (found.end_frames[1], 7)
+    assert spans[3] == (7, 7)
+    assert spans[5] == (8, 10)
+    assert found.scores == pytest.approx([0.0] * 6, abs=1e-6)
+
+
+def test_an_alignment_names_what_does_not_fit_around_its_stars():
+    with pytest.raises(ValueError, match=r"align: star: expected a number that is no class in \[0, 3\), found 1"):
+        ctc.align(torch.zeros(1, 4, 3), [[1]], [4], star=1)
+    with pytest.raises(ValueError, match="align: targets: item 1: 3 labels need at least 3 frames, found 2"):
+        ctc.align(torch.zeros(2, 2, 3), [[1], [1, STAR, 1]], [2, 2], star=STAR)
+    impossible = torch.zeros(2, 4, 3)
+    impossible[1, :, 2] = -math.inf
+    with pytest.raises(ValueError, match="align: log_probs_BSV: item 1: the best path has log-probability -inf"):
+        ctc.align(impossible, [[1], [2, STAR]], [4, 4], star=STAR)
 
 
 def test_a_star_that_is_a_class_is_refused():
