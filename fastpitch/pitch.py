@@ -144,10 +144,10 @@ def _candidates(frames_TN: np.ndarray, config: PitchConfig) -> _Candidates:
 def _normalized_difference(frames_TN: np.ndarray, shortest: int, longest: int) -> np.ndarray:
     """[T, P] YIN's cumulative mean normalised difference function of periods from shortest to longest (equation 8)."""
     n = frames_TN.shape[1]
-    size = 2 ** math.ceil(math.log2(n + longest))
+    power = 2 ** math.ceil(math.log2(n + longest))
+    size = 3 * power // 4 if 3 * power // 4 >= n + longest else power
     spectrum_TF = np.fft.rfft(frames_TN, size)
-    power_TF = spectrum_TF.real**2 + spectrum_TF.imag**2
-    correlation_TP = np.fft.irfft(power_TF, size)[:, : longest + 1].astype(np.float32)
+    correlation_TP = np.fft.irfft(spectrum_TF.real**2 + spectrum_TF.imag**2, size)[:, : longest + 1].astype(np.float32)
     energy_TP = np.cumsum(np.square(frames_TN[:, :longest]), axis=1)
     difference_TP = 2 * (correlation_TP[:, :1] - correlation_TP[:, 1:]) - energy_TP
     mean_TP = np.cumsum(difference_TP, axis=1) / np.arange(1, longest + 1, dtype=np.float32)
@@ -218,6 +218,11 @@ class _Moves(NamedTuple):
     step_D: np.ndarray
     edge_B: np.ndarray
     reach: int
+    by_distance: np.ndarray  # the same, -inf beyond the reach; a negative index is a step down
+
+    def between(self, distance: np.ndarray) -> np.ndarray:
+        """The likelihood of steps over these distances, in bins."""
+        return self.by_distance[distance]
 
 
 class _Scores(NamedTuple):
@@ -252,16 +257,19 @@ def _moves(config: PitchConfig) -> tuple[_Moves, int]:
     semitones = round(_SEMITONES_PER_SECOND * config.hop_samples / config.sample_rate)
     reach = semitones * _BINS_PER_SEMITONE // 2
     triangle_D = (reach + 1 - np.abs(np.arange(-reach, reach + 1))) / (reach + 1) ** 2
-    kept_B = np.convolve(np.ones(n_bins), triangle_D, "same")
+    kept_B = np.convolve(np.ones(n_bins), triangle_D)[reach : reach + n_bins]
     edge_B = np.full(n_bins + 2 * reach, -np.inf, np.float32)
     edge_B[reach : reach + n_bins] = -np.log(kept_B)
-    return _Moves(np.log(triangle_D).astype(np.float32), edge_B, reach), n_bins
+    step_D = np.log(triangle_D).astype(np.float32)
+    by_distance = np.full(2 * max(n_bins, reach) + 1, -np.inf, np.float32)
+    by_distance[np.arange(-reach, reach + 1)] = step_D
+    return _Moves(step_D, edge_B, reach, by_distance), n_bins
 
 
 def _forward(bin_TK: np.ndarray, voiced_TK: np.ndarray, unvoiced_T: np.ndarray, moves: _Moves) -> _Scores:
     reach, n_bins = moves.reach, len(moves.edge_B) - 2 * moves.reach
     inside = slice(reach, reach + n_bins)
-    step_TKK = _steps_between(bin_TK, moves) + _STAY
+    step_TKK = moves.between(bin_TK[1:, :, None] - bin_TK[:-1, None, :]) + _STAY
     window_TKD = bin_TK[:, :, None] + np.arange(-reach, reach + 1)
     edge_TK = moves.edge_B[bin_TK]
     scores = _Scores(voiced_TK.copy(), np.full((len(bin_TK), len(moves.edge_B)), -np.inf, np.float32))
@@ -281,16 +289,6 @@ def _forward(bin_TK: np.ndarray, voiced_TK: np.ndarray, unvoiced_T: np.ndarray, 
     return scores
 
 
-def _steps_between(bin_TK: np.ndarray, moves: _Moves) -> np.ndarray:
-    """[T - 1, K, K] likelihood of the step from candidate j of a frame to candidate k of the next, at [k, j]."""
-    return _step(bin_TK[1:, :, None] - bin_TK[:-1, None, :], moves)
-
-
-def _step(distance: np.ndarray, moves: _Moves) -> np.ndarray:
-    step = moves.step_D[distance.clip(-moves.reach, moves.reach) + moves.reach]
-    return np.where(np.abs(distance) <= moves.reach, step, -np.inf)
-
-
 def _backward(scores: _Scores, f0_TK: np.ndarray, bin_TK: np.ndarray, moves: _Moves) -> np.ndarray:
     """f0_T along the best path, which is found again from its end: cheaper than to note every decision."""
     f0_T = np.zeros(len(f0_TK), np.float32)
@@ -303,7 +301,7 @@ def _backward(scores: _Scores, f0_TK: np.ndarray, bin_TK: np.ndarray, moves: _Mo
         first_bin = bin - moves.reach
         near = slice(first_bin, bin + moves.reach + 1)
         unvoiced_D = scores.unvoiced_TB[t - 1, near] + moves.edge_B[near] + moves.step_D
-        voiced_K = scores.voiced_TK[t - 1] + moves.edge_B[bin_TK[t - 1]] + _step(bin_TK[t - 1] - bin, moves)
+        voiced_K = scores.voiced_TK[t - 1] + moves.edge_B[bin_TK[t - 1]] + moves.between(bin_TK[t - 1] - bin)
         unvoiced_D += _CHANGE if is_voiced else _STAY
         voiced_K += _STAY if is_voiced else _CHANGE
     return f0_T
