@@ -23,7 +23,7 @@ def test_a_spectrogram_has_the_frames_of_its_clip_and_is_what_fine_tuning_reads(
     left_out = main(cfg)
     told = capsys.readouterr().out
     assert "mels: 5 written, 0 were there" in told
-    assert left_out == ["utterance c3: 6 symbols but 2 frames, fewer than one each"]
+    assert left_out == ["utterance c3: 10 symbols but 2 frames, fewer than one each"]
     assert f"left out: {left_out[0]}" in told
     data = DataConfig(root=cfg.root, mels=cfg.output, segment_frames=8)
     utterances, _ = read_utterances(cfg.sources, data, training=True)
