@@ -162,7 +162,8 @@ def _lowest_troughs(difference_TP: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     is_trough_TP = (difference_TP < left_TP) & (difference_TP <= right_TP)
     is_trough_TP[:, 0] = difference_TP[:, 0] < difference_TP[:, 1]
     height_TP = np.where(is_trough_TP, difference_TP, np.inf)
-    deepest_TK = np.sort(np.argpartition(height_TP, _CANDIDATES, axis=1)[:, :_CANDIDATES], axis=1)
+    n_candidates = min(_CANDIDATES, height_TP.shape[1] - 1)
+    deepest_TK = np.sort(np.argpartition(height_TP, n_candidates, axis=1)[:, :n_candidates], axis=1)
     return deepest_TK, np.take_along_axis(height_TP, deepest_TK, axis=1)
 
 

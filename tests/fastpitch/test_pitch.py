@@ -68,7 +68,7 @@ def test_pitch_above_the_range_is_not_reported():
 def test_a_range_narrower_than_a_step_can_be_asked_for():
     samples = np.sin(2 * np.pi * 101 * np.arange(11_025) / 22_050).astype(np.float32)
     f0 = extract_pitch(samples, PitchConfig(lowest_hz=100, highest_hz=103))
-    np.testing.assert_allclose(f0[10:30], 101, rtol=0.01)
+    np.testing.assert_allclose(f0[10:30], 101, rtol=0.02)
 
 
 def test_a_resampled_clip_keeps_its_pitch():
