@@ -51,7 +51,7 @@ class Recognizer:
         """Representations of audio_BN, float32 at 16 kHz, with samples_B valid samples each.
 
         With `layers` they are the output of that Transformer layer (0: its input). Raises AudioError where an
-        utterance is too short for a frame.
+        utterance is too short for a frame or holds what is no number.
         """
         samples_B, is_padded = self._checked(audio_BN, samples_B)
         if layers is not None and not 0 <= layers <= self.config.layers:
@@ -72,6 +72,8 @@ class Recognizer:
     def _checked(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, bool]:
         """samples_B on the device, and whether any of them is less than N."""
         samples = samples_B.tolist()
+        if not audio_BN.is_floating_point():
+            raise AudioError(f"audio of {audio_BN.dtype}: expected floating-point samples from -1 to 1")
         if audio_BN.ndim != 2 or len(samples) != len(audio_BN) or max(samples, default=0) > audio_BN.shape[1]:
             raise AudioError(
                 f"audio of shape {tuple(audio_BN.shape)} with {samples} samples: expected [B, N] and B numbers up to N"
@@ -81,6 +83,9 @@ class Recognizer:
                 f"an utterance has {min(samples, default=0)} samples; the model needs {self.config.shortest_audio} "
                 "for its first frame"
             )
+        for row, (audio_N, n_samples) in enumerate(zip(audio_BN, samples, strict=True)):
+            if not audio_N[:n_samples].isfinite().all():
+                raise AudioError(f"utterance {row} of the batch has samples that are not finite")
         return samples_B.to(self.device), min(samples) < audio_BN.shape[1]
 
 

@@ -338,6 +338,14 @@ def test_a_model_without_a_head_has_no_logits_and_audio_must_fit(tmp_path):
             AudioError, match=r"^audio of shape \(3, 16000\) with .* samples: expected \[B, N\] and B n"
         ):
             model.encode(audio_BN, wrong)
+    with pytest.raises(AudioError, match=r"^audio of torch\.int64: expected floating-point samples from -1 to 1$"):
+        model.encode(audio_BN.long(), samples_B)
+    damaged_BN = audio_BN.clone()
+    damaged_BN[1, 100], damaged_BN[1, -1] = torch.nan, torch.inf
+    with pytest.raises(AudioError, match=r"^utterance 1 of the batch has samples that are not finite$"):
+        model.encode(damaged_BN, samples_B)
+    damaged_BN[1, 100] = 0.0  # what is left lies in the padding
+    assert model.encode(damaged_BN, samples_B).x_BSC.isfinite().all()
     with pytest.raises(ValueError, match=r"^layers = 5: expected 0 to 4, or None for the whole model$"):
         model.encode(audio_BN, samples_B, layers=5)
     assert model.encode(audio_BN, samples_B, layers=2).x_BSC.shape == (3, 49, 32)
