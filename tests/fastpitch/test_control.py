@@ -6,7 +6,9 @@ import torch
 
 from fastpitch import control
 from fastpitch.control import Control, ControlError, Speaker, edits, parsed, parts_from_text
+from fastpitch.model import Spectrogram
 from fastpitch.text import TextConfig, TextProcessor
+from tests.fastpitch.tiny import tiny_model
 
 VOICE = Speaker(pitch_mean=200.0, pitch_std=50.0)
 
@@ -142,3 +144,26 @@ def test_words_and_symbols_are_named_in_text():
 def test_a_part_that_is_not_there_is_named(text, of, message):
     with pytest.raises(ControlError, match=message):
         parts_from_text(text, ENCODED, of=of)
+
+
+def test_a_network_says_what_is_asked_of_it():
+    model = tiny_model()
+    voice = Speaker(float(model.pitch_mean[0]), float(model.pitch_std[0]))
+    tokens_BT, lengths_B = torch.tensor([ENCODED.tokens]), torch.tensor([len(ENCODED.tokens)])
+
+    def said(asked: Control) -> Spectrogram:
+        of_all = [torch.from_numpy(column)[None] for column in edits(len(ENCODED.tokens), asked, voice)]
+        names = ("pace", "durations_BT", "pitch_BT", "pitch_scale", "pitch_shift", "energy_scale", "energy_shift")
+        return model.infer(tokens_BT, lengths_B, **dict(zip(names, of_all, strict=True)))
+
+    plain = model.infer(tokens_BT, lengths_B)
+    same = said(Control())
+    torch.testing.assert_close(same.mel_BMT, plain.mel_BMT, rtol=0, atol=1e-6)
+    higher = control.to_hz(said(Control(pitch_shift_hz=20)).pitch_BT - plain.pitch_BT, voice._replace(pitch_mean=0))
+    torch.testing.assert_close(higher, torch.full_like(higher, 20), rtol=0, atol=1e-3)
+    curve = control.to_hz(said(Control(pitch_curve_hz=((0, 180), (1, 260)))).pitch_BT, voice)
+    torch.testing.assert_close(curve[0], torch.linspace(182.5, 257.5, 16), rtol=0, atol=1e-3)
+    slow = said(Control(pace=0.25))
+    assert slow.frames_B > 2 * plain.frames_B
+    torch.testing.assert_close(slow.durations_BT, plain.durations_BT)
+    assert (said(Control(energy=2)).energy_BT < plain.energy_BT).all()
