@@ -63,9 +63,9 @@ class Imported(NamedTuple):
 def read(path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None) -> Imported:
     """What the file or the Hugging Face folder at `path` holds. Raises CheckpointError.
 
-    `labels` names what a CTC head writes, by index, where the checkpoint does not say it. (A dict.ltr.txt beside a
-    Fairseq checkpoint is read; for 32 labels LibriSpeech's are assumed.) `ema`: take the averaged weights; None takes
-    them where there are any, which is in our checkpoints only.
+    `labels` names what a CTC head writes, by index, over what the checkpoint says. Where neither does, a dict.ltr.txt
+    beside it is read; 32 labels are assumed to be LibriSpeech's, and others are called <0>, <1>, … `ema`: take the
+    averaged weights; None takes them where there are any, which is in our checkpoints only.
     """
     state = {} if path.is_dir() else load_foreign(path)
     if ema and state.get("ema") is None:
@@ -250,11 +250,7 @@ def _labels(state: Mapping[str, Any], path: Path, n_labels: int) -> tuple[str, .
         if len(labels) != n_labels:
             raise CheckpointError(f"{path}: writes {n_labels} labels, and its dictionary has {len(labels)}")
         return labels
-    if n_labels != len(LIBRISPEECH_LABELS):
-        raise CheckpointError(
-            f"{path}: writes {n_labels} labels and does not say which; put its dict.ltr.txt beside it"
-        )
-    return LIBRISPEECH_LABELS
+    return LIBRISPEECH_LABELS if n_labels == len(LIBRISPEECH_LABELS) else naming.unknown_labels(n_labels)
 
 
 def _read_own(state: dict[str, Any], path: Path, *, with_ema: bool) -> Imported:

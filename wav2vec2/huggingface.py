@@ -81,7 +81,9 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def read_labels(folder: Path, n_labels: int) -> tuple[str, ...]:
-    """The labels that vocab.json numbers. Raises CheckpointError."""
+    """The labels that vocab.json numbers; without such a file, made-up ones. Raises CheckpointError."""
+    if not (folder / "vocab.json").is_file():
+        return naming.unknown_labels(n_labels)
     numbers = _read_json(folder / "vocab.json")
     by_index = {index: label for label, index in numbers.items() if isinstance(index, int)}
     if sorted(by_index) != list(range(n_labels)):

@@ -68,6 +68,11 @@ _HF_CONV = re.compile(r"wav2vec2\.feature_extractor\.conv_layers\.(\d+)\.(conv|l
 _HF_LAYER = re.compile(r"wav2vec2\.encoder\.layers\.(\d+)\.(.+)\.(weight|bias)")
 
 
+def unknown_labels(n_labels: int) -> tuple[str, ...]:
+    """Names for labels of which only the number is known."""
+    return tuple(f"<{index}>" for index in range(n_labels))
+
+
 def without_prefixes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Fairseq's weights, in float32, without what fine-tuning and data-parallel training put before their names."""
     plain = {}

@@ -195,6 +195,13 @@ def test_a_folder_that_lacks_something_is_told(name, content, message, tmp_path)
     assert str(error.value).startswith(f"{tmp_path}{message}")
 
 
+def test_labels_that_a_folder_does_not_name_are_numbered(tmp_path):
+    model = ctc_model()
+    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+    (tmp_path / "vocab.json").unlink()
+    assert read(tmp_path).config.labels[:2] == ("<0>", "<1>")
+
+
 def test_a_blank_that_is_not_first_is_kept(tmp_path):
     model = ctc_model(blank=1)
     huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
