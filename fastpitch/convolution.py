@@ -7,8 +7,11 @@ outputs, instead of twelve. In float32 it is as accurate as the direct sum, beca
 Legend: B sequences, T positions, I and O channels in and out, N tiles of 4 outputs, P the 6 points of a tile, K taps.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 OUTPUTS, POINTS = 4, 6
@@ -49,15 +52,15 @@ class Convolution(nn.Module):
     def forward(self, x_BTI: Tensor) -> Tensor:
         """[B, T, O]; outside of x_BTI there are zeros."""
         assert self.bias is not None
-        if _pays(x_BTI) and self.weight.shape[1] > 1 and self.weight.shape[2] == 3:
-            return filtered(x_BTI, self._transformed_weight(), self.bias)
-        return F.conv1d(x_BTI.mT, self.weight, self.bias, padding=self.weight.shape[2] // 2).mT
+        if not (_pays(x_BTI) and self.weight.shape[1] > 1 and self.weight.shape[2] == 3):
+            return F.conv1d(x_BTI.mT, self.weight, self.bias, padding=self.weight.shape[2] // 2).mT
+        if torch.is_grad_enabled() and (x_BTI.requires_grad or self.weight.requires_grad):
+            self._transformed = None
+            return _Filtered.apply(x_BTI, self.weight, self.bias)
+        return filtered(x_BTI, self._transformed_weight(), self.bias)
 
     def _transformed_weight(self) -> Tensor:
-        """Kept as long as the weight stays the same, except in training."""
-        if torch.is_grad_enabled() and self.weight.requires_grad:
-            self._transformed = None
-            return transformed(self.weight)
+        """Kept as long as the weight stays the same."""
         state = (self.weight.data_ptr(), self.weight._version)
         if self._transformed is None or self._transformed[:2] != state:
             with torch.inference_mode(False), torch.no_grad():
@@ -79,11 +82,56 @@ def transformed(weight_OIK: Tensor) -> Tensor:
 
 def filtered(x_BTI: Tensor, weight_PIO: Tensor, bias_O: Tensor) -> Tensor:
     """The convolution of x_BTI, zeros around it, with the `transformed` weight of three taps."""
-    n_sequences, n_positions, _ = x_BTI.shape
-    tiles = -(-n_positions // OUTPUTS)
-    padded_BTI = F.pad(x_BTI, (0, 0, 1, tiles * OUTPUTS + 1 - n_positions))
-    points_BNPI = padded_BTI.unfold(1, POINTS, OUTPUTS).mT
-    points_BNPI = torch.matmul(x_BTI.new_tensor(_INPUT_PP), points_BNPI)
-    products_PNO = torch.bmm(points_BNPI.flatten(0, 1).transpose(0, 1), weight_PIO)
-    y_NTO = torch.matmul(x_BTI.new_tensor(_OUTPUT_NP), products_PNO.transpose(0, 1))
-    return y_NTO.reshape(n_sequences, tiles * OUTPUTS, -1)[:, :n_positions] + bias_O
+    return _outputs(_points(x_BTI), weight_PIO, bias_O, *x_BTI.shape[:2])
+
+
+def _points(x_BTI: Tensor) -> Tensor:
+    """[BN, P, I] of the overlapping tiles of x_BTI, those of a sequence after one another."""
+    tiles = -(-x_BTI.shape[1] // OUTPUTS)
+    padded_BTI = F.pad(x_BTI, (0, 0, 1, tiles * OUTPUTS + 1 - x_BTI.shape[1]))
+    tiles_BNPI = padded_BTI.unfold(1, POINTS, OUTPUTS).mT
+    return torch.matmul(x_BTI.new_tensor(_INPUT_PP), tiles_BNPI).flatten(0, 1)
+
+
+def _outputs(points_NPI: Tensor, weight_PIO: Tensor, bias_O: Tensor, sequences: int, positions: int) -> Tensor:
+    products_PNO = torch.bmm(points_NPI.transpose(0, 1), weight_PIO)
+    y_NTO = torch.matmul(points_NPI.new_tensor(_OUTPUT_NP), products_PNO.transpose(0, 1)).add_(bias_O)
+    return y_NTO.view(sequences, -1, len(bias_O))[:, :positions]
+
+
+class _Filtered(torch.autograd.Function):
+    """`filtered` with a gradient that is computed at the points too: with half of the multiplications again."""
+
+    @staticmethod
+    def forward(ctx: Any, x_BTI: Tensor, weight_OIK: Tensor, bias_O: Tensor) -> Tensor:
+        """The convolution; keeps the points of the input, half as much again as the input."""
+        points_NPI, weight_PIO = _points(x_BTI), transformed(weight_OIK)
+        ctx.save_for_backward(points_NPI, weight_PIO)
+        ctx.shape = x_BTI.shape[:2]
+        return _outputs(points_NPI, weight_PIO, bias_O, *ctx.shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BTO: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        """Of the input (if wanted), the weight and the bias."""
+        points_NPI, weight_PIO = ctx.saved_tensors
+        constant, (sequences, positions) = gradient_BTO.new_tensor, ctx.shape
+        rest = -positions % OUTPUTS
+        outputs_NTO = F.pad(gradient_BTO, (0, 0, 0, rest)).view(len(points_NPI), OUTPUTS, -1)
+        products_PNO = torch.matmul(constant(_OUTPUT_NP).mT, outputs_NTO).transpose(0, 1)
+        weight_gradient_PIO = torch.bmm(points_NPI.permute(1, 2, 0), products_PNO)
+        weight_gradient_OIK = torch.einsum("pio,pk->oik", weight_gradient_PIO, constant(_WEIGHT_PK))
+        bias_gradient_O = gradient_BTO.sum((0, 1))
+        if not ctx.needs_input_grad[0]:
+            return None, weight_gradient_OIK, bias_gradient_O
+        points_gradient_PNI = torch.bmm(products_PNO, weight_PIO.mT)
+        tiles_NPI = torch.matmul(constant(_INPUT_PP).mT, points_gradient_PNI.transpose(0, 1))
+        return _overlapped(tiles_NPI, sequences)[:, 1 : positions + 1], weight_gradient_OIK, bias_gradient_O
+
+
+def _overlapped(tiles_NPI: Tensor, sequences: int) -> Tensor:
+    """[B, 4N + 2, I] the sum of tiles of 6 positions, of which each begins 4 after the one before."""
+    tiles_BNPI = tiles_NPI.view(sequences, -1, *tiles_NPI.shape[1:])
+    heads_BNTI, tails_BNTI = tiles_BNPI[:, :, :OUTPUTS].contiguous(), tiles_BNPI[:, :, OUTPUTS:]
+    heads_BNTI[:, 1:, : POINTS - OUTPUTS] += tails_BNTI[:, :-1]
+    return torch.cat([heads_BNTI.flatten(1, 2), tails_BNTI[:, -1]], 1)
