@@ -20,9 +20,11 @@ from ctc.align import Spans, frames_needed, read_transcripts, viterbi_with_gaps
 class SegmentOptions:
     """What may lie between sentences, and how much of the text is looked at."""
 
-    gap_log_prob: float = -1.0
+    gap_log_prob: float = -2.0
     """Between sentences, and at both ends, a frame that is not in the text costs this on top of its best label's
-    log-probability (or is blank, if that is better); -inf admits nothing but blank there."""
+    log-probability (or is blank, if that is better); -inf admits nothing but blank there. Nearer to 0, to wait in
+    a gap is so cheap that where the text has what nobody says, the best label so far lags far behind the best path,
+    and the window must be wide."""
     window: int = 2000
     """Labels followed at a time, around the best; doubled until the best path keeps clear of the edges. Memory is one
     byte per frame and label of the window."""
