@@ -38,21 +38,29 @@ def plan(
     if not any(sentence.spans for sentence in found):
         raise TextError(f"{text!r}: nothing to say in it; expected at least one word")
     whole, firsts, parts = Encoded([], [], [], []), [], []
+    left_out: list[list[str]] = []
     for sentence in found:
         first = len(whole.tokens)
         firsts.append(first)
+        left_out.append([])
         if not sentence.spans:
             continue
         encoded, places = processor.encode_parts([said for said, _ in sentence.spans])
         _append(whole, encoded)
+        left_out[-1] = encoded.left_out
         for place, (_, of_span) in zip(places, sentence.spans, strict=True):
             parts.append((range(first + place.start, first + place.stop), of_span))
     parts += parts_from_text(words, whole, of="words") + parts_from_text(symbols, whole, of="symbols")
     of_all = edits(len(whole.tokens), control or Control(), voice, parts)
     ends = [*firsts[1:], len(whole.tokens)]
     return [
-        Piece(_part(whole, first, end), Edits(*(column[first:end] for column in of_all)), speaker, 1000 * pause)
-        for (_, pause), first, end in zip(found, firsts, ends, strict=True)
+        Piece(
+            encoded=_part(whole, first, end, missing),
+            edits=Edits(*(column[first:end] for column in of_all)),
+            speaker=speaker,
+            pause_ms=1000 * sentence.pause_seconds,
+        )
+        for sentence, first, end, missing in zip(found, firsts, ends, left_out, strict=True)
     ]
 
 
@@ -61,9 +69,8 @@ def _append(whole: Encoded, encoded: Encoded) -> None:
     whole.words.extend(Word(text, first + offset, last + offset) for text, first, last in encoded.words)
     whole.tokens.extend(encoded.tokens)
     whole.symbols.extend(encoded.symbols)
-    whole.left_out.extend(encoded.left_out)
 
 
-def _part(whole: Encoded, first: int, end: int) -> Encoded:
+def _part(whole: Encoded, first: int, end: int, left_out: list[str]) -> Encoded:
     words = [Word(text, a - first, b - first) for text, a, b in whole.words if first <= a < end]
-    return Encoded(whole.tokens[first:end], whole.symbols[first:end], words, [])
+    return Encoded(whole.tokens[first:end], whole.symbols[first:end], words, left_out)

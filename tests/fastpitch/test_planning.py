@@ -57,6 +57,15 @@ def test_all_edits_have_a_value_for_every_token():
         assert {len(column) for column in piece.edits} == {len(piece.encoded.tokens)}
 
 
+def test_what_was_left_out_is_told_with_its_sentence():
+    processor = TextProcessor(TextConfig(p_arpabet=0, unknown_characters="skip"))
+    assert [piece.encoded.left_out for piece in plan("Yes. No 你. <break/> 好 so.", processor, VOICE)] == [
+        [],
+        ["你"],
+        ["好"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "options", "error", "message"),
     [
