@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All GPU tests and benchmarks of the repository, in less than 9 minutes on an H100: bash scripts/gpu_check.sh [STEP...]
+# All GPU tests and benchmarks of the repository, in less than 20 minutes on an H100: bash scripts/gpu_check.sh [STEP...]
 #   SPEECH_PYTHON=python3   an interpreter with a CUDA build of torch, in place of .venv
 #   WHEELS=folder           where missing packages are installed from, on a machine without a network
 #   OUT=folder              gets the rows that are measured here; benchmarks/results has them anyway
@@ -20,9 +20,13 @@ jasper=configs/jasper/jasper10x5dr.toml
 quartznet=configs/jasper/quartznet15x5.toml
 latency="-m jasper.benchmark %s --device cuda --precisions fp16 bf16 --modes eager fused graph"
 
-# name | limit in seconds | arguments of python
+# name | limit in seconds | arguments of python, or a bash script's
 steps=(
-  "tests|120|-m pytest -m gpu ${gpu_tests[*]}"
+  "build|180|-m ctc.build --cuda present"
+  "memcheck|240|bash ctc/csrc/test/sanitize_cuda.sh memcheck"
+  "racecheck|240|bash ctc/csrc/test/sanitize_cuda.sh racecheck"
+  "tests|300|-m pytest -m gpu ${gpu_tests[*]}"
+  "ctc|240|-m ctc.benchmark_cuda"
   "optim|60|benchmarks/optim.py"
   "features|30|benchmarks/features.py"
   "training|90|-m jasper.benchmark $jasper --device cuda --task training --batch_sizes 64 --seconds 16.7 --precisions bf16 --grad_accumulation 1 --repeats 10"
@@ -75,9 +79,11 @@ copy_rows() {
 # run_step NAME LIMIT ARGUMENTS: adds a line to the summary.
 run_step() {
   local name="$1" limit="$2" start=$SECONDS status=0 verdict=ok
+  local command="$python $3"
+  [[ $3 != bash\ * ]] || command=$3
   echo "gpu_check: $name (at most $limit s)"
   # shellcheck disable=SC2086
-  timeout --kill-after=5 "$limit" "$python" $3 || status=$?
+  timeout --kill-after=5 "$limit" $command || status=$?
   case $status in
     0) ;;
     124 | 137) verdict="did not end in $limit s" ;;

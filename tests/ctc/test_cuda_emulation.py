@@ -86,6 +86,16 @@ def test_the_extended_range_gives_what_the_fast_path_gives():
     assert 0 < relative_error(fast, slow.double()) < 1e-6
 
 
+@pytest.mark.parametrize("classes", [28, 301, 7000])
+@pytest.mark.parametrize("scale", [1, 100])
+def test_in_place_the_gradient_is_the_same_for_every_size_of_row(classes, scale):
+    logits, targets, frames, labels = random_batch(30, 9, classes, 2, scale=scale)
+    arguments, gradient = Labels(targets, frames, labels, 9), torch.empty_like(logits)
+    losses = _cuda_library.run(logits, arguments, Options(reduction="none"), gradient)
+    assert torch.equal(_cuda_library.run(logits, arguments, Options(reduction="none"), logits), losses)
+    assert torch.equal(logits, gradient)
+
+
 def test_the_shape_of_the_block_changes_no_bit():
     logits, targets, frames, labels = random_batch(80, 30, 28, 2)
     expected = ours(logits, targets, frames, labels)

@@ -381,4 +381,12 @@ static inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t byt
     memcpy(to, from, bytes);
     return cudaSuccess;
 }
+static inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+}
+static inline cudaError_t cudaMalloc(void** memory, size_t bytes) { return posix_memalign(memory, 256, bytes); }
+static inline cudaError_t cudaFree(void* memory) {
+    free(memory);
+    return cudaSuccess;
+}
 template <typename Kernel> static inline cudaError_t allow_shared(Kernel, size_t) { return cudaSuccess; }

@@ -1,13 +1,54 @@
-// Random lattices through the CUDA kernels in the emulator: cuda_lattices [lattices, default 300] [seed], to be compiled
-// with sanitizers: every buffer, workspace included, has exactly its size, so that one byte too far is found.
+// Random lattices through the CUDA kernels: cuda_lattices [lattices, default 300] [seed]. A C++ compiler makes a program of
+// it that runs them in the emulator, nvcc one that runs them on a GPU (sanitize_cuda.sh); both are meant for sanitizers:
+// every buffer, workspace included, has exactly its size, so that one byte too far is found.
 //
 // The linear domain, where it certifies itself, must agree with the extended range to 1e-6, whatever the logits; and an
 // utterance must have the same bits alone, in a batch, behind padding and in whatever order the threads run.
 #include <random>
 
+#if defined(__CUDACC__)
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "../cuda_align.cu"
+#include "../cuda_greedy.cu"
+#include "../cuda_loss.cu"
+#else
 #include "cuda_emulated.cpp"
+#endif
 
 namespace {
+
+// Memory of the device, of exactly the size of what it is a copy of.
+template <typename T> class OnDevice {
+  public:
+    explicit OnDevice(const std::vector<T>& values) : count(values.size()) {
+        if (count == 0) return;
+        must(cudaMalloc((void**)&data, count * sizeof(T)));
+        must(cudaMemcpy(data, values.data(), count * sizeof(T), cudaMemcpyHostToDevice));
+    }
+    OnDevice(const OnDevice&) = delete;
+    ~OnDevice() { cudaFree(data); }
+    std::vector<T> values() const {
+        std::vector<T> copy(count);
+        if (count > 0) must(cudaMemcpy(copy.data(), data, count * sizeof(T), cudaMemcpyDeviceToHost));
+        return copy;
+    }
+
+    T* data = nullptr;
+
+  private:
+    static void must(cudaError_t error) {
+        if (error == cudaSuccess) return;
+        fprintf(stderr, "CUDA error %d\n", int(error));
+        abort();
+    }
+    size_t count;
+};
 
 int failures = 0, certified = 0, tried = 0;
 
@@ -88,17 +129,16 @@ Answer run(const std::vector<Example>& examples, int classes, int frames, int lo
     p.flags = flags;
     size_t bytes = 0;
     check(ctc_loss_cuda_workspace(&p, &bytes) == CTC_STATUS_SUCCESS, "the size of the workspace", 0);
-    char* const workspace = (char*)aligned_alloc(256, bytes);  // a multiple of 256
-    memset(workspace, 0x5a, bytes);
-    Answer answer = {std::vector<float>(size_t(batch), -1), std::vector<float>(wants_gradient ? logits.size() : 0, -1)};
-    int64_t invalid = 0;
+    const OnDevice<char> workspace(std::vector<char>(bytes, 0x5a));
+    const OnDevice<float> x(logits), losses(std::vector<float>(size_t(batch), -1));
+    const OnDevice<float> gradient(std::vector<float>(wants_gradient ? logits.size() : 0, -1));
+    const OnDevice<int32_t> labels(targets), frame_counts(input_lengths), label_counts(target_lengths);
+    const OnDevice<int64_t> invalid(std::vector<int64_t>(1, 0));
     const ctcStatus_t status =
-        ctc_loss_cuda(&p, logits.data(), wants_gradient ? answer.gradient.data() : nullptr, targets.data(),
-                      input_lengths.data(), target_lengths.data(), nullptr, answer.losses.data(), nullptr, workspace,
-                      &invalid, nullptr);
-    check(status == CTC_STATUS_SUCCESS && invalid == -1, "status", 0);
-    free(workspace);
-    return answer;
+        ctc_loss_cuda(&p, x.data, gradient.data, labels.data, frame_counts.data, label_counts.data, nullptr,
+                      losses.data, nullptr, workspace.data, invalid.data, nullptr);
+    check(status == CTC_STATUS_SUCCESS && invalid.values()[0] == -1, "status", 0);
+    return {losses.values(), gradient.values()};
 }
 
 // Gradient of example n of a batch, its own frames alone.
@@ -128,13 +168,45 @@ double difference(const Answer& a, const Answer& b, double frames) {
     return fmax(worst, sqrt(error) / (sqrt(norm) + sqrt(frames) / 8));
 }
 
+// Greedy decoding and alignment of an example: what they write must make sense.
+void check_decoders(const Example& example, int classes, long which) {
+    const int64_t frames = example.frames, labels = int64_t(example.labels.size());
+    const OnDevice<float> x(example.logits);
+    const ctc_scores scores = {x.data, 0, 1, frames, classes, frames * classes, classes};
+    const OnDevice<int64_t> lengths({frames}), counts({labels});
+    const OnDevice<char> greedy_memory(std::vector<char>(ctc_greedy_cuda_workspace(1, frames), 0x5a));
+    const OnDevice<int32_t> packed(std::vector<int32_t>(size_t(4 * frames + 3), -1));
+    const int decoded = ctc_greedy_cuda(&scores, CTC_FLOAT32, lengths.data, example.blank, packed.data,
+                                        greedy_memory.data, nullptr);
+    const std::vector<int32_t> runs = packed.values();
+    const int32_t found = runs[size_t(4 * frames)];
+    check(decoded == CTC_DECODE_SUCCESS && found >= 0 && found <= frames, "greedy decoding", which);
+    for (int32_t i = 0; i < found; i++)
+        check(runs[size_t(frames + i)] < runs[size_t(2 * frames + i)], "a run of greedy decoding", which);
+
+    const OnDevice<char> memory(std::vector<char>(ctc_align_cuda_workspace(1, frames, labels), 0x5a));
+    const OnDevice<int64_t> start(std::vector<int64_t>(size_t(labels), -1)), end(start.values());
+    const OnDevice<double> log_probs(std::vector<double>(size_t(labels), 1)), total({1.0});
+    const OnDevice<int32_t> targets(example.labels);
+    const int aligned =
+        ctc_align_cuda(&scores, CTC_FLOAT32, lengths.data, targets.data, labels, counts.data, example.blank,
+                       start.data, end.data, log_probs.data, total.data, memory.data, nullptr);
+    check(aligned == CTC_DECODE_SUCCESS, "alignment", which);
+    const std::vector<int64_t> first = start.values(), last = end.values();
+    if (!isfinite(total.values()[0])) return;
+    for (size_t i = 0; i < size_t(labels); i++)
+        check(first[i] < last[i] && (i == 0 || last[i - 1] <= first[i]), "a span of an alignment", which);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
     const long lattices = count > 1 ? atol(arguments[1]) : 300;
     const unsigned seed = count > 2 ? unsigned(atol(arguments[2])) : 1;
     Random random(seed);
+#if !defined(__CUDACC__)
     emulator::machine().random = seed * 2654435761u + 1;
+#endif
     double worst = 0;
     for (long i = 0; i < lattices; i++) {
         const int classes = between(random, 1, 9) ? between(random, 2, 40) : between(random, 41, 400);
@@ -150,6 +222,7 @@ int main(int count, char** arguments) {
             tried++;
             certified += alone.gradient != truth.gradient;
         }
+        check_decoders(a, classes, i);
         check(run({a}, classes, a.frames, labels, 0, false).losses == alone.losses, "the gradient changes the loss", i);
         const int frames = std::max(a.frames, b.frames) + between(random, 0, 3);
         const int longest = std::max(labels, int(b.labels.size())) + between(random, 0, 300);
@@ -157,6 +230,7 @@ int main(int count, char** arguments) {
         check(both.losses[1] == alone.losses[0], "the batch changes the loss", i);
         check(gradient_of(both, 1, 2, a.frames, classes) == alone.gradient, "the batch changes the gradient", i);
     }
+    check(tried < 30 || 4 * certified > tried, "hardly any lattice was certified in the linear domain", certified);
     printf("%ld random lattices, %d of %d possible ones in the linear domain, worst relative difference %.1e\n", lattices,
            certified, tried, worst);
     if (failures == 0) printf("all passed\n");
