@@ -181,6 +181,35 @@ static void test_two_callers_at_once() {
     other.join();
 }
 
+// A star can only make a transcript likelier, and one that is not there changes nothing.
+static void test_stars() {
+    Random random(6);
+    for (int i = 0; i < 60; i++) {
+        Case c = random_case(random);
+        const Answer plain = run(c, CTC_EXTENDED_RANGE, CTC_AUTOMATIC, 2);
+        c.problem.star = -1;
+        const Answer none = run(c, CTC_EXTENDED_RANGE | CTC_STARS, CTC_AUTOMATIC, 2);
+        check(none.losses == plain.losses && none.gradient == plain.gradient, "no star is not nothing", i);
+        const int64_t longest = c.problem.longest_target;
+        std::vector<int32_t> targets;
+        for (int64_t n = 0; n < c.problem.batch; n++) {
+            targets.insert(targets.end(), c.targets.begin() + n * longest, c.targets.begin() + (n + 1) * longest);
+            targets.insert(targets.end() - longest + between(random, 0, c.target_lengths[size_t(n)]), -1);
+            c.target_lengths[size_t(n)]++;
+        }
+        c.targets = targets;
+        c.problem.longest_target = c.problem.targets_stride = longest + 1;
+        c.problem.targets_count = int64_t(targets.size());
+        for (int set : {CTC_GENERIC, CTC_AUTOMATIC}) {
+            const Answer starred = run(c, CTC_STARS, set, 2);
+            check(starred.status == CTC_STATUS_SUCCESS, "a star is refused", i);
+            for (size_t n = 0; n < starred.losses.size(); n++)
+                check(starred.losses[n] <= plain.losses[n] + 1e-4f * fabsf(plain.losses[n]) + 1e-3f,
+                      "a star costs something", i);
+        }
+    }
+}
+
 static void test_invalid_arguments_are_refused() {
     Random random(5);
     Case c = random_case(random);
@@ -208,6 +237,7 @@ int main(int count, char** arguments) {
     test_invalid_arguments_are_refused();
     test_threads_and_batches_do_not_matter();
     test_two_callers_at_once();
+    test_stars();
     test_random_lattices(count > 1 ? atol(arguments[1]) : 2000, count > 2 ? unsigned(atol(arguments[2])) : 1);
     if (failures == 0) printf("all passed\n");
     return failures != 0;
