@@ -8,10 +8,11 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 @pytest.mark.parametrize("name", ["train", "evaluation", "inference", "inference_benchmark", "train_benchmark"])
 def test_a_general_script_names_the_models_it_can_run(name):
+    models = " ".join(sorted(path.parent.name for path in SCRIPTS.glob(f"*/{name}.sh")))
     for arguments in ([], ["no_such_model"]):
         told = subprocess.run(["bash", SCRIPTS / f"{name}.sh", *arguments], capture_output=True, text=True, check=False)
         assert told.returncode == 2
-        assert told.stderr == f"usage: bash scripts/{name}.sh MODEL [ARGUMENT…]; models: jasper\n"
+        assert told.stderr == f"usage: bash scripts/{name}.sh MODEL [ARGUMENT…]; models: {models}\n"
 
 
 def test_a_general_script_runs_the_model_s_own_with_its_arguments(tmp_path):
