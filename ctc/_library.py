@@ -5,9 +5,13 @@ import functools
 import warnings
 from pathlib import Path
 
+import torch
+
 BUILD = Path(__file__).parent / "_build"
 CPU_LIBRARY = BUILD / "libctc.so"
 CUDA_LIBRARY = BUILD / "libctc_cuda.so"
+TORCH_BINDING = BUILD / f"libctc_torch-{torch.__version__}.so"
+"""Compiled against one version of torch and good for no other."""
 
 
 class SlowPathWarning(RuntimeWarning):

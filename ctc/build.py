@@ -3,8 +3,9 @@
 Every `ctc/csrc/*.cpp` is compiled into `ctc/_build/libctc.so`. A file named `*_avx2.cpp` or `*_avx512.cpp` is compiled
 for that instruction set, all others for any processor of the family; which is called is decided at run time, so one
 build serves every machine. Where there are a GPU and nvcc, every `ctc/csrc/*.cu` goes into `ctc/_build/libctc_cuda.so`,
-for that GPU; `--cuda all` compiles for all architectures that nvcc knows, GPU or not (in a few minutes). Nothing is
-compiled when sources, flags and compiler are those of the last build.
+for that GPU; `--cuda all` compiles for all architectures that nvcc knows, GPU or not (in a few minutes). The loss gets
+a node of its own in autograd (`csrc/torch`), compiled against the headers of the torch that is installed. Nothing
+is compiled when sources, flags and compiler are those of the last build.
 """
 
 import argparse
@@ -19,7 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ctc._library import BUILD, CPU_LIBRARY, CUDA_LIBRARY
+import torch
+
+from ctc._library import BUILD, CPU_LIBRARY, CUDA_LIBRARY, TORCH_BINDING
 
 PACKAGE = Path(__file__).parent
 COMPILERS = ("g++", "clang++", "c++")
@@ -31,9 +34,11 @@ INSTRUCTION_SETS = {
         *("-Wno-uninitialized", "-Wno-maybe-uninitialized"),  # GCC warns of its own headers, its bug 105593
     ),
 }
+TORCH_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wl,-rpath,$ORIGIN")
+WITHOUT_OPENMP = ("-Wno-unknown-pragmas", "-Wno-unused-parameter")
 SANITIZERS = {
     "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"),
-    "thread": ("-fsanitize=thread", "-g", "-O1", "-Wno-unknown-pragmas", "-Wno-unused-parameter"),
+    "thread": ("-fsanitize=thread", "-g", "-O1"),
 }
 CUDA_ARCHITECTURES = (80, 86, 89, 90, 100, 120)
 CUDA_FLAGS = (
@@ -81,6 +86,7 @@ def build(
         report.absent.append(f"CPU library: no C++ compiler ({', '.join(COMPILERS)}) on the PATH; set CXX to name one")
     elif sanitize is None:
         _build_cpu(report, found, CPU_LIBRARY, _sources(), force=force)
+        _build_torch(report, found, force)
     else:
         for test in sorted((PACKAGE / "csrc" / "test").glob("*_test.cpp")):
             program = BUILD / f"{test.stem}_{sanitize}"
@@ -119,8 +125,8 @@ def _build_cpu(
     force: bool = False,
 ) -> None:
     # Thread sanitizers do not know the barriers of OpenMP; the tests bring threads of their own.
-    openmp = () if sanitize == "thread" else _openmp_flags(compiler)
-    if not openmp and sanitize != "thread":
+    openmp = WITHOUT_OPENMP if sanitize == "thread" else _openmp_flags(compiler)
+    if openmp == WITHOUT_OPENMP and sanitize != "thread":
         report.absent.append(f"threads: {compiler} cannot link OpenMP, so the CPU library runs on one thread")
     extra = SANITIZERS[sanitize] if sanitize else ()
     common = (*FLAGS, *openmp, *extra, f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'csrc'}")
@@ -146,6 +152,28 @@ def _build_cpu(
         shutil.rmtree(objects_folder)
     _stamp_path(target).write_text(stamp)
     report.built.append(target)
+
+
+def _build_torch(report: BuildReport, compiler: str, force: bool) -> None:
+    """The binding needs a compiler that torch's headers like; without it the loss is as right, and slower to call."""
+    installed = Path(torch.__file__).parent
+    command = [compiler, *TORCH_FLAGS, f"-I{PACKAGE / 'include'}", "-isystem", str(installed / "include")]
+    command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
+    command += [str(PACKAGE / "csrc" / "torch" / "binding.cpp"), f"-L{CPU_LIBRARY.parent}", "-lctc"]
+    command += [f"-L{installed / 'lib'}", "-ltorch_cpu", "-lc10"]
+    stamp = _stamp([*command, torch.__version__], _version(compiler), ("include", "csrc/torch"))
+    if not force and _is_current(TORCH_BINDING, stamp):
+        report.current.append(TORCH_BINDING)
+        return
+    partial = TORCH_BINDING.with_suffix(f".{os.getpid()}")
+    try:
+        _run([*command, "-o", str(partial)])
+    except BuildError as error:
+        report.absent.append(f"binding of torch {torch.__version__}: {error}")
+        return
+    partial.replace(TORCH_BINDING)
+    _stamp_path(TORCH_BINDING).write_text(stamp)
+    report.built.append(TORCH_BINDING)
 
 
 def _build_cuda(report: BuildReport, wanted: Literal["present", "all"], force: bool) -> None:
@@ -195,19 +223,19 @@ def _present_architectures() -> list[int]:
 
 
 def _openmp_flags(compiler: str) -> tuple[str, ...]:
-    """("-fopenmp",) where the compiler can link it: clang often comes without its OpenMP library."""
+    """-fopenmp where the compiler can link it: clang often comes without its OpenMP library."""
     BUILD.mkdir(exist_ok=True)
     probe = BUILD / f"openmp.{os.getpid()}"
     command = [compiler, "-fopenmp", "-x", "c++", "-", "-o", str(probe)]
     source = "#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n"
     done = subprocess.run(command, input=source, text=True, capture_output=True, check=False)
     probe.unlink(missing_ok=True)
-    return ("-fopenmp",) if done.returncode == 0 else ()
+    return ("-fopenmp",) if done.returncode == 0 else WITHOUT_OPENMP
 
 
-def _stamp(command: list[str], version: str) -> str:
+def _stamp(command: list[str], version: str, folders: tuple[str, ...] = ("include", "csrc")) -> str:
     digest = hashlib.sha256(repr((command, version)).encode())
-    for path in sorted(p for folder in ("include", "csrc") for p in (PACKAGE / folder).rglob("*") if p.is_file()):
+    for path in sorted(p for folder in folders for p in (PACKAGE / folder).rglob("*") if p.is_file()):
         digest.update(str(path.relative_to(PACKAGE)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ctc import _loss_library, reference
+from ctc import _compiled_loss, _loss_library, reference
 from ctc._library import warn_slow
 from ctc._loss_library import Labels, Options
 from ctc.memory import GradientPool
@@ -54,6 +54,13 @@ def ctc_loss(
     The loss is float64 for float64 logits, else float32. It has a first derivative only.
     Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types.
     """
+    if star is None and not in_place:
+        loss = _ordinary_loss(
+            *(logits_TBV, targets, input_lengths, target_lengths, blank, reduction, zero_infinity),
+            *(batch_first, label_smoothing, entropy_weight, pool),
+        )
+        if loss is not None:
+            return loss
     is_single = logits_TBV.dim() == 2
     if is_single:
         logits_TBV = logits_TBV.unsqueeze(0 if batch_first else 1)
@@ -110,6 +117,33 @@ class CTCLoss(nn.Module):
             batch_first=self.batch_first,
             pool=self.pool,
         )
+
+
+def _ordinary_loss(
+    logits: Tensor,
+    targets: Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int,
+    reduction: Reduction,
+    zero_infinity: bool,
+    batch_first: bool,
+    label_smoothing: float,
+    entropy_weight: float,
+    pool: GradientPool | None,
+) -> Tensor | None:
+    """The loss by the compiled node; None for whatever that does not take, arguments at fault among them."""
+    if torch.compiler.is_compiling() or not (isinstance(input_lengths, Tensor) and isinstance(target_lengths, Tensor)):
+        return None
+    operator = _compiled_loss.operator()
+    if operator is None:
+        return None
+    memory = pool.lend(logits) if pool is not None and logits.requires_grad and torch.is_grad_enabled() else None
+    chosen = _loss_library.REDUCTIONS.get(reduction, -1)
+    return operator(
+        *(logits, targets, input_lengths, target_lengths, blank, chosen, bool(zero_infinity)),
+        *(bool(batch_first), float(label_smoothing), float(entropy_weight), memory),
+    )
 
 
 def _loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, pool: GradientPool | None) -> Tensor:

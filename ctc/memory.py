@@ -29,9 +29,14 @@ class GradientPool:
 
     def empty_like(self, like: Tensor) -> Tensor:
         """An uninitialised tensor of the shape, type and, where they leave no gaps, strides of `like`."""
+        lent = self.lend(like)
+        return torch.empty_like(like) if lent is None else lent
+
+    def lend(self, like: Tensor) -> Tensor | None:
+        """`empty_like`, or None for what torch's own memory serves as well: small tensors and other devices."""
         size = like.numel() * like.element_size()
-        if like.device.type != "cpu" or size < SMALLEST_POOLED_BYTES:
-            return torch.empty_like(like)
+        if size < SMALLEST_POOLED_BYTES or like.device.type != "cpu":
+            return None
         block = self._take(size)
         lent = np.frombuffer(block, dtype=np.uint8, count=size)
         # torch keeps the array that it was made from for as long as any tensor on that memory lives.

@@ -18,6 +18,7 @@ from ctc.memory import GradientPool
 
 DEVICES = [
     "cpu",
+    "cpu, without the compiled node",
     pytest.param(
         "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
     ),
@@ -25,12 +26,16 @@ DEVICES = [
 
 
 @pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    device, _, without = request.param.partition(", ")
+    if without:
+        monkeypatch.setattr(loss_module._compiled_loss, "operator", lambda: None)
+    return device
 
 
 @pytest.fixture
 def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss_module._compiled_loss, "operator", lambda: None)
     monkeypatch.setattr(loss_module._loss_library, "is_available", lambda: False)
     monkeypatch.setattr(loss_module, "warn_slow", lambda what: None)
 
@@ -593,6 +598,7 @@ def test_plain_torch_gives_the_same_losses_and_gradients():
 
 
 def test_plain_torch_says_once_that_it_is_slower(monkeypatch):
+    monkeypatch.setattr(loss_module._compiled_loss, "operator", lambda: None)
     monkeypatch.setattr(loss_module._loss_library, "is_available", lambda: False)
     loss_module.warn_slow.cache_clear()
     logits, *rest = random_batch(6, 3, 5, 2)
