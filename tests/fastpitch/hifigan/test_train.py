@@ -84,6 +84,14 @@ def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path,
     assert "discriminators" not in checkpoint.load(tmp_path / "hifigan_final.pt")
 
 
+@pytest.mark.parametrize("generator", ["hifigan", "istft"])
+def test_the_loss_curve_is_the_one_on_record(root, tmp_path, generator):
+    main(toy_config(root, tmp_path, generator=generator, validate_every_epochs=9))
+    golden = Path(__file__).with_name(f"golden_toy_{generator}.txt")
+    recorded = [float(line) for line in golden.read_text().splitlines() if not line.startswith("#")]
+    np.testing.assert_allclose(values(tmp_path, "train_loss"), recorded, rtol=2e-3)
+
+
 @pytest.mark.parametrize("stop_at", [1, 3, 4])
 def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_stopping(root, tmp_path, stop_at):
     cfg = toy_config(root, tmp_path / "whole")
