@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ctc import _compiled_loss, _loss_library, reference
+from ctc import _compiled_loss, _cuda_library, _cuda_loss, _loss_library, reference
 from ctc._library import warn_slow
 from ctc._loss_library import Labels, Options
 from ctc.memory import GradientPool
@@ -164,6 +164,8 @@ def _loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, 
             options.star,
             logits_TBV.requires_grad,
         )[0]
+    if _cuda_loss.serves(logits_TBV, options):
+        return _cuda_loss.loss(logits_TBV, labels, options, in_place)
     if not _loss_library.is_available() or logits_TBV.device.type != "cpu":
         return _plain_loss(logits_TBV, labels, options)
     if torch.is_grad_enabled() and logits_TBV.requires_grad:
@@ -326,7 +328,9 @@ def _loss_op(
         star=star,
     )
     gradient_TBV = torch.empty_like(logits_TBV) if wants_gradient else None
-    if _loss_library.is_available() and logits_TBV.device.type == "cpu":
+    if _cuda_loss.serves(logits_TBV, options):
+        loss = _cuda_library.run(logits_TBV, labels, options, gradient_TBV)
+    elif _loss_library.is_available() and logits_TBV.device.type == "cpu":
         loss = _loss_library.run(logits_TBV, labels, options, gradient_TBV)
     else:
         with torch.enable_grad():

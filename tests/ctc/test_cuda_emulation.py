@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import ctc
-from ctc import _cuda_decode, _cuda_library, _native
-from ctc import loss as loss_module
+from ctc import _compiled_loss, _cuda_decode, _cuda_library, _cuda_loss, _native
 from ctc._loss_library import Labels, Options
 from ctc.align import Spans, viterbi_native
 from ctc.greedy import _unpack
@@ -23,15 +22,19 @@ from tests.ctc.test_loss import (  # noqa: F401
     test_a_collapse_on_blank_is_exact,
     test_a_constant_added_to_a_frame_changes_nothing,
     test_a_number_that_is_none_stays_in_its_utterance,
+    test_a_second_derivative_is_refused,
     test_an_empty_batch_has_no_losses,
     test_an_impossible_class_nobody_uses_leaves_the_gradient_finite,
     test_an_impossible_transcript_costs_infinity_and_has_no_gradient,
     test_an_infinite_loss_has_a_gradient_of_zero_even_if_what_comes_back_is_not_finite,
+    test_backward_twice_gives_the_same_twice,
     test_batch_index_padding_and_threads_change_no_bit,
+    test_compiled_code_gives_the_same,
     test_every_layout_gives_the_same,
     test_every_number_of_classes_is_exact,
     test_every_remainder_of_frames_is_exact,
     test_every_size_is_exact,
+    test_float16_survives_the_scale_of_a_grad_scaler,
     test_gradcheck_passes_on_logits,
     test_half_types_are_as_good_as_float32_rounded,
     test_in_place_the_fallback_still_sees_the_logits,
@@ -46,6 +49,8 @@ from tests.ctc.test_loss import (  # noqa: F401
     test_targets_may_be_concatenated_and_lengths_may_be_lists,
     test_the_gradient_of_a_confident_alignment_keeps_its_digits,
     test_the_largest_floats_do_no_harm,
+    test_the_operator_passes_opcheck,
+    test_vmap_is_refused,
     test_what_comes_back_scales_each_utterance,
     test_what_lies_behind_a_length_is_never_looked_at,
     test_without_a_gradient_the_loss_is_bitwise_the_same,
@@ -63,7 +68,8 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 def device(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tensors of the CPU, whose loss the emulated kernels compute."""
     emulation.emulate(monkeypatch, kernels)
-    monkeypatch.setattr(loss_module._loss_library, "run", _cuda_library.run)
+    monkeypatch.setattr(_cuda_loss, "serves", lambda logits, options: options.star is None)
+    monkeypatch.setattr(_compiled_loss, "operator", lambda: None)
     return "cpu"
 
 
@@ -255,3 +261,25 @@ def test_random_lattices_pass_under_sanitizers(tmp_path):
     done = subprocess.run([program, "60"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all passed" in done.stdout
+
+
+# Autograd on the device
+
+
+def test_a_second_backward_with_another_factor_is_made_anew():
+    batch = random_batch(40, 9, 28, 3)
+    x = batch[0].requires_grad_()
+    loss = ctc.ctc_loss(x, *batch[1:], reduction="sum")
+    first, second = (torch.autograd.grad(loss, x, torch.tensor(by), retain_graph=True)[0] for by in (3.0, 5.0))
+    _, expected = ours(*batch)
+    torch.testing.assert_close(first, 3 * expected, rtol=0, atol=0)
+    torch.testing.assert_close(second, 5 * expected, rtol=0, atol=0)
+
+
+def test_a_second_backward_in_place_is_refused():
+    logits, *rest = random_batch(40, 9, 28, 3)
+    x = logits.requires_grad_() * 1
+    loss = ctc.ctc_loss(x, *rest, reduction="sum", in_place=True)
+    torch.autograd.grad(loss, x, retain_graph=True)
+    with pytest.raises(RuntimeError, match="a second backward needs the logits, which in_place=True has overwritten"):
+        torch.autograd.grad(loss, x)
