@@ -76,13 +76,14 @@ def _pays(x: Tensor) -> bool:
 
 
 def transformed(weight_OIK: Tensor) -> Tensor:
-    """[P, I, O] the weight at the points of the algorithm."""
-    return torch.einsum("pk,oik->pio", weight_OIK.new_tensor(_WEIGHT_PK), weight_OIK).contiguous()
+    """[P, O, I] the weight at the points of the algorithm."""
+    at_points = weight_OIK.new_tensor(_WEIGHT_PK) @ weight_OIK.flatten(0, 1).mT
+    return at_points.view(POINTS, *weight_OIK.shape[:2])
 
 
-def filtered(x_BTI: Tensor, weight_PIO: Tensor, bias_O: Tensor) -> Tensor:
+def filtered(x_BTI: Tensor, weight_POI: Tensor, bias_O: Tensor) -> Tensor:
     """The convolution of x_BTI, zeros around it, with the `transformed` weight of three taps."""
-    return _outputs(_points(x_BTI), weight_PIO, bias_O, *x_BTI.shape[:2])
+    return _outputs(_points(x_BTI), weight_POI, bias_O, *x_BTI.shape[:2])
 
 
 def _points(x_BTI: Tensor) -> Tensor:
@@ -93,8 +94,8 @@ def _points(x_BTI: Tensor) -> Tensor:
     return torch.matmul(x_BTI.new_tensor(_INPUT_PP), tiles_BNPI).flatten(0, 1)
 
 
-def _outputs(points_NPI: Tensor, weight_PIO: Tensor, bias_O: Tensor, sequences: int, positions: int) -> Tensor:
-    products_PNO = torch.bmm(points_NPI.transpose(0, 1), weight_PIO)
+def _outputs(points_NPI: Tensor, weight_POI: Tensor, bias_O: Tensor, sequences: int, positions: int) -> Tensor:
+    products_PNO = torch.bmm(points_NPI.transpose(0, 1), weight_POI.mT)
     y_NTO = torch.matmul(points_NPI.new_tensor(_OUTPUT_NP), products_PNO.transpose(0, 1)).add_(bias_O)
     return y_NTO.view(sequences, -1, len(bias_O))[:, :positions]
 
@@ -105,26 +106,27 @@ class _Filtered(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_BTI: Tensor, weight_OIK: Tensor, bias_O: Tensor) -> Tensor:
         """The convolution; keeps the points of the input, half as much again as the input."""
-        points_NPI, weight_PIO = _points(x_BTI), transformed(weight_OIK)
-        ctx.save_for_backward(points_NPI, weight_PIO)
+        points_NPI, weight_POI = _points(x_BTI), transformed(weight_OIK)
+        ctx.save_for_backward(points_NPI, weight_POI)
         ctx.shape = x_BTI.shape[:2]
-        return _outputs(points_NPI, weight_PIO, bias_O, *ctx.shape)
+        return _outputs(points_NPI, weight_POI, bias_O, *ctx.shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BTO: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         """Of the input (if wanted), the weight and the bias."""
-        points_NPI, weight_PIO = ctx.saved_tensors
+        points_NPI, weight_POI = ctx.saved_tensors
         constant, (sequences, positions) = gradient_BTO.new_tensor, ctx.shape
         rest = -positions % OUTPUTS
         outputs_NTO = F.pad(gradient_BTO, (0, 0, 0, rest)).view(len(points_NPI), OUTPUTS, -1)
         products_PNO = torch.matmul(constant(_OUTPUT_NP).mT, outputs_NTO).transpose(0, 1)
-        weight_gradient_PIO = torch.bmm(points_NPI.permute(1, 2, 0), products_PNO)
-        weight_gradient_OIK = torch.einsum("pio,pk->oik", weight_gradient_PIO, constant(_WEIGHT_PK))
+        at_points_POI = torch.bmm(products_PNO.mT, points_NPI.transpose(0, 1))
+        weight_gradient_KOI = (constant(_WEIGHT_PK).mT @ at_points_POI.flatten(1)).view(-1, *at_points_POI.shape[1:])
+        weight_gradient_OIK = weight_gradient_KOI.permute(1, 2, 0)
         bias_gradient_O = gradient_BTO.sum((0, 1))
         if not ctx.needs_input_grad[0]:
             return None, weight_gradient_OIK, bias_gradient_O
-        points_gradient_PNI = torch.bmm(products_PNO, weight_PIO.mT)
+        points_gradient_PNI = torch.bmm(products_PNO, weight_POI)
         tiles_NPI = torch.matmul(constant(_INPUT_PP).mT, points_gradient_PNI.transpose(0, 1))
         return _overlapped(tiles_NPI, sequences)[:, 1 : positions + 1], weight_gradient_OIK, bias_gradient_O
 
