@@ -52,11 +52,11 @@ class IstftGenerator(nn.Module):
         keep_BT1 = _keep(mel_BMT, frames_B)
         x_BTC = self._hidden(mel_BMT, keep_BT1)
         log_magnitude_BTK, phase_BTK = self.head(x_BTC).float().chunk(2, dim=-1)
-        # Spectra are in fp32 whatever the network is: phases need the digits.
-        prior_BTK = mel_BMT.float().mT @ self.prior_KM.mT + self.prior_K
-        magnitude_BTK = (log_magnitude_BTK + prior_BTK).clamp(max=LOUDEST).exp() * keep_BT1.float()
-        spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
-        return inverse_stft(spectrum_BTK, keep_BT1.float(), self.window_S, self.hop_samples)
+        with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
+            prior_BTK = mel_BMT.float().mT @ self.prior_KM.mT + self.prior_K
+            magnitude_BTK = (log_magnitude_BTK + prior_BTK).clamp(max=LOUDEST).exp() * keep_BT1.float()
+            spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
+            return inverse_stft(spectrum_BTK, keep_BT1.float(), self.window_S, self.hop_samples)
 
     @property
     def context_frames(self) -> int:

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import nn
 
 from common import config
 from common.config import ConfigError
@@ -99,6 +100,17 @@ def test_gradients_reach_all_weights_of_the_light_generator():
     generator = IstftGenerator(IstftConfig(channels=8, layers=2), TTS)
     generator(random_mel(2, 80, 12)).square().sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in generator.parameters())
+
+
+def test_spectra_stay_in_fp32_under_autocast():
+    """With a head that says nothing the audio is that of the estimate from the mel spectrogram."""
+    generator, mel_BMT = IstftGenerator(IstftConfig(channels=8, layers=1), TTS), random_mel(1, 80, 12)
+    nn.init.zeros_(generator.head.weight)
+    expected_BN = generator(mel_BMT)
+    with torch.autocast("cpu", torch.bfloat16):
+        found_BN = generator(mel_BMT)
+    assert found_BN.abs().max() > 0.01
+    torch.testing.assert_close(found_BN, expected_BN, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
