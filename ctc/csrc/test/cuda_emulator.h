@@ -51,7 +51,10 @@ namespace emulator {
 
 constexpr unsigned WARP = 32;
 constexpr size_t STACK = 64 * 1024;
-constexpr size_t LARGEST_SHARED = 99 * 1024;  // of the smallest of the architectures
+// A launch may take so much; more, up to the most that the smallest architecture has, with what the kernel itself
+// declares, must have been allowed right before.
+constexpr size_t FREE_SHARED = 40 * 1024;
+constexpr size_t LARGEST_SHARED = 98 * 1024;
 
 struct Fiber {
     void* stack_pointer = nullptr;
@@ -88,6 +91,7 @@ struct Machine {
     Fiber scheduler;
     std::function<void()> kernel;
     std::vector<unsigned char> shared;
+    size_t allowed_shared = FREE_SHARED;
     uint64_t random = 1;
 
     uint64_t draw() {  // xorshift
@@ -260,7 +264,8 @@ struct Launch {
     template <typename... Parameters, typename... Arguments>
     void run(void (*kernel)(Parameters...), Arguments... arguments) {
         Machine& m = machine();
-        if (shared_bytes > LARGEST_SHARED) fail("more shared memory than a block may have");
+        if (shared_bytes > std::min(m.allowed_shared, LARGEST_SHARED)) fail("more shared memory than a block may have");
+        m.allowed_shared = FREE_SHARED;
         if (block.x % WARP || block.x > 1024 || block.x == 0 || grid.x == 0) fail("such a block or grid cannot be");
         m.grid = grid;
         m.block = block;
@@ -389,4 +394,7 @@ static inline cudaError_t cudaFree(void* memory) {
     free(memory);
     return cudaSuccess;
 }
-template <typename Kernel> static inline cudaError_t allow_shared(Kernel, size_t) { return cudaSuccess; }
+template <typename Kernel> static inline cudaError_t allow_shared(Kernel, size_t bytes) {
+    emulator::machine().allowed_shared = std::max(bytes, emulator::FREE_SHARED);
+    return cudaSuccess;
+}
