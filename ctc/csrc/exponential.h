@@ -5,14 +5,14 @@
 
 namespace CTC_ISA {
 
-// exp(x + error) for x <= 0 and an error that is below its rounding; exactly 1 for 0, exactly 0 for x below that of the
-// smallest normal number, whatever the error.
-static inline Floats exp_of(Floats x, Floats error = Floats{}) {
+// exp of x <= 0 and then of a small error, which `corrected` adds to what is left of x less its multiple of ln 2.
+// Exactly 1 for 0, exactly 0 for x below that of the smallest normal number, whatever the error.
+template <typename Corrected> static inline Floats exp_with(Floats x, Corrected corrected) {
     const Floats shifter = all(0x1.8p23f);
     const Floats shifted = x * 0x1.715476p0f + shifter;
     const Floats n = shifted - shifter;
     // ln 2 in two parts, the first so short that n times it is exact.
-    const Floats r = (x - n * 0x1.63p-1f) + (n * 2.12194440e-4f + error);
+    const Floats r = corrected((x - n * 0x1.63p-1f) + n * 2.12194440e-4f);
     // Minimax coefficients of Cephes' expf.
     Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
@@ -25,11 +25,16 @@ static inline Floats exp_of(Floats x, Floats error = Floats{}) {
     return (Floats)((Ints)(p * power) & keep);
 }
 
+static inline Floats exp_of(Floats x) {
+    return exp_with(x, [](Floats r) { return r; });
+}
+
 // exp(x - c) for x <= c, with the rounding of the difference put right: x = -30 and c = 30 leave 4e-6 of it.
 static inline Floats exp_of_difference(Floats x, Floats c) {
     const Floats d = x - c;
     const Floats subtracted = x - d;
-    return exp_of(d, (x - (d + subtracted)) + (subtracted - c));
+    const Floats error = (x - (d + subtracted)) + (subtracted - c);
+    return exp_with(d, [=](Floats r) { return r + error; });
 }
 
 // exp(r) for |r| <= ln(2) / 2, by Taylor's series.

@@ -58,22 +58,24 @@ template <typename In> class GradientRow {
         }
     }
 
+    // Whether the gradient of frame t goes past the caches.
+    bool streams(int64_t t) const {
+        return utterance.past_caches && (uintptr_t)gradient_at(t) % CTC_VECTOR_BYTES == 0 && sizeof(In) == sizeof(Real);
+    }
+
     // row * factor becomes the gradient of frame t.
-    void write(int64_t t, const Real* row, Real factor) const {
+    void write(int64_t t, const Real* row, Real factor) const { write_from(0, t, row, factor); }
+
+    // The same from class k, the first of a vector, on.
+    void write_from(int64_t k, int64_t t, const Real* row, Real factor) const {
         In* const to = gradient_at(t);
         const V by = all(factor);
-        int64_t k = 0;
-        if (utterance.past_caches && (uintptr_t)to % CTC_VECTOR_BYTES == 0 && sizeof(In) == sizeof(Real)) {
+        if (streams(t)) {
             for (; k + W <= classes; k += W) stream((Real*)to + k, V(load(row + k) * by));
         } else {
             for (; k + W <= classes; k += W) store_elements(to + k, V(load(row + k) * by));
         }
-        if (k < classes && classes >= W) {  // once more what the last whole vector wrote
-            k = classes - W;
-            store_elements(to + k, V(load(row + k) * by));
-            return;
-        }
-        for (; k < classes; k++) from_real(to + k, row[k] * factor);
+        if (k < classes) store_first(to + k, V(load(row + k) * by), classes - k);
     }
 
   private:

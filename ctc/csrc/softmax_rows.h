@@ -20,80 +20,103 @@ template <typename In> class SoftmaxRows {
     SoftmaxRows(const Utterance& utterance, const Scratch& scratch, int64_t slots)
         : utterance(utterance), class_of_slot(scratch.class_of_slot),
           outside_stars(scratch.outside_stars), classes(utterance.classes), slots(slots),
-          occupancies((const Real*)scratch.occupancies), row((Real*)scratch.row), output(utterance) {}
+          occupancies((const Real*)scratch.occupancies), rows((Real*)scratch.row), row(rows), output(utterance) {}
 
-    // sum over all frames of log sum_k exp x(k). Writes the gradient where there is one to write.
+    // sum over all frames of log sum_k exp x(k). Writes the gradient where there is one to write: that of a frame while
+    // the exponentials of the next one are computed, so that memory and arithmetic are busy at the same time.
     double run() {
         double total = 0, product = 1;
+        Real factor = 0;
         for (int64_t t = 0; t < utterance.frames; t++) {
-            const Real largest = load_row(t);
-            exponentiate(largest, t);
+            const Real largest = largest_of(t);
             total += largest;
-            const double sum = sum_row();
+            const bool writes = utterance.gradient && t > 0;
+            const bool streams = writes && output.streams(t - 1);
+            if (writes && !streams) output.write(t - 1, row, factor);
+            const Real* const before = row;
+            row = rows + t % 2 * padded(classes);
+            double sum = streams ? exponentiate<true>(t, largest, before, factor)
+                                 : exponentiate<false>(t, largest, before, factor);
+            if (sum < 2) sum = find_dominant();
             if (utterance.gradient) subtract_occupancies(t, sum);
             if (output.is_regularised) output.regularise(t, sum, row);
-            if (utterance.gradient) output.write(t, row, Real(utterance.scale / sum));
+            factor = Real(utterance.scale / sum);
             product *= sum;
             if (!(product < 1e250)) {  // one logarithm for many frames
                 total += log(product);
                 product = 1;
             }
         }
+        if (utterance.gradient && utterance.frames > 0) output.write(utterance.frames - 1, row, factor);
         return total + log(product);
     }
 
     double regularisation() const { return output.regularisation; }
 
   private:
-    // Copies a row, whole vectors with -inf behind the last class; returns its largest element.
-    Real load_row(int64_t t) const {
+    Real largest_of(int64_t t) const {
         const In* const from = output.logits_at(t);
-        Real* const to = row;
-        V largest = all(-Real(INFINITY));
-        for (int64_t k = 0; k < classes; k += W) {
-            const V x = output.logits_from(from, k);
-            store(to + k, x);
-            largest = vmax(largest, x);
+        V even = all(-Real(INFINITY)), odd = even;
+        int64_t k = 0;
+        for (; k + 2 * W <= classes; k += 2 * W) {
+            even = vmax(even, load_elements(from + k));
+            odd = vmax(odd, load_elements(from + k + W));
         }
-        return max_of(largest);
+        for (; k < classes; k += W) even = vmax(even, output.logits_from(from, k));
+        return max_of(vmax(even, odd));
     }
 
-    // The row becomes exp(x - largest). Fetches the next row meanwhile.
-    void exponentiate(Real largest, int64_t t) const {
-        const char* const next = (const char*)output.logits_at(t + 1 < utterance.frames ? t + 1 : t);
+    // The row becomes exp(x - largest), whole vectors with 0 behind the last class; returns its sum. Fetches the next
+    // row meanwhile, and with STREAMS writes `before` * factor as the gradient of the frame before.
+    template <bool STREAMS> double exponentiate(int64_t t, Real largest, const Real* before, Real factor) const {
+        const In* const from = output.logits_at(t);
+        const In* const next = output.logits_at(t + 1 < utterance.frames ? t + 1 : t);
+        Real* const gradient = STREAMS ? (Real*)output.gradient_at(t - 1) : nullptr;
         Real* const to = row;
-        const V reference = all(largest);
-        for (int64_t k = 0; k < classes; k += W) {
-            __builtin_prefetch(next + k * int64_t(sizeof(In)));
-            store(to + k, exp_of(load(to + k) - reference));
-        }
-    }
-
-    // Of exponentials of which one or more are 1. Less than 2: that one is `dominant`, and the sum of all others, which
-    // is kept in `rest`, is not 1 less but added up by itself.
-    double sum_row() {
-        const double sum = sum_where([](V e) { return e; });
-        if (!(sum < 2)) return sum;
-        rest = sum_where([](V e) { return e < all(Real(1)) ? e : V{}; });
-        for (dominant = 0; row[dominant] != 1;) dominant++;
-        return 1 + rest;
-    }
-
-    template <typename Kept> double sum_where(Kept kept) const {
-        const Real* const from = row;
+        const V reference = all(largest), by = all(factor);
+        const auto exponential = [=](int64_t k, V x) {
+            const V e = exp_of(x - reference);
+            store(to + k, e);
+            return e;
+        };
         double sum = 0;
-        for (int64_t begin = 0; begin < classes; begin += SUM_BLOCK) {
-            const int64_t end = smaller(classes, begin + SUM_BLOCK);
+        int64_t k = 0;
+        while (k + SUM_BLOCK <= classes) {
             V even = {}, odd = {};
-            int64_t k = begin;
-            for (; k + W < end; k += 2 * W) {
-                even += kept(load(from + k));
-                odd += kept(load(from + k + W));
+            for (const int64_t end = k + SUM_BLOCK; k < end; k += 2 * W) {
+                __builtin_prefetch(next + k, 0, 2);
+                if (2 * W * sizeof(In) > 64) __builtin_prefetch(next + k + W, 0, 2);
+                even += exponential(k, load_elements(from + k));
+                odd += exponential(k + W, load_elements(from + k + W));
+                if (STREAMS) {
+                    stream(gradient + k, V(load(before + k) * by));
+                    stream(gradient + k + W, V(load(before + k + W) * by));
+                }
             }
-            if (k < end) even += kept(load(from + k));
             sum += sum_of(even + odd);
         }
-        return sum;
+        V others = {};
+        const int64_t rest_begin = k;
+        for (; k < classes; k += W) others += exponential(k, output.logits_from(from, k));
+        if (STREAMS) output.write_from(rest_begin, t - 1, before, factor);
+        return sum + sum_of(others);
+    }
+
+    // Of exponentials of which one or more are 1 and that sum up to less than 2: that one is `dominant`, and the sum of
+    // all others, which is kept in `rest`, is not 1 less but added up by itself.
+    double find_dominant() {
+        const Real* const from = row;
+        rest = 0;
+        for (int64_t begin = 0; begin < classes; begin += SUM_BLOCK) {
+            V sum = {};
+            for (int64_t k = begin; k < smaller(classes, begin + SUM_BLOCK); k += W) {
+                const V e = load(from + k);
+                sum += e < all(Real(1)) ? e : V{};
+            }
+            rest += sum_of(sum);
+        }
+        for (dominant = 0; row[dominant] != 1;) dominant++;
+        return 1 + rest;
     }
 
     // The row becomes the gradient times `sum`.
@@ -118,7 +141,7 @@ template <typename In> class SoftmaxRows {
     const double* outside_stars;
     int64_t classes, slots;
     const Real* occupancies;
-    Real* row;
+    Real *rows, *row;
     GradientRow<In> output;
     int64_t dominant = 0;
     double rest = 0;

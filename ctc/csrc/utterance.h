@@ -42,7 +42,7 @@ struct Scratch {
     void* mean;              // [slots]
     void* unused;            // [slots]: 1 where no label and no blank is, else 0
     void* rows;              // [GROUP, slots]
-    void* row;               // [classes]
+    void* row;               // [2, classes]
     void* emissions;
     void* occupancies;
     void* lattice;           // the rest
@@ -125,7 +125,7 @@ static inline int64_t lay_out(Scratch* scratch, char* base, int64_t frames, int6
     scratch->mean = take(padded(slots) * real_bytes);
     scratch->unused = take(padded(slots) * real_bytes);
     scratch->rows = take(GROUP * padded(slots) * real_bytes);
-    scratch->row = take(padded(classes) * real_bytes);
+    scratch->row = take(2 * padded(classes) * real_bytes);
     scratch->emissions = take(table);
     scratch->occupancies = take(table);
     const int64_t linear = real_bytes == sizeof(float) ? linear_lattice_bytes(frames, labels) : 0;

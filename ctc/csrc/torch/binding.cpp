@@ -1,4 +1,4 @@
-// The loss as a node of torch's autograd graph: what a training step calls, with no Python between torch and the kernel.
+// The loss as a node of torch's autograd graph: what a training step calls, without Python between torch and kernel.
 //
 // It takes what is ordinary: float32, float64 or bfloat16 on the CPU whose classes are adjacent, lengths as tensors,
 // arguments that fit. For all else it answers None, and Python, which knows every case and every message, takes over.
@@ -12,11 +12,17 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "ctc.h"
 
 namespace {
 
 using at::Tensor;
+
+constexpr size_t LEAST_ADVISED_BYTES = size_t(8) << 20;
 using torch::autograd::variable_list;
 
 // Older versions of torch hold nodes by std::shared_ptr, newer ones by c10::intrusive_ptr.
@@ -82,6 +88,18 @@ bool is_lengths(const Tensor& x, int64_t batch) {
     return is_plain(x) && is_integers(x) && x.dim() == 1 && x.size(0) == batch;
 }
 
+// Of large memory that is fresh most of the time goes into page faults; larger pages have fewer.
+Tensor fresh_like(const Tensor& logits) {
+    Tensor fresh = at::empty_like(logits);
+#if defined(MADV_HUGEPAGE)
+    constexpr uintptr_t page = uintptr_t(2) << 20;
+    const uintptr_t begin = ((uintptr_t)fresh.mutable_data_ptr() + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)fresh.mutable_data_ptr() + fresh.nbytes()) / page * page;
+    if (fresh.nbytes() >= LEAST_ADVISED_BYTES && begin < end) madvise((void*)begin, end - begin, MADV_HUGEPAGE);
+#endif
+    return fresh;
+}
+
 Tensor as_indices(const Tensor& x, at::ScalarType type) {
     return x.scalar_type() == type ? x.contiguous() : x.to(type).contiguous();
 }
@@ -115,7 +133,7 @@ std::optional<Tensor> loss(const Tensor& logits, const Tensor& targets, const Te
     const Tensor frames = as_indices(input_lengths, labels.scalar_type());
     const Tensor counts = as_indices(target_lengths, labels.scalar_type());
     Tensor gradient;
-    if (wants_gradient) gradient = memory ? *memory : at::empty_like(logits);
+    if (wants_gradient) gradient = memory ? *memory : fresh_like(logits);
 
     ctcProblem problem = {};
     problem.frames = logits.size(time_dimension);
