@@ -74,6 +74,7 @@ class PhraseTable(Structure):
         ("fail", c_void_p),
         ("promise", c_void_p),
         ("reward", c_void_p),
+        ("bound", c_void_p),
         ("start", c_int32),
     )
 

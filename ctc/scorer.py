@@ -207,7 +207,7 @@ class Scorer:
             return None
         spelled = self.phrases.tree
         arrays = {"first_child": spelled.first_child, "label": spelled.label}
-        arrays |= {"fail": self.phrases.fail, "promise": self.phrases.promise, "reward": self.phrases.reward}
+        arrays |= {name: getattr(self.phrases, name) for name in ("fail", "promise", "reward", "bound")}
         fields = {name: _address(value) for name, value in arrays.items()}
         return {"nodes": len(spelled.label), "start": self.phrases.start, **fields}
 

@@ -164,6 +164,7 @@ class Phrases(NamedTuple):
     fail: np.ndarray
     promise: np.ndarray
     reward: np.ndarray
+    bound: np.ndarray
     start: int
 
     def step(self, node: int, label: int) -> tuple[float, int]:
@@ -200,7 +201,18 @@ def phrases(boosts: Mapping[Labels, float], boundary: int) -> Phrases:
         if node != 0:
             promise[node] = max(promise[node], promise[fail[node]])
             reward[node] += reward[fail[node]]
-    return Phrases(spelled, fail, promise, reward, spelled.node_of.get(edge, 0))
+    start = spelled.node_of.get(edge, 0)
+    return Phrases(spelled, fail, promise, reward, _phrase_bounds(spelled, fail, promise, reward), start)
+
+
+def _phrase_bounds(spelled: Tree, fail: np.ndarray, promise: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """[nodes] the most that a label adds: it leads to a child of the node or of a shorter suffix, or to the root."""
+    earned = promise.astype(float) + reward
+    best = np.zeros(len(fail))
+    for node in range(len(fail)):  # suffixes are shorter, so they come first
+        first, last = spelled.first_child[node : node + 2]
+        best[node] = max(best[fail[node]], earned[first:last].max(initial=0.0))
+    return np.nextafter((best - promise).astype(np.float32), np.float32(np.inf))
 
 
 def as_labels(word: Sequence[str], number_of: Mapping[str, int]) -> Labels | None:

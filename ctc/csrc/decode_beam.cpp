@@ -34,7 +34,7 @@ struct Node {
 };
 
 struct Prefix {
-  int32_t node, word;      // of the tree; of the lexicon
+  int32_t node, word, phrase;  // of the tree; of the lexicon; of the phrases
   int32_t last;            // label, kNone for the empty prefix
   int32_t shorter;         // slot of the prefix one label shorter, kNone where it is not in the beam
   double blank, nonblank;  // log-probabilities of its paths
@@ -188,7 +188,7 @@ class Search {
   void choose_labels(double best_label, int64_t vocabulary) {
     const Prefix &best = beam_[0];
     const double rounding = 1e-9 * (1 + std::fabs(best.total) + std::fabs(best.external));
-    const double missing = candidates_.threshold() - (best.score() + scorer_.label_bound()) - rounding;
+    const double missing = candidates_.threshold() - (best.score() + scorer_.largest_label_bound()) - rounding;
     const double lowest = best_label + options_.token_log_prob;
     n_labels_ = 0;
     const double *log_probs = work_.log_probs;
@@ -209,9 +209,9 @@ class Search {
     if (n_labels_ == 0) return;
     const Prefix &prefix = beam_[slot];
     const double highest = prefix.total + work_.log_probs[work_.labels[0]];
-    if (is_hopeless(highest, prefix.external + scorer_.label_bound())) return;
+    if (is_hopeless(highest, prefix.external + scorer_.label_bound(prefix.phrase))) return;
     const bool is_in_word = scorer_.has_words() && prefix.word != kNone;
-    if (is_in_word && is_hopeless(highest, prefix.external + scorer_.leaving_bound()))
+    if (is_in_word && is_hopeless(highest, prefix.external + scorer_.leaving_bound(prefix.phrase)))
       extend_within_word(slot);
     else
       extend_by_any(slot);
@@ -220,7 +220,7 @@ class Search {
   void extend_within_word(int32_t slot) {
     const Prefix &prefix = beam_[slot];
     const ctc_lexicon &lexicon = scorer_.lexicon();
-    const double external = prefix.external + scorer_.label_bound();
+    const double external = prefix.external + scorer_.label_bound(prefix.phrase);
     for (int32_t i = lexicon.first_child[prefix.word]; i < lexicon.first_child[prefix.word + 1]; ++i) {
       const int32_t label = lexicon.label[i];
       if (is_hopeless(before(prefix, label) + work_.usable[label], external)) continue;
@@ -230,7 +230,7 @@ class Search {
 
   void extend_by_any(int32_t slot) {
     const Prefix &prefix = beam_[slot];
-    const double external = prefix.external + scorer_.label_bound();
+    const double external = prefix.external + scorer_.label_bound(prefix.phrase);
     for (int32_t i = 0; i < n_labels_; ++i) {
       const int32_t label = work_.labels[i];
       if (is_hopeless(prefix.total + work_.log_probs[label], external)) break;  // the others are worse
@@ -303,8 +303,8 @@ class Search {
 
   Prefix prefix_of(int32_t node, double blank, double nonblank, double total) const {
     const Node &n = work_.nodes[node];
-    return {node,       n.state.word,    n.label,          kNone, blank, nonblank, total,
-            n.external, n.boundary_gain, n.knows_boundary, 0,     kNone, kNone};
+    return {node,  n.state.word, n.state.phrase, n.label,          kNone, blank, nonblank,
+            total, n.external,   n.boundary_gain, n.knows_boundary, 0,     kNone, kNone};
   }
 
   // A prefix that comes back may find longer ones that have stayed.

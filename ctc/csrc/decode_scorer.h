@@ -49,15 +49,11 @@ class Scorer {
   explicit Scorer(const ctc_scorer *table) : table_(table) {
     if (!table) return;
     leaving_gain_ = table->is_closed ? kMinusInfinity : table->unknown_penalty;
-    if (const ctc_phrases *phrases = table->phrases) {
-      const float promise = *std::max_element(phrases->promise, phrases->promise + phrases->nodes);
-      const float reward = *std::max_element(phrases->reward, phrases->reward + phrases->nodes);
-      phrase_bound_ = static_cast<double>(promise) + reward;
-    }
     if (const ctc_ngram *model = table->lexicon ? nullptr : table->ngram)
       for (int32_t word = 0; word < model->words; ++word)
         label_bound_ = word == 0 ? word_bound(0) : std::max(label_bound_, word_bound(word));
-    label_bound_ += phrase_bound_;
+    for (int32_t node = 0; table->phrases && node < table->phrases->nodes; ++node)
+      largest_phrase_bound_ = std::max(largest_phrase_bound_, phrase_bound(node));
   }
 
   // The words of the lexicon are spelled label by label, and boundaries close them.
@@ -76,14 +72,16 @@ class Scorer {
 
   // What a label that is no boundary adds at most, and one that takes the open word out of the lexicon: cheap to know
   // before `extend` is asked.
-  double label_bound() const { return label_bound_; }
-  double leaving_bound() const { return leaving_gain_ + phrase_bound_; }
+  double label_bound(int32_t phrase) const { return label_bound_ + phrase_bound(phrase); }
+  double leaving_bound(int32_t phrase) const { return leaving_gain_ + phrase_bound(phrase); }
+  double largest_label_bound() const { return label_bound_ + largest_phrase_bound_; }
   // The same of a boundary after `state`.
   double boundary_bound(const State &state) const {
     if (!has_words()) return 0;
-    if (state.word == 0) return phrase_bound_;
+    if (state.word == 0) return phrase_bound(state.phrase);
     const int32_t word = state.word == kNone ? kNone : table_->lexicon->word[state.word];
-    return (is_incomplete(state) ? table_->unknown_penalty : 0.0) + word_bound(word) + phrase_bound_;
+    return (is_incomplete(state) ? table_->unknown_penalty : 0.0) + word_bound(word) +
+           phrase_bound(state.phrase);
   }
 
   Step extend(const State &state, int32_t label) const {
@@ -116,6 +114,8 @@ class Scorer {
     const double log_prob = table_->ngram ? word_log_prob(*table_->ngram, word, state.history) : 0.0;
     return table_->weight * log_prob + table_->word_bonus;
   }
+
+  double phrase_bound(int32_t node) const { return table_ && table_->phrases ? table_->phrases->bound[node] : 0.0; }
 
   // What `score` never exceeds; kNone: of an unknown word.
   double word_bound(int32_t word) const {
@@ -164,7 +164,7 @@ class Scorer {
   }
 
   const ctc_scorer *table_;
-  double phrase_bound_ = 0, label_bound_ = 0, leaving_gain_ = 0;
+  double label_bound_ = 0, leaving_gain_ = 0, largest_phrase_bound_ = 0;
 };
 
 }  // namespace ctc_decode

@@ -103,6 +103,7 @@ typedef struct {
   const int32_t *fail;  /* [nodes] longest proper suffix that is a node */
   const float *promise; /* [nodes] bonus lent for what is matched so far, taken back if the phrase does not go on */
   const float *reward;  /* [nodes] bonus kept for phrases complete here */
+  const float *bound;   /* [nodes] the most that one more label adds to a score */
   int32_t start;        /* node before the first label */
 } ctc_phrases;
 

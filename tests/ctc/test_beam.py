@@ -14,7 +14,7 @@ from ctc.arpa import BackoffModel, Level, index_ngrams, log10_prob
 from ctc.beam import BeamOptions, search_native, search_python
 from ctc.ngram import estimate
 from ctc.scorer import Scorer, ScorerOptions
-from ctc.tables import ngram_automaton
+from ctc.tables import NONE, ngram_automaton, phrases
 from tests.ctc.enumeration import prefix_log_probs
 
 EVERYTHING = BeamOptions(beam=4000, n_best=4000, token_log_prob=-math.inf, beam_log_prob=-math.inf)
@@ -254,6 +254,13 @@ def test_no_history_gives_a_word_more_than_its_bound():
         for word, bound in enumerate(automaton.word_bound.tolist()):
             found = max(automaton.step(state, word)[0] for state in range(len(automaton.backoff)))
             assert found <= bound == pytest.approx(found, abs=2.0)
+
+
+def test_no_label_adds_more_than_the_bound_of_its_phrase():
+    automaton = phrases({(0, 1, 0, 2): 3.0, (1, 0): 1.0, (0,): 0.25}, boundary=NONE)
+    for node, bound in enumerate(automaton.bound.tolist()):
+        assert bound == pytest.approx(max(automaton.step(node, label)[0] for label in range(4)), abs=1e-6)
+        assert bound >= max(automaton.step(node, label)[0] for label in range(4))
 
 
 def test_the_defaults_lose_little_of_the_best_score_on_confident_scores():

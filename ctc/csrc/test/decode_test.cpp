@@ -89,7 +89,7 @@ struct Language {
     std::vector<float> word_bound = {-4, -90, -0.5f, -1, -0.7f, -2};
     std::vector<int32_t> first_child = {1, 3, 4, 4, 4}, label = {-1, 0, 1, 1}, word = {-1, 3, 5, 4};
     std::vector<int32_t> phrase_first_child = {1, 2, 3, 3}, phrase_label = {-1, 0, 1}, fail = {0, 0, 0};
-    std::vector<float> promise = {0, 1, 0}, reward = {0, 0, 2};
+    std::vector<float> promise = {0, 1, 0}, reward = {0, 0, 2}, bound = {1, 1, 1};
     ctc_ngram ngram;
     ctc_lexicon lexicon;
     ctc_phrases phrases;
@@ -99,7 +99,8 @@ struct Language {
         : ngram{2, 6, first_arc.data(), arc_word.data(), arc_log_prob.data(), arc_next.data(), backoff.data(),
                 backoff_state.data(), word_bound.data(), 0, 0, 2},
           lexicon{4, first_child.data(), label.data(), word.data()},
-          phrases{3, phrase_first_child.data(), phrase_label.data(), fail.data(), promise.data(), reward.data(), 0},
+          phrases{3, phrase_first_child.data(), phrase_label.data(), fail.data(), promise.data(), reward.data(),
+                  bound.data(), 0},
           scorer{&ngram, &lexicon, between(random, 0, 1) ? &phrases : nullptr, nullptr, 2, between(random, 0, 1), 0.7,
                  between(random, -1, 2) * 0.8, -3.0} {}
     Language(const Language&) = delete;
