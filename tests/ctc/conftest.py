@@ -1,10 +1,15 @@
-"""The native library is built once before the tests of this folder, where there is a compiler."""
+"""The native libraries are built once before the tests of this folder, where there are compilers, and a GPU for CUDA's."""
+
+import os
 
 import pytest
 
 from ctc.build import build
 
+# What torch wants of cuBLAS before it multiplies on a GPU with deterministic algorithms; read when CUDA starts.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def native_library() -> None:
-    build()
+    build(cuda="present")

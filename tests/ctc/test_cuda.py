@@ -15,14 +15,8 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(scope="module", autouse=True)
 def library() -> None:
-    """Built once where there is a GPU."""
-    if torch.cuda.is_available() and not _cuda_library.is_available():
-        from ctc.build import build
-
-        build(cuda="present")
-        _cuda_library.load_cuda.cache_clear()
-        _cuda_library.library.cache_clear()
-    assert _cuda_library.is_available()
+    """Otherwise plain torch would pass most of these tests."""
+    assert _cuda_library.is_available(), "python -m ctc.build"
 
 
 @pytest.fixture

@@ -284,7 +284,7 @@ def test_what_lies_behind_a_length_is_never_looked_at(device):
 def test_targets_may_be_concatenated_and_lengths_may_be_lists(dtype, device):
     logits, targets, _, _ = random_batch(30, 8, 12, 3)
     frames, labels = [30, 17, 20], [8, 3, 0]
-    expected = ctc.ctc_loss(logits, targets, frames, labels)
+    expected = ctc.ctc_loss(logits.to(device), targets.to(device), frames, labels).cpu()
     flat = torch.cat([targets[n, :count] for n, count in enumerate(labels)]).to(dtype)
     assert torch.equal(ctc.ctc_loss(logits.to(device), flat.to(device), tuple(frames), labels).cpu(), expected)
     lengths = torch.tensor(frames, dtype=torch.int32), torch.tensor(labels, dtype=torch.int64)
@@ -293,7 +293,7 @@ def test_targets_may_be_concatenated_and_lengths_may_be_lists(dtype, device):
 
 def test_one_utterance_may_come_without_a_batch(device):
     logits, targets, _, _ = random_batch(30, 8, 12, 1)
-    expected = ctc.ctc_loss(logits, targets, [30], [8])
+    expected = ctc.ctc_loss(logits.to(device), targets.to(device), [30], [8]).cpu()
     assert torch.equal(ctc.ctc_loss(logits[:, 0].to(device), targets[0].to(device), [30], [8]).cpu(), expected)
     assert ctc.ctc_loss(logits[:, 0], targets[0], torch.tensor(30), torch.tensor(8), reduction="none").shape == ()
 
