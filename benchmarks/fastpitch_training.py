@@ -289,7 +289,7 @@ def compare_steps(batch: int = 16, symbols: int = 32, frames: int = 200) -> dict
         loss.item()
         twin.zero_grad(set_to_none=True)
 
-    times = compare({"ours": ours, "published": published}, device=CPU, warmup=0, repeats=2)
+    times = compare({"ours": ours, "published": published}, device=CPU, warmup=1, repeats=2)
     return {
         "metric": "latency_ms",
         "what": f"training step of FastPitch, {batch} clips of up to {frames} frames and {symbols} symbols",

@@ -208,12 +208,16 @@ def read_tensor(path: Path) -> Tensor:
         tensor = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ClipError(f"{path}: no such file; make it with python -m fastpitch.prepare") from None
-    except (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except _DAMAGED as error:
         told = (str(error) or type(error).__name__).splitlines()[0]
         raise ClipError(f"{path}: damaged or not a tensor: {told}; prepare it anew") from None
     if not isinstance(tensor, Tensor):
         raise ClipError(f"{path}: expected a tensor, found {type(tensor).__name__}; prepare it anew")
     return tensor.float()
+
+
+# What torch raises for bytes that are not what it wrote.
+_DAMAGED = (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError)
 
 
 def write_tensor(path: Path, tensor: Tensor) -> None:

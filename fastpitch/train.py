@@ -62,6 +62,7 @@ class Trainer:
         self.last: Step | None = None
         self.losses: list[list[float]] = []  # of the steps since the last line of the log
         self.told: set[str] = set()
+        self.speeds: list[tuple[int, float]] = []  # frames and seconds of the epochs of this job
         for message in self.state.messages:
             log.event(message)
         train = self._utterances(cfg.data.train, training=True)
@@ -102,6 +103,9 @@ class Trainer:
                     self._save()
                 raise
         self._save()
+        if counted := self.speeds[1:]:  # the first epoch warms up
+            frames, took = (sum(part) for part in zip(*counted, strict=True))
+            self.log.log("train_avg", (), {"frames/s": frames / took, "took": took}, global_step=progress.step)
         if self.told:
             self.log.event(f"left out: {len(self.told)} clips")
         return progress
@@ -111,6 +115,7 @@ class Trainer:
         batches = self._batches(progress.epoch)[progress.batch :]
         self.train_set.set_epoch(progress.epoch)
         clock, frames = time.perf_counter(), 0
+        all_frames, all_seconds = 0, 0.0
         for batch in data.loader(self.train_set, batches, workers=cfg.data.workers):
             step = self.update(batch)
             self._check_last()  # of the step before, so that a GPU never waits for it
@@ -124,6 +129,7 @@ class Trainer:
                 self._check_last()
                 took = time.perf_counter() - clock
                 self._log_training(step, frames / took, took)
+                all_frames, all_seconds = all_frames + frames, all_seconds + took
                 clock, frames = time.perf_counter(), 0
             if cfg.save_every_steps and progress.step % cfg.save_every_steps == 0:
                 self._save()
@@ -132,6 +138,7 @@ class Trainer:
                 break
         if progress.batch == self.steps_per_epoch:
             progress.epoch, progress.batch = progress.epoch + 1, 0
+            self.speeds.append((all_frames, all_seconds))
             self._tell_left_out()
             if progress.epoch in cfg.keep_epochs:
                 progress.milestones.append(progress.step)
