@@ -1,4 +1,4 @@
-"""The native libraries are built once before the tests of this folder: where there are compilers, and GPUs for CUDA's."""
+"""The native libraries are built once before the tests here: where there are compilers, and GPUs for CUDA's."""
 
 import os
 
