@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Trains FastPitch on the bilingual corpus that prepare_dataset.sh of this folder lists, from an English model, with the
-# variables of ../train.sh. The published run has AMP off: half precision was unstable.
-#   DATASET_PATH=data/SF_bilingual CHECKPOINT=FastPitch.pt NUM_GPUS=8 bash scripts/fastpitch/mandarin_chinese/train.sh
+# Trains FastPitch on SF_bilingual, as published in full precision and from the weights of an English model where there
+# is one (CHECKPOINT). Variables as of ../train.sh; the configuration is configs/fastpitch/mandarin.toml.
+#   CHECKPOINT=nvidia_fastpitch_210824.pt bash scripts/fastpitch/mandarin_chinese/train.sh
 set -euo pipefail
-: "${DATASET_PATH:=data/SF_bilingual}" "${LOAD_PITCH_FROM_DISK:=true}"
-: "${FASTPITCH_CONFIG:=configs/fastpitch/mandarin.toml}"
-export DATASET_PATH LOAD_PITCH_FROM_DISK FASTPITCH_CONFIG
+: "${FASTPITCH_CONFIG:=configs/fastpitch/mandarin.toml}" "${DATASET_PATH:=data/SF_bilingual}" "${OUTPUT_DIR:=output_sf}"
+export FASTPITCH_CONFIG DATASET_PATH OUTPUT_DIR
 exec bash "$(dirname "${BASH_SOURCE[0]}")/../train.sh" "$@"
