@@ -19,6 +19,7 @@ from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
 from common.features import LogMel
+from common.interruption import termination
 from common.logging import RunLogger, environment
 from common.precision import autocast, float32_math
 from common.schedule import build_schedule
@@ -29,7 +30,6 @@ from fastpitch.hifigan.discriminators import Judgement
 from fastpitch.hifigan.evaluation import Evaluation, evaluate, resynthesized, show_samples
 from fastpitch.hifigan.objective import GeneratorLoss, discriminator_loss, generator_loss
 from fastpitch.hifigan.state import NAME, Progress, TrainingState
-from fastpitch.interruption import termination
 
 SAMPLES = 5  # clips that TensorBoard shows
 

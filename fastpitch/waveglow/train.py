@@ -19,12 +19,12 @@ from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
 from common.features import LogMel
+from common.interruption import termination
 from common.logging import RunLogger, environment
 from common.precision import autocast, float32_math
 from common.schedule import build_schedule
 from fastpitch.hifigan import data
 from fastpitch.hifigan.data import Heard, SegmentBatch, SegmentDataset
-from fastpitch.interruption import termination
 from fastpitch.waveglow.config import Config
 from fastpitch.waveglow.objective import negative_log_likelihood
 from fastpitch.waveglow.state import NAME, Progress, TrainingState

@@ -4,8 +4,8 @@
 #   NUM_GPUS=8 BATCH_SIZE=16 AMP=true DATASET_PATH=/data/LJSpeech-1.1 bash scripts/fastpitch/hifigan_train.sh
 # FINE_TUNE_DIR holds <clip>.npy or .pt, the mel spectrograms that FastPitch makes of each clip. The batch of a step is
 # NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published.
-# shellcheck source=scripts/jasper/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../jasper/common.sh"
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 flag --data.root DATASET_PATH DATA_DIR
 list_flag --data.train TRAIN_FILELIST

@@ -5,8 +5,8 @@
 #   NUM_WORKERS processes                                                         (default: one per CPU)
 # Published arguments: --extract-mels (ARGS) writes mel frames, which is the default; ARGS="" leaves them out.
 # Further arguments are passed on: --pitch.method pyin for the published extractor; --help explains all.
-# shellcheck source=scripts/jasper/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../jasper/common.sh"
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 DATA_DIR="${DATA_DIR:-LJSpeech-1.1}"
 inputs=()
 for list in ${FILELISTS:-}; do inputs+=("$DATA_DIR/$list"); done

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Trains WaveGlow on LJSpeech; what is not set keeps the value of the configuration (WAVEGLOW_CONFIG).
 #   NUM_GPUS=8 BATCH_SIZE=10 AMP=true DATASET_PATH=/data/LJSpeech-1.1 bash scripts/fastpitch/waveglow_train.sh
-# shellcheck source=scripts/jasper/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../jasper/common.sh"
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 flag --data.root DATASET_PATH DATA_DIR
 list_flag --data.train TRAIN_FILELIST

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from fastpitch.interruption import termination
+from common.interruption import termination
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
