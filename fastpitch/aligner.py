@@ -7,6 +7,7 @@ probable monotonic one gives the durations. All of it is batched and stays on th
 Legend: B utterances, L symbols, T frames, C channels of a symbol, M mel bins, which are also the channels of the space.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -123,7 +124,7 @@ def forward_sum_losses(alignment: Alignment, frames_B: Tensor, lengths_B: Tensor
 def binarisation_losses(alignment: Alignment) -> Tensor:
     """[B, T] minus the log-probability of the symbol that each frame is aligned to; its padding counts for nothing."""
     log_probs_BT = alignment.log_probs_BTL.gather(2, alignment.symbol_BT[:, :, None])[:, :, 0]
-    return -log_probs_BT.clamp(min=torch.tensor(LEAST_PROBABILITY).log().item())
+    return -log_probs_BT.clamp(min=math.log(LEAST_PROBABILITY))
 
 
 @torch.no_grad()

@@ -61,14 +61,14 @@ class Counts(NamedTuple):
 
 def counts_of(batch: ClipBatch) -> Tensor:
     """[3] float32, the `Counts` of a batch on the CPU; those of several processes may be added."""
-    counted = [int(batch.frames_B.sum()), int(batch.lengths_B.sum()), len(batch.indices)]
+    counted = [sum(batch.frames_B.tolist()), sum(batch.lengths_B.tolist()), len(batch.indices)]
     return torch.tensor(counted, dtype=torch.float32)
 
 
 def micro_batches(batch: ClipBatch, parts: int) -> list[ClipBatch]:
     """`batch` in up to `parts` pieces of rows, none of them empty."""
-    rows = [r for r in torch.arange(len(batch.indices)).tensor_split(parts) if len(r)]
-    return [batch.rows(int(r[0]), int(r[-1]) + 1) for r in rows]
+    rows = [r.tolist() for r in torch.arange(len(batch.indices)).tensor_split(parts) if len(r)]
+    return [batch.rows(r[0], r[-1] + 1) for r in rows]
 
 
 def fastpitch_objective(

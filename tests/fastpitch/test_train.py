@@ -3,13 +3,16 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+import ctc.monotonic
 from common import audio, checkpoint, config, distributed
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError
@@ -124,6 +127,29 @@ def without_dropout(cfg: Config) -> Config:
         energy=replace(cfg.model.energy, **none),
     )
     return replace(cfg, model=model)
+
+
+class Reads(TorchDispatchMode):
+    """Notes the lines that read a number out of a tensor, for which a GPU would have to be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        if any(name in str(operator) for name in ("_local_scalar_dense", "nonzero", "equal.default", "masked_select")):
+            ours = [f for f in traceback.extract_stack()[:-1] if Path(f.filename).is_relative_to(TOY.parents[2])]
+            self.lines.append(f"{ours[-1].filename}:{ours[-1].lineno}")
+        return operator(*args, **(kwargs or {}))
+
+
+def test_a_training_step_never_waits_for_a_number_from_the_device(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(ctc.monotonic, "_load", lambda: None)  # the search of devices without native code
+    with trainer_of(toy_config(corpus, tmp_path, grad_accumulation=2)) as trainer:
+        batch = next(iter(data.loader(trainer.train_set, [[0, 1, 2, 3]])))
+        with Reads() as reads:
+            trainer.update(batch)
+    assert [line for line in reads.lines if "/fastpitch/" in line] == []
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus, tmp_path):
