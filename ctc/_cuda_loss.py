@@ -3,18 +3,52 @@
 Shapes: T frames, B utterances, V classes.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ctc import _cuda_library
-from ctc._loss_library import Labels, Options
+from ctc._loss_library import Labels, Options, problem_of, wrong_utterance
 
 
 def serves(logits_TBV: Tensor, options: Options) -> bool:
     """Whether the CUDA library computes this loss."""
     return logits_TBV.is_cuda and options.star is None and _cuda_library.is_available()
+
+
+def check_on_host(
+    logits_TBV: Tensor,
+    options: Options,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+) -> None:
+    """ValueError for the first utterance whose lengths or labels do not fit, where all of them are on the host.
+
+    What is on the device is looked at there alone, and makes NaN.
+    """
+    given = (targets, *(torch.as_tensor(lengths) for lengths in (input_lengths, target_lengths)))
+    if torch.compiler.is_compiling() or logits_TBV.shape[1] == 0 or any(tensor.is_cuda for tensor in given):
+        return
+    targets, frames_B, labels_B = given[0], given[1].reshape(-1), given[2].reshape(-1)
+    held = targets.shape[-1] if targets.dim() == 2 else targets.numel() - (labels_B.cumsum(0) - labels_B)
+    is_wrong_B = (frames_B < 0) | (frames_B > logits_TBV.shape[0]) | (labels_B < 0) | (labels_B > held)
+    if not is_wrong_B.any():
+        is_wrong_B = _has_wrong_label(targets, labels_B, logits_TBV.shape[2], options.blank)
+    if is_wrong_B.any():
+        arguments = Labels(targets, frames_B, labels_B, targets.shape[-1])
+        problem = problem_of(logits_TBV, arguments, options, None)
+        raise ValueError(wrong_utterance(int(is_wrong_B.nonzero()[0]), problem, arguments))
+
+
+def _has_wrong_label(targets: Tensor, labels_B: Tensor, classes: int, blank: int) -> Tensor:
+    is_wrong = (targets < 0) | (targets >= classes) | (targets == blank)
+    if targets.dim() == 2:
+        is_own_BL = torch.arange(targets.shape[1]) < labels_B[:, None]
+        return (is_wrong & is_own_BL).any(1)
+    return torch.stack([part.any() for part in is_wrong[: int(labels_B.sum())].split(labels_B.tolist())])
 
 
 def loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool) -> Tensor:

@@ -115,7 +115,7 @@ def run(
         invalid,
     )
     if status == INVALID_VALUE and invalid.value >= 0:
-        raise ValueError(_wrong_utterance(invalid.value, problem, labels))
+        raise ValueError(wrong_utterance(invalid.value, problem, labels))
     if status != SUCCESS:
         raise RuntimeError(f"ctc_loss of the native library answered with status {status}")
     return losses_B if reduced is None else reduced
@@ -167,7 +167,8 @@ def wrong_option(problem: Problem) -> str:
     return f"entropy_weight: expected a finite number, found {problem.entropy_weight}, on a supported instruction set"
 
 
-def _wrong_utterance(utterance: int, problem: Problem, labels: Labels) -> str:
+def wrong_utterance(utterance: int, problem: Problem, labels: Labels) -> str:
+    """What is wrong with the lengths or labels of an utterance."""
     frames = int(labels.input_lengths[utterance])
     count = int(labels.target_lengths[utterance])
     where = f"utterance {utterance}:"

@@ -77,6 +77,8 @@ def ctc_loss(
     )
     if reduction not in _loss_library.REDUCTIONS:
         raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', found {reduction!r}")
+    if _cuda_loss.serves(logits_TBV, options):
+        _cuda_loss.check_on_host(logits_TBV, options, targets, input_lengths, target_lengths)
     loss = _loss(logits_TBV, labels, options, in_place, pool)
     return loss[0] if is_single and reduction == "none" else loss
 
