@@ -28,11 +28,12 @@ from common.data.manifest import ManifestError, Utterance
 from common.features import LogMel
 from common.logging import read_events
 from common.metrics import AlignedWord, ErrorCount, align_words, word_errors
+from common.recognition.transcripts import Transcript
 from common.text.vocabulary import VocabularyError
 from jasper import data
 from jasper.config import DataConfig
 from jasper.evaluation import Evaluation, evaluate
-from jasper.recognizer import Recognizer, Transcript, load
+from jasper.recognizer import Recognizer, load
 
 QUANTILES = (0.1, 0.998)  # of the log-mel energies: the darkest and the brightest colour
 

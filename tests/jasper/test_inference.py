@@ -9,7 +9,6 @@ import torch
 import jasper
 from common import audio, config
 from common.data.manifest import Utterance, write_jsonl
-from jasper.inference import InferenceConfig, find_recordings
 from tests.data import shared
 from tests.jasper.tiny import run, save_tiny, tiny_config
 
@@ -163,20 +162,6 @@ def test_weights_precision_and_configuration_can_be_chosen(model, files, tmp_pat
     own = tmp_path / "own.toml"
     own.write_text(config.to_toml(tiny_config(trim_silence=False)))
     assert run(capsys, "jasper.inference", model, files[0], "--config", own, "--ema", "true").out == plain.out
-
-
-def test_files_of_the_same_name_do_not_overwrite_each_other(files, tmp_path):
-    cfg = InferenceConfig(checkpoint=tmp_path, inputs=(files[0], files[0].parent, files[0]))
-    assert [item.name for item in find_recordings(cfg).items] == ["a", "a-2", "deeper/b", "a-3"]
-
-
-@pytest.mark.parametrize(
-    ("id", "name"), [("../../x", "x"), ("/etc/x", "etc/x"), ("a:b*c", "a_b_c"), ("a.b-c@1", "a.b-c@1")]
-)
-def test_a_name_never_leads_out_of_the_folder(files, tmp_path, id, name):
-    write_jsonl(tmp_path / "m.jsonl", [Utterance(id=id, audio=files[0], seconds=2.0, text="")])
-    cfg = InferenceConfig(checkpoint=tmp_path, inputs=(tmp_path / "m.jsonl",))
-    assert [item.name for item in find_recordings(cfg).items] == [name]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
-from jasper.recognizer import Word
-from jasper.subtitles import LINE_CHARACTERS, LONGEST_SECONDS, cues, render
+from common.recognition.subtitles import LINE_CHARACTERS, LONGEST_SECONDS, cues, render
+from common.recognition.transcripts import Word
 
 
 def spoken(text: str, *, start: float = 0.0, seconds_per_word: float = 0.3) -> list[Word]:

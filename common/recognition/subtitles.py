@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from jasper.recognizer import Word
+from common.recognition.transcripts import Word
 
 # What broadcasters ask for, e.g. the BBC's subtitle guidelines and Netflix' timed text style guide.
 LINE_CHARACTERS = 42

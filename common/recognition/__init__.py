@@ -1,0 +1,1 @@
+"""What every recogniser does around its network: recordings in, chunks and batches, transcripts and subtitles out."""

@@ -1,0 +1,98 @@
+"""Long recordings in overlapping chunks, chunks of similar length in batches, results in the order of the recordings.
+
+Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from common.recognition.recordings import Recording
+
+
+class Chunk(NamedTuple):
+    """Frames of a recording: the network sees `start` to `stop`, and its result counts from `first` to `end`."""
+
+    start: int
+    first: int
+    end: int
+    stop: int
+
+
+class Piece(NamedTuple):
+    """Samples that go through the network at once; `first:end` are the frames to keep of what it gives."""
+
+    samples_N: np.ndarray
+    first: int
+    end: int
+
+
+def chunks(n_frames: int, *, longest: int, context: int, multiple: int = 1) -> list[Chunk]:
+    """All frames in chunks of at most `longest` frames, with `context` of them on both sides that do not count.
+
+    Chunks count about equally many frames; context takes a third of `longest` at most on each side. With `multiple`
+    every chunk starts at a multiple of it, and sees up to so many frames more.
+    """
+    if n_frames <= longest:
+        return [Chunk(0, 0, n_frames, n_frames)] if n_frames else []
+    context = min(context, longest // 3)
+    n_chunks = math.ceil(n_frames / (longest - 2 * context))
+    bounds = [i * n_frames // n_chunks for i in range(n_chunks + 1)]
+    starts = [max(0, first - context) // multiple * multiple for first in bounds]
+    return [
+        Chunk(start, first, end, min(n_frames, end + context))
+        for start, first, end in zip(starts, bounds, bounds[1:], strict=False)
+    ]
+
+
+def in_batches(
+    recordings: Iterable[Recording],
+    split: Callable[[np.ndarray], list[Piece]],
+    run: Callable[[list[np.ndarray]], Tensor],
+    *,
+    batch_size: int,
+) -> Iterator[tuple[Recording, Tensor | None]]:
+    """Every recording with its frames [S, X] on the CPU (None where it has no pieces), in order.
+
+    `split` cuts a recording's samples, `run` makes [B, S, X] of the samples of B pieces. Memory holds only the
+    recordings of a few batches: enough for batches of similar lengths.
+    """
+    waiting: list[Recording] = []
+    pieces: list[list[Piece]] = []
+    for recording in recordings:
+        waiting.append(recording)
+        pieces.append(split(recording.samples_N))
+        if max(len(waiting), sum(map(len, pieces))) >= 4 * batch_size:
+            yield from zip(waiting, _frames(pieces, run, batch_size), strict=True)
+            waiting, pieces = [], []
+    yield from zip(waiting, _frames(pieces, run, batch_size), strict=True)
+
+
+def padded(samples: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """audio_BN with zeros after the shorter ones, and how many samples each has."""
+    samples_B = torch.tensor([len(samples_N) for samples_N in samples])
+    audio_BN = torch.zeros(len(samples), int(samples_B.max()))
+    for row, samples_N in zip(audio_BN.numpy(), samples, strict=True):
+        row[: len(samples_N)] = samples_N
+    return audio_BN, samples_B
+
+
+def _frames(
+    pieces: list[list[Piece]], run: Callable[[list[np.ndarray]], Tensor], batch_size: int
+) -> Iterator[Tensor | None]:
+    flat = [piece for own in pieces for piece in own]
+    kept: dict[int, Tensor] = {}
+    by_length = sorted(range(len(flat)), key=lambda i: len(flat[i].samples_N))
+    for first in range(0, len(by_length), batch_size):
+        rows = by_length[first : first + batch_size]
+        x_BSX = run([flat[i].samples_N for i in rows]).cpu()
+        for i, x_SX in zip(rows, x_BSX, strict=True):
+            kept[i] = x_SX[flat[i].first : flat[i].end]
+    numbers = iter(range(len(flat)))
+    for own in pieces:
+        parts = [kept.pop(next(numbers)) for _ in own]
+        yield torch.cat(parts) if parts else None

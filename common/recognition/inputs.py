@@ -1,0 +1,70 @@
+"""What a command line names, as recordings: audio files, folders of them, manifests, corpora and lists of paths."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from common.data.manifest import ManifestError, Utterance, read_manifest
+
+AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".au", ".caf", ".w64", ".sph")
+MANIFEST_SUFFIXES = (".jsonl", ".json", ".tsv", ".csv", ".psv", ".txt")
+
+
+class Item(NamedTuple):
+    """A recording: where it is, the name of files about it, and what was said ("" if not known)."""
+
+    source: Path | Utterance
+    name: str
+    reference: str
+
+
+class Found(NamedTuple):
+    """The recordings of all inputs, in order, and a message for everything that cannot be one."""
+
+    items: list[Item]
+    problems: list[str]
+
+
+def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_seconds: float = float("inf")) -> Found:
+    """All recordings that the inputs name; nothing but manifests is opened.
+
+    Relative paths in manifests start from `root`, by default their folder; utterances of manifests that are longer
+    than `max_seconds` are left out.
+    """
+    sources: list[tuple[str, Path | Utterance]] = []
+    problems: list[str] = []
+    for path in inputs:
+        try:
+            if path.is_dir() and not _is_corpus(path):
+                files = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
+                sources += [(str(file.relative_to(path).with_suffix("")), file) for file in files]
+                problems += [] if files else [f"{path}: no audio in this folder"]
+            elif path.suffix == ".txt" and path.is_file() and "|" not in (text := path.read_text(encoding="utf-8")):
+                listed = [(root or path.parent) / line for line in text.splitlines() if line.strip()]
+                sources += [(file.stem, file) for file in listed]
+            elif path.is_dir() or path.suffix.lower() in MANIFEST_SUFFIXES:
+                manifest = read_manifest(path, root=root, on_error="skip")
+                sources += [(u.id, u) for u in manifest.utterances if u.seconds <= max_seconds]
+                problems += manifest.skipped
+            else:
+                sources.append((path.stem, path))
+        except ManifestError as error:
+            problems.append(str(error))
+        except UnicodeDecodeError:
+            problems.append(f"{path}: is not text in UTF-8; expected a list of recordings")
+    return Found(list(_named(sources)), problems)
+
+
+def _is_corpus(folder: Path) -> bool:
+    return (folder / "metadata.csv").is_file() or next(folder.rglob("*.trans.txt"), None) is not None
+
+
+def _named(sources: Sequence[tuple[str, Path | Utterance]]) -> Iterator[Item]:
+    """Items whose names are different and stay inside the folder that they are joined to."""
+    seen: dict[str, int] = {}
+    for name, source in sources:
+        name = "/".join(re.sub(r"[^\w .@-]", "_", part) for part in name.split("/") if part.strip("."))
+        seen[name] = seen.get(name, 0) + 1
+        reference = source.text if isinstance(source, Utterance) else ""
+        yield Item(source, name if seen[name] == 1 else f"{name}-{seen[name]}", reference)

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+import torch
+
+from common.recognition.chunks import Chunk, Piece, chunks, in_batches, padded
+from common.recognition.recordings import Recording
+
+
+@pytest.mark.parametrize("n_frames", [1, 99, 100, 101, 1000, 1003])
+@pytest.mark.parametrize(("longest", "context", "multiple"), [(100, 20, 1), (100, 90, 4), (1, 5, 1), (7, 2, 3)])
+def test_every_frame_counts_once_and_has_its_context(n_frames, longest, context, multiple):
+    found = chunks(n_frames, longest=longest, context=context, multiple=multiple)
+    kept = [frame for chunk in found for frame in range(chunk.first, chunk.end)]
+    assert kept == list(range(n_frames))
+    context = min(context, longest // 3)
+    for start, first, end, stop in found:
+        assert start % multiple == 0
+        assert start <= max(0, first - context)
+        assert stop == (min(n_frames, end + context) if len(found) > 1 else n_frames)
+        assert stop - start < longest + multiple
+    sizes = [chunk.end - chunk.first for chunk in found]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_what_fits_is_one_chunk():
+    assert chunks(100, longest=100, context=20) == [Chunk(0, 0, 100, 100)]
+    assert chunks(0, longest=100, context=20) == []
+
+
+def recording(length: int) -> Recording:
+    return Recording(str(length), np.arange(length, dtype=np.float32), length / 10)
+
+
+def in_threes(samples_N: np.ndarray) -> list[Piece]:
+    return [Piece(samples_N[i : i + 3], 0, len(samples_N[i : i + 3])) for i in range(0, len(samples_N), 3)]
+
+
+def test_results_are_in_order_whatever_the_lengths_and_empty_ones_have_none():
+    seen = []
+
+    def run(samples):
+        seen.append([len(samples_N) for samples_N in samples])
+        return padded(samples)[0].unsqueeze(2)
+
+    lengths = (7, 1, 0, 12, 2, 5, 3, 4)
+    found = list(in_batches(map(recording, lengths), in_threes, run, batch_size=2))
+    assert [item.name for item, _ in found] == [str(length) for length in lengths]
+    for length, (_, x_SX) in zip(lengths, found, strict=True):
+        if length == 0:
+            assert x_SX is None
+        else:
+            assert x_SX.flatten().tolist() == list(range(length))
+    assert all(len(batch) <= 2 for batch in seen)
+    assert max(max(batch) - min(batch) for batch in seen) <= 1  # of similar length
+
+
+def test_no_more_recordings_are_taken_than_some_batches_need():
+    taken = []
+
+    def endless():
+        while True:
+            taken.append(1)
+            yield recording(2)
+
+    next(in_batches(endless(), in_threes, lambda samples: padded(samples)[0].unsqueeze(2), batch_size=2))
+    assert len(taken) == 8
+
+
+def test_shorter_samples_are_followed_by_zeros():
+    audio_BN, samples_B = padded([np.ones(2, np.float32), np.ones(3, np.float32)])
+    assert audio_BN.tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert torch.equal(samples_B, torch.tensor([2, 3]))

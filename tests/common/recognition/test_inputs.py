@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from common.data.manifest import Utterance, write_jsonl
+from common.recognition.inputs import find_recordings
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """A FLAC file and a deeper WAV file in one folder."""
+    folder = tmp_path / "speech"
+    (folder / "deeper").mkdir(parents=True)
+    soundfile.write(folder / "a.flac", np.zeros(16_000), 16_000)
+    soundfile.write(folder / "deeper" / "b.WAV", np.zeros(8_000), 8_000)
+    return [folder / "a.flac", folder / "deeper" / "b.WAV"]
+
+
+def names(*inputs: Path, **options) -> list[str]:
+    return [item.name for item in find_recordings(inputs, **options).items]
+
+
+def test_files_of_the_same_name_do_not_overwrite_each_other(files):
+    assert names(files[0], files[0].parent, files[0]) == ["a", "a-2", "deeper/b", "a-3"]
+
+
+@pytest.mark.parametrize(
+    ("id", "name"), [("../../x", "x"), ("/etc/x", "etc/x"), ("a:b*c", "a_b_c"), ("a.b-c@1", "a.b-c@1")]
+)
+def test_a_name_never_leads_out_of_the_folder(files, tmp_path, id, name):
+    write_jsonl(tmp_path / "m.jsonl", [Utterance(id=id, audio=files[0], seconds=1.0, text="")])
+    assert names(tmp_path / "m.jsonl") == [name]
+
+
+def test_long_utterances_of_manifests_can_be_left_out(files, tmp_path):
+    write_jsonl(tmp_path / "m.jsonl", [Utterance(id=f"{s}", audio=files[0], seconds=s, text="x") for s in (0.5, 1.0)])
+    assert names(tmp_path / "m.jsonl", max_seconds=0.7) == ["0.5"]
+
+
+def test_fairseq_lists_have_the_references_of_their_letters(files, tmp_path):
+    (tmp_path / "test.tsv").write_text(f"{files[0].parent}\na.flac\t16000\n")
+    (tmp_path / "test.ltr").write_text("H I | Y O U |\n")
+    (item,) = find_recordings([tmp_path / "test.tsv"]).items
+    assert (item.name, item.reference) == ("a", "HI YOU")
+
+
+def test_what_holds_no_recordings_is_told(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "list.txt").write_bytes(b"\xff\xfe")
+    found = find_recordings([tmp_path / "empty", tmp_path / "list.txt", tmp_path / "no.jsonl"])
+    assert found.items == []
+    assert found.problems == [
+        f"{tmp_path}/empty: no audio in this folder",
+        f"{tmp_path}/list.txt: is not text in UTF-8; expected a list of recordings",
+        f"{tmp_path}/no.jsonl: no such file or folder; expected a manifest",
+    ]

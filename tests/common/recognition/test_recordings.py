@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from common.audio import AudioError
+from common.data.manifest import Utterance
+from common.recognition.recordings import Recording, is_silent, read, read_ahead
+
+
+@pytest.fixture
+def wav(tmp_path: Path) -> Path:
+    soundfile.write(tmp_path / "a.wav", np.linspace(0, 0.5, 8_000), 8_000)
+    return tmp_path / "a.wav"
+
+
+def test_files_utterances_and_arrays_are_read_at_the_wanted_rate(wav):
+    for source, name in (
+        (wav, str(wav)),
+        (str(wav), str(wav)),
+        (Utterance(id="u", audio=wav, seconds=1, text=""), "u"),
+    ):
+        found = read(source, 16_000)
+        assert (found.name, found.seconds, len(found.samples_N)) == (name, 1.0, 16_000)
+    found = read(np.ones(800), 16_000)
+    assert (found.name, found.seconds, found.samples_N.dtype) == ("array", 0.05, np.float32)
+    piece = Utterance(id="u", audio=wav, seconds=0.25, text="", offset_seconds=0.5)
+    assert read(piece, 8_000).seconds == 0.25
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 3)), np.zeros(0), np.array([0.0, np.nan])])
+def test_arrays_that_are_no_sound_are_refused(array):
+    with pytest.raises(AudioError, match=r"^array of shape .*: expected finite mono samples \[N\] at 16000 Hz$"):
+        read(array, 16_000)
+
+
+def test_recordings_come_in_order_and_errors_raise_or_stand_in_their_place(wav, tmp_path):
+    missing = tmp_path / "missing.wav"
+    sources = [wav, missing, wav]
+    found = list(read_ahead(sources, lambda source: read(source, 8_000), on_error="skip"))
+    assert [bool(recording.error) for recording in found] == [False, True, False]
+    assert found[1].error == f"{missing}: no such file; expected an audio file"
+    assert isinstance(found[1], Recording)
+    assert len(found[1].samples_N) == 0
+    with pytest.raises(AudioError, match=r"missing\.wav: no such file"):
+        list(read_ahead(sources, lambda source: read(source, 8_000), on_error="stop"))
+
+
+@pytest.mark.parametrize("one", ["a.wav", Path("a.wav"), np.zeros(3)])
+def test_a_single_source_is_no_list(one):
+    with pytest.raises(TypeError, match=r"^expected a list of recordings, found one \w+; put it in \[ \]$"):
+        next(read_ahead(one, lambda source: read(source, 8_000), on_error="stop"))
+
+
+def test_what_nobody_can_hear_is_silent():
+    assert is_silent(np.full(100, 9e-6, np.float32))
+    assert is_silent(np.zeros(0, np.float32))
+    assert not is_silent(np.array([0, 0, 2e-5], np.float32))

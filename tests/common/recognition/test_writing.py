@@ -1,0 +1,52 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from common.config import ConfigError
+from common.recognition import writing
+from common.recognition.transcripts import Transcript, Word
+
+HELLO = Transcript(
+    audio="a.wav",
+    text="hello",
+    words=[Word("hello", 0.5, 0.9, 1.0)],
+    seconds=1.0,
+    log_probs_SV=torch.zeros(3, 2),
+    first_frame_seconds=0.5,
+    seconds_per_frame=0.02,
+)
+
+
+def test_text_has_the_name_only_where_several_share_a_stream(tmp_path):
+    path = tmp_path / "all.txt"
+    with writing.output(path) as stream:
+        writing.write_transcript(HELLO, "deeper/a", "text", stream, None)
+        writing.write_transcript(HELLO, "deeper/a", "text", stream, tmp_path)
+    assert path.read_text() == "a.wav\thello\n"
+    assert (tmp_path / "deeper" / "a.txt").read_text() == "hello\n"
+
+
+def test_every_format_is_rendered():
+    assert json.loads(writing.rendered(HELLO, "json", with_name=True))["words"][0]["start"] == 0.5
+    assert writing.rendered(HELLO, "srt", with_name=True).startswith("1\n00:00:00,500")
+    assert writing.rendered(HELLO, "vtt", with_name=True).startswith("WEBVTT\n")
+
+
+def test_log_probs_have_times_and_labels(tmp_path):
+    writing.save_log_probs(tmp_path, "deeper/a", HELLO, ("x", "y"))
+    saved = np.load(tmp_path / "deeper" / "a.npz")
+    np.testing.assert_allclose(saved["times"], [0.5, 0.52, 0.54])
+    assert (saved["log_probs"].shape, saved["labels"].tolist()) == ((3, 2), ["x", "y"])
+
+
+def test_places_that_cannot_be_written_to_are_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"/file/out: cannot be written to: Not a directory$"):
+        writing.make_folder(tmp_path / "file" / "out")
+    with pytest.raises(ConfigError, match=r": cannot be written to: Is a directory$"), writing.output(tmp_path):
+        pass
+    with pytest.raises(ConfigError, match=r"^format srt: 2 recordings do not go into one file; set --output_dir$"):
+        writing.check_format("srt", 2, None)
+    writing.check_format("srt", 2, tmp_path)
