@@ -33,12 +33,12 @@ h2 { font-size: 1.15rem; margin: 2.6rem 0 .7rem; }
   text-align: center; overflow: hidden; }
 .symbol:nth-child(even) { background: var(--shade); }
 .panel { position: relative; border-bottom: 1px solid var(--rule); }
-.panel svg { display: block; width: 100%; }
+.panel svg { display: block; width: 100%; position: relative; }
 .name { position: sticky; left: 0; display: inline-block; color: var(--quiet); font-size: 11px;
   padding: 6px 4px 2px 0; }
 .tick { position: absolute; left: 0; right: 0; border-top: 1px solid var(--rule); color: var(--quiet);
   font-size: 10px; }
-.tick span { position: sticky; left: 2px; top: 1px; background: var(--card); padding-right: 3px; }
+.tick span { position: sticky; left: 2px; }
 .tone { stroke: var(--pitch); stroke-width: 3; stroke-linecap: round; vector-effect: non-scaling-stroke; }
 .glide { fill: none; stroke: var(--pitch); stroke-width: 1; opacity: .55; vector-effect: non-scaling-stroke; }
 .step { fill: var(--step); }
@@ -160,7 +160,7 @@ def _symbol(mark: Mark, seconds: float) -> str:
     width = 100 * (mark.end - mark.start) / seconds
     return (
         f'<span class="symbol" title="{escape(about)}" style="left: {100 * mark.start / seconds:.2f}%; '
-        f'width: {width:.2f}%">{escape(mark.symbol)}</span>'
+        f'width: {width:.2f}%">{escape(mark.symbol.lstrip("@#") or mark.symbol)}</span>'
     )
 
 

@@ -8,42 +8,26 @@ Shapes: B utterances, L symbols, M mel bins, T frames, N samples; in arguments o
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from common import checkpoint, distributed
+from common.audio import Audio
+from common.checkpoint import CheckpointError
 from common.features import LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
-from fastpitch import sound
+from fastpitch import checkpoint_import, planning, sound
+from fastpitch.control import Control, ControlError, EnergyKind, Speaker, setting_names
 from fastpitch.model import FastPitch, Spectrogram
-from fastpitch.text import Encoded, TextProcessor
+from fastpitch.planning import Piece
+from fastpitch.text import Encoded, TextConfig, TextProcessor
+from fastpitch.vocoder import Vocoder
 from fastpitch.voicing import Voice, batches
-
-
-class Edits(NamedTuple):
-    """What is asked of the symbols of a sentence, a value for each, as `FastPitch.infer` takes it.
-
-    Durations (frames), pitch (deviations) and energy that are NaN are predicted.
-    """
-
-    pace_L: np.ndarray
-    durations_L: np.ndarray
-    pitch_L: np.ndarray
-    pitch_scale_L: np.ndarray
-    pitch_shift_L: np.ndarray
-    energy_scale_L: np.ndarray
-    energy_shift_L: np.ndarray
-
-
-class Piece(NamedTuple):
-    """A sentence to say, by a speaker, and the milliseconds of silence after it. Without symbols: only silence."""
-
-    encoded: Encoded
-    edits: Edits
-    speaker: int = 0
-    pause_ms: float = 0.0
 
 
 class Sentence(NamedTuple):
@@ -72,7 +56,7 @@ class SynthesisError(ValueError):
 
 
 class Synthesizer:
-    """A model with the text processing it was trained with and the features it makes.
+    """A model with the text processing it was trained with, and the features and the kind of energy it has learned.
 
     `name`, in messages, is where it comes from.
     """
@@ -84,10 +68,11 @@ class Synthesizer:
         features: LogMelConfig,
         *,
         name: str = "FastPitch",
+        energy: EnergyKind = "log_mel",
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
     ):
-        self.text, self.features, self.name = text, features, name
+        self.text, self.features, self.name, self.energy = text, features, name, energy
         self.device, self.precision = torch.device(device), precision
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = cast_for_inference(model.to(self.device), precision)
@@ -107,6 +92,49 @@ class Synthesizer:
                 tokens_BT.to(self.device), lengths_B.to(self.device), pace, speaker, durations_BT, **edits
             )
 
+    def synthesize(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Audio:
+        """The sound of a text, float32 [N], and its rate; `how` is all that `plan` takes.
+
+        Raises SynthesisError, VocoderError, and what `plan` raises.
+        """
+        spoken = self.say(text, vocoder, **how)
+        return Audio(spoken.samples_N, spoken.sample_rate)
+
+    def say(self, text: str, vocoder: Vocoder | Voice, **how: Any) -> Spoken:
+        """As `synthesize`, with the symbols, pitch, energy, durations and mel frames of its sentences."""
+        (spoken,) = self.speak([self.plan(text, **how)], _voice(vocoder))
+        if spoken.error:
+            raise SynthesisError(spoken.error)
+        return spoken
+
+    def stream(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Iterator[np.ndarray]:
+        """As `synthesize`, in chunks [N], each as soon as it is there: the sentences after it are not begun."""
+        return self.stream_pieces(self.plan(text, **how), _voice(vocoder))
+
+    def plan(
+        self,
+        text: str,
+        *,
+        speaker: int = 0,
+        control: Control | None = None,
+        words: str = "",
+        symbols: str = "",
+        **settings: Any,
+    ) -> list[Piece]:
+        """The sentences of `text`, which may hold SSML and {phonemes}, and what is asked of each of their symbols.
+
+        `control`, or its fields as `settings` (pace=0.9, pitch_shift_hz=20 …), is for all of it; `words` and `symbols`
+        are for some ("really: pace=0.8"), see `fastpitch.control`. Raises TextError, SsmlError and ControlError.
+        """
+        speakers = len(self.model.pitch_mean)
+        if not 0 <= speaker < speakers:
+            raise ControlError(f"speaker {speaker}: {self.name} has 0 to {speakers - 1}")
+        if unknown := [name for name in settings if name not in {field.name for field in fields(Control)}]:
+            raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
+        voice = Speaker(float(self.model.pitch_mean[speaker]), float(self.model.pitch_std[speaker]), self.energy)
+        control = replace(control or Control(), **settings)
+        return planning.plan(text, self.text, voice, speaker=speaker, control=control, words=words, symbols=symbols)
+
     def speak(self, texts: Iterable[Sequence[Piece]], voice: Voice) -> Iterator[Spoken]:
         """What the pieces of every text sound like, in order. Memory holds only the texts of a few batches.
 
@@ -121,12 +149,13 @@ class Synthesizer:
                 waiting = []
         yield from self._spoken(waiting, voice)
 
-    def stream(self, pieces: Sequence[Piece], voice: Voice) -> Iterator[np.ndarray]:
-        """The sound of one text, float32 [N], in chunks; later sentences are not begun before they are asked for."""
+    def stream_pieces(self, pieces: Sequence[Piece], voice: Voice) -> Iterator[np.ndarray]:
+        """The sound of one text, float32 [N], in chunks, each sentence when the one before has been said."""
         voice.vocoder.require(self.features, self.name)
         for piece in pieces:
             for sentence in self.sentences([piece], batch_size=1):
-                self._check(sentence)
+                if problem := self._problem(sentence):
+                    raise SynthesisError(problem)
                 yield from voice.stream(sentence.mel_MT)
             if piece.pause_ms:
                 yield sound.silence(piece.pause_ms, voice.sample_rate)
@@ -198,9 +227,9 @@ class Synthesizer:
             return f"{self.name} gives NaN in {self.precision}; {advice}"
         return ""
 
-    def _check(self, sentence: Sentence) -> None:
-        if problem := self._problem(sentence):
-            raise SynthesisError(problem)
+
+def _voice(vocoder: Vocoder | Voice) -> Voice:
+    return vocoder if isinstance(vocoder, Voice) else Voice(vocoder)
 
 
 def _joined(
@@ -218,3 +247,38 @@ def _joined(
         parts.append(sound.silence(piece.pause_ms, voice.sample_rate))
         position = sum(map(len, parts))
     return Spoken(np.concatenate(parts), voice.sample_rate, voice.hop_samples, placed)
+
+
+def load(
+    path: str | Path,
+    *,
+    device: str = "auto",
+    precision: Precision = "fp32",
+    ema: bool | None = None,
+    text: TextConfig | None = None,
+) -> Synthesizer:
+    """The model saved at `path`: a checkpoint of this repository or of DeepLearningExamples' FastPitch 1.1.
+
+    `ema`: take the averaged weights; None takes them where there are any. `text` overrides how the checkpoint says that
+    its texts were processed. Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, without
+    averaged weights, or that does not fit `text`.
+    """
+    path = Path(path)
+    imported = checkpoint_import.read(checkpoint.load(path), path)
+    if ema and imported.ema is None:
+        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+    processor = TextProcessor(text or imported.config.text)
+    with torch.device("meta"):  # the weights come from the file: do not initialise 46 million of them first
+        mel_bins = imported.config.features.mel_bins
+        model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
+    try:
+        weights = imported.ema if imported.ema is not None and ema is not False else imported.weights
+        model.load_state_dict(weights, assign=True)
+    except RuntimeError as error:
+        problem = " ".join(str(error).split())
+        raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
+    chosen = distributed.pick_device(device)
+    return Synthesizer(
+        model, processor, imported.config.features, name=str(path), energy=imported.config.data.energy, device=chosen,
+        precision=precision,
+    )  # fmt: skip
