@@ -1,0 +1,104 @@
+"""A tiny corpus and configurations that the tests of training share."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from common import audio, checkpoint, config
+from common.logging import read_events
+from tests.wav2vec2.small import CONV_LAYERS
+from wav2vec2.config import ModelConfig
+from wav2vec2.masking import MaskConfig
+from wav2vec2.objective import ObjectiveConfig
+from wav2vec2.run_config import FinetuneConfig, PretrainConfig
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CONFIGS = REPOSITORY / "configs" / "wav2vec2"
+RATE = 16000
+SHAPE = ModelConfig(
+    conv_layers=CONV_LAYERS, layers=2, dim=16, ffn_dim=32, heads=2, pos_kernel=8, pos_groups=2,
+    codebook_size=8, final_dim=8,
+)  # fmt: skip
+WORDS = ("ONE", "TWO", "RED", "BLUE", "CAT", "DOG")
+
+
+def write_corpus(folder: Path, *, train: int = 16, validation: int = 4) -> Path:
+    """Fairseq's lists of recordings, .wav and .flac, of a tone per letter: fast to make, and learnable."""
+    random = np.random.default_rng(0)
+    for subset, count in (("train", train), ("dev", validation)):
+        (folder / subset).mkdir(parents=True)
+        rows, letters = [str(folder)], []
+        for i in range(count):
+            words = [str(word) for word in random.choice(WORDS, size=2 + i % 3)]
+            tones = [np.sin(np.arange(1600) * 0.02 * (3 + ord(letter) % 29)) for letter in "".join(words)]
+            samples = 0.5 * np.concatenate(tones) + 0.01 * random.standard_normal(1600 * len(tones))
+            name = f"{subset}/{subset}-{i:02d}{('.wav', '.flac')[i % 2]}"
+            audio.write(folder / name, samples.astype(np.float32), RATE)
+            rows.append(f"{name}\t{len(samples)}")
+            letters.append(" ".join(" ".join(word) + " |" for word in words))
+        (folder / f"{subset}.tsv").write_text("\n".join(rows) + "\n")
+        (folder / f"{subset}.ltr").write_text("\n".join(letters) + "\n")
+    return folder
+
+
+def pretrain_config(root: Path, output_dir: Path, **changes: Any) -> PretrainConfig:
+    """The toy on the corpus at `root`, smaller still, with `changes`; those of data are dictionaries."""
+    cfg = config.load(PretrainConfig, CONFIGS / "toy_pretrain.toml")
+    cfg = replace(
+        cfg, model=SHAPE, mask=MaskConfig(time_length=3), objective=ObjectiveConfig(distractors=5), max_updates=6,
+        schedule=replace(cfg.schedule, warmup=0.5),
+    )  # fmt: skip
+    return _on(cfg, root, output_dir, {"max_samples": 16000, "max_tokens": 32000, "min_samples": 8000}, changes)
+
+
+def finetune_config(root: Path, output_dir: Path, **changes: Any) -> FinetuneConfig:
+    """The same of fine-tuning."""
+    cfg = config.load(FinetuneConfig, CONFIGS / "toy_finetune.toml")
+    cfg = replace(cfg, model=SHAPE, mask=MaskConfig(time_prob=0.2, time_length=3), max_updates=6)
+    return _on(cfg, root, output_dir, {"max_tokens": 80000}, changes)
+
+
+def _on(cfg: Any, root: Path, output_dir: Path, data: dict[str, Any], changes: dict[str, Any]) -> Any:
+    lists = {"root": root, "train": ("train",), "validation": ("dev",), "buckets": 4}
+    data = {**lists, **data, **changes.pop("data", {})}
+    for name in ("learning", "optim", "schedule", "mask"):
+        changes[name] = replace(getattr(cfg, name), **changes.get(name, {}))
+    kept = {"output_dir": output_dir, "log_every": 1} | changes
+    return replace(cfg, data=replace(cfg.data, **data), **kept)
+
+
+def state_of(folder: Path) -> dict[str, Any]:
+    state, messages = checkpoint.load_newest(folder, "wav2vec2")
+    assert messages == []
+    assert state is not None
+    return state
+
+
+def assert_same_state(a: dict[str, Any], b: dict[str, Any]) -> None:
+    for part in ("weights", "ema"):
+        if a[part] is not None:
+            assert all(torch.equal(a[part][name], b[part][name]) for name in a[part])
+            assert all(tensor.dtype == torch.float32 for tensor in a[part].values())
+    for x, y in zip(a["optimizer"]["state"].values(), b["optimizer"]["state"].values(), strict=True):
+        assert all(torch.equal(x[k], y[k]) for k in x)
+    assert a["progress"] | {"best": 0} == b["progress"] | {"best": 0}
+    assert a["scaler"] == b["scaler"]
+
+
+def logged(folder: Path, key: str = "train_loss") -> list[float]:
+    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
+
+
+def run_module(*arguments: object, processes: int = 1) -> "subprocess.Popen[str]":
+    launcher = (
+        ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] if processes > 1 else []
+    )
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, *launcher, "-m", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,0 +1,271 @@
+import contextlib
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from common import checkpoint, config, distributed
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.data.batching import BatchingError
+from common.logging import RunLogger
+from tests.wav2vec2.runs import (
+    CONFIGS,
+    SHAPE,
+    assert_same_state,
+    logged,
+    pretrain_config,
+    run_module,
+    state_of,
+)
+from wav2vec2.data import loader
+from wav2vec2.masking import MaskConfig
+from wav2vec2.pretrain import build, main
+from wav2vec2.recognizer import load
+from wav2vec2.run_config import PretrainConfig
+from wav2vec2.training import Trainer, TrainingError
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_a_run_directory_describes_itself_and_its_checkpoint_loads(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path, ema=0.9)
+    assert main(cfg).step == 6
+    assert config.load(PretrainConfig, tmp_path / "config.toml") == cfg
+    assert {"torch", "device", "commit", "processes"} <= set(json.loads((tmp_path / "environment.json").read_text()))
+    assert len(logged(tmp_path)) == 6
+    for key in ("loss", "accuracy", "code_perplexity"):
+        assert len(logged(tmp_path, f"dev_{key}")) == len(logged(tmp_path, f"dev_ema_{key}")) == 2
+    _, newest = checkpoint.saved_steps(tmp_path, "wav2vec2")[-1]
+    model = load(newest, ema=False).model
+    assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in state_of(tmp_path)["weights"].items())
+
+
+@pytest.mark.parametrize(("precision", "stop_at"), [("fp32", 1), ("fp32", 4), ("bf16", 3), ("fp16", 3)])
+def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_stopping(
+    corpus, tmp_path, precision, stop_at
+):
+    learning = {"dropout": 0.1, "layer_drop": 0.3, "input_dropout": 0.1, "feature_dropout": 0.1}
+    cfg = pretrain_config(
+        corpus, tmp_path / "whole", max_updates=5, update_freq=2, concat_batches=1, ema=0.9, learning=learning,
+        precision=precision, mask={"channel_prob": 0.2, "channel_length": 2}, data={"validation": ()},
+    )  # fmt: skip
+    main(cfg)
+    stopped = replace(cfg, output_dir=tmp_path / "stopped")
+    assert main(replace(stopped, stop_at=stop_at)).step == stop_at
+    main(stopped)
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+    assert np.isfinite(logged(tmp_path / "whole")).all()
+
+
+def test_workers_change_nothing(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path / "here", max_updates=2)
+    main(cfg)
+    main(replace(cfg, output_dir=tmp_path / "workers", data=replace(cfg.data, workers=2)))
+    assert_same_state(state_of(tmp_path / "here"), state_of(tmp_path / "workers"))
+
+
+def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, tmp_path):
+    gradients = []
+    for concat, freq in ((4, 1), (2, 2), (1, 4)):
+        cfg = pretrain_config(
+            corpus, tmp_path / f"{concat}", concat_batches=concat, update_freq=freq, data={"batch_size": 3},
+            learning={"extractor_gradient": 0.1},
+        )  # fmt: skip
+        with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir)) as log:
+            torch.manual_seed(0)
+            trainer = Trainer(build(cfg, None)[0], None, world, log)
+            before = [p.detach().clone() for p in trainer.state.model.parameters()]
+            trainer.state.optimizer = torch.optim.SGD(trainer.state.model.parameters(), lr=1.0)
+            trainer.learning_rate = lambda _: 1.0
+            step = trainer.update(list(loader(trainer.train_set, trainer._plans(0)))[:freq])
+            after = trainer.state.model.parameters()
+            gradients.append([b - p.detach() for p, b in zip(after, before, strict=True)])
+            gradients[-1].append(step.sums_K)
+    for other in gradients[1:]:
+        for a, b in zip(gradients[0], other, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_does_from_twice_the_batch(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path / "one", max_updates=3, concat_batches=4, data={"batch_size": 2})
+    main(cfg)
+    cfg = replace(cfg, output_dir=tmp_path / "two", concat_batches=2, batches_per_update=4)
+    (tmp_path / "cfg.toml").write_text(config.to_toml(cfg))
+    process = run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", processes=2)
+    said, _ = process.communicate(timeout=100)
+    assert process.returncode == 0, said
+    for key in ("train_loss", "train_code_perplexity", "train_grad_norm", "dev_loss", "dev_accuracy"):
+        assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-4), key
+
+
+def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
+    main(pretrain_config(corpus, tmp_path, max_updates=12, data={"validation": ()}))
+    golden = Path(__file__).with_name("golden_toy_losses.txt")
+    recorded = [float(line) for line in golden.read_text().splitlines() if not line.startswith("#")]
+    np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
+
+
+@pytest.mark.slow
+def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path / "whole", max_updates=60, data={"validation": ()})
+    main(cfg)
+    (tmp_path / "cfg.toml").write_text(config.to_toml(replace(cfg, output_dir=tmp_path / "stopped")))
+    process = run_module("wav2vec2.pretrain", tmp_path / "cfg.toml")
+    for line in process.stdout:
+        if "iter" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    process.communicate()
+    assert process.returncode == 0
+    assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 60
+    main(replace(cfg, output_dir=tmp_path / "stopped"))
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus, tmp_path):
+    cfg = pretrain_config(
+        corpus, tmp_path, save_every_updates=1, max_updates=50, clip_norm=0.0, optim={"lr": 1e30},
+        schedule={"kind": "constant", "warmup": 0.0},
+    )  # fmt: skip
+    with pytest.raises(TrainingError, match=r"(the loss is (nan|inf) at update \d+; utterances train-\d\d|not finite)"):
+        main(cfg)
+    for _, path in checkpoint.saved_steps(tmp_path, "wav2vec2"):
+        assert all(torch.isfinite(w).all() for w in checkpoint.load(path)["weights"].values())
+
+
+def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path)
+    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+        trainer = Trainer(build(cfg, None)[0], None, world, log)
+        with torch.no_grad():
+            trainer.state.model.get_parameter("project_context.bias").fill_(torch.nan)
+        batch = next(iter(loader(trainer.train_set, trainer._plans(0))))
+        trainer.last = trainer.update([batch])
+        with pytest.raises(TrainingError, match=r"the loss is nan at update 0; utterances train-.*bad_batch_rank0\.pt"):
+            trainer._check_last()
+        saved = checkpoint.load(tmp_path / "bad_batch_rank0.pt")
+        assert saved["batches"][0]["ids"] == batch.ids
+        with pytest.raises(TrainingError, match="weights are not finite after update 0"):
+            trainer._check_state()
+
+
+def test_gradients_that_overflow_at_any_scale_end_the_run(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path, precision="fp16")
+    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+        trainer = Trainer(build(cfg, None)[0], None, world, log)
+        trainer.state.scaler = torch.amp.GradScaler("cpu", init_scale=1e-5)
+        with pytest.raises(
+            TrainingError, match="gradients overflow in fp16 at update 0 even with a loss scale of 1e-05"
+        ):
+            trainer._scale()
+
+
+def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path, save_every_updates=1, keep_updates=(2,), max_updates=6)
+    main(cfg)
+    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "wav2vec2")] == [2, 5, 6]
+    best = checkpoint.load(tmp_path / "wav2vec2_best.pt")
+    assert best["progress"]["best"] == min(logged(tmp_path, "dev_loss"))
+
+
+def test_nothing_is_saved_in_a_measurement(corpus, tmp_path):
+    main(pretrain_config(corpus, tmp_path, save=False, max_updates=2))
+    assert list(tmp_path.glob("*.pt")) == []
+
+
+def test_gradients_are_clipped_in_every_precision(corpus, tmp_path):
+    for precision in ("fp32", "bf16", "fp16"):
+        cfg = pretrain_config(corpus, tmp_path / precision, precision=precision, clip_norm=1e-3, max_updates=1)
+        with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir)) as log:
+            trainer = Trainer(build(cfg, None)[0], None, world, log)
+            trainer.state.scaler = torch.amp.GradScaler("cpu", init_scale=128, enabled=precision == "fp16")
+            seen = []
+            trainer.state.optimizer.register_step_pre_hook(
+                lambda optimizer, *_, seen=seen: seen.extend(p.grad.norm() for p in optimizer.param_groups[0]["params"])
+            )
+            trainer.update([next(iter(loader(trainer.train_set, trainer._plans(0))))])
+        assert torch.stack(seen).norm() == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_an_update_of_the_wrong_size_names_the_numbers_that_fit(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path, batches_per_update=8, concat_batches=3)
+    with pytest.raises(ConfigError) as error:
+        main(cfg)
+    assert str(error.value) == (
+        "an update would see 1 processes (NUM_GPUS) x 3 concat_batches (NUM_CONCAT_BATCHES) x 1 update_freq "
+        "(UPDATE_FREQ) = 3 sub-batches; the recipe is tuned to 8: concat_batches x update_freq may be 1 x 8, 2 x 4, "
+        "4 x 2, 8 x 1; or set batches_per_update = 0 and tune the learning rate yourself"
+    )
+    with pytest.raises(ConfigError, match="take a number of processes out of 1, 2, 4, 8; or"):
+        cfg.check_batches(3)
+    replace(cfg, concat_batches=2, update_freq=2).check_batches(2)
+
+
+def test_too_little_data_for_an_update_is_told(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path, concat_batches=64)
+    with pytest.raises(
+        BatchingError, match=r"16 utterances make \d+ sub-batches of up to 32000 samples, and an update"
+    ):
+        main(cfg)
+
+
+def test_a_run_with_checkpoints_of_another_is_refused_or_resumed(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path, max_updates=1)
+    main(cfg)
+    with pytest.raises(CheckpointError, match="holds checkpoints of an earlier run, up to update 1; go on from them"):
+        main(replace(cfg, resume=False))
+    wider = replace(cfg, model=replace(SHAPE, ffn_dim=48))
+    with pytest.raises(CheckpointError, match="its newest checkpoint does not fit this configuration: .*fc1"):
+        main(wider)
+    with pytest.raises(CheckpointError, match="its optimiser is adamw, not lamb"):
+        main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
+
+
+def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
+    main(pretrain_config(corpus, tmp_path / "first", max_updates=1))
+    start = tmp_path / "first" / "wav2vec2_step00000001.pt"
+    cfg = pretrain_config(corpus, tmp_path / "second", checkpoint=start, max_updates=1)
+    task, told = build(cfg, None)
+    assert told == [f"{start}: weights taken over"]
+    first = state_of(tmp_path / "first")["weights"]
+    assert all(torch.equal(first[name], tensor) for name, tensor in task.model.state_dict().items())
+    with pytest.raises(CheckpointError, match="expected a pre-trained model with its quantiser, of the architecture"):
+        build(replace(cfg, model=replace(SHAPE, ffn_dim=48)), None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"log_every": 0}, "log_every = 0: expected at least 1"),
+        ({"stop_at": -1}, "stop_at = -1: expected a number, or 0 for none"),
+        ({"ema": 1.0}, "ema = 1.0: expected at least 0, and 0 to below 1"),
+        ({"ema": 0.9, "fsdp": True}, "ema with fsdp"),
+        ({"data": {"max_samples": 64000}}, "max_samples = 64000 does not fit into max_tokens = 32000"),
+        (
+            {"data": {"max_tokens": 0, "max_samples": 0}},
+            "max_tokens, max_tokens_valid and buckets: expected at least 1",
+        ),
+        ({"data": {"workers": -1}}, "workers = -1: expected a number, or 0 for none"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        pretrain_config(tmp_path, tmp_path, **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "updates", "sub_batches", "layers"), [("base", 400_000, 64, 12), ("large", 800_000, 128, 24)]
+)
+def test_the_published_recipes_have_their_numbers(name, updates, sub_batches, layers):
+    cfg = config.load(PretrainConfig, CONFIGS / f"pretrain_{name}.toml")
+    assert (cfg.max_updates, cfg.batches_per_update, cfg.model.layers) == (updates, sub_batches, layers)
+    assert cfg.mask == MaskConfig(time_prob=0.65, time_length=10)
+    assert (cfg.optim.betas, cfg.optim.eps, cfg.optim.weight_decay, cfg.clip_norm) == ((0.9, 0.98), 1e-6, 0.01, 25.0)
+    assert (cfg.schedule.kind, cfg.schedule.warmup, cfg.schedule.power) == ("polynomial", 32_000, 1.0)
+    cfg.check_batches(8)

@@ -1,0 +1,206 @@
+"""Schema, defaults and help of what pre-training and fine-tuning read from TOML files and flags.
+
+A sub-batch is what one small GPU held when the recipes were made: up to `data.max_tokens` samples. An update sees
+processes x concat_batches x update_freq of them. Masks, distractors and statistics of the quantiser are each
+sub-batch's own, so the constants of a recipe hold for any number of processes as long as that product is the same.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from common.config import ConfigError
+from common.optim import OptimConfig
+from common.precision import Precision
+from common.schedule import ScheduleConfig
+from wav2vec2.config import LearningConfig, ModelConfig
+from wav2vec2.masking import MaskConfig
+from wav2vec2.objective import ObjectiveConfig
+from wav2vec2.quantizer import TemperatureConfig
+
+SAMPLE_RATE = 16000
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What is read, and how it is batched. A token is one sample of audio."""
+
+    root: Path | None = None
+    """Folder that relative paths of manifests and folders start from (the published DATASET_DIR)."""
+    train: tuple[str, ...] = ()
+    """Lists (.tsv, .jsonl, …) or folders to train on; a name stands for its .tsv where there is one."""
+    validation: tuple[str, ...] = ()
+    """The same for validation."""
+    max_tokens: int = 1_400_000
+    """Samples of a sub-batch, padding included."""
+    max_tokens_valid: int = 1_400_000
+    """The same in validation."""
+    batch_size: int = 0
+    """Utterances of a sub-batch instead of max_tokens; 0: as many as fit."""
+    min_samples: int = 0
+    """Shorter training utterances are left out."""
+    max_samples: int = 0
+    """Pre-training: longer utterances are cropped to it, at a random place; 0: to max_tokens."""
+    buckets: int = 50
+    """Groups of similar length that sub-batches are drawn from: more of them waste less, fewer mix more."""
+    normalize_text: bool = True
+    """Fine-tuning: spell out numbers and symbols of the transcripts, then drop what is no label."""
+    dictionary: Path | None = None
+    """Fine-tuning: Fairseq's dict.ltr.txt. Default: the one beside the first training list, else LibriSpeech's."""
+    workers: int = 6
+    """Loader processes per training process; 0 loads in the training process itself."""
+    on_error: Literal["stop", "skip"] = "stop"
+    """A bad entry, recording or transcript ends the run, or is left out and counted."""
+
+    def __post_init__(self) -> None:
+        if min(self.max_tokens, self.max_tokens_valid, self.buckets) < 1:
+            raise ValueError("max_tokens, max_tokens_valid and buckets: expected at least 1")
+        for name in ("batch_size", "min_samples", "max_samples", "workers"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        if self.max_samples > self.max_tokens:
+            raise ValueError(
+                f"max_samples = {self.max_samples} does not fit into max_tokens = {self.max_tokens}: "
+                "lower the one or raise the other"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """What pre-training and fine-tuning have in common."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    learning: LearningConfig = field(default_factory=LearningConfig)
+    mask: MaskConfig = field(default_factory=MaskConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    optim: OptimConfig = field(
+        default_factory=lambda: OptimConfig(kind="adamw", lr=5e-4, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
+    )
+    schedule: ScheduleConfig = field(
+        default_factory=lambda: ScheduleConfig(kind="polynomial", unit="steps", warmup=32_000, power=1.0, floor=0.0)
+    )
+    output_dir: Path = Path("runs/wav2vec2")
+    """The run directory: configuration, logs, checkpoints."""
+    max_updates: int = 400_000
+    """Optimiser steps of the whole training; the learning-rate schedule spans them."""
+    stop_at: int = 0
+    """Stop (and save) at this update, 0 for none; the schedule is not affected."""
+    epochs_this_job: int = 0
+    """Stop (and save) after so many epochs of this job, 0 for none; the schedule is not affected."""
+    concat_batches: int = 1
+    """Sub-batches that go through the network at once (the published NUM_CONCAT_BATCHES)."""
+    update_freq: int = 1
+    """Forward and backward passes of an update, whose gradients are added up."""
+    batches_per_update: int = 0
+    """What processes x concat_batches x update_freq must be, because the recipe is tuned to it; 0 does not check."""
+    clip_norm: float = 25.0
+    """Largest norm of the gradient of all parameters, in every precision; 0 does not clip."""
+    ema: float = 0.0
+    """Decay of the exponential moving average of the weights, 0 for none."""
+    precision: Precision = "fp32"
+    """Arithmetic of the network; weights stay fp32, in checkpoints too."""
+    compile: bool = False
+    """torch.compile each Transformer layer."""
+    fsdp: bool = False
+    """Each process keeps a part of weights, gradients and moments (FSDP2), instead of all of them."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    seed: int = 1
+    """Initial weights, data order, crops, masks, distractors and dropout are functions of it."""
+    resume: bool = True
+    """Go on from the newest checkpoint in output_dir if there is one."""
+    save: bool = True
+    """Write checkpoints; false for measurements."""
+    save_every_epochs: int = 1
+    """Epochs between checkpoints; one is always written at the end."""
+    save_every_updates: int = 0
+    """Updates between checkpoints besides, 0 for none."""
+    keep_updates: tuple[int, ...] = (100_000, 200_000, 300_000, 400_000)
+    """Updates that are milestones: a checkpoint is written there and kept; of the others the last two and the best."""
+    log_every: int = 25
+    """Updates between lines of training loss; the loss is checked to be finite then at the latest."""
+    validate_every: int = 0
+    """Updates between validations, 0 for the end of every epoch."""
+    tensorboard: bool = True
+    """Write TensorBoard event files."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_updates", "concat_batches", "update_freq", "save_every_epochs", "log_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
+        for name in ("stop_at", "epochs_this_job", "batches_per_update", "save_every_updates", "validate_every"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        if self.clip_norm < 0 or not 0 <= self.ema < 1:
+            raise ValueError(f"clip_norm = {self.clip_norm}, ema = {self.ema}: expected at least 0, and 0 to below 1")
+        if self.fsdp and self.ema:
+            raise ValueError("ema with fsdp: averages of sharded weights are not kept; set ema = 0 or fsdp = false")
+
+    def check_batches(self, processes: int) -> None:
+        """Raises ConfigError, with what would fit, unless an update sees `batches_per_update` sub-batches."""
+        wanted, found = self.batches_per_update, processes * self.concat_batches * self.update_freq
+        if wanted in (0, found):
+            return
+        told = (
+            f"an update would see {processes} processes (NUM_GPUS) x {self.concat_batches} concat_batches "
+            f"(NUM_CONCAT_BATCHES) x {self.update_freq} update_freq (UPDATE_FREQ) = {found} sub-batches; "
+            f"the recipe is tuned to {wanted}"
+        )
+        if wanted % processes:
+            fitting = [n for n in range(1, wanted + 1) if wanted % n == 0]
+            advice = f"take a number of processes out of {', '.join(map(str, fitting))}"
+        else:
+            share = wanted // processes
+            pairs = [(n, share // n) for n in range(1, share + 1) if share % n == 0]
+            advice = "concat_batches x update_freq may be " + ", ".join(f"{n} x {m}" for n, m in pairs)
+        raise ConfigError(f"{told}: {advice}; or set batches_per_update = 0 and tune the learning rate yourself")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainConfig(TrainingConfig):
+    """A run of self-supervised pre-training."""
+
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    temperature: TemperatureConfig = field(default_factory=TemperatureConfig)
+    output_dir: Path = Path("runs/wav2vec2_pretrain")
+    """The run directory: configuration, logs, checkpoints."""
+    checkpoint: Path | None = None
+    """Start from these weights (ours, Fairseq's or DeepLearningExamples', pre-trained)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneConfig(TrainingConfig):
+    """A run of fine-tuning for recognition with CTC."""
+
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(
+            dropout=0.0,
+            attention_dropout=0.0,
+            activation_dropout=0.1,
+            input_dropout=0.0,
+            layer_drop=0.1,
+            extractor_gradient=0.0,
+        )
+    )
+    mask: MaskConfig = field(
+        default_factory=lambda: MaskConfig(time_prob=0.5, channel_prob=0.1, channel_length=64),
+    )
+    optim: OptimConfig = field(
+        default_factory=lambda: OptimConfig(kind="adamw", lr=1e-4, betas=(0.9, 0.98), eps=1e-8, weight_decay=0.0)
+    )
+    schedule: ScheduleConfig = field(
+        default_factory=lambda: ScheduleConfig(kind="tri_stage", unit="fraction", warmup=0.1, hold=0.4)
+    )
+    output_dir: Path = Path("runs/wav2vec2_finetune")
+    """The run directory: configuration, logs, checkpoints."""
+    pretrained: Path | None = None
+    """The pre-trained model (ours, Fairseq's, DeepLearningExamples', a Hugging Face folder), whose architecture takes
+    the place of `model`; none: random weights."""
+    freeze_updates: int = 0
+    """Only the new output layer learns in the first so many updates."""
+    clip_norm: float = 0.0
+    """Largest norm of the gradient of all parameters, in every precision; 0 does not clip."""
+    max_updates: int = 320_000
+    """Optimiser steps of the whole training; the learning-rate schedule spans them."""
+    save_best_from: int = 0
+    """First update whose validation may become the best checkpoint."""

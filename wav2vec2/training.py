@@ -1,0 +1,377 @@
+"""The loop that pre-training and fine-tuning share: epochs, updates, logs, validations, checkpoints, stops.
+
+Everything random is a function of (seed, epoch, sub-batch) or of (seed, update, process), so a run that was stopped and
+resumed ends in the weights of one that never stopped.
+
+Shapes: K sums that a loss consists of.
+"""
+
+import contextlib
+import itertools
+import json
+import math
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from common import checkpoint, config, distributed
+from common.data.batching import BatchingError
+from common.data.loading import LoadingError
+from common.data.manifest import ManifestError
+from common.distributed import World
+from common.logging import RunLogger, environment
+from common.precision import float32_math
+from common.schedule import build_schedule
+from wav2vec2 import sharding
+from wav2vec2.data import Batch, PlannedDataset, loader, mixed, on_device, training_plans
+from wav2vec2.run_config import TrainingConfig
+from wav2vec2.state import Progress, TrainingState, newest
+
+LEAST_SCALE = 1e-4  # of the loss in fp16: below it gradients overflow whatever the scale
+
+
+class TrainingError(RuntimeError):
+    """Training that cannot go on: numbers that are not finite, data that cannot be used."""
+
+
+EXPECTED_ERRORS = (checkpoint.CheckpointError, ManifestError, BatchingError, LoadingError, TrainingError)
+
+
+class Loss(NamedTuple):
+    """A sum over the targets of a batch, which carries the gradient, and sums_K that are logged."""
+
+    value: Tensor
+    sums_K: Tensor
+
+
+class Task(Protocol):
+    """What pre-training and fine-tuning do each in its own way."""
+
+    cfg: TrainingConfig
+    model: nn.Module
+    score: str
+    """The value of a validation that is to become small."""
+
+    def dataset(self, sources: tuple[str, ...], *, training: bool) -> tuple[PlannedDataset, list[str]]:
+        """Utterances as batches, and what was left out. Raises ManifestError."""
+
+    def loss(self, network: nn.Module, batch: Any, *, update: int, seed: int) -> Loss:
+        """Of a batch on the device; `seed` is the same in all processes."""
+
+    def described(self, sums: Sequence[float], n_targets: float, update: int) -> dict[str, float]:
+        """What the log says of sums_K; `loss` first."""
+
+    def prepare(self, update: int) -> bool:
+        """Freezes and thaws parameters before `update`; whether any changed."""
+
+    def validated(self, model: nn.Module, dataset: PlannedDataset, world: World) -> dict[str, float]:
+        """Loss and other values over all of `dataset`, of the bare model."""
+
+
+def train(cfg: TrainingConfig, build: Any) -> Progress:
+    """Trains the task that `build(cfg, saved)` gives for a configuration and the checkpoint to go on from, or None."""
+    with float32_math(cfg.precision), distributed.start(cfg.device) as world:
+        cfg.check_batches(world.size)
+        saved, messages = newest(cfg)
+        torch.manual_seed(cfg.seed)  # the same initial weights in every process
+        task, told = build(cfg, saved)
+        with contextlib.closing(RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)) as log:
+            for message in [*messages, *told]:
+                log.event(message)
+            return Trainer(task, saved, world, log).run()
+
+
+class Trainer:
+    """The state of one training process."""
+
+    def __init__(self, task: Task, saved: dict[str, Any] | None, world: World, log: RunLogger):
+        self.task, self.cfg, self.world, self.log = task, task.cfg, world, log
+        self.state = TrainingState(task.cfg, task.model, saved, world)
+        self.progress = self.state.progress
+        task.prepare(self.progress.step)
+        self.parallel = self._parallel()
+        self.last: Step | None = None
+        self.recent: list[list[float]] = []  # sums of the updates since the last line of the log
+        self.told: set[str] = set()
+        self.validated_at = -1  # update
+        for message in self.state.messages:
+            log.event(message)
+        self.train_set = self._dataset(self.cfg.data.train, training=True)
+        self.validation = None
+        if self.cfg.data.validation:
+            self.validation = self._dataset(self.cfg.data.validation, training=False)
+        self.learning_rate = build_schedule(
+            self.cfg.schedule,
+            lr=self.cfg.optim.lr,
+            steps_per_epoch=self._updates(0),
+            total_steps=self.cfg.max_updates,
+        )
+
+    def run(self) -> Progress:
+        """All updates that are left, or until a limit or SIGTERM; always ends with a checkpoint."""
+        cfg, progress = self.cfg, self.progress
+        last_epoch = progress.epoch + cfg.epochs_this_job if cfg.epochs_this_job else math.inf
+        self._write_run_files()
+        self.log.progress(cfg.max_updates, progress.step)
+        with _termination() as terminated:
+            try:
+                while progress.epoch < last_epoch and not self._limit_reached(terminated):
+                    self._epoch(terminated)
+            except LoadingError:
+                if self.world.size == 1:  # the state is that before the bad batch; several processes cannot meet now
+                    self._save()
+                raise
+        if progress.step >= cfg.max_updates and self.validated_at != progress.step:
+            self._validate()
+        self._save()
+        if self.told:
+            self.log.event(f"left out: {len(self.told)} utterances")
+        return progress
+
+    def _epoch(self, terminated: list[int]) -> None:
+        cfg, progress = self.cfg, self.progress
+        self._count_in_updates_of_today()
+        plans = self._plans(progress.epoch)[progress.batch * cfg.update_freq :]
+        batches = iter(loader(self.train_set, plans, workers=cfg.data.workers))
+        clock, seconds = time.perf_counter(), 0.0
+        while turns := list(itertools.islice(batches, cfg.update_freq)):
+            step = self.update(turns)
+            self._check_last()  # of the update before, so that a GPU never waits for it
+            self.last = step
+            seconds += sum(batch.seconds for batch in turns) * self.world.size  # of the others about as much
+            progress.batch += 1
+            progress.step += 1
+            self.log.advance()
+            stop = self._limit_reached(terminated)
+            ends = progress.batch == progress.steps_per_epoch
+            if progress.step % cfg.log_every == 0 or ends or stop:
+                self._check_last()
+                took = time.perf_counter() - clock
+                self._log_training(step, seconds / took, took)
+                clock, seconds = time.perf_counter(), 0.0
+            if cfg.validate_every and progress.step % cfg.validate_every == 0:
+                self._validate()
+                clock = time.perf_counter()
+            if progress.step in cfg.keep_updates:
+                progress.milestones.append(progress.step)
+            every = cfg.save_every_updates
+            if progress.step in cfg.keep_updates or (every and progress.step % every == 0):
+                self._save()
+                clock = time.perf_counter()
+            if stop:
+                break
+        if progress.batch == progress.steps_per_epoch:
+            self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        cfg, progress = self.cfg, self.progress
+        progress.epoch, progress.batch, progress.steps_per_epoch = progress.epoch + 1, 0, 0
+        self._tell_left_out()
+        if not cfg.validate_every:
+            self._validate()
+        if progress.epoch % cfg.save_every_epochs == 0:
+            self._save()
+
+    def update(self, batches: Sequence[Batch]) -> "Step":
+        """One optimiser step: forward and backward of each batch, whose gradients are added up and exchanged once."""
+        cfg, progress, state, world = self.cfg, self.progress, self.state, self.world
+        if self.task.prepare(progress.step):
+            self.parallel = self._parallel()
+        self.parallel.train()
+        rate = self.learning_rate(progress.step)
+        for group in state.optimizer.param_groups:
+            group["lr"] = rate
+        n_targets = torch.tensor(float(sum(batch.n_targets for batch in batches)), device=world.device)
+        n_targets = world.sum(n_targets)
+        share = world.size / n_targets.clamp(min=1)  # gradients are averaged over processes
+        sums = []
+        for turn, batch in enumerate(batches):
+            seed = mixed(cfg.seed, progress.step, turn)
+            torch.manual_seed(mixed(seed, world.rank))  # dropout
+            with self._gradient_sync(enabled=turn == len(batches) - 1):
+                loss = self.task.loss(self.parallel, on_device(batch, world.device), update=progress.step, seed=seed)
+                state.scaler.scale(loss.value * share * float(batch.counts)).backward()
+            sums.append(loss.sums_K * float(batch.counts))
+        norm = self._clip()
+        state.scaler.step(state.optimizer)
+        state.scaler.update()
+        state.optimizer.zero_grad(set_to_none=True)
+        if state.ema is not None:
+            state.ema.update()
+        return Step(progress.step, list(batches), torch.stack(sums).sum(0), n_targets, rate, norm)
+
+    def _clip(self) -> Tensor | None:
+        """The norm of the whole gradient, which is at most cfg.clip_norm afterwards."""
+        if not self.cfg.clip_norm:
+            return None
+        self.state.scaler.unscale_(self.state.optimizer)
+        parameters = [parameter for parameter in self.state.model.parameters() if parameter.grad is not None]
+        return sharding.total(nn.utils.clip_grad_norm_(parameters, self.cfg.clip_norm, foreach=True))
+
+    def _parallel(self) -> nn.Module:
+        return self.state.model if self.cfg.fsdp else distributed.data_parallel(self.state.model, self.world)
+
+    def _gradient_sync(self, *, enabled: bool) -> contextlib.AbstractContextManager[None]:
+        """With sharded weights gradients are exchanged in every turn: nobody has room for all of them."""
+        return distributed.gradient_sync(self.parallel, enabled=enabled)
+
+    def _check_last(self) -> None:
+        """Notes the sums of the last update, if not yet done. If they are not finite, the run ends, its batch saved."""
+        step, self.last = self.last, None
+        if step is None:
+            return
+        sums = self.world.sum(torch.cat([step.sums_K, step.n_targets[None] / self.world.size])).tolist()
+        if all(map(math.isfinite, sums)):
+            self.recent.append(sums)
+            return
+        path = self.cfg.output_dir / f"bad_batch_rank{self.world.rank}.pt"
+        kept = [{"audio_BN": batch.audio_BN, "samples_B": batch.samples_B, "ids": batch.ids} for batch in step.batches]
+        checkpoint.save(path, {"step": step.number, "batches": kept})
+        ids = ", ".join(id_ for batch in step.batches for id_ in batch.ids)
+        raise TrainingError(
+            f"the loss is {sums[0]} at update {step.number}; utterances {ids}; batch saved as {path}; the last "
+            "checkpoint is from before: lower the learning rate or leave out the bad utterance"
+        )
+
+    def _check_state(self) -> None:
+        """Numbers that are not finite are neither saved nor evaluated: a gradient may be so where its loss was not."""
+        self._check_last()
+        if self.world.any(not self.state.is_finite()):
+            raise TrainingError(
+                f"weights are not finite after update {self.progress.step}, though its loss was; "
+                "the last checkpoint is from before: lower the learning rate"
+            )
+
+    def _tell_left_out(self) -> None:
+        """A line, once, for every utterance that some process had to leave out; by all processes together."""
+        sets = [self.train_set, *([self.validation] if self.validation is not None else [])]
+        shares = self.world.gather([message for read in sets for message in read.skipped.values()])
+        left_out = {message for share in shares for message in share}
+        for message in sorted(left_out - self.told):
+            self.log.event(f"left out: {message}")
+        self.told |= left_out
+
+    def _log_training(self, step: "Step", throughput: float, took: float) -> None:
+        *sums, n_targets = map(sum, zip(*self.recent, strict=True))
+        self.recent.clear()
+        values = self.task.described(sums, max(1.0, n_targets), step.number)
+        values |= {"audio s/s": throughput, "took": took, "lrate": step.learning_rate}
+        if step.norm is not None:
+            values["grad_norm"] = step.norm.item()
+        if self.state.scaler.is_enabled():
+            values["loss_scale"] = self._scale()
+        where = (self.progress.epoch + 1, self.progress.batch, self.progress.steps_per_epoch)
+        self.log.log("train", where, values, global_step=self.progress.step)
+
+    def _scale(self) -> float:
+        scale = self.state.scaler.get_scale()
+        if scale < LEAST_SCALE:
+            raise TrainingError(
+                f"gradients overflow in fp16 at update {self.progress.step} even with a loss scale of {scale:g}; "
+                "the last checkpoint is from before: lower the learning rate, or train in bf16"
+            )
+        return scale
+
+    def _validate(self) -> None:
+        """Values of the weights and of their moving average; keeps the best checkpoint by the latter's."""
+        if self.validation is None:
+            return
+        self._check_state()
+        self.validated_at = self.progress.step
+        models: dict[str, nn.Module] = {"dev": self.state.model}
+        if self.state.ema is not None:
+            models["dev_ema"] = self.state.ema.model
+        for phase, model in models.items():
+            # Of sharded weights every process has a part: all go through everything together.
+            world = World(rank=0, size=1, device=self.world.device) if self.cfg.fsdp else self.world
+            values = self.task.validated(model, self.validation, world)
+            self.log.log(phase, (self.progress.epoch,), values, global_step=self.progress.step)
+        self._tell_left_out()
+        score = values[self.task.score]
+        if score < self.progress.best and self.progress.step >= getattr(self.cfg, "save_best_from", 0):
+            self.progress.best = score
+            if self.cfg.save:
+                self.state.save_best()
+
+    def _dataset(self, sources: tuple[str, ...], *, training: bool) -> PlannedDataset:
+        dataset, told = self.task.dataset(sources, training=training)
+        for message in told:
+            self.log.event(f"left out: {message}")
+        return dataset
+
+    def _count_in_updates_of_today(self) -> None:
+        """Resumed with other batches or processes, the run goes on at the same part of the epoch."""
+        progress, today = self.progress, self._updates(self.progress.epoch)
+        before, progress.steps_per_epoch = progress.steps_per_epoch, today
+        if before not in (0, today):
+            progress.batch = progress.batch * today // before
+            self.log.event(
+                f"the epoch has {today} updates, and had {before} when the run was stopped: it goes on at update "
+                f"{progress.batch} of it, in another order; the learning rate follows update {progress.step}"
+            )
+
+    def _plans(self, epoch: int) -> list[Any]:
+        world = self.world
+        return training_plans(self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank)
+
+    def _updates(self, epoch: int) -> int:
+        return len(self._plans(epoch)) // self.cfg.update_freq
+
+    def _limit_reached(self, terminated: list[int]) -> bool:
+        """Whether to stop now; a signal is agreed on by all processes, at logging steps where there are several."""
+        limit = min(self.cfg.max_updates, self.cfg.stop_at or self.cfg.max_updates)
+        if self.progress.step >= limit:
+            return True
+        may_ask = self.world.size == 1 or self.progress.step % self.cfg.log_every == 0
+        return may_ask and self.world.any(bool(terminated))
+
+    def _save(self) -> None:
+        self._check_state()
+        self._tell_left_out()
+        if self.cfg.save:
+            self.state.save_step()
+        self.world.barrier()
+
+    def _write_run_files(self) -> None:
+        if not self.world.is_main:
+            return
+        folder = self.cfg.output_dir
+        (folder / "config.toml").write_text(config.to_toml(self.cfg), encoding="utf-8")
+        told: Mapping[str, Any] = environment(self.world.device) | {"processes": self.world.size}
+        (folder / "environment.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        self.log.parameters(config.to_dict(self.cfg))
+        hours = sum(u.seconds for u in self.train_set.utterances) / 3600
+        parameters = sum(p.numel() for p in self.state.model.parameters())
+        self.log.event(
+            f"{parameters:,} parameters; {len(self.train_set)} utterances, {hours:.2f} h; "
+            f"{self._updates(self.progress.epoch)} updates an epoch"
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an update leaves for checks and logs; n_targets are those of all processes."""
+
+    number: int
+    batches: list[Batch]
+    sums_K: Tensor
+    n_targets: Tensor
+    learning_rate: float
+    norm: Tensor | None
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[list[int]]:
+    """A list that is not empty once SIGTERM or SIGINT came; the update under way is finished first."""
+    came: list[int] = []
+    before = {s: signal.signal(s, lambda number, _: came.append(number)) for s in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
