@@ -92,6 +92,31 @@ TABLES = {
         keys={"device": "device", "what": "what", "against": "against a"},
         cells={"ms": "{p50:.2f}", "loop, ms": "{against_p50:.2f}", "× faster": "{times_faster:.1f}"},
     ),
+    "ctc_loss": Table(
+        source="ctc_loss",
+        where={"metric": "latency_ms"},
+        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        cells={
+            "torch": "{torch_p50:.3g}",
+            "fresh": "{fresh_p50:.3g}",
+            "pooled": "{pooled_p50:.3g}",
+            "kernel": "{kernel_p50:.3g}",
+            "copy": "{copy_p50:.3g}",
+            "torch / fresh": "{times_torch_fresh}",
+            "torch / pooled": "{times_torch_pooled}",
+            "kernel / copy": "{times_the_copy}",
+        },
+    ),
+    "ctc_loss_two_threads": Table(
+        source="ctc_loss",
+        where={"metric": "two_threads"},
+        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        cells={
+            "loss": "{times_one_thread_loss}",
+            "copying": "{times_one_thread_copy}",
+            "arithmetic": "{times_one_thread_arithmetic}",
+        },
+    ),
     "features_real_time": Table(
         source="features",
         where={"metric": "times_real_time"},

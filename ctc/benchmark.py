@@ -1,4 +1,5 @@
 """Times the loss beside plain torch: `python -m ctc.benchmark [--shapes T,L,V,B ...] [--threads 1] [--repeats 20]`.
+`python benchmarks/ctc_loss.py` of the repository keeps what it measures.
 
 Every repeat runs all contestants once, in a random order; the table shows medians of the processor time of this process
 (wall-clock time with more than one thread) for loss and gradient from float32 logits, full lengths. "fresh" allocates
@@ -63,25 +64,54 @@ def medians(rivals: dict[str, Callable[[], object]], repeats: int, clock: Callab
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def measure(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, float]:
+    """Median milliseconds of every contestant, on as many threads as torch is set to."""
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    return medians(contestants(T, L, V, B), repeats, clock)
+
+
+def two_threads(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, float]:
+    """How many times as fast two threads are as one: at the loss, and at what limits it, copying and arithmetic."""
+    loss = contestants(T, L, V, B)["pooled"]
+    numbers, copied = torch.randn(1 << 23), torch.empty(1 << 23)
+    work = {"loss": loss, "copy": lambda: copied.copy_(numbers), "arithmetic": lambda: torch.sin(numbers, out=copied)}
+
+    def on(threads: int, call: Callable[[], object]) -> Callable[[], object]:
+        def run_on() -> object:
+            torch.set_num_threads(threads)
+            return call()
+
+        return run_on
+
+    rivals = {f"{name} {threads}": on(threads, call) for name, call in work.items() for threads in (1, 2)}
+    ms = medians(rivals, repeats, time.perf_counter)
+    torch.set_num_threads(1)
+    return {name: ms[f"{name} 1"] / ms[f"{name} 2"] for name in work}
+
+
+def parse_shape(text: str) -> tuple[int, int, int, int]:
+    """(T, L, V, B) of "T,L,V,B"."""
+    T, L, V, B = map(int, text.split(","))
+    return T, L, V, B
+
+
 def main() -> None:
     """Prints one line for each shape."""
     parser = argparse.ArgumentParser(prog="python -m ctc.benchmark", description="Times the loss beside plain torch.")
-    parser.add_argument("--shapes", nargs="+", help="T,L,V,B; default: those of the README")
+    parser.add_argument("--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=20)
     options = parser.parse_args()
-    shapes = [tuple(map(int, shape.split(","))) for shape in options.shapes or ()] or SMALL + LARGE + MODELS
     torch.set_num_threads(options.threads)
-    clock = time.process_time if options.threads == 1 else time.perf_counter
     print(f"torch {torch.__version__}, {options.threads} thread(s), median of {options.repeats}, milliseconds")
     titles = ["T, L, V, B", *CONTESTANTS, "torch/fresh", "torch/pooled", "torch/kernel", "kernel/copy"]
     print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
-    for T, L, V, B in shapes:
-        ms = medians(contestants(T, L, V, B), options.repeats, clock)
+    for shape in options.shapes:
+        ms = measure(*shape, options.repeats)
         ratios = [ms["torch"] / ms[name] for name in ("fresh", "pooled", "kernel")]
         times = [ms[name] for name in CONTESTANTS]
         columns = [f"{value:.3g}" for value in (*times, *ratios, ms["kernel"] / ms["copy"])]
-        print(f"| {T}, {L}, {V}, {B} | " + " | ".join(columns) + " |", flush=True)
+        print(f"| {', '.join(map(str, shape))} | " + " | ".join(columns) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-SMALLEST_POOLED_BYTES = 1 << 20
-"""Smaller tensors come from torch, whose allocator does reuse those."""
+SMALLEST_POOLED_BYTES = 32 << 20
+"""Smaller tensors come from torch: up to this size malloc of glibc learns to keep memory instead of mapping it anew."""
 
 
 class GradientPool:

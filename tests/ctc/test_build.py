@@ -1,6 +1,7 @@
 """The build says what it did and why not, and the C++ tests run under sanitizers."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,32 @@ def test_a_compiler_that_fails_is_quoted_with_its_command(tmp_path: Path, monkey
     monkeypatch.setattr(build_module, "CPU_LIBRARY", tmp_path / "libctc.so")
     with pytest.raises(BuildError, match=r"(?s)-c .*failed with status 3:\nno such luck"):
         build(compiler=str(broken))
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
+def test_headers_that_the_compiler_cannot_read_cost_the_binding_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(build_module, "TORCH_FLAGS", ("-std=c++98", "-fsyntax-only"))
+    monkeypatch.setattr(build_module, "TORCH_BINDING", tmp_path / "libctc_torch.so")
+    report = build()
+    assert build_module.CPU_LIBRARY in report.current
+    assert "not built: binding of torch" in str(report)
+
+
+@pytest.mark.slow
+def test_clang_compiles_everything_without_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    names = ["clang++", *(f"clang++-{version}" for version in range(30, 13, -1))]
+    compiler = next(filter(shutil.which, names), None) or pytest.skip("no clang++")
+    for name, path in (
+        ("BUILD", tmp_path),
+        ("CPU_LIBRARY", tmp_path / "libctc.so"),
+        ("TORCH_BINDING", tmp_path / "b.so"),
+    ):
+        monkeypatch.setattr(build_module, name, path)
+    report = build(compiler=compiler)
+    assert report.built == [tmp_path / "libctc.so", tmp_path / "b.so"], report
+    assert capfd.readouterr().err == ""
 
 
 def test_only_files_of_this_processor_are_compiled(monkeypatch: pytest.MonkeyPatch):

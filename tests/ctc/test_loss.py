@@ -12,7 +12,7 @@ from torch import Tensor
 
 import ctc
 from ctc import loss as loss_module
-from ctc import reference
+from ctc import memory, reference
 from ctc._loss_library import Labels, Options, is_available, run
 from ctc.memory import GradientPool
 
@@ -23,6 +23,11 @@ DEVICES = [
         "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
     ),
 ]
+
+
+@pytest.fixture
+def small_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SMALLEST_POOLED_BYTES", 1 << 20)
 
 
 @pytest.fixture(params=DEVICES)
@@ -540,6 +545,7 @@ def test_a_hundred_runs_give_the_same_bits(device):
 # Memory
 
 
+@pytest.mark.usefixtures("small_pools")
 def test_a_pool_lends_only_memory_that_nobody_uses_any_more():
     pool = GradientPool()
     like = torch.empty(3, 400, 300).transpose(0, 1)
@@ -555,6 +561,7 @@ def test_a_pool_lends_only_memory_that_nobody_uses_any_more():
     assert address in [tensor.data_ptr() for tensor in third]
 
 
+@pytest.mark.usefixtures("small_pools")
 def test_a_pool_gives_the_strides_that_torch_would_give():
     like = torch.empty(40, 100, 300)
     for layout in (like, like.transpose(0, 1), like[:, ::2], like[:1].expand(40, 100, 300), like.permute(1, 0, 2)):
@@ -568,6 +575,7 @@ def test_a_module_with_a_pool_can_be_copied_and_pickled():
         assert twin.pool is not module.pool
 
 
+@pytest.mark.usefixtures("small_pools")
 def test_the_module_gives_what_the_function_gives_and_reuses_its_gradient():
     logits, *rest = random_batch(100, 9, 2000, 2)
     module = ctc.CTCLoss(zero_infinity=True)

@@ -1,0 +1,47 @@
+"""The CTC loss beside plain torch: appends rows to benchmarks/results/ctc_loss.jsonl.
+
+    python benchmarks/ctc_loss.py [--shapes T,L,V,B ...] [--repeats 20] [--two-threads]
+
+What is compared and how is described in `ctc.benchmark`. With --two-threads: how many times as fast as one they are,
+and how many times as fast they copy and compute.
+"""
+
+import argparse
+
+import torch
+
+from common.benchmark import append_row
+from ctc.benchmark import CONTESTANTS, LARGE, MODELS, SMALL, measure, parse_shape, two_threads
+
+Row = dict[str, object]
+
+
+def one_thread_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
+    ms = measure(*shape, repeats)
+    row: Row = {"metric": "latency_ms"}
+    row |= {f"{name}_p50": round(ms[name], 4) for name in CONTESTANTS}
+    row |= {f"times_torch_{name}": round(ms["torch"] / ms[name], 1) for name in ("fresh", "pooled", "kernel")}
+    return row | {"times_the_copy": round(ms["kernel"] / ms["copy"], 2)}
+
+
+def two_threads_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
+    times = two_threads(*shape, repeats)
+    return {"metric": "two_threads"} | {f"times_one_thread_{name}": round(value, 2) for name, value in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B")
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--two-threads", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    for shape in options.shapes:
+        sizes = dict(zip(("frames", "labels", "classes", "batch"), shape, strict=True))
+        row: Row = {"precision": "fp32", **sizes, "n": options.repeats}
+        row |= (two_threads_row if options.two_threads else one_thread_row)(shape, options.repeats)
+        print(append_row("ctc_loss", row, device=torch.device("cpu")), flush=True)
+
+
+if __name__ == "__main__":
+    main()
