@@ -253,6 +253,21 @@ def test_tensorboard_shows_alignment_pitch_and_sound(corpus, tmp_path):
     assert sorted(tags["audio"]) == ["recorded/VALIDATION-0000", "spoken/VALIDATION-0000"]
 
 
+def test_voices_are_told_apart(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path)
+    speakers = replace(cfg.model, speakers=2, speaker_conditions="all")
+    data_of_two = replace(cfg.data, speakers=("", "somebody"), pitch_mean=(200.0, 100.0), pitch_std=(50.0, 40.0))
+    main(replace(cfg, model=speakers, data=data_of_two))
+    weights = state_of(tmp_path)["weights"]
+    assert weights["pitch_mean"].tolist() == [200.0, 100.0]
+    assert weights["speakers.weight"].shape == (2, 16)
+
+
+@pytest.mark.parametrize("path", sorted(TOY.parent.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_configuration_can_be_read(path):
+    config.load(Config, path)
+
+
 def run_module(*arguments: str, processes: int = 1) -> "subprocess.Popen[str]":
     launcher = (
         ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] if processes > 1 else []
