@@ -107,7 +107,7 @@ def main() -> None:
     titles = ["T, L, V, B", *CONTESTANTS, "torch/fresh", "torch/pooled", "torch/kernel", "kernel/copy"]
     print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
     for shape in options.shapes:
-        ms = measure(*shape, options.repeats)
+        ms = measure(*shape, repeats=options.repeats)
         ratios = [ms["torch"] / ms[name] for name in ("fresh", "pooled", "kernel")]
         times = [ms[name] for name in CONTESTANTS]
         columns = [f"{value:.3g}" for value in (*times, *ratios, ms["kernel"] / ms["copy"])]
