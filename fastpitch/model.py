@@ -187,12 +187,12 @@ class FastPitch(nn.Module):
         log_durations_BL = self.duration(x_BLC, mask_BL1)
         predicted_pitch_BL = self.pitch(x_BLC, mask_BL1)
         pitch_BL = pitch(predicted_pitch_BL) * is_symbol_BL
-        x_BLC = x_BLC + self.pitch_embedding(pitch_BL[:, :, None])
+        x_BLC = x_BLC + self.pitch_embedding(pitch_BL[:, :, None].to(x_BLC.dtype))
         if self.energy is None or self.energy_embedding is None:
             return Spoken(x_BLC, log_durations_BL, predicted_pitch_BL, pitch_BL, None, None)
         predicted_energy_BL = self.energy(x_BLC, mask_BL1)
         energy_BL = energy(predicted_energy_BL) * is_symbol_BL
-        x_BLC = x_BLC + self.energy_embedding(energy_BL[:, :, None])
+        x_BLC = x_BLC + self.energy_embedding(energy_BL[:, :, None].to(x_BLC.dtype))
         return Spoken(x_BLC, log_durations_BL, predicted_pitch_BL, pitch_BL, predicted_energy_BL, energy_BL)
 
     def _decoded(self, x_BLC: Tensor, symbol_BT: Tensor, frames_B: Tensor, voice_B1C: Tensor | None) -> Tensor:

@@ -190,7 +190,7 @@ class Synthesizer:
         )
 
     def _sentences_of(self, pieces: Sequence[Piece], said: Spectrogram) -> Iterator[Sentence]:
-        frames, counts_BL = said.frames_B.tolist(), said.symbol_frames_BT.cpu().numpy()
+        frames, counts_BL = said.frames_B.clamp(min=0).tolist(), said.symbol_frames_BT.cpu().numpy()
         speakers_B = torch.tensor([piece.speaker for piece in pieces], device=self.device)
         mean_B1, deviation_B1 = self.model.pitch_mean[speakers_B, None], self.model.pitch_std[speakers_B, None]
         hertz_BL = (said.pitch_BT.float() * deviation_B1 + mean_B1).cpu().numpy()
@@ -220,11 +220,11 @@ class Synthesizer:
 
     def _problem(self, sentence: Sentence) -> str:
         """Why a sentence cannot be given to a vocoder; "" if it can."""
-        if not sentence.mel_MT.shape[1]:
-            return f"{self.name} gives it no frames; its pace is too fast, or the model is not trained"
-        if not bool(sentence.mel_MT.isfinite().all()):
+        if not bool(sentence.mel_MT.isfinite().all()) or not np.isfinite(sentence.pitch_hz_L).all():
             advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
             return f"{self.name} gives NaN in {self.precision}; {advice}"
+        if not sentence.mel_MT.shape[1]:
+            return f"{self.name} gives it no frames; its pace is too fast, or the model is not trained"
         return ""
 
 

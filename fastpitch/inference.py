@@ -1,0 +1,331 @@
+"""Says phrases: `python -m fastpitch.inference phrases.tsv --fastpitch FastPitch.pt --vocoder hifigan.pt -o spoken`.
+
+Takes phrase files (.txt, a phrase a line, or .tsv with a header, see fastpitch/phrases.py) and texts themselves, which
+may hold SSML and {HH AH0 L OW1}. Writes 16-bit files with the names given, in the order given. What cannot be said is
+told in one line each, naming the line, and makes the exit status 1; all else is said nevertheless.
+"""
+
+import dataclasses
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from tyro.conf import Positional, arg
+
+from common import audio, config
+from common.audio import AudioError
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.features import LogMel
+from common.precision import Precision
+from fastpitch import phrases, report, sound
+from fastpitch.control import Control, ControlError
+from fastpitch.phrases import Phrase, PhraseError
+from fastpitch.planning import Piece
+from fastpitch.runtime import Mode, accelerate, accelerate_vocoder
+from fastpitch.ssml import SsmlError
+from fastpitch.synthesizer import Sentence, Spoken, Synthesizer, load
+from fastpitch.text import Encoded, TextError, TextProcessor
+from fastpitch.vocoder import VocoderError, load_vocoder
+from fastpitch.voicing import Voice, VoicingConfig
+
+PHRASE_SUFFIXES = (".txt", ".tsv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferenceConfig:
+    """What to say, with which model and vocoder, how, and where the sound goes."""
+
+    inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
+    """Phrase files, or texts."""
+    fastpitch: Path | None = None
+    """The model: a checkpoint of this repository or of DeepLearningExamples' FastPitch 1.1. Without one, only the mel
+    spectrograms and recordings that a phrase file names are vocoded."""
+    vocoder: Annotated[Path | None, arg(aliases=["--hifigan", "--waveglow"])] = None
+    """Makes the sound: a HiFi-GAN, inverse-STFT or WaveGlow checkpoint. Without one, only mel spectrograms."""
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("output")
+    """Folder that the files go to."""
+    report: Path | None = None
+    """An HTML page with sound, spectrogram, pitch and alignment of every phrase; without a name, report.html in the
+    output folder."""
+    save_mels: bool = False
+    """Write the mel spectrogram [frames, mel bins] of every phrase too, as .npy beside the sound."""
+    speaker: int = 0
+    """Who speaks the phrases that do not say."""
+    control: Annotated[Control, arg(name="")] = field(default_factory=Control)
+    voicing: Annotated[VoicingConfig, arg(name="")] = field(default_factory=VoicingConfig)
+    p_arpabet: float | None = None
+    """Probability that a word is read by its phonemes, not its letters; by default as the model was trained."""
+    lexicon: Path | None = None
+    """A file of pronunciations that come before all others, in CMUdict's format."""
+    unknown_characters: Literal["error", "skip"] | None = None
+    """A character that is no symbol of the model: the phrase is not said, or is said without it."""
+    ema: bool | None = None
+    """Take the averaged weights or not; by default where there are any."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    precision: Precision = "fp32"
+    """Arithmetic of the networks."""
+    mode: Mode = "eager"
+    """The networks as written, compiled, or replayed as CUDA graphs."""
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise ValueError("nothing to say; name phrase files, or write texts in quotes")
+        if self.vocoder is None and not (self.save_mels and self.fastpitch):
+            raise ValueError("no vocoder; name one with --vocoder, or only save mel spectrograms with --save_mels true")
+
+
+class Item(NamedTuple):
+    """A phrase, and how messages name it."""
+
+    phrase: Phrase
+    where: str
+
+
+class Found(NamedTuple):
+    """The phrases of all inputs, and a message for every line that is none."""
+
+    items: list[Item]
+    problems: list[str]
+
+
+class Outcome(NamedTuple):
+    """What became of a phrase: how it was said, or what was wrong with it."""
+
+    item: Item
+    spoken: Spoken | None
+    problem: str = ""
+
+
+def main(cfg: InferenceConfig) -> int:
+    """Says all phrases as `cfg` says; returns the exit status. Raises ConfigError, CheckpointError and VocoderError."""
+    items, problems = find_phrases(cfg.inputs)
+    for problem in problems:
+        _tell(problem)
+    total = len(items) + len(problems)
+    tts, voice = _model(cfg), _loaded_voice(cfg)
+    if tts is not None and voice is not None:
+        voice.vocoder.require(tts.features, tts.name)
+    _make_folder(cfg.output)
+    lines: list[report.Line] = []
+    start = time.perf_counter()
+    for number, outcome in enumerate(_outcomes(items, tts, voice, cfg)):
+        try:
+            lines += _written(outcome, cfg, seed=cfg.voicing.seed + number)
+        except _UnsayableError as error:
+            problems.append(f"{outcome.item.where}: {error}")
+            _tell(problems[-1])
+    if cfg.report is not None:
+        took, title = time.perf_counter() - start, ", ".join(Path(text).name for text in cfg.inputs)
+        report.write(cfg.report, lines, title=title, problems=problems, facts=_facts(cfg, tts), took_seconds=took)
+    if problems:
+        _tell(f"error: {len(problems)} of {total} phrases could not be said")
+    return 1 if problems else 0
+
+
+def find_phrases(inputs: Sequence[str]) -> Found:
+    """The phrases of files, and texts as phrases of their own, in order. Raises ConfigError for a file that is none."""
+    items: list[Item] = []
+    problems: list[str] = []
+    for text in inputs:
+        if Path(text).suffix not in PHRASE_SUFFIXES:
+            items.append(Item(Phrase(len(items) + 1, text, f"audio_{len(items)}.wav"), f"text {len(items) + 1}"))
+            continue
+        try:
+            found = phrases.read_phrases(text)
+        except PhraseError as error:
+            raise ConfigError(str(error)) from None
+        items += [Item(phrase, f"{text}:{phrase.line}") for phrase in found.phrases]
+        problems += found.problems
+    names = [item.phrase.output for item in items]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"{twice}: two inputs have phrases of this name; say them with --output folders of their own")
+    return Found(items, problems)
+
+
+class _UnsayableError(ValueError):
+    """Why a phrase cannot be said."""
+
+
+def _outcomes(
+    items: Sequence[Item], tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig
+) -> Iterator[Outcome]:
+    """What becomes of every phrase, in order; some batches of them at a time."""
+    window = 4 * cfg.voicing.batch_size
+    for first in range(0, len(items), window):
+        some = items[first : first + window]
+        plans = [_planned(item.phrase, tts, voice, cfg) for item in some]
+        spoken = iter(_said([plan for plan in plans if isinstance(plan, list)], tts, voice, cfg))
+        for item, plan in zip(some, plans, strict=True):
+            if isinstance(plan, str):
+                yield Outcome(item, None, plan)
+            elif isinstance(plan, list):
+                yield Outcome(item, next(spoken))
+            else:
+                assert voice is not None
+                yield Outcome(item, _vocoded(plan, voice))
+
+
+def _planned(
+    phrase: Phrase, tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig
+) -> list[Piece] | Tensor | str:
+    """The sentences of a phrase, or the mel spectrogram [M, T] that it names, or why there is neither."""
+    try:
+        if phrase.mel is not None:
+            return read_mel(phrase.mel, voice)
+        if tts is None:
+            return "a text, and no model to say it; name one with --fastpitch"
+        return tts.plan(
+            phrase.text,
+            speaker=cfg.speaker if phrase.speaker is None else phrase.speaker,
+            control=phrase.control.within(cfg.control),
+            words=phrase.words,
+            symbols=phrase.symbols,
+        )
+    except (TextError, SsmlError, ControlError, AudioError, VocoderError) as error:
+        return " ".join(str(error).split())
+
+
+def read_mel(path: Path, voice: Voice | None) -> Tensor:
+    """A mel spectrogram [M, T] from .npy (published: [T, M]) or .pt ([M, T]), or that of a recording.
+
+    Raises VocoderError for what is none that the vocoder takes, and AudioError for a recording that cannot be read.
+    """
+    if voice is None:
+        raise VocoderError(f"{path}: a mel spectrogram, and no vocoder for it; name one with --vocoder")
+    if path.suffix not in (".npy", ".pt"):
+        features = voice.vocoder.features
+        samples_N = audio.read(path, sample_rate=features.sample_rate).samples
+        with torch.inference_mode():
+            log_mel = LogMel(features).eval()
+            mel_BMT, frames_B = log_mel(torch.from_numpy(samples_N)[None], torch.tensor([len(samples_N)]))
+        return mel_BMT[0, :, : int(frames_B[0])]
+    try:
+        if path.suffix == ".npy":
+            values = torch.from_numpy(np.load(path, allow_pickle=False)).float()
+        else:
+            values = torch.load(path, map_location="cpu", weights_only=True).float()
+    except (OSError, ValueError, RuntimeError, UnpicklingError, AttributeError, EOFError, TypeError) as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else "not a tensor of numbers"
+        raise VocoderError(f"{path}: {reason}; expected a mel spectrogram") from None
+    bins, dims = voice.vocoder.features.mel_bins, list(values.shape)
+    if len(dims) != 2 or bins not in dims:
+        raise VocoderError(f"{path}: of shape {dims}; {voice.vocoder.name} takes mel spectrograms of {bins} bins")
+    is_transposed = dims[1] == bins and (dims[0] != bins or path.suffix == ".npy")
+    mel_MT = values.T if is_transposed else values
+    if not bool(mel_MT.isfinite().all()):
+        raise VocoderError(f"{path}: holds values that are NaN or infinite")
+    return mel_MT
+
+
+def _said(
+    plans: Sequence[list[Piece]], tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig
+) -> Iterator[Spoken]:
+    if tts is None:
+        return
+    if voice is not None:
+        yield from tts.speak(plans, voice)
+        return
+    for pieces in plans:
+        sentences = tts.sentences(pieces, batch_size=cfg.voicing.batch_size)
+        yield Spoken(np.zeros(0, np.float32), tts.features.sample_rate, tts.features.hop_samples, sentences)
+
+
+def _vocoded(mel_MT: Tensor, voice: Voice) -> Spoken:
+    (samples_N,) = voice.whole([mel_MT])
+    none = np.zeros(0)
+    sentence = Sentence(Encoded([], [], [], []), none, none, none, mel_MT)
+    return Spoken(samples_N, voice.sample_rate, voice.hop_samples, [sentence])
+
+
+def _written(outcome: Outcome, cfg: InferenceConfig, *, seed: int) -> list[report.Line]:
+    """Writes the files of a phrase; the line of the report about it, if there is a report. Raises _UnsayableError."""
+    phrase, spoken = outcome.item.phrase, outcome.spoken
+    if spoken is None or spoken.error:
+        raise _UnsayableError(outcome.problem if spoken is None else spoken.error)
+    path = cfg.output / phrase.output
+    samples_N = sound.to_int16(spoken.samples_N, seed=seed)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if cfg.vocoder is not None:
+            audio.write(path, samples_N, spoken.sample_rate)
+        if cfg.save_mels:
+            mels = [sentence.mel_MT.cpu().numpy().T for sentence in spoken.sentences]
+            np.save(path.with_suffix(".npy"), np.concatenate(mels))
+    except (OSError, AudioError) as error:
+        raise _UnsayableError(str(error)) from None
+    if cfg.report is None or not len(samples_N):
+        return []
+    return [report.line(phrase.output, phrase.text, samples_N, spoken)]
+
+
+def _model(cfg: InferenceConfig) -> Synthesizer | None:
+    if cfg.fastpitch is None:
+        return None
+    tts = load(cfg.fastpitch, device=cfg.device, precision=cfg.precision, ema=cfg.ema)
+    names = ("p_arpabet", "lexicon", "unknown_characters")
+    reading = {name: getattr(cfg, name) for name in names if getattr(cfg, name) is not None}
+    try:
+        tts.text = TextProcessor(replace(tts.text.config, **reading))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    accelerate(tts.model, cfg.mode)
+    return tts
+
+
+def _loaded_voice(cfg: InferenceConfig) -> Voice | None:
+    if cfg.vocoder is None:
+        return None
+    vocoder = load_vocoder(cfg.vocoder, device=cfg.device, precision=cfg.precision)
+    return Voice(accelerate_vocoder(vocoder, cfg.mode), cfg.voicing)
+
+
+def _facts(cfg: InferenceConfig, tts: Synthesizer | None) -> dict[str, str]:
+    facts = {"model": str(cfg.fastpitch or "none"), "vocoder": str(cfg.vocoder)}
+    if tts is not None:
+        facts |= {"parameters": f"{tts.n_parameters:,}", "symbols": tts.text.config.symbol_set}
+    own = {f.name: getattr(cfg.control, f.name) for f in dataclasses.fields(Control)}
+    changed = [f"{name} {value}" for name, value in own.items() if value != getattr(Control(), name)]
+    facts |= {"control": ", ".join(changed) or "none", "denoising": f"{cfg.voicing.denoising:g}"}
+    return facts | {"precision": cfg.precision, "device": str(tts.device) if tts else cfg.device, "mode": cfg.mode}
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written to: {error.strerror}") from None
+
+
+def _tell(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def command_line(arguments: Sequence[str]) -> InferenceConfig:
+    """The configuration that flags describe; yes-or-no flags and --report may stand without a value."""
+    alone = {
+        f.name: "true" for f in (*dataclasses.fields(InferenceConfig), *dataclasses.fields(Control)) if f.type is bool
+    }
+    alone["report"] = ""
+    given: list[str] = []
+    for argument, following in pairwise([*arguments, "--"]):
+        name = argument.removeprefix("--").replace("-", "_")
+        given.append(argument)
+        if argument.startswith("--") and name in alone and following.startswith("-"):
+            given.append(alone[name])
+    cfg = config.parse_flags(InferenceConfig, None, given, description=__doc__ or "")
+    return cfg if cfg.report != Path() else replace(cfg, report=cfg.output / "report.html")
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError, VocoderError, ControlError):
+        sys.exit(main(command_line(sys.argv[1:])))
