@@ -106,12 +106,12 @@ def main() -> None:
     print(f"torch {torch.__version__}, {options.threads} thread(s), median of {options.repeats}, milliseconds")
     titles = ["T, L, V, B", *CONTESTANTS, "torch/fresh", "torch/pooled", "torch/kernel", "kernel/copy"]
     print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
-    for shape in options.shapes:
-        ms = measure(*shape, repeats=options.repeats)
+    for T, L, V, B in options.shapes:
+        ms = measure(T, L, V, B, options.repeats)
         ratios = [ms["torch"] / ms[name] for name in ("fresh", "pooled", "kernel")]
         times = [ms[name] for name in CONTESTANTS]
         columns = [f"{value:.3g}" for value in (*times, *ratios, ms["kernel"] / ms["copy"])]
-        print(f"| {', '.join(map(str, shape))} | " + " | ".join(columns) + " |", flush=True)
+        print(f"| {T}, {L}, {V}, {B} | " + " | ".join(columns) + " |", flush=True)
 
 
 if __name__ == "__main__":
