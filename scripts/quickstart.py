@@ -1,7 +1,8 @@
-"""Builds a corpus of synthetic speech, trains a small Jasper on it, and shows what it understands.
+"""Builds a corpus of synthetic speech, trains a small Jasper on it, and shows what it understands; then trains a voice,
+a small FastPitch with a light vocoder, lets it speak, and lets that Jasper transcribe it.
 
-It is tested on sentences and voices that are in neither the training nor the validation data. An interrupted run goes
-on where it stopped; a finished one is shown again.
+All is tested on sentences that are in neither the training nor the validation data, the recogniser on voices that are
+not. An interrupted run goes on where it stopped; a finished one is shown again.
 """
 
 import os
@@ -40,8 +41,10 @@ class Quickstart:
 
     fresh: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Delete the run that is there and train anew. The corpus is kept: it would be the same."""
+    skip_tts: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Leave out the second half, the voice."""
     size: Literal["full", "toy"] = "full"
-    """full: a recogniser in minutes. toy: the same steps in seconds, to see that they work; it learns nothing."""
+    """full: a recogniser and a voice in minutes. toy: the same steps in seconds, to see that they work."""
     data_dir: Path = Path("data")
     """Where the corpus goes, into a folder named after the run."""
     run_dir: Path = Path("runs")
@@ -69,6 +72,20 @@ def main(cfg: Quickstart) -> int:
     page = run.output_dir / "report.html"
     report.write(page, run.output_dir, asr, utterances, evaluation)
     summarise(evaluation, best, page)
+    return 0 if cfg.skip_tts else speak(cfg, asr)
+
+
+def speak(cfg: Quickstart, asr: Recognizer) -> int:
+    """The second half, with the recogniser of the first; returns the exit status."""
+    import quickstart_voice as voice
+
+    say("4. Recordings of one voice, and a FastPitch and a vocoder that learn from them")
+    corpus = voice.build_corpus(cfg.data_dir / f"{cfg.name}-voice", cfg.size)
+    runs = voice.configurations(cfg.run_dir, cfg.name, corpus, cfg.size)
+    if not voice.trained(runs, fresh=cfg.fresh):
+        return INTERRUPTED
+    say("5. Sentences that the voice has never said, and what the recogniser hears")
+    voice.summarise(runs, voice.listen(runs, asr, cfg.size), python())
     return 0
 
 
@@ -125,13 +142,17 @@ def show(asr: Recognizer, utterances: list[Utterance]) -> None:
 def summarise(evaluation: Evaluation, model: Path, page: Path) -> None:
     """The numbers, and where to go from here."""
     words, characters = evaluation.words, evaluation.characters
-    python = os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else "python"
     print(
         f"\nWER      {words.rate:.2%} ({words.errors} of {words.length} words in {len(evaluation.ids)} clips)\n"
         f"CER      {characters.rate:.2%} ({characters.errors} of {characters.length} characters)\n"
         f"Report   {page}\n"
-        f"Model    {model}; to use it: {python} -m jasper.inference {model} AUDIO..."
+        f"Model    {model}; to use it: {python()} -m jasper.inference {model} AUDIO..."
     )
+
+
+def python() -> str:
+    """How a user types the interpreter that runs this."""
+    return os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else "python"
 
 
 def say(heading: str) -> None:

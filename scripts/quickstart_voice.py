@@ -1,0 +1,220 @@
+"""The quickstart's second half: a voice is trained on synthetic speech, says new sentences, and is listened to.
+
+FastPitch (text to mel frames) and a light vocoder (mel frames to sound) learn from the same recordings and need
+nothing of each other, so they are trained at the same time, on half of the cores each.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+
+import fastpitch
+from common import audio, checkpoint, config
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.data.loading import LoadingError
+from common.data.manifest import ManifestError
+from common.data.sentences import sentences
+from common.data.synthetic import SyntheticConfig, build_ljspeech
+from common.metrics import ErrorCount, character_errors
+from fastpitch import report, sound, state, train
+from fastpitch.config import Config as AcousticConfig
+from fastpitch.hifigan import state as vocoder_state
+from fastpitch.hifigan import train as vocoder_train
+from fastpitch.hifigan.config import Config as VocoderConfig
+from fastpitch.synthesizer import Spoken
+from jasper.recognizer import Recognizer
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+ACOUSTIC, VOCODER = CONFIGS / "fastpitch" / "quickstart.toml", CONFIGS / "hifigan" / "quickstart.toml"
+CORPUS = {"full": SyntheticConfig(train_utterances=1200), "toy": SyntheticConfig(train_utterances=16)}
+TOY = {"epochs": 1, "batch_size": 4, "tensorboard": False}
+HELD_OUT = {"full": 20, "toy": 2}
+SHOWN = 2
+Size = Literal["full", "toy"]
+
+
+class Runs(NamedTuple):
+    """What is trained."""
+
+    acoustic: AcousticConfig
+    vocoder: VocoderConfig
+
+    @property
+    def folders(self) -> tuple[Path, Path]:
+        """Their run directories."""
+        return self.acoustic.output_dir, self.vocoder.output_dir
+
+
+class Said(NamedTuple):
+    """A sentence, and what was heard of it: "" where no sound came of it, and then no line of the report either."""
+
+    text: str
+    heard: str
+    line: report.Line | None
+
+
+class Hearing(NamedTuple):
+    """All sentences that were said, the characters heard wrongly, and how long speaking took."""
+
+    sentences: list[Said]
+    characters: ErrorCount
+    took_seconds: float
+
+
+def build_corpus(folder: Path, size: Size) -> Path:
+    """Recordings of one voice, laid out as LJSpeech is; spoken now or before."""
+    corpus = build_ljspeech(folder, CORPUS[size])
+    print(f"{corpus}: {CORPUS[size].train_utterances} clips of one voice")
+    return corpus
+
+
+def configurations(run_dir: Path, name: str, corpus: Path, size: Size) -> Runs:
+    """The runs: named configurations on this corpus."""
+    acoustic, vocoder = config.load(AcousticConfig, ACOUSTIC), config.load(VocoderConfig, VOCODER)
+    runs = Runs(
+        replace(acoustic, output_dir=run_dir / f"{name}-voice", data=replace(acoustic.data, root=corpus, train=(".",))),
+        replace(
+            vocoder,
+            output_dir=run_dir / f"{name}-vocoder",
+            data=replace(vocoder.data, root=corpus, train=(".",), validation=()),
+        ),
+    )
+    return runs if size == "full" else Runs(replace(runs.acoustic, **TOY), replace(runs.vocoder, **TOY))
+
+
+def trained(runs: Runs, *, fresh: bool) -> bool:
+    """Trains what is left to train; whether all is trained then. Raises ConfigError at runs of other settings."""
+    for folder in runs.folders:
+        if fresh and (folder / "nvlog.json").is_file():
+            shutil.rmtree(folder)
+    if _all_trained(runs):
+        print(f"{' and '.join(map(str, runs.folders))}: trained before; --fresh trains them anew")
+        return True
+    _train_both(runs)
+    if not _all_trained(runs):
+        print("stopped; the same command goes on from there")
+        return False
+    return True
+
+
+def _all_trained(runs: Runs) -> bool:
+    acoustic, vocoder = _is_trained(runs.acoustic, state.NAME), _is_trained(runs.vocoder, vocoder_state.NAME)
+    return acoustic and vocoder
+
+
+def _is_trained(run: AcousticConfig | VocoderConfig, name: str) -> bool:
+    saved, _ = checkpoint.load_newest(run.output_dir, name)
+    if saved is not None and saved["config"] != config.to_dict(run):
+        raise ConfigError(f"{run.output_dir}: a run with other settings; --fresh trains anew in its place")
+    return saved is not None and saved["progress"]["epoch"] >= run.epochs
+
+
+def _train_both(runs: Runs) -> None:
+    """FastPitch in this process, the vocoder in another, on half of the cores each."""
+    cores = torch.get_num_threads()
+    threads = max(1, cores // 2)
+    torch.set_num_threads(threads)
+    try:
+        with _beside(_train_vocoder, runs.vocoder, threads) as vocoder:
+            train.main(runs.acoustic)
+            vocoder.join(0)
+            if vocoder.is_alive():
+                print(f"FastPitch is trained; the vocoder goes on (see {_terminal(runs.vocoder)})", flush=True)
+            vocoder.join()
+    finally:
+        torch.set_num_threads(cores)
+    if vocoder.exitcode:
+        raise CheckpointError(f"the vocoder's training ended with an error, see {_terminal(runs.vocoder)}")
+
+
+def listen(runs: Runs, asr: Recognizer, size: Size) -> Hearing:
+    """Says held-out sentences into the run directory, and has them transcribed."""
+    tts = fastpitch.load(_newest(runs.acoustic.output_dir, state.NAME))
+    vocoder = fastpitch.load_vocoder(_newest(runs.vocoder.output_dir, vocoder_state.NAME))
+    voice = fastpitch.Voice(vocoder)
+    texts = sentences(HELD_OUT[size], subset="test")
+    folder = runs.acoustic.output_dir / "spoken"
+    folder.mkdir(exist_ok=True)
+    start = time.perf_counter()
+    spoken = list(tts.speak([tts.plan(text) for text in texts], voice))
+    took = time.perf_counter() - start
+    paths = [folder / f"{number:02d}.wav" for number in range(1, len(texts) + 1)]
+    said = [_heard(*each, asr) for each in zip(paths, texts, spoken, strict=True)]
+    return Hearing(said, character_errors(texts, [each.heard for each in said]), took)
+
+
+def _heard(path: Path, text: str, spoken: Spoken, asr: Recognizer) -> Said:
+    if spoken.error:
+        print(f"{path.stem}: {text}: {spoken.error}")
+        return Said(text, "", None)
+    samples_N = sound.to_int16(spoken.samples_N)
+    audio.write(path, samples_N, spoken.sample_rate)
+    heard = asr.transcribe([path])[0].text
+    return Said(text, heard, report.line(path.name, f"{text} (heard: {heard})", samples_N, spoken))
+
+
+def summarise(runs: Runs, hearing: Hearing, python: str) -> None:
+    """Two of the sentences, all of them as a page, and where to go from here."""
+    for each in hearing.sentences[:SHOWN]:
+        print(f"   to be said  {each.text}\n   recognised  {each.heard}\n")
+    page = runs.acoustic.output_dir / "report.html"
+    lines = [each.line for each in hearing.sentences if each.line is not None]
+    characters = hearing.characters
+    errors = f"{characters.rate:.2%} ({characters.errors} of {characters.length} characters in {len(lines)} sentences)"
+    report.write(
+        page,
+        lines,
+        title="A voice, and what the recogniser of the quickstart hears",
+        facts={"characters heard wrongly": errors},
+        took_seconds=hearing.took_seconds,
+    )
+    model = _newest(runs.acoustic.output_dir, state.NAME)
+    vocoder = _newest(runs.vocoder.output_dir, vocoder_state.NAME)
+    print(
+        f"CER      {errors}\n"
+        f"Report   {page}\n"
+        f"Voice    {model}; to use it: {python} -m fastpitch.inference 'Oliver painted the old bridge.' "
+        f"--fastpitch {model} --vocoder {vocoder}"
+    )
+
+
+def _newest(folder: Path, name: str) -> Path:
+    return checkpoint.saved_steps(folder, name)[-1][1]
+
+
+@contextlib.contextmanager
+def _beside(target, run: VocoderConfig, threads: int) -> Iterator[multiprocessing.process.BaseProcess]:
+    """A process that trains while the block does; it is stopped (and saves) if the block ends by an error."""
+    process = multiprocessing.get_context("spawn").Process(target=target, args=(run, threads))
+    process.start()
+    try:
+        yield process
+    except BaseException:
+        process.terminate()
+        process.join()
+        raise
+
+
+def _train_vocoder(run: VocoderConfig, threads: int) -> None:
+    run.output_dir.mkdir(parents=True, exist_ok=True)
+    with _terminal(run).open("a", encoding="utf-8") as log:
+        os.dup2(log.fileno(), sys.stdout.fileno())
+        os.dup2(log.fileno(), sys.stderr.fileno())
+        torch.set_num_threads(threads)
+        with config.reported(CheckpointError, ManifestError, LoadingError, vocoder_train.TrainingError):
+            vocoder_train.main(run)
+
+
+def _terminal(run: VocoderConfig) -> Path:
+    """What the vocoder's training would print, on a terminal that shows the other."""
+    return run.output_dir / "terminal.log"
