@@ -123,6 +123,51 @@ TABLES = {
         keys={"device": "device", "what": "what"},
         cells={"× real time, with reading": "{reading_and_features:,}", "features alone": "{features:,}"},
     ),
+    "fastpitch_training": Table(
+        source="fastpitch_training",
+        keys={"device": "device", "what": "what"},
+        cells={"ms": "{p50:,.0f}", "published, ms": "{published_p50:,.0f}", "× faster": "{times_faster:.1f}"},
+    ),
+    "pitch": Table(
+        source="pitch",
+        keys={"device": "device", "range": "range"},
+        cells={
+            "× real time": "{times_real_time}",
+            "× faster than librosa.pyin": "{times_faster:.1f}",
+            "same voicing": "{voicing_agreement:.1%}",
+            "median difference": "{median_difference:.2%}",
+        },
+    ),
+    "vocoders": Table(
+        source="vocoders",
+        keys={
+            "device": "device",
+            "vocoder": "vocoder",
+            "precision": "precision",
+            "seconds_of_audio": "seconds",
+            "batch": "batch",
+        },
+        spread="mode",
+        cells={"{}: p50 ms (× real time)": "{p50:.1f} ({times_real_time:.1f}×)"},
+    ),
+    "wav2vec2_inference": Table(
+        source="wav2vec2_inference",
+        keys=_CASE,
+        spread="side",
+        cells={"{}: p50 ms": "{p50:.1f}"},
+    ),
+    "wav2vec2_pretraining": Table(
+        source="wav2vec2_pretraining",
+        keys=_CASE,
+        spread="side",
+        cells={"{}: p50 ms": "{p50:.1f}", "{}: peak MiB": "{peak_memory_mib}"},
+    ),
+    "wav2vec2_contrast": Table(
+        source="wav2vec2_contrast",
+        keys=_CASE,
+        spread="side",
+        cells={"{}: p50 ms": "{p50:.1f}", "{}: peak MiB": "{peak_memory_mib}"},
+    ),
 }
 
 
@@ -164,7 +209,9 @@ def updated(text: str, path: Path, folder: Path = RESULTS) -> str:
 
 def documents() -> list[Path]:
     """The Markdown files of the repository that may hold tables."""
-    return sorted(path for pattern in ("*.md", "[!.]*/README.md", "docs/*.md") for path in ROOT.glob(pattern))
+    return sorted(
+        path for pattern in ("*.md", "[!.]*/README.md", "[!.]*/*/README.md", "docs/*.md") for path in ROOT.glob(pattern)
+    )
 
 
 def main(paths: list[Path], *, check: bool, folder: Path = RESULTS) -> int:
