@@ -123,6 +123,12 @@ TABLES = {
         keys={"device": "device", "what": "what"},
         cells={"× real time, with reading": "{reading_and_features:,}", "features alone": "{features:,}"},
     ),
+    "fastpitch_inference": Table(
+        source="fastpitch_inference",
+        keys={"device": "device", "what": "what", "precision": "precision", "batch": "batch"},
+        spread="mode",
+        cells={"{}: p50 / p99 ms": "{p50:.1f} / {p99:.1f}", "{}: × real time": "{times_real_time:.1f}"},
+    ),
     "fastpitch_training": Table(
         source="fastpitch_training",
         keys={"device": "device", "what": "what"},
