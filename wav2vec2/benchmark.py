@@ -52,6 +52,8 @@ class BenchmarkConfig:
     temperature: TemperatureConfig = field(default_factory=TemperatureConfig)
     task: Literal["inference", "pretraining", "contrast"] = "inference"
     """Audio to representations; whole optimiser steps; the contrastive loss and its gradient."""
+    sides: tuple[Literal["ours", "hourglass", "transformers"], ...] = ("ours", "hourglass", "transformers")
+    """inference: who takes part. A model with an hourglass has no other side."""
     hourglass: str = "[2,(8,4),2]"
     """inference: the shortening of a third side; empty for none."""
     batch_size: int = 1
@@ -76,6 +78,8 @@ class BenchmarkConfig:
     """Folder of the files that rows are appended to."""
 
     def __post_init__(self) -> None:
+        if not self.sides:
+            raise ValueError("sides: expected at least one of ours, hourglass, transformers")
         if min(self.batch_size, self.repeats) < 1 or self.seconds <= 0:
             raise ValueError(
                 f"batch_size = {self.batch_size}, repeats = {self.repeats}, seconds = {self.seconds}: expected above 0"
@@ -101,11 +105,12 @@ def inference(cfg: BenchmarkConfig, device: torch.device) -> Calls:
     """Representations of a batch: ours, with an hourglass, and those of `transformers`."""
     audio_BN = speech(cfg, device)
     dtype = DTYPES[cfg.precision]
-    ours = Wav2Vec2(cfg.model, cfg.learning)
-    models: dict[str, nn.Module] = {"ours": ours}
-    if cfg.hourglass and cfg.model.shortening is None:
+    is_plain, models = cfg.model.shortening is None, dict[str, nn.Module]()
+    if "ours" in cfg.sides or not is_plain:
+        models["ours"] = Wav2Vec2(cfg.model, cfg.learning)
+    if is_plain and cfg.hourglass and "hourglass" in cfg.sides:
         models["hourglass"] = Wav2Vec2(replace(cfg.model, hourglass=cfg.hourglass), cfg.learning)
-    if cfg.model.shortening is None:
+    if is_plain and "transformers" in cfg.sides:
         models["transformers"] = _theirs("Wav2Vec2Model", cfg)
     calls: Calls = {}
     for side, model in models.items():

@@ -56,8 +56,8 @@ class Letters:
 
 
 def is_special(label: str) -> bool:
-    """Whether it stands for no letter: <s>, <pad>, <unk>."""
-    return len(label) > 2 and label.startswith("<") and label.endswith(">")
+    """Whether it stands for no letter: <s>, <pad>, <unk>; [PAD], [UNK] of many Hugging Face models."""
+    return len(label) > 2 and label[0] + label[-1] in ("<>", "[]")
 
 
 def read_dictionary(path: Path) -> tuple[str, ...]:

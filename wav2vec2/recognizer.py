@@ -1,12 +1,14 @@
-"""A trained model in use: audio in, representations and logits out.
+"""A trained model in use: audio in, representations, logits and words out.
 
 Shapes: B utterances, N samples, S frames, C width of the representation, V labels.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,12 +16,22 @@ from common import distributed
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.precision import Precision, cast_for_inference, float32_math
+from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.transcripts import Transcript, words_of
 from wav2vec2 import checkpoint_import, naming
 from wav2vec2.checkpoint_import import Imported
 from wav2vec2.config import LearningConfig
+from wav2vec2.decoding import Decoder, DecodingOptions
 from wav2vec2.extractor import n_frames
 from wav2vec2.model import Wav2Vec2, Wav2Vec2ForCTC
 from wav2vec2.pretraining import Wav2Vec2ForPretraining
+from wav2vec2.run_config import SAMPLE_RATE
+
+# The models were trained on utterances of up to 16 (Base) or 20 (Large) seconds and fine-tuned on up to 35; attention
+# takes memory with the square of the length.
+CHUNK_SECONDS = 30.0
+STRIDE_SECONDS = 5.0
 
 Model = Wav2Vec2ForPretraining | Wav2Vec2ForCTC | Wav2Vec2
 
@@ -36,6 +48,15 @@ class Scored(NamedTuple):
 
     logits_BSV: Tensor
     frames_B: Tensor
+
+
+class Represented(NamedTuple):
+    """Representations of one recording; `error` says why there are none, "" where all went well."""
+
+    audio: str
+    x_SC: Tensor
+    seconds: float
+    error: str = ""
 
 
 class Recognizer:
@@ -62,12 +83,144 @@ class Recognizer:
 
     def logits(self, audio_BN: Tensor, samples_B: Tensor) -> Scored:
         """Logits of the labels for audio as `encode` takes it. Raises AudioError; CheckpointError without a head."""
-        if not isinstance(self.model, Wav2Vec2ForCTC):
-            raise CheckpointError("the model is pre-trained only and has no CTC head: fine-tune it first")
+        model = self._with_head()
         samples_B, is_padded = self._checked(audio_BN, samples_B)
         with torch.inference_mode(), float32_math(self.precision):
-            output = self.model(audio_BN.to(self.device), samples_B if is_padded else None)
+            output = model(audio_BN.to(self.device), samples_B if is_padded else None)
         return Scored(output.logits_BSV, n_frames(samples_B, self.config.conv_layers))
+
+    def decoder(self, options: DecodingOptions | None = None) -> Decoder:
+        """What `transcribe` decodes with. Raises CheckpointError without a head, ConfigError for unusable words."""
+        self._with_head()
+        return Decoder(self.config, options)
+
+    def transcribe(
+        self,
+        recordings: Iterable[Source],
+        *,
+        batch_size: int = 8,
+        chunk_seconds: float = CHUNK_SECONDS,
+        stride_seconds: float = STRIDE_SECONDS,
+        decoder: Decoder | None = None,
+        on_error: Literal["stop", "skip"] = "stop",
+        keep_log_probs: bool = False,
+    ) -> list[Transcript]:
+        """Transcripts of files, of utterances of a manifest, or of float32 [N] at 16 kHz, in order.
+
+        Recordings longer than `chunk_seconds` are recognised in chunks of equal length, each with `stride_seconds`
+        more on both sides that do not count. `decoder`: see the method of that name; by default the best path. With
+        on_error="skip" a recording that cannot be read gives a transcript with `error` set; otherwise its
+        AudioError is raised. Raises CheckpointError for a model without a CTC head.
+        """
+        options: dict[str, Any] = {"batch_size": batch_size, "on_error": on_error, "keep_log_probs": keep_log_probs}
+        options |= {"chunk_seconds": chunk_seconds, "stride_seconds": stride_seconds, "decoder": decoder}
+        return list(self.stream(recordings, **options))
+
+    def stream(
+        self,
+        recordings: Iterable[Source],
+        *,
+        batch_size: int = 8,
+        chunk_seconds: float = CHUNK_SECONDS,
+        stride_seconds: float = STRIDE_SECONDS,
+        decoder: Decoder | None = None,
+        on_error: Literal["stop", "skip"] = "stop",
+        keep_log_probs: bool = False,
+    ) -> Iterator[Transcript]:
+        """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
+        decoder = decoder or self.decoder()
+        read_in = (_without_silence(r) for r in read_ahead(recordings, self._read, on_error=on_error))
+        found = in_batches(
+            read_in,
+            lambda samples_N: self._pieces(samples_N, chunk_seconds, stride_seconds),
+            lambda samples: self.logits(*padded(samples)).logits_BSV.float().log_softmax(2),
+            batch_size=batch_size,
+        )
+        for recording, log_probs_SV in found:
+            if log_probs_SV is None:
+                log_probs_SV = torch.zeros(0, len(self.config.labels))
+            yield self._transcript(recording, log_probs_SV, decoder, keep_log_probs)
+
+    def represent(
+        self,
+        recordings: Iterable[Source],
+        *,
+        layers: int | None = None,
+        batch_size: int = 8,
+        chunk_seconds: float = CHUNK_SECONDS,
+        stride_seconds: float = STRIDE_SECONDS,
+        on_error: Literal["stop", "skip"] = "stop",
+    ) -> Iterator[Represented]:
+        """Representations of recordings as `transcribe` takes them, `layers` as for `encode`."""
+        found = in_batches(
+            read_ahead(recordings, self._read, on_error=on_error),
+            lambda samples_N: self._pieces(samples_N, chunk_seconds, stride_seconds),
+            lambda samples: self.encode(*padded(samples), layers=layers).x_BSC.float(),
+            batch_size=batch_size,
+        )
+        for recording, x_SC in found:
+            x_SC = torch.zeros(0, self.config.dim) if x_SC is None else x_SC
+            error = recording.error or self._not_finite(recording, x_SC)
+            yield Represented(recording.name, x_SC, recording.seconds, error)
+
+    def _read(self, source: Source) -> Recording:
+        recording = read(source, SAMPLE_RATE)
+        if len(recording.samples_N) < self.config.shortest_audio:
+            raise AudioError(
+                f"{recording.name}: {len(recording.samples_N)} samples at {SAMPLE_RATE} Hz are too few; the model "
+                f"needs {self.config.shortest_audio} for its first frame"
+            )
+        return recording
+
+    def _pieces(self, samples_N: np.ndarray, chunk_seconds: float, stride_seconds: float) -> list[Piece]:
+        """The recording in chunks; those of an hourglass start where one of its shortened frames does."""
+        cfg, hourglass = self.config, self.config.shortening
+        frames = n_frames(len(samples_N), cfg.conv_layers)
+        longest, context = (
+            max(1, round(seconds * SAMPLE_RATE / cfg.samples_per_frame)) for seconds in (chunk_seconds, stride_seconds)
+        )
+        found = chunks(frames, longest=longest, context=context, multiple=hourglass.factor if hourglass else 1)
+        pieces = []
+        for start, first, end, stop in found:
+            last_sample = (stop - 1) * cfg.samples_per_frame + cfg.shortest_audio
+            heard = slice(start * cfg.samples_per_frame, None if stop == frames else last_sample)
+            pieces.append(Piece(samples_N[heard], first - start, end - start))
+        return pieces
+
+    def _transcript(
+        self, recording: Recording, log_probs_SV: Tensor, decoder: Decoder, keep_log_probs: bool
+    ) -> Transcript:
+        seconds_per_frame = self.config.samples_per_frame / SAMPLE_RATE
+        error = recording.error or self._not_finite(recording, log_probs_SV)
+        letters = decoder(log_probs_SV) if len(log_probs_SV) and not error else []
+        words = words_of(
+            letters,
+            separator=decoder.separator,
+            first_seconds=0.0,
+            seconds_per_frame=seconds_per_frame,
+            seconds=recording.seconds,
+        )
+        return Transcript(
+            audio=recording.name,
+            text=" ".join(word.text for word in words),
+            words=words,
+            seconds=recording.seconds,
+            error=error,
+            log_probs_SV=log_probs_SV if keep_log_probs and not error else None,
+            seconds_per_frame=seconds_per_frame,
+        )
+
+    def _not_finite(self, recording: Recording, x_SX: Tensor) -> str:
+        """A message where the network gives NaN, as an overflow in fp16 does."""
+        if not x_SX.isnan().any():
+            return ""
+        advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
+        return f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
+
+    def _with_head(self) -> Wav2Vec2ForCTC:
+        if not isinstance(self.model, Wav2Vec2ForCTC):
+            raise CheckpointError("the model is pre-trained only and has no CTC head: fine-tune it first")
+        return self.model
 
     def _checked(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, bool]:
         """samples_B on the device, and whether any of them is less than N."""
@@ -134,6 +287,10 @@ def build(imported: Imported, path: Path, learning: LearningConfig | None = None
             model = whole(imported.config, learning)
     _fill(model, weights, path)
     return model
+
+
+def _without_silence(recording: Recording) -> Recording:
+    return recording._replace(samples_N=recording.samples_N[:0]) if is_silent(recording.samples_N) else recording
 
 
 def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:

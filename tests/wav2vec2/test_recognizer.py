@@ -1,0 +1,180 @@
+"""Files in, words out: whatever is in the batch, however long, in the order given."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from common.audio import AudioError
+from common.checkpoint import CheckpointError
+from common.recognition.recordings import Recording
+from tests.data import shared
+from tests.wav2vec2.small import ctc_model, pretraining_model
+from wav2vec2 import load
+from wav2vec2.recognizer import Recognizer
+
+RATE = 16_000
+KINDS = ("base", "large", "base hourglass", "large linear")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def w(request: pytest.FixtureRequest) -> Recognizer:
+    return Recognizer(ctc_model(request.param))
+
+
+@pytest.fixture(scope="module")
+def base() -> Recognizer:
+    return Recognizer(ctc_model("base"))
+
+
+def noise(seconds: float, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, round(seconds * RATE)).astype(np.float32)
+
+
+CLIPS = [noise(seconds, seed) for seed, seconds in enumerate((1.0, 0.3, 2.017, 0.05, 1.4, 0.7))]
+
+
+def test_an_utterance_gives_the_same_alone_and_in_a_padded_batch(w):
+    together = w.transcribe(CLIPS, batch_size=6, keep_log_probs=True)
+    alone = w.transcribe(CLIPS, batch_size=1, keep_log_probs=True)
+    assert len({t.text for t in together}) > 3
+    for a, b in zip(together, alone, strict=True):
+        assert a.text == b.text
+        torch.testing.assert_close(a.log_probs_SV, b.log_probs_SV, atol=1e-5, rtol=0)
+
+
+def test_transcripts_come_in_the_order_of_the_recordings_with_a_frame_for_every_20_ms(w):
+    for clip, transcript in zip(CLIPS, w.transcribe(CLIPS, batch_size=2, keep_log_probs=True), strict=True):
+        assert transcript.seconds == len(clip) / RATE
+        assert len(transcript.log_probs_SV) == (len(clip) - 400) // 320 + 1
+        assert transcript.seconds_per_frame == 0.02
+
+
+def test_transcribe_gives_what_logits_gives(w):
+    samples = torch.from_numpy(CLIPS[0])[None]
+    logits_BSV, frames_B = w.logits(samples, torch.tensor([samples.shape[1]]))
+    (transcript,) = w.transcribe([CLIPS[0]], keep_log_probs=True)
+    torch.testing.assert_close(transcript.log_probs_SV, logits_BSV[0, : frames_B[0]].log_softmax(1), atol=1e-6, rtol=0)
+
+
+def test_words_are_the_letters_between_the_ends_of_words(base):
+    (transcript,) = base.transcribe([CLIPS[2]], keep_log_probs=True)
+    best = transcript.log_probs_SV.argmax(1).unique_consecutive().tolist()
+    letters = "".join(base.config.labels[i] for i in best if i > 3)
+    assert transcript.text.split() == letters.replace("|", " ").split()
+    assert [word.text for word in transcript.words] == transcript.text.split()
+    ends = [0.0]
+    for word in transcript.words:
+        assert ends[-1] <= word.start < word.end <= transcript.seconds
+        assert 0 < word.confidence <= 1
+        ends.append(word.end)
+
+
+def test_chunks_of_what_sees_only_its_surroundings_give_what_the_whole_gives():
+    model = ctc_model("base", extractor_norm="layer")  # layer 0: the convolutions see 8 frames and no statistics
+    recognizer = Recognizer(model)
+    recordings = [noise(3.7), noise(0.4), noise(2.0)]
+    whole = recognizer.represent(recordings, layers=0)
+    chunked = recognizer.represent(recordings, layers=0, chunk_seconds=0.9, stride_seconds=0.2, batch_size=3)
+    for a, b in zip(whole, chunked, strict=True):
+        torch.testing.assert_close(a.x_SC, b.x_SC, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("chunk_seconds", [0.01, 0.5, 1.3])
+def test_chunks_leave_no_frame_out(w, chunk_seconds):
+    (transcript,) = w.transcribe([CLIPS[2]], chunk_seconds=chunk_seconds, keep_log_probs=True)
+    assert len(transcript.log_probs_SV) == (len(CLIPS[2]) - 400) // 320 + 1
+
+
+def test_a_recording_that_fits_into_a_chunk_is_not_cut(w):
+    assert w.transcribe(CLIPS, chunk_seconds=2.1) == w.transcribe(CLIPS)
+
+
+def test_chunks_of_an_hourglass_start_where_a_shortened_frame_does():
+    hourglass = Recognizer(ctc_model("base hourglass"))
+    for chunk in hourglass._pieces(np.arange(10 * RATE, dtype=np.float32), 2.0, 0.3):
+        assert chunk.samples_N[0] % (4 * 320) == 0
+
+
+def test_representations_are_those_that_encode_gives(w):
+    found = list(w.represent(CLIPS, layers=2, batch_size=3))
+    for clip, represented in zip(CLIPS, found, strict=True):
+        x_BSC, _ = w.encode(torch.from_numpy(clip)[None], torch.tensor([len(clip)]), layers=2)
+        torch.testing.assert_close(represented.x_SC, x_BSC[0], atol=1e-5, rtol=0)
+        assert represented.seconds == len(clip) / RATE
+
+
+def test_files_at_other_rates_are_resampled(base, tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.stack([noise(1.0)[::2]] * 2, 1), 8_000)
+    (transcript,) = base.transcribe([str(tmp_path / "a.wav")])
+    assert (transcript.audio, transcript.seconds) == (str(tmp_path / "a.wav"), 1.0)
+
+
+def test_silence_has_no_words(base):
+    (transcript,) = base.transcribe([np.full(RATE, 1e-7, np.float32)])
+    assert (transcript.text, transcript.words, transcript.error, transcript.seconds) == ("", [], "", 1.0)
+
+
+def test_what_cannot_be_used_stops_or_is_told_in_its_place(base, tmp_path):
+    short = noise(0.02)
+    with pytest.raises(
+        AudioError, match=r"^array: 320 samples at 16000 Hz are too few; the model needs 400 for its fi"
+    ):
+        base.transcribe([short])
+    found = base.transcribe([CLIPS[0], short, tmp_path / "no.wav", CLIPS[1]], on_error="skip")
+    assert [bool(t.error) for t in found] == [False, True, True, False]
+    assert found[2].error == f"{tmp_path}/no.wav: no such file; expected an audio file"
+    represented = list(base.represent([short, CLIPS[1]], on_error="skip"))
+    assert [bool(r.error) for r in represented] == [True, False]
+    with pytest.raises(TypeError, match=r"^expected a list of recordings, found one str; put it in \[ \]$"):
+        base.transcribe("a.wav")
+
+
+def test_a_network_that_gives_nan_is_told(base):
+    broken = Recognizer(ctc_model("base"))
+    with torch.no_grad():
+        broken.model.head.bias[0] = torch.nan
+    (transcript,) = broken.transcribe([CLIPS[0]], keep_log_probs=True)
+    assert transcript.error == "array: the network gives NaN in fp32; its weights are damaged"
+    assert transcript.log_probs_SV is None
+    broken.precision = "fp16"
+    said = broken._not_finite(Recording("a", CLIPS[0], 1.0), torch.full((2, 2), torch.nan))
+    assert said == "a: the network gives NaN in fp16; take bf16 or fp32"
+
+
+def test_a_model_without_head_represents_and_does_not_transcribe():
+    pretrained = Recognizer(pretraining_model("base", labels=()))
+    assert next(pretrained.represent([CLIPS[0]])).x_SC.shape == (49, 32)
+    with pytest.raises(CheckpointError, match=r"pre-trained only and has no CTC head: fine-tune it first$"):
+        pretrained.transcribe([CLIPS[0]])
+
+
+def test_reduced_precision_transcribes_too():
+    reduced = Recognizer(ctc_model("base"), precision="bf16")
+    assert [t.error for t in reduced.transcribe(CLIPS, batch_size=4)] == [""] * len(CLIPS)
+
+
+@pytest.mark.parametrize("kind", ["base", "hourglass", "large"])
+def test_published_checkpoints_say_the_same_alone_and_in_a_batch(kind):
+    golden = load(shared(f"golden/wav2vec2/{kind}") / "wav2vec2_finetuned.pt", device="cpu")
+    clips = sorted(shared("data/librispeech-mini/LibriSpeech/test-other").rglob("*.flac"))[:3]
+    together, alone = (golden.transcribe(clips, batch_size=size) for size in (3, 1))
+    assert [t.text for t in together] == [t.text for t in alone]
+    assert len({len(t.text) for t in together}) > 1
+
+
+def test_options_of_the_model_decide_what_is_the_blank():
+    model = ctc_model("base")
+    moved = ctc_model("base", labels=(*model.wav2vec2.config.labels[1:], "<pad>"), blank=9)
+    with torch.no_grad():
+        for own, other in ((moved.head.weight, model.head.weight), (moved.head.bias, model.head.bias)):
+            own.copy_(torch.roll(other, -1, 0))
+    moved.wav2vec2.load_state_dict(model.wav2vec2.state_dict())
+    texts = [[t.text for t in Recognizer(m).transcribe(CLIPS)] for m in (model, moved)]
+    assert texts[0] == texts[1]
+
+
+def test_a_stream_takes_a_generator(base, tmp_path: Path):
+    assert [t.text for t in base.stream(iter(CLIPS))] == [t.text for t in base.transcribe(CLIPS)]
