@@ -60,7 +60,9 @@ class Convolution(nn.Module):
         return filtered(x_BTI, self._transformed_weight(), self.bias)
 
     def _transformed_weight(self) -> Tensor:
-        """Kept as long as the weight stays the same."""
+        """Kept as long as the weight stays the same, which torch does not count of one made in inference mode."""
+        if self.weight.is_inference():
+            return transformed(self.weight)
         state = (self.weight.data_ptr(), self.weight._version)
         if self._transformed is None or self._transformed[:2] != state:
             with torch.inference_mode(False), torch.no_grad():

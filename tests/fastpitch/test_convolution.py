@@ -58,3 +58,13 @@ def test_a_traced_network_convolves_directly():
     longer_BTI = torch.randn(2, 30, 6)
     torch.testing.assert_close(traced(longer_BTI), convolution(longer_BTI))
     assert "unfold" not in str(traced.inlined_graph)
+
+
+def test_weights_that_were_made_in_inference_mode_may_change():
+    with torch.inference_mode():
+        convolution = Convolution(64, 64, 3)
+        x_BTI = torch.randn(1, 40, 64)
+        before = convolution(x_BTI)
+        convolution.weight.mul_(2)
+        convolution.bias.mul_(2)
+        torch.testing.assert_close(convolution(x_BTI), 2 * before)
