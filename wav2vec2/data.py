@@ -369,7 +369,11 @@ def _read(path: Path, data: DataConfig, *, with_text: bool) -> Manifest:
     if path.is_dir() and not with_text:
         return _listed(path, data)
     # The first line of a .tsv says where its recordings are; paths in other lists start from `root`.
-    manifest = read_manifest(path, root=None if path.suffix == ".tsv" else data.root, on_error=data.on_error)
+    root = None if path.suffix == ".tsv" else data.root
+    try:
+        manifest = read_manifest(path, root=root, on_error=data.on_error)
+    except audio.AudioError as error:  # of the first recording of a .tsv, which tells the rate of all
+        raise ManifestError(f"{path}: {error}") from None
     if with_text and not any(u.text for u in manifest.utterances):
         wanted = path.with_suffix(".ltr") if path.suffix == ".tsv" else "texts in it"
         raise ManifestError(f"{path}: none of its {len(manifest.utterances)} utterances has a text; expected {wanted}")

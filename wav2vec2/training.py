@@ -10,9 +10,8 @@ import contextlib
 import itertools
 import json
 import math
-import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -24,6 +23,7 @@ from common.data.batching import BatchingError
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
+from common.interruption import termination
 from common.logging import RunLogger, environment
 from common.precision import float32_math
 from common.schedule import build_schedule
@@ -118,7 +118,7 @@ class Trainer:
         last_epoch = progress.epoch + cfg.epochs_this_job if cfg.epochs_this_job else math.inf
         self._write_run_files()
         self.log.progress(cfg.max_updates, progress.step)
-        with _termination() as terminated:
+        with termination() as terminated:
             try:
                 while progress.epoch < last_epoch and not self._limit_reached(terminated):
                     self._epoch(terminated)
@@ -363,15 +363,3 @@ class Step:
     n_targets: Tensor
     learning_rate: float
     norm: Tensor | None
-
-
-@contextlib.contextmanager
-def _termination() -> Iterator[list[int]]:
-    """A list that is not empty once SIGTERM or SIGINT came; the update under way is finished first."""
-    came: list[int] = []
-    before = {s: signal.signal(s, lambda number, _: came.append(number)) for s in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

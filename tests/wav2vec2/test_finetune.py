@@ -1,0 +1,232 @@
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from common import checkpoint, config, distributed
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.data.loading import LoadingError
+from common.logging import RunLogger, read_events
+from tests.wav2vec2.runs import (
+    CONFIGS,
+    SHAPE,
+    assert_same_state,
+    finetune_config,
+    logged,
+    pretrain_config,
+    run_module,
+    state_of,
+)
+from wav2vec2 import pretrain
+from wav2vec2.checkpoint_import import LIBRISPEECH_LABELS
+from wav2vec2.data import loader
+from wav2vec2.finetune import build, labels_of, main
+from wav2vec2.masking import MaskConfig
+from wav2vec2.recognizer import load
+from wav2vec2.run_config import DataConfig, FinetuneConfig
+from wav2vec2.training import Trainer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def pretrained(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pretrained")
+    pretrain.main(pretrain_config(corpus, folder, max_updates=1))
+    return folder / "wav2vec2_step00000001.pt"
+
+
+def test_a_pretrained_model_learns_to_write_and_its_checkpoint_transcribes(corpus, tmp_path, pretrained):
+    main(finetune_config(corpus, tmp_path, pretrained=pretrained, ema=0.9))
+    for key in ("loss", "wer", "cer"):
+        assert logged(tmp_path, f"dev_{key}")
+        assert logged(tmp_path, f"dev_ema_{key}")
+    state = state_of(tmp_path)
+    assert tuple(state["config"]["model"]["labels"]) == LIBRISPEECH_LABELS
+    assert state["config"]["model"] == config.to_dict(replace(SHAPE, labels=LIBRISPEECH_LABELS))
+    model = load(checkpoint.saved_steps(tmp_path, "wav2vec2")[-1][1], ema=False)
+    assert torch.equal(model.model.head.weight, state["weights"]["head.weight"])
+    told = [event["data"].get("event", "") for event in read_events(tmp_path / "nvlog.json")]
+    assert f"{pretrained}: taken over but for the output layer" in told
+
+
+def test_it_starts_from_the_pretrained_weights(corpus, tmp_path, pretrained):
+    task, _ = build(finetune_config(corpus, tmp_path, pretrained=pretrained), None)
+    before = checkpoint.load(pretrained)["weights"]
+    ours = task.model.state_dict()
+    assert all(torch.equal(ours[name], before[name]) for name in ours if not name.startswith("head."))
+
+
+@pytest.mark.parametrize(("precision", "stop_at"), [("fp32", 1), ("fp32", 4), ("bf16", 3), ("fp16", 3)])
+def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_stopping(
+    corpus, tmp_path, pretrained, precision, stop_at
+):
+    learning = {"dropout": 0.1, "layer_drop": 0.3, "input_dropout": 0.1, "final_dropout": 0.1}
+    cfg = finetune_config(
+        corpus, tmp_path / "whole", max_updates=5, update_freq=2, pretrained=pretrained, ema=0.9, learning=learning,
+        precision=precision, freeze_updates=2, mask={"channel_prob": 0.2, "channel_length": 2},
+        data={"validation": ()},
+    )  # fmt: skip
+    main(cfg)
+    stopped = replace(cfg, output_dir=tmp_path / "stopped")
+    assert main(replace(stopped, stop_at=stop_at)).step == stop_at
+    main(replace(stopped, pretrained=None))  # the checkpoint says what the model is
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+    assert np.isfinite(logged(tmp_path / "whole")).all()
+
+
+def test_at_first_only_the_output_layer_learns_then_all_but_the_extractor(corpus, tmp_path, pretrained):
+    cfg = finetune_config(
+        corpus, tmp_path, pretrained=pretrained, max_updates=4, freeze_updates=2, save_every_updates=2,
+        learning={"extractor_gradient": 0.0},
+    )  # fmt: skip
+    main(cfg)
+    start = checkpoint.load(pretrained)["weights"]
+    (_, frozen), (_, thawed) = checkpoint.saved_steps(tmp_path, "wav2vec2")
+    for path, moved in ((frozen, False), (thawed, True)):
+        weights = checkpoint.load(path)["weights"]
+        for name in start:
+            if name.startswith("wav2vec2.extractor."):
+                assert torch.equal(weights[name], start[name])
+            elif "layers" in name and name.endswith("weight"):
+                assert torch.equal(weights[name], start[name]) != moved
+
+
+def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, tmp_path, pretrained):
+    gradients = []
+    for concat, freq in ((4, 1), (2, 2), (1, 4)):
+        cfg = finetune_config(
+            corpus, tmp_path / f"{concat}", pretrained=pretrained, concat_batches=concat, update_freq=freq,
+            data={"batch_size": 3}, mask={"channel_prob": 0.2, "channel_length": 2},
+        )  # fmt: skip
+        with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir)) as log:
+            torch.manual_seed(0)
+            trainer = Trainer(build(cfg, None)[0], None, world, log)
+            before = [p.detach().clone() for p in trainer.state.model.parameters()]
+            trainer.state.optimizer = torch.optim.SGD(trainer.state.model.parameters(), lr=1.0)
+            trainer.learning_rate = lambda _: 1.0
+            trainer.update(list(loader(trainer.train_set, trainer._plans(0)))[:freq])
+            after = trainer.state.model.parameters()
+            gradients.append([b - p.detach() for p, b in zip(after, before, strict=True)])
+    for other in gradients[1:]:
+        for a, b in zip(gradients[0], other, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=2e-4)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_does_from_twice_the_batch_also_across_the_thaw(corpus, tmp_path, pretrained):
+    cfg = finetune_config(
+        corpus, tmp_path / "one", pretrained=pretrained, max_updates=3, freeze_updates=1, concat_batches=4,
+        data={"batch_size": 2}, learning={"extractor_gradient": 0.0}, mask={"time_prob": 0.0},
+    )  # fmt: skip
+    main(cfg)
+    cfg = replace(cfg, output_dir=tmp_path / "two", concat_batches=2)
+    (tmp_path / "cfg.toml").write_text(config.to_toml(cfg))
+    said, _ = (process := run_module("wav2vec2.finetune", tmp_path / "cfg.toml", processes=2)).communicate(timeout=100)
+    assert process.returncode == 0, said
+    for key in ("train_loss", "dev_loss", "dev_wer"):
+        assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-3), key
+
+
+def test_the_best_by_word_error_rate_is_kept_from_the_update_that_is_named(corpus, tmp_path):
+    cfg = finetune_config(corpus, tmp_path / "run", validate_every=1, max_updates=3)
+    main(cfg)
+    best = checkpoint.load(tmp_path / "run" / "wav2vec2_best.pt")
+    assert best["progress"]["best"] == min(logged(tmp_path / "run", "dev_wer"))
+    main(replace(cfg, output_dir=tmp_path / "late", save_best_from=4))
+    assert not (tmp_path / "late" / "wav2vec2_best.pt").exists()
+
+
+def test_validation_does_not_depend_on_its_batches(corpus, tmp_path, pretrained):
+    values = []
+    for tokens in (60000, 400000):
+        cfg = finetune_config(
+            corpus, tmp_path / f"{tokens}", pretrained=pretrained, max_updates=1, data={"max_tokens_valid": tokens}
+        )
+        main(cfg)
+        values.append(logged(cfg.output_dir, "dev_loss"))
+    assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def test_layers_can_be_compiled_and_recomputed(corpus, tmp_path, pretrained, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda layer, **options: compiled.append((layer, options)))
+    cfg = finetune_config(corpus, tmp_path / "a", pretrained=pretrained, max_updates=2, data={"validation": ()})
+    main(cfg)
+    recomputed = replace(cfg.learning, checkpoint_activations=True)
+    main(replace(cfg, output_dir=tmp_path / "b", compile=True, learning=recomputed))
+    assert [options for _, options in compiled] == [{"dynamic": True}] * SHAPE.layers
+    assert_same_state(state_of(tmp_path / "a"), state_of(tmp_path / "b"))
+
+
+def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(corpus, tmp_path):
+    lines = (corpus / "train.ltr").read_text().splitlines()
+    lines[3] = " ".join("SOMEONE" * 40) + " |"
+    for name in ("train.tsv", "train.ltr"):
+        text = (corpus / name).read_text() if name == "train.tsv" else "\n".join(lines) + "\n"
+        (tmp_path / name).write_text(text)
+    cfg = finetune_config(tmp_path, tmp_path / "run", data={"validation": ()})
+    with pytest.raises(LoadingError, match=r"utterance train-03: 281 labels need 281 frames, and .*train-03.flac has"):
+        main(cfg)
+    main(replace(cfg, output_dir=tmp_path / "skipping", data=replace(cfg.data, on_error="skip")))
+    assert "left out: utterance train-03: 281 labels" in (tmp_path / "skipping" / "nvlog.json").read_text()
+
+
+def test_labels_come_of_the_dictionary_that_is_named_or_beside_the_list_or_are_librispeech_s(tmp_path):
+    assert labels_of(DataConfig(root=tmp_path, train=("train",))) == LIBRISPEECH_LABELS
+    (tmp_path / "train.tsv").write_text(f"{tmp_path}\n")
+    (tmp_path / "dict.ltr.txt").write_text("| 9\nB 3\nA 2\n")
+    assert labels_of(DataConfig(root=tmp_path, train=("train",))) == ("<s>", "<pad>", "</s>", "<unk>", "|", "B", "A")
+    (tmp_path / "other.txt").write_text("X 1\n")
+    assert labels_of(DataConfig(dictionary=tmp_path / "other.txt"))[4:] == ("X",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A\n", r"dict.txt:1: found 'A'; expected a symbol and how often it occurs"),
+        ("", "0 symbols, 0 of them different; expected some, once"),
+        ("A 1\nA 2\n", "2 symbols, 1 of them different; expected some, once"),
+    ],
+)
+def test_a_dictionary_that_is_none_is_named(tmp_path, text, message):
+    (tmp_path / "dict.txt").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        labels_of(DataConfig(dictionary=tmp_path / "dict.txt"))
+    with pytest.raises(ConfigError, match="cannot be read as a dictionary"):
+        labels_of(DataConfig(dictionary=tmp_path / "missing.txt"))
+
+
+def test_a_checkpoint_that_describes_no_model_cannot_be_resumed(corpus, tmp_path):
+    checkpoint.save(tmp_path / "wav2vec2_step00000001.pt", {"format": "wav2vec2"})
+    with pytest.raises(CheckpointError, match="its newest checkpoint describes no model"):
+        main(finetune_config(corpus, tmp_path))
+
+
+PUBLISHED = {
+    "base_960h": (320_000, 1e-4, 0, 0.5, 0.1, 3_200_000, 8),
+    "base_100h": (80_000, 3e-5, 0, 0.65, 0.5, 3_200_000, 8),
+    "base_10h": (20_000, 5e-5, 10_000, 0.65, 0.5, 3_200_000, 8),
+    "base_1h": (13_000, 5e-5, 10_000, 0.65, 0.25, 3_200_000, 8),
+    "vox_960h": (320_000, 3e-5, 10_000, 0.5, 0.25, 1_280_000, 24),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_recipes_have_their_numbers(name):
+    cfg = config.load(FinetuneConfig, CONFIGS / f"finetune_{name}.toml")
+    updates, lr, freeze, time_prob, channel_prob, tokens, sub_batches = PUBLISHED[name]
+    assert (cfg.max_updates, cfg.optim.lr, cfg.freeze_updates) == (updates, lr, freeze)
+    assert cfg.mask == MaskConfig(time_prob=time_prob, channel_prob=channel_prob, channel_length=64)
+    assert (cfg.data.max_tokens, cfg.batches_per_update) == (tokens, sub_batches)
+    assert (cfg.optim.betas, cfg.optim.eps, cfg.optim.weight_decay) == ((0.9, 0.98), 1e-8, 0.0)
+    schedule = cfg.schedule
+    assert (schedule.kind, schedule.unit, schedule.warmup, schedule.hold) == ("tri_stage", "fraction", 0.1, 0.4)
+    assert (schedule.initial, schedule.final) == (0.01, 0.05)
+    learning = cfg.learning
+    assert (learning.dropout, learning.activation_dropout, learning.layer_drop) == (0.0, 0.1, 0.1)
+    assert learning.extractor_gradient == 0.0
+    cfg.check_batches(8)

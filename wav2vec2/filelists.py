@@ -1,0 +1,143 @@
+"""Fairseq's lists of a corpus, NAME.tsv and NAME.ltr, and dict.ltr.txt: `python -m wav2vec2.filelists CORPUS`.
+
+Every folder directly below the corpus is a subset, and gets a .tsv of its recordings and, where all of them are in
+LibriSpeech's *.trans.txt, a .ltr. Of LibriSpeech's training folders together comes train-full-960, and of Libri-light's
+librispeech_finetuning come train-1h and train-10h. The dictionary has the letters of all .ltr of training.
+
+    python -m wav2vec2.filelists --dictionary train.ltr other.ltr     # only a dictionary, of these
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from tyro.conf import Positional, arg
+
+from common import audio, config
+from common.data.manifest import ManifestError
+from wav2vec2.data import recordings_in
+from wav2vec2.letters import WORD_END
+
+COMBINED: dict[str, tuple[str, ...]] = {"train-full-960": ("train-clean-100", "train-clean-360", "train-other-500")}
+LIBRI_LIGHT: dict[str, tuple[str, ...]] = {"train-1h": ("1h",), "train-10h": ("1h", "9h")}  # folders of librispeech_finetuning
+DICTIONARY = "dict.ltr.txt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilelistsConfig:
+    """What to list."""
+
+    corpus: Annotated[Path | None, Positional, arg(metavar="CORPUS")] = None
+    """Folder of the corpus."""
+    output: Path | None = None
+    """Folder for the lists; by default the corpus itself."""
+    extension: tuple[str, ...] = ("flac", "wav")
+    """Of recordings."""
+    subsets: tuple[str, ...] = ()
+    """Folders of the corpus to list; by default all that hold recordings."""
+    dictionary: tuple[Path, ...] = ()
+    """Only make a dictionary of these .ltr files."""
+
+    def __post_init__(self) -> None:
+        if (self.corpus is None) == (not self.dictionary):
+            raise ValueError("name either the folder of a corpus, or .ltr files with --dictionary")
+
+
+class Recording(NamedTuple):
+    """An audio file, how many samples it has, and what is said in it, if that is known."""
+
+    path: Path
+    samples: int
+    text: str | None
+
+
+def main(cfg: FilelistsConfig) -> None:
+    """Writes the lists and says what they hold. Raises ManifestError and AudioError."""
+    if cfg.corpus is None:
+        write_dictionary(cfg.output or cfg.dictionary[0].parent, cfg.dictionary)
+        return
+    corpus, output = cfg.corpus.absolute(), (cfg.output or cfg.corpus).absolute()
+    suffixes = tuple(f".{name.lower().lstrip('.')}" for name in cfg.extension)
+    names = cfg.subsets or sorted(path.name for path in corpus.glob("*/") if not path.name.startswith("."))
+    found = {name: read_folder(corpus / name, suffixes) for name in names if name != "librispeech_finetuning"}
+    for name, parts in COMBINED.items():
+        if all(found.get(part) for part in parts):
+            found[name] = [recording for part in parts for recording in found[part]]
+    light = corpus / "librispeech_finetuning"
+    for name, parts in LIBRI_LIGHT.items():
+        if light.is_dir() and not cfg.subsets:
+            found[name] = [recording for part in parts for recording in read_folder(light / part, suffixes)]
+    if not any(found.values()):
+        raise ManifestError(f"{corpus}: no {' or '.join(suffixes)} files in a folder of it")
+    output.mkdir(parents=True, exist_ok=True)
+    written = [write_list(output / f"{name}.tsv", corpus, listed) for name, listed in found.items() if listed]
+    letters = [path for path in written if path is not None]
+    training = [path for path in letters if path.stem.startswith("train")]
+    if letters:
+        write_dictionary(output, training or letters)
+
+
+def read_folder(folder: Path, suffixes: tuple[str, ...]) -> list[Recording]:
+    """All recordings below `folder`, with the texts of its *.trans.txt. Raises AudioError, ManifestError."""
+    if not folder.is_dir():
+        raise ManifestError(f"{folder}: no such folder")
+    texts: dict[str, str] = {}
+    for path in sorted(folder.rglob("*.trans.txt")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        texts |= {id_: text.strip() for id_, _, text in (line.partition(" ") for line in lines if line.strip())}
+    paths = recordings_in(folder, suffixes)
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        samples = list(threads.map(lambda path: audio.info(path).samples, paths))
+    return [Recording(path, count, texts.get(path.stem)) for path, count in zip(paths, samples, strict=True)]
+
+
+def write_list(path: Path, root: Path, recordings: list[Recording]) -> Path | None:
+    """Writes a .tsv and, if all texts are known, the .ltr beside it, whose path is returned."""
+    rows = [f"{recording.path.relative_to(root)}\t{recording.samples}" for recording in recordings]
+    _write(path, [str(root), *rows])
+    texts = [recording.text for recording in recordings if recording.text is not None]
+    letters = path.with_suffix(".ltr")
+    if len(texts) < len(recordings):
+        letters.unlink(missing_ok=True)  # that of an earlier list would not fit
+        print(f"{path}: {len(rows)} recordings; texts of {len(texts)}, so no .ltr")
+        return None
+    _write(letters, [spelled(text) for text in texts])
+    print(f"{path}: {len(rows)} recordings with texts")
+    return letters
+
+
+def spelled(text: str) -> str:
+    """Letters with spaces in between and | after every word."""
+    return " ".join(" ".join(word) + f" {WORD_END}" for word in text.split())
+
+
+def write_dictionary(folder: Path, letters: Iterable[Path]) -> None:
+    """Writes the symbols of .ltr files with their numbers, the most frequent first. Raises ManifestError."""
+    counts: Counter[str] = Counter()
+    for path in letters:
+        try:
+            counts.update(path.read_text(encoding="utf-8").split())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ManifestError(f"{path}: cannot be read: {error}") from None
+    if not counts:
+        raise ManifestError(f"{', '.join(map(str, letters))}: not one letter in it")
+    _write(folder / DICTIONARY, [f"{symbol} {count}" for symbol, count in _by_frequency(counts)])
+    print(f"{folder / DICTIONARY}: {len(counts)} symbols")
+
+
+def _by_frequency(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    import sys
+
+    with config.reported(ManifestError, audio.AudioError):
+        main(config.parse_flags(FilelistsConfig, None, sys.argv[1:], description=__doc__ or ""))
