@@ -25,6 +25,7 @@ from tyro.conf import Positional, arg
 
 from common import config, distributed
 from common.checkpoint import CheckpointError
+from common.config import ConfigError
 from common.distributed import World
 from common.metrics import word_errors
 from common.precision import Precision
@@ -105,6 +106,10 @@ def main(cfg: InferenceConfig) -> int:
             writing.make_folder(folder)
         labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()
         w = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, labels=labels, ema=cfg.ema)
+        if cfg.layer is not None and not 0 <= cfg.layer <= w.config.layers:
+            raise ConfigError(
+                f"layer = {cfg.layer}: the model has layers 0 (the input of the first one) to {w.config.layers}"
+            )
         told = tell if world.is_main else _nothing
         for problem in problems:
             told(problem)

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Latency of the network, with the variables of the published script; what is not set keeps the default of
+# `python -m wav2vec2.benchmark --help`.
+#   BF16=true BATCH_SIZE_SEQ="1 4 8 16" MAX_DURATION=6.54 bash scripts/wav2vec2/inference_benchmark.sh --sides ours hourglass
+# MODEL_CONFIG is the model, with random weights, on which speed does not depend; HOURGLASS_CONFIG the shortening of a
+# second side. OUTPUT_DIR gets the rows, in place of benchmarks/results. Without effect, because the audio is
+# MAX_DURATION seconds of noise: DATASET_DIR, VALID_SUBSET, FINETUNED_MODEL, MASK_PROB, MASK_CHANNEL_PROB, EMA, LOG_FILE.
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+[ "${CPU:-false}" != true ] || flags+=(--device cpu)
+flag --seconds MAX_DURATION
+flag --repeats NUM_REPEATS
+flag --warmup NUM_WARMUP_REPEATS
+flag --hourglass HOURGLASS_CONFIG
+flag --seed SEED
+flag --results OUTPUT_DIR
+precision_flag
+for BATCH_SIZE in ${BATCH_SIZE_SEQ:-${BATCH_SIZE:-1}}; do
+  "$python" -m wav2vec2.benchmark "${MODEL_CONFIG:-configs/wav2vec2/base.toml}" --task inference \
+    --batch_size "$BATCH_SIZE" "${flags[@]}" "$@"
+done

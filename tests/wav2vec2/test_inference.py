@@ -1,0 +1,247 @@
+"""The command that transcribes. Whatever is wrong with an input is one line that names it; the others are used."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from torch import nn
+
+import wav2vec2
+from common import checkpoint, config
+from common.config import ConfigError
+from common.data.manifest import Utterance, write_jsonl
+from tests.data import shared
+from tests.jasper.tiny import Said, run
+from tests.wav2vec2.runs import run_module
+from tests.wav2vec2.small import ctc_model, lively, pretraining_model
+from wav2vec2.checkpoint_import import FORMAT
+from wav2vec2.inference import InferenceConfig, main
+from wav2vec2.run_config import FinetuneConfig
+
+RATE = 16_000
+
+
+def save(path: Path, model: nn.Module, averaged: nn.Module | None = None) -> Path:
+    cfg, ema = FinetuneConfig(model=model.wav2vec2.config), averaged.state_dict() if averaged else None
+    checkpoint.save(path, {"format": FORMAT, "config": config.to_dict(cfg), "weights": model.state_dict(), "ema": ema})
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(
+        tmp_path_factory.mktemp("model") / "small.pt", ctc_model("base"), lively(ctc_model("base"), seed=5).eval()
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """A FLAC file and a deeper, longer WAV file at 8 kHz in one folder."""
+    folder = tmp_path / "speech"
+    (folder / "deeper").mkdir(parents=True)
+    random = np.random.default_rng(0)
+    soundfile.write(folder / "a.flac", random.normal(0, 0.1, RATE), RATE)
+    soundfile.write(folder / "deeper" / "b.WAV", random.normal(0, 0.1, 12_000), 8_000)
+    (folder / "notes.md").write_text("no audio")
+    return [folder / "a.flac", folder / "deeper" / "b.WAV"]
+
+
+def infer(capsys: pytest.CaptureFixture[str], *arguments: object) -> Said:
+    return run(capsys, "wav2vec2.inference", *arguments, "--device", "cpu")
+
+
+def texts(model: Path, files: list[Path]) -> list[str]:
+    return [t.text for t in wav2vec2.load(model, device="cpu").transcribe(files)]
+
+
+def test_a_line_per_recording_in_the_order_given(model, files, capsys):
+    said = infer(capsys, model, files[1], files[0], "--batch_size", 2)
+    a, b = texts(model, files)
+    assert (said.status, said.err) == (0, [])
+    assert said.out == [f"{files[1]}\t{b}", f"{files[0]}\t{a}"]
+    assert a != b
+
+
+def test_folders_and_lists_stand_for_their_recordings(model, files, tmp_path, capsys):
+    (tmp_path / "list.txt").write_text("speech/deeper/b.WAV\n")
+    said = infer(capsys, model, files[0].parent, tmp_path / "list.txt")
+    assert [line.split("\t")[0] for line in said.out] == [str(file) for file in (*files, files[1])]
+
+
+def test_whatever_cannot_be_read_is_a_line_and_all_else_is_done(model, files, tmp_path, capsys):
+    bad = {name: tmp_path / name for name in ("text.wav", "empty.wav", "nan.wav", "none.wav", "short.wav", "no.wav")}
+    bad["text.wav"].write_text("This is no audio, whatever its name says. " * 20)
+    bad["empty.wav"].write_bytes(b"")
+    for name, samples in (("nan.wav", np.full(RATE, np.nan)), ("none.wav", np.zeros(0)), ("short.wav", np.ones(300))):
+        soundfile.write(bad[name], samples, RATE, subtype="FLOAT")
+    a, b = texts(model, files)
+    said = infer(capsys, model, files[0], *bad.values(), files[1])
+    assert said.status == 1
+    assert said.out == [f"{files[0]}\t{a}", f"{files[1]}\t{b}"]
+    assert said.err == [
+        f"{bad['text.wav']}: cannot be read as audio (Format not recognised); expected WAV, FLAC, OGG or MP3",
+        f"{bad['empty.wav']}: the file is empty (0 bytes); expected audio",
+        f"{bad['nan.wav']}: holds samples that are NaN or infinite; write the file again from its source",
+        f"{bad['none.wav']}: holds 0 samples",
+        f"{bad['short.wav']}: 300 samples at 16000 Hz are too few; the model needs 400 for its first frame",
+        f"{bad['no.wav']}: no such file; expected an audio file",
+        "error: 6 of 8 could not be transcribed",
+    ]
+
+
+def test_a_list_whose_letters_do_not_match_is_told(model, files, tmp_path, capsys):
+    (tmp_path / "x.tsv").write_text(f"{files[0].parent}\na.flac\t{RATE}\n")
+    (tmp_path / "x.ltr").write_text("A |\nB |\n")
+    said = infer(capsys, model, tmp_path / "x.tsv", files[0])
+    assert (said.status, len(said.out)) == (1, 1)
+    assert said.err[0] == f"{tmp_path}/x.ltr: 2 lines; expected 1, one for each entry of the .tsv"
+
+
+def test_silence_is_no_error(model, tmp_path, capsys):
+    soundfile.write(tmp_path / "s.wav", np.zeros(RATE), RATE)
+    said = infer(capsys, model, tmp_path / "s.wav")
+    assert (said.status, said.out) == (0, [f"{tmp_path}/s.wav\t"])
+    assert said.err == [f"{tmp_path}/s.wav: no speech in its 1.00 s"]
+
+
+def test_json_lines_have_words_with_times_and_confidence(model, files, capsys):
+    (record,) = map(json.loads, infer(capsys, model, files[1], "--format", "json").out)
+    (expected,) = wav2vec2.load(model, device="cpu").transcribe([files[1]])
+    assert record == json.loads(json.dumps(expected.record()))
+    assert len(record["words"]) > 1
+    assert record["duration"] == 1.5
+
+
+def test_subtitles_need_a_folder_for_several_recordings(model, files, tmp_path, capsys):
+    assert infer(capsys, model, files[0], "--format", "vtt").out[:2] == ["WEBVTT", ""]
+    said = infer(capsys, model, *files, "--format", "srt")
+    assert said.status == 2
+    assert said.err == ["error: format srt: 2 recordings do not go into one file; set --output_dir"]
+    infer(capsys, model, files[0].parent, "--format", "srt", "--output_dir", tmp_path / "out")
+    assert " --> " in (tmp_path / "out" / "deeper" / "b.srt").read_text()
+
+
+@pytest.mark.parametrize(("reference", "first"), [("right", 0), ("WRONG |", 1)])
+def test_fairseq_lists_end_in_a_word_error_rate(model, files, tmp_path, capsys, reference, first):
+    a, b = texts(model, files)
+    rows = ["a.flac\t16000", "deeper/b.WAV\t12000"]
+    (tmp_path / "test.tsv").write_text("\n".join([str(files[0].parent), *rows]) + "\n")
+    spelled = [" ".join(text.replace(" ", "|")) + " |" for text in (a, b)]
+    (tmp_path / "test.ltr").write_text("\n".join([*spelled[:1], spelled[1] + " X |" * first]) + "\n")
+    said = infer(capsys, model, tmp_path / "test.tsv")
+    words = len(f"{a} {b}".split()) + first
+    assert (said.status, said.out) == (0, [f"a\t{a}", f"b\t{b}"])
+    assert said.err == [f"WER {first / words:.2%}: {first} errors in {words} words of 2 utterances"]
+
+
+def test_references_are_brought_to_the_case_of_the_labels(model, files, tmp_path, capsys):
+    (a,) = texts(model, files[:1])
+    write_jsonl(tmp_path / "m.jsonl", [Utterance(id="u", audio=files[0], seconds=1.0, text=a.lower())])
+    said = infer(capsys, model, tmp_path / "m.jsonl")
+    assert said.err[0].startswith("WER 0.00%: 0 errors in ")
+    assert infer(capsys, model, tmp_path / "m.jsonl", "--max_seconds", 0.5).out == []
+
+
+def test_log_probs_are_saved_with_times_and_labels(model, files, tmp_path, capsys):
+    infer(capsys, model, *files, "--save_logits", tmp_path / "logits")
+    (expected,) = wav2vec2.load(model, device="cpu").transcribe(files[:1], keep_log_probs=True)
+    saved = np.load(tmp_path / "logits" / "a.npz")
+    torch.testing.assert_close(torch.from_numpy(saved["log_probs"]), expected.log_probs_SV, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(saved["times"], np.arange(49) * 0.02)
+    assert saved["labels"].tolist()[:5] == ["<s>", "<pad>", "</s>", "<unk>", "|"]
+    assert np.load(tmp_path / "logits" / "b.npz")["log_probs"].shape == (74, 10)
+
+
+def test_features_of_a_layer_are_a_file_per_recording(files, tmp_path, capsys):
+    pretrained = save(tmp_path / "pretrained.pt", pretraining_model("large", labels=()))
+    (tmp_path / "bad.wav").write_text("no audio")
+    said = infer(capsys, pretrained, *files, tmp_path / "bad.wav", "--features", tmp_path / "out", "--layer", 2)
+    assert (said.status, said.out) == (1, [])
+    assert said.err[1:] == ["error: 1 of 3 could not be read"]
+    for file, frames in zip(files, (49, 74), strict=True):
+        saved = np.load(tmp_path / "out" / f"{file.stem}.npy")
+        (expected,) = wav2vec2.load(pretrained, device="cpu").represent([file], layers=2)
+        assert (saved.shape, saved.dtype) == ((frames, 32), np.float32)
+        np.testing.assert_allclose(saved, expected.x_SC.numpy(), atol=1e-5)
+
+
+def test_a_layer_that_the_model_lacks_is_told(model, files, tmp_path, capsys):
+    said = infer(capsys, model, files[0], "--features", tmp_path / "out", "--layer", 5)
+    assert said.status == 2
+    assert said.err == ["error: layer = 5: the model has layers 0 (the input of the first one) to 4"]
+
+
+def test_a_beam_search_can_favour_words(model, files, capsys):
+    plain, searched = (infer(capsys, model, files[0], *flags) for flags in ([], ["--decoding.beam", 8]))
+    assert searched.status == 0
+    favoured = infer(capsys, model, files[0], "--decoding.hot_words", "TOE", "--decoding.hot_word_boost", 60)
+    assert "TOE" in favoured.out[0].split()
+    assert "TOE" not in plain.out[0].split()
+    missing = infer(capsys, model, files[0], "--decoding.language_model", "no.arpa")
+    assert (missing.status, len(missing.err)) == (2, 1)
+    assert "no.arpa" in missing.err[0]
+
+
+def test_averaged_weights_are_taken_where_there_are_any(model, files, capsys):
+    default, averaged, raw = (
+        infer(capsys, model, files[0], *flags).out for flags in ([], ["--ema", "true"], ["--ema", "false"])
+    )
+    assert default == averaged != raw
+
+
+def test_a_dictionary_names_labels_that_the_checkpoint_does_not(files, tmp_path, capsys):
+    unknown = save(tmp_path / "unknown.pt", ctc_model("base", labels=tuple(f"<{i}>" for i in range(10))))
+    said = infer(capsys, unknown, files[0])
+    assert (said.status, said.out) == (2, [])
+    assert said.err[0].startswith("error: the checkpoint does not say what its 10 labels are")
+    golden = shared("golden/wav2vec2/base") / "wav2vec2_finetuned.pt"
+    (tmp_path / "dict.ltr.txt").write_text("".join(f"{s} 1\n" for s in "|abcdefghijklmnopqrstuvwxyz'"))
+    said = infer(capsys, golden, files[0], "--labels", tmp_path / "dict.ltr.txt")
+    assert said.out[0].split("\t")[1].islower()
+
+
+def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
+    said = infer(capsys, model, *files, "--timings", "true")
+    assert said.err[0].startswith("2.50 s of audio in ")
+    assert said.err[0].endswith(" times real time, reading included")
+
+
+def test_two_processes_write_what_one_does(model, files, tmp_path, capsys):
+    arguments = [model, *files, files[0], tmp_path / "no.wav"]
+    one = infer(capsys, *arguments)
+    flags = ["--device", "cpu", "--output", tmp_path / "text", "--save_logits", tmp_path / "logits"]
+    two = run_module("wav2vec2.inference", *arguments, *flags, processes=2)
+    said, _ = two.communicate(timeout=60)
+    assert two.returncode == 1
+    assert said.count("error: 1 of 4 could not be transcribed") == 1
+    assert (tmp_path / "text").read_text().splitlines() == one.out
+    assert (tmp_path / "logits" / "a-2.npz").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inputs": ()}, r"^nothing to transcribe; name audio files, folders or manifests after the checkpoint$"),
+        ({"batch_size": 0}, r"^batch_size = 0, chunk_seconds = 30\.0, stride_seconds = 5\.0: expected above 0, above"),
+        ({"output": Path("x"), "output_dir": Path("y")}, r"^output and output_dir: expected one of them, found both$"),
+        ({"layer": 3}, r"^layer = 3 says which features are written: name a folder with --features$"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        InferenceConfig(**({"checkpoint": Path("c.pt"), "inputs": (Path("a.wav"),)} | options))
+
+
+def test_places_that_cannot_be_written_to_are_named_before_anything_is_done(files, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"/file/out: cannot be written to: Not a directory$"):
+        main(InferenceConfig(checkpoint=Path("no.pt"), inputs=tuple(files), features=tmp_path / "file" / "out"))
+
+
+def test_help_is_the_manual(capsys):
+    said = run(capsys, "wav2vec2.inference", "--help")
+    assert said.status == 0
+    assert any("--decoding.language-model" in line or "--decoding.language_model" in line for line in said.out)
