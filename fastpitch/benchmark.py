@@ -114,6 +114,9 @@ class Text(NamedTuple):
 def main(cfg: BenchmarkConfig) -> list[Row]:
     """Measures, appends the rows and prints them; returns them. Raises ConfigError, CheckpointError, VocoderError."""
     device = distributed.pick_device(cfg.device)
+    for name in cfg.vocoders:
+        if name not in RANDOM and not Path(name).is_file():
+            raise ConfigError(f"vocoders: {name}: no such file; expected a checkpoint or one of {', '.join(RANDOM)}")
     rows: list[Row] = []
     with torch.backends.cudnn.flags(enabled=True, benchmark=cfg.cudnn_benchmark):
         for row in measured(cfg, device):
@@ -175,8 +178,6 @@ def _voice(
         with torch.inference_mode(False):
             vocoder = Vocoder(RANDOM[name](), TTS, name=name, device=device, precision=precision)
     else:
-        if not Path(name).is_file():
-            raise ConfigError(f"vocoders: {name}: no such file; expected a checkpoint or one of {', '.join(RANDOM)}")
         vocoder = load_vocoder(name, device=str(device), precision=precision)
     vocoder = accelerate_vocoder(vocoder, mode)
     return Denoiser(vocoder, cfg.denoising) if cfg.denoising and _is_denoised(name) else vocoder

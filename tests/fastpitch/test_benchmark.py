@@ -95,7 +95,7 @@ def test_options_that_make_no_sense_are_refused(options, message):
         replace(QUICK, **options)
 
 
-def test_the_command_line_appends_rows(tmp_path, vocoder, capsys):
+def test_a_mistake_is_told_in_one_line(tmp_path, capsys):
     flags = ["--device", "cpu", "--symbols", 10, "--seconds", 0.5, "--repeats", 2, "--batch_sizes", 1]
     said = run(capsys, "fastpitch.benchmark", *flags, "--vocoders", "none.pt", "--results", tmp_path)
     assert said.status == 2

@@ -21,13 +21,13 @@ def vocoders(tmp_path_factory) -> dict[str, Vocoder]:
     return {kind: load_vocoder(path, device="cpu") for kind, path in paths.items()}
 
 
-def mels(*frames: int) -> list[torch.Tensor]:
-    return [random_mel(80, count, seed=count) for count in frames]
+def mels(vocoder: Vocoder, *frames: int) -> list[torch.Tensor]:
+    return [random_mel(vocoder.features.mel_bins, count, seed=count) for count in frames]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sounds_come_in_the_order_of_their_mels_and_are_the_same_in_every_batch(vocoders, kind):
-    several = mels(20, 3, 31, 12)
+    several = mels(vocoders[kind], 20, 3, 31, 12)
     together = Voice(vocoders[kind], VoicingConfig(batch_size=3)).whole(several)
     assert [len(samples_N) for samples_N in together] == [frames * HOP for frames in (20, 3, 31, 12)]
     for mel_MT, samples_N in zip(several, together, strict=True):
@@ -39,7 +39,7 @@ def test_sounds_come_in_the_order_of_their_mels_and_are_the_same_in_every_batch(
 @pytest.mark.parametrize("denoising", [0.0, 0.1])
 def test_a_stream_is_the_whole(vocoders, kind, denoising):
     voice = Voice(vocoders[kind], VoicingConfig(denoising=denoising, sigma=0.6))
-    (mel_MT,) = mels(150)
+    (mel_MT,) = mels(vocoders[kind], 150)
     (whole_N,) = voice.whole([mel_MT])
     pieces = list(voice.stream(mel_MT))
     assert len(pieces) > 1
@@ -47,17 +47,17 @@ def test_a_stream_is_the_whole(vocoders, kind, denoising):
 
 
 def test_the_last_frames_fade_and_the_rest_is_the_vocoder_s(vocoders):
-    (mel_MT,) = mels(20)
+    (mel_MT,) = mels(vocoders["istft"], 20)
     (faded_N,) = Voice(vocoders["istft"], VoicingConfig(fade_out=4)).whole([mel_MT])
     (plain_N,) = Voice(vocoders["istft"], VoicingConfig(fade_out=0)).whole([mel_MT])
     np.testing.assert_array_equal(faded_N[: 16 * HOP], plain_N[: 16 * HOP])
     assert np.abs(faded_N[-10:]).max() < 0.02 * np.abs(plain_N).max()
-    (short_N,) = Voice(vocoders["istft"], VoicingConfig(fade_out=10)).whole(mels(2))
+    (short_N,) = Voice(vocoders["istft"], VoicingConfig(fade_out=10)).whole(mels(vocoders["istft"], 2))
     assert short_N.shape == (2 * HOP,)
 
 
 def test_denoising_changes_the_sound(vocoders):
-    (mel_MT,) = mels(20)
+    (mel_MT,) = mels(vocoders["hifigan"], 20)
     plain, clean = (Voice(vocoders["hifigan"], VoicingConfig(denoising=d)).whole([mel_MT])[0] for d in (0.0, 0.5))
     assert np.abs(plain - clean).max() > 1e-3
 
