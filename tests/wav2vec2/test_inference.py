@@ -108,11 +108,11 @@ def test_silence_is_no_error(model, tmp_path, capsys):
 
 
 def test_json_lines_have_words_with_times_and_confidence(model, files, capsys):
-    (record,) = map(json.loads, infer(capsys, model, files[1], "--format", "json").out)
-    (expected,) = wav2vec2.load(model, device="cpu").transcribe([files[1]])
+    (record,) = map(json.loads, infer(capsys, model, files[0], "--format", "json").out)
+    (expected,) = wav2vec2.load(model, device="cpu").transcribe([files[0]])
     assert record == json.loads(json.dumps(expected.record()))
     assert len(record["words"]) > 1
-    assert record["duration"] == 1.5
+    assert record["duration"] == 1.0
 
 
 def test_subtitles_need_a_folder_for_several_recordings(model, files, tmp_path, capsys):
