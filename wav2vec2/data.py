@@ -11,9 +11,6 @@ import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,19 +18,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from common import audio
 from common.data.batching import BatchingError, bucketed_batches
 from common.data.loading import Failure, Item, LoadingError, SpeechDataset
-from common.data.manifest import Manifest, ManifestError, Utterance, read_manifest
-from wav2vec2.config import ModelConfig
+from common.data.manifest import Utterance
 from wav2vec2.extractor import n_frames
 from wav2vec2.letters import Letters
 from wav2vec2.masking import Targets, draw_channel_mask, draw_targets, draw_time_mask, joined
-from wav2vec2.run_config import SAMPLE_RATE, DataConfig, FinetuneConfig, PretrainConfig, TrainingConfig
+from wav2vec2.run_config import SAMPLE_RATE, FinetuneConfig, PretrainConfig, TrainingConfig
 
-FEWEST_FRAMES = 3  # of which two can be hidden and one be seen
 LENGTH_TOLERANCE = SAMPLE_RATE // 10  # between a list and a recording
-SUFFIXES = (".flac", ".wav")
 
 
 class Part(NamedTuple):
@@ -303,49 +296,6 @@ def validation_plans(sizes: Sequence[int], max_tokens: int, *, ranks: int = 1, r
     return [Plan(0, [Part(number, batch)]) for number, batch in enumerate(batches)][rank::ranks]
 
 
-def read_utterances(
-    sources: Sequence[str], data: DataConfig, model: ModelConfig, *, training: bool, letters: Letters | None = None
-) -> Manifest:
-    """The utterances of all `sources` (with `letters`: and texts that can be encoded), and what was left out.
-
-    Raises ManifestError.
-    """
-    purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
-    utterances: list[Utterance] = []
-    messages: list[str] = []
-    for source in sources:
-        manifest = _read(located(source, data.root), data, with_text=letters is not None)
-        utterances += manifest.utterances
-        messages += manifest.skipped
-    if letters is not None and data.normalize_text:
-        utterances = [replace(u, text=letters.normalized(u.text)) for u in utterances]
-    least = data.min_samples if training else 0
-    if letters is None:
-        least = max(least, model.shortest_audio + (FEWEST_FRAMES - 1) * model.samples_per_frame)
-    else:
-        utterances, told = _without_too_long(utterances, data, training=training)
-        messages += told
-    long_enough = [u for u in utterances if round(u.seconds * SAMPLE_RATE) >= least]
-    if short := len(utterances) - len(long_enough):
-        messages.append(f"{short} of {len(utterances)} utterances shorter than {least} samples")
-    if not long_enough:
-        named = ", ".join(sources) or "none is named"
-        raise ManifestError(f"no utterance to {purpose} on: {named}; name lists with {flag}")
-    return Manifest(long_enough, messages)
-
-
-def located(source: str, root: Path | None) -> Path:
-    """Where `source` lies; a name stands for its .tsv where there is one."""
-    path = root / source if root is not None else Path(source)
-    listed = path.with_name(f"{path.name}.tsv")
-    return listed if listed.is_file() else path
-
-
-def recordings_in(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
-    """All audio files below `folder`, in order."""
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes)
-
-
 def frames_needed(target: Sequence[int]) -> int:
     """CTC needs one frame per label and one more between two equal ones."""
     return len(target) + sum(a == b for a, b in itertools.pairwise(target))
@@ -363,61 +313,6 @@ def on_device(batch: Any, device: torch.device) -> Any:
 def mixed(*parts: int) -> int:
     """A seed that depends on all of `parts`."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(2))
-
-
-def _read(path: Path, data: DataConfig, *, with_text: bool) -> Manifest:
-    if path.is_dir() and not with_text:
-        return _listed(path, data)
-    # The first line of a .tsv says where its recordings are; paths in other lists start from `root`.
-    root = None if path.suffix == ".tsv" else data.root
-    try:
-        manifest = read_manifest(path, root=root, on_error=data.on_error)
-    except audio.AudioError as error:  # of the first recording of a .tsv, which tells the rate of all
-        raise ManifestError(f"{path}: {error}") from None
-    if with_text and not any(u.text for u in manifest.utterances):
-        wanted = path.with_suffix(".ltr") if path.suffix == ".tsv" else "texts in it"
-        raise ManifestError(f"{path}: none of its {len(manifest.utterances)} utterances has a text; expected {wanted}")
-    return manifest
-
-
-def _listed(folder: Path, data: DataConfig) -> Manifest:
-    """All recordings below `folder`, whatever is said in them."""
-    utterances, skipped = [], []
-    with ThreadPoolExecutor(max_workers=16) as threads:
-        for path, length in threads.map(lambda path: (path, _seconds(path)), recordings_in(folder)):
-            if isinstance(length, float):
-                utterances.append(Utterance(id=path.stem, audio=path, seconds=length, text=""))
-            elif data.on_error == "stop":
-                raise ManifestError(f"utterance {path.stem}: {length}")
-            else:
-                skipped.append(f"utterance {path.stem}: {length}")
-    if not utterances:
-        raise ManifestError(f"{folder}: no {' or '.join(SUFFIXES)} in it that can be used")
-    return Manifest(utterances, skipped)
-
-
-def _seconds(path: Path) -> float | str:
-    try:
-        return audio.info(path).seconds
-    except audio.AudioError as error:
-        return str(error)
-
-
-def _without_too_long(
-    utterances: list[Utterance], data: DataConfig, *, training: bool
-) -> tuple[list[Utterance], list[str]]:
-    limit = data.max_tokens if training else data.max_tokens_valid
-    fitting = [u for u in utterances if round(u.seconds * SAMPLE_RATE) <= limit]
-    name = "max_tokens" if training else "max_tokens_valid"
-    told = [
-        f"utterance {u.id}: {round(u.seconds * SAMPLE_RATE)} samples do not fit into data.{name} = {limit}; "
-        "raise it, cut the recording, or leave such utterances out with data.on_error skip"
-        for u in utterances
-        if round(u.seconds * SAMPLE_RATE) > limit
-    ]
-    if told and data.on_error == "stop":
-        raise ManifestError(told[0])
-    return fitting, told
 
 
 def _joined(masks: Sequence[Tensor | None]) -> Tensor | None:

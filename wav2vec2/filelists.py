@@ -18,11 +18,16 @@ from tyro.conf import Positional, arg
 
 from common import audio, config
 from common.data.manifest import ManifestError
-from wav2vec2.data import recordings_in
 from wav2vec2.letters import WORD_END
+from wav2vec2.sources import recordings_in
 
-COMBINED: dict[str, tuple[str, ...]] = {"train-full-960": ("train-clean-100", "train-clean-360", "train-other-500")}
-LIBRI_LIGHT: dict[str, tuple[str, ...]] = {"train-1h": ("1h",), "train-10h": ("1h", "9h")}  # folders of librispeech_finetuning
+COMBINED: dict[str, tuple[str, ...]] = {
+    "train-full-960": ("train-clean-100", "train-clean-360", "train-other-500"),
+}
+LIBRI_LIGHT: dict[str, tuple[str, ...]] = {
+    "train-1h": ("1h",),
+    "train-10h": ("1h", "9h"),
+}  # folders of librispeech_finetuning
 DICTIONARY = "dict.ltr.txt"
 
 

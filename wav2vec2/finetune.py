@@ -28,15 +28,14 @@ from wav2vec2.data import (
     FinetuningSet,
     PlannedDataset,
     loader,
-    located,
     on_device,
-    read_utterances,
     validation_plans,
 )
 from wav2vec2.letters import Letters, read_dictionary
 from wav2vec2.model import Logits, Masked, Wav2Vec2ForCTC
 from wav2vec2.recognizer import for_finetuning
 from wav2vec2.run_config import DataConfig, FinetuneConfig
+from wav2vec2.sources import located, read_utterances
 from wav2vec2.state import Progress
 from wav2vec2.training import EXPECTED_ERRORS, Loss, train
 
@@ -97,9 +96,12 @@ class FineTuning:
         return {"loss": sums[0] / n_targets}
 
     def prepare(self, update: int) -> bool:
-        """Freezes all but the output layer before cfg.freeze_updates."""
+        """Freezes all but the output layer before cfg.freeze_updates.
+
+        Without a gradient Adam changes nothing; only data-parallel training must know beforehand that none will come.
+        """
         learns = update >= self.cfg.freeze_updates
-        if all(parameter.requires_grad == learns for parameter in self.backbone):
+        if self.cfg.fsdp or all(parameter.requires_grad == learns for parameter in self.backbone):
             return False
         for parameter in self.backbone:
             parameter.requires_grad_(learns)

@@ -23,12 +23,12 @@ from wav2vec2.data import (
     loader,
     mixed,
     on_device,
-    read_utterances,
     validation_plans,
 )
 from wav2vec2.pretraining import PretrainingLoss, Wav2Vec2ForPretraining
 from wav2vec2.recognizer import load_model
 from wav2vec2.run_config import PretrainConfig
+from wav2vec2.sources import read_utterances
 from wav2vec2.state import Progress
 from wav2vec2.training import EXPECTED_ERRORS, Loss, train
 

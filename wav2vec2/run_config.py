@@ -117,6 +117,8 @@ class TrainingConfig:
     """Updates between checkpoints besides, 0 for none."""
     keep_updates: tuple[int, ...] = (100_000, 200_000, 300_000, 400_000)
     """Updates that are milestones: a checkpoint is written there and kept; of the others the last two and the best."""
+    save_best_from: int = 0
+    """First update whose validation may become the best checkpoint."""
     log_every: int = 25
     """Updates between lines of training loss; the loss is checked to be finite then at the latest."""
     validate_every: int = 0
@@ -202,5 +204,3 @@ class FinetuneConfig(TrainingConfig):
     """Largest norm of the gradient of all parameters, in every precision; 0 does not clip."""
     max_updates: int = 320_000
     """Optimiser steps of the whole training; the learning-rate schedule spans them."""
-    save_best_from: int = 0
-    """First update whose validation may become the best checkpoint."""

@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -52,10 +52,17 @@ class Loss(NamedTuple):
 class Task(Protocol):
     """What pre-training and fine-tuning do each in its own way."""
 
-    cfg: TrainingConfig
-    model: nn.Module
-    score: str
-    """The value of a validation that is to become small."""
+    @property
+    def cfg(self) -> TrainingConfig:
+        """The configuration, resolved."""
+
+    @property
+    def model(self) -> nn.Module:
+        """With the weights that training starts from."""
+
+    @property
+    def score(self) -> str:
+        """The value of a validation that is to become small."""
 
     def dataset(self, sources: tuple[str, ...], *, training: bool) -> tuple[PlannedDataset, list[str]]:
         """Utterances as batches, and what was left out. Raises ManifestError."""
@@ -73,7 +80,7 @@ class Task(Protocol):
         """Loss and other values over all of `dataset`, of the bare model."""
 
 
-def train(cfg: TrainingConfig, build: Any) -> Progress:
+def train(cfg: TrainingConfig, build: Callable[[Any, Any], tuple[Task, list[str]]]) -> Progress:
     """Trains the task that `build(cfg, saved)` gives for a configuration and the checkpoint to go on from, or None."""
     with float32_math(cfg.precision), distributed.start(cfg.device) as world:
         cfg.check_batches(world.size)
@@ -186,14 +193,14 @@ class Trainer:
         rate = self.learning_rate(progress.step)
         for group in state.optimizer.param_groups:
             group["lr"] = rate
-        n_targets = torch.tensor(float(sum(batch.n_targets for batch in batches)), device=world.device)
-        n_targets = world.sum(n_targets)
+        # Filled in there: a copy from here would make the host wait.
+        n_targets = world.sum(torch.full((), float(sum(batch.n_targets for batch in batches)), device=world.device))
         share = world.size / n_targets.clamp(min=1)  # gradients are averaged over processes
         sums = []
         for turn, batch in enumerate(batches):
             seed = mixed(cfg.seed, progress.step, turn)
             torch.manual_seed(mixed(seed, world.rank))  # dropout
-            with self._gradient_sync(enabled=turn == len(batches) - 1):
+            with distributed.gradient_sync(self.parallel, enabled=turn == len(batches) - 1):
                 loss = self.task.loss(self.parallel, on_device(batch, world.device), update=progress.step, seed=seed)
                 state.scaler.scale(loss.value * share * float(batch.counts)).backward()
             sums.append(loss.sums_K * float(batch.counts))
@@ -215,10 +222,6 @@ class Trainer:
 
     def _parallel(self) -> nn.Module:
         return self.state.model if self.cfg.fsdp else distributed.data_parallel(self.state.model, self.world)
-
-    def _gradient_sync(self, *, enabled: bool) -> contextlib.AbstractContextManager[None]:
-        """With sharded weights gradients are exchanged in every turn: nobody has room for all of them."""
-        return distributed.gradient_sync(self.parallel, enabled=enabled)
 
     def _check_last(self) -> None:
         """Notes the sums of the last update, if not yet done. If they are not finite, the run ends, its batch saved."""
@@ -293,7 +296,7 @@ class Trainer:
             self.log.log(phase, (self.progress.epoch,), values, global_step=self.progress.step)
         self._tell_left_out()
         score = values[self.task.score]
-        if score < self.progress.best and self.progress.step >= getattr(self.cfg, "save_best_from", 0):
+        if score < self.progress.best and self.progress.step >= self.cfg.save_best_from:
             self.progress.best = score
             if self.cfg.save:
                 self.state.save_best()

@@ -19,12 +19,12 @@ from wav2vec2.data import (
     frames_needed,
     loader,
     on_device,
-    read_utterances,
     training_plans,
     validation_plans,
 )
 from wav2vec2.extractor import n_frames
 from wav2vec2.letters import Letters
+from wav2vec2.sources import read_utterances
 
 LETTERS = Letters(LIBRISPEECH_LABELS)
 
