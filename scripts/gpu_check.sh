@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All GPU tests and benchmarks of the repository, in less than 20 minutes on an H100: bash scripts/gpu_check.sh [STEP...]
+# All GPU tests and benchmarks of the repository, in less than half an hour on an H100: bash scripts/gpu_check.sh [STEP...]
 #   SPEECH_PYTHON=python3   an interpreter with a CUDA build of torch, in place of .venv
 #   WHEELS=folder           where missing packages are installed from, on a machine without a network
 #   OUT=folder              gets the rows that are measured here; benchmarks/results has them anyway
@@ -22,16 +22,18 @@ latency="-m jasper.benchmark %s --device cuda --precisions fp16 bf16 --modes eag
 
 # name | limit in seconds | arguments of python, or a bash script's
 steps=(
-  "build|180|-m ctc.build --cuda present"
-  "memcheck|240|bash ctc/csrc/test/sanitize_cuda.sh memcheck"
-  "racecheck|240|bash ctc/csrc/test/sanitize_cuda.sh racecheck"
-  "tests|300|-m pytest -m gpu ${gpu_tests[*]}"
-  "ctc|240|-m ctc.benchmark_cuda"
+  "build|120|-m ctc.build --cuda present"
+  "memcheck|180|bash ctc/csrc/test/sanitize_cuda.sh memcheck"
+  "racecheck|180|bash ctc/csrc/test/sanitize_cuda.sh racecheck"
+  "tests|240|-m pytest -m gpu ${gpu_tests[*]}"
+  "ctc|200|-m ctc.benchmark_cuda"
   "optim|60|benchmarks/optim.py"
   "features|30|benchmarks/features.py"
   "training|90|-m jasper.benchmark $jasper --device cuda --task training --batch_sizes 64 --seconds 16.7 --precisions bf16 --grad_accumulation 1 --repeats 10"
-  "latency|180|${latency/\%s/$jasper} --batch_sizes 1 2 4 8 16 --seconds 2 7 16.7"
+  "latency|150|${latency/\%s/$jasper} --batch_sizes 1 2 4 8 16 --seconds 2 7 16.7"
   "quartznet|50|${latency/\%s/$quartznet} --batch_sizes 1 16 --seconds 2 16.7 --parts network"
+  "fastpitch|150|-m fastpitch.benchmark --device cuda --precisions fp16 bf16 --modes eager graph --vocoders hifigan waveglow --batch_sizes 1 4 8"
+  "wav2vec2|120|-m wav2vec2.benchmark configs/wav2vec2/base.toml --sides ours hourglass --device cuda --precision bf16 --batch_size 16 --seconds 6.54"
 )
 
 check_python() {

@@ -8,6 +8,8 @@ import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
+STEPS = ["build", "memcheck", "racecheck", "tests", "ctc", "optim", "features", "training", "latency", "quartznet", "fastpitch", "wav2vec2"]  # fmt: skip
+
 # Stands for python on a GPU machine: writes down what it is asked to run, and fails where it is told to.
 PYTHON = """#!/usr/bin/env bash
 if [ "$1" = -c ]; then
@@ -31,6 +33,9 @@ class GpuMachine:
         for name in ("gpu_check.sh", "setup.sh"):
             shutil.copy(SCRIPTS / name, folder / "scripts")
         self.script = folder / "scripts" / "gpu_check.sh"
+        sanitizer = folder / "ctc/csrc/test/sanitize_cuda.sh"
+        sanitizer.parent.mkdir(parents=True)
+        sanitizer.write_text('echo "$0 $*" >> "$ASKED"\n')
         (folder / "tests" / "test_gpu.py").write_text("@pytest.mark.gpu")
         (folder / "tests" / "test_cpu.py").write_text("")
         self.write("nvidia-smi", "#!/usr/bin/env bash\n")
@@ -70,10 +75,10 @@ def test_every_step_runs_and_the_summary_names_it(gpu_machine):
     done = gpu_machine.check()
     assert done.returncode == 0, done.stderr
     summary = done.stdout.split("gpu_check:\n")[1].splitlines()
-    assert [line.split()[0] for line in summary] == ["tests", "optim", "features", "training", "latency", "quartznet"]
+    assert [line.split()[0] for line in summary] == STEPS
     assert all(line.endswith("ok") for line in summary)
     assert len(gpu_machine.runs()) == len(summary)
-    assert gpu_machine.runs()[0] == "-m pytest -m gpu tests/test_gpu.py"
+    assert "-m pytest -m gpu tests/test_gpu.py" in gpu_machine.runs()
 
 
 def test_a_failing_step_is_told_and_the_others_still_run(gpu_machine):
@@ -113,9 +118,9 @@ def test_a_torch_that_sees_no_gpu_is_an_error(gpu_machine):
     assert "there is a GPU, but the torch of" in done.stderr
 
 
-def test_limits_leave_it_under_nine_minutes():
+def test_limits_leave_it_under_half_an_hour():
     limits = [
         int(limit) for limit in re.findall(r'^  "\w+\|(\d+)\|', (SCRIPTS / "gpu_check.sh").read_text(), re.MULTILINE)
     ]
-    assert len(limits) == 6
-    assert sum(limits) < 9 * 60
+    assert len(limits) == len(STEPS)
+    assert sum(limits) < 28 * 60
