@@ -1,6 +1,8 @@
 import contextlib
 import json
+import runpy
 import signal
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.batching import BatchingError
 from common.logging import RunLogger
+from tests.data import shared
 from tests.wav2vec2.runs import (
     CONFIGS,
     SHAPE,
@@ -60,6 +63,29 @@ def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_
     main(stopped)
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
     assert np.isfinite(logged(tmp_path / "whole")).all()
+
+
+def test_the_toy_goes_through_real_speech(tmp_path):
+    folder = str(shared("data/librispeech-untranscribed-mini/LibriSpeech"))
+    cfg = config.load(PretrainConfig, CONFIGS / "toy_pretrain.toml")
+    cfg = replace(cfg, output_dir=tmp_path, stop_at=2, log_every=1, data=replace(cfg.data, train=(folder,)))
+    assert main(cfg).step == 2
+    assert all(4 < loss < 6 for loss in logged(tmp_path, "train_contrastive"))  # chance is ln 101
+
+
+@pytest.mark.parametrize("module", ["wav2vec2.pretrain", "wav2vec2.finetune"])
+def test_what_is_wrong_with_the_command_line_or_the_data_is_one_line(module, tmp_path, capsys, monkeypatch):
+    toy = CONFIGS / f"toy_{module.removeprefix('wav2vec2.')}.toml"
+    for arguments, message in (
+        (("--model.hourglass", "__import__('os').abort()"), "expected [layers before, (layers shortened, factor)"),
+        (("--data.train", "missing.tsv", "--output_dir", tmp_path), "missing.tsv: no such file or folder"),
+    ):
+        monkeypatch.setattr("sys.argv", [module, *map(str, (toy, *arguments))])
+        with pytest.raises(SystemExit) as exit_, warnings.catch_warnings(action="ignore"):
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        assert exit_.value.code == 2
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line]
+        assert message in line
 
 
 def test_workers_change_nothing(corpus, tmp_path):
