@@ -8,7 +8,20 @@ import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
-STEPS = ["build", "memcheck", "racecheck", "tests", "ctc", "optim", "features", "training", "latency", "quartznet", "fastpitch", "wav2vec2"]  # fmt: skip
+STEPS = [
+    "build",
+    "memcheck",
+    "racecheck",
+    "tests",
+    "ctc",
+    "optim",
+    "features",
+    "training",
+    "latency",
+    "quartznet",
+    "fastpitch",
+    "wav2vec2",
+]
 
 # Stands for python on a GPU machine: writes down what it is asked to run, and fails where it is told to.
 PYTHON = """#!/usr/bin/env bash
