@@ -13,6 +13,10 @@ from torch import Tensor
 
 from common.recognition.recordings import Recording
 
+# A batch ends before more than a fifth of it would be padding: what is computed for padding is lost.
+MOST_PADDED = 1.25
+WINDOW = 8  # batches' worth of recordings that are sorted by length
+
 
 class Chunk(NamedTuple):
     """Frames of a recording: the network sees `start` to `stop`, and its result counts from `first` to `end`."""
@@ -66,7 +70,7 @@ def in_batches(
     for recording in recordings:
         waiting.append(recording)
         pieces.append(split(recording.samples_N))
-        if max(len(waiting), sum(map(len, pieces))) >= 4 * batch_size:
+        if max(len(waiting), sum(map(len, pieces))) >= WINDOW * batch_size:
             yield from zip(waiting, _frames(pieces, run, batch_size), strict=True)
             waiting, pieces = [], []
     yield from zip(waiting, _frames(pieces, run, batch_size), strict=True)
@@ -86,9 +90,7 @@ def _frames(
 ) -> Iterator[Tensor | None]:
     flat = [piece for own in pieces for piece in own]
     kept: dict[int, Tensor] = {}
-    by_length = sorted(range(len(flat)), key=lambda i: len(flat[i].samples_N))
-    for first in range(0, len(by_length), batch_size):
-        rows = by_length[first : first + batch_size]
+    for rows in _batches([len(piece.samples_N) for piece in flat], batch_size):
         x_BSX = run([flat[i].samples_N for i in rows]).cpu()
         for i, x_SX in zip(rows, x_BSX, strict=True):
             kept[i] = x_SX[flat[i].first : flat[i].end]
@@ -96,3 +98,17 @@ def _frames(
     for own in pieces:
         parts = [kept.pop(next(numbers)) for _ in own]
         yield torch.cat(parts) if parts else None
+
+
+def _batches(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
+    """Numbers of pieces, from the shortest to the longest, in batches of similar length."""
+    batch: list[int] = []
+    total = 0
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) == batch_size or lengths[i] * (len(batch) + 1) > MOST_PADDED * (total + lengths[i])):
+            yield batch
+            batch, total = [], 0
+        batch.append(i)
+        total += lengths[i]
+    if batch:
+        yield batch

@@ -54,6 +54,21 @@ def test_results_are_in_order_whatever_the_lengths_and_empty_ones_have_none():
     assert max(max(batch) - min(batch) for batch in seen) <= 1  # of similar length
 
 
+def test_at_most_a_fifth_of_a_batch_is_padding():
+    seen = []
+
+    def run(samples):
+        seen.append([len(samples_N) for samples_N in samples])
+        return padded(samples)[0].unsqueeze(2)
+
+    lengths = [10, 11, 12, 30, 31, 200, 9, 33, 1]
+    whole = [Recording("", np.zeros(length, np.float32), 1.0) for length in lengths]
+    assert len(list(in_batches(whole, lambda x_N: [Piece(x_N, 0, len(x_N))], run, batch_size=4))) == len(lengths)
+    assert seen == [[1], [9, 10, 11, 12], [30, 31, 33], [200]]
+    for batch in seen:
+        assert sum(batch) >= 0.8 * len(batch) * max(batch)
+
+
 def test_no_more_recordings_are_taken_than_some_batches_need():
     taken = []
 
@@ -63,7 +78,7 @@ def test_no_more_recordings_are_taken_than_some_batches_need():
             yield recording(2)
 
     next(in_batches(endless(), in_threes, lambda samples: padded(samples)[0].unsqueeze(2), batch_size=2))
-    assert len(taken) == 8
+    assert len(taken) == 16
 
 
 def test_shorter_samples_are_followed_by_zeros():
