@@ -17,6 +17,7 @@ from tests.data import shared
 from tests.jasper.tiny import Said, run
 from tests.wav2vec2.runs import run_module
 from tests.wav2vec2.small import ctc_model, lively, pretraining_model
+from wav2vec2 import huggingface
 from wav2vec2.checkpoint_import import FORMAT
 from wav2vec2.inference import InferenceConfig, main
 from wav2vec2.run_config import FinetuneConfig
@@ -201,6 +202,12 @@ def test_a_dictionary_names_labels_that_the_checkpoint_does_not(files, tmp_path,
     (tmp_path / "dict.ltr.txt").write_text("".join(f"{s} 1\n" for s in "|abcdefghijklmnopqrstuvwxyz'"))
     said = infer(capsys, golden, files[0], "--labels", tmp_path / "dict.ltr.txt")
     assert said.out[0].split("\t")[1].islower()
+
+
+def test_a_hugging_face_folder_says_what_the_checkpoint_does(model, files, tmp_path, capsys):
+    w = wav2vec2.load(model, device="cpu")
+    huggingface.export(tmp_path / "hf", w.model.state_dict(), w.config)
+    assert infer(capsys, tmp_path / "hf", *files).out == infer(capsys, model, *files).out
 
 
 def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
