@@ -80,5 +80,5 @@ def viterbi(
 
 
 def _with_adjacent_labels(scores_BSV: Tensor) -> Tensor:
-    scores_BSV = scores_BSV.detach()
+    scores_BSV = scores_BSV.detach().resolve_neg()
     return scores_BSV if scores_BSV.stride(2) == 1 else scores_BSV.contiguous()

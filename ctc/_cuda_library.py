@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ctc._library import load_cuda
-from ctc._loss_library import SUCCESS, TYPES, Labels, Options, Problem, problem_of, wrong_option
+from ctc._loss_library import SUCCESS, TYPES, Labels, Options, Problem, problem_of, refused, wrong_option
 
 POINTERS_OF_LOSS = 11
 WORKSPACE_ALIGNMENT = 256
@@ -52,7 +52,7 @@ def run(
     problem = problem_of(logits_TBV, labels, options, gradient_TBV)
     bytes_needed = ctypes.c_size_t()
     if found.ctc_loss_cuda_workspace(problem, bytes_needed) != SUCCESS:
-        raise ValueError(wrong_option(problem))
+        raise ValueError(wrong_option(problem) or f"ctc_loss: the CUDA library cannot compute {refused(problem)}")
     device = logits_TBV.device
     wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
     workspace = torch.empty(bytes_needed.value + WORKSPACE_ALIGNMENT, dtype=torch.uint8, device=device)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ctc import _cuda_library
-from ctc._loss_library import Labels, Options, problem_of, wrong_utterance
+from ctc._loss_library import Labels, Options, check
+from ctc._underivable import underivable
 
 
 def serves(logits_TBV: Tensor, options: Options) -> bool:
@@ -32,23 +33,7 @@ def check_on_host(
     given = (targets, *(torch.as_tensor(lengths) for lengths in (input_lengths, target_lengths)))
     if torch.compiler.is_compiling() or logits_TBV.shape[1] == 0 or any(tensor.is_cuda for tensor in given):
         return
-    targets, frames_B, labels_B = given[0], given[1].reshape(-1), given[2].reshape(-1)
-    held = targets.shape[-1] if targets.dim() == 2 else targets.numel() - (labels_B.cumsum(0) - labels_B)
-    is_wrong_B = (frames_B < 0) | (frames_B > logits_TBV.shape[0]) | (labels_B < 0) | (labels_B > held)
-    if not is_wrong_B.any():
-        is_wrong_B = _has_wrong_label(targets, labels_B, logits_TBV.shape[2], options.blank)
-    if is_wrong_B.any():
-        arguments = Labels(targets, frames_B, labels_B, targets.shape[-1])
-        problem = problem_of(logits_TBV, arguments, options, None)
-        raise ValueError(wrong_utterance(int(is_wrong_B.nonzero()[0]), problem, arguments))
-
-
-def _has_wrong_label(targets: Tensor, labels_B: Tensor, classes: int, blank: int) -> Tensor:
-    is_wrong = (targets < 0) | (targets >= classes) | (targets == blank)
-    if targets.dim() == 2:
-        is_own_BL = torch.arange(targets.shape[1]) < labels_B[:, None]
-        return (is_wrong & is_own_BL).any(1)
-    return torch.stack([part.any() for part in is_wrong[: int(labels_B.sum())].split(labels_B.tolist())])
+    check(logits_TBV, Labels(targets, given[1].reshape(-1), given[2].reshape(-1), targets.shape[-1]), options)
 
 
 def loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool) -> Tensor:
@@ -84,21 +69,8 @@ class _CudaLoss(torch.autograd.Function):
     def backward(ctx: Any, by: Tensor) -> tuple[Tensor | None, ...]:
         gradient_TBV = _scaled_gradient(ctx, by.detach())
         if torch.is_grad_enabled():  # create_graph
-            derivable = torch.zeros((), requires_grad=True)
-            gradient_TBV = _Underivable.apply(gradient_TBV, derivable)
+            gradient_TBV = underivable(gradient_TBV)
         return gradient_TBV, None, None, None
-
-
-class _Underivable(torch.autograd.Function):
-    """The gradient where a graph of it is wanted: a second derivative is an error, not silently 0."""
-
-    @staticmethod
-    def forward(ctx: Any, gradient_TBV: Tensor, _: Tensor) -> Tensor:
-        return gradient_TBV.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> None:
-        raise RuntimeError("ctc_loss has a first derivative only, but its gradient is being differentiated")
 
 
 def _scaled_gradient(ctx: Any, by: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ TORCH_BINDING = BUILD / f"libctc_torch-{torch.__version__}.so"
 
 
 class SlowPathWarning(RuntimeWarning):
-    """The native library is not built, so plain torch computes the same values, slower."""
+    """The native library is not built, or has no kernel, so plain torch computes the same values, slower."""
 
 
 @functools.cache
@@ -31,10 +31,7 @@ def load_cuda() -> ctypes.CDLL | None:
 
 
 @functools.cache
-def warn_slow(what: str) -> None:
-    """Says, once per process and purpose, that `what` runs without the native library."""
-    warnings.warn(
-        f"{what} runs in plain torch, which is slower: {CPU_LIBRARY} is missing; `python -m ctc.build` makes it",
-        SlowPathWarning,
-        stacklevel=4,
-    )
+def warn_slow(what: str, missing: Path | None = CPU_LIBRARY) -> None:
+    """Says, once per process and purpose, that `what` runs without a kernel: its library is missing, or has none."""
+    reason = "it has no kernel" if missing is None else f"{missing} is missing; `python -m ctc.build` makes it"
+    warnings.warn(f"{what} runs in plain torch, which is slower: {reason}", SlowPathWarning, stacklevel=4)

@@ -5,6 +5,7 @@ Shapes: T frames, B utterances, V classes, L labels of the longest utterance.
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -80,6 +81,10 @@ class Labels:
         """Whether `targets` is [B, L]."""
         return self.targets.dim() == 2
 
+    def on_host(self) -> "Labels":
+        """The same on the CPU."""
+        return Labels(self.targets.cpu(), self.input_lengths.cpu(), self.target_lengths.cpu(), self.longest)
+
 
 def run(
     logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None = None
@@ -95,7 +100,7 @@ def run(
     problem = problem_of(logits_TBV, labels, options, gradient_TBV)
     bytes_needed = ctypes.c_size_t()
     if measure_workspace(problem, bytes_needed) != SUCCESS:
-        raise ValueError(wrong_option(problem))
+        raise ValueError(wrong_option(problem) or f"ctc_loss: the native library cannot compute {refused(problem)}")
     wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
     workspace = torch.empty(bytes_needed.value, dtype=torch.uint8)
     losses_B = torch.empty(problem.batch, dtype=wide)
@@ -156,15 +161,51 @@ def problem_of(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TB
     )
 
 
-def wrong_option(problem: Problem) -> str:
-    """What is wrong with a problem that the library refuses."""
+def check(logits_TBV: Tensor, labels: Labels, options: Options) -> None:
+    """What `run` checks, for those who compute without it. Labels and lengths are on the host. Raises ValueError."""
+    problem = problem_of(logits_TBV, labels, options, None)
+    wrong = wrong_option(problem)
+    if wrong is not None:
+        raise ValueError(wrong)
+    misfits = _misfits(problem, labels)
+    if len(misfits):
+        raise ValueError(wrong_utterance(int(misfits[0]), problem, labels))
+
+
+def _misfits(problem: Problem, labels: Labels) -> Tensor:
+    """The utterances whose lengths do not fit; where all do, those whose labels do not."""
+    targets, frames_B, counts_B = labels.targets, labels.input_lengths, labels.target_lengths
+    held = targets.shape[1] if labels.is_padded else targets.numel() - (counts_B.cumsum(0) - counts_B)
+    misfits = ((frames_B < 0) | (frames_B > problem.frames) | (counts_B < 0) | (counts_B > held)).nonzero()
+    if len(misfits):
+        return misfits
+    is_wrong = (targets < 0) | (targets >= problem.classes)
+    if problem.flags & STARS:
+        is_wrong &= targets != problem.star
+    is_wrong |= targets == problem.blank
+    if labels.is_padded:
+        return (is_wrong & (torch.arange(targets.shape[1]) < counts_B[:, None])).any(1).nonzero()
+    utterance_of_label = torch.arange(problem.batch).repeat_interleave(counts_B)
+    return utterance_of_label[is_wrong[: len(utterance_of_label)]]
+
+
+def refused(problem: Problem) -> str:
+    """What a library may refuse although nothing is wrong with it."""
+    sizes = f"{problem.frames} frames, {problem.batch} utterances, {problem.classes} classes"
+    return f"{sizes}, flags {problem.flags}, instruction set {problem.instruction_set}"
+
+
+def wrong_option(problem: Problem) -> str | None:
+    """What is wrong with the options of a problem, or None."""
     if not 0 <= problem.blank < problem.classes:
         return f"blank: expected a class in [0, {problem.classes}), found {problem.blank}"
     if problem.flags & STARS and 0 <= problem.star < problem.classes:
         return f"star: expected a number that is no class in [0, {problem.classes}), found {problem.star}"
     if not 0 <= problem.label_smoothing < 1:
         return f"label_smoothing: expected at least 0 and less than 1, found {problem.label_smoothing}"
-    return f"entropy_weight: expected a finite number, found {problem.entropy_weight}, on a supported instruction set"
+    if not math.isfinite(problem.entropy_weight):
+        return f"entropy_weight: expected a finite number, found {problem.entropy_weight}"
+    return None
 
 
 def wrong_utterance(utterance: int, problem: Problem, labels: Labels) -> str:

@@ -161,5 +161,5 @@ def native_scores(scores_BSV: Tensor) -> Tensor:
     """`scores_BSV` as the kernels take it: on the CPU, fp32 or fp64, labels adjacent; a copy only where needed."""
     if scores_BSV.dtype not in (torch.float32, torch.float64):
         scores_BSV = scores_BSV.float()
-    scores_BSV = scores_BSV.detach().cpu()
+    scores_BSV = scores_BSV.detach().cpu().resolve_neg()
     return scores_BSV if scores_BSV.stride(2) == 1 else scores_BSV.contiguous()

@@ -18,6 +18,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 import torch
@@ -35,7 +36,7 @@ INSTRUCTION_SETS = {
         *("-Wno-unknown-warning-option", "-Wno-uninitialized", "-Wno-maybe-uninitialized"),
     ),
 }
-TORCH_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wl,-rpath,$ORIGIN")
+TORCH_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wfatal-errors")
 WITHOUT_OPENMP = ("-Wno-unknown-pragmas", "-Wno-unused-parameter")
 SANITIZERS = {
     "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"),
@@ -77,7 +78,7 @@ def build(
     """Builds what this machine has compilers for.
 
     `compiler` names the C++ compiler (default: $CXX, else the first of g++, clang++, c++ on the PATH). `sanitize`
-    builds the C++ tests of `csrc/test` instead of the library: `x_test.cpp`, linked with all sources, becomes
+    builds the C++ tests of `csrc/test` instead of the library: `x_test.cpp`, linked with every `x*.cpp`, becomes
     `_build/x_test_address` or `_build/x_test_thread`. `cuda`: for no GPU, for those that are here, for all there are.
     Raises `BuildError` when a compiler fails.
     """
@@ -86,12 +87,12 @@ def build(
     if found is None:
         report.absent.append(f"CPU library: no C++ compiler ({', '.join(COMPILERS)}) on the PATH; set CXX to name one")
     elif sanitize is None:
-        _build_cpu(report, found, CPU_LIBRARY, _sources(), force=force)
-        _build_torch(report, found, force)
+        _build_with_binding(report, found, force)
     else:
         for test in sorted((PACKAGE / "csrc" / "test").glob("*_test.cpp")):
             program = BUILD / f"{test.stem}_{sanitize}"
-            _build_cpu(report, found, program, [*_sources(), test], sanitize=sanitize, force=force)
+            tested = [source for source in _sources() if source.stem.startswith(test.stem.removesuffix("_test"))]
+            _build_cpu(report, found, program, [*tested, test], sanitize=sanitize, force=force)
     if sanitize is None and cuda != "none":
         _build_cuda(report, cuda, force)
     return report
@@ -155,24 +156,34 @@ def _build_cpu(
     report.built.append(target)
 
 
-def _build_torch(report: BuildReport, compiler: str, force: bool) -> None:
-    """The binding needs a compiler that torch's headers like; without it the loss is as right, and slower to call."""
+def _build_with_binding(report: BuildReport, compiler: str, force: bool) -> None:
+    """The library, and beside it the binding, which is linked with it.
+
+    The binding needs a compiler that torch's headers like; without it the loss is as right, and slower to call.
+    """
     installed = Path(torch.__file__).parent
-    command = [compiler, *TORCH_FLAGS, f"-I{PACKAGE / 'include'}", "-isystem", str(installed / "include")]
-    command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
-    command += [str(PACKAGE / "csrc" / "torch" / "binding.cpp"), f"-L{CPU_LIBRARY.parent}", "-lctc"]
-    command += [f"-L{installed / 'lib'}", "-ltorch_cpu", "-lc10"]
-    stamp = _stamp([*command, torch.__version__], _version(compiler), ("include", "csrc/torch"))
+    compilation = [compiler, *TORCH_FLAGS, f"-I{PACKAGE / 'include'}", "-isystem", str(installed / "include")]
+    compilation += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
+    compilation += ["-c", str(PACKAGE / "csrc" / "torch" / "binding.cpp")]
+    libraries = [f"-L{CPU_LIBRARY.parent}", "-lctc", f"-L{installed / 'lib'}", "-ltorch_cpu", "-lc10"]
+    stamp = _stamp([*compilation, *libraries, torch.__version__], _version(compiler), ("include", "csrc/torch"))
     if not force and _is_current(TORCH_BINDING, stamp):
+        _build_cpu(report, compiler, CPU_LIBRARY, _sources(), force=force)
         report.current.append(TORCH_BINDING)
         return
-    partial = TORCH_BINDING.with_suffix(f".{os.getpid()}")
-    try:
-        _run([*command, "-o", str(partial)])
-    except BuildError as error:
-        report.absent.append(f"binding of torch {torch.__version__}: {error}")
-        return
-    partial.replace(TORCH_BINDING)
+    BUILD.mkdir(exist_ok=True)
+    with TemporaryDirectory(prefix="binding.", dir=BUILD) as folder, ThreadPoolExecutor(1) as beside:
+        compiled, linked = Path(folder) / "binding.o", Path(folder) / TORCH_BINDING.name
+        compiling = beside.submit(_run, [*compilation, "-o", str(compiled)])
+        _build_cpu(report, compiler, CPU_LIBRARY, _sources(), force=force)
+        try:
+            compiling.result()
+            _run([compiler, "-shared", "-Wl,-rpath,$ORIGIN", str(compiled), *libraries, "-o", str(linked)])
+        except BuildError as error:
+            TORCH_BINDING.unlink(missing_ok=True)  # it may be one that knows another `ctcProblem`
+            report.absent.append(f"binding of torch {torch.__version__}: {error}")
+            return
+        linked.replace(TORCH_BINDING)
     _stamp_path(TORCH_BINDING).write_text(stamp)
     report.built.append(TORCH_BINDING)
 

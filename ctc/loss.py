@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from ctc import _compiled_loss, _cuda_library, _cuda_loss, _loss_library, reference
-from ctc._library import warn_slow
+from ctc._library import CPU_LIBRARY, CUDA_LIBRARY, warn_slow
 from ctc._loss_library import Labels, Options
+from ctc._underivable import underivable
 from ctc.memory import GradientPool
 
 Lengths = Tensor | Sequence[int]
@@ -166,6 +167,7 @@ def _loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, 
             options.star,
             logits_TBV.requires_grad,
         )[0]
+    logits_TBV = logits_TBV.resolve_neg()  # the kernels know nothing of numbers that are to be negated when read
     if _cuda_loss.serves(logits_TBV, options):
         return _cuda_loss.loss(logits_TBV, labels, options, in_place)
     if not _loss_library.is_available() or logits_TBV.device.type != "cpu":
@@ -201,22 +203,10 @@ class _Loss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
         (saved_TBV,) = ctx.saved_tensors
+        gradient_TBV = _scaled_gradient(ctx, saved_TBV, gradient.detach())
         if torch.is_grad_enabled():  # create_graph
-            derivable = torch.zeros((), requires_grad=True)
-            return _Underivable.apply(ctx, saved_TBV, gradient, derivable), None, None, None, None
-        return _scaled_gradient(ctx, saved_TBV, gradient), None, None, None, None
-
-
-class _Underivable(torch.autograd.Function):
-    """The gradient where a graph of it is wanted: a second derivative is an error, not silently 0."""
-
-    @staticmethod
-    def forward(ctx: Any, loss_ctx: Any, saved_TBV: Tensor, gradient: Tensor, _: Tensor) -> Tensor:
-        return _scaled_gradient(loss_ctx, saved_TBV, gradient).clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> None:
-        raise RuntimeError("ctc_loss has a first derivative only, but its gradient is being differentiated")
+            gradient_TBV = underivable(gradient_TBV)
+        return gradient_TBV, None, None, None, None
 
 
 def _gradient_memory(logits_TBV: Tensor, in_place: bool, pool: GradientPool | None) -> Tensor:
@@ -248,7 +238,11 @@ def _half_gradient(logits_TBV: Tensor, by: Tensor, labels: Labels, options: Opti
 
 
 def _plain_loss(logits_TBV: Tensor, labels: Labels, options: Options) -> Tensor:
-    warn_slow("ctc_loss")
+    if options.star is not None and not logits_TBV.is_cpu:
+        warn_slow("ctc_loss with stars on a GPU", None)
+    else:
+        warn_slow("ctc_loss", CPU_LIBRARY if logits_TBV.is_cpu else CUDA_LIBRARY)
+    _loss_library.check(logits_TBV, labels.on_host(), options)
     targets_BL = reference.padded_targets(labels.targets, labels.target_lengths, labels.longest)
     sizes = (labels.input_lengths, labels.target_lengths)
     if options.star is None:
@@ -265,7 +259,7 @@ def _plain_loss(logits_TBV: Tensor, labels: Labels, options: Options) -> Tensor:
         return losses_B
     if options.reduction == "sum":
         return losses_B.sum()
-    return (losses_B / labels.target_lengths.clamp(min=1)).mean()
+    return (losses_B / labels.target_lengths.clamp(min=1)).sum() / max(len(losses_B), 1)
 
 
 def _checked_labels(
@@ -294,13 +288,13 @@ def _checked_labels(
 
 
 def _checked_lengths(name: str, lengths: Lengths, batch: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    lengths_B = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths, dtype=torch.int64)
+    lengths_B = torch.as_tensor(lengths)
     if lengths_B.dtype == dtype and lengths_B.shape == (batch,) and lengths_B.device == device:
         return lengths_B.contiguous()
-    if lengths_B.is_floating_point():
-        raise TypeError(f"{name}: expected integers, found {lengths_B.dtype}")
     if lengths_B.numel() != batch:
         raise ValueError(f"{name}: expected one for each of {batch} utterances, found shape {list(lengths_B.shape)}")
+    if lengths_B.is_floating_point() and batch > 0:  # an empty list is one of floats to torch
+        raise TypeError(f"{name}: expected integers, found {lengths_B.dtype}")
     return lengths_B.to(device, dtype).reshape(-1).contiguous()
 
 

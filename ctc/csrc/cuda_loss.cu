@@ -19,8 +19,9 @@ bool is_valid(const ctcProblem& p) {
                            p.batch <= INT32_MAX;
     const bool has_choices = p.type >= CTC_FLOAT32 && p.type <= CTC_BFLOAT16 && p.reduction >= CTC_NONE &&
                              p.reduction <= CTC_MEAN;
-    return has_sizes && has_choices && (p.flags & ~KNOWN_FLAGS) == 0 && p.blank >= 0 && p.blank < p.classes && isfinite(p.label_smoothing) &&
-           p.label_smoothing >= 0 && p.label_smoothing < 1 && isfinite(p.entropy_weight);
+    return has_sizes && has_choices && (p.flags & ~KNOWN_FLAGS) == 0 && p.blank >= 0 && p.blank < p.classes &&
+           isfinite(p.label_smoothing) && p.label_smoothing >= 0 && p.label_smoothing < 1 &&
+           isfinite(p.entropy_weight);
 }
 
 unsigned blocks_for(int64_t frames) { return unsigned((frames + FRAMES_PER_BLOCK - 1) / FRAMES_PER_BLOCK); }
@@ -75,9 +76,12 @@ template <typename In> cudaError_t launch_rows(const Batch& b, cudaStream_t stre
 }
 
 template <typename In> cudaError_t launch_all(const Batch& b, cudaStream_t stream) {
-    const bool has_frames = b.problem.frames > 0;
-    CTC_LAUNCH(prepare_kernel, unsigned(b.problem.batch), PREPARE_THREADS, 0, stream, b);
-    cudaError_t error = cudaGetLastError();
+    const bool has_frames = b.problem.batch * b.problem.frames > 0;
+    cudaError_t error = cudaSuccess;
+    if (b.problem.batch > 0) {
+        CTC_LAUNCH(prepare_kernel, unsigned(b.problem.batch), PREPARE_THREADS, 0, stream, b);
+        error = cudaGetLastError();
+    }
     if (error == cudaSuccess && has_frames) error = launch_emissions<In>(b, stream);
     if (error == cudaSuccess && has_frames) error = launch_lattice(b, stream);
     if (error == cudaSuccess && has_frames) error = launch_extended<In>(b, stream);
@@ -113,10 +117,9 @@ ctcStatus_t ctc_loss_cuda(const ctcProblem* problem, const void* logits, void* g
                           void* reduced, void* workspace, int64_t* invalid, struct CUstream_st* stream) {
     if (!problem || !is_valid(*problem)) return CTC_STATUS_INVALID_VALUE;
     const ctcProblem& p = *problem;
-    if (p.batch == 0) return CTC_STATUS_SUCCESS;
     const bool has_logits = logits || p.frames == 0;
     const bool has_targets = targets || p.targets_count == 0;
-    if (!has_logits || !has_targets || !input_lengths || !target_lengths || !losses || !workspace)
+    if (p.batch > 0 && (!has_logits || !has_targets || !input_lengths || !target_lengths || !losses || !workspace))
         return CTC_STATUS_INVALID_VALUE;
     Batch b = {p,     {},       logits, targets, input_lengths, target_lengths, scale, gradient,
                losses, reduced, invalid};

@@ -267,7 +267,10 @@ ctcStatus_t ctc_loss(const ctcProblem* problem, const void* logits, void* gradie
     if (invalid) *invalid = -1;
     if (!problem || !is_valid(*problem)) return CTC_STATUS_INVALID_VALUE;
     const ctcProblem& p = *problem;
-    if (p.batch == 0) return CTC_STATUS_SUCCESS;
+    if (p.batch == 0) {
+        if (reduced) set_real(reduced, 0, p.type, 0);
+        return CTC_STATUS_SUCCESS;
+    }
     const bool has_logits = logits || p.frames == 0;
     const bool has_targets = targets || p.targets_count == 0;
     if (!has_logits || !has_targets || !input_lengths || !target_lengths || !losses || !workspace)

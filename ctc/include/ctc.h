@@ -109,12 +109,12 @@ typedef struct {
     double entropy_weight;         /* w: the loss is lowered by w sum_t H(p_t) */
 } ctcProblem;
 
-/* Bytes of workspace for `ctc_loss`: depends on frames, classes, longest_target, type and threads alone. */
+/* Bytes of workspace for `ctc_loss`: depends on frames, batch, classes, longest_target, type and threads alone. */
 CTC_API ctcStatus_t ctc_loss_workspace(const ctcProblem* problem, size_t* bytes);
 
 /* Losses of a batch, and the gradient of their reduction (of their sum, for CTC_NONE) with respect to the logits unless
  * `gradient` is NULL; `gradient` may be `logits` itself. `losses` are double for CTC_FLOAT64, else float; so are
- * `reduced`, one number that is written unless it is NULL, and `scale`, which multiplies each utterance's gradient and
+ * `reduced`, one number that is written unless it is NULL, 0 for an empty batch, and `scale`, which multiplies each utterance's gradient and
  * is 1 if NULL. `workspace` is aligned to 64 bytes.
  *
  * CTC_STATUS_INVALID_VALUE: an argument does not fit; `invalid`, unless NULL, is then the utterance whose lengths or

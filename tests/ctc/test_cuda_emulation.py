@@ -9,7 +9,7 @@ import torch
 
 import ctc
 from ctc import _compiled_loss, _cuda_decode, _cuda_library, _cuda_loss, _native
-from ctc._loss_library import Labels, Options
+from ctc._loss_library import Labels, Options, problem_of
 from ctc.align import Spans, viterbi_native
 from ctc.greedy import _unpack
 from tests.ctc import emulation
@@ -22,6 +22,7 @@ from tests.ctc.test_loss import (  # noqa: F401
     test_a_collapse_on_blank_is_exact,
     test_a_constant_added_to_a_frame_changes_nothing,
     test_a_label_that_is_no_class_is_named_with_its_utterance,
+    test_a_later_backward_leaves_the_gradient_of_an_earlier_one_alone,
     test_a_number_that_is_none_stays_in_its_utterance,
     test_a_second_derivative_is_refused,
     test_a_target_length_that_does_not_fit_is_named_with_its_utterance,
@@ -47,6 +48,7 @@ from tests.ctc.test_loss import (  # noqa: F401
     test_logits_of_ten_thousand_either_way_are_exact,
     test_loss_and_gradient_are_those_of_all_alignments_enumerated,
     test_no_frames_cost_nothing_without_labels_and_infinity_with_them,
+    test_numbers_that_are_negated_when_read_are_negated,
     test_one_class_is_always_blank,
     test_smoothing_and_entropy_are_those_of_their_definition,
     test_targets_may_be_concatenated_and_lengths_may_be_lists,
@@ -138,6 +140,16 @@ def test_what_does_not_fit_makes_nan_and_nothing_else(wrong, is_padded):
     assert gradient[:, 1].isnan().all()
     assert torch.equal(losses[untouched], expected_losses[untouched])
     assert torch.equal(gradient[:, untouched], expected_gradient[:, untouched])
+
+
+def test_the_kernels_refuse_stars(kernels):
+    logits, targets, frames, labels = random_batch(12, 3, 8, 3)
+    arguments, options = Labels(targets, frames, labels, 3), Options(star=-1)
+    with pytest.raises(ValueError, match="ctc_loss: the CUDA library cannot compute 12 frames, .*, flags 9, "):
+        _cuda_library.run(logits, arguments, options, None)
+    problem = problem_of(logits, arguments, options, None)
+    assert kernels.ctc_loss_cuda(problem, *(None,) * _cuda_library.POINTERS_OF_LOSS) == INVALID_VALUE
+    assert kernels.ctc_loss_cuda_workspace(problem, ctypes.c_size_t()) == INVALID_VALUE
 
 
 # Scaling what backward returns

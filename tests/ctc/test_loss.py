@@ -13,6 +13,7 @@ from torch import Tensor
 import ctc
 from ctc import loss as loss_module
 from ctc import memory, reference
+from ctc._library import warn_slow
 from ctc._loss_library import Labels, Options, is_available, run
 from ctc.memory import GradientPool
 
@@ -42,7 +43,7 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss_module._compiled_loss, "operator", lambda: None)
     monkeypatch.setattr(loss_module._loss_library, "is_available", lambda: False)
-    monkeypatch.setattr(loss_module, "warn_slow", lambda what: None)
+    monkeypatch.setattr(loss_module, "warn_slow", lambda what, missing: None)
 
 
 def random_batch(
@@ -251,6 +252,9 @@ def test_an_empty_batch_has_no_losses(device):
     )
     assert losses.shape == (0,)
     assert gradient.shape == (5, 0, 3)
+    for reduction in ("sum", "mean"):
+        arguments = (torch.zeros(0, 2, dtype=torch.int64), [], [])
+        assert ctc.ctc_loss(torch.randn(5, 0, 3, device=device), *arguments, reduction=reduction).item() == 0
 
 
 def test_no_frames_cost_nothing_without_labels_and_infinity_with_them(device):
@@ -322,6 +326,14 @@ def test_every_layout_gives_the_same(device):
 
 
 # Numbers that are not finite
+
+
+def test_numbers_that_are_negated_when_read_are_negated(device):
+    logits, *rest = random_batch(20, 4, 12, 2)
+    negated = torch._neg_view(-logits.to(device))
+    assert negated.is_neg()
+    rest = [a.to(device) for a in rest]
+    assert ctc.ctc_loss(negated, *rest) == ctc.ctc_loss(logits.to(device), *rest)
 
 
 def test_an_impossible_class_nobody_uses_leaves_the_gradient_finite(device):
@@ -428,6 +440,17 @@ def test_backward_twice_gives_the_same_twice(dtype, device):
     loss = 3 * ctc.ctc_loss(x, *(a.to(device) for a in rest))
     first, second = (torch.autograd.grad(loss, x, retain_graph=True)[0] for _ in range(2))
     assert torch.equal(first, second)
+
+
+def test_a_later_backward_leaves_the_gradient_of_an_earlier_one_alone(device):
+    logits, *rest = random_batch(40, 9, 12, 2)
+    x = logits.to(device).requires_grad_()
+    loss = ctc.ctc_loss(x, *(a.to(device) for a in rest))
+    (first,) = torch.autograd.grad(loss, x, retain_graph=True)
+    kept = first.clone()
+    (last,) = torch.autograd.grad(loss, x, torch.tensor(3.0, device=device))
+    assert torch.equal(first, kept)
+    torch.testing.assert_close(last, 3 * kept, rtol=1e-6, atol=0)
 
 
 def test_a_second_derivative_is_refused(device):
@@ -615,6 +638,14 @@ def test_plain_torch_says_once_that_it_is_slower(monkeypatch):
     assert is_available()
 
 
+def test_stars_on_a_gpu_say_that_they_have_no_kernel():
+    warn_slow.cache_clear()
+    with pytest.warns(
+        ctc.SlowPathWarning, match=r"stars on a GPU runs in plain torch, which is slower: it has no kernel"
+    ):
+        warn_slow("ctc_loss with stars on a GPU", None)
+
+
 # Errors
 
 
@@ -652,6 +683,29 @@ def test_a_target_length_that_does_not_fit_is_named_with_its_utterance(length):
             ctc.ctc_loss(logits, these, frames, labels)
 
 
+@pytest.mark.usefixtures("without_library")
+@pytest.mark.parametrize("is_padded", [True, False])
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("label", 5, r"utterance 1: label 2: expected a class in \[0, 5\) other than blank, 0; found 5"),
+        ("label", 0, r"utterance 1: label 2: expected a class in \[0, 5\) other than blank, 0; found 0"),
+        ("label", -2, r"utterance 1: label 2: expected a class in \[0, 5\) other than blank, 0; found -2"),
+        ("frames", 7, "utterance 1: input length: expected at least 0 and at most 6 frames, found 7"),
+        ("labels", -1, "utterance 1: target length: expected at least 0 and at most 3 labels, found -1"),
+        ("star", 4, r"star: expected a number that is no class in \[0, 5\), found 4"),
+    ],
+)
+def test_plain_torch_names_what_does_not_fit(place, value, message, is_padded):
+    logits, targets, frames, labels = random_batch(6, 3, 5, 2)
+    star = value if place == "star" else -1
+    targets[0, 1] = star
+    if place != "star":
+        {"label": targets[1, 2:], "frames": frames[1:], "labels": labels[1:]}[place].fill_(value)
+    with pytest.raises(ValueError, match=message):
+        ctc.ctc_loss(logits, targets if is_padded else targets.flatten(), frames, labels, star=star)
+
+
 @pytest.mark.parametrize("blank", [-1, 5])
 def test_a_blank_that_is_no_class_is_named(blank):
     logits, *rest = random_batch(6, 3, 5, 2)
@@ -679,7 +733,8 @@ def test_wrong_types_and_shapes_are_named():
         ctc.ctc_loss(logits, targets.float(), frames, labels)
     with pytest.raises(ValueError, match=r"targets: expected \[2, labels\] or all labels .* found shape \[1, 3\]"):
         ctc.ctc_loss(logits, targets[:1], frames, labels)
-    with pytest.raises(TypeError, match="input_lengths: expected integers, found torch.float32"):
-        ctc.ctc_loss(logits, targets, frames.float(), labels)
+    for fractions in (frames.float(), [5.5, 6.0]):
+        with pytest.raises(TypeError, match="input_lengths: expected integers, found torch.float32"):
+            ctc.ctc_loss(logits, targets, fractions, labels)
     with pytest.raises(ValueError, match=r"target_lengths: expected one for each of 2 utterances, found shape \[1\]"):
         ctc.ctc_loss(logits, targets, frames, labels[:1])

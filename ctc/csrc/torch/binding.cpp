@@ -21,9 +21,9 @@
 namespace {
 
 using at::Tensor;
+using torch::autograd::variable_list;
 
 constexpr size_t LEAST_ADVISED_BYTES = size_t(8) << 20;
-using torch::autograd::variable_list;
 
 // Older versions of torch hold nodes by std::shared_ptr, newer ones by c10::intrusive_ptr.
 template <typename T, typename... Arguments> auto make_node(Arguments&&... arguments) {
@@ -42,7 +42,8 @@ bool is_one(const Tensor& x) {
 struct CtcLossBackward : torch::autograd::Node {
     torch::autograd::SavedVariable gradient;
     int64_t batch_dimension = 1;
-    bool is_last_use = false;  // nobody will ask for the saved gradient again
+    bool is_last_use = false;   // nobody will ask for the saved gradient again
+    bool is_handed_out = false;  // somebody else may hold it
 
     void release_variables() override { gradient.reset_data(); }
     void will_release_variables() override { is_last_use = true; }
@@ -67,20 +68,25 @@ struct CtcLossBackward : torch::autograd::Node {
 
   private:
     // The gradient times a number, or one for every utterance; the saved tensor itself where they are 1.
-    Tensor scaled(const Tensor& saved, const Tensor& by, bool wants_graph) const {
-        if (is_one(by)) return wants_graph ? saved.clone() : saved;
+    Tensor scaled(const Tensor& saved, const Tensor& by, bool wants_graph) {
+        if (is_one(by)) {
+            is_handed_out |= !wants_graph;
+            return wants_graph ? saved.clone() : saved;
+        }
         const Tensor factor = by.dim() == 0 ? by : batch_dimension == 0 ? by.view({-1, 1, 1}) : by.view({-1, 1});
         // What comes back for an infinite loss must not spoil its gradient of 0.
         const bool is_finite = by.isfinite().all().item<bool>();
         const Tensor nothing = is_finite ? Tensor() : saved.eq(0);
-        Tensor result = is_last_use && !wants_graph ? saved.mul_(factor.to(saved.scalar_type()))
-                                                    : saved.mul(factor.to(saved.scalar_type()));
+        const bool in_place = is_last_use && !is_handed_out && !wants_graph;
+        Tensor result = in_place ? saved.mul_(factor.to(saved.scalar_type())) : saved.mul(factor.to(saved.scalar_type()));
         if (!is_finite) result.masked_fill_(nothing, 0);
         return result;
     }
 };
 
-bool is_plain(const Tensor& x) { return x.is_cpu() && x.layout() == at::kStrided && !at::isTensorSubclassLike(x); }
+bool is_plain(const Tensor& x) {
+    return x.is_cpu() && x.layout() == at::kStrided && !x.is_neg() && !at::isTensorSubclassLike(x);
+}
 
 bool is_integers(const Tensor& x) { return x.scalar_type() == at::kLong || x.scalar_type() == at::kInt; }
 
