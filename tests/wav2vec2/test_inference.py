@@ -15,7 +15,6 @@ from common.config import ConfigError
 from common.data.manifest import Utterance, write_jsonl
 from tests.data import shared
 from tests.jasper.tiny import Said, run
-from tests.wav2vec2.runs import run_module
 from tests.wav2vec2.small import ctc_model, lively, pretraining_model
 from wav2vec2 import huggingface
 from wav2vec2.checkpoint_import import FORMAT
@@ -214,18 +213,6 @@ def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
     said = infer(capsys, model, *files, "--timings", "true")
     assert said.err[0].startswith("2.50 s of audio in ")
     assert said.err[0].endswith(" times real time, reading included")
-
-
-def test_two_processes_write_what_one_does(model, files, tmp_path, capsys):
-    arguments = [model, *files, files[0], tmp_path / "no.wav"]
-    one = infer(capsys, *arguments)
-    flags = ["--device", "cpu", "--output", tmp_path / "text", "--save_logits", tmp_path / "logits"]
-    two = run_module("wav2vec2.inference", *arguments, *flags, processes=2)
-    said, _ = two.communicate(timeout=60)
-    assert two.returncode == 1
-    assert said.count("error: 1 of 4 could not be transcribed") == 1
-    assert (tmp_path / "text").read_text().splitlines() == one.out
-    assert (tmp_path / "logits" / "a-2.npz").is_file()
 
 
 @pytest.mark.parametrize(
