@@ -4,8 +4,8 @@
 #   NUM_GPUS=8 BATCH_SIZE=16 GRAD_ACCUMULATION=2 AMP=true DATASET_PATH=LJSpeech-1.1 bash scripts/fastpitch/train.sh
 # The batch of a step is NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published; the learning rate is made for 256.
 # ARGS holds further flags. Without effect, because the log is always written: LOG_FILE.
-# shellcheck source=scripts/jasper/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../jasper/common.sh"
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 flag --data.root DATASET_PATH DATA_DIR
 list_flag --data.train TRAIN_FILELIST
