@@ -37,22 +37,34 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 def load(path: Path) -> dict[str, Any]:
     """The dictionary saved at `path`, on the CPU. Raises CheckpointError; code inside the file is never executed."""
+    state = _unpickled(path, "checkpoint")
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path}: expected a dictionary, found {type(state).__name__}")
+    return state
+
+
+def load_tensor(path: Path) -> torch.Tensor:
+    """The tensor saved at `path`, on the CPU. Raises CheckpointError as `load` does."""
+    tensor = _unpickled(path, "tensor")
+    if not isinstance(tensor, torch.Tensor):
+        raise CheckpointError(f"{path}: expected a tensor, found {type(tensor).__name__}")
+    return tensor
+
+
+def _unpickled(path: Path, kind: str) -> Any:
     if not path.is_file():
-        raise CheckpointError(f"{path}: no such checkpoint")
+        raise CheckpointError(f"{path}: no such {kind}")
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         if found:
             raise CheckpointError(
-                f"{path}: refused: it wants to run {found[1]}; a checkpoint may hold only tensors and plain values"
+                f"{path}: refused: it wants to run {found[1]}; a {kind} may hold only tensors and plain values"
             ) from None
-        raise CheckpointError(f"{path}: damaged or not a checkpoint of tensors and plain values") from None
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{path}: damaged or not a checkpoint: {_first_line(error)}") from None
-    if not isinstance(state, dict):
-        raise CheckpointError(f"{path}: expected a dictionary, found {type(state).__name__}")
-    return state
+        raise CheckpointError(f"{path}: damaged or not a {kind} of tensors and plain values") from None
+    except Exception as error:  # bytes that are no pickle make its reader fail anywhere: IndexError, struct.error, ...
+        raise CheckpointError(f"{path}: damaged or not a {kind}: {_first_line(error)}") from None
 
 
 def step_path(folder: Path, name: str, step: int) -> Path:

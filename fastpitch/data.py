@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from common import checkpoint
+from common.checkpoint import CheckpointError
 from common.data.loading import Failure, LoadingError, SpeechDataset
 from common.data.manifest import ManifestError, Utterance, read_manifest, select
 from fastpitch.config import Config
@@ -204,20 +205,12 @@ def prepared_path(folder: Path, utterance: Utterance) -> Path:
 
 def read_tensor(path: Path) -> Tensor:
     """A float32 tensor, of the published layout too. Raises ClipError."""
+    if not path.is_file():
+        raise ClipError(f"{path}: no such file; make it with python -m fastpitch.prepare")
     try:
-        tensor = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise ClipError(f"{path}: no such file; make it with python -m fastpitch.prepare") from None
-    except _DAMAGED as error:
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise ClipError(f"{path}: damaged or not a tensor: {told}; prepare it anew") from None
-    if not isinstance(tensor, Tensor):
-        raise ClipError(f"{path}: expected a tensor, found {type(tensor).__name__}; prepare it anew")
-    return tensor.float()
-
-
-# What torch raises for bytes that are not what it wrote.
-_DAMAGED = (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError)
+        return checkpoint.load_tensor(path).float()
+    except CheckpointError as error:
+        raise ClipError(f"{error}; prepare it anew") from None
 
 
 def write_tensor(path: Path, tensor: Tensor) -> None:

@@ -9,7 +9,6 @@ Shapes: B segments, M mel bins, T frames of a segment, N samples with their surr
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from common import audio
+from common import audio, checkpoint
 from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError, Utterance, read_manifest
 from common.features import LogMel, LogMelConfig
@@ -156,9 +155,9 @@ def read_mel(stem: Path, features: LogMelConfig, *, seconds: float) -> np.ndarra
     if not found:
         raise audio.AudioError(f"{stem}.npy: no such mel spectrogram, nor {stem.name}.pt")
     try:
-        loaded = np.load(found[0]) if found[0].suffix == ".npy" else torch.load(found[0], weights_only=True).numpy()
+        loaded = np.load(found[0]) if found[0].suffix == ".npy" else checkpoint.load_tensor(found[0]).float().numpy()
         mel = np.asarray(loaded, dtype=np.float32)
-    except (AttributeError, EOFError, OSError, RuntimeError, TypeError, UnpicklingError, ValueError) as error:
+    except (EOFError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise audio.AudioError(f"{found[0]}: cannot be read as a mel spectrogram: {error}") from None
     expected = features.frames(round(seconds * features.sample_rate))
     if mel.ndim != 2 or mel.shape[0] != features.mel_bins or abs(mel.shape[1] - expected) > 1:

@@ -2,6 +2,7 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import random
 import time
 
 import pytest
@@ -38,6 +39,30 @@ def test_a_truncated_checkpoint_is_named(tmp_path, keep):
     path.write_bytes(whole[: keep if isinstance(keep, int) else int(len(whole) * keep)])
     with pytest.raises(CheckpointError, match="c.pt: damaged or not a checkpoint"):
         checkpoint.load(path)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_bytes_of_something_else_are_a_checkpoint_error_whatever_they_are(tmp_path):
+    draw, path = random.Random(0), tmp_path / "c.pt"
+    pickled = b"\x80\x02" + b"(.)]}tuRqKNIJMX0\x00\x01\x85\x86"
+    for number in range(300):
+        beginning = b"" if number % 2 else b"\x80\x02"
+        path.write_bytes(beginning + bytes(draw.choices(range(256) if number % 4 else pickled, k=draw.randint(1, 99))))
+        with pytest.raises(CheckpointError, match="c.pt: "):
+            checkpoint.load(path)
+
+
+def test_a_tensor_alone_is_loaded_and_nothing_else_in_its_place(tmp_path):
+    torch.save(torch.arange(3), tmp_path / "t.pt")
+    assert checkpoint.load_tensor(tmp_path / "t.pt").tolist() == [0, 1, 2]
+    torch.save({"a": 1}, tmp_path / "d.pt")
+    with pytest.raises(CheckpointError, match="d.pt: expected a tensor, found dict"):
+        checkpoint.load_tensor(tmp_path / "d.pt")
+    (tmp_path / "r.pt").write_bytes(b"\x80\x02.qq")
+    with pytest.raises(CheckpointError, match="r.pt: damaged or not a tensor"):
+        checkpoint.load_tensor(tmp_path / "r.pt")
+    with pytest.raises(CheckpointError, match="none.pt: no such tensor"):
+        checkpoint.load_tensor(tmp_path / "none.pt")
 
 
 def test_a_pickle_with_code_in_it_is_refused_and_nothing_runs(tmp_path, monkeypatch):
