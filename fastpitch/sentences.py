@@ -11,10 +11,10 @@ from typing import NamedTuple
 from common.text.mandarin import HAN
 from common.text.normalize import NOT_A_NAME
 from fastpitch.control import Control
-from fastpitch.ssml import PARAGRAPH_SECONDS, Span
+from fastpitch.ssml import PARAGRAPH_SECONDS, SENTENCE_SECONDS, Span
 
 MAX_CHARACTERS = 300
-SENTENCE_SECONDS, CLAUSE_SECONDS = 0.3, 0.12  # of silence after them, besides that which the model says
+CLAUSE_SECONDS = 0.12  # of silence after a part of a sentence that is too long
 
 
 class Sentence(NamedTuple):
@@ -30,18 +30,26 @@ class Sentence(NamedTuple):
 
 
 def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS) -> list[Sentence]:
-    """The sentences of a text in pieces. A pause that is asked for ends one; there is none after the last but that."""
+    """The sentences of a text in pieces.
+
+    A pause that is asked for ends one, and takes the place of the pause that would be there; there is none after the
+    last but that.
+    """
     found: list[Sentence] = []
     waiting: list[tuple[str, Control]] = []
+    is_asked_for = False  # the pause after the last of `found`
 
-    def close(pause_seconds: float, *, is_asked_for: bool = False) -> None:
-        nonlocal waiting
+    def close(pause_seconds: float, *, asks: bool = False) -> None:
+        nonlocal waiting, is_asked_for
         if any(_is_said(text) for text, _ in waiting):
             found.append(Sentence(_stripped(waiting), pause_seconds))
-        elif found:
+            is_asked_for = asks
+        elif asks and (found or pause_seconds):
+            said, before = found.pop() if found else ([], 0.0)
+            found.append(Sentence(said, pause_seconds + (before if is_asked_for else 0.0)))
+            is_asked_for = True
+        elif found and not is_asked_for:
             found[-1] = found[-1]._replace(pause_seconds=max(found[-1].pause_seconds, pause_seconds))
-        elif is_asked_for and pause_seconds:
-            found.append(Sentence([], pause_seconds))
         waiting = []
 
     for span in spans:
@@ -52,10 +60,11 @@ def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS) ->
             waiting.append((text, span.control))
             if pause_seconds:
                 close(pause_seconds)
-        if span.pause_seconds or span.ends_sentence:
-            close(span.pause_seconds or SENTENCE_SECONDS, is_asked_for=not span.ends_sentence)
+        goes_on = span.pause_seconds == 0 and any(_is_said(text) for text, _ in waiting)
+        if span.pause_seconds is not None and not goes_on:
+            close(span.pause_seconds, asks=not span.ends_sentence)
     close(0.0)
-    if found and not (spans[-1].pause_seconds and not spans[-1].ends_sentence):
+    if found and not is_asked_for:
         found[-1] = found[-1]._replace(pause_seconds=0.0)
     return found
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from common.text import arpabet
 from fastpitch.control import Control, ControlError
 
-PARAGRAPH_SECONDS = 0.6
+SENTENCE_SECONDS, PARAGRAPH_SECONDS = 0.3, 0.6  # of silence after them, besides that which the model says
 
 
 class SsmlError(ValueError):
@@ -20,11 +20,11 @@ class SsmlError(ValueError):
 
 
 class Span(NamedTuple):
-    """A piece of text said in one way, and the silence after it; `ends_sentence` where a tag ends one."""
+    """A piece of text said in one way, or without text a pause: one that is asked for, or that of a tag's end."""
 
     text: str
     control: Control
-    pause_seconds: float = 0.0
+    pause_seconds: float | None = None
     ends_sentence: bool = False
 
 
@@ -90,23 +90,20 @@ def _spans(element: ElementTree.Element, outer: Control) -> Iterator[Span]:
         yield from _spans(child, control)
         yield Span(child.tail or "", control)
     if element.tag in ("s", "p"):
-        yield Span("", control, PARAGRAPH_SECONDS if element.tag == "p" else 0.0, ends_sentence=True)
+        yield Span("", control, PARAGRAPH_SECONDS if element.tag == "p" else SENTENCE_SECONDS, ends_sentence=True)
 
 
 def _merged(spans: Iterator[Span]) -> list[Span]:
     """Neighbours said in one way in one piece; white space as one space."""
     merged: list[Span] = []
     for span in spans:
-        span = span._replace(text=re.sub(r"\s+", " ", span.text))
-        if not span.text and not span.pause_seconds and not span.ends_sentence:
-            continue
-        last = merged[-1] if merged else None
-        is_same = last and last.control == span.control and not last.pause_seconds and not last.ends_sentence
-        if last and (is_same or not span.text):
-            pause = last.pause_seconds + span.pause_seconds
-            merged[-1] = Span(last.text + span.text, last.control, pause, last.ends_sentence or span.ends_sentence)
-        else:
+        text = re.sub(r"\s+", " ", span.text)
+        if span.pause_seconds is not None:
             merged.append(span)
+        elif text and merged and merged[-1].pause_seconds is None and merged[-1].control == span.control:
+            merged[-1] = Span(merged[-1].text + text, span.control)
+        elif text:
+            merged.append(Span(text, span.control))
     return merged
 
 

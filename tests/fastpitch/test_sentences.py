@@ -42,6 +42,25 @@ def test_a_break_ends_a_sentence_and_counts_at_the_end_too():
     assert [(sentence.text, sentence.pause_seconds) for sentence in found] == [("", 1.0), ("One", 0.0)]
 
 
+@pytest.mark.parametrize(
+    ("text", "pauses"),
+    [
+        ("One. <break time='200ms'/> Two.", [0.2, 0]),
+        ("One.\n<break time='100ms'/> Two.", [0.1, 0]),
+        ("One. <break strength='none'/>Two.", [0, 0]),
+        ("One <break strength='none'/> and two.", [0]),
+        ("One. <break time='200ms'/> <break time='300ms'/><break time='1s'/> Two.", [1.5, 0]),
+        ("<p>One.</p><break time='200ms'/><p>Two.</p>", [0.2, 0]),
+        ("<p>One.<break time='200ms'/></p>Two.", [0.2, 0]),
+        ("<p><s>One.</s><s>Two.</s></p>Three.", [SENTENCE_SECONDS, ssml.PARAGRAPH_SECONDS, 0]),
+        ("<speak>One.<break time='200ms'/> </speak>", [0.2]),
+        ("<break time='0s'/>One.", [0]),
+    ],
+)
+def test_a_break_takes_the_place_of_the_pause_that_would_be_there(text, pauses):
+    assert [sentence.pause_seconds for sentence in sentences(ssml.parse(text))] == pytest.approx(pauses)
+
+
 def test_a_sentence_goes_on_from_one_piece_to_the_next():
     found = sentences(
         ssml.parse("wor<prosody rate='80%'>ld</prosody>. Next <prosody rate='80%'>one. And</prosody> on.")

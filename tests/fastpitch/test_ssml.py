@@ -14,8 +14,11 @@ def test_text_without_tags_is_said_as_it_is(text):
 
 def test_breaks_divide_a_text():
     assert parse('One <break time="300ms"/> two<break strength="strong" /><break/>') == [
-        Span("One ", PLAIN, 0.3),
-        Span(" two", PLAIN, 1.1),
+        Span("One ", PLAIN),
+        Span("", PLAIN, 0.3),
+        Span(" two", PLAIN),
+        Span("", PLAIN, 0.7),
+        Span("", PLAIN, 0.4),
     ]
     assert parse("<speak><break time='2s'/>Hi</speak>") == [Span("", PLAIN, 2.0), Span("Hi", PLAIN)]
 
@@ -60,8 +63,11 @@ def test_emphasis():
 
 def test_sentences_and_paragraphs_end_sentences():
     assert parse("<p><s>One</s><s>two</s></p>three") == [
-        Span("One", PLAIN, 0.0, ends_sentence=True),
-        Span("two", PLAIN, ssml.PARAGRAPH_SECONDS, ends_sentence=True),
+        Span("One", PLAIN),
+        Span("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
+        Span("two", PLAIN),
+        Span("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
+        Span("", PLAIN, ssml.PARAGRAPH_SECONDS, ends_sentence=True),
         Span("three", PLAIN),
     ]
 
