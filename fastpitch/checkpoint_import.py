@@ -105,6 +105,7 @@ def _text(setup: dict[str, Any]) -> TextConfig:
         cleaners=cleaners[-1],
         p_arpabet=setup.get("p_arpabet", 0.0),
         unknown_words="letters",
+        tone_sandhi=False,
         prepend_space=setup.get("prepend_space_to_text", False),
         append_space=setup.get("append_space_to_text", False),
     )

@@ -7,7 +7,7 @@ import torch
 
 from common import checkpoint
 from common.checkpoint import CheckpointError
-from fastpitch.checkpoint_import import model_config, published_weights
+from fastpitch.checkpoint_import import model_config, published_weights, read
 from fastpitch.model import FastPitch, rounded_frames
 from tests.data import shared
 
@@ -54,6 +54,12 @@ def test_a_published_checkpoint_keeps_a_given_pace_and_given_durations(golden, m
     assert_near(model.infer(tokens_BT, lengths_B, pace=0.8).mel_BMT[0], golden["mel_0_pace08"])
     durations_BT = torch.from_numpy(golden["dur_tgt"])
     assert_near(model.infer(tokens_BT, lengths_B, durations_BT=durations_BT).mel_BMT[0], golden["mel_0_dur_tgt"])
+
+
+def test_a_published_checkpoint_reads_texts_as_it_was_trained_to():
+    path = shared("golden/tts/FastPitch_checkpoint_3.pt")
+    text = read(checkpoint.load(path), path).config.text
+    assert (text.symbol_set, text.unknown_words, text.tone_sandhi) == ("english_basic", "letters", False)
 
 
 def test_weights_of_another_model_are_named():
