@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -20,12 +19,13 @@ import torch
 from torch import Tensor
 from tyro.conf import Positional, arg
 
-from common import audio, config
+from common import audio, checkpoint, config
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.features import LogMel
 from common.precision import Precision
+from common.text import pronounce
 from fastpitch import phrases, report, sound
 from fastpitch.control import Control, ControlError
 from fastpitch.phrases import Phrase, PhraseError
@@ -213,8 +213,8 @@ def read_mel(path: Path, voice: Voice | None) -> Tensor:
         if path.suffix == ".npy":
             values = torch.from_numpy(np.load(path, allow_pickle=False)).float()
         else:
-            values = torch.load(path, map_location="cpu", weights_only=True).float()
-    except (OSError, ValueError, RuntimeError, UnpicklingError, AttributeError, EOFError, TypeError) as error:
+            values = checkpoint.load_tensor(path).float()
+    except (OSError, ValueError, RuntimeError, EOFError, TypeError) as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else "not a tensor of numbers"
         raise VocoderError(f"{path}: {reason}; expected a mel spectrogram") from None
     bins, dims = voice.vocoder.features.mel_bins, list(values.shape)
@@ -276,6 +276,8 @@ def _model(cfg: InferenceConfig) -> Synthesizer | None:
     reading = {name: getattr(cfg, name) for name in names if getattr(cfg, name) is not None}
     try:
         tts.text = TextProcessor(replace(tts.text.config, **reading))
+        if tts.text.config.lexicon is not None:
+            pronounce.read_lexicon(tts.text.config.lexicon)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     accelerate(tts.model, cfg.mode)

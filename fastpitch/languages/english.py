@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Iterator
 
+from common.espeak import EspeakError
 from common.text import arpabet, pronounce
 from common.text.spoken import LETTER_A, spoken_english, transliterated
 from fastpitch.languages import Piece, TextConfig, TextError
@@ -90,4 +91,7 @@ def _unknown(word: str, config: TextConfig) -> tuple[str, ...]:
         return tuple(word)
     if config.unknown_words == "error":
         raise TextError(f"{word!r}: not in CMUdict; add it to a lexicon, or take unknown_words = espeak or letters")
-    return arpabet.symbols(pronounce.guessed(word.lower()))
+    try:
+        return arpabet.symbols(pronounce.guessed(word.lower()))
+    except (EspeakError, arpabet.ArpabetError) as error:
+        raise TextError(f"{word!r}: {error}; add it to a lexicon, or take unknown_words = letters") from None

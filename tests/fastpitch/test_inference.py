@@ -150,7 +150,7 @@ def test_mel_files_are_read_whichever_way_they_lie(files, tmp_path):
     np.save(tmp_path / "d.npy", np.full((7, 80), np.nan))
     with pytest.raises(VocoderError, match="d.npy: holds values that are NaN or infinite"):
         read_mel(tmp_path / "d.npy", voice)
-    (tmp_path / "e.pt").write_text("no tensor")
+    (tmp_path / "e.pt").write_bytes(b"\x80\x02.no tensor")
     with pytest.raises(VocoderError, match="e.pt: not a tensor of numbers; expected a mel spectrogram"):
         read_mel(tmp_path / "e.pt", voice)
 
@@ -187,6 +187,9 @@ def test_how_texts_are_read_can_be_changed(say, tmp_path):
     assert say("What ☃ that.", "--unknown_characters", "skip").status == 0
     (tmp_path / "lexicon").write_text("hello  HH AH0 L OW1\n")
     assert say("Hello.", "--p_arpabet", 1.0, "--lexicon", tmp_path / "lexicon").status == 0
+    said = say("Hello.", "--lexicon", tmp_path / "none")
+    assert said.status == 2
+    assert said.err[0].startswith(f"error: {tmp_path}/none: cannot be read as a lexicon")
     said = say("Hello.", "--p_arpabet", 2.0)
     assert (said.status, said.err) == (2, ["error: p_arpabet = 2.0: expected a probability, 0 to 1"])
 

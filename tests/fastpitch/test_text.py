@@ -2,6 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.espeak import EspeakError
+from common.text import pronounce
+from common.text.arpabet import ArpabetError
 from fastpitch.text import TextConfig, TextError, TextProcessor, Word
 from tests.data import shared
 
@@ -76,6 +79,16 @@ def test_unknown_words_as_the_configuration_says():
     assert spell(TextProcessor(TextConfig(unknown_words="letters")), "Tacotron") == "tacotron"
     with pytest.raises(TextError, match="'tacotron': not in CMUdict; add it to a lexicon, or take unknown_words = "):
         TextProcessor(TextConfig(unknown_words="error")).encode("Tacotron")
+
+
+@pytest.mark.parametrize("error", [EspeakError("espeak-ng is not installed"), ArpabetError("'ǃ' is no sound")])
+def test_a_word_that_espeak_cannot_say_is_named(monkeypatch, error):
+    def refuses(word):
+        raise error
+
+    monkeypatch.setattr(pronounce, "guessed", refuses)
+    with pytest.raises(TextError, match=f"'tacotron': {error}; add it to a lexicon, or take unknown_words = letters"):
+        TextProcessor(TextConfig()).encode("Tacotron")
 
 
 def test_a_lexicon_comes_before_everything(tmp_path):
