@@ -7,7 +7,6 @@ rank), so a run that was stopped and resumed ends in the weights of one that nev
 import contextlib
 import json
 import math
-import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from common.data.loading import LoadingError
 from common.data.manifest import ManifestError, Utterance
 from common.distributed import World
 from common.features import LogMel
+from common.interruption import termination
 from common.logging import RunLogger, environment
 from common.precision import float32_math
 from common.schedule import build_schedule
@@ -89,7 +89,7 @@ class Trainer:
         last_epoch = min(cfg.epochs, progress.epoch + cfg.epochs_this_job) if cfg.epochs_this_job else cfg.epochs
         self._write_run_files()
         self.log.progress(last_epoch * self.steps_per_epoch, progress.step)
-        with _termination() as terminated, self._samples() as samples:
+        with termination() as terminated, self._samples() as samples:
             try:
                 while progress.epoch < last_epoch and not self._limit_reached(terminated):
                     self._epoch(terminated)
@@ -332,18 +332,6 @@ class Step:
     losses: Tensor
     learning_rate: float
     binarisation_weight: float
-
-
-@contextlib.contextmanager
-def _termination() -> Iterator[list[int]]:
-    """A list that is not empty once SIGTERM or SIGINT came; the step under way is finished first."""
-    came: list[int] = []
-    before = {s: signal.signal(s, lambda number, _: came.append(number)) for s in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _logger(cfg: Config, world: World) -> RunLogger:
