@@ -44,6 +44,12 @@ def test_an_hourglass_is_a_side_of_its_own(tmp_path, monkeypatch):
         benchmark.inference(quick(tmp_path, hourglass="[1,(2,2),1]"), torch.device("cpu"))
 
 
+def test_nobody_else_need_take_part(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    wanted = {"sides": ("ours", "hourglass"), "hourglass": "[1,(2,2),1]"}
+    assert [row["side"] for row in benchmark.main(quick(tmp_path, **wanted))] == ["ours", "hourglass"]
+
+
 def test_speech_comes_from_recordings_that_are_long_enough(tmp_path):
     for i, seconds in enumerate((0.4, 0.6, 0.7)):
         soundfile.write(tmp_path / f"{i}.wav", [0.1 * i] * round(16000 * seconds), 16000)
@@ -65,3 +71,5 @@ def test_the_peak_of_memory_counts_what_is_alive_at_once():
 def test_impossible_measurements_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"^batch_size = 0, repeats = 1, seconds = 0\.5: expected above 0$"):
         quick(tmp_path, batch_size=0)
+    with pytest.raises(ValueError, match=r"^sides: expected at least one of ours, hourglass, transformers$"):
+        quick(tmp_path, sides=())
