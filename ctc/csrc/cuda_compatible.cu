@@ -4,6 +4,7 @@
 
 #include "ctc.h"
 #include "cuda_portable.cuh"
+#include "status.h"
 
 using ctc_cuda::round_up;
 
@@ -96,18 +97,6 @@ ctcStatus_t compute(const Real* activations, Real* gradients, const int* labels,
 }
 
 }  // namespace
-
-int get_warpctc_version(void) { return 2; }
-
-const char* ctcGetStatusString(ctcStatus_t status) {
-    switch (status) {
-        case CTC_STATUS_SUCCESS: return "no error";
-        case CTC_STATUS_MEMOPS_FAILED: return "memory copy or set failed";
-        case CTC_STATUS_INVALID_VALUE: return "invalid value";
-        case CTC_STATUS_EXECUTION_FAILED: return "execution failed";
-        default: return "unknown error";
-    }
-}
 
 ctcStatus_t get_workspace_size(const int* label_lengths, const int* input_lengths, int alphabet_size, int minibatch,
                                ctcOptions options, size_t* size_bytes) {

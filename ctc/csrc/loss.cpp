@@ -1,6 +1,7 @@
 // The C entry points: checks, the choice of the instruction set, one utterance a thread.
 #include "ctc.h"
 
+#include "status.h"
 #include "utterance.h"
 
 #include <math.h>
@@ -242,18 +243,6 @@ void* aligned(void* p) {
 }
 
 }  // namespace
-
-int get_warpctc_version(void) { return 2; }
-
-const char* ctcGetStatusString(ctcStatus_t status) {
-    switch (status) {
-        case CTC_STATUS_SUCCESS: return "no error";
-        case CTC_STATUS_MEMOPS_FAILED: return "memory copy or set failed";
-        case CTC_STATUS_INVALID_VALUE: return "invalid value";
-        case CTC_STATUS_EXECUTION_FAILED: return "execution failed";
-        default: return "unknown error";
-    }
-}
 
 ctcStatus_t ctc_loss_workspace(const ctcProblem* problem, size_t* bytes) {
     if (!problem || !bytes || !is_valid(*problem)) return CTC_STATUS_INVALID_VALUE;
