@@ -29,7 +29,7 @@ def monotonic_alignment(log_probs_BTL: Tensor, frames_B: Tensor, lengths_B: Tens
             f"monotonic_alignment: log-probabilities of shape {tuple(log_probs_BTL.shape)}, frames of "
             f"{tuple(frames_B.shape)}, lengths of {tuple(lengths_B.shape)}; expected [B, T, L], [B] and [B]"
         )
-    library = _load() if log_probs_BTL.is_cpu else None
+    library = _load() if log_probs_BTL.is_cpu and log_probs_BTL.shape[2] > 0 else None
     if library is None:
         return monotonic_torch(log_probs_BTL, frames_B, lengths_B)
     return monotonic_native(library, log_probs_BTL, frames_B, lengths_B)

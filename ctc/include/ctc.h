@@ -77,7 +77,7 @@ enum {
     CTC_INDEX64 = 1,        /* targets and both lengths are int64_t; otherwise int32_t */
     CTC_ZERO_INFINITY = 2,  /* impossible alignments cost 0 instead of infinity */
     CTC_EXTENDED_RANGE = 4, /* never take the fast path: the result is the same within rounding; for tests */
-    CTC_STARS = 8           /* CPU only: targets may hold `star`, for any number of frames of anything */
+    CTC_STARS = 8           /* CPU, invalid on CUDA: targets may hold `star`, for any number of frames of anything */
 };
 
 /* CTC_MEAN divides each loss by its number of labels, or 1 if it has none, and then their sum by the batch. */

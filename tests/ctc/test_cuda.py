@@ -116,6 +116,15 @@ def test_a_second_backward_in_place_is_refused():
         torch.autograd.grad(loss, x)
 
 
+def test_stars_cost_what_they_cost_on_the_processor():
+    logits, targets, frames, labels = random_batch(12, 3, 8, 2)
+    targets[0, 1] = -1
+    losses, gradient = ours(logits, targets, frames, labels, "cuda", star=-1)
+    expected_losses, expected_gradient = ours(logits, targets, frames, labels, star=-1)
+    torch.testing.assert_close(losses, expected_losses, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
+
+
 def test_labels_and_lengths_that_do_not_fit_make_nan():
     logits, targets, frames, labels = on_device(*random_batch(12, 3, 8, 4))
     targets[1, 1], frames[2] = 8, 13

@@ -85,3 +85,8 @@ def test_shapes_that_do_not_fit_are_refused(shape, frames, lengths, message):
         pytest.skip("only native code is given memory that it must not leave")
     with pytest.raises(ValueError, match=message):
         ctc.monotonic_alignment(torch.zeros(shape), torch.tensor(frames), torch.tensor(lengths))
+
+
+def test_no_tokens_have_no_durations():
+    durations = ctc.monotonic_alignment(torch.zeros(2, 5, 0), torch.tensor([5, 5]), torch.tensor([0, 0]))
+    assert durations.shape == (2, 0)
