@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ctc import _cuda_library
 from ctc._loss_library import Labels, Options
-from ctc.benchmark import LARGE, MODELS, SMALL
+from ctc.benchmark import LARGE, MODELS, SMALL, parse_shape
 from ctc.loss import ctc_loss
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -119,11 +119,10 @@ def difference(T: int, L: int, V: int, B: int) -> float:
 def main() -> None:
     """Prints one line for each type and shape."""
     parser = argparse.ArgumentParser(prog="python -m ctc.benchmark_cuda", description="Times the loss on a GPU.")
-    parser.add_argument("--shapes", nargs="+", help="T,L,V,B; default: those of the README")
+    parser.add_argument("--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B")
     parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=list(DTYPES))
     parser.add_argument("--repeats", type=int, default=20)
     options = parser.parse_args()
-    shapes = [tuple(map(int, shape.split(","))) for shape in options.shapes or ()] or SMALL + MODELS + LARGE
     bandwidth = copy_bandwidth(options.repeats)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, median of {options.repeats}, microseconds")
     print(f"copying a gigabyte: {bandwidth / 1e12:.2f} TB/s read and written")
@@ -132,7 +131,7 @@ def main() -> None:
     titles = ["type", "T, L, V, B", *CONTESTANTS, "torch/ours", "torch/kernels", "cudnn/kernels", "of copy"]
     print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
     for name in options.dtypes:
-        for T, L, V, B in shapes:
+        for T, L, V, B in options.shapes:
             times = medians(contestants(T, L, V, B, DTYPES[name]), options.repeats)
             moved = 2 * T * B * V * torch.finfo(DTYPES[name]).bits / 8
             columns = [_shown(times.get(rival)) for rival in CONTESTANTS]
