@@ -25,6 +25,8 @@ _ENERGY_PER_LOUDNESS = {"log_mel": -0.18, "mel": 0.42}
 
 Curve = tuple[tuple[float, float], ...]
 
+SLOWEST = 0.05  # a pace below makes minutes of a sentence, and no memory holds those of a millionth
+
 
 class ControlError(ValueError):
     """A control that cannot be followed; the message says which and what is expected."""
@@ -55,10 +57,14 @@ class Control:
         for name in ("pace", "pitch_ratio", "energy"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ControlError(f"{name} = {getattr(self, name)}: expected a number above 0, 1 for unchanged")
+        if self.pace < SLOWEST:
+            raise ControlError(f"pace = {self.pace:g}: expected at least {SLOWEST:g}, 1 for unchanged")
         for name in ("pitch_shift_hz", "pitch_amplify"):
             if not math.isfinite(getattr(self, name)):
                 raise ControlError(f"{name} = {getattr(self, name)}: expected a number")
-        places = [place for place, _ in self.pitch_curve_hz]
+        places, hertz = [place for place, _ in self.pitch_curve_hz], [hz for _, hz in self.pitch_curve_hz]
+        if not all(map(math.isfinite, hertz)):
+            raise ControlError(f"pitch_curve_hz has {', '.join(f'{hz:g}' for hz in hertz)} Hz; expected numbers")
         if any(not 0 <= place <= 1 for place in places) or places != sorted(places):
             raise ControlError(
                 f"pitch_curve_hz has places {', '.join(f'{place:g}' for place in places)}; "

@@ -143,6 +143,8 @@ class FastPitch(nn.Module):
         likewise. speaker: a number for all, or [B]. Raises ValueError.
         """
         self._check(tokens_BT, lengths_B, speaker, durations_BT, pitch_BT, energy_BT)
+        if not isinstance(pace, Tensor) and not pace > 0:
+            raise ValueError(f"FastPitch: pace {pace:g}; expected a number above 0, 1 for unchanged")
         is_symbol_BL = inside(lengths_B, tokens_BT.shape[1])
         symbols_BLC = self.symbols(tokens_BT) * is_symbol_BL[:, :, None]
         voice_B1C = self._voice(speaker, len(tokens_BT))

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from fastpitch import ssml
 from fastpitch.control import Control, Edits, Speaker, edits, parts_from_text
+from fastpitch.languages import shortened
 from fastpitch.sentences import MAX_CHARACTERS, sentences
 from fastpitch.text import Encoded, TextError, TextProcessor, Word
 
@@ -36,7 +37,7 @@ def plan(
     """
     found = sentences(ssml.parse(text), max_characters=max_characters)
     if not any(sentence.spans for sentence in found):
-        raise TextError(f"{text!r}: nothing to say in it; expected at least one word")
+        raise TextError(f"{shortened(text)}: nothing to say in it; expected at least one word")
     whole, firsts, parts = Encoded([], [], [], []), [], []
     left_out: list[list[str]] = []
     for sentence in found:

@@ -221,7 +221,8 @@ class Synthesizer:
     def _problem(self, sentence: Sentence) -> str:
         """Why a sentence cannot be given to a vocoder; "" if it can."""
         if not bool(sentence.mel_MT.isfinite().all()) or not np.isfinite(sentence.pitch_hz_L).all():
-            advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
+            otherwise = "its weights are damaged, or a control is far too great"
+            advice = "take bf16 or fp32" if self.precision == "fp16" else otherwise
             return f"{self.name} gives NaN in {self.precision}; {advice}"
         if not sentence.mel_MT.shape[1]:
             return f"{self.name} gives it no frames; its pace is too fast, or the model is not trained"

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fastpitch.languages import Piece, TextConfig, TextError, described, symbol_sets
+from fastpitch.languages import Piece, TextConfig, TextError, described, shortened, symbol_sets
 
 __all__ = ["Encoded", "TextConfig", "TextError", "TextProcessor", "Word"]
 
@@ -68,7 +68,7 @@ class TextProcessor:
             self._append(encoded, pieces, whole)
             places.append(range(start, len(encoded.tokens)))
         if not encoded.words:
-            raise TextError(f"{_short(whole)}: nothing to say in it; expected at least one word")
+            raise TextError(f"{shortened(whole)}: nothing to say in it; expected at least one word")
         return encoded, places
 
     def decode(self, tokens: list[int]) -> str:
@@ -97,10 +97,6 @@ class TextProcessor:
     def _unknown(self, symbol: str, text: str) -> str:
         name = described(symbol) if len(symbol) == 1 else repr(symbol)
         return (
-            f"{name} in {_short(text)} is no symbol of {self.config.symbol_set}; "
+            f"{name} in {shortened(text)} is no symbol of {self.config.symbol_set}; "
             "write it in words, or leave such characters out with unknown_characters = skip"
         )
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:77]}...")

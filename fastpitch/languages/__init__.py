@@ -84,6 +84,11 @@ def symbol_sets() -> dict[str, Language]:
     return {name: language for language in languages for name in language.SYMBOL_SETS}
 
 
+def shortened(text: str) -> str:
+    """How messages quote a text: its beginning where it is long."""
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")
+
+
 def described(character: str) -> str:
     """How messages name a character: '你' (CJK UNIFIED IDEOGRAPH-4F60)."""
     return f"{character!r} ({unicodedata.name(character, f'U+{ord(character):04X}')})"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from common.espeak import EspeakError
 from common.text import arpabet, pronounce
 from common.text.spoken import LETTER_A, spoken_english, transliterated
-from fastpitch.languages import Piece, TextConfig, TextError
+from fastpitch.languages import Piece, TextConfig, TextError, shortened
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ARPABET = arpabet.symbols(arpabet.PHONEMES)
@@ -53,7 +53,7 @@ def _plain(text: str, config: TextConfig, lexicon: pronounce.Lexicon, draw: rand
 def cleaned(text: str, config: TextConfig, lexicon: pronounce.Lexicon) -> str:
     """`text` as it is said, by the configuration's cleaners; a space at its ends stays one. Raises TextError."""
     if "{" in text or "}" in text:
-        raise TextError(f"{text!r}: a brace without its partner; phonemes stand between two: {{HH AH0 L OW1}}")
+        raise TextError(f"{shortened(text)}: a brace without its partner; phonemes stand between two: {{HH AH0 L OW1}}")
     if config.cleaners == "none":
         return text
     if config.cleaners == "basic_cleaners":

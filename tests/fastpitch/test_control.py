@@ -79,6 +79,8 @@ def test_hz_and_deviations_are_the_same_for_numbers_arrays_and_tensors():
     ("settings", "message"),
     [
         ({"pace": 0}, "pace = 0: expected a number above 0, 1 for unchanged"),
+        ({"pace": 1e-9}, "pace = 1e-09: expected at least 0.05, 1 for unchanged"),
+        ({"pitch_curve_hz": ((0, 100), (1, math.nan))}, "pitch_curve_hz has 100, nan Hz; expected numbers"),
         ({"energy": math.nan}, "energy = nan: expected a number above 0"),
         ({"pitch_shift_hz": math.inf}, "pitch_shift_hz = inf: expected a number"),
         ({"pitch_curve_hz": ((1, 100), (0, 100))}, "pitch_curve_hz has places 1, 0; expected them rising from 0"),

@@ -154,6 +154,7 @@ def test_a_text_that_gets_no_frames_is_silent_not_an_error():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"pace": 0}, "pace 0; expected a number above 0, 1 for unchanged"),
         ({"speaker": 1}, "speaker 1; this model has 0 to 0"),
         ({"pitch_BT": torch.zeros(4, 22)}, r"pitch_BT of shape \(4, 22\) for tokens of \(4, 23\)"),
         ({"lengths_B": torch.ones(3)}, r"lengths of shape \(3,\); expected \[utterances, symbols\]"),

@@ -71,6 +71,7 @@ def test_what_was_left_out_is_told_with_its_sentence():
     [
         ("", {}, TextError, "nothing to say"),
         ("<break time='1s'/>", {}, TextError, "nothing to say"),
+        ("." * 5000, {}, TextError, r"^'\.{77}\.\.\.': nothing to say in it"),
         ("<speak>a", {}, SsmlError, "broken markup"),
         ("a", {"words": "b: pace=2"}, ControlError, "word 'b': not one of the 1 words"),
     ],

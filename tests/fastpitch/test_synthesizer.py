@@ -143,7 +143,10 @@ def test_a_text_that_becomes_no_frames_is_an_error(vocoder):
         list(tts.stream("Hello.", vocoder=vocoder, pace=1e6))
 
 
-@pytest.mark.parametrize(("precision", "advice"), [("fp32", "its weights are damaged"), ("fp16", "take bf16 or fp32")])
+@pytest.mark.parametrize(
+    ("precision", "advice"),
+    [("fp32", "its weights are damaged, or a control is far too great"), ("fp16", "take bf16 or fp32")],
+)
 def test_numbers_that_are_not_finite_are_told_and_spoil_no_other_text(vocoder, precision, advice):
     tts = tiny_synthesizer()
     tts.model.symbols.weight[tts.text.encode("z").tokens[0]] = torch.nan
