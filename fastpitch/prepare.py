@@ -82,8 +82,8 @@ class Result(NamedTuple):
 
 def main(cfg: PrepareConfig) -> int:
     """Prepares what `cfg` says; returns the exit status. Raises ConfigError and ManifestError."""
-    _check_settings(cfg)
     utterances, problems = find_clips(cfg)
+    _check_settings(cfg)
     usable: list[Utterance] = []
     voiced: dict[str, list[np.ndarray]] = {}
     for utterance, result in zip(utterances, _results(utterances, cfg), strict=True):

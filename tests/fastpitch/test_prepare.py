@@ -12,7 +12,7 @@ import soundfile
 import torch
 
 from common.config import ConfigError
-from common.data.manifest import read_manifest
+from common.data.manifest import ManifestError, read_manifest
 from common.features import TTS, LogMel
 from fastpitch.pitch import PitchConfig, extract_pitch
 from fastpitch.prepare import PrepareConfig, main
@@ -105,6 +105,12 @@ def test_clips_that_cannot_be_used_are_told_and_the_others_prepared(tmp_path, ca
     ):
         assert message.format(wavs=folder / "wavs") in told
     assert [utterance.id for utterance in read_manifest(tmp_path / "out/manifest.jsonl").utterances] == ["a", "b"]
+
+
+def test_a_corpus_that_is_not_there_leaves_no_folder_behind(tmp_path):
+    with pytest.raises(ManifestError, match="no such file or folder"):
+        main(configured(tmp_path, tmp_path / "nowhere"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_recordings_at_another_rate_are_resampled_if_asked_for(tmp_path):
