@@ -1,4 +1,4 @@
-"""File lists of a Mandarin corpus: python scripts/data/mandarin.py FOLDER [files.zip | SF_bilingual.zip]
+"""File lists of a Mandarin corpus: python scripts/data/mandarin.py FOLDER [files.zip or SF_bilingual.zip]
 
 FOLDER is SF_bilingual (text_SF.txt, wavs/), unpacked here if its archive is given, also the archive in an archive as
 which NGC hands it out; or it holds data_aishell/ as AISHELL-1 is unpacked. Writes lists with the lines
@@ -10,59 +10,23 @@ import sys
 import zipfile
 from pathlib import Path
 
+import tyro
+
 # Held out by the published recipe; their ids are com_SF_ce<number>.
 VALIDATION = {
-    227,
-    832,
-    912,
-    979,
-    998,
-    1045,
-    1282,
-    1329,
-    1350,
-    1376,
-    1519,
-    1664,
-    1777,
-    1843,
-    2017,
-    2042,
-    2100,
-    2251,
-    2443,
-    2566,
-}
+    227, 832, 912, 979, 998, 1045, 1282, 1329, 1350, 1376, 1519, 1664, 1777, 1843, 2017, 2042, 2100, 2251, 2443, 2566,
+}  # fmt: skip
 TEST = {
-    161,
-    577,
-    781,
-    814,
-    1042,
-    1089,
-    1123,
-    1425,
-    1514,
-    1577,
-    1780,
-    1857,
-    1940,
-    2051,
-    2181,
-    2258,
-    2406,
-    2512,
-    2564,
-    2657,
-}
+    161, 577, 781, 814, 1042, 1089, 1123, 1425, 1514, 1577, 1780, 1857, 1940, 2051, 2181, 2258, 2406, 2512, 2564, 2657,
+}  # fmt: skip
 
 
 class MandarinError(ValueError):
     """A corpus that is not as expected; the message says what was looked for and where."""
 
 
-def main(folder: Path, archive: Path | None = None) -> None:
-    """Unpacks, if there is an archive, and lists."""
+def main(folder: Path, archive: Path | None = None, /) -> None:
+    """Unpacks, if there is an archive, and lists. Raises MandarinError."""
     if archive is not None and not (folder / "text_SF.txt").is_file():
         unpack(archive, folder.parent)
     if (folder / "text_SF.txt").is_file():
@@ -123,9 +87,7 @@ def list_aishell(folder: Path) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    if not 2 <= len(sys.argv) <= 3:
-        sys.exit(__doc__)
     try:
-        main(*map(Path, sys.argv[1:]))
+        tyro.cli(main, description=__doc__)
     except MandarinError as error:
         sys.exit(f"error: {error}")
