@@ -62,6 +62,11 @@ class BenchmarkConfig:
     results: Path = RESULTS
     """Folder of the file that rows are appended to."""
 
+    def __post_init__(self) -> None:
+        if min(self.frames, self.repeats, self.threads, *self.batch_sizes) < 1:
+            found = f"frames = {self.frames}, repeats = {self.repeats}, threads = {self.threads}"
+            raise ValueError(f"{found}, batch_sizes = {self.batch_sizes}: expected at least 1")
+
 
 def main(cfg: BenchmarkConfig) -> list[dict[str, Any]]:
     """Measures, appends the rows and prints them; returns them. Raises ConfigError and CheckpointError."""

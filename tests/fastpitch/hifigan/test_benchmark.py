@@ -19,6 +19,13 @@ def test_both_layouts_take_turns_and_the_row_says_how_far_they_are_apart(tmp_pat
     assert rows[4]["seconds_of_audio"] == pytest.approx(12 * 256 / 22050, abs=1e-3)
 
 
+def test_a_number_of_nothing_is_refused():
+    with pytest.raises(
+        ValueError, match=r"frames = 0, repeats = 5, threads = 1, batch_sizes = \(1,\): expected at lea"
+    ):
+        BenchmarkConfig(frames=0)
+
+
 def test_a_vocoder_that_is_not_known_is_told(tmp_path):
     with pytest.raises(ConfigError, match=r"vocoders: 'v9': expected a checkpoint \(.pt\) or one of .*v1, v2, v3"):
         main(BenchmarkConfig(vocoders=("v9",), device="cpu", results=tmp_path))
