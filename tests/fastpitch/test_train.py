@@ -278,31 +278,29 @@ def run_module(*arguments: str, processes: int = 1) -> "subprocess.Popen[str]":
 
 
 def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path):
-    cfg = toy_config(corpus, tmp_path / "whole", epochs=8)
+    rarely = {"epochs": 12, "validate_every_epochs": 12, "save_every_epochs": 12}
+    cfg = toy_config(corpus, tmp_path / "whole", **rarely)
     main(cfg)
-    arguments = [str(TOY), "--data.root", str(corpus), "--epochs", "8", "--output_dir", str(tmp_path / "stopped")]
-    process = run_module(*arguments)
+    flags = [text for name, value in rarely.items() for text in (f"--{name}", str(value))]
+    process = run_module(str(TOY), "--data.root", str(corpus), "--output_dir", str(tmp_path / "stopped"), *flags)
     for line in process.stdout:
         if "iter" in line:
             process.send_signal(signal.SIGTERM)
             break
     process.communicate()
     assert process.returncode == 0
-    assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 24
+    assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 36
     main(replace(cfg, output_dir=tmp_path / "stopped"))
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
 
 
 def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):
     corpus = write_corpus(tmp_path / "corpus", train=24, validation=7)
-    cfg = without_dropout(config.load(Config, TOY))
+    cfg = without_dropout(toy_config(corpus, tmp_path / "one", batch_size=8))
+    main(cfg)
     toml = tmp_path / "no_dropout.toml"
     toml.write_text(config.to_toml(cfg))
-    shared = [str(toml), "--data.root", str(corpus), "--data.pitch_dir", str(tmp_path / "pitch")]
-    one = run_module(*shared, "--batch_size", "8", "--output_dir", str(tmp_path / "one"))
-    said, _ = one.communicate()
-    assert one.returncode == 0, said
-    two = run_module(*shared, "--batch_size", "4", "--output_dir", str(tmp_path / "two"), processes=2)
+    two = run_module(str(toml), "--batch_size", "4", "--output_dir", str(tmp_path / "two"), processes=2)
     said, _ = two.communicate()
     assert two.returncode == 0, said
     for key in ("train_loss", "train_attn_loss", "val_loss", "val_mel_loss", "val_ema_pitch_loss"):
