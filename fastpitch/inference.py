@@ -126,7 +126,11 @@ def main(cfg: InferenceConfig) -> int:
             _tell(problems[-1])
     if cfg.report is not None:
         took, title = time.perf_counter() - start, ", ".join(Path(text).name for text in cfg.inputs)
-        report.write(cfg.report, lines, title=title, problems=problems, facts=_facts(cfg, tts), took_seconds=took)
+        facts = _facts(cfg, tts)
+        try:
+            report.write(cfg.report, lines, title=title, problems=problems, facts=facts, took_seconds=took)
+        except OSError as error:
+            raise ConfigError(f"{cfg.report}: the report cannot be written: {error.strerror}") from None
     if problems:
         _tell(f"error: {len(problems)} of {total} phrases could not be said")
     return 1 if problems else 0

@@ -235,3 +235,9 @@ def test_a_place_that_cannot_be_written_to_is_named(files, tmp_path, capsys):
     assert said.status == 1
     assert "text 1: " in said.err[0]
     assert "Is a directory" in said.err[0]
+    said = run(
+        capsys, "fastpitch.inference", "Hi.", *flags, "-o", tmp_path / "said", "--report", tmp_path / "file/r.html"
+    )
+    assert (tmp_path / "said/audio_0.wav").is_file()
+    assert said.status == 2
+    assert said.err[0].startswith(f"error: {tmp_path}/file/r.html: the report cannot be written: ")
