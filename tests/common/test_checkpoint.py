@@ -143,15 +143,15 @@ def save_for_ever(folder):
 
 def test_being_killed_at_random_moments_never_leaves_an_unreadable_folder(tmp_path):
     random = torch.Generator().manual_seed(0)
-    survived = 0
     for _ in range(20):
         saver = multiprocessing.get_context("fork").Process(target=save_for_ever, args=(tmp_path,))
         saver.start()
+        until = time.monotonic() + 30  # a busy machine may need long for the first
+        while not checkpoint.saved_steps(tmp_path, "m") and time.monotonic() < until:
+            time.sleep(0.005)
         time.sleep(0.02 + 0.1 * torch.rand((), generator=random).item())
         saver.kill()
         saver.join()
         state, messages = checkpoint.load_newest(tmp_path, "m")
         assert messages == []
-        assert state is None or state["w"].eq(state["step"]).all()
-        survived += state is not None
-    assert survived >= 15
+        assert state["w"].eq(state["step"]).all()
