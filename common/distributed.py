@@ -73,6 +73,7 @@ def start(device: str = "auto") -> Iterator[World]:
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     yield World(rank=rank, size=size, device=chosen)
     if size > 1:
+        dist.barrier()  # who leaves early breaks the connections of the others
         dist.destroy_process_group()  # not after an error: NCCL would wait for the others, who wait for this process
 
 

@@ -20,8 +20,10 @@ def quickstart():
     spec = importlib.util.spec_from_file_location("quickstart", REPOSITORY / "scripts/quickstart.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["quickstart"] = module
+    sys.path.insert(0, str(REPOSITORY / "scripts"))  # as `python scripts/quickstart.py` has it
     spec.loader.exec_module(module)
-    return module
+    yield module
+    sys.path.remove(str(REPOSITORY / "scripts"))
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +49,15 @@ def test_one_command_trains_evaluates_transcribes_and_reports(first, folder):
     run = folder / "runs" / "quickstart-toy"
     for line in ("24 clips to train on, 8 to validate, 8 to test", "epoch    2 | dev ema |", "WER ", "CER ", "In all "):
         assert line in first.stdout
-    assert first.stdout.count("   said  ") == first.stdout.count("   recognised  ") == 5
+    assert first.stdout.count("   said  ") == 5
+    assert first.stdout.count("   to be said  ") == 2
+    assert first.stdout.count("   recognised  ") == 7
     assert f"Report   {run / 'report.html'}" in first.stdout
     assert (run / "report.html").stat().st_size > 100_000
+    voice = folder / "runs" / "quickstart-toy-voice"
+    assert "16 clips of one voice" in first.stdout
+    assert f"Report   {voice / 'report.html'}" in first.stdout
+    assert len(list((voice / "spoken").glob("*.wav"))) == 2
 
 
 def test_the_second_time_nothing_is_trained(again, quickstart, folder, capsys):
@@ -57,8 +65,14 @@ def test_the_second_time_nothing_is_trained(again, quickstart, folder, capsys):
     assert quickstart.main(again) == 0
     said = capsys.readouterr().out
     assert "quickstart-toy: trained before (2 epochs); --fresh trains it anew" in said
+    assert "quickstart-toy-vocoder: trained before; --fresh trains them anew" in said
     assert "epoch    1" not in said
     assert (folder / "runs" / "quickstart-toy" / "jasper_best.pt").read_bytes() == weights
+
+
+def test_the_second_half_can_be_left_out(again, quickstart, capsys):
+    assert quickstart.main(replace(again, skip_tts=True)) == 0
+    assert "one voice" not in capsys.readouterr().out
 
 
 def test_what_is_recognised_is_what_was_held_out(first, folder):

@@ -40,7 +40,7 @@ def test_two_processes_write_what_one_does_and_both_know_what_failed(tmp_path):
         for rank in range(2)
     ]
     told = [process.communicate(timeout=60)[1].splitlines() for process in ranks]
-    assert [process.returncode for process in ranks] == [1, 1]
+    assert [process.returncode for process in ranks] == [1, 1], told
     assert told[0][-1] == "error: 1 of 4 could not be transcribed"
     assert not [line for line in told[1] if "no.wav" in line or line.startswith("error:")]
     written = (tmp_path / "text").read_text().splitlines()
