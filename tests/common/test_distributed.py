@@ -41,10 +41,11 @@ def test_an_error_in_one_process_is_not_held_up_by_leaving_the_group(monkeypatch
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(distributed.dist, "init_process_group", lambda backend: None)
     left = []
-    monkeypatch.setattr(distributed.dist, "destroy_process_group", lambda: left.append(True))
+    for name in ("barrier", "destroy_process_group"):
+        monkeypatch.setattr(distributed.dist, name, lambda name=name: left.append(name))
     with pytest.raises(ValueError, match="bad data"), distributed.start("cpu"):
         raise ValueError("bad data")
     assert not left
     with distributed.start("cpu"):
         pass
-    assert left
+    assert left == ["barrier", "destroy_process_group"]
