@@ -23,7 +23,7 @@ def free_port() -> int:
 
 @pytest.mark.xfail(
     strict=False,
-    reason="at its exit one of two processes sometimes aborts: terminate called without an active exception",
+    reason="one process sometimes aborts at its exit: terminate called without an active exception",
 )
 def test_two_processes_write_what_one_does_and_both_know_what_failed(tmp_path):
     model = save(tmp_path / "small.pt", ctc_model("base"))
