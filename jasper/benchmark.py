@@ -36,11 +36,12 @@ from common.distributed import World
 from common.features import LogMel
 from common.logging import RunLogger
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from common.training import TrainingError
 from jasper.config import Config
 from jasper.fused import GraphRunner, fuse
 from jasper.model import Jasper, Output
 from jasper.recognizer import load_model
-from jasper.train import Trainer, TrainingError
+from jasper.train import Trainer
 
 Mode = Literal["eager", "fused", "graph"]
 Part = Literal["features", "network", "both"]

@@ -5,7 +5,6 @@ so a run that was stopped and resumed ends in the weights of one that never stop
 """
 
 import contextlib
-import json
 import math
 import time
 from dataclasses import dataclass
@@ -22,19 +21,24 @@ from common.data.manifest import ManifestError, Utterance
 from common.distributed import World
 from common.features import LogMel
 from common.interruption import termination
-from common.logging import RunLogger, environment
+from common.logging import RunLogger
 from common.metrics import word_errors
 from common.precision import float32_math
 from common.schedule import build_schedule
+from common.training import (
+    TrainingError,
+    bad_batch,
+    check_finite,
+    limit_reached,
+    numbers_of,
+    tell_left_out,
+    write_run_files,
+)
 from jasper import data
 from jasper.config import Config
 from jasper.evaluation import Evaluation, EvaluationError, evaluate
 from jasper.objective import ctc_objective, micro_batches
 from jasper.state import Progress, TrainingState
-
-
-class TrainingError(RuntimeError):
-    """Training that cannot go on: numbers that are not finite, data that cannot be used."""
 
 
 class UnfitError(TrainingError):
@@ -46,7 +50,7 @@ def main(cfg: Config) -> Progress:
     with (
         float32_math(cfg.precision),
         distributed.start(cfg.device) as world,
-        contextlib.closing(_logger(cfg, world)) as log,
+        contextlib.closing(RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)) as log,
     ):
         return Trainer(cfg, world, log).run()
 
@@ -82,7 +86,8 @@ class Trainer:
         if cfg.data.validation:
             utterances = self._utterances(cfg.data.validation, training=False)
             self.validation = data.speech_dataset(utterances, cfg, training=False)
-        self._count_in_batches_of_today()
+        if moved := self.progress.recount(self.steps_per_epoch):
+            log.event(moved)
 
     def run(self) -> Progress:
         """All epochs that are left, or until a limit or SIGTERM; always ends with a checkpoint."""
@@ -91,7 +96,7 @@ class Trainer:
             self._try_longest_batch()
             return progress
         last_epoch = min(cfg.epochs, progress.epoch + cfg.epochs_this_job) if cfg.epochs_this_job else cfg.epochs
-        self._write_run_files()
+        self._describe_run()
         self.log.progress(last_epoch * self.steps_per_epoch, progress.step)
         with termination() as terminated:
             try:
@@ -208,34 +213,22 @@ class Trainer:
         if math.isfinite(loss):
             self.losses.append(loss)
             return
-        path = self.cfg.output_dir / f"bad_batch_rank{self.world.rank}.pt"
         failures = [failure.message for failure in step.batch.failures]
-        checkpoint.save(path, {"step": step.number, **step.batch._asdict(), "failures": failures})
-        raise TrainingError(
-            f"the loss is {loss} at step {step.number}; utterances {', '.join(step.batch.ids)}; batch saved as {path}; "
-            "the last checkpoint is from before: lower the learning rate or leave out the bad utterance"
-        )
+        kept = {"step": step.number, **step.batch._asdict(), "failures": failures}
+        path = self.cfg.output_dir / f"bad_batch_rank{self.world.rank}.pt"
+        raise bad_batch(f"the loss is {loss} at step {step.number}", step.batch.ids, kept, path)
 
     def _check_state(self) -> None:
-        """Numbers that are not finite are neither saved nor evaluated: a gradient may be so where its loss was not."""
+        """Numbers that are not finite are neither saved nor evaluated."""
         self._check_last()
-        if not self.state.is_finite():
-            raise TrainingError(
-                f"weights or running statistics are not finite after step {self.progress.step}, though its loss was; "
-                "the last checkpoint is from before: lower the learning rate"
-            )
+        check_finite(numbers_of(self.model), after=f"step {self.progress.step}", world=self.world)
 
     def _tell_left_out(self) -> None:
         """A line, once, for every utterance that some process had to leave out; by all processes together."""
         sets = [self.train_set, *([self.validation] if self.validation is not None else [])]
         skipped = [message for read in sets for message in read.skipped.values()]
-        shares = self.world.gather((skipped, self.unfit))
-        unfit = [message for _, share in shares for message in share]
-        self.unreadable = {message for share, _ in shares for message in share}
-        for message in sorted((self.unreadable | set(unfit)) - self.told):
-            self.log.event(f"left out: {message}")
-        self.told |= self.unreadable | set(unfit)
-        self.progress.unfit += len(unfit)
+        self.unreadable = set(tell_left_out(skipped, self.told, self.world, self.log))
+        self.progress.unfit += len(tell_left_out(self.unfit, self.told, self.world, self.log))
         self.unfit = []
 
     def _log_training(self, step: "Step", throughput: float, took: float) -> None:
@@ -288,17 +281,6 @@ class Trainer:
             self.log.event(f"left out: {message}")
         return utterances
 
-    def _count_in_batches_of_today(self) -> None:
-        """Resumed with other batches or processes, the run goes on at the same part of the epoch."""
-        progress, today = self.progress, self.steps_per_epoch
-        before, progress.steps_per_epoch = progress.steps_per_epoch, today
-        if before not in (0, today):
-            progress.batch = progress.batch * today // before
-            self.log.event(
-                f"an epoch has {today} steps, and had {before} when the run was stopped: it goes on at batch "
-                f"{progress.batch}, in another order; the learning rate follows step {progress.step}"
-            )
-
     def _batches(self, epoch: int) -> list[list[int]]:
         cfg, world = self.cfg, self.world
         return bucketed_batches(
@@ -306,11 +288,9 @@ class Trainer:
         )
 
     def _limit_reached(self, terminated: list[int]) -> bool:
-        """Whether to stop now; a signal is agreed on by all processes, at logging steps where there are several."""
-        if self.cfg.steps and self.progress.step >= self.cfg.steps:
-            return True
-        may_ask = self.world.size == 1 or self.progress.step % self.cfg.log_every == 0
-        return may_ask and self.world.any(bool(terminated))
+        """Whether to stop now, in all processes."""
+        cfg = self.cfg
+        return limit_reached(self.progress.step, cfg.steps, terminated, ask_every=cfg.log_every, world=self.world)
 
     def _save(self) -> None:
         self._check_state()
@@ -319,14 +299,8 @@ class Trainer:
             self.state.save_step()
         self.world.barrier()
 
-    def _write_run_files(self) -> None:
-        if not self.world.is_main:
-            return
-        folder = self.cfg.output_dir
-        (folder / "config.toml").write_text(config.to_toml(self.cfg), encoding="utf-8")
-        told = environment(self.world.device) | {"processes": self.world.size}
-        (folder / "environment.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-        self.log.parameters(config.to_dict(self.cfg))
+    def _describe_run(self) -> None:
+        write_run_files(self.cfg, self.world, self.log)
         hours = sum(self.seconds) / 3600
         parameters = sum(p.numel() for p in self.model.parameters())
         self.log.event(
@@ -359,10 +333,6 @@ class Step:
 def _mixed(*parts: int) -> int:
     """A seed that depends on all of `parts`."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(2))
-
-
-def _logger(cfg: Config, world: World) -> RunLogger:
-    return RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)
 
 
 if __name__ == "__main__":

@@ -3,19 +3,18 @@
 import contextlib
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
-from common import checkpoint, distributed
+from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.data.loading import LoadingError
-from common.logging import RunLogger, read_events
 from jasper.config import Config
 from jasper.state import TrainingState
 from jasper.train import Trainer, TrainingError, main
 from tests.jasper.runs import toy_config, write_corpus
+from tests.training import alone, events
 
 CPU = torch.device("cpu")
 
@@ -33,13 +32,9 @@ def stopped(corpus, tmp_path_factory) -> Config:
     return cfg
 
 
-def events(folder: Path) -> list[str]:
-    return [e["data"]["event"] for e in read_events(folder / "nvlog.json") if "event" in e["data"]]
-
-
 @contextlib.contextmanager
 def trainer_of(cfg: Config):
-    with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir, tensorboard=False)) as log:
+    with alone(cfg.output_dir) as (world, log):
         yield Trainer(cfg, world, log)
 
 
@@ -87,7 +82,7 @@ def test_a_run_that_goes_on_with_other_batches_finishes_the_epoch_at_the_same_pa
     progress = main(replace(cfg, batch_size=batch_size))
     assert (progress.epoch, progress.batch) == (1, 0)
     assert progress.step == 2 + steps - 2 * steps // 3
-    assert any(f"an epoch has {steps} steps, and had 3 when the run was stopped" in e for e in events(tmp_path))
+    assert any(f"the epoch has {steps} steps, and had 3 when the run was stopped" in e for e in events(tmp_path))
 
 
 @pytest.mark.parametrize("changes", [{"steps": 1}, {"evaluate_every": 1, "save_best_from": 0}])

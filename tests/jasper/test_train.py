@@ -1,10 +1,7 @@
-import contextlib
 import json
 import math
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,49 +10,35 @@ import numpy as np
 import pytest
 import torch
 
-from common import audio, checkpoint, config, distributed
+from common import audio, checkpoint, config
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError, loader
 from common.data.manifest import ManifestError
 from common.features import SpecAugmentConfig
-from common.logging import RunLogger, read_events
 from jasper.config import Config
 from jasper.train import Trainer, TrainingError, main
 from tests.jasper.runs import TOY, toy_config, write_corpus
+from tests.training import (
+    alone,
+    assert_all_finite,
+    assert_same_state,
+    events,
+    finish,
+    logged,
+    on_record,
+    run_module,
+    state_of,
+    terminate_while_training,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 AUGMENTED = SpecAugmentConfig(freq_masks=1, max_freq=8, time_masks=1, max_time=10)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Sums depend on the number of threads: runs that must agree bitwise, in whatever process, have one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-def state_of(folder: Path) -> dict:
-    state, messages = checkpoint.load_newest(folder, "jasper")
-    assert messages == []
-    return state
-
-
-def assert_same_state(a: dict, b: dict) -> None:
-    for part in ("weights", "ema"):
-        assert all(torch.equal(a[part][name], b[part][name]) for name in a[part])
-    for x, y in zip(a["optimizer"]["state"].values(), b["optimizer"]["state"].values(), strict=True):
-        assert all(torch.equal(x[k], y[k]) for k in x if isinstance(x[k], torch.Tensor))
-    assert a["progress"] | {"best_wer": 0} == b["progress"] | {"best_wer": 0}
-
-
-def losses(folder: Path, key: str = "train_loss") -> list[float]:
-    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
 
 
 def test_a_run_directory_describes_itself(corpus, tmp_path):
@@ -64,8 +47,8 @@ def test_a_run_directory_describes_itself(corpus, tmp_path):
     assert (progress.epoch, progress.step) == (2, 6)
     assert config.load(Config, tmp_path / "config.toml") == cfg
     assert {"torch", "device", "commit", "processes"} <= set(json.loads((tmp_path / "environment.json").read_text()))
-    assert len(losses(tmp_path)) == 6
-    assert len(losses(tmp_path, "dev_wer")) == len(losses(tmp_path, "dev_ema_wer")) == 2
+    assert len(logged(tmp_path)) == 6
+    assert len(logged(tmp_path, "dev_wer")) == len(logged(tmp_path, "dev_ema_wer")) == 2
     state = state_of(tmp_path)
     assert config.build(Config, state["config"], "checkpoint") == cfg
     assert {"weights", "ema", "optimizer", "scaler", "progress"} <= set(state)
@@ -84,9 +67,8 @@ def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_st
 
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=4))
-    golden = Path(__file__).with_name("golden_toy_losses.txt")
-    recorded = [float(line) for line in golden.read_text().splitlines() if not line.startswith("#")]
-    np.testing.assert_allclose(losses(tmp_path), recorded, rtol=2e-3)
+    recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
+    np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path):
@@ -96,7 +78,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
     cfg = replace(cfg, model=replace(cfg.model, blocks=blocks), features=replace(cfg.features, dither=0.0))
     updates = []
     for parts in (1, 2, 4):
-        with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path / str(parts))) as log:
+        with alone(tmp_path / str(parts)) as (world, log):
             trainer = Trainer(replace(cfg, grad_accumulation=parts), world, log)
             batch = next(iter(loader(trainer.train_set, [[0, 0, 0, 0]])))
             before = [p.detach().clone() for p in trainer.model.parameters()]
@@ -113,8 +95,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus
     with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step \d+; utterances 1-2-\d{4}.*batch saved as"):
         main(cfg)
     assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"]
-    for _, path in checkpoint.saved_steps(tmp_path, "jasper"):
-        assert all(torch.isfinite(w).all() for w in checkpoint.load(path)["weights"].values())
+    assert_all_finite(tmp_path, "jasper")
 
 
 def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(tmp_path):
@@ -163,7 +144,7 @@ def test_fine_tuning_with_other_labels_keeps_all_layers_that_fit_and_tells_which
     log = (tmp_path / "second" / "nvlog.json").read_text()
     assert "decoder.weight: (29, 24, 1) in the checkpoint, (30, 24, 1) here, starts anew" in log
     assert "decoder.bias" in log
-    assert "blocks" not in "".join(e["data"].get("event", "") for e in read_events(tmp_path / "second" / "nvlog.json"))
+    assert "blocks" not in "".join(events(tmp_path / "second"))
     before, after = state_of(tmp_path / "first")["ema"], state_of(tmp_path / "second")["weights"]
     kept = [name for name in before if name.startswith("blocks") and name.endswith("conv.weight")]
     assert kept
@@ -181,29 +162,14 @@ def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
     main(cfg)
     assert [step for step, _ in checkpoint.saved_steps(tmp_path, "jasper")] == [6, 12, 15]
     best = checkpoint.load(tmp_path / "jasper_best.pt")
-    assert best["progress"]["best_wer"] == min(losses(tmp_path, "dev_ema_wer"))
-
-
-def run_module(*arguments: str, processes: int = 1) -> "subprocess.Popen[str]":
-    launcher = (
-        ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] if processes > 1 else []
-    )
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(TOY.parents[2])}
-    command = [sys.executable, *launcher, "-m", "jasper.train", *arguments]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert best["progress"]["best_wer"] == min(logged(tmp_path, "dev_ema_wer"))
 
 
 def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path / "whole", epochs=12)
     main(cfg)
-    arguments = [str(TOY), "--data.root", str(corpus), "--epochs", "12", "--output_dir", str(tmp_path / "stopped")]
-    process = run_module(*arguments)
-    for line in process.stdout:
-        if "iter" in line:
-            process.send_signal(signal.SIGTERM)
-            break
-    process.communicate()
-    assert process.returncode == 0
+    flags = ("--data.root", corpus, "--epochs", 12, "--output_dir", tmp_path / "stopped")
+    terminate_while_training(run_module("jasper.train", TOY, *flags))
     assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 36
     main(replace(cfg, output_dir=tmp_path / "stopped"))
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
@@ -235,22 +201,20 @@ def test_sigkill_at_random_moments_leaves_a_run_that_resumes_to_the_same_weights
 def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):
     """Batch statistics over all processes, and padding to one length, which is part of those statistics."""
     corpus = write_corpus(tmp_path / "corpus", train=48, validation=13)
-    shared = [
-        str(TOY), "--data.root", str(corpus), "--epochs", "3", "--ema", "0.9", "--data.pad_to_max", "true",
-        "--data.max_seconds", "3", "--model.sync_batch_norm", "true", "--features.dither", "0",
-    ]  # fmt: skip
-    no_dropout = tmp_path / "no_dropout.toml"
     cfg = config.load(Config, TOY)
     blocks = tuple(replace(block, dropout=0.0) for block in cfg.model.blocks)
+    no_dropout = tmp_path / "no_dropout.toml"
     no_dropout.write_text(config.to_toml(replace(cfg, model=replace(cfg.model, blocks=blocks))))
-    shared[0] = str(no_dropout)
-    one = run_module(*shared, "--batch_size", "16", "--output_dir", str(tmp_path / "one"))
-    two = run_module(*shared, "--batch_size", "8", "--output_dir", str(tmp_path / "two"), processes=2)
-    for process in (one, two):
-        said, _ = process.communicate()
-        assert process.returncode == 0, said
+    shared = (
+        "jasper.train", no_dropout, "--data.root", corpus, "--epochs", 3, "--ema", 0.9, "--data.pad_to_max", "true",
+        "--data.max_seconds", 3, "--model.sync_batch_norm", "true", "--features.dither", 0,
+    )  # fmt: skip
+    one = run_module(*shared, "--batch_size", 16, "--output_dir", tmp_path / "one")
+    two = run_module(*shared, "--batch_size", 8, "--output_dir", tmp_path / "two", processes=2)
+    finish(one)
+    finish(two)
     for key in ("train_loss", "dev_loss", "dev_wer", "dev_ema_loss", "dev_ema_wer"):
-        assert losses(tmp_path / "two", key) == pytest.approx(losses(tmp_path / "one", key), abs=1e-5, rel=1e-5), key
+        assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-5), key
 
 
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
@@ -258,21 +222,21 @@ def test_what_only_the_second_process_cannot_read_ends_the_run_or_is_told(tmp_pa
     """With one utterance per process, it also has to take part in a step for which it has nothing."""
     root = write_corpus(tmp_path / "corpus", train=4)
     cfg = toy_config(root, tmp_path / "look", batch_size=1)
-    with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir)) as log:
+    with alone(cfg.output_dir) as (world, log):
         trainer = Trainer(cfg, world, log)
     batches = bucketed_batches(trainer.seconds, batch_size=1, seed=cfg.seed, epoch=0, ranks=2, rank=1)
     bad = trainer.train_set.utterances[batches[-1][0]]
     bad.audio.write_bytes(bad.audio.read_bytes()[:2000])
     process = run_module(
-        str(TOY), "--data.root", str(root), "--epochs", "1", "--batch_size", "1", "--data.on_error", on_error,
-        "--output_dir", str(tmp_path / "run"), processes=2,
+        "jasper.train", TOY, "--data.root", root, "--epochs", 1, "--batch_size", 1, "--data.on_error", on_error,
+        "--output_dir", tmp_path / "run", processes=2,
     )  # fmt: skip
-    said, _ = process.communicate(timeout=120)
     if on_error == "stop":
+        said, _ = process.communicate(timeout=120)
         assert process.returncode != 0
         assert said.count(f"error: utterance {bad.id}: ") == 1
     else:
-        assert process.returncode == 0, said
+        said = finish(process)
         assert said.count(f"left out: utterance {bad.id}: ") == 1
         assert state_of(tmp_path / "run")["progress"]["step"] == 2
 
@@ -280,6 +244,6 @@ def test_what_only_the_second_process_cannot_read_ends_the_run_or_is_told(tmp_pa
 def test_the_learning_rate_of_the_first_step_is_the_warm_up_s_not_the_peak(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path, steps=2)
     main(replace(cfg, schedule=replace(cfg.schedule, warmup=2)))
-    rates = losses(tmp_path, "train_lrate")
+    rates = logged(tmp_path, "train_lrate")
     assert rates == pytest.approx([cfg.optim.lr * 1 / 7, cfg.optim.lr * 2 / 7])
-    assert math.isfinite(losses(tmp_path)[0])
+    assert math.isfinite(logged(tmp_path)[0])

@@ -1,0 +1,78 @@
+"""What every training loop does around its steps: stop, check, tell, describe itself."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from common import checkpoint, config
+from common.distributed import World
+from common.logging import RunLogger, environment
+
+
+class TrainingError(RuntimeError):
+    """Training that cannot go on: numbers that are not finite, data that cannot be used."""
+
+
+def write_run_files(cfg: Any, world: World, log: RunLogger) -> None:
+    """The configuration and the environment, into files of the run directory; by the main process."""
+    if not world.is_main:
+        return
+    (log.folder / "config.toml").write_text(config.to_toml(cfg), encoding="utf-8")
+    told = environment(world.device) | {"processes": world.size}
+    (log.folder / "environment.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    log.parameters(config.to_dict(cfg))
+
+
+def limit_reached(step: int, limit: int, terminated: Sequence[int], *, ask_every: int, world: World) -> bool:
+    """Whether to stop after `step` steps: at the limit (0: none), or because a process was `terminated`.
+
+    A signal is agreed on by all processes; where there are several, every `ask_every` steps.
+    """
+    if limit and step >= limit:
+        return True
+    may_ask = world.size == 1 or step % ask_every == 0
+    return may_ask and world.any(bool(terminated))
+
+
+def tell_left_out(messages: Iterable[str], told: set[str], world: World, log: RunLogger) -> list[str]:
+    """An event for each message of some process that is not among those `told`, which it joins; all messages of all.
+
+    By all processes together.
+    """
+    everything = [message for share in world.gather(list(messages)) for message in share]
+    for message in sorted(set(everything) - told):
+        log.event(f"left out: {message}")
+    told.update(everything)
+    return everything
+
+
+def bad_batch(problem: str, ids: Iterable[str], batch: dict[str, Any], path: Path) -> TrainingError:
+    """Saves the batch at `path`; the error that says so. `problem`: which number is what, at which step."""
+    checkpoint.save(path, batch)
+    return TrainingError(
+        f"{problem}; utterances {', '.join(ids)}; batch saved as {path}; "
+        "the last checkpoint is from before: lower the learning rate or leave out the bad utterance"
+    )
+
+
+def numbers_of(*models: nn.Module) -> list[Tensor]:
+    """Weights and running statistics."""
+    tensors = [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
+    return [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
+
+
+def check_finite(numbers: Iterable[Tensor], *, after: str, world: World) -> None:
+    """Raises TrainingError in every process if `numbers` are not finite in one: a gradient may be so where its loss
+    was not. `after`: "step 3". Waits for the device.
+    """
+    norms = torch._foreach_norm([tensor for tensor in numbers if tensor.numel()], ord=math.inf)
+    if world.any(not torch.stack(norms).isfinite().all()):
+        raise TrainingError(
+            f"weights or running statistics are not finite after {after}, though its loss was; "
+            "the last checkpoint is from before: lower the learning rate"
+        )

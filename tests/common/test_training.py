@@ -1,0 +1,127 @@
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from common import checkpoint, config
+from common.distributed import World
+from common.logging import read_events
+from common.training import (
+    TrainingError,
+    bad_batch,
+    check_finite,
+    limit_reached,
+    numbers_of,
+    tell_left_out,
+    write_run_files,
+)
+from tests.training import alone, events
+
+ALONE = World(rank=0, size=1, device=torch.device("cpu"))
+
+
+class OneOfTwo(World):
+    """Beside a process that has `others` to say; remembers whether it was asked."""
+
+    def __init__(self, others: object, rank: int = 0):
+        super().__init__(rank=rank, size=2, device=torch.device("cpu"))
+        object.__setattr__(self, "others", others)
+        object.__setattr__(self, "asked", [])
+
+    def any(self, flag):
+        self.asked.append(flag)
+        return flag or bool(self.others)
+
+    def gather(self, item):
+        return [item, self.others]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    lr: float = 0.5
+    output_dir: Path = Path("runs")
+
+
+def test_a_run_directory_says_how_the_run_was_made(tmp_path):
+    with alone(tmp_path) as (world, log):
+        write_run_files(Options(lr=0.25), world, log)
+    assert config.load(Options, tmp_path / "config.toml") == Options(lr=0.25)
+    told = json.loads((tmp_path / "environment.json").read_text())
+    assert told["processes"] == 1
+    assert told["torch"] == torch.__version__
+    (parameters,) = read_events(tmp_path / "nvlog.json")
+    assert (parameters["step"], parameters["data"]["lr"]) == ("PARAMETER", 0.25)
+
+
+def test_only_the_main_process_writes_about_the_run(tmp_path):
+    with alone(tmp_path) as (world, log):
+        write_run_files(Options(), replace(world, rank=1, size=2), log)
+    assert [path.name for path in tmp_path.iterdir()] == ["nvlog.json"]
+    assert read_events(tmp_path / "nvlog.json") == []
+
+
+@pytest.mark.parametrize(
+    ("step", "limit", "terminated", "stops"),
+    [(2, 3, [], False), (3, 3, [], True), (4, 3, [], True), (9, 0, [], False), (9, 0, [15], True), (1, 9, [15], True)],
+)
+def test_a_process_alone_stops_at_its_limit_or_at_once_when_it_is_told_to(step, limit, terminated, stops):
+    assert limit_reached(step, limit, terminated, ask_every=100, world=ALONE) == stops
+
+
+def test_several_processes_agree_on_a_signal_but_do_not_ask_each_other_at_every_step():
+    world = OneOfTwo(others=True)
+    stops = [limit_reached(step, 0, [], ask_every=3, world=world) for step in range(1, 7)]
+    assert stops == [False, False, True, False, False, True]
+    assert len(world.asked) == 2
+    assert limit_reached(5, 5, [], ask_every=3, world=world)
+
+
+def test_what_any_process_left_out_is_told_once(tmp_path):
+    told: set[str] = set()
+    with alone(tmp_path) as (_, log):
+        world = OneOfTwo(others=["b: bad", "c: bad"])
+        assert tell_left_out(["c: bad", "a: bad"], told, world, log) == ["c: bad", "a: bad", "b: bad", "c: bad"]
+        tell_left_out(["d: bad"], told, world, log)
+    assert events(tmp_path) == [f"left out: {name}: bad" for name in "abcd"]
+    assert told == {f"{name}: bad" for name in "abcd"}
+
+
+def test_a_bad_batch_is_saved_and_its_utterances_are_named(tmp_path):
+    path = tmp_path / "run" / "bad_batch_rank0.pt"
+    error = bad_batch("the loss is nan at step 3", ["a", "b"], {"step": 3, "audio_BN": torch.ones(2, 2)}, path)
+    assert isinstance(error, TrainingError)
+    assert str(error) == (
+        f"the loss is nan at step 3; utterances a, b; batch saved as {path}; the last checkpoint is from before: "
+        "lower the learning rate or leave out the bad utterance"
+    )
+    assert checkpoint.load(path)["audio_BN"].shape == (2, 2)
+
+
+def test_weights_and_running_statistics_are_numbers_but_counters_are_none():
+    norm = torch.nn.BatchNorm1d(3)
+    numbers = numbers_of(norm, torch.nn.Linear(1, 1, bias=False))
+    assert [tensor.shape for tensor in numbers] == [(3,), (3,), (3,), (3,), (1, 1)]
+    assert not any(tensor.requires_grad for tensor in numbers)
+
+
+@pytest.mark.parametrize("bad", [torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("name", ["weight", "running_var"])
+def test_numbers_that_are_not_finite_end_the_run(bad, name):
+    norm = torch.nn.BatchNorm1d(3)
+    check_finite([*numbers_of(norm), torch.zeros(0)], after="step 7", world=ALONE)
+    norm.state_dict()[name][1] = bad
+    expected = (
+        "weights or running statistics are not finite after step 7, though its loss was; the last checkpoint is from "
+        "before: lower the learning rate"
+    )
+    with pytest.raises(TrainingError, match=f"^{re.escape(expected)}$"):
+        check_finite(numbers_of(norm), after="step 7", world=ALONE)
+
+
+def test_numbers_that_are_not_finite_in_another_process_end_the_run_here_too():
+    check_finite([torch.ones(1)], after="step 1", world=OneOfTwo(others=False))
+    with pytest.raises(TrainingError, match="not finite after step 1"):
+        check_finite([torch.ones(1)], after="step 1", world=OneOfTwo(others=True))

@@ -1,0 +1,105 @@
+"""What the tests of training share: runs in this process and in others, and what they leave."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from common import checkpoint, distributed
+from common.distributed import World
+from common.logging import RunLogger, read_events
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[tuple[World, RunLogger]]:
+    """What a Trainer on the CPU wants besides its configuration."""
+    with distributed.start("cpu") as world, contextlib.closing(RunLogger(folder, tensorboard=False)) as log:
+        yield world, log
+
+
+def run_module(*arguments: object, processes: int = 1) -> "subprocess.Popen[str]":
+    """`python -m` of these words, or as many processes that torchrun starts."""
+    launcher = (
+        ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] if processes > 1 else []
+    )
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, *launcher, "-m", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process: "subprocess.Popen[str]") -> str:
+    """What it said; it must end well."""
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    return said
+
+
+def terminate_while_training(process: "subprocess.Popen[str]") -> None:
+    """SIGTERM after the first step; it must end well."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "iter" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    finish(process)
+
+
+def state_of(folder: Path) -> dict[str, Any]:
+    """The newest checkpoint of a run, whatever the model."""
+    (name,) = {path.name.split("_step")[0] for path in folder.glob("*_step*.pt")}
+    state, messages = checkpoint.load_newest(folder, name)
+    assert messages == []
+    assert state is not None
+    return state
+
+
+def assert_same_state(a: dict[str, Any], b: dict[str, Any]) -> None:
+    """Bitwise, but for the configuration, which says where the run lies."""
+    assert a.keys() == b.keys()
+    for name in a.keys() - {"config"}:
+        assert_same(a[name], b[name], name)
+
+
+def assert_same(a: Any, b: Any, where: str) -> None:
+    assert type(a) is type(b), where
+    if isinstance(a, torch.Tensor):
+        assert torch.equal(a, b), where
+    elif isinstance(a, dict):
+        assert a.keys() == b.keys(), where
+        for key in a:
+            assert_same(a[key], b[key], f"{where}.{key}")
+    elif isinstance(a, list):
+        assert len(a) == len(b), where
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            assert_same(x, y, f"{where}[{i}]")
+    else:
+        assert a == b, where
+
+
+def assert_all_finite(folder: Path, name: str, part: str = "weights") -> None:
+    """Of all checkpoints of model `name`, if there are any."""
+    for _, path in checkpoint.saved_steps(folder, name):
+        assert all(torch.isfinite(weight).all() for weight in checkpoint.load(path)[part].values())
+
+
+def logged(folder: Path, key: str = "train_loss") -> list[float]:
+    """The values of `key` in the log."""
+    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
+
+
+def events(folder: Path) -> list[str]:
+    """What the log tells in words."""
+    return [e["data"]["event"] for e in read_events(folder / "nvlog.json") if "event" in e["data"]]
+
+
+def on_record(path: Path) -> list[float]:
+    """A golden loss curve: a number per line, and comments."""
+    return [float(line) for line in path.read_text().splitlines() if not line.startswith("#")]
