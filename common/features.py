@@ -141,7 +141,7 @@ class LogMel(nn.Module):
         if not self.training or not self.cfg.dither:
             return audio_BN
         if seed is None:
-            raise ValueError("LogMel: dither in training mode needs a seed; pass seed=..., or call eval()")
+            raise ValueError("LogMel: dither in training mode needs a seed; pass seed=..., or leave training mode")
         noise = torch.Generator(audio_BN.device).manual_seed(seed)
         noise_BN = torch.randn(audio_BN.shape, generator=noise, device=audio_BN.device)
         return torch.add(audio_BN, noise_BN, alpha=self.cfg.dither)
