@@ -3,9 +3,11 @@
 Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +18,8 @@ from common.recognition.recordings import Recording
 # A batch ends before more than a fifth of it would be padding: what is computed for padding is lost.
 MOST_PADDED = 1.25
 WINDOW = 8  # batches' worth of recordings that are sorted by length
+
+Item = TypeVar("Item")
 
 
 class Chunk(NamedTuple):
@@ -62,18 +66,39 @@ def in_batches(
 ) -> Iterator[tuple[Recording, Tensor | None]]:
     """Every recording with its frames [S, X] on the CPU (None where it has no pieces), in order.
 
-    `split` cuts a recording's samples, `run` makes [B, S, X] of the samples of B pieces. Memory holds only the
-    recordings of a few batches: enough for batches of similar lengths.
+    `split` cuts a recording's samples, `run` makes [B, S, X] of the samples of B pieces. Memory holds the recordings
+    of a window, enough for batches of similar lengths, and of the next one, that a thread reads meanwhile. Raises
+    ValueError for a batch_size below 1.
     """
-    waiting: list[Recording] = []
-    pieces: list[list[Piece]] = []
+    if batch_size < 1:
+        raise ValueError(f"batch_size = {batch_size}: expected at least 1")
+    for window in one_ahead(_windows(recordings, split, WINDOW * batch_size)):
+        whole, pieces = zip(*window, strict=True)
+        yield from zip(whole, _frames(pieces, run, batch_size), strict=True)
+
+
+def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, the next of which a thread fetches while one is in use."""
+    fetched = iter(items)
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(lambda: list(itertools.islice(fetched, 1)))
+        while found := coming.result():
+            coming = thread.submit(lambda: list(itertools.islice(fetched, 1)))
+            yield found[0]
+
+
+def _windows(
+    recordings: Iterable[Recording], split: Callable[[np.ndarray], list[Piece]], size: int
+) -> Iterator[list[tuple[Recording, list[Piece]]]]:
+    """Recordings with their pieces, until there are `size` of either."""
+    window: list[tuple[Recording, list[Piece]]] = []
     for recording in recordings:
-        waiting.append(recording)
-        pieces.append(split(recording.samples_N))
-        if max(len(waiting), sum(map(len, pieces))) >= WINDOW * batch_size:
-            yield from zip(waiting, _frames(pieces, run, batch_size), strict=True)
-            waiting, pieces = [], []
-    yield from zip(waiting, _frames(pieces, run, batch_size), strict=True)
+        window.append((recording, split(recording.samples_N)))
+        if max(len(window), sum(len(pieces) for _, pieces in window)) >= size:
+            yield window
+            window = []
+    if window:
+        yield window
 
 
 def padded(samples: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
@@ -86,7 +111,7 @@ def padded(samples: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
 
 
 def _frames(
-    pieces: list[list[Piece]], run: Callable[[list[np.ndarray]], Tensor], batch_size: int
+    pieces: Sequence[list[Piece]], run: Callable[[list[np.ndarray]], Tensor], batch_size: int
 ) -> Iterator[Tensor | None]:
     flat = [piece for own in pieces for piece in own]
     kept: dict[int, Tensor] = {}

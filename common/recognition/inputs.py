@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from common.audio import AudioError
 from common.data.manifest import ManifestError, Utterance, read_manifest
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".au", ".caf", ".w64", ".sph")
@@ -51,6 +52,8 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
                 sources.append((path.stem, path))
         except ManifestError as error:
             problems.append(str(error))
+        except AudioError as error:  # of the first recording of a .tsv, which tells the rate of all
+            problems.append(f"{path}: {error}")
         except UnicodeDecodeError:
             problems.append(f"{path}: is not text in UTF-8; expected a list of recordings")
     return Found(list(_named(sources)), problems)
@@ -65,6 +68,9 @@ def _named(sources: Sequence[tuple[str, Path | Utterance]]) -> Iterator[Item]:
     seen: dict[str, int] = {}
     for name, source in sources:
         name = "/".join(re.sub(r"[^\w .@-]", "_", part) for part in name.split("/") if part.strip("."))
-        seen[name] = seen.get(name, 0) + 1
-        reference = source.text if isinstance(source, Utterance) else ""
-        yield Item(source, name if seen[name] == 1 else f"{name}-{seen[name]}", reference)
+        unique = name
+        while unique in seen:
+            seen[name] += 1
+            unique = f"{name}-{seen[name]}"
+        seen[unique] = 1
+        yield Item(source, unique, source.text if isinstance(source, Utterance) else "")

@@ -4,13 +4,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from common import audio
 from common.audio import AudioError
 from common.data.manifest import Utterance
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 READERS = 4  # threads that decode and resample files while the network is at work
 INAUDIBLE = 1e-5  # -100 dB: a recording that never gets louder is silent
@@ -40,8 +43,8 @@ def read_ahead(
 ) -> Iterator[Recording]:
     """`read` of every source, in order, by threads that are a few sources ahead.
 
-    An AudioError of `read` is raised, or with "skip" becomes the `error` of its recording. Raises TypeError for a
-    single source.
+    An AudioError of `read` is raised, or with "skip" becomes the `error` of its recording. Raises TypeError, at once,
+    for a single source.
     """
     if isinstance(sources, str | Path | Utterance | np.ndarray):
         raise TypeError(f"expected a list of recordings, found one {type(sources).__name__}; put it in [ ]")
@@ -54,12 +57,17 @@ def read_ahead(
                 raise
             return Recording(name_of(source), np.zeros(0, np.float32), 0.0, error=str(error))
 
-    pool = ThreadPoolExecutor(READERS)
-    waiting: deque[Future[Recording]] = deque()
+    return in_threads(sources, tolerant, threads=READERS)
+
+
+def in_threads(items: Iterable[Given], work: Callable[[Given], Made], *, threads: int) -> Iterator[Made]:
+    """`work` of every item, in order, by `threads` threads that are up to twice as many items ahead."""
+    pool = ThreadPoolExecutor(threads)
+    waiting: deque[Future[Made]] = deque()
     try:
-        for source in sources:
-            waiting.append(pool.submit(tolerant, source))
-            if len(waiting) > 2 * READERS:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > 2 * threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -81,6 +89,8 @@ def name_of(source: Source) -> str:
 
 def _samples(source: Source, rate: int) -> np.ndarray:
     if isinstance(source, np.ndarray):
+        if source.dtype.kind != "f":
+            raise AudioError(f"array of {source.dtype}: expected floating-point samples from -1 to 1")
         if source.ndim != 1 or not len(source) or not np.isfinite(source).all():
             raise AudioError(f"array of shape {source.shape}: expected finite mono samples [N] at {rate} Hz")
         return source.astype(np.float32, copy=False)

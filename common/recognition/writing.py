@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,12 +25,12 @@ def check_format(style: Format, n_recordings: int, output_dir: Path | None) -> N
 
 
 def write_transcript(transcript: Transcript, name: str, style: Format, stream: TextIO, output_dir: Path | None) -> None:
-    """To `stream`, or to a file of its own called `name` in `output_dir`."""
+    """To `stream`, or to a file of its own called `name` in `output_dir`. Raises ConfigError."""
     if output_dir is None:
         print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
         return
-    path = file_in(output_dir, name, ".txt" if style == "text" else f".{style}")
-    path.write_text(rendered(transcript, style, with_name=False), encoding="utf-8")
+    with file_in(output_dir, name, ".txt" if style == "text" else f".{style}") as path:
+        path.write_text(rendered(transcript, style, with_name=False), encoding="utf-8")
 
 
 def rendered(transcript: Transcript, style: Format, *, with_name: bool) -> str:
@@ -43,31 +45,32 @@ def rendered(transcript: Transcript, style: Format, *, with_name: bool) -> str:
 
 
 def save_log_probs(folder: Path, name: str, transcript: Transcript, labels: Sequence[str]) -> None:
-    """Writes `name`.npz: log_probs [S, V], the times of the S frames in seconds, and the labels."""
+    """Writes `name`.npz: log_probs [S, V], the times of the S frames in seconds, the labels. Raises ConfigError."""
     assert transcript.log_probs_SV is not None
     frames = np.arange(len(transcript.log_probs_SV))
-    np.savez(
-        file_in(folder, name, ".npz"),
-        log_probs=transcript.log_probs_SV.numpy(),
-        times=transcript.first_frame_seconds + frames * transcript.seconds_per_frame,
-        labels=np.array(labels),
-    )
+    with file_in(folder, name, ".npz") as path:
+        np.savez(
+            path,
+            log_probs=transcript.log_probs_SV.numpy(),
+            times=transcript.first_frame_seconds + frames * transcript.seconds_per_frame,
+            labels=np.array(labels),
+        )
 
 
-def file_in(folder: Path, name: str, suffix: str) -> Path:
-    """The path of a file about a recording, in a folder that is there."""
+@contextlib.contextmanager
+def file_in(folder: Path, name: str, suffix: str) -> Iterator[Path]:
+    """The path to write a file about a recording to, in a folder that is there. Raises ConfigError if it fails."""
     path = folder / f"{name}{suffix}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
+    with _told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield path
 
 
 def make_folder(folder: Path | None) -> None:
     """Raises ConfigError where it cannot be made."""
-    try:
-        if folder is not None:
+    if folder is not None:
+        with _told(folder):
             folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written to: {error.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -77,10 +80,8 @@ def output(path: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     make_folder(path.parent)
-    try:
+    with _told(path):
         file = path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written to: {error.strerror}") from None
     with file:
         yield file
 
@@ -88,3 +89,28 @@ def output(path: Path | None) -> Iterator[TextIO]:
 def tell(message: str) -> None:
     """A line for the user, beside the results."""
     print(message, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def ended_by_the_user() -> Iterator[None]:
+    """Ctrl-C, or a reader of the output who left (as `head` does), ends the program, without a traceback.
+
+    What was written until then stays. The status is the shell's for such an end: 130, or 141.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell("interrupted")
+        raise SystemExit(128 + signal.SIGINT) from None
+    except BrokenPipeError:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what Python still flushes at its end
+        raise SystemExit(128 + signal.SIGPIPE) from None
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written to: {error.strerror or error}") from None

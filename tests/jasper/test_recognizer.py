@@ -119,7 +119,7 @@ def test_a_stream_reads_only_a_few_recordings_ahead(tiny):
     stream = tiny.stream(endless(), batch_size=2)
     next(stream)
     stream.close()
-    assert len(taken) < 30
+    assert len(taken) <= 2 * 16 + 8  # two windows, and what the readers are ahead
 
 
 def test_words_have_times_and_confidence_within_the_recording(golden, clips):

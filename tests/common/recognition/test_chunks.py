@@ -1,7 +1,10 @@
+import threading
+
 import numpy as np
 import pytest
 import torch
 
+from common.audio import AudioError
 from common.recognition.chunks import Chunk, Piece, chunks, in_batches, padded
 from common.recognition.recordings import Recording
 
@@ -78,7 +81,40 @@ def test_no_more_recordings_are_taken_than_some_batches_need():
             yield recording(2)
 
     next(in_batches(endless(), in_threes, lambda samples: padded(samples)[0].unsqueeze(2), batch_size=2))
-    assert len(taken) == 16
+    assert len(taken) == 2 * 16  # those of a window, and of the next one
+
+
+def test_the_next_recordings_are_read_while_the_network_is_at_work():
+    read, seen = threading.Event(), []
+
+    def recordings():
+        yield from (recording(2) for _ in range(16))
+        read.set()
+        yield recording(5)
+
+    def run(samples):
+        assert read.wait(timeout=10)
+        seen.append(len(samples))
+        return padded(samples)[0].unsqueeze(2)
+
+    assert len(list(in_batches(recordings(), in_threes, run, batch_size=2))) == 17
+    assert sum(seen) == 16 + 2
+
+
+def test_what_goes_wrong_while_reading_is_raised_in_its_turn():
+    def recordings():
+        yield from (recording(2) for _ in range(8))
+        raise AudioError("x.wav: no such file")
+
+    found = in_batches(recordings(), in_threes, lambda samples: padded(samples)[0].unsqueeze(2), batch_size=1)
+    assert [len(next(found)[0].samples_N) for _ in range(8)] == [2] * 8
+    with pytest.raises(AudioError, match=r"^x\.wav: no such file$"):
+        next(found)
+
+
+def test_a_batch_of_none_is_refused():
+    with pytest.raises(ValueError, match=r"^batch_size = 0: expected at least 1$"):
+        next(in_batches([recording(2)], in_threes, lambda samples: padded(samples)[0], batch_size=0))
 
 
 def test_shorter_samples_are_followed_by_zeros():

@@ -24,6 +24,9 @@ def names(*inputs: Path, **options) -> list[str]:
 
 def test_files_of_the_same_name_do_not_overwrite_each_other(files):
     assert names(files[0], files[0].parent, files[0]) == ["a", "a-2", "deeper/b", "a-3"]
+    soundfile.write(files[0].with_name("a-2.flac"), np.zeros(16_000), 16_000)
+    assert names(files[0], files[0], files[0].with_name("a-2.flac"), files[0]) == ["a", "a-2", "a-2-2", "a-3"]
+    assert names(files[0].with_name("a-2.flac"), files[0], files[0]) == ["a-2", "a", "a-3"]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,14 @@ def test_fairseq_lists_have_the_references_of_their_letters(files, tmp_path):
     (tmp_path / "test.ltr").write_text("H I | Y O U |\n")
     (item,) = find_recordings([tmp_path / "test.tsv"]).items
     assert (item.name, item.reference) == ("a", "HI YOU")
+
+
+def test_a_list_whose_first_recording_is_damaged_is_told(files, tmp_path):
+    (tmp_path / "x.wav").write_bytes(b"no audio")
+    (tmp_path / "x.tsv").write_text(f"{tmp_path}\nx.wav\t16000\n")
+    found = find_recordings([tmp_path / "x.tsv", files[0]])
+    assert [item.name for item in found.items] == ["a"]
+    assert found.problems[0].startswith(f"{tmp_path}/x.tsv: {tmp_path}/x.wav: cannot be read as audio")
 
 
 def test_what_holds_no_recordings_is_told(tmp_path):

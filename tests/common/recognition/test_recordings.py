@@ -35,6 +35,11 @@ def test_arrays_that_are_no_sound_are_refused(array):
         read(array, 16_000)
 
 
+def test_whole_numbers_are_no_samples_from_minus_1_to_1():
+    with pytest.raises(AudioError, match=r"^array of int16: expected floating-point samples from -1 to 1$"):
+        read(np.ones(800, np.int16), 16_000)
+
+
 def test_recordings_come_in_order_and_errors_raise_or_stand_in_their_place(wav, tmp_path):
     missing = tmp_path / "missing.wav"
     sources = [wav, missing, wav]

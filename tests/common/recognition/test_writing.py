@@ -1,4 +1,7 @@
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from common.config import ConfigError
 from common.recognition import writing
 from common.recognition.transcripts import Transcript, Word
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 HELLO = Transcript(
     audio="a.wav",
     text="hello",
@@ -39,6 +43,38 @@ def test_log_probs_have_times_and_labels(tmp_path):
     saved = np.load(tmp_path / "deeper" / "a.npz")
     np.testing.assert_allclose(saved["times"], [0.5, 0.52, 0.54])
     assert (saved["log_probs"].shape, saved["labels"].tolist()) == ((3, 2), ["x", "y"])
+
+
+@pytest.mark.parametrize("style", ["text", "json", "srt", "vtt"])
+def test_a_file_that_cannot_be_written_is_named(tmp_path, style):
+    (tmp_path / "a").write_text("")
+    with pytest.raises(ConfigError, match=r"/a/b\.\w+: cannot be written to: (File exists|Not a directory)$"):
+        writing.write_transcript(HELLO, "a/b", style, sys.stdout, tmp_path)
+    with pytest.raises(ConfigError, match=r"/a/b\.npz: cannot be written to: (File exists|Not a directory)$"):
+        writing.save_log_probs(tmp_path, "a/b", HELLO, ("x", "y"))
+    with (
+        pytest.raises(ConfigError, match=r"/b\.npy: cannot be written to: 80 requested and 0 written$"),
+        writing.file_in(tmp_path, "b", ".npy"),
+    ):
+        raise OSError("80 requested and 0 written")  # numpy's words where the disk is full
+
+
+def test_ctrl_c_is_one_line_and_the_status_of_the_shell(capsys):
+    with pytest.raises(SystemExit, match=r"^130$"), writing.ended_by_the_user():
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_reader_who_leaves_ends_the_program_without_a_traceback():
+    code = """from common.recognition import writing
+with writing.ended_by_the_user():
+    for _ in range(100_000):
+        print("text", flush=True)"""
+    told = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -c '{code}' | head -n 1; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True, cwd=REPOSITORY, check=False, timeout=60,
+    )  # fmt: skip
+    assert (told.returncode, told.stdout, told.stderr) == (141, "text\n", "")
 
 
 def test_places_that_cannot_be_written_to_are_named(tmp_path):
