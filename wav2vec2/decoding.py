@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -23,6 +24,8 @@ from wav2vec2.letters import Letters, is_special
 # A beam search and its alignment take memory with the square of the length: they are done between pauses.
 LONGEST_STRETCH = 1500  # frames, 30 s
 PAUSE = 15  # frames over which it is looked for where nothing is spelled
+WITHIN_WORD = 1e6  # what a log-probability is lowered by, so that words are cut only where there is nothing else
+NONE = -1  # in place of the number of a label that the model does not write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,7 @@ class Decoder:
         """Raises CheckpointError for labels without names, ConfigError for words that cannot be used."""
         self.labels, self.blank, self.options = config.labels, config.blank, options or DecodingOptions()
         self.separator = Letters(config.labels).separator
+        self.separator_label = self.labels.index(self.separator) if self.separator in self.labels else NONE
         if all(map(is_special, self.labels)):
             raise CheckpointError(
                 f"the checkpoint does not say what its {len(self.labels)} labels are; name its dictionary "
@@ -72,10 +76,11 @@ class Decoder:
             (best,) = ctc.greedy(log_probs_SV[None], [len(log_probs_SV)], blank=self.blank)
             return list(self._letters(best.labels, best.start_frames, best.end_frames, best.confidence))
         letters: list[Letter] = []
-        for first, end in self._stretches(log_probs_SV):
-            if letters:
-                letters.append(Letter(self.separator, first, first, 1.0))
+        between_words_S = self._between_words(log_probs_SV)
+        for first, end in self._stretches(log_probs_SV, between_words_S):
             letters += self._searched(log_probs_SV[first:end], first)
+            if between_words_S[end : end + 1].any():
+                letters.append(Letter(self.separator, end, end, 1.0))
         return letters
 
     def _searched(self, log_probs_SV: Tensor, first: int) -> Iterator[Letter]:
@@ -94,11 +99,17 @@ class Decoder:
         spelled = map(Letter, (self.labels[label] for label in labels), starts, ends, confidence)
         return (letter for letter in spelled if not is_special(letter.text))
 
-    def _stretches(self, log_probs_SV: Tensor) -> Iterator[tuple[int, int]]:
-        """All frames, in stretches that end where a blank or a separator is the surest."""
-        quiet = [self.blank, *(i for i, label in enumerate(self.labels) if label == self.separator)]
-        quiet_S = log_probs_SV[:, quiet].logsumexp(1)
+    def _between_words(self, log_probs_SV: Tensor) -> Tensor:
+        """[S]: whether the last letter of the best path, up to a frame, ended a word."""
+        best_S = log_probs_SV.argmax(1)
+        frame_S = torch.arange(len(best_S)).masked_fill(best_S == self.blank, 0).cummax(0).values
+        return best_S[frame_S] == self.separator_label
+
+    def _stretches(self, log_probs_SV: Tensor, between_words_S: Tensor) -> Iterator[tuple[int, int]]:
+        """All frames, in stretches that end between words, where a blank or a separator is the surest."""
+        quiet_S = log_probs_SV[:, sorted({self.blank, self.separator_label} - {NONE})].logsumexp(1)
         mean_S = F.avg_pool1d(quiet_S[None], PAUSE, stride=1, padding=PAUSE // 2, count_include_pad=False)[0]
+        mean_S -= WITHIN_WORD * ~between_words_S
         bounds = [0]
         while len(log_probs_SV) - bounds[-1] > LONGEST_STRETCH:
             earliest = bounds[-1] + LONGEST_STRETCH // 2

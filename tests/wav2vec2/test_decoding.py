@@ -78,7 +78,7 @@ def test_long_recordings_are_searched_between_pauses(monkeypatch):
     whole = Decoder(CONFIG, BEAM)(log_probs_SV)
     monkeypatch.setattr(decoding, "LONGEST_STRETCH", 200)
     decoder = Decoder(CONFIG, BEAM)
-    bounds = list(decoder._stretches(log_probs_SV))
+    bounds = list(decoder._stretches(log_probs_SV, decoder._between_words(log_probs_SV)))
     assert len(bounds) > 5
     assert [first for first, _ in bounds[1:]] == [end for _, end in bounds[:-1]]
     assert all(0 < end - first <= 200 for first, end in bounds)
@@ -86,6 +86,26 @@ def test_long_recordings_are_searched_between_pauses(monkeypatch):
     assert text(cut) == text(whole) == words.strip()
     heard = [[letter.start_frame for letter in letters if letter.text != "|"] for letters in (cut, whole)]
     assert heard[0] == heard[1]
+
+
+def test_a_word_is_cut_by_no_search_however_slowly_it_is_spoken(monkeypatch):
+    monkeypatch.setattr(decoding, "LONGEST_STRETCH", 200)
+    drawn_out, quick = spelled("TO", pause=70, sure=0.9999), spelled(" NEAT EAT ATE ", pause=2)
+    log_probs_SV = torch.cat([drawn_out, quick] * 4)  # the surest silence is within the words
+    decoder = Decoder(CONFIG, BEAM)
+    assert text(decoder(log_probs_SV)) == text(Decoder(CONFIG)(log_probs_SV)) == " ".join(["TO NEAT EAT ATE"] * 4)
+    between_words_S = decoder._between_words(log_probs_SV)
+    starts = [first for first, _ in decoder._stretches(log_probs_SV, between_words_S)][1:]
+    assert len(starts) > 2
+    assert between_words_S[starts].all()
+
+
+def test_where_no_words_end_letters_stay_together(monkeypatch):
+    monkeypatch.setattr(decoding, "LONGEST_STRETCH", 60)
+    config = small_config(labels=("<pad>", "a", "b", "c"), blank=0)
+    frames = [label for i in range(40) for label in (1 + i % 3, 0, 0, 0)]
+    log_probs_SV = (9.0 * torch.eye(4)[frames]).log_softmax(1)
+    assert text(Decoder(config, BEAM)(log_probs_SV), separator=" ") == "abc" * 13 + "a"
 
 
 def test_labels_without_names_cannot_be_written():
