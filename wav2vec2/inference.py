@@ -76,7 +76,7 @@ class InferenceConfig:
     batch_size: int = 8
     """Recordings of similar length, or chunks of long ones, that go through the network at once."""
     chunk_seconds: float = CHUNK_SECONDS
-    """Longer recordings are recognised in overlapping chunks of this length."""
+    """Longer recordings are recognised in overlapping chunks of this length; inf: all are recognised whole."""
     stride_seconds: float = STRIDE_SECONDS
     """How much of a chunk is there for its context only, on each side; a third of it at most."""
     timings: bool = False
@@ -85,13 +85,15 @@ class InferenceConfig:
     def __post_init__(self) -> None:
         if not self.inputs:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the checkpoint")
-        if self.batch_size < 1 or self.chunk_seconds <= 0 or self.stride_seconds < 0:
+        if not (self.batch_size >= 1 and self.chunk_seconds > 0 and self.stride_seconds >= 0):
             raise ValueError(
                 f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}, stride_seconds = "
                 f"{self.stride_seconds}: expected above 0, above 0, and at least 0"
             )
         if self.output is not None and self.output_dir is not None:
             raise ValueError("output and output_dir: expected one of them, found both")
+        if self.features is not None and (self.output or self.output_dir or self.save_logits):
+            raise ValueError("features: nothing is transcribed then; leave out output, output_dir and save_logits")
         if self.layer is not None and self.features is None:
             raise ValueError(f"layer = {self.layer} says which features are written: name a folder with --features")
 
@@ -168,7 +170,8 @@ def _saved(items: list[Item], found: Iterable[Represented], cfg: InferenceConfig
     assert cfg.features is not None
     for item, represented in zip(items, found, strict=True):
         if not represented.error:
-            np.save(writing.file_in(cfg.features, item.name, ".npy"), represented.x_SC.numpy())
+            with writing.file_in(cfg.features, item.name, ".npy") as path:
+                np.save(path, represented.x_SC.numpy())
         yield represented._replace(x_SC=represented.x_SC[:0])
 
 
@@ -192,5 +195,5 @@ def _nothing(message: str) -> None:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError):
+    with writing.ended_by_the_user(), config.reported(CheckpointError):
         sys.exit(main(config.parse_flags(InferenceConfig, None, sys.argv[1:], description=__doc__ or "")))

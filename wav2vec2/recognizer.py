@@ -17,7 +17,7 @@ from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks, in_batches, padded
-from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.recordings import Recording, Source, in_threads, is_silent, read, read_ahead
 from common.recognition.transcripts import Transcript, words_of
 from wav2vec2 import checkpoint_import, naming
 from wav2vec2.checkpoint_import import Imported
@@ -74,19 +74,19 @@ class Recognizer:
         With `layers` they are the output of that Transformer layer (0: its input). Raises AudioError where an
         utterance is too short for a frame or holds what is no number.
         """
-        samples_B, is_padded = self._checked(audio_BN, samples_B)
         if layers is not None and not 0 <= layers <= self.config.layers:
             raise ValueError(f"layers = {layers}: expected 0 to {self.config.layers}, or None for the whole model")
+        audio_BN, samples_B, is_padded = self._checked(audio_BN, samples_B)
         with torch.inference_mode(), float32_math(self.precision):
-            context = self.backbone(audio_BN.to(self.device), samples_B if is_padded else None, layers=layers)
+            context = self.backbone(audio_BN, samples_B if is_padded else None, layers=layers)
         return Encoded(context.x_BSD, n_frames(samples_B, self.config.conv_layers))
 
     def logits(self, audio_BN: Tensor, samples_B: Tensor) -> Scored:
         """Logits of the labels for audio as `encode` takes it. Raises AudioError; CheckpointError without a head."""
         model = self._with_head()
-        samples_B, is_padded = self._checked(audio_BN, samples_B)
+        audio_BN, samples_B, is_padded = self._checked(audio_BN, samples_B)
         with torch.inference_mode(), float32_math(self.precision):
-            output = model(audio_BN.to(self.device), samples_B if is_padded else None)
+            output = model(audio_BN, samples_B if is_padded else None)
         return Scored(output.logits_BSV, n_frames(samples_B, self.config.conv_layers))
 
     def decoder(self, options: DecodingOptions | None = None) -> Decoder:
@@ -136,10 +136,14 @@ class Recognizer:
             lambda samples: self.logits(*padded(samples)).logits_BSV.float().log_softmax(2),
             batch_size=batch_size,
         )
-        for recording, log_probs_SV in found:
-            if log_probs_SV is None:
-                log_probs_SV = torch.zeros(0, len(self.config.labels))
-            yield self._transcript(recording, log_probs_SV, decoder, keep_log_probs)
+
+        def transcript(recognised: tuple[Recording, Tensor | None]) -> Transcript:
+            return self._transcript(*recognised, decoder, keep_log_probs)
+
+        if decoder.options.searches:
+            yield from in_threads(found, transcript, threads=torch.get_num_threads())
+        else:
+            yield from map(transcript, found)
 
     def represent(
         self,
@@ -174,12 +178,18 @@ class Recognizer:
 
     def _pieces(self, samples_N: np.ndarray, chunk_seconds: float, stride_seconds: float) -> list[Piece]:
         """The recording in chunks; those of an hourglass start where one of its shortened frames does."""
+        if not (chunk_seconds > 0 and stride_seconds >= 0):
+            raise ValueError(
+                f"chunk_seconds = {chunk_seconds}, stride_seconds = {stride_seconds}: expected above 0, and at least 0"
+            )
         cfg, hourglass = self.config, self.config.shortening
         frames = n_frames(len(samples_N), cfg.conv_layers)
         longest, context = (
-            max(1, round(seconds * SAMPLE_RATE / cfg.samples_per_frame)) for seconds in (chunk_seconds, stride_seconds)
+            round(min(frames, seconds * SAMPLE_RATE / cfg.samples_per_frame))
+            for seconds in (chunk_seconds, stride_seconds)
         )
-        found = chunks(frames, longest=longest, context=context, multiple=hourglass.factor if hourglass else 1)
+        multiple = hourglass.factor if hourglass else 1
+        found = chunks(frames, longest=max(1, longest), context=context, multiple=multiple)
         pieces = []
         for start, first, end, stop in found:
             last_sample = (stop - 1) * cfg.samples_per_frame + cfg.shortest_audio
@@ -188,8 +198,10 @@ class Recognizer:
         return pieces
 
     def _transcript(
-        self, recording: Recording, log_probs_SV: Tensor, decoder: Decoder, keep_log_probs: bool
+        self, recording: Recording, log_probs_SV: Tensor | None, decoder: Decoder, keep_log_probs: bool
     ) -> Transcript:
+        if log_probs_SV is None:
+            log_probs_SV = torch.zeros(0, len(self.config.labels))
         seconds_per_frame = self.config.samples_per_frame / SAMPLE_RATE
         error = recording.error or self._not_finite(recording, log_probs_SV)
         letters = decoder(log_probs_SV) if len(log_probs_SV) and not error else []
@@ -211,19 +223,20 @@ class Recognizer:
         )
 
     def _not_finite(self, recording: Recording, x_SX: Tensor) -> str:
-        """A message where the network gives NaN, as an overflow in fp16 does."""
-        if not x_SX.isnan().any():
+        """A message where the network gives NaN or infinity, as an overflow in fp16 does."""
+        if x_SX.isfinite().all():
             return ""
+        found = "NaN" if x_SX.isnan().any() else "infinity"
         advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
-        return f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
+        return f"{recording.name}: the network gives {found} in {self.precision}; {advice}"
 
     def _with_head(self) -> Wav2Vec2ForCTC:
         if not isinstance(self.model, Wav2Vec2ForCTC):
             raise CheckpointError("the model is pre-trained only and has no CTC head: fine-tune it first")
         return self.model
 
-    def _checked(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, bool]:
-        """samples_B on the device, and whether any of them is less than N."""
+    def _checked(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor, bool]:
+        """Both on the device, and whether any of samples_B is less than N."""
         samples = samples_B.tolist()
         if not audio_BN.is_floating_point():
             raise AudioError(f"audio of {audio_BN.dtype}: expected floating-point samples from -1 to 1")
@@ -236,10 +249,12 @@ class Recognizer:
                 f"an utterance has {min(samples, default=0)} samples; the model needs {self.config.shortest_audio} "
                 "for its first frame"
             )
-        for row, (audio_N, n_samples) in enumerate(zip(audio_BN, samples, strict=True)):
-            if not audio_N[:n_samples].isfinite().all():
-                raise AudioError(f"utterance {row} of the batch has samples that are not finite")
-        return samples_B.to(self.device), min(samples) < audio_BN.shape[1]
+        audio_BN = audio_BN.to(self.device)
+        if not audio_BN.isfinite().all():  # one question to the device; what stands beyond an utterance may be anything
+            for row, (audio_N, n_samples) in enumerate(zip(audio_BN, samples, strict=True)):
+                if not audio_N[:n_samples].isfinite().all():
+                    raise AudioError(f"utterance {row} of the batch has samples that are not finite")
+        return audio_BN, samples_B.to(self.device), min(samples) < audio_BN.shape[1]
 
 
 def load(
@@ -277,7 +292,11 @@ def for_finetuning(
 
 def build(imported: Imported, path: Path, learning: LearningConfig | None = None) -> Model:
     """The model that `imported` holds; `path` is for messages. Raises CheckpointError."""
-    weights = imported.weights
+    weights, labels = imported.weights, imported.config.labels
+    if imported.kind == "ctc" and len(weights["head.weight"]) != len(labels):
+        raise CheckpointError(
+            f"{path}: writes {len(weights['head.weight'])} labels, and {len(labels)} are named (with the special ones)"
+        )
     with torch.device("meta"):  # the weights come from the file: do not initialise others first
         if imported.kind == "backbone":
             model: Model = Wav2Vec2(imported.config, learning)

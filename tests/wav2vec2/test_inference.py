@@ -1,6 +1,7 @@
 """The command that transcribes. Whatever is wrong with an input is one line that names it; the others are used."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -221,12 +222,41 @@ def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
         ({"inputs": ()}, r"^nothing to transcribe; name audio files, folders or manifests after the checkpoint$"),
         ({"batch_size": 0}, r"^batch_size = 0, chunk_seconds = 30\.0, stride_seconds = 5\.0: expected above 0, above"),
         ({"output": Path("x"), "output_dir": Path("y")}, r"^output and output_dir: expected one of them, found both$"),
+        (
+            {"chunk_seconds": math.nan},
+            r"^batch_size = 8, chunk_seconds = nan, stride_seconds = 5\.0: expected above 0, ",
+        ),
+        (
+            {"features": Path("x"), "save_logits": Path("y")},
+            r"^features: nothing is transcribed then; leave out output, output_dir and save_logits$",
+        ),
         ({"layer": 3}, r"^layer = 3 says which features are written: name a folder with --features$"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         InferenceConfig(**({"checkpoint": Path("c.pt"), "inputs": (Path("a.wav"),)} | options))
+
+
+def test_a_file_that_cannot_be_written_ends_the_job_in_one_line(model, files, tmp_path, capsys):
+    for flag, suffix in (("--output_dir", "txt"), ("--save_logits", "npz"), ("--features", "npy")):
+        (tmp_path / flag / f"a.{suffix}").mkdir(parents=True)  # in the way
+        said = infer(capsys, model, files[0], flag, tmp_path / flag)
+        assert said.status == 2
+        assert said.err == [f"error: {tmp_path}/{flag}/a.{suffix}: cannot be written to: Is a directory"]
+
+
+def test_a_recording_of_any_length_can_be_recognised_whole(model, files, capsys):
+    whole = infer(capsys, model, *files, "--chunk_seconds", "inf")
+    assert whole.out == infer(capsys, model, *files).out
+
+
+def test_a_dictionary_of_another_model_is_told(files, tmp_path, capsys):
+    golden = shared("golden/wav2vec2/base") / "wav2vec2_finetuned.pt"
+    (tmp_path / "dict.ltr.txt").write_text("| 5\nA 3\n")
+    said = infer(capsys, golden, files[0], "--labels", tmp_path / "dict.ltr.txt")
+    assert (said.status, said.out) == (2, [])
+    assert said.err == [f"error: {golden}: writes 32 labels, and 6 are named (with the special ones)"]
 
 
 def test_places_that_cannot_be_written_to_are_named_before_anything_is_done(files, tmp_path):

@@ -82,6 +82,38 @@ def test_chunks_of_what_sees_only_its_surroundings_give_what_the_whole_gives():
         torch.testing.assert_close(a.x_SC, b.x_SC, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("kind", ["base", "base hourglass"])
+def test_of_a_local_network_words_and_their_times_are_the_same_in_chunks(kind, tmp_path):
+    model = ctc_model(kind, extractor_norm="layer")  # and so that no frame of the Transformer sees another
+    with torch.no_grad():
+        model.wav2vec2.encoder.positions.norm.zero_()
+        for layer in model.wav2vec2.encoder.layers:
+            layer.attention.out.weight.zero_()
+    local = Recognizer(model)
+    soundfile.write(tmp_path / "a.wav", noise(44_100 / RATE * 9.7), 44_100)
+    (whole,) = local.transcribe([tmp_path / "a.wav"], keep_log_probs=True)
+    (cut,) = local.transcribe([tmp_path / "a.wav"], chunk_seconds=1.9, stride_seconds=0.3, keep_log_probs=True)
+    torch.testing.assert_close(cut.log_probs_SV, whole.log_probs_SV, atol=1e-4, rtol=0)
+    assert whole.seconds == pytest.approx(9.7, abs=1e-3)
+    assert len(whole.words) > 5
+    assert [word[:3] for word in cut.words] == [word[:3] for word in whole.words]
+    assert 9.0 < whole.words[-1].end <= whole.seconds
+
+
+@pytest.mark.parametrize(
+    "options", [{"chunk_seconds": 0.0}, {"chunk_seconds": np.nan}, {"stride_seconds": -1.0}, {"stride_seconds": np.nan}]
+)
+def test_chunks_of_no_length_are_refused(base, options):
+    with pytest.raises(ValueError, match=r"^chunk_seconds = \S+, stride_seconds = \S+: expected above 0, and at leas"):
+        base.transcribe([CLIPS[0]], **options)
+
+
+def test_chunks_may_be_infinitely_long_and_need_no_context(base):
+    assert base.transcribe(CLIPS, chunk_seconds=np.inf) == base.transcribe(CLIPS)
+    pieces = base._pieces(np.zeros(10 * RATE, np.float32), 2.0, 0.0)
+    assert [piece.first for piece in pieces] == [0] * len(pieces)
+
+
 @pytest.mark.parametrize("chunk_seconds", [0.01, 0.5, 1.3])
 def test_chunks_leave_no_frame_out(w, chunk_seconds):
     (transcript,) = w.transcribe([CLIPS[2]], chunk_seconds=chunk_seconds, keep_log_probs=True)
@@ -142,6 +174,16 @@ def test_a_network_that_gives_nan_is_told(base):
     broken.precision = "fp16"
     said = broken._not_finite(Recording("a", CLIPS[0], 1.0), torch.full((2, 2), torch.nan))
     assert said == "a: the network gives NaN in fp16; take bf16 or fp32"
+    said = broken._not_finite(Recording("a", CLIPS[0], 1.0), torch.full((2, 2), torch.inf))
+    assert said == "a: the network gives infinity in fp16; take bf16 or fp32"
+
+
+def test_features_that_are_infinite_are_told():
+    broken = Recognizer(pretraining_model("large", labels=()))
+    with torch.no_grad():
+        broken.backbone.encoder.norm.bias[3] = torch.inf
+    (represented,) = broken.represent([CLIPS[0]])
+    assert represented.error == "array: the network gives infinity in fp32; its weights are damaged"
 
 
 def test_a_model_without_head_represents_and_does_not_transcribe():
