@@ -1,6 +1,7 @@
 """One process or many, by torchrun, through the same code path."""
 
 import contextlib
+import importlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,6 +71,9 @@ def start(device: str = "auto") -> Iterator[World]:
             chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
         torch.cuda.set_device(chosen)
     if size > 1:
+        # Default arguments there are the group of the moment of import: later, they would keep it and its threads
+        # alive when the interpreter ends, which such a thread may abort (pytorch issue 190489).
+        importlib.import_module("torch.distributed.nn.functional")
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     yield World(rank=rank, size=size, device=chosen)
     if size > 1:

@@ -3,6 +3,7 @@ import torch
 
 from common import distributed
 from common.config import ConfigError
+from tests.processes import run_python
 
 
 def test_one_process_is_the_whole_world():
@@ -49,3 +50,22 @@ def test_an_error_in_one_process_is_not_held_up_by_leaving_the_group(monkeypatch
     with distributed.start("cpu"):
         pass
     assert left == ["barrier", "destroy_process_group"]
+
+
+def test_no_thread_outlives_the_group_whatever_is_imported_meanwhile():
+    script = """
+import os
+from common import distributed
+
+def threads():
+    return sorted(open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task"))
+
+before = threads()
+with distributed.start("cpu") as world:
+    import torch.distributed._shard.sharded_tensor  # and with it the collectives that have gradients
+    world.gather("a")
+    assert len(threads()) > len(before)
+assert threads() == before, threads()
+"""
+    statuses, told = run_python("-c", script)
+    assert statuses == [0, 0], told
