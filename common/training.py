@@ -51,8 +51,9 @@ def tell_left_out(messages: Iterable[str], told: set[str], world: World, log: Ru
     return everything
 
 
-def bad_batch(problem: str, ids: Iterable[str], batch: dict[str, Any], path: Path) -> TrainingError:
-    """Saves the batch at `path`; the error that says so. `problem`: which number is what, at which step."""
+def bad_batch(problem: str, ids: Iterable[str], batch: dict[str, Any], folder: Path, world: World) -> TrainingError:
+    """Saves the batch; the error that says so. `problem`: which number is what, at which step."""
+    path = folder / f"bad_batch_rank{world.rank}.pt"
     checkpoint.save(path, batch)
     return TrainingError(
         f"{problem}; utterances {', '.join(ids)}; batch saved as {path}; "

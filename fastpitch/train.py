@@ -5,7 +5,6 @@ rank), so a run that was stopped and resumed ends in the weights of one that nev
 """
 
 import contextlib
-import json
 import math
 import time
 from collections.abc import Iterator
@@ -22,9 +21,18 @@ from common.data.manifest import ManifestError, Utterance
 from common.distributed import World
 from common.features import LogMel
 from common.interruption import termination
-from common.logging import RunLogger, environment
+from common.logging import RunLogger
 from common.precision import float32_math
 from common.schedule import build_schedule
+from common.training import (
+    TrainingError,
+    bad_batch,
+    check_finite,
+    limit_reached,
+    numbers_of,
+    tell_left_out,
+    write_run_files,
+)
 from fastpitch import data
 from fastpitch.config import Config
 from fastpitch.data import Clip, ClipBatch, ClipDataset, mixed
@@ -36,16 +44,12 @@ from fastpitch.state import Progress, TrainingState
 from fastpitch.vocoder import VocoderError
 
 
-class TrainingError(RuntimeError):
-    """Training that cannot go on: numbers that are not finite, data that cannot be used."""
-
-
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
     with (
         float32_math(cfg.precision),
         distributed.start(cfg.device) as world,
-        contextlib.closing(_logger(cfg, world)) as log,
+        contextlib.closing(RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)) as log,
     ):
         return Trainer(cfg, world, log).run()
 
@@ -78,7 +82,8 @@ class Trainer:
         self.validation = None
         if cfg.data.validation:
             self.validation = ClipDataset(self._utterances(cfg.data.validation, training=False), cfg, training=False)
-        self._count_in_batches_of_today()
+        if moved := self.progress.recount(self.steps_per_epoch):
+            log.event(moved)
 
     def run(self) -> Progress:
         """All epochs that are left, or until a limit or SIGTERM; always ends with a checkpoint."""
@@ -87,7 +92,7 @@ class Trainer:
             self._try_longest_batch()
             return progress
         last_epoch = min(cfg.epochs, progress.epoch + cfg.epochs_this_job) if cfg.epochs_this_job else cfg.epochs
-        self._write_run_files()
+        self._describe_run()
         self.log.progress(last_epoch * self.steps_per_epoch, progress.step)
         with termination() as terminated, self._samples() as samples:
             try:
@@ -192,33 +197,22 @@ class Trainer:
         if all(map(math.isfinite, losses)):
             self.losses.append(losses)
             return
-        path = self.cfg.output_dir / f"bad_batch_rank{self.world.rank}.pt"
-        failures = [failure.message for failure in step.batch.failures]
-        checkpoint.save(path, {"step": step.number, **step.batch._asdict(), "failures": failures})
         bad = [name for name, loss in zip(("loss", *Parts._fields), losses, strict=True) if not math.isfinite(loss)]
-        raise TrainingError(
-            f"the loss is {losses[0]} at step {step.number} (not finite: {', '.join(bad)}); utterances "
-            f"{', '.join(step.batch.ids)}; batch saved as {path}; the last checkpoint is from before: lower the "
-            "learning rate or leave out the bad utterance"
-        )
+        problem = f"the loss is {losses[0]} at step {step.number} (not finite: {', '.join(bad)})"
+        failures = [failure.message for failure in step.batch.failures]
+        kept = {"step": step.number, **step.batch._asdict(), "failures": failures}
+        raise bad_batch(problem, step.batch.ids, kept, self.cfg.output_dir, self.world)
 
     def _check_state(self) -> None:
-        """Numbers that are not finite are neither saved nor evaluated: a gradient may be so where its loss was not."""
+        """Numbers that are not finite are neither saved nor evaluated."""
         self._check_last()
-        if not self.state.is_finite():
-            raise TrainingError(
-                f"weights are not finite after step {self.progress.step}, though its loss was; "
-                "the last checkpoint is from before: lower the learning rate"
-            )
+        check_finite(numbers_of(self.model), after=f"step {self.progress.step}", world=self.world)
 
     def _tell_left_out(self) -> None:
         """A line, once, for every clip that some process had to leave out; by all processes together."""
         sets = [self.train_set, *([self.validation] if self.validation is not None else [])]
-        shares = self.world.gather([message for read in sets for message in read.skipped.values()])
-        left_out = {message for share in shares for message in share}
-        for message in sorted(left_out - self.told):
-            self.log.event(f"left out: {message}")
-        self.told |= left_out
+        skipped = [message for read in sets for message in read.skipped.values()]
+        tell_left_out(skipped, self.told, self.world, self.log)
 
     def _log_training(self, step: "Step", throughput: float, took: float) -> None:
         means = torch.tensor(self.losses).mean(0).tolist()
@@ -270,17 +264,6 @@ class Trainer:
             self.log.event(f"left out: {message}")
         return utterances
 
-    def _count_in_batches_of_today(self) -> None:
-        """Resumed with other batches or processes, the run goes on at the same part of the epoch."""
-        progress, today = self.progress, self.steps_per_epoch
-        before, progress.steps_per_epoch = progress.steps_per_epoch, today
-        if before not in (0, today):
-            progress.batch = progress.batch * today // before
-            self.log.event(
-                f"an epoch has {today} steps, and had {before} when the run was stopped: it goes on at batch "
-                f"{progress.batch}, in another order; the learning rate follows step {progress.step}"
-            )
-
     def _batches(self, epoch: int) -> list[list[int]]:
         cfg, world = self.cfg, self.world
         return bucketed_batches(
@@ -288,11 +271,9 @@ class Trainer:
         )
 
     def _limit_reached(self, terminated: list[int]) -> bool:
-        """Whether to stop now; a signal is agreed on by all processes, at logging steps where there are several."""
-        if self.cfg.steps and self.progress.step >= self.cfg.steps:
-            return True
-        may_ask = self.world.size == 1 or self.progress.step % self.cfg.log_every == 0
-        return may_ask and self.world.any(bool(terminated))
+        """Whether to stop now, in all processes."""
+        cfg = self.cfg
+        return limit_reached(self.progress.step, cfg.steps, terminated, ask_every=cfg.log_every, world=self.world)
 
     def _save(self) -> None:
         self._check_state()
@@ -301,14 +282,8 @@ class Trainer:
             self.state.save_step()
         self.world.barrier()
 
-    def _write_run_files(self) -> None:
-        if not self.world.is_main:
-            return
-        folder = self.cfg.output_dir
-        (folder / "config.toml").write_text(config.to_toml(self.cfg), encoding="utf-8")
-        told = environment(self.world.device) | {"processes": self.world.size}
-        (folder / "environment.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-        self.log.parameters(config.to_dict(self.cfg))
+    def _describe_run(self) -> None:
+        write_run_files(self.cfg, self.world, self.log)
         hours = sum(self.seconds) / 3600
         parameters = sum(p.numel() for p in self.model.parameters())
         clips, steps = len(self.seconds), self.steps_per_epoch
@@ -332,10 +307,6 @@ class Step:
     losses: Tensor
     learning_rate: float
     binarisation_weight: float
-
-
-def _logger(cfg: Config, world: World) -> RunLogger:
-    return RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)
 
 
 if __name__ == "__main__":

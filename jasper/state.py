@@ -38,7 +38,6 @@ class TrainingState:
         self.model = Jasper(cfg.model, cfg.features.mel_bins).to(device)
         self.optimizer = build_optimizer(self.model.parameters(), cfg.optim)
         self.scaler = grad_scaler(device, cfg.precision)
-        self.parts: training_state.Parts = {"weights": self.model, "optimizer": self.optimizer, "scaler": self.scaler}
         self.progress = Progress()
         saved, self.messages = training_state.newest(cfg.output_dir, NAME, resume=cfg.resume, saves=not cfg.dry_run)
         if saved is None:
@@ -59,15 +58,18 @@ class TrainingState:
         return {
             "format": FORMAT,
             "config": config.to_dict(self.cfg),
-            **training_state.states_of(self.parts),
+            **training_state.states_of(self._parts()),
             "ema": self.ema.state_dict() if self.ema is not None else None,
             "progress": dict(vars(self.progress)),
         }
 
+    def _parts(self) -> training_state.Parts:
+        return {"weights": self.model, "optimizer": self.optimizer, "scaler": self.scaler}
+
     def _restore(self, saved: dict[str, Any]) -> None:
         with training_state.must_fit(self.cfg.output_dir):
             training_state.check_optimizer(saved, self.cfg.optim.kind)
-            training_state.restore(saved, self.parts)
+            training_state.restore(saved, self._parts())
             self.progress = Progress(**saved["progress"])
         self.messages.append(f"resumed at step {self.progress.step}, epoch {self.progress.epoch + 1}")
 

@@ -215,8 +215,9 @@ class Trainer:
             return
         failures = [failure.message for failure in step.batch.failures]
         kept = {"step": step.number, **step.batch._asdict(), "failures": failures}
-        path = self.cfg.output_dir / f"bad_batch_rank{self.world.rank}.pt"
-        raise bad_batch(f"the loss is {loss} at step {step.number}", step.batch.ids, kept, path)
+        raise bad_batch(
+            f"the loss is {loss} at step {step.number}", step.batch.ids, kept, self.cfg.output_dir, self.world
+        )
 
     def _check_state(self) -> None:
         """Numbers that are not finite are neither saved nor evaluated."""

@@ -5,7 +5,6 @@ epoch, index), so a run that was stopped and resumed ends in the weights of one 
 """
 
 import contextlib
-import json
 import math
 import time
 from dataclasses import dataclass, replace
@@ -20,9 +19,18 @@ from common.data.manifest import ManifestError
 from common.distributed import World
 from common.features import LogMel
 from common.interruption import termination
-from common.logging import RunLogger, environment
+from common.logging import RunLogger
 from common.precision import autocast, float32_math
 from common.schedule import build_schedule
+from common.training import (
+    TrainingError,
+    bad_batch,
+    check_finite,
+    limit_reached,
+    numbers_of,
+    tell_left_out,
+    write_run_files,
+)
 from fastpitch.hifigan import data
 from fastpitch.hifigan.config import Config
 from fastpitch.hifigan.data import Heard, SegmentBatch, SegmentDataset
@@ -32,10 +40,6 @@ from fastpitch.hifigan.objective import GeneratorLoss, discriminator_loss, gener
 from fastpitch.hifigan.state import NAME, Progress, TrainingState
 
 SAMPLES = 5  # clips that TensorBoard shows
-
-
-class TrainingError(RuntimeError):
-    """Training that cannot go on: numbers that are not finite."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +88,23 @@ class Trainer:
             steps_per_epoch=self.steps_per_epoch,
             total_steps=self.steps_per_epoch * cfg.epochs,
         )
-        self._count_in_batches_of_today()
+        if moved := self.progress.recount(self.steps_per_epoch):
+            log.event(moved)
 
     def run(self) -> Progress:
         """All epochs that are left, or until a limit or SIGTERM; always ends with a checkpoint."""
         cfg, progress = self.cfg, self.progress
         last_epoch = min(cfg.epochs, progress.epoch + cfg.epochs_this_job) if cfg.epochs_this_job else cfg.epochs
-        self._write_run_files()
+        self._describe_run()
         self.log.progress(last_epoch * self.steps_per_epoch, progress.step)
         with termination() as terminated:
-            while progress.epoch < last_epoch and not self._limit_reached(terminated):
-                self._epoch(terminated)
+            try:
+                while progress.epoch < last_epoch and not self._limit_reached(terminated):
+                    self._epoch(terminated)
+            except LoadingError:
+                if self.world.size == 1:  # the state is that before the bad batch; several processes cannot meet now
+                    self._save()
+                raise
         self._save()
         if self.world.is_main:
             self.state.export(cfg.output_dir / f"{NAME}_final.pt")
@@ -122,9 +132,9 @@ class Trainer:
                 clock, segments = time.perf_counter(), 0
             if stop:
                 break
-        self._tell_left_out()
         if progress.batch == self.steps_per_epoch:
             progress.epoch, progress.batch = progress.epoch + 1, 0
+            self._tell_left_out()
             self._end_epoch()
 
     def _end_epoch(self) -> None:
@@ -218,31 +228,24 @@ class Trainer:
         generator, discriminators = losses.tolist()
         if math.isfinite(generator) and math.isfinite(discriminators):
             return
-        path = self.cfg.output_dir / f"bad_batch_rank{self.world.rank}.pt"
         failures = [failure.message for failure in step.batch.failures]
-        checkpoint.save(path, {"step": step.number, **step.batch._asdict(), "failures": failures})
-        raise TrainingError(
-            f"the losses of generator and discriminators are {generator} and {discriminators} at step {step.number}; "
-            f"clips {', '.join(step.batch.ids)}; batch saved as {path}; "
-            "the last checkpoint is from before: lower the learning rate or leave out the bad clip"
+        kept = {"step": step.number, **step.batch._asdict(), "failures": failures}
+        problem = (
+            f"the losses of generator and discriminators are {generator} and {discriminators} at step {step.number}"
         )
+        raise bad_batch(problem, step.batch.ids, kept, self.cfg.output_dir, self.world)
 
     def _check_state(self) -> None:
-        """Numbers that are not finite are neither saved nor evaluated: a gradient may be so where its loss was not."""
+        """Numbers that are not finite are neither saved nor evaluated."""
         self._check_last()
-        if not self.state.is_finite():
-            raise TrainingError(
-                f"weights are not finite after step {self.progress.step}, though its losses were; "
-                "the last checkpoint is from before: lower the learning rate"
-            )
+        numbers = numbers_of(self.state.generator, self.state.discriminators)
+        check_finite(numbers, after=f"step {self.progress.step}", world=self.world)
 
     def _tell_left_out(self) -> None:
         """A line, once, for every clip that some process could not read; by all processes together."""
         sets = [self.train_set, *([self.validation] if self.validation is not None else [])]
-        shares = self.world.gather([message for read in sets for message in read.skipped.values()])
-        for message in sorted({message for share in shares for message in share} - self.told):
-            self.log.event(f"left out: {message}")
-            self.told.add(message)
+        skipped = [message for read in sets for message in read.skipped.values()]
+        tell_left_out(skipped, self.told, self.world, self.log)
 
     def _log_training(self, step: Step, throughput: float, took: float) -> None:
         losses = {"loss": step.generator.value, "mel_loss": step.generator.mel, "stft_loss": step.generator.stft}
@@ -294,38 +297,20 @@ class Trainer:
             batch_size=cfg.batch_size, seed=cfg.seed, epoch=epoch, ranks=world.size, rank=world.rank,
         )  # fmt: skip
 
-    def _count_in_batches_of_today(self) -> None:
-        """Resumed with other batches or processes, the run goes on at the same part of the epoch."""
-        progress, today = self.progress, self.steps_per_epoch
-        before, progress.steps_per_epoch = progress.steps_per_epoch, today
-        if before not in (0, today):
-            progress.batch = progress.batch * today // before
-            self.log.event(
-                f"an epoch has {today} steps, and had {before} when the run was stopped: it goes on at batch "
-                f"{progress.batch}, in another order; the learning rate follows step {progress.step}"
-            )
-
     def _limit_reached(self, terminated: list[int]) -> bool:
-        """Whether to stop now; a signal is agreed on by all processes, at logging steps where there are several."""
-        if self.cfg.steps and self.progress.step >= self.cfg.steps:
-            return True
-        may_ask = self.world.size == 1 or self.progress.step % self.cfg.log_every == 0
-        return may_ask and self.world.any(bool(terminated))
+        """Whether to stop now, in all processes."""
+        cfg = self.cfg
+        return limit_reached(self.progress.step, cfg.steps, terminated, ask_every=cfg.log_every, world=self.world)
 
     def _save(self) -> None:
         self._check_state()
+        self._tell_left_out()
         if self.world.is_main:
             self.state.save_step()
         self.world.barrier()
 
-    def _write_run_files(self) -> None:
-        if not self.world.is_main:
-            return
-        folder = self.cfg.output_dir
-        (folder / "config.toml").write_text(config.to_toml(self.cfg), encoding="utf-8")
-        told = environment(self.world.device) | {"processes": self.world.size}
-        (folder / "environment.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-        self.log.parameters(config.to_dict(self.cfg))
+    def _describe_run(self) -> None:
+        write_run_files(self.cfg, self.world, self.log)
         hours = sum(u.seconds for u in self.train_set.utterances) / 3600
         sizes = [
             sum(p.numel() for p in part.parameters()) for part in (self.state.generator, self.state.discriminators)

@@ -90,8 +90,8 @@ def test_what_any_process_left_out_is_told_once(tmp_path):
 
 
 def test_a_bad_batch_is_saved_and_its_utterances_are_named(tmp_path):
-    path = tmp_path / "run" / "bad_batch_rank0.pt"
-    error = bad_batch("the loss is nan at step 3", ["a", "b"], {"step": 3, "audio_BN": torch.ones(2, 2)}, path)
+    path, batch = tmp_path / "run" / "bad_batch_rank1.pt", {"step": 3, "audio_BN": torch.ones(2, 2)}
+    error = bad_batch("the loss is nan at step 3", ["a", "b"], batch, path.parent, OneOfTwo(None, rank=1))
     assert isinstance(error, TrainingError)
     assert str(error) == (
         f"the loss is nan at step 3; utterances a, b; batch saved as {path}; the last checkpoint is from before: "

@@ -1,8 +1,4 @@
 import contextlib
-import os
-import signal
-import subprocess
-import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -13,52 +9,34 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ctc.monotonic
-from common import audio, checkpoint, config, distributed
+from common import audio, checkpoint, config
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
-from common.logging import RunLogger, read_events
 from fastpitch import data
 from fastpitch.config import Config
 from fastpitch.data import write_tensor
 from fastpitch.train import Trainer, TrainingError, main
 from tests.fastpitch.runs import RATE, TOY, toy_config, write_corpus
+from tests.training import (
+    alone,
+    assert_all_finite,
+    assert_same_state,
+    events,
+    finish,
+    logged,
+    on_record,
+    run_module,
+    state_of,
+    terminate_while_training,
+)
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Sums depend on the number of threads: runs that must agree bitwise, in whatever process, have one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-def state_of(folder: Path) -> dict:
-    state, messages = checkpoint.load_newest(folder, "fastpitch")
-    assert messages == []
-    return state
-
-
-def assert_same_state(a: dict, b: dict) -> None:
-    for part in ("weights", "ema"):
-        assert all(torch.equal(a[part][name], b[part][name]) for name in a[part])
-    for x, y in zip(a["optimizer"]["state"].values(), b["optimizer"]["state"].values(), strict=True):
-        assert all(torch.equal(x[k], y[k]) for k in x if isinstance(x[k], torch.Tensor))
-    assert a["progress"] | {"best_loss": 0} == b["progress"] | {"best_loss": 0}
-
-
-def values(folder: Path, key: str = "train_loss") -> list[float]:
-    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
-
-
-def events(folder: Path) -> str:
-    return "\n".join(e["data"].get("event", "") for e in read_events(folder / "nvlog.json"))
 
 
 def test_a_run_directory_describes_itself_and_logs_every_loss(corpus, tmp_path):
@@ -71,9 +49,9 @@ def test_a_run_directory_describes_itself_and_logs_every_loss(corpus, tmp_path):
     assert {"weights", "ema", "optimizer", "scaler", "progress", "symbols"} <= set(state)
     names = ("loss", "mel_loss", "duration_predictor_loss", "pitch_loss", "energy_loss", "attn_loss", "kl_loss")
     for name in (*names, "kl_weight", "dur_error", "attn_entropy", "frames/s", "lrate", "took"):
-        assert len(values(tmp_path, f"train_{name}")) == 6
-    assert len(values(tmp_path, "val_mel_loss")) == len(values(tmp_path, "val_ema_mel_loss")) == 2
-    assert values(tmp_path, "train_kl_weight") == [0.5] * 3 + [1.0] * 3
+        assert len(logged(tmp_path, f"train_{name}")) == 6
+    assert len(logged(tmp_path, "val_mel_loss")) == len(logged(tmp_path, "val_ema_mel_loss")) == 2
+    assert logged(tmp_path, "train_kl_weight") == [0.5] * 3 + [1.0] * 3
 
 
 @pytest.mark.parametrize("stop_at", [1, 3, 4])
@@ -89,9 +67,8 @@ def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_st
 
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=6))
-    golden = Path(__file__).with_name("golden_toy_losses.txt")
-    recorded = [float(line) for line in golden.read_text().splitlines() if not line.startswith("#")]
-    np.testing.assert_allclose(values(tmp_path), recorded, rtol=2e-3)
+    recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
+    np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path):
@@ -111,7 +88,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
 
 @contextlib.contextmanager
 def trainer_of(cfg: Config):
-    with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir, tensorboard=False)) as log:
+    with alone(cfg.output_dir) as (world, log):
         yield Trainer(cfg, world, log)
 
 
@@ -159,8 +136,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus
     with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step \d+.*utterances TRAIN-\d{4}.*batch saved"):
         main(cfg)
     assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"]
-    for _, path in checkpoint.saved_steps(tmp_path, "fastpitch"):
-        assert all(torch.isfinite(w).all() for w in checkpoint.load(path)["weights"].values())
+    assert_all_finite(tmp_path, "fastpitch")
 
 
 def with_clip(root: Path, name: str, text: str, samples: np.ndarray) -> None:
@@ -174,7 +150,7 @@ def test_a_clip_with_more_symbols_than_frames_is_left_out_and_named(tmp_path):
     with_clip(root, "BRIEF", "far too many words", np.full(1600, 0.1, np.float32))
     assert main(toy_config(root, tmp_path / "run")).epoch == 2
     said = events(tmp_path / "run")
-    assert said.count("left out: utterance BRIEF: 18 symbols but 13 frames, fewer than one each") == 1
+    assert "\n".join(said).count("left out: utterance BRIEF: 18 symbols but 13 frames, fewer than one each") == 1
     assert "left out: 1 clips" in said
 
 
@@ -191,7 +167,7 @@ def test_pitch_that_is_not_a_number_stops_the_run_with_the_clip_s_name_or_is_ski
         main(cfg)
     cfg = replace(cfg, data=replace(cfg.data, on_error="skip"), output_dir=tmp_path / "skipping")
     assert main(cfg).epoch == 2
-    assert "left out: utterance TRAIN-0003: " in events(tmp_path / "skipping")
+    assert "left out: utterance TRAIN-0003: " in "\n".join(events(tmp_path / "skipping"))
 
 
 def test_a_text_that_cannot_be_spoken_names_the_clip(tmp_path):
@@ -219,7 +195,7 @@ def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=5, keep_epochs=(2,)))
     assert [step for step, _ in checkpoint.saved_steps(tmp_path, "fastpitch")] == [6, 12, 15]
     best = checkpoint.load(tmp_path / "fastpitch_best.pt")
-    assert best["progress"]["best_loss"] == min(values(tmp_path, "val_ema_mel_loss"))
+    assert best["progress"]["best_loss"] == min(logged(tmp_path, "val_ema_mel_loss"))
 
 
 def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_path):
@@ -232,14 +208,14 @@ def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_pa
                 write_tensor(tmp_path / "mels" / f"{batch.ids[0]}.pt", mel_BMT[0])
     prepared = replace(cfg.data, mel_dir=tmp_path / "mels", pitch_dir=tmp_path / "online" / "pitch")
     main(replace(cfg, data=prepared, output_dir=tmp_path / "prepared"))
-    np.testing.assert_allclose(values(tmp_path / "prepared"), values(tmp_path / "online"), rtol=1e-5)
+    np.testing.assert_allclose(logged(tmp_path / "prepared"), logged(tmp_path / "online"), rtol=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_low_precision_trains_to_about_the_same_losses(corpus, tmp_path, precision):
     main(toy_config(corpus, tmp_path / "fp32"))
     main(toy_config(corpus, tmp_path / precision, precision=precision))
-    np.testing.assert_allclose(values(tmp_path / precision), values(tmp_path / "fp32"), rtol=0.03)
+    np.testing.assert_allclose(logged(tmp_path / precision), logged(tmp_path / "fp32"), rtol=0.03)
 
 
 def test_tensorboard_shows_alignment_pitch_and_sound(corpus, tmp_path):
@@ -268,27 +244,13 @@ def test_every_configuration_can_be_read(path):
     config.load(Config, path)
 
 
-def run_module(*arguments: str, processes: int = 1) -> "subprocess.Popen[str]":
-    launcher = (
-        ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] if processes > 1 else []
-    )
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(TOY.parents[2])}
-    command = [sys.executable, *launcher, "-m", "fastpitch.train", *arguments]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
 def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path):
     rarely = {"epochs": 12, "validate_every_epochs": 12, "save_every_epochs": 12}
     cfg = toy_config(corpus, tmp_path / "whole", **rarely)
     main(cfg)
-    flags = [text for name, value in rarely.items() for text in (f"--{name}", str(value))]
-    process = run_module(str(TOY), "--data.root", str(corpus), "--output_dir", str(tmp_path / "stopped"), *flags)
-    for line in process.stdout:
-        if "iter" in line:
-            process.send_signal(signal.SIGTERM)
-            break
-    process.communicate()
-    assert process.returncode == 0
+    flags = [text for name, value in rarely.items() for text in (f"--{name}", value)]
+    flags += ["--data.root", corpus, "--output_dir", tmp_path / "stopped"]
+    terminate_while_training(run_module("fastpitch.train", TOY, *flags))
     assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 36
     main(replace(cfg, output_dir=tmp_path / "stopped"))
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
@@ -300,11 +262,10 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
     main(cfg)
     toml = tmp_path / "no_dropout.toml"
     toml.write_text(config.to_toml(cfg))
-    two = run_module(str(toml), "--batch_size", "4", "--output_dir", str(tmp_path / "two"), processes=2)
-    said, _ = two.communicate()
-    assert two.returncode == 0, said
+    flags = ("--batch_size", 4, "--output_dir", tmp_path / "two")
+    finish(run_module("fastpitch.train", toml, *flags, processes=2))
     for key in ("train_loss", "train_attn_loss", "val_loss", "val_mel_loss", "val_ema_pitch_loss"):
-        assert values(tmp_path / "two", key) == pytest.approx(values(tmp_path / "one", key), abs=1e-5, rel=1e-4), key
+        assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-4), key
 
 
 def test_a_clip_that_only_the_second_process_cannot_use_is_told_and_training_goes_on(tmp_path):
@@ -315,10 +276,9 @@ def test_a_clip_that_only_the_second_process_cannot_use_is_told_and_training_goe
         bad = trainer.train_set.utterances[batches[-1][0]]
     write_tensor(tmp_path / "run" / "pitch" / f"{bad.id}.pt", torch.full((64,), torch.nan))
     process = run_module(
-        str(TOY), "--data.root", str(root), "--epochs", "1", "--batch_size", "1", "--data.on_error", "skip",
-        "--output_dir", str(tmp_path / "run"), processes=2,
+        "fastpitch.train", TOY, "--data.root", root, "--epochs", 1, "--batch_size", 1, "--data.on_error", "skip",
+        "--output_dir", tmp_path / "run", processes=2,
     )  # fmt: skip
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, said
+    said = finish(process)
     assert said.count(f"left out: utterance {bad.id}: ") == 1
     assert state_of(tmp_path / "run")["progress"]["step"] == 2

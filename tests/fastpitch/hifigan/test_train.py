@@ -1,8 +1,4 @@
-import contextlib
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +7,10 @@ import pytest
 import soundfile
 import torch
 
-from common import checkpoint, config, distributed
+from common import checkpoint, config
 from common.checkpoint import CheckpointError
 from common.data.batching import BatchingError
-from common.logging import RunLogger, read_events
+from common.data.loading import LoadingError
 from fastpitch.hifigan import data
 from fastpitch.hifigan.config import Config
 from fastpitch.hifigan.data import Heard
@@ -24,17 +20,21 @@ from fastpitch.hifigan.train import Trainer, TrainingError, main
 from fastpitch.vocoder import load_vocoder
 from tests.fastpitch.hifigan.corpus import write_corpus
 from tests.fastpitch.vocoders import random_mel
+from tests.training import (
+    alone,
+    assert_all_finite,
+    assert_same_state,
+    events,
+    finish,
+    logged,
+    on_record,
+    run_module,
+    state_of,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 TOY = Path(__file__).resolve().parents[3] / "configs" / "hifigan" / "toy.toml"
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Sums depend on the number of threads: runs that must agree bitwise have one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -48,26 +48,6 @@ def toy_config(root: Path, output_dir: Path, **changes) -> Config:
     return replace(cfg, **changes)
 
 
-def state_of(folder: Path) -> dict:
-    state, messages = checkpoint.load_newest(folder, "hifigan")
-    assert messages == []
-    return state
-
-
-def assert_same_state(a: dict, b: dict) -> None:
-    for part in ("generator", "generator_ema", "discriminators"):
-        assert a[part].keys() == b[part].keys()
-        assert all(torch.equal(a[part][name], b[part][name]) for name in a[part])
-    for part in ("generator_optimizer", "discriminators_optimizer"):
-        for x, y in zip(a[part]["state"].values(), b[part]["state"].values(), strict=True):
-            assert all(torch.equal(x[k], y[k]) for k in x)
-    assert a["progress"] == b["progress"]
-
-
-def values(folder: Path, key: str) -> list[float]:
-    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
-
-
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path, generator):
     cfg = toy_config(root, tmp_path, generator=generator, tensorboard=True, samples_every_epochs=2)
@@ -76,8 +56,8 @@ def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path,
     assert config.load(Config, tmp_path / "config.toml") == cfg
     assert {"torch", "device", "commit", "processes"} <= set(json.loads((tmp_path / "environment.json").read_text()))
     for name in ("loss", "mel_loss", "stft_loss", "feature_loss", "adversarial_loss", "discriminator_loss"):
-        assert len(values(tmp_path, f"train_{name}")) == 6
-    assert len(values(tmp_path, "dev_mel")) == len(values(tmp_path, "dev_ema_lsd_db")) == 2
+        assert len(logged(tmp_path, f"train_{name}")) == 6
+    assert len(logged(tmp_path, "dev_mel")) == len(logged(tmp_path, "dev_ema_lsd_db")) == 2
     assert list((tmp_path / "dev").glob("events.*"))
     for name in ("hifigan_best.pt", "hifigan_final.pt", "hifigan_step00000006.pt"):
         assert load_vocoder(tmp_path / name, device="cpu")(random_mel(1, 80, 9)).shape == (1, 9 * 256)
@@ -87,9 +67,8 @@ def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path,
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_the_loss_curve_is_the_one_on_record(root, tmp_path, generator):
     main(toy_config(root, tmp_path, generator=generator, validate_every_epochs=9))
-    golden = Path(__file__).with_name(f"golden_toy_{generator}.txt")
-    recorded = [float(line) for line in golden.read_text().splitlines() if not line.startswith("#")]
-    np.testing.assert_allclose(values(tmp_path, "train_loss"), recorded, rtol=2e-3)
+    recorded = on_record(Path(__file__).with_name(f"golden_toy_{generator}.txt"))
+    np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
 @pytest.mark.parametrize("stop_at", [1, 3, 4])
@@ -107,7 +86,7 @@ def test_the_average_follows_the_generator_from_its_first_weights_on(root, tmp_p
     cfg = toy_config(root, tmp_path, ema=0.9)
     start = TrainingState(cfg, torch.device("cpu")).generator.state_dict()
     expected = {name: weight.clone() for name, weight in start.items()}
-    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+    with alone(tmp_path) as (world, log):
         trainer = Trainer(cfg, world, log)
         for batch in data.loader(trainer.train_set, trainer._batches(0), workers=0):
             trainer.update(batch)
@@ -124,7 +103,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, 
     cfg = toy_config(root, tmp_path, generator=generator, ema=0.0, batch_size=4)
     weights = []
     for parts in (1, 4):
-        with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path / str(parts))) as log:
+        with alone(tmp_path / str(parts)) as (world, log):
             trainer = Trainer(replace(cfg, grad_accumulation=parts, optim=replace(cfg.optim, lr=1e-2)), world, log)
             trainer.state.generator_optimizer = torch.optim.SGD(trainer.state.generator.parameters(), lr=1.0)
             trainer.state.discriminators_optimizer = torch.optim.SGD(trainer.state.discriminators.parameters(), lr=1.0)
@@ -138,7 +117,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, 
 
 def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_says(root, tmp_path):
     cfg = toy_config(root, tmp_path)
-    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+    with alone(tmp_path) as (world, log):
         trainer = Trainer(cfg, world, log)
         (batch,) = data.loader(trainer.train_set, [[0, 4]], workers=0)
         part = Heard(*data.heard(batch, trainer.log_mel))
@@ -154,7 +133,7 @@ def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path
     fresh = TrainingState(cfg, torch.device("cpu")).discriminators.state_dict()
     main(cfg)
     assert all(torch.equal(fresh[name], weight) for name, weight in state_of(tmp_path)["discriminators"].items())
-    assert values(tmp_path, "train_discriminator_loss") == []
+    assert logged(tmp_path, "train_discriminator_loss") == []
 
 
 def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp_path):
@@ -175,20 +154,19 @@ def test_losses_that_are_not_finite_stop_the_run_before_anything_is_saved(root, 
     cfg = toy_config(root, tmp_path, epochs=9)
     cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30))
     with pytest.raises(
-        TrainingError, match=r"the losses of generator and discriminators are .* at step \d+; clips c\d"
+        TrainingError, match=r"the losses of generator and discriminators are .* at step \d+; utterances c\d"
     ):
         main(cfg)
     assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"]
-    for _, path in checkpoint.saved_steps(tmp_path, "hifigan"):
-        assert all(torch.isfinite(w).all() for w in checkpoint.load(path)["generator"].values())
+    assert_all_finite(tmp_path, "hifigan", "generator")
 
 
 def test_a_state_that_is_not_finite_is_not_saved(root, tmp_path):
     cfg = toy_config(root, tmp_path)
-    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+    with alone(tmp_path) as (world, log):
         trainer = Trainer(cfg, world, log)
         next(trainer.state.generator.parameters()).data[0] = torch.nan
-        with pytest.raises(TrainingError, match="weights are not finite after step 0"):
+        with pytest.raises(TrainingError, match="weights or running statistics are not finite after step 0"):
             trainer._save()
 
 
@@ -214,25 +192,25 @@ def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
     cfg = toy_config(root, tmp_path / "run", epochs=1)
     cfg = replace(cfg, data=replace(cfg.data, on_error="skip"))
     assert main(cfg).step == 3
-    assert "left out: utterance c5" in (tmp_path / "run" / "nvlog.json").read_text()
+    assert len([event for event in events(tmp_path / "run") if "left out: utterance c5" in event]) == 1
+
+
+def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
+    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
+    with alone(tmp_path / "look") as (world, log):
+        trainer = Trainer(replace(cfg, output_dir=tmp_path / "look"), world, log)
+        bad = trainer.train_set.utterances[trainer._batches(0)[1][0]]
+    soundfile.write(bad.audio, np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
+    with pytest.raises(LoadingError, match=bad.id):
+        main(cfg)
+    assert [step for step, _ in checkpoint.saved_steps(tmp_path / "run", "hifigan")] == [1]
 
 
 @pytest.mark.slow
 def test_two_processes_learn_what_one_learns(root, tmp_path):
     """A global batch is drawn first and split: two processes with two segments are one with four."""
-    flags = ["--data.root", str(root), "--epochs", "1", "--ema", "0.5", "--discriminator.scales", "0"]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m"]
-    command += ["fastpitch.hifigan.train", str(TOY), "--batch_size", "1", *flags, "--output_dir", str(tmp_path / "two")]
-    told = subprocess.run(
-        command,
-        check=False,
-        cwd=TOY.parents[2],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert told.returncode == 0, told.stderr[-2000:]
+    flags = ("--data.root", root, "--epochs", 1, "--ema", 0.5, "--discriminator.scales", 0, "--batch_size", 1)
+    finish(run_module("fastpitch.hifigan.train", TOY, *flags, "--output_dir", tmp_path / "two", processes=2))
     cfg = toy_config(root, tmp_path / "one", epochs=1, ema=0.5)
     main(replace(cfg, discriminator=replace(cfg.discriminator, scales=0)))
     one, two = state_of(tmp_path / "one"), state_of(tmp_path / "two")

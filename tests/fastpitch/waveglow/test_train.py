@@ -1,14 +1,15 @@
-import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 import torch
 
-from common import checkpoint, config, distributed
+from common import checkpoint, config
 from common.checkpoint import CheckpointError
-from common.logging import RunLogger, read_events
+from common.data.loading import LoadingError
 from fastpitch.hifigan import data
 from fastpitch.vocoder import load_vocoder
 from fastpitch.waveglow.config import Config
@@ -17,17 +18,11 @@ from fastpitch.waveglow.train import Trainer, TrainingError, main
 from tests.data import shared
 from tests.fastpitch.hifigan.corpus import write_corpus
 from tests.fastpitch.vocoders import random_mel
+from tests.training import alone, assert_all_finite, assert_same_state, logged, state_of
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 TOY = Path(__file__).resolve().parents[3] / "configs" / "waveglow" / "toy.toml"
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Sums depend on the number of threads: runs that must agree bitwise have one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -42,24 +37,14 @@ def toy_config(root: Path, output_dir: Path, **changes) -> Config:
     return replace(cfg, **changes)
 
 
-def state_of(folder: Path) -> dict:
-    state, messages = checkpoint.load_newest(folder, "waveglow")
-    assert messages == []
-    return state
-
-
-def values(folder: Path, key: str) -> list[float]:
-    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
-
-
 def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path):
     cfg = toy_config(root, tmp_path)
     progress = main(cfg)
     assert (progress.epoch, progress.step) == (2, 6)
     assert config.load(Config, tmp_path / "config.toml") == cfg
     assert {"torch", "device", "commit", "processes"} <= set(json.loads((tmp_path / "environment.json").read_text()))
-    assert len(values(tmp_path, "train_loss")) == 6
-    assert len(values(tmp_path, "dev_loss")) == len(values(tmp_path, "dev_ema_loss")) == 2
+    assert len(logged(tmp_path, "train_loss")) == 6
+    assert len(logged(tmp_path, "dev_loss")) == len(logged(tmp_path, "dev_ema_loss")) == 2
     for name in ("waveglow_best.pt", "waveglow_final.pt", "waveglow_step00000006.pt"):
         assert load_vocoder(tmp_path / name, device="cpu")(random_mel(1, 16, 9)).shape == (1, 9 * 64)
 
@@ -77,19 +62,14 @@ def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_st
     stopped = replace(cfg, output_dir=tmp_path / "stopped")
     assert main(replace(stopped, steps=stop_at)).step == stop_at
     main(stopped)
-    whole, resumed = state_of(tmp_path / "whole"), state_of(tmp_path / "stopped")
-    for part in ("weights", "ema"):
-        assert all(torch.equal(whole[part][name], resumed[part][name]) for name in whole[part])
-    for a, b in zip(whole["optimizer"]["state"].values(), resumed["optimizer"]["state"].values(), strict=True):
-        assert all(torch.equal(a[k], b[k]) for k in a)
-    assert whole["progress"] == resumed["progress"]
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
 
 
 def test_the_loss_falls(root, tmp_path):
     cfg = toy_config(root, tmp_path, epochs=10, ema=0.0)
     cfg = replace(cfg, optim=replace(cfg.optim, lr=3e-3), validate_every_epochs=5)
     main(cfg)
-    first, last = values(tmp_path, "dev_loss")
+    first, last = logged(tmp_path, "dev_loss")
     assert last < first - 0.1
 
 
@@ -97,7 +77,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path):
     cfg = toy_config(root, tmp_path, ema=0.0, batch_size=4)
     updates = []
     for parts in (1, 2, 4):
-        with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path / str(parts))) as log:
+        with alone(tmp_path / str(parts)) as (world, log):
             trainer = Trainer(replace(cfg, grad_accumulation=parts), world, log)
             trainer.state.optimizer = torch.optim.SGD(trainer.state.model.parameters(), lr=1.0)
             (batch,) = data.loader(trainer.train_set, [[0, 1, 2, 4]], workers=0)
@@ -128,18 +108,17 @@ def test_a_run_starts_from_a_published_checkpoint(root, tmp_path):
 def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(root, tmp_path):
     cfg = toy_config(root, tmp_path, epochs=9)
     cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30))
-    with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step \d+; clips c\d.*batch saved as"):
+    with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step \d+; utterances c\d.*batch saved as"):
         main(cfg)
     assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"]
-    for _, path in checkpoint.saved_steps(tmp_path, "waveglow"):
-        assert all(torch.isfinite(w).all() for w in checkpoint.load(path)["weights"].values())
+    assert_all_finite(tmp_path, "waveglow")
 
 
 def test_a_state_that_is_not_finite_is_not_saved(root, tmp_path):
-    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+    with alone(tmp_path) as (world, log):
         trainer = Trainer(toy_config(root, tmp_path), world, log)
         next(trainer.state.model.parameters()).data[0] = torch.nan
-        with pytest.raises(TrainingError, match="weights are not finite after step 0"):
+        with pytest.raises(TrainingError, match="weights or running statistics are not finite after step 0"):
             trainer._save()
 
 
@@ -152,3 +131,14 @@ def test_a_run_that_is_not_resumed_must_not_mix_with_an_earlier_one(root, tmp_pa
         main(replace(cfg, model=replace(cfg.model, channels=16)))
     with pytest.raises(CheckpointError, match="its optimiser is adamw, not lamb"):
         main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
+
+
+def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
+    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
+    with alone(tmp_path / "look") as (world, log):
+        trainer = Trainer(replace(cfg, output_dir=tmp_path / "look"), world, log)
+        bad = trainer.train_set.utterances[trainer._batches(0)[1][0]]
+    soundfile.write(bad.audio, np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
+    with pytest.raises(LoadingError, match=bad.id):
+        main(cfg)
+    assert [step for step, _ in checkpoint.saved_steps(tmp_path / "run", "waveglow")] == [1]
