@@ -8,35 +8,39 @@ Shapes: K sums that a loss consists of.
 
 import contextlib
 import itertools
-import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from common import checkpoint, config, distributed
+from common import checkpoint, distributed, training_state
 from common.data.batching import BatchingError
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
 from common.interruption import termination
-from common.logging import RunLogger, environment
+from common.logging import RunLogger
 from common.precision import float32_math
 from common.schedule import build_schedule
+from common.training import (
+    TrainingError,
+    bad_batch,
+    check_finite,
+    limit_reached,
+    numbers_of,
+    tell_left_out,
+    write_run_files,
+)
 from wav2vec2 import sharding
 from wav2vec2.data import Batch, PlannedDataset, loader, mixed, on_device, training_plans
 from wav2vec2.run_config import TrainingConfig
-from wav2vec2.state import Progress, TrainingState, newest
+from wav2vec2.state import NAME, Progress, TrainingState
 
 LEAST_SCALE = 1e-4  # of the loss in fp16: below it gradients overflow whatever the scale
-
-
-class TrainingError(RuntimeError):
-    """Training that cannot go on: numbers that are not finite, data that cannot be used."""
 
 
 EXPECTED_ERRORS = (checkpoint.CheckpointError, ManifestError, BatchingError, LoadingError, TrainingError)
@@ -84,7 +88,7 @@ def train(cfg: TrainingConfig, build: Callable[[Any, Any], tuple[Task, list[str]
     """Trains the task that `build(cfg, saved)` gives for a configuration and the checkpoint to go on from, or None."""
     with float32_math(cfg.precision), distributed.start(cfg.device) as world:
         cfg.check_batches(world.size)
-        saved, messages = newest(cfg)
+        saved, messages = training_state.newest(cfg.output_dir, NAME, resume=cfg.resume, saves=cfg.save)
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         task, told = build(cfg, saved)
         with contextlib.closing(RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)) as log:
@@ -123,7 +127,7 @@ class Trainer:
         """All updates that are left, or until a limit or SIGTERM; always ends with a checkpoint."""
         cfg, progress = self.cfg, self.progress
         last_epoch = progress.epoch + cfg.epochs_this_job if cfg.epochs_this_job else math.inf
-        self._write_run_files()
+        self._describe_run()
         self.log.progress(cfg.max_updates, progress.step)
         with termination() as terminated:
             try:
@@ -142,7 +146,8 @@ class Trainer:
 
     def _epoch(self, terminated: list[int]) -> None:
         cfg, progress = self.cfg, self.progress
-        self._count_in_updates_of_today()
+        if moved := progress.recount(self._updates(progress.epoch)):
+            self.log.event(moved)
         plans = self._plans(progress.epoch)[progress.batch * cfg.update_freq :]
         batches = iter(loader(self.train_set, plans, workers=cfg.data.workers))
         clock, seconds = time.perf_counter(), 0.0
@@ -232,32 +237,26 @@ class Trainer:
         if all(map(math.isfinite, sums)):
             self.recent.append(sums)
             return
-        path = self.cfg.output_dir / f"bad_batch_rank{self.world.rank}.pt"
         kept = [{"audio_BN": batch.audio_BN, "samples_B": batch.samples_B, "ids": batch.ids} for batch in step.batches]
-        checkpoint.save(path, {"step": step.number, "batches": kept})
-        ids = ", ".join(id_ for batch in step.batches for id_ in batch.ids)
-        raise TrainingError(
-            f"the loss is {sums[0]} at update {step.number}; utterances {ids}; batch saved as {path}; the last "
-            "checkpoint is from before: lower the learning rate or leave out the bad utterance"
+        raise bad_batch(
+            f"the loss is {sums[0]} at update {step.number}",
+            [id_ for batch in step.batches for id_ in batch.ids],
+            {"step": step.number, "batches": kept},
+            self.cfg.output_dir,
+            self.world,
         )
 
     def _check_state(self) -> None:
-        """Numbers that are not finite are neither saved nor evaluated: a gradient may be so where its loss was not."""
+        """Numbers that are not finite are neither saved nor evaluated."""
         self._check_last()
-        if self.world.any(not self.state.is_finite()):
-            raise TrainingError(
-                f"weights are not finite after update {self.progress.step}, though its loss was; "
-                "the last checkpoint is from before: lower the learning rate"
-            )
+        own = map(sharding.local, numbers_of(self.state.model))
+        check_finite(own, after=f"update {self.progress.step}", world=self.world)
 
     def _tell_left_out(self) -> None:
         """A line, once, for every utterance that some process had to leave out; by all processes together."""
         sets = [self.train_set, *([self.validation] if self.validation is not None else [])]
-        shares = self.world.gather([message for read in sets for message in read.skipped.values()])
-        left_out = {message for share in shares for message in share}
-        for message in sorted(left_out - self.told):
-            self.log.event(f"left out: {message}")
-        self.told |= left_out
+        skipped = [message for read in sets for message in read.skipped.values()]
+        tell_left_out(skipped, self.told, self.world, self.log)
 
     def _log_training(self, step: "Step", throughput: float, took: float) -> None:
         *sums, n_targets = map(sum, zip(*self.recent, strict=True))
@@ -307,17 +306,6 @@ class Trainer:
             self.log.event(f"left out: {message}")
         return dataset
 
-    def _count_in_updates_of_today(self) -> None:
-        """Resumed with other batches or processes, the run goes on at the same part of the epoch."""
-        progress, today = self.progress, self._updates(self.progress.epoch)
-        before, progress.steps_per_epoch = progress.steps_per_epoch, today
-        if before not in (0, today):
-            progress.batch = progress.batch * today // before
-            self.log.event(
-                f"the epoch has {today} updates, and had {before} when the run was stopped: it goes on at update "
-                f"{progress.batch} of it, in another order; the learning rate follows update {progress.step}"
-            )
-
     def _plans(self, epoch: int) -> list[Any]:
         world = self.world
         return training_plans(self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank)
@@ -326,12 +314,10 @@ class Trainer:
         return len(self._plans(epoch)) // self.cfg.update_freq
 
     def _limit_reached(self, terminated: list[int]) -> bool:
-        """Whether to stop now; a signal is agreed on by all processes, at logging steps where there are several."""
-        limit = min(self.cfg.max_updates, self.cfg.stop_at or self.cfg.max_updates)
-        if self.progress.step >= limit:
-            return True
-        may_ask = self.world.size == 1 or self.progress.step % self.cfg.log_every == 0
-        return may_ask and self.world.any(bool(terminated))
+        """Whether to stop now, in all processes."""
+        cfg = self.cfg
+        limit = min(cfg.max_updates, cfg.stop_at or cfg.max_updates)
+        return limit_reached(self.progress.step, limit, terminated, ask_every=cfg.log_every, world=self.world)
 
     def _save(self) -> None:
         self._check_state()
@@ -340,14 +326,8 @@ class Trainer:
             self.state.save_step()
         self.world.barrier()
 
-    def _write_run_files(self) -> None:
-        if not self.world.is_main:
-            return
-        folder = self.cfg.output_dir
-        (folder / "config.toml").write_text(config.to_toml(self.cfg), encoding="utf-8")
-        told: Mapping[str, Any] = environment(self.world.device) | {"processes": self.world.size}
-        (folder / "environment.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-        self.log.parameters(config.to_dict(self.cfg))
+    def _describe_run(self) -> None:
+        write_run_files(self.cfg, self.world, self.log)
         hours = sum(u.seconds for u in self.train_set.utterances) / 3600
         parameters = sum(p.numel() for p in self.state.model.parameters())
         self.log.event(

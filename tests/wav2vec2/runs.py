@@ -1,8 +1,5 @@
 """A tiny corpus and configurations that the tests of training share."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,15 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import audio, checkpoint, config
-from common.logging import read_events
+from common import audio, config
+from tests.training import REPOSITORY
 from tests.wav2vec2.small import CONV_LAYERS
 from wav2vec2.config import ModelConfig
 from wav2vec2.masking import MaskConfig
 from wav2vec2.objective import ObjectiveConfig
 from wav2vec2.run_config import FinetuneConfig, PretrainConfig
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIGS = REPOSITORY / "configs" / "wav2vec2"
 RATE = 16000
 SHAPE = ModelConfig(
@@ -73,32 +69,8 @@ def _on(cfg: Any, root: Path, output_dir: Path, data: dict[str, Any], changes: d
     return replace(cfg, data=replace(cfg.data, **data), **kept)
 
 
-def state_of(folder: Path) -> dict[str, Any]:
-    state, messages = checkpoint.load_newest(folder, "wav2vec2")
-    assert messages == []
-    assert state is not None
-    return state
-
-
-def assert_same_state(a: dict[str, Any], b: dict[str, Any]) -> None:
-    for part in ("weights", "ema"):
-        if a[part] is not None:
-            assert all(torch.equal(a[part][name], b[part][name]) for name in a[part])
-            assert all(tensor.dtype == torch.float32 for tensor in a[part].values())
-    for x, y in zip(a["optimizer"]["state"].values(), b["optimizer"]["state"].values(), strict=True):
-        assert all(torch.equal(x[k], y[k]) for k in x)
-    assert a["progress"] | {"best": 0} == b["progress"] | {"best": 0}
-    assert a["scaler"] == b["scaler"]
-
-
-def logged(folder: Path, key: str = "train_loss") -> list[float]:
-    return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]
-
-
-def run_module(*arguments: object, processes: int = 1) -> "subprocess.Popen[str]":
-    launcher = (
-        ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] if processes > 1 else []
-    )
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
-    command = [sys.executable, *launcher, "-m", *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def assert_float32(state: dict[str, Any]) -> None:
+    """Weights, moments and averages of a checkpoint."""
+    moments = [x for of_one in state["optimizer"]["state"].values() for x in of_one.values()]
+    for tensor in (*state["weights"].values(), *(state["ema"] or {}).values(), *moments):
+        assert tensor.dtype == torch.float32

@@ -1,25 +1,15 @@
-import contextlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from common import checkpoint, config, distributed
+from common import checkpoint, config
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.loading import LoadingError
-from common.logging import RunLogger, read_events
-from tests.wav2vec2.runs import (
-    CONFIGS,
-    SHAPE,
-    assert_same_state,
-    finetune_config,
-    logged,
-    pretrain_config,
-    run_module,
-    state_of,
-)
+from tests.training import alone, assert_same_state, events, finish, logged, run_module, state_of
+from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config
 from wav2vec2 import pretrain
 from wav2vec2.checkpoint_import import LIBRISPEECH_LABELS
 from wav2vec2.data import loader
@@ -49,8 +39,7 @@ def test_a_pretrained_model_learns_to_write_and_its_checkpoint_transcribes(corpu
     assert state["config"]["model"] == config.to_dict(replace(SHAPE, labels=LIBRISPEECH_LABELS))
     model = load(checkpoint.saved_steps(tmp_path, "wav2vec2")[-1][1], ema=False)
     assert torch.equal(model.model.head.weight, state["weights"]["head.weight"])
-    told = [event["data"].get("event", "") for event in read_events(tmp_path / "nvlog.json")]
-    assert f"{pretrained}: taken over but for the output layer" in told
+    assert f"{pretrained}: taken over but for the output layer" in events(tmp_path)
 
 
 def test_it_starts_from_the_pretrained_weights(corpus, tmp_path, pretrained):
@@ -75,6 +64,7 @@ def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_
     assert main(replace(stopped, stop_at=stop_at)).step == stop_at
     main(replace(stopped, pretrained=None))  # the checkpoint says what the model is
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+    assert_float32(state_of(tmp_path / "whole"))
     assert np.isfinite(logged(tmp_path / "whole")).all()
 
 
@@ -102,7 +92,7 @@ def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, t
             corpus, tmp_path / f"{concat}", pretrained=pretrained, concat_batches=concat, update_freq=freq,
             data={"batch_size": 3}, mask={"channel_prob": 0.2, "channel_length": 2},
         )  # fmt: skip
-        with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir)) as log:
+        with alone(cfg.output_dir) as (world, log):
             torch.manual_seed(0)
             trainer = Trainer(build(cfg, None)[0], None, world, log)
             before = [p.detach().clone() for p in trainer.state.model.parameters()]
@@ -125,8 +115,7 @@ def test_two_processes_learn_what_one_does_from_twice_the_batch_also_across_the_
     main(cfg)
     cfg = replace(cfg, output_dir=tmp_path / "two", concat_batches=2)
     (tmp_path / "cfg.toml").write_text(config.to_toml(cfg))
-    said, _ = (process := run_module("wav2vec2.finetune", tmp_path / "cfg.toml", processes=2)).communicate(timeout=100)
-    assert process.returncode == 0, said
+    finish(run_module("wav2vec2.finetune", tmp_path / "cfg.toml", processes=2))
     for key in ("train_loss", "dev_loss", "dev_wer"):
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-3), key
 

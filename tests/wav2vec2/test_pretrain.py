@@ -1,7 +1,5 @@
-import contextlib
 import json
 import runpy
-import signal
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -10,21 +8,23 @@ import numpy as np
 import pytest
 import torch
 
-from common import checkpoint, config, distributed
+from common import checkpoint, config
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.batching import BatchingError
-from common.logging import RunLogger
 from tests.data import shared
-from tests.wav2vec2.runs import (
-    CONFIGS,
-    SHAPE,
+from tests.training import (
+    alone,
+    assert_all_finite,
     assert_same_state,
+    finish,
     logged,
-    pretrain_config,
+    on_record,
     run_module,
     state_of,
+    terminate_while_training,
 )
+from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, pretrain_config
 from wav2vec2.data import loader
 from wav2vec2.masking import MaskConfig
 from wav2vec2.pretrain import build, main
@@ -62,6 +62,7 @@ def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_
     assert main(replace(stopped, stop_at=stop_at)).step == stop_at
     main(stopped)
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+    assert_float32(state_of(tmp_path / "whole"))
     assert np.isfinite(logged(tmp_path / "whole")).all()
 
 
@@ -102,7 +103,7 @@ def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, t
             corpus, tmp_path / f"{concat}", concat_batches=concat, update_freq=freq, data={"batch_size": 3},
             learning={"extractor_gradient": 0.1},
         )  # fmt: skip
-        with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir)) as log:
+        with alone(cfg.output_dir) as (world, log):
             torch.manual_seed(0)
             trainer = Trainer(build(cfg, None)[0], None, world, log)
             before = [p.detach().clone() for p in trainer.state.model.parameters()]
@@ -123,17 +124,14 @@ def test_two_processes_learn_what_one_does_from_twice_the_batch(corpus, tmp_path
     main(cfg)
     cfg = replace(cfg, output_dir=tmp_path / "two", concat_batches=2, batches_per_update=4)
     (tmp_path / "cfg.toml").write_text(config.to_toml(cfg))
-    process = run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", processes=2)
-    said, _ = process.communicate(timeout=100)
-    assert process.returncode == 0, said
+    finish(run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", processes=2))
     for key in ("train_loss", "train_code_perplexity", "train_grad_norm", "dev_loss", "dev_accuracy"):
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-4), key
 
 
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(pretrain_config(corpus, tmp_path, max_updates=12, data={"validation": ()}))
-    golden = Path(__file__).with_name("golden_toy_losses.txt")
-    recorded = [float(line) for line in golden.read_text().splitlines() if not line.startswith("#")]
+    recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
@@ -142,13 +140,7 @@ def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(
     cfg = pretrain_config(corpus, tmp_path / "whole", max_updates=60, data={"validation": ()})
     main(cfg)
     (tmp_path / "cfg.toml").write_text(config.to_toml(replace(cfg, output_dir=tmp_path / "stopped")))
-    process = run_module("wav2vec2.pretrain", tmp_path / "cfg.toml")
-    for line in process.stdout:
-        if "iter" in line:
-            process.send_signal(signal.SIGTERM)
-            break
-    process.communicate()
-    assert process.returncode == 0
+    terminate_while_training(run_module("wav2vec2.pretrain", tmp_path / "cfg.toml"))
     assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 60
     main(replace(cfg, output_dir=tmp_path / "stopped"))
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
@@ -161,13 +153,12 @@ def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus
     )  # fmt: skip
     with pytest.raises(TrainingError, match=r"(the loss is (nan|inf) at update \d+; utterances train-\d\d|not finite)"):
         main(cfg)
-    for _, path in checkpoint.saved_steps(tmp_path, "wav2vec2"):
-        assert all(torch.isfinite(w).all() for w in checkpoint.load(path)["weights"].values())
+    assert_all_finite(tmp_path, "wav2vec2")
 
 
 def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path)
-    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+    with alone(tmp_path) as (world, log):
         trainer = Trainer(build(cfg, None)[0], None, world, log)
         with torch.no_grad():
             trainer.state.model.get_parameter("project_context.bias").fill_(torch.nan)
@@ -177,13 +168,13 @@ def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path):
             trainer._check_last()
         saved = checkpoint.load(tmp_path / "bad_batch_rank0.pt")
         assert saved["batches"][0]["ids"] == batch.ids
-        with pytest.raises(TrainingError, match="weights are not finite after update 0"):
+        with pytest.raises(TrainingError, match="weights or running statistics are not finite after update 0"):
             trainer._check_state()
 
 
 def test_gradients_that_overflow_at_any_scale_end_the_run(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path, precision="fp16")
-    with distributed.start("cpu") as world, contextlib.closing(RunLogger(tmp_path)) as log:
+    with alone(tmp_path) as (world, log):
         trainer = Trainer(build(cfg, None)[0], None, world, log)
         trainer.state.scaler = torch.amp.GradScaler("cpu", init_scale=1e-5)
         with pytest.raises(
@@ -208,7 +199,7 @@ def test_nothing_is_saved_in_a_measurement(corpus, tmp_path):
 def test_gradients_are_clipped_in_every_precision(corpus, tmp_path):
     for precision in ("fp32", "bf16", "fp16"):
         cfg = pretrain_config(corpus, tmp_path / precision, precision=precision, clip_norm=1e-3, max_updates=1)
-        with distributed.start("cpu") as world, contextlib.closing(RunLogger(cfg.output_dir)) as log:
+        with alone(cfg.output_dir) as (world, log):
             trainer = Trainer(build(cfg, None)[0], None, world, log)
             trainer.state.scaler = torch.amp.GradScaler("cpu", init_scale=128, enabled=precision == "fp16")
             seen = []
@@ -244,7 +235,7 @@ def test_too_little_data_for_an_update_is_told(corpus, tmp_path):
 def test_a_run_with_checkpoints_of_another_is_refused_or_resumed(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path, max_updates=1)
     main(cfg)
-    with pytest.raises(CheckpointError, match="holds checkpoints of an earlier run, up to update 1; go on from them"):
+    with pytest.raises(CheckpointError, match="holds checkpoints of an earlier run, up to step 1; go on from them"):
         main(replace(cfg, resume=False))
     wider = replace(cfg, model=replace(SHAPE, ffn_dim=48))
     with pytest.raises(CheckpointError, match="its newest checkpoint does not fit this configuration: .*fc1"):

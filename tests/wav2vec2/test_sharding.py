@@ -4,7 +4,8 @@ import pytest
 
 from common import config
 from common.config import ConfigError
-from tests.wav2vec2.runs import SHAPE, logged, pretrain_config, run_module
+from tests.training import finish, logged, run_module
+from tests.wav2vec2.runs import SHAPE, pretrain_config
 from wav2vec2.pretrain import main
 from wav2vec2.recognizer import load
 
@@ -17,9 +18,7 @@ def test_sharded_weights_learn_what_whole_ones_do_and_the_run_goes_on(corpus, tm
     cfg = replace(cfg, output_dir=tmp_path / "parts", concat_batches=2, fsdp=True)
     (tmp_path / "cfg.toml").write_text(config.to_toml(cfg))
     for stop_at in (2, 3):
-        process = run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", "--stop_at", stop_at, processes=2)
-        said, _ = process.communicate(timeout=100)
-        assert process.returncode == 0, said
+        finish(run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", "--stop_at", stop_at, processes=2))
     for key in ("train_loss", "train_grad_norm", "dev_loss"):
         assert logged(tmp_path / "parts", key) == pytest.approx(logged(tmp_path / "whole", key), rel=1e-4), key
     assert load(tmp_path / "parts" / "wav2vec2_step00000003.pt").config == SHAPE
