@@ -1,9 +1,9 @@
 """The CTC loss beside plain torch: appends rows to benchmarks/results/ctc_loss.jsonl.
 
-    python benchmarks/ctc_loss.py [--shapes T,L,V,B ...] [--repeats 20] [--two-threads]
+    python benchmarks/ctc_loss.py [--shapes T,L,V,B ...] [--repeats 20] [--two-threads | --stars]
 
 What is compared and how is described in `ctc.benchmark`. With --two-threads: how many times as fast as one they are,
-and how many times as fast they copy and compute.
+and how many times as fast they copy and compute. With --stars: the kernel without and with a star in each transcript.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import argparse
 import torch
 
 from common.benchmark import append_row
-from ctc.benchmark import CONTESTANTS, LARGE, MODELS, SMALL, measure, parse_shape, two_threads
+from ctc.benchmark import CONTESTANTS, LARGE, MODELS, SMALL, measure, parse_shape, stars, two_threads
 
 Row = dict[str, object]
 
@@ -29,17 +29,26 @@ def two_threads_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
     return {"metric": "two_threads"} | {f"times_one_thread_{name}": round(value, 2) for name, value in times.items()}
 
 
+def stars_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
+    ms = stars(*shape, repeats)
+    row: Row = {"metric": "stars"} | {f"{name}_p50": round(value, 4) for name, value in ms.items()}
+    row["star_times_plain"] = round(ms["star"] / ms["plain"], 2)
+    return row | {"extended_times_star": round(ms["extended"] / ms["star"], 2)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B")
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--two-threads", action="store_true")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--two-threads", action="store_const", dest="row", const=two_threads_row, default=one_thread_row)
+    what.add_argument("--stars", action="store_const", dest="row", const=stars_row)
     options = parser.parse_args()
     torch.set_num_threads(1)
     for shape in options.shapes:
         sizes = dict(zip(("frames", "labels", "classes", "batch"), shape, strict=True))
         row: Row = {"precision": "fp32", **sizes, "n": options.repeats}
-        row |= (two_threads_row if options.two_threads else one_thread_row)(shape, options.repeats)
+        row |= options.row(shape, options.repeats)
         print(append_row("ctc_loss", row, device=torch.device("cpu")), flush=True)
 
 

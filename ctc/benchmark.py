@@ -89,6 +89,27 @@ def two_threads(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, 
     return {name: ms[f"{name} 1"] / ms[f"{name} 2"] for name in work}
 
 
+def stars(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, float]:
+    """Median milliseconds of the kernel without stars, with one amid each transcript, and with it in extended range."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(T, B, V, generator=generator)
+    plain = torch.randint(1, V, (B, L), generator=generator)
+    starred = plain.clone()
+    starred[:, L // 2] = -1
+    frames, labels, gradient = torch.full((B,), T), torch.full((B,), L), torch.empty(T, B, V)
+
+    def kernel(targets: Tensor, options: Options) -> Callable[[], object]:
+        arguments = Labels(targets, frames, labels, L)
+        return lambda: run(logits, arguments, options, gradient)
+
+    rivals = {
+        "plain": kernel(plain, Options(reduction="sum")),
+        "star": kernel(starred, Options(reduction="sum", star=-1)),
+        "extended": kernel(starred, Options(reduction="sum", star=-1, extended_range=True)),
+    }
+    return medians(rivals, repeats, time.process_time if torch.get_num_threads() == 1 else time.perf_counter)
+
+
 def parse_shape(text: str) -> tuple[int, int, int, int]:
     """(T, L, V, B) of "T,L,V,B"."""
     T, L, V, B = map(int, text.split(","))

@@ -232,7 +232,6 @@ class ExtendedLattice {
         }
         const double blank = sum_of(blanks), outside_stars = blank + sum_of(all_labels);
         const double normaliser = 1 / (outside_stars + sum_of(stars));
-        scratch.outside_stars[t] = outside_stars * normaliser;
         // In double until all labels of a slot are together.
         for (int64_t s = 0; s < slots; s++) slot_mantissa[s] = 0;
         for (int64_t i = 0; i < labels; i++)
@@ -242,6 +241,7 @@ class ExtendedLattice {
         Real* const to = (Real*)scratch.occupancies + t / GROUP * group_stride(slots) + t % GROUP;
         for (int64_t s = 0; s < slots; s++) to[GROUP * s] = Real(slot_mantissa[s] * normaliser);
         to[GROUP * padded(slots)] = 1;
+        to[GROUP * (padded(slots) + 1)] = Real(outside_stars * normaliser);
     }
 
     const Utterance& utterance;

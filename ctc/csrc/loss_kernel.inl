@@ -32,23 +32,6 @@ static Utterance with_stars_marked(const Utterance& u, const Scratch& scratch) {
     return marked;
 }
 
-// log sum_k exp x(k) of every frame; false where one is not a number, or infinite.
-template <typename In> static bool read_log_sums(const Utterance& u, const Scratch& scratch) {
-    using Real = typename Computed<In>::type;
-    using V = VectorOf<Real>;
-    const GradientRow<In> rows(u);
-    for (int64_t t = 0; t < u.frames; t++) {
-        const In* const frame = rows.logits_at(t);
-        V highest = all(-Real(INFINITY)), sum = {};
-        for (int64_t k = 0; k < u.classes; k += LANES<Real>) highest = vmax(highest, rows.logits_from(frame, k));
-        const Real largest = max_of(highest);
-        for (int64_t k = 0; k < u.classes; k += LANES<Real>) sum += exp_of(rows.logits_from(frame, k) - all(largest));
-        scratch.log_sums[t] = largest == -Real(INFINITY) ? -INFINITY : double(largest) + log(sum_of(sum));
-        if (!(scratch.log_sums[t] < INFINITY)) return false;
-    }
-    return true;
-}
-
 struct Slots {
     int64_t count, blank;
 };
@@ -86,10 +69,14 @@ template <typename In> static void clear_gradient(const Utterance& u, int64_t fi
 }
 
 struct Emissions {
-    double references;         // sum over frames of c_t
-    double label_blank_ratio;  // of the mean emissions
+    double references;  // sum over frames of c_t
+    int tilt_bits;
     bool has_tiny, is_finite;
 };
+
+template <typename In> static bool read_log_sums(const Utterance& u, const Scratch& scratch, const Slots& slots) {
+    return SoftmaxRows<In>(u, scratch, slots.count).read_log_sums(scratch.log_sums);
+}
 
 // 1 for slots that no label and not blank has: their emissions must not count as tiny.
 static void mark_unused(const Utterance& u, const Scratch& scratch, const Slots& slots) {
@@ -135,7 +122,30 @@ struct EmissionSums {
     double references;
     Floats smallest;
     float* mean;
+    float* mean_share;      // with stars: of what all classes emit
+    Floats smallest_share;  // with stars: of the best slot
 };
+
+// 1 / sum_k exp(x_t(k) - c_t) of a group's frames goes behind nobody's slot, for the stars.
+static void read_stars(const Utterance& u, const Scratch& scratch, int64_t lanes, int64_t first, int count,
+                       const Floats references[GROUP], EmissionSums* sums) {
+    float* const group = (float*)scratch.emissions + first / GROUP * group_stride(lanes);
+    float quad[GROUP] = {};
+    const Floats of_all = sum_of_quads(GROUP * lanes, [=](int64_t s) { return load(group + s); });
+    for (int f = 0; f < count; f++) {
+        quad[f] = u.classes <= SMALL_ALPHABET ? 1 / of_all[f]
+                                              : float(exp(double(references[f][0]) - scratch.log_sums[first + f]));
+        sums->smallest_share = vmin(all(quad[f]), sums->smallest_share);
+    }
+    memcpy(group + GROUP * (lanes + 1), quad, sizeof quad);
+    const Floats by = load_quads([&](int) { return quad; });
+    for (int64_t s = 0; s < lanes; s += WIDTH) {
+        Floats q[GROUP];
+        for (int j = 0; j < 4; j++) q[j] = by * load_quads([&](int k) { return group + GROUP * (s + 4 * k + j); });
+        transpose(q);
+        store(sums->mean_share + s, load(sums->mean_share + s) + ((q[0] + q[1]) + (q[2] + q[3])));
+    }
+}
 
 // q_t = exp(x_t - c_t) of every slot, for `count` frames, as quads; c_t is the largest x_t of the slots.
 template <typename In>
@@ -174,21 +184,29 @@ static inline __attribute__((always_inline)) void read_group(const Utterance& u,
     }
     memset(group + GROUP * lanes, 0, GROUP * sizeof(float));
     sums->smallest = smallest;
+    if (u.stars) read_stars(u, scratch, lanes, first, count, references, sums);
 }
 
 template <typename In>
 static Emissions read_emissions(const Utterance& u, const Scratch& scratch, const Slots& slots) {
     mark_unused(u, scratch, slots);
-    EmissionSums sums = {0, all(1.0f), (float*)scratch.mean};
-    memset(sums.mean, 0, size_t(padded(slots.count)) * sizeof(float));
+    EmissionSums sums = {0, all(1.0f), (float*)scratch.mean, (float*)scratch.mean + padded(slots.count), all(1.0f)};
+    memset(sums.mean, 0, size_t(2 * padded(slots.count)) * sizeof(float));
     int64_t t = 0;
     for (; t + GROUP <= u.frames; t += GROUP) read_group<In>(u, scratch, slots.count, t, GROUP, &sums);
     if (t < u.frames) read_group<In>(u, scratch, slots.count, t, int(u.frames - t), &sums);
-    double labels = 0;
-    for (int64_t i = 0; i < u.label_count; i++) labels += sums.mean[scratch.slot_of_label[i]];
-    const double blanks = double(sums.mean[slots.blank]) * double(u.label_count);
-    return {sums.references, u.label_count > 0 ? labels / blanks : 1, -max_of(-sums.smallest) < TINY_EMISSION,
-            bool(isfinite(sums.references))};
+    const float* const mean = u.stars ? sums.mean_share : sums.mean;
+    double label = 0;
+    for (int64_t i = 0; i < u.label_count; i++) label += mean[scratch.slot_of_label[i]];
+    label /= double(larger(u.label_count, 1));
+    const double blank = mean[slots.blank];
+    const float smallest = -max_of(-(sums.smallest * sums.smallest_share));
+    Emissions read = {sums.references, 0, smallest < TINY_EMISSION, bool(isfinite(sums.references))};
+    if (u.stars)
+        read.tilt_bits = star_tilt_exponent(blank / double(u.frames), label / double(u.frames));
+    else if (u.label_count > 0)
+        read.tilt_bits = tilt_exponent(u.frames, u.label_count, label / blank);
+    return read;
 }
 
 template <typename In> static bool has_nan(const Utterance& u, const Scratch& scratch, int64_t slots) {
@@ -215,17 +233,19 @@ struct LatticeResult {
 // Whether the linear lattice was tried and certified its result.
 template <typename In>
 static bool run_linear(const Utterance& u, const Scratch& scratch, const Slots& slots, LatticeResult* result) {
+    if (u.stars && u.classes > SMALL_ALPHABET && !read_log_sums<In>(u, scratch, slots)) return false;
     const Emissions emissions = read_emissions<In>(u, scratch, slots);
     if (!emissions.is_finite) return false;
     result->references = emissions.references;
-    LinearLattice lattice(u, scratch, slots.count, slots.blank, emissions.label_blank_ratio);
-    return lattice.run(emissions.has_tiny, &result->log2_z);
+    LinearLattice lattice(u, scratch, slots.count, slots.blank, emissions.tilt_bits);
+    return u.stars ? lattice.run<true>(emissions.has_tiny, &result->log2_z)
+                   : lattice.run<false>(emissions.has_tiny, &result->log2_z);
 }
 
-// `normalisers`: sum over frames of log sum_k exp x(k), less c_t.
+// `normalisers`: sum over frames of log sum_k exp x(k), less c_t. With stars, whose emission is 1, that is c_t.
 template <typename In, typename Softmax>
 static double loss_of(const Utterance& u, const Softmax& softmax, double normalisers, double log2_z) {
-    const double loss = normalisers - log2_z * 0.693147180559945309417;
+    const double loss = (u.stars ? 0 : normalisers) - log2_z * 0.693147180559945309417;
     if (loss != loss) fill_gradient_with_nan<In>(u);
     const double of_alignments = loss < 0 && !u.stars ? 0 : loss;  // rounding may leave -1e-8
     return (1 - u.label_smoothing) * of_alignments + softmax.regularisation();
@@ -245,7 +265,7 @@ template <typename In> static double loss_of(const Utterance& u, const Scratch& 
     LatticeResult result = {};
     bool is_linear = false;
     if constexpr (IS_SINGLE<In>) {
-        is_linear = !u.force_extended && !u.stars && run_linear<In>(u, scratch, slots, &result);
+        is_linear = !u.force_extended && run_linear<In>(u, scratch, slots, &result);
         if (is_linear && u.classes <= SMALL_ALPHABET) {
             SoftmaxGroups<In> groups(u, scratch);
             const double normalisers = groups.run();
@@ -253,7 +273,7 @@ template <typename In> static double loss_of(const Utterance& u, const Scratch& 
         }
     }
     if (!is_linear) {
-        if (has_nan<In>(u, scratch, slots.count) || (u.stars && !read_log_sums<In>(u, scratch))) {
+        if (has_nan<In>(u, scratch, slots.count) || (u.stars && !read_log_sums<In>(u, scratch, slots))) {
             fill_gradient_with_nan<In>(u);
             return NAN;
         }

@@ -13,7 +13,8 @@
 //
 // The probability of being in a state at t is alpha beta / sum(alpha beta): neither the softmax's normaliser nor a scale
 // per frame matters to it. log Z = log(blank_L(T-1) + z label_{L-1}(T-1)) - L log z, and
-// loss = sum_t (log sum_k exp x_t(k) - c_t) - log Z.
+// loss = sum_t (log sum_k exp x_t(k) - c_t) - log Z. Where a star stands before label_i or behind the last one, the
+// emission of blank_i is that of all classes together; with c_t = log sum_k exp x_t(k) that is 1.
 //
 // Why the tilt: with z = 1 the states far from the best path outgrow those on it by hundreds of powers of two, and one
 // scale per frame cannot hold both in a float. z^i is the gradient along the labels of a lattice whose every frame is
@@ -37,6 +38,11 @@ constexpr int BETA_TARGET = 38;
 constexpr float TINY_EMISSION = 0x1p-80f;
 constexpr float LARGEST_SUM = 1e37f;
 
+CTC_SHARED int rounded_tilt(double z) {
+    const double k = log2(z);
+    return k < -8 ? -8 : k > 20 ? 20 : int(lrint(k));
+}
+
 // Exponent of the tilt z = 2^k that keeps the lattice of average frames level. labels > 0; `ratio` is the mean emission
 // of the labels over that of blank. Solves for the stationary growth of the two-state recurrence at a speed of v labels
 // a frame. Any k gives the same answer in exact arithmetic.
@@ -45,8 +51,14 @@ CTC_SHARED int tilt_exponent(int64_t frames, int64_t labels, double ratio) {
     const double r = ratio < 1e-30 ? 1e-30 : ratio > 1e30 ? 1e30 : ratio;
     const double v2 = v * v;
     const double root = sqrt(v2 * v2 * (1 + r) * (1 + r) + (1 - v2) * v2 * (1 - r) * (1 - r));
-    const double k = log2((v2 * (1 + r) + root) / ((1 - v2) * r));
-    return k < -8 ? -8 : k > 20 ? 20 : int(lrint(k));
+    return rounded_tilt((v2 * (1 + r) + root) / ((1 - v2) * r));
+}
+
+// The same of a lattice with stars, of whose emissions that of a star is 1; `blank` and `label` are the mean ones. Stars
+// make it grow by 1 a frame, so that z is what keeps blank = z q(blank) / (1 - q(blank)) and 1 = q(label) (1 + blank + z).
+CTC_SHARED int star_tilt_exponent(double blank, double label) {
+    const double l = label < 1e-30 ? 1e-30 : label, z = (1 - l) * (1 - blank) / l;
+    return rounded_tilt(z > 1e-30 ? z : 1e-30);
 }
 
 // The certificate: a linear-domain result in float is taken only if every frame's sum of alpha beta is at least this

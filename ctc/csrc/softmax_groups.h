@@ -47,10 +47,24 @@ template <typename In> class SoftmaxGroups {
         }
         const float* const occupied = occupancies + first / GROUP * stride;
         const Floats factor = sum * load_quads([=](int) { return occupied + GROUP * lanes; });
+        const Floats outside = load_quads([=](int) { return occupied + GROUP * (lanes + 1); });
+        // A star takes every class as the softmax has it, which leaves no gradient.
+        if (utterance.stars)
+            meet_all(e, occupied, sum, factor, is_dominated, first, count, sums, [=](Floats p) { return p * outside; });
+        else
+            meet_all(e, occupied, sum, factor, is_dominated, first, count, sums, [](Floats p) { return p; });
+    }
+
+    // `share_of`: of exponentials, what is outside stars.
+    template <typename Share>
+    inline __attribute__((always_inline)) void meet_all(const float* e, const float* occupied, Floats sum,
+                                                        Floats factor, bool is_dominated, int64_t first, int64_t count,
+                                                        double sums[GROUP], Share share_of) {
         if (is_dominated)
-            meet_dominated(e, occupied, sum, factor, first, count, sums);
+            meet_dominated(e, occupied, sum, factor, first, count, sums, share_of);
         else if (utterance.gradient)
-            meet(e, occupied, first, count, sums, [=](Floats p, Floats occupancy) { return p - occupancy * factor; });
+            meet(e, occupied, first, count, sums,
+                 [=](Floats p, Floats occupancy) { return share_of(p) - occupancy * factor; });
     }
 
     template <typename Difference>
@@ -92,21 +106,22 @@ template <typename In> class SoftmaxGroups {
 
     // A class with more than half of a frame's probability has 1 of a sum below 2. Its gradient is minus the sum of all
     // others', and the sum is 1 more than that of the others, since little is left of the difference of numbers near 1.
+    template <typename Share>
     void meet_dominated(const float* e, const float* occupied, Floats sum, Floats factor, int64_t first, int64_t count,
-                        double sums[GROUP]) {
+                        double sums[GROUP], Share share_of) {
         const auto of_others = [=](const float* values) {
             return sum_of_quads(GROUP * lanes, [=](int64_t s) {
                 return load(e + s) < all(1.0f) ? load(values + s) : Floats{};
             });
         };
         const Floats rest = of_others(e);
-        const Floats of_dominant = utterance.gradient ? of_others(occupied) * factor - rest : Floats{};
+        const Floats of_dominant = utterance.gradient ? of_others(occupied) * factor - share_of(rest) : Floats{};
         for (int64_t f = 0; f < count; f++)
             if (sum[f] < 2) sums[f] = 1 + double(rest[f]);
         if (!utterance.gradient) return;
         meet(e, occupied, first, count, sums, [=](Floats p, Floats occupancy) {
             const auto is_dominant = (p == all(1.0f)) & (sum < all(2.0f));
-            return is_dominant ? of_dominant : p - occupancy * factor;
+            return is_dominant ? of_dominant : share_of(p) - occupancy * factor;
         });
     }
 

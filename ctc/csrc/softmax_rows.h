@@ -19,7 +19,7 @@ template <typename In> class SoftmaxRows {
   public:
     SoftmaxRows(const Utterance& utterance, const Scratch& scratch, int64_t slots)
         : utterance(utterance), class_of_slot(scratch.class_of_slot),
-          outside_stars(scratch.outside_stars), classes(utterance.classes), slots(slots),
+          classes(utterance.classes), slots(slots),
           occupancies((const Real*)scratch.occupancies), rows((Real*)scratch.row), row(rows), output(utterance) {}
 
     // sum over all frames of log sum_k exp x(k). Writes the gradient where there is one to write: that of a frame while
@@ -52,6 +52,18 @@ template <typename In> class SoftmaxRows {
     }
 
     double regularisation() const { return output.regularisation; }
+
+    // log sum_k exp x(k) of every frame, as `run` sums them; false where one is not a number, or infinite.
+    bool read_log_sums(double* log_sums) {
+        for (int64_t t = 0; t < utterance.frames; t++) {
+            const Real largest = largest_of(t);
+            double sum = exponentiate<false>(t, largest, nullptr, 0);
+            if (sum < 2) sum = find_dominant();
+            log_sums[t] = largest == -Real(INFINITY) ? -INFINITY : double(largest) + log(sum);
+            if (!(log_sums[t] < INFINITY)) return false;
+        }
+        return true;
+    }
 
   private:
     Real largest_of(int64_t t) const {
@@ -125,8 +137,9 @@ template <typename In> class SoftmaxRows {
         const Real factor = Real(sum) * occupied[GROUP * padded(slots)];
         double others = 0, rest_outside = rest;
         if (utterance.stars) {  // a star takes every class as the softmax has it, which leaves no gradient
-            for (int64_t k = 0; k < classes; k += W) store(row + k, load(row + k) * all(Real(outside_stars[t])));
-            rest_outside *= outside_stars[t];
+            const Real outside = occupied[GROUP * (padded(slots) + 1)];
+            for (int64_t k = 0; k < classes; k += W) store(row + k, load(row + k) * all(outside));
+            rest_outside *= outside;
         }
         for (int64_t s = 0; s < slots; s++) {
             const Real occupancy = occupied[GROUP * s];
@@ -138,7 +151,6 @@ template <typename In> class SoftmaxRows {
 
     const Utterance& utterance;
     const int32_t* class_of_slot;
-    const double* outside_stars;
     int64_t classes, slots;
     const Real* occupancies;
     Real *rows, *row;

@@ -30,16 +30,16 @@ struct Utterance {
 // or, in a small alphabet, simply all classes.
 // Emissions and occupancies lie in groups of four frames, in quads: frame t, slot s at `group_stride * (t / GROUP) +
 // GROUP * s + t % GROUP`. Behind the last slot of a group is one more quad: emissions have 0 there, the slot of nobody;
-// occupancies have what those of each frame are to be multiplied with.
+// occupancies have what those of each frame are to be multiplied with. With stars there is a second one: emissions are to
+// be multiplied with it where that of a star is 1, and occupancies have the probability of being in none.
 struct Scratch {
     int32_t* slot_of_class;  // [classes], set for the classes of slots alone
     int32_t* class_of_slot;  // [slots]
     int32_t* slot_of_label;  // [labels]
     int32_t* labels;         // [labels] without stars
     uint8_t* stars;          // [labels + 1]
-    double* log_sums;        // [frames] log sum_k exp x(k), for utterances with stars
-    double* outside_stars;   // [frames] probability of being in none
-    void* mean;              // [slots]
+    double* log_sums;        // [frames] log sum_k exp x(k), with stars
+    void* mean;              // [2, slots]
     void* unused;            // [slots]: 1 where no label and no blank is, else 0
     void* rows;              // [GROUP, slots]
     void* row;               // [2, classes]
@@ -93,7 +93,7 @@ static inline int64_t linear_lattice_bytes(int64_t frames, int64_t labels) {
     const int64_t block = linear_groups_per_block(frames, labels) * bytes;
     const int64_t whole = groups_of(frames) * bytes;
     const int64_t least = whole < LARGEST_SINGLE_BLOCK ? whole : LARGEST_SINGLE_BLOCK;
-    const int64_t rows = 6 + 2 * linear_blocks(frames, labels);
+    const int64_t rows = 7 + 2 * linear_blocks(frames, labels);
     return rows * lanes * int64_t(sizeof(float)) + (block > least ? block : least);
 }
 
@@ -120,9 +120,8 @@ static inline int64_t lay_out(Scratch* scratch, char* base, int64_t frames, int6
     scratch->labels = (int32_t*)take(labels * 4);
     scratch->stars = (uint8_t*)take(labels + 1);
     scratch->log_sums = (double*)take(frames * 8);
-    scratch->outside_stars = (double*)take(frames * 8);
     const int64_t table = groups_of(frames) * group_stride(slots) * real_bytes;
-    scratch->mean = take(padded(slots) * real_bytes);
+    scratch->mean = take(2 * padded(slots) * real_bytes);
     scratch->unused = take(padded(slots) * real_bytes);
     scratch->rows = take(GROUP * padded(slots) * real_bytes);
     scratch->row = take(2 * padded(classes) * real_bytes);

@@ -23,6 +23,7 @@ static void check(bool holds, const char* what, long which = 0) {
 
 struct Case {
     ctcProblem problem = {};
+    int flags = 0;  // of every run
     std::vector<float> logits;
     std::vector<int32_t> targets, input_lengths, target_lengths;
 };
@@ -36,7 +37,7 @@ constexpr size_t GUARD = 64;
 
 // Runs in a workspace of exactly the promised size, with guard bytes behind it.
 static Answer run(Case& c, int flags, int instruction_set, int threads, bool wants_gradient = true) {
-    c.problem.flags = flags;
+    c.problem.flags = c.flags | flags;
     c.problem.instruction_set = instruction_set;
     c.problem.threads = threads;
     Answer answer = {CTC_STATUS_SUCCESS, std::vector<float>(size_t(c.problem.batch)), {}};
@@ -57,6 +58,16 @@ static Answer run(Case& c, int flags, int instruction_set, int threads, bool wan
 using Random = std::mt19937;
 
 static int between(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+
+// Stars in place of one label, of a few, or of half of them.
+static void put_stars(Case& c, Random& random) {
+    c.flags = CTC_STARS;
+    c.problem.star = -1;
+    const size_t count = c.targets.size();
+    if (count == 0) return;
+    const int every = between(random, 0, 2) ? between(random, 2, 20) : int(count);
+    for (size_t i = 0; i < count / size_t(every) + 1; i++) c.targets[size_t(between(random, 0, int(count) - 1))] = -1;
+}
 
 // Sizes, scales and shapes of logits from the harmless to the absurd.
 static Case random_case(Random& random) {
@@ -80,6 +91,7 @@ static Case random_case(Random& random) {
         const int label = is_constant ? 0 : between(random, 0, classes - 2);
         c.targets.push_back(label + (label >= p.blank));
     }
+    if (between(random, 0, 1)) put_stars(c, random);
     for (int n = 0; n < batch; n++) {
         c.input_lengths.push_back(between(random, frames / 2, frames));
         c.target_lengths.push_back(between(random, 0, longest));
@@ -93,7 +105,8 @@ static Case random_case(Random& random) {
     for (int t = 0; t < frames; t++)
         for (int n = 0; n < batch; n++) {
             const int labels = c.target_lengths[size_t(n)];
-            const int aligned = labels ? c.targets[size_t(n * longest + t * labels / frames)] : int(p.blank);
+            const int said = labels ? c.targets[size_t(n * longest + t * labels / frames)] : int(p.blank);
+            const int aligned = said == p.star && c.flags ? between(random, 0, classes - 1) : said;
             for (int k = 0; k < classes; k++) {
                 float x = scale * normal(random) + offset;
                 if (k == p.blank) x += blank_offset;
@@ -186,10 +199,13 @@ static void test_stars() {
     Random random(6);
     for (int i = 0; i < 60; i++) {
         Case c = random_case(random);
+        while (c.flags) c = random_case(random);
         const Answer plain = run(c, CTC_EXTENDED_RANGE, CTC_AUTOMATIC, 2);
         c.problem.star = -1;
         const Answer none = run(c, CTC_EXTENDED_RANGE | CTC_STARS, CTC_AUTOMATIC, 2);
         check(none.losses == plain.losses && none.gradient == plain.gradient, "no star is not nothing", i);
+        check(run(c, CTC_STARS, CTC_AUTOMATIC, 2).gradient == run(c, 0, CTC_AUTOMATIC, 2).gradient,
+              "no star is not nothing to the fast lattice", i);
         const int64_t longest = c.problem.longest_target;
         std::vector<int32_t> targets;
         for (int64_t n = 0; n < c.problem.batch; n++) {
