@@ -191,7 +191,8 @@ def _pipe_header(line: str) -> list[str] | None:
 def read_fairseq(path: Path, root: Path | None) -> Entries:
     """Fairseq's .tsv with letters from the .ltr beside it; without one the texts are empty.
 
-    Its sample counts become seconds at the rate of the first recording: wav2vec 2.0 wants one rate for all.
+    Its sample counts become seconds at the rate of the first recording that can be read: wav2vec 2.0 wants one rate
+    for all.
     """
     lines = list(_lines(path))
     if not lines or "\t" in lines[0][1]:
@@ -199,26 +200,47 @@ def read_fairseq(path: Path, root: Path | None) -> Entries:
     base = root or path.parent / lines[0][1]
     entries = lines[1:]
     texts = _letters(path.with_suffix(".ltr"), len(entries))
-    first = next((base / content.split("\t")[0] for _, content in entries), None)
-    rate = audio.info(first).sample_rate if first and first.is_file() else 16000
+    rate, unreadable = _rate(path, (base / content.split("\t")[0] for _, content in entries))
 
-    def parse(line: int, content: str) -> Entry:
+    def parse(line: int, entry: tuple[str, str | _EntryError]) -> Entry:
+        content, text = entry
         name, _, count = content.partition("\t")
         if not count.isdecimal():
             raise _EntryError(f"utterance {Path(name).stem}: found {_short(content)}; expected path, tab, samples")
-        text = texts[line - 2]
         if isinstance(text, _EntryError):
             raise _EntryError(f"utterance {Path(name).stem}: {text}")
-        return Entry(path, line, Path(name).stem, base / name, text, int(count) / rate)
+        recording = base / name
+        if recording in unreadable:
+            raise _EntryError(f"utterance {recording.stem}: {unreadable[recording]}")
+        return Entry(path, line, recording.stem, recording, text, int(count) / rate)
 
-    return _parsed(path, entries, parse)
+    items = [(line, (content, text)) for (line, content), text in zip(entries, texts, strict=True)]
+    return _parsed(path, items, parse)
+
+
+def _rate(path: Path, recordings: Iterable[Path]) -> tuple[int, dict[Path, str]]:
+    """That of the first of `recordings` that can be read, and what is wrong with those before it."""
+    unreadable: dict[Path, str] = {}
+    for recording in filter(Path.is_file, recordings):
+        try:
+            return audio.info(recording).sample_rate, unreadable
+        except audio.AudioError as error:
+            unreadable[recording] = str(error)
+    if unreadable:
+        raise ManifestError(f"{path}: {next(iter(unreadable.values()))}; no other recording tells the sample rate")
+    return 16000, {}  # none is there, which whoever looks for them tells
 
 
 def _letters(path: Path, n_entries: int) -> list[str | _EntryError]:
-    """The texts of a .ltr file, "H I | Y O U |" for "HI YOU", against the symbols of dict.ltr.txt beside it."""
+    """The texts of a .ltr file, "H I | Y O U |" for "HI YOU", against the symbols of dict.ltr.txt beside it.
+
+    A line is one entry's even if it is empty: nothing is said there.
+    """
     if not path.is_file():
         return [""] * n_entries
-    lines = [content for _, content in _lines(path)]
+    lines = _text(path).split("\n")
+    while len(lines) > n_entries and not lines[-1].strip():  # what follows the last line break
+        lines.pop()
     if len(lines) != n_entries:
         raise ManifestError(f"{path}: {len(lines)} lines; expected {n_entries}, one for each entry of the .tsv")
     dictionary = path.with_name("dict.ltr.txt")

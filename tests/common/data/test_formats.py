@@ -137,6 +137,37 @@ def test_fairseq_without_letters_has_no_text_and_root_replaces_the_first_line(tm
     assert read_manifest(manifest, root=tmp_path / "audio").utterances == [utterance]
 
 
+def test_fairseq_counts_samples_at_the_rate_of_the_first_recording_that_can_be_read(tmp_path):
+    sound(tmp_path / "c.wav", rate=8000)
+    (tmp_path / "a.wav").write_bytes(b"no sound")
+    manifest = lines(tmp_path / "m.tsv", ".", "a.wav\t4000", "missing.wav\t4000", "c.wav\t4000")
+    found = read_manifest(manifest, on_error="skip")
+    assert [(u.id, u.seconds) for u in found.utterances] == [("c", 0.5)]
+    bad, missing = found.skipped
+    assert bad.startswith(f"{manifest}:2: utterance a: {tmp_path}/a.wav: cannot be read as audio")
+    assert missing.startswith(f"{manifest}:3: utterance missing: no such audio file")
+    with pytest.raises(ManifestError, match=r"m\.tsv:2: utterance a: .*a\.wav: cannot be read as audio"):
+        read_manifest(manifest)
+    lines(manifest, ".", "a.wav\t4000")
+    with pytest.raises(ManifestError, match=r"m\.tsv: .*a\.wav: cannot .*; no other recording tells the sample rate"):
+        read_manifest(manifest, on_error="skip")
+
+
+def test_fairseq_blank_lines_of_a_list_are_none_of_its_entries_and_an_empty_line_of_letters_says_nothing(tmp_path):
+    for name in "abc":
+        sound(tmp_path / f"{name}.wav")
+    manifest = lines(tmp_path / "m.tsv", ".", "a.wav\t8000", "", "b.wav\t8000", "c.wav\t8000", "")
+    for last in ("", "Y O U |"):
+        lines(tmp_path / "m.ltr", "M E |", "", last)
+        assert [(u.id, u.text) for u in read_manifest(manifest).utterances] == [
+            ("a", "ME"),
+            ("b", ""),
+            ("c", last.replace(" ", "").strip("|")),
+        ]
+    (tmp_path / "m.ltr").write_bytes(b"M E |\r\n\r\nY O U")
+    assert [u.text for u in read_manifest(manifest).utterances] == ["ME", "", "YOU"]
+
+
 GOOD = '{"audio_filepath": "a.wav", "text": "a"}'
 BAD_ENTRIES: list[tuple[str, str, Format, str]] = [
     (
