@@ -4,7 +4,11 @@
 #   WHEELS=folder           where missing packages are installed from, on a machine without a network
 #   OUT=folder              gets the rows that are measured here; benchmarks/results has them anyway
 # A step that fails or outlasts its limit does not keep the others from running; the exit status is 1 then. Without a
-# GPU it says so and exits with 0.
+# GPU it says so and exits with 0. Where a command may take ten minutes at most, three do it all, one right after the
+# other, since the tests need what the first one builds:
+#   bash scripts/gpu_check.sh build memcheck racecheck optim features
+#   bash scripts/gpu_check.sh tests ctc training quartznet
+#   bash scripts/gpu_check.sh latency fastpitch wav2vec2 wav2vec2_fp16 wav2vec2_large pretraining finetuning
 set -euo pipefail
 
 if ! nvidia-smi -L >/dev/null 2>&1; then
@@ -19,6 +23,11 @@ mapfile -t gpu_tests < <(grep -rlE '(mark\.|")gpu\b' tests --include='test_*.py'
 jasper=configs/jasper/jasper10x5dr.toml
 quartznet=configs/jasper/quartznet15x5.toml
 latency="-m jasper.benchmark %s --device cuda --precisions fp16 bf16 --modes eager fused graph"
+# The published settings: 6.54 s of audio; 8 sub-batches of 1.4 M samples (87.5 s) in pre-training, 3.2 M (200 s) in
+# fine-tuning, as on one GPU of 80 GB.
+wav2vec2="-m wav2vec2.benchmark configs/wav2vec2/%s.toml --device cuda --sides ours"
+transcribing="--batch_sizes 1 16 --seconds 6.54 --warmup 5 --repeats 30"
+shortenings="[2,(8,2),2] [2,(8,3),2] [2,(8,4),2] [2,(8,6),2]"
 
 # name | limit in seconds | arguments of python, or a bash script's
 steps=(
@@ -33,7 +42,11 @@ steps=(
   "latency|150|${latency/\%s/$jasper} --batch_sizes 1 2 4 8 16 --seconds 2 7 16.7"
   "quartznet|50|${latency/\%s/$quartznet} --batch_sizes 1 16 --seconds 2 16.7 --parts network"
   "fastpitch|150|-m fastpitch.benchmark --device cuda --precisions fp16 bf16 --modes eager graph --vocoders hifigan waveglow --batch_sizes 1 4 8"
-  "wav2vec2|120|-m wav2vec2.benchmark configs/wav2vec2/base.toml --sides ours hourglass --device cuda --precision bf16 --batch_size 16 --seconds 6.54"
+  "wav2vec2|45|${wav2vec2/\%s/base} hourglass --precision bf16 $transcribing"
+  "wav2vec2_fp16|35|${wav2vec2/\%s/base} hourglass --precision fp16 $transcribing"
+  "wav2vec2_large|40|${wav2vec2/\%s/large} --precision bf16 $transcribing"
+  "pretraining|70|${wav2vec2/\%s/base} hourglass --hourglass $shortenings --task pretraining --precision bf16 --batch_sizes 8 --concat_batches 8 --seconds 10.9 --warmup 2 --repeats 10"
+  "finetuning|35|${wav2vec2/\%s/base} hourglass --task finetuning --precision bf16 --batch_sizes 16 --seconds 12.5 --warmup 2 --repeats 10"
 )
 
 check_python() {
@@ -80,19 +93,18 @@ copy_rows() {
 
 # run_step NAME LIMIT ARGUMENTS: adds a line to the summary.
 run_step() {
-  local name="$1" limit="$2" start=$SECONDS status=0 verdict=ok
-  local command="$python $3"
-  [[ $3 != bash\ * ]] || command=$3
+  local name="$1" limit="$2" start=$SECONDS status=0 verdict=ok command
+  read -ra command <<< "$3"  # in words, none of which is a pattern for files: [2,(8,4),2]
+  [ "${command[0]}" = bash ] || command=("$python" "${command[@]}")
   echo "gpu_check: $name (at most $limit s)"
-  # shellcheck disable=SC2086
-  timeout --kill-after=5 "$limit" $command || status=$?
+  timeout --kill-after=5 "$limit" "${command[@]}" || status=$?
   case $status in
     0) ;;
     124 | 137) verdict="did not end in $limit s" ;;
     *) verdict="failed with status $status" ;;
   esac
   [ $status = 0 ] || failed=1
-  summary+=("$(printf '%-10s %4d s  %s' "$name" $((SECONDS - start)) "$verdict")")
+  summary+=("$(printf '%-14s %4d s  %s' "$name" $((SECONDS - start)) "$verdict")")
   copy_rows
 }
 

@@ -1,12 +1,13 @@
 """Seconds of audio per second that a training run went through: `python -m wav2vec2.throughput RUN_DIRECTORY`.
 
-Of the lines of its log after the first epochs; a row goes to benchmarks/results/wav2vec2_training.jsonl. (The published
-"tokens per second" are masked frames in pre-training and characters in fine-tuning: another unit.)
+Of its log's lines after the first epochs of the last job. A row goes to benchmarks/results/wav2vec2_training.jsonl.
+(The published "tokens per second" are masked frames in pre-training and characters in fine-tuning: another unit.)
 """
 
 import json
 import sys
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +28,7 @@ class ThroughputConfig:
     run: Annotated[Path, Positional, arg(metavar="RUN_DIRECTORY")]
     """Directory of a run of wav2vec2.pretrain or wav2vec2.finetune."""
     skip_epochs: int = 2
-    """Epochs at its beginning that do not count."""
+    """Epochs at the beginning of its last job that do not count."""
     name: str = ""
     """What the row calls the run; by default the name of its directory."""
     results: Path = RESULTS
@@ -40,15 +41,19 @@ def main(cfg: ThroughputConfig) -> dict[str, Any]:
     if not (log.is_file() and described.is_file()):
         raise ConfigError(f"{cfg.run}: expected nvlog.json and environment.json in it, as a training run leaves them")
     events = read_events(log)
-    lines = [(e["step"], e["data"]) for e in events if "train_audio s/s" in e["data"]]
-    counted = [data for step, data in lines if step[0] > cfg.skip_epochs]
+    starts = [i for i, event in enumerate(events) if "concat_batches" in event["data"]]
+    if not starts:
+        raise ConfigError(f"{log}: has no settings; expected the log of wav2vec2.pretrain or wav2vec2.finetune")
+    settings = events[starts[-1]]["data"]
+    lines = [(e["step"][0], e["data"]) for e in events[starts[-1] :] if "train_audio s/s" in e["data"]]
+    counted = [data for epoch, data in lines if epoch >= lines[0][0] + cfg.skip_epochs]
     if not counted:
-        epochs = lines[-1][0][0] if lines else 0
+        epochs = lines[-1][0] - lines[0][0] + 1 if lines else 0
         raise ConfigError(f"{log}: has {epochs} epochs; expected more than the {cfg.skip_epochs} that do not count")
     took = sum(data["train_took"] for data in counted)
     audio = sum(data["train_audio s/s"] * data["train_took"] for data in counted)
-    settings = next(e["data"] for e in reversed(events) if "concat_batches" in e["data"])
     row = {
+        "date": date.today().isoformat(),
         **json.loads(described.read_text(encoding="utf-8")),
         "name": cfg.name or cfg.run.name,
         "hourglass": settings["model"]["hourglass"],

@@ -9,6 +9,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 [ "${CPU:-false}" != true ] || flags+=(--device cpu)
+: "${BATCH_SIZE_SEQ:=${BATCH_SIZE:-}}"
+list_flag --batch_sizes BATCH_SIZE_SEQ
 flag --seconds MAX_DURATION
 flag --repeats NUM_REPEATS
 flag --warmup NUM_WARMUP_REPEATS
@@ -16,7 +18,4 @@ flag --hourglass HOURGLASS_CONFIG
 flag --seed SEED
 flag --results OUTPUT_DIR
 precision_flag
-for BATCH_SIZE in ${BATCH_SIZE_SEQ:-${BATCH_SIZE:-1}}; do
-  "$python" -m wav2vec2.benchmark "${MODEL_CONFIG:-configs/wav2vec2/base.toml}" --task inference \
-    --batch_size "$BATCH_SIZE" "${flags[@]}" "$@"
-done
+exec "$python" -m wav2vec2.benchmark "${MODEL_CONFIG:-configs/wav2vec2/base.toml}" --task inference "${flags[@]}" "$@"

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from common import config
+from wav2vec2.benchmark_config import BenchmarkConfig
+from wav2vec2.config import HourglassConfig
+
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 STEPS = [
@@ -21,6 +25,10 @@ STEPS = [
     "quartznet",
     "fastpitch",
     "wav2vec2",
+    "wav2vec2_fp16",
+    "wav2vec2_large",
+    "pretraining",
+    "finetuning",
 ]
 
 # Stands for python on a GPU machine: writes down what it is asked to run, and fails where it is told to.
@@ -131,9 +139,37 @@ def test_a_torch_that_sees_no_gpu_is_an_error(gpu_machine):
     assert "there is a GPU, but the torch of" in done.stderr
 
 
+def limits() -> dict[str, int]:
+    text = (SCRIPTS / "gpu_check.sh").read_text()
+    return {name: int(limit) for name, limit in re.findall(r'^  "(\w+)\|(\d+)\|', text, re.MULTILINE)}
+
+
 def test_limits_leave_it_under_half_an_hour():
-    limits = [
-        int(limit) for limit in re.findall(r'^  "\w+\|(\d+)\|', (SCRIPTS / "gpu_check.sh").read_text(), re.MULTILINE)
-    ]
-    assert len(limits) == len(STEPS)
-    assert sum(limits) < 28 * 60
+    assert list(limits()) == STEPS
+    assert sum(limits().values()) < 28 * 60
+
+
+def test_three_commands_of_ten_minutes_do_it_all():
+    text = (SCRIPTS / "gpu_check.sh").read_text()
+    calls = [line.split() for line in re.findall(r"^#   bash scripts/gpu_check\.sh (.+)$", text, re.MULTILINE)]
+    assert len(calls) == 3
+    assert sorted(step for call in calls for step in call) == sorted(STEPS)
+    assert all(sum(limits()[step] for step in call) <= 590 for call in calls)
+    assert calls[0][0] == "build"
+
+
+def test_the_benchmarks_of_wav2vec2_get_flags_that_they_know(gpu_machine):
+    assert gpu_machine.check(*STEPS[-5:]).returncode == 0
+    configs = []
+    for line in gpu_machine.runs():
+        module, *flags = line.removeprefix("-m ").split()
+        assert module == "wav2vec2.benchmark"
+        toml, flags = flags[0], flags[1:]
+        assert flags[:2] == ["--device", "cuda"]
+        default = config.load(BenchmarkConfig, SCRIPTS.parent / toml)
+        configs.append(config.parse_flags(BenchmarkConfig, default, flags, description=""))
+    assert [cfg.task for cfg in configs] == ["inference"] * 3 + ["pretraining", "finetuning"]
+    assert [cfg.precision for cfg in configs] == ["bf16", "fp16", "bf16", "bf16", "bf16"]
+    assert [HourglassConfig.parse(text).factor for text in configs[3].hourglass] == [2, 3, 4, 6]
+    assert {cfg.batch_sizes for cfg in configs[:3]} == {(1, 16)}
+    assert all("transformers" not in cfg.sides for cfg in configs)
