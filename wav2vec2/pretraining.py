@@ -37,7 +37,7 @@ class PretrainingLoss(NamedTuple):
     correct: Tensor
     """Those whose target was found."""
     code_perplexity: Tensor
-    """Entries in use: mean over sub-batches, by their frames."""
+    """Entries that are some frame's likeliest, before noise, as published: mean over sub-batches, by their frames."""
     probability_perplexity: Tensor
     """The same of the probabilities before one is chosen."""
 
@@ -115,7 +115,8 @@ class Wav2Vec2ForPretraining(nn.Module):
         found = contrast(context_BMC, targets_BMC, codes_BMG, part.distractors_BMK, temperature=temperature)
         n_entries = probabilities_QGV[0].numel()
         likely = perplexity(probabilities_QGV.mean(0))
-        used = perplexity(F.one_hot(codes_QG, probabilities_QGV.shape[2]).float().mean(0))
+        likeliest_QG = probabilities_QGV.argmax(2)
+        used = perplexity(F.one_hot(likeliest_QG, probabilities_QGV.shape[2]).float().mean(0))
         diversity = (n_entries - likely) / n_entries * n_frames
         return _Part(found.loss, diversity, mean_square * n_frames, found.correct, used * n_frames, likely * n_frames)
 

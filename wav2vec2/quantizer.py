@@ -83,4 +83,6 @@ def gumbel_noise(like: Tensor) -> Tensor:
 
 def perplexity(usage_GV: Tensor) -> Tensor:
     """How many entries are as good as in use, over all codebooks: the sum of exp(entropy) of each row of usage_GV."""
-    return torch.special.entr(usage_GV).sum(1).exp().sum()
+    # At 0 the slope of the entropy is infinite, and what backward makes of it is NaN.
+    logarithm_GV = usage_GV.clamp(min=torch.finfo(usage_GV.dtype).tiny).log()
+    return (-usage_GV * logarithm_GV).sum(1).exp().sum()

@@ -122,6 +122,29 @@ def test_perplexity_is_the_number_of_entries_that_are_equally_in_use():
     assert perplexity(usage_GV).item() == pytest.approx(6)
 
 
+def test_entries_that_no_frame_could_choose_leave_the_gradient_finite():
+    scores_QGV = torch.zeros(3, 2, 5)
+    scores_QGV[:, 0, 1:], scores_QGV[:, 1, 4] = -200.0, -120.0  # probabilities of exactly 0
+    scores_QGV.requires_grad_()
+    usage_GV = scores_QGV.softmax(2).mean(0)
+    assert (usage_GV == 0).sum() == 5
+    found = perplexity(usage_GV)
+    assert found.item() == pytest.approx(5, abs=1e-4)
+    found.backward()
+    assert scores_QGV.grad.isfinite().all()
+
+
+def test_the_code_perplexity_is_that_of_the_likeliest_entries_whatever_noise_chose():
+    model = pretraining_model().train()
+    with torch.no_grad():
+        model.quantizer.scores.weight.zero_()
+        model.quantizer.scores.bias.copy_(0.01 * torch.arange(24.0))  # collapsed: one entry is always the likeliest
+    audio_BN, samples_B = audio_batch((9000, 8000))
+    loss = model(audio_BN, samples_B, [targets_for([9000, 8000])], objective=ObjectiveConfig(), temperature=2.0)
+    assert loss.code_perplexity.item() == pytest.approx(2, abs=1e-4)
+    assert loss.probability_perplexity > 20
+
+
 def test_the_temperature_falls_to_its_floor():
     temperature = TemperatureConfig()
     assert temperature.at(0) == 2.0
