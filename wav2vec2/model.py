@@ -67,28 +67,32 @@ class Wav2Vec2(nn.Module):
     ) -> Context:
         """Context of audio_BN, float32 at 16 kHz, with samples_B valid samples each (None: N).
 
-        `seed` determines LayerDrop; give it the same in every process. `layers`: see Encoder.forward.
+        `seed` determines LayerDrop; give it the same in every process. `layers`: see Encoder.forward. Raises
+        ValueError where N is too short for a frame.
         """
-        if self.config.normalize_audio:
-            audio_BN = normalized(audio_BN, samples_B)
-        whole_B = torch.full((len(audio_BN),), audio_BN.shape[1], device=audio_BN.device)
-        raw_BSC, frames_B = self._extracted(audio_BN, whole_B if samples_B is None else samples_B)
-        is_padded = samples_B is not None
+        n_samples, shortest = audio_BN.shape[1], self.config.shortest_audio
+        if n_samples < shortest:
+            raise ValueError(f"audio of {n_samples} samples; the model needs {shortest} for its first frame")
+        raw_BSC, frames_B = self._extracted(audio_BN, samples_B)
         features_BSC = self.norm(raw_BSC)
         x_BSD = F.dropout(self.projection(features_BSC), self.learning.input_dropout, self.training)
         if masked is not None:
             x_BSD = self._mask(x_BSD, masked)
-        x_BSD = self.encoder(x_BSD, frames_B if is_padded else None, seed=seed, layers=layers)
-        squares_B = squares(raw_BSC, frames_B if is_padded else None)
-        return Context(x_BSD, frames_B if is_padded else None, features_BSC, squares_B)
+        x_BSD = self.encoder(x_BSD, frames_B, seed=seed, layers=layers)
+        return Context(x_BSD, frames_B, features_BSC, squares(raw_BSC, frames_B))
 
-    def _extracted(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
+    def _extracted(self, audio_BN: Tensor, samples_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        if self.config.normalize_audio:
+            audio_BN = normalized(audio_BN, samples_B)
+        elif samples_B is not None:
+            audio_BN = without_padding(audio_BN, samples_B)
+        whole_B = torch.full((len(audio_BN),), audio_BN.shape[1], device=audio_BN.device)
         factor = self.learning.extractor_gradient
         with torch.set_grad_enabled(torch.is_grad_enabled() and factor > 0):
-            raw_BSC, frames_B = self.extractor(audio_BN, samples_B)
+            raw_BSC, frames_B = self.extractor(audio_BN, whole_B if samples_B is None else samples_B)
         if raw_BSC.requires_grad and factor != 1:
             raw_BSC.register_hook(lambda gradient: gradient * factor)
-        return raw_BSC, frames_B
+        return raw_BSC, None if samples_B is None else frames_B
 
     def _mask(self, x_BSD: Tensor, masked: Masked) -> Tensor:
         if masked.mask_BS is not None:
@@ -138,11 +142,16 @@ def normalized(audio_BN: Tensor, samples_B: Tensor | None) -> Tensor:
     """Every utterance with mean 0 and variance 1 over its own samples, 0 beyond them."""
     if samples_B is None:
         return F.layer_norm(audio_BN, audio_BN.shape[1:], eps=NORM_EPSILON)
-    mask_BN = frame_mask(samples_B, audio_BN.shape[1])
     count_B1 = samples_B.clamp(min=1)[:, None]
-    centred_BN = torch.where(mask_BN, audio_BN - (audio_BN * mask_BN).sum(1, keepdim=True) / count_B1, 0.0)
+    mean_B1 = without_padding(audio_BN, samples_B).sum(1, keepdim=True) / count_B1
+    centred_BN = without_padding(audio_BN - mean_B1, samples_B)
     variance_B1 = centred_BN.square().sum(1, keepdim=True) / count_B1
     return centred_BN * (variance_B1 + NORM_EPSILON).rsqrt()
+
+
+def without_padding(audio_BN: Tensor, samples_B: Tensor) -> Tensor:
+    """audio_BN, 0 beyond each utterance's samples: NaN there would reach the gradients, as 0 times NaN."""
+    return torch.where(frame_mask(samples_B, audio_BN.shape[1]), audio_BN, 0.0)
 
 
 def squares(x_BSC: Tensor, frames_B: Tensor | None) -> Tensor:

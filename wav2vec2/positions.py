@@ -18,7 +18,7 @@ class PositionalConv(nn.Module):
     """Convolution with K taps, weight-normalised per tap (Salimans and Kingma 2016), and GELU.
 
     It is done by overlapping blocks ("overlap-save"): 128 taps over 499 frames of Base take 4.7 GFLOP directly, and
-    less than a tenth of that so. In float32 whatever the network is.
+    less than a tenth of that so. In float32 if the network is in less.
     """
 
     def __init__(self, config: ModelConfig):
@@ -36,7 +36,7 @@ class PositionalConv(nn.Module):
     def forward(self, x_BSD: Tensor) -> Tensor:
         """x_BSD -> the same shape: a frame sees kernel // 2 frames before it and the rest of the kernel after."""
         with torch.autocast(x_BSD.device.type, enabled=False):
-            y_BSD = self._convolve(x_BSD.float()) + self.bias
+            y_BSD = self._convolve(_at_least_float32(x_BSD)) + self.bias
             return F.gelu(y_BSD).to(x_BSD.dtype)
 
     def train(self, mode: bool = True) -> "PositionalConv":
@@ -45,8 +45,8 @@ class PositionalConv(nn.Module):
         return super().train(mode)
 
     def weight(self) -> Tensor:
-        """The taps [D, E, K], in float32."""
-        direction_DEK = self.direction.float()
+        """The taps [D, E, K], in float32 at least."""
+        direction_DEK = _at_least_float32(self.direction)
         return direction_DEK * (self.norm / direction_DEK.norm(dim=(0, 1), keepdim=True))
 
     def _convolve(self, x_BSD: Tensor) -> Tensor:
@@ -77,6 +77,10 @@ class PositionalConv(nn.Module):
     def _spectrum(self) -> Tensor:
         weight_GEIK = self.weight().flip(2).unflatten(0, (self.groups, -1))
         return rfft(weight_GEIK, self.block).permute(3, 0, 2, 1).contiguous()
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def rfft(x: Tensor, n: int) -> Tensor:

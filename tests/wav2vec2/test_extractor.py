@@ -82,6 +82,20 @@ def test_a_loud_offset_does_not_spoil_the_statistics_of_the_first_layer():
     assert (found - expected).abs().max() < 1e-3 * expected.abs().max()
 
 
+@pytest.mark.parametrize("grad", [False, True])
+def test_an_offset_is_taken_away_before_samples_are_rounded_to_16_bits(grad):
+    model = lively(FeatureExtractor(small_config()))
+    audio_BN, samples_B = audio_batch((8000, 5000))
+    quiet_BN = (0.1 * (audio_BN - 0.02)).masked_fill(audio_BN == 0, 0.0)
+    expected = model(quiet_BN, samples_B).x_BSC
+    offset_BN = torch.where(audio_BN == 0, 0.0, quiet_BN + 0.5)
+    with torch.set_grad_enabled(grad), torch.autocast("cpu", torch.bfloat16):
+        found = model(offset_BN, samples_B).x_BSC
+    frames = n_frames(5000, CONV_LAYERS)
+    assert (found[:, :frames].float() - expected[:, :frames]).norm() < 0.05 * expected[:, :frames].norm()
+    assert model(offset_BN.half(), samples_B).x_BSC.isfinite().all()
+
+
 def test_ten_seconds_are_499_frames_and_less_than_25_ms_are_none():
     assert n_frames(160_000, PUBLISHED_LAYERS) == 499
     assert n_frames(torch.tensor([400, 399, 0, 720]), PUBLISHED_LAYERS).tolist() == [1, 0, 0, 2]

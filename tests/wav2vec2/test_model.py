@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from common.config import ConfigError
-from tests.wav2vec2.small import QUIET, audio_batch, ctc_model, lively, small_config
+from tests.wav2vec2.small import LABELS, QUIET, audio_batch, ctc_model, lively, small_config
 from wav2vec2.hourglass import Shortening
 from wav2vec2.model import Masked, Wav2Vec2, Wav2Vec2ForCTC, normalized, squares
 from wav2vec2.pretraining import Wav2Vec2ForPretraining
@@ -46,6 +46,53 @@ def test_nan_in_one_utterance_does_not_reach_another():
     expected = model(audio_BN[1:], samples_B[1:]).logits_BSV[0]
     audio_BN[0] = math.nan
     torch.testing.assert_close(model(audio_BN, samples_B).logits_BSV[1], expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["base", "large", "base hourglass"])
+@pytest.mark.parametrize("padding", [math.nan, math.inf, 1e30])
+def test_whatever_stands_in_the_padding_reaches_neither_results_nor_gradients(kind, padding):
+    model, found = ctc_model(kind), []
+    for filled in (0.0, padding):
+        logits_BSV, frames_B = model(*audio_batch((8000, 4321), padding=filled))
+        valid = torch.cat([logits_SV[:frames] for logits_SV, frames in zip(logits_BSV, frames_B, strict=True)])
+        learned = [p for name, p in model.named_parameters() if "mask" not in name]
+        found.append([valid, *torch.autograd.grad(valid.square().sum(), learned)])
+    assert all(torch.equal(plain, filled) for plain, filled in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("samples", [0, 1, 320, 399])
+def test_audio_that_is_too_short_for_a_frame_is_told(samples):
+    with pytest.raises(ValueError, match=rf"^audio of {samples} samples; the model needs 400 for its first frame$"):
+        ctc_model()(torch.zeros(2, samples))
+    assert ctc_model()(torch.zeros(2, 400)).logits_BSV.shape == (2, 1, len(LABELS))
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_audio_may_lie_in_memory_in_any_order(grad):
+    model, (audio_BN, samples_B) = ctc_model(), audio_batch((16000, 16000))
+    with torch.set_grad_enabled(grad):
+        found = model(audio_BN.T.contiguous().T, samples_B).logits_BSV
+        assert torch.equal(found, model(audio_BN, samples_B).logits_BSV)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_float64_everything_is(kind):
+    audio_BN, samples_B = audio_batch()
+    expected = ctc_model(kind)(audio_BN, samples_B).logits_BSV
+    found = ctc_model(kind).double()(audio_BN.double(), samples_B).logits_BSV
+    assert found.dtype == torch.float64
+    assert (found - expected).abs().max() < 1e-4
+
+
+def test_an_utterance_without_a_frame_in_a_batch_does_no_harm():
+    model, (audio_BN, samples_B) = (
+        ctc_model("large", replace(QUIET, attention_dropout=0.1)).train(),
+        audio_batch((8000, 300)),
+    )
+    logits_BSV, frames_B = model(audio_BN, samples_B)
+    assert frames_B.tolist() == [24, 0]
+    logits_BSV[0].square().sum().backward()
+    assert all(p.grad.isfinite().all() for name, p in model.named_parameters() if "mask" not in name)
 
 
 @pytest.mark.parametrize("kind", KINDS)

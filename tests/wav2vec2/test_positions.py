@@ -67,6 +67,12 @@ def test_weights_that_cannot_tell_of_changes_are_not_relied_upon():
         assert positions._kept is None
 
 
+def test_in_float64_it_is_computed_in_float64():
+    positions = lively(PositionalConv(small_config(pos_kernel=21))).double()
+    x_BSD = torch.randn(2, 60, 32, dtype=torch.float64)
+    torch.testing.assert_close(positions(x_BSD), direct(positions, x_BSD), atol=1e-12, rtol=1e-12)
+
+
 def test_in_low_precision_it_is_computed_in_float32():
     positions = lively(PositionalConv(small_config())).bfloat16()
     x_BSD = torch.randn(2, 30, 32).bfloat16()
