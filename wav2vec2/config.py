@@ -12,6 +12,7 @@ from typing import Literal
 ConvLayer = tuple[int, int, int]
 CONV_LAYERS: tuple[ConvLayer, ...] = ((512, 10, 5), *[(512, 3, 2)] * 4, *[(512, 2, 2)] * 2)
 LONGEST_HOURGLASS = 64  # characters; a longer one is no configuration, and parsing it could take memory without bound
+LARGEST_FACTOR = 1000  # frames that an hourglass makes one, 20 s; every utterance is filled up to a multiple of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,7 @@ class HourglassConfig:
         """Reads "[2,(8,4),2]": 2 layers, 8 that see every 4 frames as one, 2 layers. Raises ValueError."""
         match _literal(text):
             case [int(before), (int(shortened), int(factor)), int(after)] if (
-                min(before, shortened, after) >= 0 and factor >= 1
+                min(before, shortened, after) >= 0 and 1 <= factor <= LARGEST_FACTOR
             ):
                 return cls(before=int(before), shortened=int(shortened), factor=int(factor), after=int(after))
         shown = text if len(text) <= LONGEST_HOURGLASS else f"{text[:LONGEST_HOURGLASS]}…"
@@ -95,7 +96,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if not self.conv_layers or any(min(layer) < 1 or layer[1] < layer[2] for layer in self.conv_layers):
             raise ValueError(f"conv_layers = {self.conv_layers}: expected (channels, kernel, stride), kernel >= stride")
-        for name in ("layers", "dim", "ffn_dim", "heads", "pos_kernel", "pos_groups", "codebooks", "codebook_size"):
+        positive = ("layers", "dim", "ffn_dim", "heads", "pos_kernel", "pos_groups", "codebooks", "codebook_size")
+        for name in (*positive, "final_dim", "width_of_codes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
         for name, whole in (("heads", "dim"), ("pos_groups", "dim"), ("codebooks", "width_of_codes")):

@@ -7,8 +7,8 @@ from pathlib import Path
 from common.config import ConfigError
 from common.text.normalize import normalize_english
 from common.text.vocabulary import VocabularyError
-from wav2vec2.checkpoint_import import SPECIAL_LABELS
 
+SPECIAL_LABELS = ("<s>", "<pad>", "</s>", "<unk>")  # Fairseq puts them before the dictionary's; the first is the blank
 WORD_END = "|"
 
 
@@ -19,7 +19,8 @@ class Letters:
         self.labels = labels
         self.indices = {label: i for i, label in enumerate(labels)}
         self.separator = WORD_END if WORD_END in self.indices else " "
-        self.is_upper_case = not any(label.islower() for label in labels if not is_special(label))
+        letters = [label for label in labels if not is_special(label)]
+        self.has_upper_case, self.has_lower_case = any(map(str.isupper, letters)), any(map(str.islower, letters))
 
     @cached_property
     def written(self) -> set[str]:
@@ -28,12 +29,17 @@ class Letters:
 
     def normalized(self, text: str) -> str:
         """`text` in the case of the labels, numbers and symbols spelled out, without what is no label."""
-        cased = " ".join((text.upper() if self.is_upper_case else text.lower()).split())
+        cased = " ".join(self._cased(text).split())
         if set(cased) <= self.written:
             return cased  # most corpora are normalised already
         keep = "".join(sorted(character.lower() for character in self.written))
-        spoken = normalize_english(text, keep=keep)
-        return spoken.upper() if self.is_upper_case else spoken
+        return self._cased(normalize_english(text, keep=keep))
+
+    def _cased(self, text: str) -> str:
+        """`text` as it is if labels are of both cases, or of neither."""
+        if self.has_upper_case == self.has_lower_case:
+            return text
+        return text.upper() if self.has_upper_case else text.lower()
 
     def encode(self, text: str) -> list[int]:
         """The number of every letter, and the separator's after every word. Raises VocabularyError."""
@@ -63,16 +69,23 @@ def is_special(label: str) -> bool:
 def read_dictionary(path: Path) -> tuple[str, ...]:
     """The labels of Fairseq's dict.ltr.txt, a line `symbol count` each, after the special ones. Raises ConfigError."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as a dictionary: {error}") from None
+    return parse_dictionary(text, str(path))
+
+
+def parse_dictionary(text: str, source: str) -> tuple[str, ...]:
+    """The labels of the text of a dict.ltr.txt; `source` is named in the messages of ConfigError."""
     symbols = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         match line.split():
             case [symbol, count] if count.isdecimal():
                 symbols.append(symbol)
             case [_, *_]:
-                raise ConfigError(f"{path}:{number}: found {line[:60]!r}; expected a symbol and how often it occurs")
+                raise ConfigError(f"{source}:{number}: found {line[:60]!r}; expected a symbol and how often it occurs")
     if not symbols or len(set(symbols)) < len(symbols):
-        raise ConfigError(f"{path}: {len(symbols)} symbols, {len(set(symbols))} of them different; expected some, once")
+        raise ConfigError(
+            f"{source}: {len(symbols)} symbols, {len(set(symbols))} of them different; expected some, once"
+        )
     return (*SPECIAL_LABELS, *symbols)

@@ -14,6 +14,7 @@ from torch import Tensor
 from wav2vec2.config import ModelConfig
 
 BACKBONE = "wav2vec2."
+PRETRAINING = ("quantizer.", "project_codes.", "project_context.")  # modules that only pre-training needs
 CTC_BACKBONE, CTC_HEAD = "w2v_encoder.w2v_model.", "w2v_encoder.proj."
 
 _OUTSIDE = {"quantizer.weight_proj": "quantizer.scores", "project_q": "project_codes", "final_proj": "project_context"}
@@ -37,7 +38,7 @@ _LAYER_PARTS = {
 }
 _QKV = tuple(f"self_attn.{part}_proj" for part in "qkv")
 _CONV = re.compile(r"feature_extractor\.conv_layers\.(\d+)\.(0|2|2\.1)\.(weight|bias)")
-_LAYER = re.compile(r"encoder\.(layers|hourglass_layers|post_layers)\.(\d+)\.(.+)\.(weight|bias)")
+_LAYER = re.compile(r"encoder\.(layers|hourglass_layers|post_layers)\.(\d{1,4})\.(.+)\.(weight|bias)")
 _STACKS = ("layers", "hourglass_layers", "post_layers")
 
 _HF_MODULES = {

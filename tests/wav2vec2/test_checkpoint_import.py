@@ -18,7 +18,7 @@ from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from tests.data import shared
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
-from wav2vec2 import naming
+from wav2vec2 import checkpoint_import, naming
 from wav2vec2.checkpoint_import import (
     FORMAT,
     LIBRISPEECH_LABELS,
@@ -250,7 +250,19 @@ def test_what_is_no_such_checkpoint_is_told(state, message, tmp_path):
         ({"rotary_embeddings": True}, "has rotary_embeddings = True; only False is known"),
         ({"hourglass_transformer": "[1,(2,4),1]"}, "hourglass_transformer = '[1,(2,4),1]', but 0 layers are in an h"),
         ({"conv_feature_layers": "__import__('os')"}, 'describes no model that is known: conv_feature_layers = "__im'),
-        ({"encoder_attention_heads": 5}, "describes no model that is known: heads = 5 does not divide dim = 32"),
+        (
+            {"encoder_attention_heads": 5},
+            "describes no model that is known: ModelConfig: heads = 5 does not divide dim = 32",
+        ),
+        ({"encoder_attention_heads": 4.0}, "describes no model that is known: heads = 4.0: expected int, found float"),
+        ({"latent_groups": 0}, "describes no model that is known: integer division or modulo by zero"),
+        ({"latent_groups": "2"}, "describes no model that is known: unsupported operand"),
+        ({"latent_groups": 4}, "does not fit its description: project_codes.weight is (16, 16), expected (16, 32)"),
+        ({"conv_feature_layers": [[24, 10, 5]]}, "describes no model that is known: 'list' object has no"),
+        (
+            {"conv_feature_layers": PUBLISHED_LAYERS.replace("10", "1" + "0" * 30)},
+            f"does not fit its description: wav2vec2.extractor.layers.0.weight is (24, 10, 1), expected (24, {10**30}",
+        ),
     ],
 )
 def test_options_that_are_not_known_are_told(options, message, tmp_path):
@@ -258,6 +270,127 @@ def test_options_that_are_not_known_are_told(options, message, tmp_path):
     with pytest.raises(CheckpointError) as error:
         read(path)
     assert str(error.value).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        (
+            "encoder.layers.99999999999.fc1.weight",
+            torch.zeros(64, 32),
+            "has weights that no part of the model is for: ",
+        ),
+        (
+            "encoder.layers.9.fc1.weight",
+            torch.zeros(64, 32),
+            "does not fit its description: wav2vec2.encoder.layers.4.",
+        ),
+        (
+            "encoder.layers.0.adapter.W",
+            torch.zeros(3),
+            "has weights that no part of the model is for: encoder.layers.0.",
+        ),
+        ("post_extract_proj.weight", torch.tensor(1.0), "describes no model that is known: len() of a 0-d tensor"),
+        ("encoder.pos_conv.0.weight_v", torch.zeros(32, 0, 16), "describes no model that is known: integer division"),
+        ("quantizer.vars", torch.zeros(1, 25, 8), "describes no model that is known: shape '[2, 12, -1]' is invalid"),
+    ],
+)
+def test_weights_that_no_model_has_are_told_at_once(name, tensor, message, tmp_path):
+    weights = fairseq_weights(pretraining_model(labels=())) | {name: tensor}
+    path = save(tmp_path / "x.pt", args=OPTIONS, model=weights)
+    with pytest.raises(CheckpointError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert len(str(error.value)) < 400
+
+
+def test_weights_that_fine_tuned_models_do_not_know_are_not_dropped_in_silence(tmp_path):
+    weights = fairseq_weights(ctc_model(), naming.CTC_BACKBONE)
+    path = save(tmp_path / "x.pt", args=OPTIONS, model=weights | {"w2v_encoder.w2v_model.encoder.x": torch.zeros(1)})
+    with pytest.raises(CheckpointError, match=r"x\.pt: has weights that no part of the model is for: encoder\.x$"):
+        read(path)
+    unused = {"w2v_encoder.w2v_model.project_q.bias": torch.zeros(16)}  # but these are of no use to them
+    assert read(save(tmp_path / "y.pt", args=OPTIONS, model=weights | unused)).kind == "ctc"
+
+
+def test_the_place_of_an_hourglass_must_be_that_of_its_layers(tmp_path):
+    weights = fairseq_weights(pretraining_model("base hourglass", labels=()))
+    path = save(tmp_path / "x.pt", args=OPTIONS | {"hourglass_transformer": "[2,(1,4),1]"}, model=weights)
+    with pytest.raises(
+        CheckpointError, match=r"'\[2,\(1,4\),1\]', but 2 layers are in an hourglass, 1 before it and 1 af"
+    ):
+        read(path)
+    options = OPTIONS | {"hourglass_transformer": "[1,(2,4),1]", "hourglass_resample": "attention"}
+    path = save(tmp_path / "y.pt", args=options, model=weights)
+    with pytest.raises(CheckpointError, match=r"hourglass_resample = 'attention': expected one of 'naive', 'linear'"):
+        read(path)
+
+
+def test_an_hourglass_without_layers_before_it_loads(tmp_path):
+    model = pretraining_model("base hourglass", labels=(), hourglass="[0,(3,4),1]")
+    weights = {}
+    for name, tensor in naming.to_fairseq(model.state_dict(), model.wav2vec2.config).items():
+        name = name.replace("encoder.layers.3.", "encoder.post_layers.0.")
+        weights[name.replace("encoder.layers.", "encoder.hourglass_layers.")] = tensor
+    path = save(tmp_path / "x.pt", args=OPTIONS | {"hourglass_transformer": "[0,(3,4),1]"}, model=weights)
+    same_output(path, model)
+
+
+def test_options_that_refer_to_others_do_not_hide_them(tmp_path):
+    model = pretraining_model(labels=())
+    cfg = {"task": {"normalize": False}, "model": OPTIONS | {"normalize": "${task.normalize}", "w2v_args": None}}
+    path = save(tmp_path / "x.pt", cfg=cfg, args=None, model=fairseq_weights(model))
+    assert options_of(load_foreign(path)) == OPTIONS
+    same_output(path, model)
+
+
+@pytest.mark.parametrize("state", [{"args": [1]}, {"cfg": "x"}, {"cfg": {"model": [1], "task": 5}}])
+def test_options_of_another_kind_are_as_good_as_none(state):
+    assert options_of(state) == {}
+
+
+def test_options_that_hold_themselves_are_told(tmp_path):
+    options: dict[str, Any] = {}
+    options["model"] = options
+    path = save(tmp_path / "x.pt", args=options, model=fairseq_weights(pretraining_model(labels=())))
+    with pytest.raises(CheckpointError, match=r"x\.pt: describes no model that is known: maximum recursion depth"):
+        read(path)
+
+
+def test_a_pickle_of_ever_more_names_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_import, "MOST_NAMES", 20)
+    for i in range(8):
+        fairseq_module(monkeypatch, f"fairseq.made_up_{i}", Thing=type("Thing", (), {}))
+    things = [sys.modules[f"fairseq.made_up_{i}"].Thing() for i in range(8)]
+    with pytest.raises(CheckpointError, match=r"x\.pt: refused: it wants to run fairseq\.made_up_7\.Thing;"):
+        load_foreign(save(tmp_path / "x.pt", args=things))
+    assert load_foreign(save(tmp_path / "y.pt", args=things[:7]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers": 10**9}, "does not fit its description: wav2vec2.encoder.layers.4.fc1.weight is missing, expected"),
+        ({"ffn_dim": 10**18}, "does not fit its description: wav2vec2.encoder.layers.0.fc1.weight is (64, 32), expec"),
+        ({"codebook_size": 10**15}, "does not fit its description: quantizer.codes_GVE is (2, 12, 8), expected (2, "),
+    ],
+)
+def test_a_description_that_asks_for_more_than_there_is_allocates_nothing(changes, message, tmp_path):
+    model = pretraining_model(labels=())
+    described = {"model": config.to_dict(model.wav2vec2.config) | changes}
+    path = save(tmp_path / "x.pt", format=FORMAT, config=described, weights=model.state_dict())
+    with pytest.raises(CheckpointError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_a_dictionary_that_cannot_be_read_is_told(tmp_path):
+    weights = fairseq_weights(ctc_model(), naming.CTC_BACKBONE)
+    (tmp_path / "dict.ltr.txt").write_bytes(b"\xff")
+    with pytest.raises(CheckpointError, match=r"dict\.ltr\.txt: cannot be read as a dictionary: "):
+        read(save(tmp_path / "x.pt", args=OPTIONS, model=weights))
+    with pytest.raises(CheckpointError, match=r"x\.pt: output_labels:1: found 'a b c'; expected a symbol and how of"):
+        read(save(tmp_path / "x.pt", args=OPTIONS, model=weights, output_labels="a b c"))
 
 
 def test_labels_that_do_not_fit_are_told(tmp_path):
@@ -269,7 +402,21 @@ def test_labels_that_do_not_fit_are_told(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "[(1,2,3)]*1000000000", "[(1,2)]", "[(1,2,'3')]", "[(1,2,True)]", "[1]", "f()", "(" * 500, "[0]+" * 400],
+    [
+        "",
+        "x",
+        "[(1,2,3)]*1000000000",
+        "[(1,2,3)]*100*100*100*100*100*100",
+        "[" + "-" * 900 + "1]",
+        "[(" * 499,
+        "[(1,2)]",
+        "[(1,2,'3')]",
+        "[(1,2,True)]",
+        "[1]",
+        "f()",
+        "(" * 500,
+        "[0]+" * 400,
+    ],
 )
 def test_layers_of_the_extractor_are_parsed_and_never_evaluated(text):
     with pytest.raises(ValueError, match=r"^conv_feature_layers = .*: expected lists of \(channels, kernel, stride\)$"):

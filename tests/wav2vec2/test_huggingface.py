@@ -1,12 +1,14 @@
 """Against `transformers`, which is slow to import; nothing else of these tests imports it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
@@ -157,11 +159,21 @@ def test_an_hourglass_cannot_be_exported(tmp_path):
     [
         ({"model_type": "bert"}, "config.json says model_type 'bert', not 'wav2vec2'"),
         ({"hidden_act": "relu"}, "config.json has hidden_act = 'relu'; only 'gelu' is known"),
-        ({"adapter_attn_dim": 16}, "config.json has adapter_attn_dim; adapters in the layers are not known"),
+        ({"adapter_attn_dim": 16}, "config.json has adapter_attn_dim = 16; only None is known"),
+        ({"add_adapter": True}, "config.json has add_adapter = True; only False is known"),
+        ({"layer_norm_eps": 0.01}, "config.json has layer_norm_eps = 0.01; only 1e-05 is known"),
         (
             {"num_attention_heads": 5},
-            "config.json describes no model that is known: heads = 5 does not divide dim = 32",
+            "config.json describes no model that is known: ModelConfig: heads = 5 does not divide dim = 32",
         ),
+        ({"hidden_size": 32.0}, "config.json describes no model that is known: dim = 32.0: expected int, found float"),
+        (
+            {"feat_extract_norm": "batch"},
+            "config.json describes no model that is known: extractor_norm = 'batch': expec",
+        ),
+        ({"hidden_size": 10**12}, "does not fit its description: wav2vec2.projection.weight is (32, 24), expected ("),
+        ({"num_hidden_layers": 10**9}, "does not fit its description: wav2vec2.encoder.layers.4.fc1.weight is missing"),
+        ({"pad_token_id": 33}, "describes no model that is known: blank = 33: expected the index of one of 10 labels"),
         ({"conv_dim": [1]}, "config.json describes no model that is known: zip()"),
     ],
 )
@@ -182,6 +194,8 @@ def test_a_folder_that_describes_another_model_is_told(changes, message, tmp_pat
         ("config.json", "{", "/config.json: cannot be read: "),
         ("config.json", "[]", "/config.json: expected an object, found list"),
         ("vocab.json", '{"a": 0}', ": vocab.json numbers 1 labels; expected 0 to 9, each once"),
+        ("added_tokens.json", '{"a": 10}', ": vocab.json numbers 11 labels; expected 0 to 9, each once"),
+        ("preprocessor_config.json", '{"sampling_rate": 8000}', ": takes audio at 8000 Hz; only 16000 is known"),
         ("model.safetensors", None, ": expected model.safetensors or pytorch_model.bin in it"),
         ("model.safetensors", "x", "/model.safetensors: damaged or not a safetensors file: "),
     ],
@@ -193,6 +207,78 @@ def test_a_folder_that_lacks_something_is_told(name, content, message, tmp_path)
     with pytest.raises(CheckpointError) as error:
         read(tmp_path)
     assert str(error.value).startswith(f"{tmp_path}{message}")
+
+
+def test_nothing_in_a_description_is_as_good_as_no_key(tmp_path):
+    model = ctc_model()
+    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+    described = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(described | {"pad_token_id": None, "do_stable_layer_norm": None}))
+    assert read(tmp_path).config == replace(model.wav2vec2.config, code_dim=16)
+
+
+@pytest.mark.parametrize("kind", ["base", "large"])
+def test_what_a_processor_of_transformers_says_of_audio_and_labels_is_heard(kind, tmp_path):
+    """Its tokenizer adds <s> and </s>, which a head may write or not; audio is normalised whatever the architecture."""
+    labels = ("_", "a", "b", "[UNK]", "[PAD]", "<s>", "</s>")
+    (tmp_path / "vocab").mkdir()
+    (tmp_path / "vocab" / "vocab.json").write_text(json.dumps({label: i for i, label in enumerate(labels[:5])}))
+    options = {"unk_token": "[UNK]", "pad_token": "[PAD]", "word_delimiter_token": "_"}
+    tokenizer = transformers.Wav2Vec2CTCTokenizer(str(tmp_path / "vocab" / "vocab.json"), **options)
+    extractor = transformers.Wav2Vec2FeatureExtractor(do_normalize=kind == "base")
+    processor = transformers.Wav2Vec2Processor(feature_extractor=extractor, tokenizer=tokenizer)
+    assert len(tokenizer) == 7
+    for n_labels in (7, 5):
+        model, folder = ctc_model(kind, labels=labels[:n_labels], blank=4), tmp_path / str(n_labels)
+        huggingface.export(folder, model.state_dict(), model.wav2vec2.config)
+        (folder / "preprocessor_config.json").unlink()
+        processor.save_pretrained(folder)
+        found = read(folder).config
+        assert found.normalize_audio == (kind == "base")
+        assert found.labels == ("|", *labels[1:n_labels])
+        assert found.blank == 4
+
+
+def test_audio_is_normalised_where_transformers_takes_it_for_granted(tmp_path):
+    model = ctc_model()
+    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+    assert not read(tmp_path).config.normalize_audio
+    (tmp_path / "preprocessor_config.json").write_text("{}")
+    assert transformers.Wav2Vec2FeatureExtractor.from_pretrained(tmp_path).do_normalize
+    assert read(tmp_path).config.normalize_audio
+    (tmp_path / "preprocessor_config.json").unlink()
+    assert not read(tmp_path).config.normalize_audio
+
+
+@pytest.mark.parametrize("blank", [0, 1])
+def test_transformers_decodes_with_the_blank_and_the_word_ends_of_an_export(blank, tmp_path):
+    model = ctc_model(blank=blank)
+    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert len(tokenizer) == len(LABELS)
+    spelled = [6, blank, 6, 5, 5, 4, blank, 8, 8, 9]
+    assert tokenizer.decode(spelled) == "TTE ON"
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_weights_in_several_files_load(pickled, tmp_path):
+    model = ctc_model()
+    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+    weights = load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    name = "pytorch_model.bin" if pickled else "model.safetensors"
+    parts = {name: f"part-{i % 2}" for i, name in enumerate(sorted(weights))}
+    for part in ("part-0", "part-1"):
+        chosen = {name: weights[name] for name in weights if parts[name] == part}
+        torch.save(chosen, tmp_path / part) if pickled else save_file(chosen, tmp_path / part)
+    (tmp_path / f"{name}.index.json").write_text(json.dumps({"weight_map": parts}))
+    found = load_model(tmp_path).state_dict()
+    assert all(torch.equal(tensor, found[name]) for name, tensor in model.state_dict().items())
+    (tmp_path / f"{name}.index.json").write_text(json.dumps({"weight_map": {"x": "../part-0"}}))
+    with pytest.raises(
+        CheckpointError, match=r"\.index\.json: expected a weight_map to names of files in this folder$"
+    ):
+        read(tmp_path)
 
 
 def test_labels_that_a_folder_does_not_name_are_numbered(tmp_path):
