@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.audio import AudioError
 from common.data.manifest import ManifestError, Utterance, read_manifest
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".au", ".caf", ".w64", ".sph")
@@ -52,8 +51,6 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
                 sources.append((path.stem, path))
         except ManifestError as error:
             problems.append(str(error))
-        except AudioError as error:  # of the first recording of a .tsv, which tells the rate of all
-            problems.append(f"{path}: {error}")
         except UnicodeDecodeError:
             problems.append(f"{path}: is not text in UTF-8; expected a list of recordings")
     return Found(list(_named(sources)), problems)
