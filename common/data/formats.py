@@ -238,8 +238,8 @@ def _letters(path: Path, n_entries: int) -> list[str | _EntryError]:
     """
     if not path.is_file():
         return [""] * n_entries
-    lines = _text(path).split("\n")
-    while len(lines) > n_entries and not lines[-1].strip():  # what follows the last line break
+    lines = _text(path).removesuffix("\n").split("\n")
+    while len(lines) > n_entries and not lines[-1].strip():
         lines.pop()
     if len(lines) != n_entries:
         raise ManifestError(f"{path}: {len(lines)} lines; expected {n_entries}, one for each entry of the .tsv")

@@ -247,6 +247,11 @@ def test_fairseq_letters_must_match_the_list_and_the_dictionary(tmp_path):
     lines(tmp_path / "m.ltr", "A |", "B |")
     with pytest.raises(ManifestError, match=r"m\.ltr: 2 lines; expected 1, one for each entry of the \.tsv"):
         read_manifest(manifest)
+    lines(manifest, ".", "a.wav\t8000", "a.wav\t8000")
+    lines(tmp_path / "m.ltr", "A |")
+    with pytest.raises(ManifestError, match=r"m\.ltr: 1 lines; expected 2, one for each entry of the \.tsv"):
+        read_manifest(manifest)
+    lines(manifest, ".", "a.wav\t8000")
     lines(tmp_path / "m.ltr", "A É |")
     lines(tmp_path / "dict.ltr.txt", "A 10", "| 5")
     with pytest.raises(
