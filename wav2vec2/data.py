@@ -7,7 +7,6 @@ sub-batches go through the network at once.
 Shapes: B utterances, N samples, U target labels, S frames, D width of the Transformer.
 """
 
-import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -19,14 +18,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from common.data.batching import BatchingError, bucketed_batches
-from common.data.loading import Failure, Item, LoadingError, SpeechDataset
+from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, LoadingError, SpeechDataset
 from common.data.manifest import Utterance
+from ctc.align import frames_needed
 from wav2vec2.extractor import n_frames
 from wav2vec2.letters import Letters
 from wav2vec2.masking import Targets, draw_channel_mask, draw_targets, draw_time_mask, joined
-from wav2vec2.run_config import SAMPLE_RATE, FinetuneConfig, PretrainConfig, TrainingConfig
-
-LENGTH_TOLERANCE = SAMPLE_RATE // 10  # between a list and a recording
+from wav2vec2.run_config import FEWEST_FRAMES, SAMPLE_RATE, FinetuneConfig, PretrainConfig, TrainingConfig
 
 
 class Part(NamedTuple):
@@ -91,6 +89,12 @@ class FinetuningBatch(NamedTuple):
 Batch = PretrainingBatch | FinetuningBatch
 
 
+class Unusable(NamedTuple):
+    """In place of a batch: nothing of what was asked for can be used, and nothing else can or is to stand in."""
+
+    failures: list[Failure]
+
+
 class PlannedDataset(Dataset[Any], ABC):
     """Whole batches by their plans. An utterance that cannot be used is left out of its batch and told in it."""
 
@@ -110,7 +114,7 @@ class PlannedDataset(Dataset[Any], ABC):
         return len(self.utterances)
 
     def __getitem__(self, plan: Plan) -> Any:
-        """The batch of `plan`."""
+        """The batch of `plan`, or Unusable: an error that is raised in a worker arrives with its traceback."""
         results = [[self.item(index) for index in part.indices] for part in plan.parts]
         failures = [result for part in results for result in part if isinstance(result, Failure)]
         found = [
@@ -120,7 +124,10 @@ class PlannedDataset(Dataset[Any], ABC):
         found = [(seed, items) for seed, items in found if items]
         if found:
             return self.assemble(found, failures)
-        return self.assemble([(0, [self._stand_in(failures)])], failures)._replace(counts=False)
+        stand_in = self._stand_in() if self.cfg.data.on_error == "skip" else None
+        if stand_in is None:
+            return Unusable(failures)
+        return self.assemble([(0, [stand_in])], failures)._replace(counts=False)
 
     @abstractmethod
     def assemble(self, parts: list[tuple[int, list[Item]]], failures: list[Failure]) -> Any:
@@ -129,20 +136,30 @@ class PlannedDataset(Dataset[Any], ABC):
     def item(self, index: int) -> Item | Failure:
         """The utterance at `index`, or why it cannot be used."""
         item, utterance = self.recordings.item(index, 0), self.utterances[index]
-        expected = utterance.seconds * SAMPLE_RATE
-        if isinstance(item, Item) and abs(len(item.samples) - expected) > LENGTH_TOLERANCE:
+        if isinstance(item, Failure):
+            return item
+        seconds = len(item.samples) / SAMPLE_RATE
+        if abs(seconds - utterance.seconds) > SEGMENT_TOLERANCE_SECONDS:
             return Failure(
                 index,
-                f"utterance {utterance.id}: {utterance.audio} has {len(item.samples) / SAMPLE_RATE:.2f} s, "
-                f"its list says {utterance.seconds:.2f} s; make the list anew",
+                f"utterance {utterance.id}: {utterance.audio} has {seconds:.2f} s, its list says "
+                f"{utterance.seconds:.2f} s; make the list anew",
+            )
+        frames = n_frames(len(item.samples), self.cfg.model.conv_layers)
+        if frames < (needed := self.frames_needed(item)):
+            labels = f"{len(item.target)} labels need" if item.target else "the model needs"
+            return Failure(
+                index, f"utterance {utterance.id}: {labels} {needed} frames, and {utterance.audio} has {frames}"
             )
         return item
 
-    def _stand_in(self, failures: list[Failure]) -> Item:
-        for index in range(len(self.utterances)):
-            if isinstance(item := self.item(index), Item):
-                return item
-        raise LoadingError(f"not one utterance can be used: {failures[0].message}")
+    @abstractmethod
+    def frames_needed(self, item: Item) -> int:
+        """The fewest with which it can be used."""
+
+    def _stand_in(self) -> Item | None:
+        items = map(self.item, range(len(self.utterances)))
+        return next((item for item in items if isinstance(item, Item)), None)
 
 
 class PretrainingSet(PlannedDataset):
@@ -153,6 +170,10 @@ class PretrainingSet(PlannedDataset):
     def longest(self) -> int:
         """Samples that an utterance is cropped to, if it is longer."""
         return self.cfg.data.max_samples or self.cfg.data.max_tokens
+
+    def frames_needed(self, item: Item) -> int:
+        """Enough that some are hidden and some are not."""
+        return FEWEST_FRAMES
 
     def assemble(self, parts: list[tuple[int, list[Item]]], failures: list[Failure]) -> PretrainingBatch:
         """The batch of the utterances of sub-batches, each with its seed."""
@@ -191,19 +212,9 @@ class FinetuningSet(PlannedDataset):
         super().__init__(utterances, cfg, letters)
         self.training = training
 
-    def item(self, index: int) -> Item | Failure:
-        """The utterance at `index`; in training its labels must fit its frames."""
-        item = super().item(index)
-        if isinstance(item, Failure):
-            return item
-        frames, needed = n_frames(len(item.samples), self.cfg.model.conv_layers), frames_needed(item.target)
-        if frames < (needed if self.training else 1):
-            return Failure(
-                index,
-                f"utterance {item.id}: {len(item.target)} labels need {max(1, needed)} frames, and "
-                f"{self.utterances[index].audio} has {frames}",
-            )
-        return item
+    def frames_needed(self, item: Item) -> int:
+        """In training those of its labels; a validation counts every utterance that has a frame."""
+        return max(1, frames_needed(item.target)) if self.training else 1
 
     def assemble(self, parts: list[tuple[int, list[Item]]], failures: list[Failure]) -> FinetuningBatch:
         """The batch of the utterances of sub-batches, each with its seed."""
@@ -242,10 +253,12 @@ class BatchLoader(DataLoader[Any]):
     dataset: PlannedDataset
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        """The batches; LoadingError at the first failure if the configuration says so."""
+        """The batches; LoadingError at the first failure if the configuration says so, or if nothing can be used."""
         for batch in super().__iter__():
             if batch.failures and self.dataset.cfg.data.on_error == "stop":
                 raise LoadingError(batch.failures[0].message)
+            if isinstance(batch, Unusable):
+                raise LoadingError(f"not one utterance can be used: {batch.failures[0].message}")
             self.dataset.skipped.update((failure.index, failure.message) for failure in batch.failures)
             yield batch
 
@@ -275,9 +288,10 @@ def training_plans(
     batches = bucketed_batches(sizes, **budget, seed=cfg.seed, epoch=epoch, buckets=cfg.data.buckets)  # type: ignore[arg-type]
     per_update = ranks * cfg.concat_batches * cfg.update_freq
     if len(batches) < per_update:
+        size = f"{cfg.data.batch_size} utterances" if cfg.data.batch_size else f"up to {cfg.data.max_tokens} samples"
         raise BatchingError(
-            f"{len(sizes)} utterances make {len(batches)} sub-batches of up to {cfg.data.max_tokens} samples, and an "
-            f"update needs {per_update}; lower data.max_tokens, concat_batches or update_freq"
+            f"{len(sizes)} utterances make {len(batches)} sub-batches of {size}, and an update needs {per_update}; "
+            f"lower data.{'batch_size' if cfg.data.batch_size else 'max_tokens'}, concat_batches or update_freq"
         )
     longest = [max(sizes[i] for i in batch) for batch in batches]
     plans = []
@@ -294,11 +308,6 @@ def validation_plans(sizes: Sequence[int], max_tokens: int, *, ranks: int = 1, r
     """The share of process `rank` in all utterances, a sub-batch at a time, the same in every validation."""
     batches = bucketed_batches(sizes, max_seconds=max_tokens, seed=0, epoch=0, shuffle=False)
     return [Plan(0, [Part(number, batch)]) for number, batch in enumerate(batches)][rank::ranks]
-
-
-def frames_needed(target: Sequence[int]) -> int:
-    """CTC needs one frame per label and one more between two equal ones."""
-    return len(target) + sum(a == b for a, b in itertools.pairwise(target))
 
 
 def on_device(batch: Any, device: torch.device) -> Any:

@@ -2,21 +2,23 @@
 
 Every folder directly below the corpus is a subset, and gets a .tsv of its recordings and, where all of them are in
 LibriSpeech's *.trans.txt, a .ltr. Of LibriSpeech's training folders together comes train-full-960, and of Libri-light's
-librispeech_finetuning come train-1h and train-10h. The dictionary has the letters of all .ltr of training.
+librispeech_finetuning come train-1h and train-10h. The dictionary has the letters of all .ltr of training. What cannot
+be listed is left out and told, and makes the exit status other than 0.
 
     python -m wav2vec2.filelists --dictionary train.ltr other.ltr     # only a dictionary, of these
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from tyro.conf import Positional, arg
 
-from common import audio, config
+from common import config
+from common.audio import AudioError
 from common.data.manifest import ManifestError
 from wav2vec2.letters import WORD_END
 from wav2vec2.sources import recordings_in
@@ -27,8 +29,10 @@ COMBINED: dict[str, tuple[str, ...]] = {
 LIBRI_LIGHT: dict[str, tuple[str, ...]] = {
     "train-1h": ("1h",),
     "train-10h": ("1h", "9h"),
-}  # folders of librispeech_finetuning
+}  # folders of LIGHT
+LIGHT = "librispeech_finetuning"
 DICTIONARY = "dict.ltr.txt"
+UNLISTABLE = re.compile(r"[\t\r\n\ud800-\udfff]")  # in a name: what ends an entry, and bytes that are no UTF-8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,62 +56,102 @@ class FilelistsConfig:
 
 
 class Recording(NamedTuple):
-    """An audio file, how many samples it has, and what is said in it, if that is known."""
+    """An audio file, its length, and what is said in it, if that is known."""
 
     path: Path
-    samples: int
+    seconds: float
+    sample_rate: int
     text: str | None
 
 
 def main(cfg: FilelistsConfig) -> None:
-    """Writes the lists and says what they hold. Raises ManifestError and AudioError."""
+    """Writes the lists and says what they hold. Raises ManifestError, and at the end if recordings were left out."""
     if cfg.corpus is None:
         write_dictionary(cfg.output or cfg.dictionary[0].parent, cfg.dictionary)
         return
     corpus, output = cfg.corpus.absolute(), (cfg.output or cfg.corpus).absolute()
     suffixes = tuple(f".{name.lower().lstrip('.')}" for name in cfg.extension)
-    names = cfg.subsets or sorted(path.name for path in corpus.glob("*/") if not path.name.startswith("."))
-    found = {name: read_folder(corpus / name, suffixes) for name in names if name != "librispeech_finetuning"}
+    unusable: dict[Path, str] = {}
+    found = find(corpus, suffixes, cfg.subsets, unusable)
+    for message in unusable.values():
+        print(f"left out: {message}")
+    if any(found.values()):
+        write_lists(found, corpus, output)
+    elif not unusable:
+        raise ManifestError(f"{corpus}: no {' or '.join(suffixes)} files in a folder of it")
+    if unusable:
+        raise ManifestError(f"{len(unusable)} recordings left out, the first: {next(iter(unusable.values()))}")
+
+
+def find(
+    corpus: Path, suffixes: tuple[str, ...], subsets: tuple[str, ...], unusable: dict[Path, str]
+) -> dict[str, list[Recording]]:
+    """The recordings of `subsets`, by default of all, by the names of their lists. Raises ManifestError."""
+    if not corpus.is_dir():
+        raise ManifestError(f"{corpus}: no such folder")
+    names = subsets or sorted(path.name for path in corpus.glob("*/") if not path.name.startswith("."))
+    found = {name: read_folder(corpus / name, suffixes, unusable) for name in names if name != LIGHT}
+    if empty := [name for name in subsets if not found[name]]:
+        raise ManifestError(f"{corpus / empty[0]}: no {' or '.join(suffixes)} files in it that can be listed")
     for name, parts in COMBINED.items():
         if all(found.get(part) for part in parts):
             found[name] = [recording for part in parts for recording in found[part]]
-    light = corpus / "librispeech_finetuning"
+    light = corpus / LIGHT
     for name, parts in LIBRI_LIGHT.items():
-        if light.is_dir() and not cfg.subsets:
-            found[name] = [recording for part in parts for recording in read_folder(light / part, suffixes)]
-    if not any(found.values()):
-        raise ManifestError(f"{corpus}: no {' or '.join(suffixes)} files in a folder of it")
-    output.mkdir(parents=True, exist_ok=True)
-    written = [write_list(output / f"{name}.tsv", corpus, listed) for name, listed in found.items() if listed]
-    letters = [path for path in written if path is not None]
-    training = [path for path in letters if path.stem.startswith("train")]
-    if letters:
-        write_dictionary(output, training or letters)
+        if light.is_dir() and not subsets:
+            found[name] = [recording for part in parts for recording in read_folder(light / part, suffixes, unusable)]
+    return found
 
 
-def read_folder(folder: Path, suffixes: tuple[str, ...]) -> list[Recording]:
-    """All recordings below `folder`, with the texts of its *.trans.txt. Raises AudioError, ManifestError."""
+def read_folder(folder: Path, suffixes: tuple[str, ...], unusable: dict[Path, str]) -> list[Recording]:
+    """All recordings below `folder`, with the texts of the *.trans.txt beside them. Raises ManifestError.
+
+    What cannot be listed goes into `unusable`, with the reason.
+    """
     if not folder.is_dir():
         raise ManifestError(f"{folder}: no such folder")
-    texts: dict[str, str] = {}
+    texts: dict[Path, str] = {}
     for path in sorted(folder.rglob("*.trans.txt")):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        texts |= {id_: text.strip() for id_, _, text in (line.partition(" ") for line in lines if line.strip())}
-    paths = recordings_in(folder, suffixes)
-    with ThreadPoolExecutor(max_workers=16) as threads:
-        samples = list(threads.map(lambda path: audio.info(path).samples, paths))
-    return [Recording(path, count, texts.get(path.stem)) for path, count in zip(paths, samples, strict=True)]
+        parts = (line.strip().partition(" ") for line in _text(path).split("\n"))
+        texts |= {path.parent / id_: text.strip() for id_, _, text in parts if id_}
+    recordings = []
+    for path, header in recordings_in(folder, suffixes):
+        if isinstance(header, AudioError):
+            unusable[path] = str(header)
+        elif UNLISTABLE.search(str(path)):
+            unusable[path] = f"{str(path)!r}: no list can hold this name; rename it"
+        else:
+            recordings.append(Recording(path, header.seconds, header.sample_rate, texts.get(path.with_suffix(""))))
+    return recordings
+
+
+def write_lists(found: Mapping[str, list[Recording]], root: Path, output: Path) -> None:
+    """Writes all lists, and a dictionary of those of training; of others only where there is none yet."""
+    output.mkdir(parents=True, exist_ok=True)
+    written = [write_list(output / f"{name}.tsv", root, listed) for name, listed in found.items() if listed]
+    letters = [path for path in written if path is not None]
+    training = [path for path in letters if path.stem.startswith("train")]
+    whole = [path for path in training if path.stem in COMBINED]  # which has the letters of its parts
+    if training:
+        write_dictionary(output, whole or training)
+    elif letters and not (output / DICTIONARY).exists():
+        write_dictionary(output, letters)
 
 
 def write_list(path: Path, root: Path, recordings: list[Recording]) -> Path | None:
-    """Writes a .tsv and, if all texts are known, the .ltr beside it, whose path is returned."""
-    rows = [f"{recording.path.relative_to(root)}\t{recording.samples}" for recording in recordings]
+    """Writes a .tsv and, if all texts are known, the .ltr beside it, whose path is returned.
+
+    A list has one sample rate, that of its first recording: the samples of others are counted as if they had it.
+    """
+    rate = recordings[0].sample_rate
+    rows = [f"{recording.path.relative_to(root)}\t{round(recording.seconds * rate)}" for recording in recordings]
     _write(path, [str(root), *rows])
     texts = [recording.text for recording in recordings if recording.text is not None]
     letters = path.with_suffix(".ltr")
     if len(texts) < len(recordings):
         letters.unlink(missing_ok=True)  # that of an earlier list would not fit
-        print(f"{path}: {len(rows)} recordings; texts of {len(texts)}, so no .ltr")
+        first = next(recording.path for recording in recordings if recording.text is None)
+        print(f"{path}: {len(rows)} recordings; texts of {len(texts)}, none of {first}, so no .ltr")
         return None
     _write(letters, [spelled(text) for text in texts])
     print(f"{path}: {len(rows)} recordings with texts")
@@ -123,10 +167,7 @@ def write_dictionary(folder: Path, letters: Iterable[Path]) -> None:
     """Writes the symbols of .ltr files with their numbers, the most frequent first. Raises ManifestError."""
     counts: Counter[str] = Counter()
     for path in letters:
-        try:
-            counts.update(path.read_text(encoding="utf-8").split())
-        except (OSError, UnicodeDecodeError) as error:
-            raise ManifestError(f"{path}: cannot be read: {error}") from None
+        counts.update(_text(path).split())
     if not counts:
         raise ManifestError(f"{', '.join(map(str, letters))}: not one letter in it")
     _write(folder / DICTIONARY, [f"{symbol} {count}" for symbol, count in _by_frequency(counts)])
@@ -137,6 +178,13 @@ def _by_frequency(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestError(f"{path}: cannot be read: {error}") from None
+
+
 def _write(path: Path, lines: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -144,5 +192,5 @@ def _write(path: Path, lines: list[str]) -> None:
 if __name__ == "__main__":
     import sys
 
-    with config.reported(ManifestError, audio.AudioError):
+    with config.reported(ManifestError, OSError):
         main(config.parse_flags(FilelistsConfig, None, sys.argv[1:], description=__doc__ or ""))

@@ -19,6 +19,12 @@ from wav2vec2.objective import ObjectiveConfig
 from wav2vec2.quantizer import TemperatureConfig
 
 SAMPLE_RATE = 16000
+FEWEST_FRAMES = 3  # in pre-training, of which two can be hidden and one be seen
+
+
+def fewest_samples(model: ModelConfig) -> int:
+    """Of a recording that pre-training can use."""
+    return model.shortest_audio + (FEWEST_FRAMES - 1) * model.samples_per_frame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +50,8 @@ class DataConfig:
     buckets: int = 50
     """Groups of similar length that sub-batches are drawn from: more of them waste less, fewer mix more."""
     normalize_text: bool = True
-    """Fine-tuning: spell out numbers and symbols of the transcripts, then drop what is no label."""
+    """Fine-tuning: spell out numbers and symbols of the transcripts, then drop what is no label. A text of which
+    nothing is left is a bad transcript; one that was empty says that nothing is heard."""
     dictionary: Path | None = None
     """Fine-tuning: Fairseq's dict.ltr.txt. Default: the one beside the first training list, else LibriSpeech's."""
     workers: int = 6
@@ -133,7 +140,12 @@ class TrainingConfig:
         for name in ("stop_at", "epochs_this_job", "batches_per_update", "save_every_updates", "validate_every"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
-        if self.clip_norm < 0 or not 0 <= self.ema < 1:
+        if min(self.seed, self.save_best_from, *self.keep_updates, 0) < 0:
+            raise ValueError(
+                f"seed = {self.seed}, save_best_from = {self.save_best_from}, keep_updates = {self.keep_updates}: "
+                "expected no negative number"
+            )
+        if not (self.clip_norm >= 0 and 0 <= self.ema < 1):
             raise ValueError(f"clip_norm = {self.clip_norm}, ema = {self.ema}: expected at least 0, and 0 to below 1")
         if self.fsdp and self.ema:
             raise ValueError("ema with fsdp: averages of sharded weights are not kept; set ema = 0 or fsdp = false")
@@ -168,6 +180,15 @@ class PretrainConfig(TrainingConfig):
     """The run directory: configuration, logs, checkpoints."""
     checkpoint: Path | None = None
     """Start from these weights (ours, Fairseq's or DeepLearningExamples', pre-trained)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = "max_samples" if self.data.max_samples else "max_tokens"
+        if getattr(self.data, name) < fewest_samples(self.model):
+            raise ValueError(
+                f"data.{name} = {getattr(self.data, name)}: expected at least the {fewest_samples(self.model)} samples "
+                f"of {FEWEST_FRAMES} frames"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

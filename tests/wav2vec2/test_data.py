@@ -1,13 +1,17 @@
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 import torch
 
+from common.data.batching import BatchingError
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.text.vocabulary import VocabularyError
+from ctc.align import frames_needed
 from tests.data import shared
 from tests.wav2vec2.runs import RATE, finetune_config, pretrain_config
 from wav2vec2.checkpoint_import import LIBRISPEECH_LABELS
@@ -16,7 +20,6 @@ from wav2vec2.data import (
     Part,
     Plan,
     PretrainingSet,
-    frames_needed,
     loader,
     on_device,
     training_plans,
@@ -24,7 +27,7 @@ from wav2vec2.data import (
 )
 from wav2vec2.extractor import n_frames
 from wav2vec2.letters import Letters
-from wav2vec2.sources import read_utterances
+from wav2vec2.sources import located, read_utterances
 
 LETTERS = Letters(LIBRISPEECH_LABELS)
 
@@ -84,6 +87,31 @@ def test_validation_goes_through_every_utterance_once():
     sizes = [30000, 10000, 70000, 20000, 50000]
     plans = [plan for rank in range(2) for plan in validation_plans(sizes, 80000, ranks=2, rank=rank)]
     assert sorted(i for plan in plans for part in plan.parts for i in part.indices) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            {"batch_size": 6},
+            "16 utterances make 2 sub-batches of 6 utterances, and an update needs 4; lower data.batch",
+        ),
+        ({"max_tokens": 100000}, "make 3 sub-batches of up to 100000 samples, and an update needs 4; lower data.max_t"),
+    ],
+)
+def test_too_few_sub_batches_for_an_update_name_what_makes_them_large(data, message):
+    cfg = replace(pretrain_config(None, None, data=data), concat_batches=4)
+    with pytest.raises(BatchingError, match=message):
+        training_plans([16000] * 16, cfg, epoch=0)
+
+
+def test_an_epoch_of_librispeech_is_drawn_in_a_second_or_two():
+    sizes = np.random.default_rng(0).integers(32000, 250000, 281241).tolist()
+    cfg = replace(pretrain_config(None, None), concat_batches=8)
+    cfg = replace(cfg, data=replace(cfg.data, max_tokens=1_400_000, max_samples=250_000, buckets=50))
+    start = time.process_time()
+    training_plans(sizes, cfg, epoch=0, ranks=8)
+    assert time.process_time() - start < 3  # 0.8 s on an idle core
 
 
 # Batches
@@ -212,9 +240,20 @@ def test_a_process_that_can_read_nothing_takes_part_with_a_stand_in(tmp_path):
     batch = dataset[Plan(0, [Part(0, [1])])]
     assert (batch.ids, batch.counts, batch.n_targets) == (["b"], False, 0)
     assert [failure.index for failure in batch.failures] == [1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("on_error", "message"),
+    [("skip", "not one utterance can be used: utterance a: .*NaN or infinite"), ("stop", "^utterance a: .*NaN or inf")],
+)
+def test_where_nothing_can_be_read_one_line_says_so_out_of_a_worker_too(tmp_path, workers, on_error, message):
+    write_list(tmp_path, with_nan(16000))
+    dataset = pretraining_set(pretrain_config(tmp_path, None, data={"on_error": on_error, "min_samples": 0}))
     dataset = PretrainingSet(dataset.utterances[1:], dataset.cfg)
-    with pytest.raises(LoadingError, match="not one utterance can be used: utterance a: .*NaN"):
-        dataset[Plan(0, [Part(0, [0])])]
+    with pytest.raises(LoadingError, match=message) as error:
+        list(loader(dataset, [Plan(0, [Part(0, [0])])], workers=workers))
+    assert "\n" not in str(error.value)
 
 
 def test_lists_that_do_not_match_are_one_line(tmp_path):
@@ -256,6 +295,57 @@ def test_short_utterances_are_left_out_and_counted(corpus, tmp_path):
     (tmp_path / "empty" / "a.wav").write_bytes(b"")
     with pytest.raises(ManifestError, match="utterance a: .*the file is empty"):
         read_utterances((str(tmp_path / "empty"),), cfg.data, cfg.model, training=False)
+
+
+def test_a_list_with_a_bad_first_recording_is_read_without_it(tmp_path):
+    write_list(tmp_path, 0.1 * np.ones(16000, np.float32))
+    (tmp_path / "b.wav").write_bytes(b"no sound")
+    cfg = finetune_config(tmp_path, None)
+    with pytest.raises(ManifestError, match=r"train.tsv:2: utterance b: .*b.wav: cannot be read as audio"):
+        finetuning_set(cfg)
+    dataset = finetuning_set(replace(cfg, data=replace(cfg.data, on_error="skip")))
+    assert [(u.id, u.text) for u in dataset.utterances] == [("a", "A")]
+
+
+def test_a_folder_is_named_by_a_dot_too(corpus):
+    cfg = pretrain_config(corpus, None)
+    assert len(read_utterances((".",), cfg.data, cfg.model, training=True).utterances) == 20
+    assert located(".", None) == Path()
+
+
+def test_a_recording_that_is_too_short_for_its_list_is_named_even_within_the_tolerance(tmp_path):
+    write_list(tmp_path, 0.1 * np.ones(100, np.float32), claimed=1500)
+    for on_error in ("stop", "skip"):
+        dataset = pretraining_set(pretrain_config(tmp_path, None, data={"on_error": on_error, "min_samples": 0}))
+        batches = loader(dataset, [Plan(0, [Part(0, list(range(len(dataset))))])])
+        if on_error == "stop":
+            with pytest.raises(LoadingError, match=r"utterance a: the model needs 3 frames, and .*a.wav has 0"):
+                list(batches)
+        else:
+            assert [batch.ids for batch in batches] == [["b"]]
+
+
+def test_recordings_at_other_rates_and_of_two_channels_are_as_long_as_their_list_says(tmp_path):
+    soundfile.write(tmp_path / "ä b.wav", 0.1 * np.ones((44100, 2)), 44100)
+    (tmp_path / "train.tsv").write_text(f"{tmp_path}\nä b.wav\t44100\n")
+    dataset = pretraining_set(pretrain_config(tmp_path, None))
+    assert dataset.sizes == [16000]
+    assert len(dataset.item(0).samples) == 16000
+
+
+def test_texts_without_a_letter_are_bad_and_empty_ones_are_silence(tmp_path):
+    write_list(tmp_path, 0.1 * np.ones(16000, np.float32), text="")
+    dataset = finetuning_set(finetune_config(tmp_path, None))
+    assert [u.text for u in dataset.utterances] == ["B", ""]
+    assert dataset[Plan(0, [Part(0, [0, 1])])].target_lengths_B.tolist() == [2, 0]
+    (tmp_path / "train.ltr").write_text("B |\n. . . |\n")
+    cfg = finetune_config(tmp_path, None)
+    with pytest.raises(ManifestError, match=r"utterance a: nothing of its text '...' can be written with the labels"):
+        finetuning_set(cfg)
+    data = replace(cfg.data, on_error="skip")
+    found = read_utterances(("train",), data, cfg.model, training=True, letters=LETTERS)
+    assert [u.id for u in found.utterances] == ["b"]
+    assert len(found.skipped) == 1
 
 
 # Letters

@@ -17,6 +17,7 @@ from tests.training import (
     alone,
     assert_all_finite,
     assert_same_state,
+    events,
     finish,
     logged,
     on_record,
@@ -244,6 +245,16 @@ def test_a_run_with_checkpoints_of_another_is_refused_or_resumed(corpus, tmp_pat
         main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
 
 
+def test_a_run_goes_on_with_other_batches_at_the_same_part_of_the_epoch(corpus, tmp_path):
+    cfg = pretrain_config(corpus, tmp_path, concat_batches=1, data={"batch_size": 2, "validation": ()})
+    main(replace(cfg, stop_at=4))
+    progress = main(replace(cfg, epochs_this_job=1, data=replace(cfg.data, batch_size=4)))
+    assert (progress.epoch, progress.step) == (1, 6)
+    assert any(
+        "the epoch has 4 steps, and had 8 when" in event and "at step 2 of it" in event for event in events(tmp_path)
+    )
+
+
 def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
     main(pretrain_config(corpus, tmp_path / "first", max_updates=1))
     start = tmp_path / "first" / "wav2vec2_step00000001.pt"
@@ -269,6 +280,17 @@ def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
             "max_tokens, max_tokens_valid and buckets: expected at least 1",
         ),
         ({"data": {"workers": -1}}, "workers = -1: expected a number, or 0 for none"),
+        ({"seed": -1}, "seed = -1, save_best_from = 0, keep_updates = .*: expected no negative number"),
+        ({"keep_updates": (-1,)}, r"keep_updates = \(-1,\): expected no negative number"),
+        ({"clip_norm": float("nan")}, "clip_norm = nan, ema = 0.0: expected at least 0"),
+        (
+            {"data": {"max_samples": 300}},
+            r"data.max_samples = 300: expected at least the \d+ samples of 3 frames",
+        ),
+        (
+            {"data": {"max_tokens": 300, "max_samples": 0}},
+            r"data.max_tokens = 300: expected at least the \d+ samples of 3 frames",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, changes, message):
