@@ -168,11 +168,14 @@ def _rates(words: ErrorCount, characters: ErrorCount) -> dict[str, float]:
 def _model_of(saved: dict[str, Any], cfg: FinetuneConfig) -> ModelConfig:
     """The architecture of the run that is resumed. Raises CheckpointError."""
     try:
-        return config.build(ModelConfig, saved["config"]["model"], str(cfg.output_dir))
+        model = config.build(ModelConfig, saved["config"]["model"], str(cfg.output_dir))
     except (KeyError, TypeError, ConfigError) as error:
         raise CheckpointError(f"{cfg.output_dir}: its newest checkpoint describes no model: {error}") from None
+    if not model.labels:
+        raise CheckpointError(f"{cfg.output_dir}: its checkpoints are not of fine-tuning; take another --output_dir")
+    return model
 
 
 if __name__ == "__main__":
-    with config.reported(*EXPECTED_ERRORS):
+    with config.reported(*EXPECTED_ERRORS, OSError):
         main(config.command_line(FinetuneConfig, description=__doc__ or ""))

@@ -42,13 +42,18 @@ def main(cfg: PretrainConfig) -> Progress:
 
 def build(cfg: PretrainConfig, saved: dict[str, Any] | None) -> tuple["Pretraining", list[str]]:
     """The task with the weights that it starts from, and what is to be told of them. Raises CheckpointError."""
+    if saved is not None and "objective" not in saved["config"]:
+        raise CheckpointError(f"{cfg.output_dir}: its checkpoints are not of pre-training; take another --output_dir")
     if cfg.checkpoint is None or saved is not None:
         return Pretraining(cfg, Wav2Vec2ForPretraining(cfg.model, cfg.learning)), []
     model = load_model(cfg.checkpoint, learning=cfg.learning)
-    if not isinstance(model, Wav2Vec2ForPretraining) or model.wav2vec2.config != cfg.model:
+    if not isinstance(model, Wav2Vec2ForPretraining):
         raise CheckpointError(
-            f"{cfg.checkpoint}: expected a pre-trained model with its quantiser, of the architecture that the "
-            f"configuration describes; found {type(model).__name__}"
+            f"{cfg.checkpoint}: expected a pre-trained model with its quantiser; found {type(model).__name__}"
+        )
+    if differences := _differences(config.to_dict(model.wav2vec2.config), config.to_dict(cfg.model)):
+        raise CheckpointError(
+            f"{cfg.checkpoint}: expected the architecture that the configuration describes; found {differences}"
         )
     return Pretraining(cfg, model), [f"{cfg.checkpoint}: weights taken over"]
 
@@ -127,6 +132,11 @@ class Pretraining:
         return torch.cat(noise)
 
 
+def _differences(found: dict[str, Any], expected: dict[str, Any]) -> str:
+    pairs = ((name, found[name], expected[name]) for name in expected if found[name] != expected[name])
+    return ", ".join(f"model.{name} = {theirs!r} in place of {ours!r}" for name, theirs, ours in pairs)
+
+
 def _sums(found: PretrainingLoss) -> Tensor:
     """In the order of SUMS."""
     perplexities = (found.code_perplexity * found.frames, found.probability_perplexity * found.frames)
@@ -135,5 +145,5 @@ def _sums(found: PretrainingLoss) -> Tensor:
 
 
 if __name__ == "__main__":
-    with config.reported(*EXPECTED_ERRORS):
+    with config.reported(*EXPECTED_ERRORS, OSError):
         main(config.command_line(PretrainConfig, description=__doc__ or ""))

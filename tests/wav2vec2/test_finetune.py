@@ -195,6 +195,11 @@ def test_a_checkpoint_that_describes_no_model_cannot_be_resumed(corpus, tmp_path
         main(finetune_config(corpus, tmp_path))
 
 
+def test_a_run_of_pre_training_is_none_of_fine_tuning(corpus, pretrained):
+    with pytest.raises(CheckpointError, match="its checkpoints are not of fine-tuning; take another --output_dir"):
+        main(finetune_config(corpus, pretrained.parent))
+
+
 PUBLISHED = {
     "base_960h": (320_000, 1e-4, 0, 0.5, 0.1, 3_200_000, 8),
     "base_100h": (80_000, 3e-5, 0, 0.65, 0.5, 3_200_000, 8),

@@ -25,7 +25,8 @@ from tests.training import (
     state_of,
     terminate_while_training,
 )
-from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, pretrain_config
+from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config
+from wav2vec2 import finetune
 from wav2vec2.data import loader
 from wav2vec2.masking import MaskConfig
 from wav2vec2.pretrain import build, main
@@ -81,6 +82,7 @@ def test_what_is_wrong_with_the_command_line_or_the_data_is_one_line(module, tmp
     for arguments, message in (
         (("--model.hourglass", "__import__('os').abort()"), "expected [layers before, (layers shortened, factor)"),
         (("--data.train", "missing.tsv", "--output_dir", tmp_path), "missing.tsv: no such file or folder"),
+        (("--output_dir", toy), f"File exists: '{toy}'"),
     ):
         monkeypatch.setattr("sys.argv", [module, *map(str, (toy, *arguments))])
         with pytest.raises(SystemExit) as exit_, warnings.catch_warnings(action="ignore"):
@@ -263,8 +265,19 @@ def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
     assert told == [f"{start}: weights taken over"]
     first = state_of(tmp_path / "first")["weights"]
     assert all(torch.equal(first[name], tensor) for name, tensor in task.model.state_dict().items())
-    with pytest.raises(CheckpointError, match="expected a pre-trained model with its quantiser, of the architecture"):
+    message = r"expected the architecture that the configuration describes; found model.ffn_dim = 32 in place of 48$"
+    with pytest.raises(CheckpointError, match=message):
         build(replace(cfg, model=replace(SHAPE, ffn_dim=48)), None)
+
+
+def test_a_model_for_recognition_is_neither_a_start_of_pre_training_nor_a_run_of_it(corpus, tmp_path):
+    finetune.main(finetune_config(corpus, tmp_path, max_updates=1, data={"validation": ()}))
+    cfg = pretrain_config(corpus, tmp_path)
+    with pytest.raises(CheckpointError, match="its checkpoints are not of pre-training; take another --output_dir"):
+        main(cfg)
+    (_, start), *_ = checkpoint.saved_steps(tmp_path, "wav2vec2")
+    with pytest.raises(CheckpointError, match="expected a pre-trained model with its quantiser; found Wav2Vec2ForCTC"):
+        build(replace(cfg, checkpoint=start), None)
 
 
 @pytest.mark.parametrize(
