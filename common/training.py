@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from common import checkpoint, config
 from common.distributed import World
@@ -61,18 +61,13 @@ def bad_batch(problem: str, ids: Iterable[str], batch: dict[str, Any], folder: P
     )
 
 
-def numbers_of(*models: nn.Module) -> list[Tensor]:
-    """Weights and running statistics."""
-    tensors = [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
-    return [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
-
-
-def check_finite(numbers: Iterable[Tensor], *, after: str, world: World) -> None:
-    """Raises TrainingError in every process if `numbers` are not finite in one: a gradient may be so where its loss
+def check_finite(state: Iterable[Tensor], *, after: str, world: World) -> None:
+    """Raises TrainingError in all processes if the `state` of one is not finite: a gradient may be so where its loss
     was not. `after`: "step 3". Waits for the device.
     """
-    norms = torch._foreach_norm([tensor for tensor in numbers if tensor.numel()], ord=math.inf)
-    if world.any(not torch.stack(norms).isfinite().all()):
+    numbers = [tensor for tensor in state if tensor.is_floating_point() and tensor.numel()]
+    norms = torch.stack(torch._foreach_norm(numbers, ord=math.inf))
+    if world.any(not norms.isfinite().all()):
         raise TrainingError(
             f"weights or running statistics are not finite after {after}, though its loss was; "
             "the last checkpoint is from before: lower the learning rate"

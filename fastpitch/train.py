@@ -24,15 +24,7 @@ from common.interruption import termination
 from common.logging import RunLogger
 from common.precision import float32_math
 from common.schedule import build_schedule
-from common.training import (
-    TrainingError,
-    bad_batch,
-    check_finite,
-    limit_reached,
-    numbers_of,
-    tell_left_out,
-    write_run_files,
-)
+from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
 from fastpitch import data
 from fastpitch.config import Config
 from fastpitch.data import Clip, ClipBatch, ClipDataset, mixed
@@ -206,7 +198,7 @@ class Trainer:
     def _check_state(self) -> None:
         """Numbers that are not finite are neither saved nor evaluated."""
         self._check_last()
-        check_finite(numbers_of(self.model), after=f"step {self.progress.step}", world=self.world)
+        check_finite(self.model.state_dict().values(), after=f"step {self.progress.step}", world=self.world)
 
     def _tell_left_out(self) -> None:
         """A line, once, for every clip that some process had to leave out; by all processes together."""

@@ -26,15 +26,7 @@ from common.interruption import termination
 from common.logging import RunLogger
 from common.precision import float32_math
 from common.schedule import build_schedule
-from common.training import (
-    TrainingError,
-    bad_batch,
-    check_finite,
-    limit_reached,
-    numbers_of,
-    tell_left_out,
-    write_run_files,
-)
+from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
 from wav2vec2 import sharding
 from wav2vec2.data import Batch, PlannedDataset, loader, mixed, on_device, training_plans
 from wav2vec2.run_config import TrainingConfig
@@ -249,7 +241,7 @@ class Trainer:
     def _check_state(self) -> None:
         """Numbers that are not finite are neither saved nor evaluated."""
         self._check_last()
-        own = map(sharding.local, numbers_of(self.state.model))
+        own = map(sharding.local, self.state.model.state_dict().values())
         check_finite(own, after=f"update {self.progress.step}", world=self.world)
 
     def _tell_left_out(self) -> None:

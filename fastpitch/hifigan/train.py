@@ -22,15 +22,7 @@ from common.interruption import termination
 from common.logging import RunLogger
 from common.precision import autocast, float32_math
 from common.schedule import build_schedule
-from common.training import (
-    TrainingError,
-    bad_batch,
-    check_finite,
-    limit_reached,
-    numbers_of,
-    tell_left_out,
-    write_run_files,
-)
+from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
 from fastpitch.hifigan import data
 from fastpitch.hifigan.config import Config
 from fastpitch.hifigan.data import Heard, SegmentBatch, SegmentDataset
@@ -238,8 +230,9 @@ class Trainer:
     def _check_state(self) -> None:
         """Numbers that are not finite are neither saved nor evaluated."""
         self._check_last()
-        numbers = numbers_of(self.state.generator, self.state.discriminators)
-        check_finite(numbers, after=f"step {self.progress.step}", world=self.world)
+        networks = (self.state.generator, self.state.discriminators)
+        state = [tensor for network in networks for tensor in network.state_dict().values()]
+        check_finite(state, after=f"step {self.progress.step}", world=self.world)
 
     def _tell_left_out(self) -> None:
         """A line, once, for every clip that some process could not read; by all processes together."""

@@ -9,15 +9,7 @@ import torch
 from common import checkpoint, config
 from common.distributed import World
 from common.logging import read_events
-from common.training import (
-    TrainingError,
-    bad_batch,
-    check_finite,
-    limit_reached,
-    numbers_of,
-    tell_left_out,
-    write_run_files,
-)
+from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
 from tests.training import alone, events
 
 ALONE = World(rank=0, size=1, device=torch.device("cpu"))
@@ -100,25 +92,18 @@ def test_a_bad_batch_is_saved_and_its_utterances_are_named(tmp_path):
     assert checkpoint.load(path)["audio_BN"].shape == (2, 2)
 
 
-def test_weights_and_running_statistics_are_numbers_but_counters_are_none():
-    norm = torch.nn.BatchNorm1d(3)
-    numbers = numbers_of(norm, torch.nn.Linear(1, 1, bias=False))
-    assert [tensor.shape for tensor in numbers] == [(3,), (3,), (3,), (3,), (1, 1)]
-    assert not any(tensor.requires_grad for tensor in numbers)
-
-
 @pytest.mark.parametrize("bad", [torch.inf, -torch.inf, torch.nan])
 @pytest.mark.parametrize("name", ["weight", "running_var"])
 def test_numbers_that_are_not_finite_end_the_run(bad, name):
     norm = torch.nn.BatchNorm1d(3)
-    check_finite([*numbers_of(norm), torch.zeros(0)], after="step 7", world=ALONE)
+    check_finite([*norm.state_dict().values(), torch.zeros(0)], after="step 7", world=ALONE)
     norm.state_dict()[name][1] = bad
     expected = (
         "weights or running statistics are not finite after step 7, though its loss was; the last checkpoint is from "
         "before: lower the learning rate"
     )
     with pytest.raises(TrainingError, match=f"^{re.escape(expected)}$"):
-        check_finite(numbers_of(norm), after="step 7", world=ALONE)
+        check_finite(norm.state_dict().values(), after="step 7", world=ALONE)
 
 
 def test_numbers_that_are_not_finite_in_another_process_end_the_run_here_too():
