@@ -1,0 +1,155 @@
+"""What only a GPU shows: it says what a CPU does, training never waits for it, and fp16 recovers from an overflow."""
+
+import contextlib
+import copy
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from common.distributed import World
+from common.logging import RunLogger
+from common.precision import float32_math
+from tests.wav2vec2.runs import finetune_config, pretrain_config
+from tests.wav2vec2.small import audio_batch, ctc_model, pretraining_model
+from tests.wav2vec2.test_recognizer import CLIPS, KINDS
+from wav2vec2 import finetune, pretrain
+from wav2vec2.data import Batch, loader
+from wav2vec2.extractor import n_frames
+from wav2vec2.masking import MaskConfig, draw_targets
+from wav2vec2.objective import ObjectiveConfig
+from wav2vec2.recognizer import Recognizer
+from wav2vec2.training import Trainer
+
+pytestmark = pytest.mark.gpu
+
+DEVICE = torch.device("cuda")
+TASKS = {"pretrain": (pretrain_config, pretrain.build), "finetune": (finetune_config, finetune.build)}
+
+
+@pytest.fixture
+def without_waiting() -> Iterator[Any]:
+    """A function after whose call whatever waits for the device raises an error."""
+    yield lambda: torch.cuda.set_sync_debug_mode("error")
+    torch.cuda.set_sync_debug_mode("default")
+
+
+def relative_error(found: Tensor, expected: Tensor) -> float:
+    return float((found.cpu() - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gpu_transcribes_as_a_cpu_does(kind):
+    on_cpu, on_gpu = (Recognizer(ctc_model(kind), device=device) for device in ("cpu", DEVICE))
+    expected = on_cpu.transcribe(CLIPS, batch_size=3, keep_log_probs=True)
+    for a, b in zip(on_gpu.transcribe(CLIPS, batch_size=3, keep_log_probs=True), expected, strict=True):
+        assert (a.text, [word[:3] for word in a.words]) == (b.text, [word[:3] for word in b.words])
+        torch.testing.assert_close(a.log_probs_SV, b.log_probs_SV, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_gpu_too_an_utterance_gives_the_same_alone_and_in_a_batch(kind):
+    on_gpu = Recognizer(ctc_model(kind), device=DEVICE)
+    together, alone = (on_gpu.transcribe(CLIPS, batch_size=size, keep_log_probs=True) for size in (6, 1))
+    for a, b in zip(together, alone, strict=True):
+        torch.testing.assert_close(a.log_probs_SV, b.log_probs_SV, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("layers", [None, 0, 2])
+def test_representations_are_as_exact_as_those_of_a_cpu(layers, precision):
+    """16 bits round everywhere: the error may be twice that of the CPU in the same precision."""
+    audio_BN, samples_B = audio_batch()
+    exact = Recognizer(ctc_model("base hourglass")).encode(audio_BN, samples_B, layers=layers)
+    errors = {}
+    for device in ("cpu", DEVICE):
+        w = Recognizer(ctc_model("base hourglass"), device=device, precision=precision)
+        found = w.encode(audio_BN, samples_B, layers=layers)
+        assert found.x_BSC.device.type == torch.device(device).type
+        assert found.frames_B.tolist() == exact.frames_B.tolist()
+        errors[str(device)] = relative_error(found.x_BSC.float(), exact.x_BSC)
+    assert errors[str(DEVICE)] <= 2 * errors["cpu"] + 1e-5
+
+
+@pytest.mark.parametrize("kind", ["base", "large", "base hourglass"])
+def test_the_loss_of_pre_training_and_its_gradient_are_those_of_a_cpu(kind):
+    audio_BN, samples_B = audio_batch()
+    on_cpu = pretraining_model(kind, labels=()).train()
+    config = on_cpu.wav2vec2.config
+    frames = [n_frames(samples, config.conv_layers) for samples in samples_B.tolist()]
+    targets = draw_targets(frames, MaskConfig(time_length=3), distractors=10, seed=0)
+    random = torch.Generator().manual_seed(0)
+    shape = (targets.positions_BM.numel(), config.codebooks, config.codebook_size)
+    noise_QGV = -torch.empty(shape).exponential_(generator=random).log()
+    losses, gradients = [], []
+    for model, device in ((on_cpu, "cpu"), (copy.deepcopy(on_cpu).to(DEVICE), DEVICE)):
+        with float32_math("fp32"):
+            loss = model(
+                audio_BN.to(device), samples_B.to(device), [targets.to(device)], objective=ObjectiveConfig(),
+                temperature=2.0, noise_QGV=noise_QGV.to(device),
+            )  # fmt: skip
+            loss.total.backward()
+        losses.append([loss.total.item(), loss.contrastive.item(), loss.code_perplexity.item(), loss.correct.item()])
+        gradients.append(torch.cat([p.grad.flatten().cpu() for p in model.parameters() if p.grad is not None]))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert relative_error(gradients[1], gradients[0]) < 1e-3
+
+
+@contextlib.contextmanager
+def training(task: str, corpus: Any, folder: Any, **changes: Any) -> Iterator[tuple[Trainer, list[list[Batch]]]]:
+    """A trainer on the GPU and the batches of its first updates, in pinned memory."""
+    configured, build = TASKS[task]
+    cfg = configured(corpus, folder, device=str(DEVICE), data={"validation": ()}, **changes)
+    torch.manual_seed(cfg.seed)
+    with contextlib.closing(RunLogger(folder, enabled=False)) as log, float32_math(cfg.precision):
+        trainer = Trainer(build(cfg, None)[0], None, World(rank=0, size=1, device=DEVICE), log)
+        plans = [plan for epoch in range(4) for plan in trainer._plans(epoch)]
+        yield trainer, [[batch] for batch in loader(trainer.train_set, plans, workers=0)]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
+@pytest.mark.parametrize("task", TASKS)
+def test_an_update_never_waits_for_the_device(task, precision, corpus, tmp_path, without_waiting):
+    with training(task, corpus, tmp_path, precision=precision, clip_norm=5.0, ema=0.9) as (trainer, batches):
+        for batch in batches[:3]:
+            trainer.update(batch)
+            trainer.progress.step += 1
+        torch.cuda.synchronize()
+        without_waiting()
+        step = trainer.update(batches[3])
+        torch.cuda.set_sync_debug_mode("default")
+        assert step.sums_K.isfinite().all()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_training_in_fp16_learns_and_passes_over_an_overflow(task, corpus, tmp_path):
+    with training(task, corpus, tmp_path, precision="fp16") as (trainer, batches):
+        state, updates = trainer.state, itertools.cycle(batches)
+        start = copy.deepcopy(state.model.state_dict())
+        for _ in range(8):
+            trainer.update(next(updates))
+            trainer.progress.step += 1
+        assert any(not torch.equal(tensor, start[name]) for name, tensor in state.model.state_dict().items())
+        assert all(tensor.isfinite().all() for tensor in state.model.state_dict().values())
+        assert {parameter.dtype for parameter in state.model.parameters()} == {torch.float32}
+        before = copy.deepcopy(state.model.state_dict())
+        state.scaler.update(2.0**100)
+        trainer.update(next(updates))
+        assert state.scaler.get_scale() == 2.0**99
+        assert all(torch.equal(tensor, before[name]) for name, tensor in state.model.state_dict().items())
+
+
+def test_the_first_losses_are_those_of_a_cpu(corpus, tmp_path):
+    """Without dropout; the noise of the quantiser is drawn on the device, so of fine-tuning only."""
+    quiet = dict.fromkeys(("dropout", "attention_dropout", "input_dropout", "layer_drop", "activation_dropout"), 0.0)
+    with training("finetune", corpus, tmp_path, learning=quiet) as (trainer, batches):
+        on_cpu = copy.deepcopy(trainer.task.model).cpu()
+        for (batch,) in batches[:3]:
+            expected = trainer.task.loss(on_cpu.train(), batch, update=0, seed=0).value.item()
+            moved = trainer.update([batch])
+            assert moved.sums_K[0].item() == pytest.approx(expected, rel=1e-4)
+            on_cpu.load_state_dict({name: tensor.cpu() for name, tensor in trainer.task.model.state_dict().items()})
+            trainer.progress.step += 1
