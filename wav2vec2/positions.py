@@ -46,8 +46,8 @@ class PositionalConv(nn.Module):
 
     def weight(self) -> Tensor:
         """The taps [D, E, K], in float32 at least."""
-        direction_DEK = _at_least_float32(self.direction)
-        return direction_DEK * (self.norm / direction_DEK.norm(dim=(0, 1), keepdim=True))
+        # Of torch.nn.utils.weight_norm: one pass over memory, where the formula and its gradient take ten.
+        return torch._weight_norm(_at_least_float32(self.direction), _at_least_float32(self.norm), 2)
 
     def _convolve(self, x_BSD: Tensor) -> Tensor:
         n_utterances, n_frames, width = x_BSD.shape
@@ -61,11 +61,14 @@ class PositionalConv(nn.Module):
         )
         spectrum_FGUE = torch.matmul(spectrum_FGUE, self._response())
         spectrum_UDF = spectrum_FGUE.permute(2, 1, 3, 0).reshape(n_utterances * n_blocks, width, -1)
-        y_UDL = torch.fft.irfft(spectrum_UDF, n=self.block)[:, :, self.kernel - 1 :]
+        y_UDL = torch.fft.irfft(spectrum_UDF, n=self.block)[:, :, :new]  # the taps of the rest are around the corner
         return y_UDL.transpose(1, 2).reshape(n_utterances, n_blocks * new, width)[:, :n_frames]
 
     def _response(self) -> Tensor:
-        """The taps' spectrum [F, G, E in, E out]. It costs more than its use: inference keeps it while it is valid."""
+        """The taps' spectrum [F, G, E in, E out], conjugate since they are not reversed.
+
+        It costs more than its use: inference keeps it while it is valid.
+        """
         if torch.is_grad_enabled() or self.direction.is_inference() or self.norm.is_inference():
             self._kept = None  # fused optimisers do not count up the version of what they change
             return self._spectrum()
@@ -75,8 +78,8 @@ class PositionalConv(nn.Module):
         return self._kept[1]
 
     def _spectrum(self) -> Tensor:
-        weight_GEIK = self.weight().flip(2).unflatten(0, (self.groups, -1))
-        return rfft(weight_GEIK, self.block).permute(3, 0, 2, 1).contiguous()
+        weight_GEIK = self.weight().unflatten(0, (self.groups, -1))
+        return rfft(weight_GEIK, self.block).permute(3, 0, 2, 1).conj().contiguous()
 
 
 def _at_least_float32(x: Tensor) -> Tensor:
@@ -100,7 +103,7 @@ class RealFourier(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         """The inverse transform counts all but the first and the last frequency twice, since they stand for two."""
-        grad = grads[0] / 2
+        grad = grads[0].clone(memory_format=torch.contiguous_format)
         grad[..., 0] *= 2
         grad[..., -1] *= 2
-        return torch.fft.irfft(grad, n=ctx.n, norm="forward")[..., : ctx.length], None
+        return torch.fft.irfft(grad, n=ctx.n, norm="forward")[..., : ctx.length] / 2, None
