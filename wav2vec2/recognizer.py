@@ -72,7 +72,7 @@ class Recognizer:
         """Representations of audio_BN, float32 at 16 kHz, with samples_B valid samples each.
 
         With `layers` they are the output of that Transformer layer (0: its input). Raises AudioError where an
-        utterance is too short for a frame or holds what is no number.
+        utterance is too short for a frame or holds what is no number, ValueError for a layer that there is not.
         """
         if layers is not None and not 0 <= layers <= self.config.layers:
             raise ValueError(f"layers = {layers}: expected 0 to {self.config.layers}, or None for the whole model")
@@ -110,7 +110,8 @@ class Recognizer:
         Recordings longer than `chunk_seconds` are recognised in chunks of equal length, each with `stride_seconds`
         more on both sides that do not count. `decoder`: see the method of that name; by default the best path. With
         on_error="skip" a recording that cannot be read gives a transcript with `error` set; otherwise its
-        AudioError is raised. Raises CheckpointError for a model without a CTC head.
+        AudioError is raised. Raises CheckpointError for a model without a CTC head, ValueError for a batch or chunks
+        of no length. `chunk_seconds` may be infinite.
         """
         options: dict[str, Any] = {"batch_size": batch_size, "on_error": on_error, "keep_log_probs": keep_log_probs}
         options |= {"chunk_seconds": chunk_seconds, "stride_seconds": stride_seconds, "decoder": decoder}
@@ -155,7 +156,10 @@ class Recognizer:
         stride_seconds: float = STRIDE_SECONDS,
         on_error: Literal["stop", "skip"] = "stop",
     ) -> Iterator[Represented]:
-        """Representations of recordings as `transcribe` takes them, `layers` as for `encode`."""
+        """Representations of recordings as `transcribe` takes them, in order; `layers` as for `encode`.
+
+        What the network makes infinite or NaN is an `error` of its recording in any case.
+        """
         found = in_batches(
             read_ahead(recordings, self._read, on_error=on_error),
             lambda samples_N: self._pieces(samples_N, chunk_seconds, stride_seconds),

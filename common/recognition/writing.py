@@ -1,6 +1,7 @@
 """Transcripts to the terminal, to one file, or to a file for each recording; log-probabilities beside them."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -67,10 +68,13 @@ def file_in(folder: Path, name: str, suffix: str) -> Iterator[Path]:
 
 
 def make_folder(folder: Path | None) -> None:
-    """Raises ConfigError where it cannot be made."""
-    if folder is not None:
-        with _told(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+    """Raises ConfigError where it cannot be made, or nothing can be written into it."""
+    if folder is None:
+        return
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from common.recognition.recordings import Recording
 from tests.data import shared
 from tests.wav2vec2.small import ctc_model, pretraining_model
 from wav2vec2 import load
+from wav2vec2.decoding import DecodingOptions
 from wav2vec2.recognizer import Recognizer
 
 RATE = 16_000
@@ -216,6 +217,19 @@ def test_options_of_the_model_decide_what_is_the_blank():
     moved.wav2vec2.load_state_dict(model.wav2vec2.state_dict())
     texts = [[t.text for t in Recognizer(m).transcribe(CLIPS)] for m in (model, moved)]
     assert texts[0] == texts[1]
+
+
+def test_searches_in_several_threads_come_in_order(base):
+    clips = [CLIPS[i % 6][: 4000 + 100 * i] for i in range(20)]
+    decoder = base.decoder(DecodingOptions(beam=4))
+    threads = torch.get_num_threads()
+    texts = []
+    for n_threads in (1, 3):
+        torch.set_num_threads(n_threads)
+        texts.append([t.text for t in base.stream(clips, decoder=decoder)])
+    torch.set_num_threads(threads)
+    assert texts[0] == texts[1]
+    assert len(set(texts[0])) > 5
 
 
 def test_a_stream_takes_a_generator(base, tmp_path: Path):

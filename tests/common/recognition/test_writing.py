@@ -77,10 +77,14 @@ with writing.ended_by_the_user():
     assert (told.returncode, told.stdout, told.stderr) == (141, "text\n", "")
 
 
-def test_places_that_cannot_be_written_to_are_named(tmp_path):
+def test_places_that_cannot_be_written_to_are_named(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"/file/out: cannot be written to: Not a directory$"):
         writing.make_folder(tmp_path / "file" / "out")
+    monkeypatch.setattr(writing.os, "access", lambda path, mode: False)  # as of a folder that is read-only
+    with pytest.raises(ConfigError, match=r"/read: cannot be written to: Permission denied$"):
+        writing.make_folder(tmp_path / "read")
+    monkeypatch.undo()
     with pytest.raises(ConfigError, match=r": cannot be written to: Is a directory$"), writing.output(tmp_path):
         pass
     with pytest.raises(ConfigError, match=r"^format srt: 2 recordings do not go into one file; set --output_dir$"):
