@@ -173,6 +173,11 @@ def _model_of(saved: dict[str, Any], cfg: FinetuneConfig) -> ModelConfig:
         raise CheckpointError(f"{cfg.output_dir}: its newest checkpoint describes no model: {error}") from None
     if not model.labels:
         raise CheckpointError(f"{cfg.output_dir}: its checkpoints are not of fine-tuning; take another --output_dir")
+    if cfg.data.dictionary is not None and read_dictionary(cfg.data.dictionary) != model.labels:
+        raise CheckpointError(
+            f"{cfg.output_dir}: its newest checkpoint writes other labels than {cfg.data.dictionary} lists; "
+            "take another --output_dir, or the dictionary it was made with"
+        )
     return model
 
 

@@ -42,8 +42,8 @@ def main(cfg: PretrainConfig) -> Progress:
 
 def build(cfg: PretrainConfig, saved: dict[str, Any] | None) -> tuple["Pretraining", list[str]]:
     """The task with the weights that it starts from, and what is to be told of them. Raises CheckpointError."""
-    if saved is not None and "objective" not in saved["config"]:
-        raise CheckpointError(f"{cfg.output_dir}: its checkpoints are not of pre-training; take another --output_dir")
+    if saved is not None:
+        _check_same(cfg, saved["config"])
     if cfg.checkpoint is None or saved is not None:
         return Pretraining(cfg, Wav2Vec2ForPretraining(cfg.model, cfg.learning)), []
     model = load_model(cfg.checkpoint, learning=cfg.learning)
@@ -132,8 +132,19 @@ class Pretraining:
         return torch.cat(noise)
 
 
+def _check_same(cfg: PretrainConfig, saved: dict[str, Any]) -> None:
+    """Weights may fit a model of other heads, strides or shortening, for which they were not trained."""
+    if "objective" not in saved:
+        raise CheckpointError(f"{cfg.output_dir}: its checkpoints are not of pre-training; take another --output_dir")
+    if differences := _differences(saved["model"], config.to_dict(cfg.model)):
+        raise CheckpointError(
+            f"{cfg.output_dir}: its newest checkpoint does not fit this configuration: it has {differences}; "
+            "take another --output_dir, or the configuration it was made with"
+        )
+
+
 def _differences(found: dict[str, Any], expected: dict[str, Any]) -> str:
-    pairs = ((name, found[name], expected[name]) for name in expected if found[name] != expected[name])
+    pairs = ((name, found.get(name), expected[name]) for name in expected if found.get(name) != expected[name])
     return ", ".join(f"model.{name} = {theirs!r} in place of {ours!r}" for name, theirs, ours in pairs)
 
 

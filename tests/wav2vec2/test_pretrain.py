@@ -241,8 +241,13 @@ def test_a_run_with_checkpoints_of_another_is_refused_or_resumed(corpus, tmp_pat
     with pytest.raises(CheckpointError, match="holds checkpoints of an earlier run, up to step 1; go on from them"):
         main(replace(cfg, resume=False))
     wider = replace(cfg, model=replace(SHAPE, ffn_dim=48))
-    with pytest.raises(CheckpointError, match="its newest checkpoint does not fit this configuration: .*fc1"):
+    with pytest.raises(
+        CheckpointError, match="does not fit this configuration: it has model.ffn_dim = 32 in place of 48"
+    ):
         main(wider)
+    other_heads = replace(cfg, model=replace(SHAPE, heads=4))  # whose weights have the same shapes
+    with pytest.raises(CheckpointError, match="it has model.heads = 2 in place of 4; take another --output_dir, or"):
+        main(other_heads)
     with pytest.raises(CheckpointError, match="its optimiser is adamw, not lamb"):
         main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
 
