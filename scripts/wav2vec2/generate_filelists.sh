@@ -3,13 +3,14 @@
 # librispeech_finetuning lies in DATASET_DIR; train-clean-100 is that of 100 h.
 #   DATASET_DIR=/datasets/LibriSpeech FILELISTS_DIR=/lists EXT=flac bash scripts/wav2vec2/generate_filelists.sh
 # FILELISTS_DIR is DATASET_DIR unless it is set. SUBSETS names folders, all of them unless it is set.
+# --help explains all.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
-if [ -z "${DATASET_DIR:-}" ]; then
+if [ -z "${DATASET_DIR:-}" ] && [ $# -eq 0 ]; then
   echo "error: DATASET_DIR is not set; expected the folder of the corpus" >&2
   exit 2
 fi
 flag --output FILELISTS_DIR
 list_flag --extension EXT
 list_flag --subsets SUBSETS
-exec "$python" -m wav2vec2.filelists "$DATASET_DIR" "${flags[@]}" "$@"
+exec "$python" -m wav2vec2.filelists ${DATASET_DIR:+"$DATASET_DIR"} "${flags[@]}" "$@"

@@ -12,6 +12,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 [ "${1:-}" != -- ] || shift
 
+if [ "${1:-}" = --help ]; then launch wav2vec2.inference --help; fi
 if [ "${FINETUNED_MODEL:-none}" = none ]; then
   echo "error: FINETUNED_MODEL is not set; expected the file or the Hugging Face folder of a fine-tuned model" >&2
   exit 2

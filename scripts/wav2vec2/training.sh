@@ -11,7 +11,7 @@ training_flags() {
   list_flag --data.validation VALID_SUBSET
   flag --output_dir OUTPUT_DIR
   flag --data.max_tokens MAX_TOKENS
-  flag --data.max_tokens_valid MAX_TOKENS_VALID
+  flag --data.max_tokens_valid MAX_TOKENS_VALID MAX_TOKENS
   flag --data.workers NUM_WORKERS
   flag --concat_batches NUM_CONCAT_BATCHES
   flag --update_freq UPDATE_FREQ
@@ -19,7 +19,7 @@ training_flags() {
   flag --epochs_this_job EPOCHS_THIS_JOB
   flag --optim.lr LEARNING_RATE
   flag --mask.time_prob MASK_PROB
-  flag --learning.layer_drop ENCODER_LAYERDROP
+  flag --learning.layer_drop ENCODER_LAYERDROP LAYERDROP
   flag --ema EMA
   flag --seed SEED
   flag --save_every_epochs SAVE_FREQUENCY
@@ -78,7 +78,7 @@ pretrain() {
 # finetune CONFIG ARGUMENT…
 finetune() {
   training_flags
-  path_flag --pretrained PRETRAINED_MODEL
+  flag --pretrained PRETRAINED_MODEL  # None: random weights
   flag --freeze_updates FREEZE_FINETUNE_UPDATES
   flag --data.batch_size BATCH_SIZE
   flag --mask.channel_prob MASK_CHANNEL_PROB
@@ -93,4 +93,16 @@ finetune() {
       --schedule.hold "${HOLD_UPDATES:-$((${MAX_UPDATE:-0} * 4 / 10))}")
   fi
   launch wav2vec2.finetune "$1" "${flags[@]}" "${@:2}"
+}
+
+# training_benchmark NAME SCRIPT ARGUMENT…: trains by SCRIPT without saving, then counts the epochs after warm-up.
+training_benchmark() {
+  : "${OUTPUT_DIR:=runs/wav2vec2_$1_benchmark}"
+  EPOCHS_THIS_JOB=$((${NUM_WARMUP_EPOCHS:-2} + ${NUM_EPOCHS:-5}))
+  NO_SAVE=true
+  export OUTPUT_DIR EPOCHS_THIS_JOB NO_SAVE
+  bash "$repository/scripts/wav2vec2/$2.sh" "${@:3}"
+  case " $* " in *" --help "* | *" -h "*) return ;; esac
+  flag --skip_epochs NUM_WARMUP_EPOCHS
+  exec "$python" -m wav2vec2.throughput "$OUTPUT_DIR" "${flags[@]}"
 }

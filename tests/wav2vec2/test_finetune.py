@@ -16,7 +16,7 @@ from wav2vec2.data import loader
 from wav2vec2.finetune import build, labels_of, main
 from wav2vec2.masking import MaskConfig
 from wav2vec2.recognizer import load
-from wav2vec2.run_config import DataConfig, FinetuneConfig
+from wav2vec2.run_config import DataConfig, FinetuneConfig, PretrainConfig
 from wav2vec2.training import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -200,27 +200,43 @@ def test_a_run_of_pre_training_is_none_of_fine_tuning(corpus, pretrained):
         main(finetune_config(corpus, pretrained.parent))
 
 
+def test_a_run_goes_on_with_its_labels_alone(corpus, tmp_path):
+    cfg = finetune_config(corpus, tmp_path / "run", max_updates=1)
+    main(cfg)
+    (tmp_path / "dict.txt").write_text("| 2\nA 1\n")
+    with pytest.raises(CheckpointError, match=r"writes other labels than .*dict.txt lists; take another --output_dir"):
+        main(replace(cfg, data=replace(cfg.data, dictionary=tmp_path / "dict.txt")))
+
+
 PUBLISHED = {
-    "base_960h": (320_000, 1e-4, 0, 0.5, 0.1, 3_200_000, 8),
-    "base_100h": (80_000, 3e-5, 0, 0.65, 0.5, 3_200_000, 8),
-    "base_10h": (20_000, 5e-5, 10_000, 0.65, 0.5, 3_200_000, 8),
-    "base_1h": (13_000, 5e-5, 10_000, 0.65, 0.25, 3_200_000, 8),
-    "vox_960h": (320_000, 3e-5, 10_000, 0.5, 0.25, 1_280_000, 24),
+    "base_960h": (320_000, 1e-4, 0, 0.5, 0.1, 0.1, 3_200_000, 8),
+    "base_100h": (80_000, 3e-5, 0, 0.65, 0.5, 0.1, 3_200_000, 8),
+    "base_10h": (20_000, 5e-5, 10_000, 0.65, 0.5, 0.05, 3_200_000, 8),
+    "base_1h": (13_000, 5e-5, 10_000, 0.65, 0.25, 0.1, 3_200_000, 8),
+    "vox_960h": (320_000, 3e-5, 10_000, 0.5, 0.25, 0.1, 1_280_000, 24),
 }
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_recipes_have_their_numbers(name):
     cfg = config.load(FinetuneConfig, CONFIGS / f"finetune_{name}.toml")
-    updates, lr, freeze, time_prob, channel_prob, tokens, sub_batches = PUBLISHED[name]
+    updates, lr, freeze, time_prob, channel_prob, layer_drop, tokens, sub_batches = PUBLISHED[name]
     assert (cfg.max_updates, cfg.optim.lr, cfg.freeze_updates) == (updates, lr, freeze)
     assert cfg.mask == MaskConfig(time_prob=time_prob, channel_prob=channel_prob, channel_length=64)
-    assert (cfg.data.max_tokens, cfg.batches_per_update) == (tokens, sub_batches)
+    assert (cfg.data.max_tokens, cfg.data.max_tokens_valid, cfg.batches_per_update) == (tokens, tokens, sub_batches)
     assert (cfg.optim.betas, cfg.optim.eps, cfg.optim.weight_decay) == ((0.9, 0.98), 1e-8, 0.0)
     schedule = cfg.schedule
     assert (schedule.kind, schedule.unit, schedule.warmup, schedule.hold) == ("tri_stage", "fraction", 0.1, 0.4)
     assert (schedule.initial, schedule.final) == (0.01, 0.05)
     learning = cfg.learning
-    assert (learning.dropout, learning.activation_dropout, learning.layer_drop) == (0.0, 0.1, 0.1)
-    assert learning.extractor_gradient == 0.0
+    assert (learning.dropout, learning.activation_dropout, learning.layer_drop) == (0.0, 0.1, layer_drop)
+    assert (learning.extractor_gradient, learning.attention_dropout, learning.input_dropout) == (0.0, 0.0, 0.0)
+    assert (cfg.clip_norm, learning.final_dropout) == (0.0, 0.0)
     cfg.check_batches(8)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_recipes_start_from_what_those_of_pre_training_leave(name):
+    cfg = config.load(FinetuneConfig, CONFIGS / f"finetune_{name}.toml")
+    before = config.load(PretrainConfig, CONFIGS / f"pretrain_{'large' if 'vox' in name else 'base'}.toml")
+    assert cfg.pretrained == checkpoint.step_path(before.output_dir, "wav2vec2", before.max_updates)

@@ -55,7 +55,15 @@ def test_without_variables_the_configuration_decides_everything(python, script):
 SHARED_FLAGS = [
     ({"DATASET_DIR": "/my data"}, ["--data.root", "/my data"]),
     ({"TRAIN_SUBSET": "a b", "VALID_SUBSET": "c"}, ["--data.train", "a", "b", "--data.validation", "c"]),
-    ({"OUTPUT_DIR": "o", "MAX_TOKENS": "700000"}, ["--output_dir", "o", "--data.max_tokens", "700000"]),
+    (
+        {"OUTPUT_DIR": "o", "MAX_TOKENS": "700000"},
+        ["--output_dir", "o", "--data.max_tokens", "700000", "--data.max_tokens_valid", "700000"],
+    ),
+    (
+        {"MAX_TOKENS": "700000", "MAX_TOKENS_VALID": "600000"},
+        ["--data.max_tokens", "700000", "--data.max_tokens_valid", "600000"],
+    ),
+    ({"LAYERDROP": "0.05"}, ["--learning.layer_drop", "0.05"]),
     ({"NUM_CONCAT_BATCHES": "4", "UPDATE_FREQ": "2"}, ["--concat_batches", "4", "--update_freq", "2"]),
     ({"MAX_UPDATE": "9", "LEARNING_RATE": "0.1"}, ["--max_updates", "9", "--optim.lr", "0.1"]),
     ({"MASK_PROB": "0.6", "ENCODER_LAYERDROP": "0.1"}, ["--mask.time_prob", "0.6", "--learning.layer_drop", "0.1"]),
@@ -167,6 +175,13 @@ def test_the_benchmarks_train_without_saving_and_count_the_epochs_after_warm_up(
     assert given[second:] == ["-m", "wav2vec2.throughput", "o", "--skip_epochs", "1"]
     assert "--save" in given[:second]
     assert given[given.index("--epochs_this_job") + 1] == "3"
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in SCRIPTS.glob("*.sh") if path.stem != "training"))
+def test_every_script_has_help(python, script):
+    given = flags(script, python, "--help")
+    assert given.count("--help") == 1
+    assert given.count("-m") == 1
 
 
 def test_lists_of_librispeech_and_libri_light_are_generated(tmp_path, python):
