@@ -42,6 +42,19 @@ def test_the_commands_that_transcribe_run(workplace, capsys):
     assert np.load(workplace / "out" / "c.npy").shape == (24, 32)
 
 
+def test_the_command_that_trains_on_a_folder_runs(tmp_path, monkeypatch, capsys):
+    (command,) = [c for c in commands(README) if c[:3] == ["python", "-m", "wav2vec2.pretrain"]]
+    (tmp_path / "configs").symlink_to(REPOSITORY / "configs")
+    (tmp_path / "recordings").mkdir()
+    for i in range(6):
+        noise = (0.1 * np.random.default_rng(i).standard_normal(32000)).astype(np.float32)
+        audio.write(tmp_path / f"recordings/{i}.wav", noise, 16000)
+    monkeypatch.chdir(tmp_path)
+    said = run(capsys, *command[2:], "--stop_at", "1")
+    assert said.status == 0, said.err
+    assert (tmp_path / "runs/wav2vec2_toy_pretrain/wav2vec2_step00000001.pt").is_file()
+
+
 @pytest.mark.usefixtures("workplace")
 def test_the_python_interface_works_as_shown(capsys):
     (example,) = blocks(README, "python")[:1]
