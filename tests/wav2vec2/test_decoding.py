@@ -7,7 +7,7 @@ import torch
 import ctc
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
-from common.recognition.transcripts import words_of
+from common.recognition.transcripts import Letter, words_of
 from ctc.ngram import estimate
 from tests.wav2vec2.small import LABELS, small_config
 from wav2vec2 import decoding
@@ -70,6 +70,11 @@ def test_a_language_model_mends_a_letter_that_is_hardly_heard(arpa):
     assert text(Decoder(CONFIG, DecodingOptions(hot_words=("TEA",)))(log_probs_SV)) == "TEA NOTE"
 
 
+def test_a_language_model_counts_as_much_as_the_options_say(arpa):
+    scorer = Decoder(CONFIG, DecodingOptions(language_model=arpa, weight=0.25, word_bonus=-2.0)).scorer
+    assert (scorer.options.weight, scorer.options.word_bonus, scorer.options.boundary) == (0.25, -2.0, "|")
+
+
 def test_long_recordings_are_searched_between_pauses(monkeypatch):
     words = "TEA NOTE EAT ATE TONE NEAT " * 8
     log_probs_SV = torch.cat(
@@ -98,6 +103,24 @@ def test_a_word_is_cut_by_no_search_however_slowly_it_is_spoken(monkeypatch):
     starts = [first for first, _ in decoder._stretches(log_probs_SV, between_words_S)][1:]
     assert len(starts) > 2
     assert between_words_S[starts].all()
+
+
+def test_stretches_between_words_are_words_apart_even_if_a_search_finds_no_end_of_a_word(monkeypatch):
+    monkeypatch.setattr(decoding, "LONGEST_STRETCH", 20)
+    monkeypatch.setattr(Decoder, "_searched", lambda self, _, first: iter([Letter("A", first, first + 1, 1.0)]))
+    decoder = Decoder(CONFIG, BEAM)
+    assert text(decoder(spelled("TO NEAT EAT ATE"))).split() == ["AA", "A", "A"]  # NEAT had to be cut
+
+
+@pytest.mark.parametrize("options", [DecodingOptions(), BEAM])
+def test_the_blank_may_be_any_label(options):
+    moved = small_config(labels=(*LABELS[1:], LABELS[0]), blank=len(LABELS) - 1)
+    log_probs_SV = torch.roll(spelled("TEA ON", sure=0.99), -1, dims=1)
+    for found, expected in zip(
+        Decoder(moved, options)(log_probs_SV), Decoder(CONFIG, options)(spelled("TEA ON", sure=0.99)), strict=True
+    ):
+        assert found[:3] == expected[:3]
+        assert found.confidence == pytest.approx(expected.confidence, abs=1e-6)
 
 
 def test_where_no_words_end_letters_stay_together(monkeypatch):
