@@ -7,6 +7,7 @@ import pytest
 import soundfile
 import torch
 
+from common.benchmark import Timings
 from common.config import ConfigError
 from tests.wav2vec2.small import small_config
 from wav2vec2 import benchmark, benchmark_sides
@@ -104,6 +105,18 @@ def test_a_side_that_does_not_fit_into_the_memory_is_told_and_left_out(capsys):
     sides = {"ours": Side(lambda: 1), "hourglass": Side(too_much), "transformers": Side(lambda: 2)}
     assert list(benchmark.fitting(sides, 16)) == ["ours", "transformers"]
     assert capsys.readouterr().err == "hourglass: out of memory with a batch of 16; left out\n"
+
+
+def test_memory_is_what_is_kept_and_what_a_call_takes_beside_that_of_ours(tmp_path):
+    def megabytes(n: int) -> torch.Tensor:
+        return torch.zeros(n, 2**18)
+
+    kept = {"ours": megabytes(6), "hourglass": megabytes(1)}
+    sides = {name: Side(lambda: megabytes(2).sum(), lambda name=name: [kept[name]]) for name in kept}
+    timings = {name: Timings([1.0]) for name in kept}
+    ours, hourglass = benchmark._rows(quick(tmp_path), 2, sides, timings, torch.device("cpu"))
+    assert (ours["peak_memory_mib"], ours["memory_mib"], hourglass["memory_mib"]) == (2, 8, 3)
+    assert hourglass["memory_percent_of_ours"] == pytest.approx(37.5, abs=0.1)
 
 
 def test_numbers_that_were_published_stand_beside_those_of_the_same_thing_only():

@@ -14,12 +14,14 @@ import wav2vec2
 from common import checkpoint, config
 from common.config import ConfigError
 from common.data.manifest import Utterance, write_jsonl
+from common.recognition.transcripts import Transcript
 from tests.data import shared
 from tests.jasper.tiny import Said, run
 from tests.wav2vec2.small import ctc_model, lively, pretraining_model
 from wav2vec2 import huggingface
 from wav2vec2.checkpoint_import import FORMAT
 from wav2vec2.inference import InferenceConfig, main
+from wav2vec2.recognizer import Recognizer
 from wav2vec2.run_config import FinetuneConfig
 
 RATE = 16_000
@@ -244,6 +246,37 @@ def test_a_file_that_cannot_be_written_ends_the_job_in_one_line(model, files, tm
         said = infer(capsys, model, files[0], flag, tmp_path / flag)
         assert said.status == 2
         assert said.err == [f"error: {tmp_path}/{flag}/a.{suffix}: cannot be written to: Is a directory"]
+
+
+def test_what_cannot_be_read_does_not_count_as_recognised_wrongly(model, files, tmp_path, capsys):
+    (a,) = texts(model, files[:1])
+    (tmp_path / "bad.wav").write_text("no audio")
+    said_of = {"a": (files[0], a), "bad": (tmp_path / "bad.wav", "TEA")}
+    write_jsonl(tmp_path / "m.jsonl", [Utterance(id=k, audio=v[0], seconds=1.0, text=v[1]) for k, v in said_of.items()])
+    said = infer(capsys, model, tmp_path / "m.jsonl")
+    assert (said.status, len(said.out)) == (1, 1)
+    assert said.err[1] == f"WER 0.00%: 0 errors in {len(a.split())} words of 1 utterances"
+
+
+def test_what_flags_say_of_chunks_batches_and_precision_reaches_the_model(model, files, capsys, monkeypatch):
+    asked = []
+
+    def stream(w, _, **options):
+        asked.append((w, options))
+        yield Transcript(audio="a", text="", words=[], seconds=1.0)
+
+    monkeypatch.setattr(Recognizer, "stream", stream)
+    flags = ("--chunk_seconds", 7, "--stride_seconds", 2, "--batch_size", 3, "--precision", "bf16")
+    assert infer(capsys, model, files[0], *flags).status == 0
+    ((w, options),) = asked
+    assert (options["chunk_seconds"], options["stride_seconds"], options["batch_size"]) == (7.0, 2.0, 3)
+    assert (w.precision, w.model.head.weight.dtype) == ("bf16", torch.bfloat16)
+
+
+def test_paths_in_a_list_start_from_the_root(model, files, tmp_path, capsys):
+    (tmp_path / "list.txt").write_text("a.flac\n")
+    said = infer(capsys, model, tmp_path / "list.txt", "--root", files[0].parent)
+    assert said.out[0].startswith(f"{files[0]}\t")
 
 
 def test_a_recording_of_any_length_can_be_recognised_whole(model, files, capsys):
