@@ -93,7 +93,7 @@ def test_an_offset_is_taken_away_before_samples_are_rounded_to_16_bits(grad):
         found = model(offset_BN, samples_B).x_BSC
     frames = n_frames(5000, CONV_LAYERS)
     assert (found[:, :frames].float() - expected[:, :frames]).norm() < 0.05 * expected[:, :frames].norm()
-    assert model(offset_BN.half(), samples_B).x_BSC.isfinite().all()
+    assert model((offset_BN * 100).half(), samples_B).x_BSC.isfinite().all()  # its sum is beyond what float16 holds
 
 
 def test_ten_seconds_are_499_frames_and_less_than_25_ms_are_none():

@@ -191,6 +191,25 @@ def test_checkpointed_activations_give_the_same_gradients():
         torch.testing.assert_close(plain, checkpointed)
 
 
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "input_dropout", "final_dropout")
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+@pytest.mark.parametrize("kind", ["base", "large"])
+def test_every_dropout_acts_in_training_and_only_there(kind, name):
+    model, batch = ctc_model(kind, replace(QUIET, **{name: 0.5})), audio_batch((8000,))
+    expected = ctc_model(kind)(*batch).logits_BSV
+    assert torch.equal(model(*batch).logits_BSV, expected)
+    assert (model.train()(*batch).logits_BSV - expected).norm() > 0.01 * expected.norm()
+
+
+@pytest.mark.parametrize("kind", ["base", "large"])
+def test_the_input_of_the_transformer_is_dropped_out_like_the_outputs_of_its_parts(kind):
+    model = lively(Wav2Vec2(small_config(kind), replace(QUIET, dropout=0.3))).train()
+    x_BSD = model(audio_batch((16000,))[0], layers=0).x_BSD
+    assert (x_BSD == 0).float().mean().item() == pytest.approx(0.3, abs=0.05)
+
+
 def test_the_gradient_of_the_extractor_is_scaled_or_kept_from_it():
     audio_BN, _ = audio_batch((8000,))
     gradients = {}

@@ -197,6 +197,19 @@ def test_the_total_is_the_weighted_sum_and_every_parameter_learns_from_it():
     assert [name for name, value in loss._asdict().items() if getattr(value, "requires_grad", False)] == ["total"]
 
 
+def test_dropout_of_features_changes_what_is_to_be_found_and_nothing_else():
+    audio_BN, samples_B = audio_batch((9000, 8000))
+    targets, noise_QGV = [targets_for([9000, 8000])], torch.zeros(200, 2, 12)
+    options = {"objective": ObjectiveConfig(), "temperature": 2.0}
+    options["noise_QGV"] = noise_QGV[: targets[0].positions_BM.numel()]
+    plain, dropped = (
+        pretraining_model(learning=replace(QUIET, feature_dropout=p)).train()(audio_BN, samples_B, targets, **options)
+        for p in (0.0, 0.5)
+    )
+    assert plain.penalty == dropped.penalty
+    assert plain.probability_perplexity != dropped.probability_perplexity
+
+
 def test_training_learns_to_find_the_targets():
     torch.manual_seed(0)
     model = Wav2Vec2ForPretraining(small_config(), replace(QUIET, extractor_gradient=0.1)).train()
