@@ -6,18 +6,23 @@ as the loss of three short utterances.
 
 import functools
 from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 
-import torch
 from torch import Tensor
 
 from ctc._library import TORCH_BINDING
 
 
 @functools.cache
-def operator() -> Callable[..., Tensor | None] | None:
-    """`ctc::eager_loss`, which answers None to what it does not take; None where it was never built."""
+def function() -> Callable[..., Tensor | None] | None:
+    """The loss, which answers None to what it does not take; None where it was never built."""
     if not TORCH_BINDING.exists():
         return None
-    torch.ops.load_library(str(TORCH_BINDING))
-    found: Callable[..., Tensor | None] = torch.ops.ctc.eager_loss.default
+    loader = ExtensionFileLoader("ctc_torch", str(TORCH_BINDING))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    found: Callable[..., Tensor | None] = module.loss
     return found

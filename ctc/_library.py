@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import sys
 import warnings
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import torch
 BUILD = Path(__file__).parent / "_build"
 CPU_LIBRARY = BUILD / "libctc.so"
 CUDA_LIBRARY = BUILD / "libctc_cuda.so"
-TORCH_BINDING = BUILD / f"libctc_torch-{torch.__version__}.so"
-"""Compiled against one version of torch and good for no other."""
+TORCH_BINDING = BUILD / f"libctc_torch-{torch.__version__}-{sys.implementation.cache_tag}.so"
+"""Compiled against one version of torch and one of Python, and good for no other."""
 
 
 class SlowPathWarning(RuntimeWarning):

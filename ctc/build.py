@@ -15,6 +15,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,9 +164,10 @@ def _build_with_binding(report: BuildReport, compiler: str, force: bool) -> None
     """
     installed = Path(torch.__file__).parent
     compilation = [compiler, *TORCH_FLAGS, f"-I{PACKAGE / 'include'}", "-isystem", str(installed / "include")]
+    compilation += ["-isystem", sysconfig.get_path("include")]
     compilation += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
     compilation += ["-c", str(PACKAGE / "csrc" / "torch" / "binding.cpp")]
-    libraries = [f"-L{CPU_LIBRARY.parent}", "-lctc", f"-L{installed / 'lib'}", "-ltorch_cpu", "-lc10"]
+    libraries = [f"-L{CPU_LIBRARY.parent}", "-lctc", f"-L{installed / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"]
     stamp = _stamp([*compilation, *libraries, torch.__version__], _version(compiler), ("include", "csrc/torch"))
     if not force and _is_current(TORCH_BINDING, stamp):
         _build_cpu(report, compiler, CPU_LIBRARY, _sources(), force=force)

@@ -55,10 +55,21 @@ def ctc_loss(
     The loss is float64 for float64 logits, else float32. It has a first derivative only.
     Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types.
     """
-    if star is None and not in_place:
-        loss = _ordinary_loss(
-            *(logits_TBV, targets, input_lengths, target_lengths, blank, reduction, zero_infinity),
-            *(batch_first, label_smoothing, entropy_weight, pool),
+    compiled = None if in_place or torch.compiler.is_compiling() else _compiled_loss.function()
+    if compiled is not None:
+        loss = compiled(
+            logits_TBV,
+            targets,
+            input_lengths,
+            target_lengths,
+            blank,
+            reduction,
+            zero_infinity,
+            batch_first,
+            label_smoothing,
+            entropy_weight,
+            star,
+            None if pool is None else _lent_memory(logits_TBV, pool),
         )
         if loss is not None:
             return loss
@@ -122,31 +133,8 @@ class CTCLoss(nn.Module):
         )
 
 
-def _ordinary_loss(
-    logits: Tensor,
-    targets: Tensor,
-    input_lengths: Lengths,
-    target_lengths: Lengths,
-    blank: int,
-    reduction: Reduction,
-    zero_infinity: bool,
-    batch_first: bool,
-    label_smoothing: float,
-    entropy_weight: float,
-    pool: GradientPool | None,
-) -> Tensor | None:
-    """The loss by the compiled node; None for whatever that does not take, arguments at fault among them."""
-    if torch.compiler.is_compiling() or not (isinstance(input_lengths, Tensor) and isinstance(target_lengths, Tensor)):
-        return None
-    operator = _compiled_loss.operator()
-    if operator is None:
-        return None
-    memory = pool.lend(logits) if pool is not None and logits.requires_grad and torch.is_grad_enabled() else None
-    chosen = _loss_library.REDUCTIONS.get(reduction, -1)
-    return operator(
-        *(logits, targets, input_lengths, target_lengths, blank, chosen, bool(zero_infinity)),
-        *(bool(batch_first), float(label_smoothing), float(entropy_weight), memory),
-    )
+def _lent_memory(logits: Tensor, pool: GradientPool) -> Tensor | None:
+    return pool.lend(logits) if logits.requires_grad and torch.is_grad_enabled() else None
 
 
 def _loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, pool: GradientPool | None) -> Tensor:

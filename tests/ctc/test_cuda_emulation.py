@@ -74,7 +74,7 @@ def device(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tensors of the CPU, whose loss the emulated kernels compute."""
     emulation.emulate(monkeypatch, kernels)
     monkeypatch.setattr(_cuda_loss, "serves", lambda logits, options: options.star is None)
-    monkeypatch.setattr(_compiled_loss, "operator", lambda: None)
+    monkeypatch.setattr(_compiled_loss, "function", lambda: None)
     return "cpu"
 
 

@@ -35,13 +35,13 @@ def small_pools(monkeypatch: pytest.MonkeyPatch) -> None:
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     device, _, without = request.param.partition(", ")
     if without:
-        monkeypatch.setattr(loss_module._compiled_loss, "operator", lambda: None)
+        monkeypatch.setattr(loss_module._compiled_loss, "function", lambda: None)
     return device
 
 
 @pytest.fixture
 def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss_module._compiled_loss, "operator", lambda: None)
+    monkeypatch.setattr(loss_module._compiled_loss, "function", lambda: None)
     monkeypatch.setattr(loss_module._loss_library, "is_available", lambda: False)
     monkeypatch.setattr(loss_module, "warn_slow", lambda what, missing: None)
 
@@ -629,7 +629,7 @@ def test_plain_torch_gives_the_same_losses_and_gradients():
 
 
 def test_plain_torch_says_once_that_it_is_slower(monkeypatch):
-    monkeypatch.setattr(loss_module._compiled_loss, "operator", lambda: None)
+    monkeypatch.setattr(loss_module._compiled_loss, "function", lambda: None)
     monkeypatch.setattr(loss_module._loss_library, "is_available", lambda: False)
     loss_module.warn_slow.cache_clear()
     logits, *rest = random_batch(6, 3, 5, 2)
@@ -704,6 +704,14 @@ def test_plain_torch_names_what_does_not_fit(place, value, message, is_padded):
         {"label": targets[1, 2:], "frames": frames[1:], "labels": labels[1:]}[place].fill_(value)
     with pytest.raises(ValueError, match=message):
         ctc.ctc_loss(logits, targets if is_padded else targets.flatten(), frames, labels, star=star)
+
+
+def test_the_compiled_loss_wants_all_of_its_arguments():
+    compiled = loss_module._compiled_loss.function()
+    if compiled is None:
+        pytest.skip("the binding is not built")
+    with pytest.raises(TypeError, match="loss: expected 12 arguments, found 1"):
+        compiled(None)
 
 
 @pytest.mark.parametrize("blank", [-1, 5])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ctc
-from ctc import _cuda_library, _cuda_loss, _library, _native, reference
+from ctc import _compiled_loss, _cuda_library, _cuda_loss, _library, _native, reference
 from ctc._loss_library import Options
 from tests.ctc.enumeration import collapse
 
@@ -120,6 +120,17 @@ def test_concatenated_targets_and_compiled_losses_know_stars():
     assert ctc.ctc_loss(x_TBV, flat, *lengths, star=STAR) == padded
     compiled = torch.compile(lambda x: ctc.ctc_loss(x, flat, *lengths, star=STAR), backend="eager", fullgraph=True)
     assert compiled(x_TBV) == padded
+
+
+@pytest.mark.parametrize("classes", [29, 300])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_compiled_node_and_that_of_python_give_the_same_bits(classes, dtype, monkeypatch):
+    x = logits(60, classes, dtype=dtype)
+    compiled = loss_and_gradient(x, [3, STAR, 4, 4, STAR])
+    monkeypatch.setattr(_compiled_loss, "function", lambda: None)
+    loss, gradient = loss_and_gradient(x, [3, STAR, 4, 4, STAR])
+    assert loss == compiled[0]
+    assert torch.equal(gradient, compiled[1])
 
 
 def test_equal_neighbours_need_a_frame_between_them_even_with_a_star():

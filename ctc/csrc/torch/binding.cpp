@@ -1,16 +1,22 @@
 // The loss as a node of torch's autograd graph: what a training step calls, without Python between torch and kernel.
 //
-// It takes what is ordinary: float32, float64 or bfloat16 on the CPU whose classes are adjacent, lengths as tensors,
-// arguments that fit. For all else it answers None, and Python, which knows every case and every message, takes over.
+// It takes what is ordinary: float32, float64 or bfloat16 on the CPU whose classes are adjacent, lengths as tensors or
+// lists, arguments that fit. For all else it answers None, and Python, which knows every case and every message, takes
+// over. A function of Python's C interface and no operator of torch: of one utterance, torch's dispatcher alone would
+// take as long as a third of the kernel.
+#include <Python.h>
+
 #include <ATen/EmptyTensor.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorSubclassLikeUtils.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/saved_variable.h>
-#include <torch/library.h>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -84,19 +90,63 @@ struct CtcLossBackward : torch::autograd::Node {
     }
 };
 
-bool is_plain(const Tensor& x) {
-    return x.is_cpu() && x.layout() == at::kStrided && !x.is_neg() && !at::isTensorSubclassLike(x);
+// A tensor as it is, no subclass and no view that is yet to be negated; null for anything else.
+const Tensor* plain_tensor(PyObject* object) {
+    if (!THPVariable_CheckExact(object)) return nullptr;
+    const Tensor& x = THPVariable_Unpack(object);
+    const bool is_plain = x.is_cpu() && x.layout() == at::kStrided && !x.is_neg() && !at::isTensorSubclassLike(x);
+    return is_plain ? &x : nullptr;
 }
 
 bool is_integers(const Tensor& x) { return x.scalar_type() == at::kLong || x.scalar_type() == at::kInt; }
 
-bool is_lengths(const Tensor& x, int64_t batch) {
-    return is_plain(x) && is_integers(x) && x.dim() == 1 && x.size(0) == batch;
+Tensor as_indices(const Tensor& x, at::ScalarType type) {
+    return x.scalar_type() == type ? x.contiguous() : x.to(type).contiguous();
 }
+
+// Lengths of all utterances as the kernel reads them, of the type of the labels.
+class Lengths {
+  public:
+    // Whether they are what is ordinary: a tensor, list or tuple of as many integers as there are utterances.
+    bool read(PyObject* object, int64_t batch, at::ScalarType type) {
+        if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) return read_numbers(object, batch, type);
+        const Tensor* const x = plain_tensor(object);
+        if (!x || !is_integers(*x) || x->dim() != 1 || x->size(0) != batch) return false;
+        held = as_indices(*x, type);
+        data = held.const_data_ptr();
+        return true;
+    }
+
+    const void* data = nullptr;
+
+  private:
+    bool read_numbers(PyObject* object, int64_t batch, at::ScalarType type) {
+        if (PySequence_Fast_GET_SIZE(object) != batch) return false;
+        numbers.resize(size_t(batch));
+        for (int64_t n = 0; n < batch; n++) {
+            PyObject* const item = PySequence_Fast_GET_ITEM(object, n);
+            int is_out_of_range = 0;
+            if (!PyLong_CheckExact(item)) return false;
+            const long long number = PyLong_AsLongLongAndOverflow(item, &is_out_of_range);
+            if (is_out_of_range || (type == at::kInt && int32_t(number) != number)) return false;
+            if (type == at::kInt)
+                reinterpret_cast<int32_t*>(numbers.data())[n] = int32_t(number);
+            else
+                numbers[size_t(n)] = number;
+        }
+        data = numbers.data();
+        return true;
+    }
+
+    Tensor held;
+    c10::SmallVector<int64_t, 64> numbers;
+};
 
 // Of large memory that is fresh most of the time goes into page faults; larger pages have fewer.
 Tensor fresh_like(const Tensor& logits) {
-    Tensor fresh = at::empty_like(logits);
+    Tensor fresh = logits.is_non_overlapping_and_dense()
+                       ? Tensor(at::detail::empty_strided_cpu(logits.sizes(), logits.strides(), logits.scalar_type()))
+                       : at::empty_like(logits);
 #if defined(MADV_HUGEPAGE)
     constexpr uintptr_t page = uintptr_t(2) << 20;
     const uintptr_t begin = ((uintptr_t)fresh.mutable_data_ptr() + page - 1) / page * page;
@@ -104,10 +154,6 @@ Tensor fresh_like(const Tensor& logits) {
     if (fresh.nbytes() >= LEAST_ADVISED_BYTES && begin < end) madvise((void*)begin, end - begin, MADV_HUGEPAGE);
 #endif
     return fresh;
-}
-
-Tensor as_indices(const Tensor& x, at::ScalarType type) {
-    return x.scalar_type() == type ? x.contiguous() : x.to(type).contiguous();
 }
 
 std::optional<int32_t> type_of(const Tensor& logits, bool wants_gradient) {
@@ -121,60 +167,96 @@ std::optional<int32_t> type_of(const Tensor& logits, bool wants_gradient) {
     }
 }
 
-std::optional<Tensor> loss(const Tensor& logits, const Tensor& targets, const Tensor& input_lengths,
-                           const Tensor& target_lengths, int64_t blank, int64_t reduction, bool zero_infinity,
-                           bool batch_first, double label_smoothing, double entropy_weight,
-                           const std::optional<Tensor>& memory) {
-    const bool wants_gradient = at::GradMode::is_enabled() && logits.requires_grad();
-    const auto type = type_of(logits, wants_gradient);
-    if (!type || !is_plain(logits) || logits.dim() != 3 || (logits.stride(2) != 1 && logits.size(2) != 1)) return {};
-    const int64_t time_dimension = batch_first ? 1 : 0, batch_dimension = 1 - time_dimension;
-    const int64_t batch = logits.size(batch_dimension);
-    if (!is_plain(targets) || !is_integers(targets) || targets.dim() < 1 || targets.dim() > 2) return {};
-    if (targets.dim() == 2 && targets.size(0) != batch) return {};
-    if (!is_lengths(input_lengths, batch) || !is_lengths(target_lengths, batch)) return {};
+std::optional<int32_t> reduction_of(PyObject* name) {
+    if (!PyUnicode_Check(name)) return {};
+    if (PyUnicode_CompareWithASCIIString(name, "mean") == 0) return CTC_MEAN;
+    if (PyUnicode_CompareWithASCIIString(name, "sum") == 0) return CTC_SUM;
+    if (PyUnicode_CompareWithASCIIString(name, "none") == 0) return CTC_NONE;
+    return {};
+}
 
-    const at::AutoDispatchBelowADInplaceOrView without_autograd;
-    const Tensor labels = targets.contiguous();
-    const Tensor frames = as_indices(input_lengths, labels.scalar_type());
-    const Tensor counts = as_indices(target_lengths, labels.scalar_type());
-    Tensor gradient;
-    if (wants_gradient) gradient = memory ? *memory : fresh_like(logits);
+// Arguments of `ctc.ctc_loss`, in the order in which `loss` takes them.
+enum Argument {
+    LOGITS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS, BLANK, REDUCTION, ZERO_INFINITY, BATCH_FIRST, LABEL_SMOOTHING,
+    ENTROPY_WEIGHT, STAR, MEMORY, ARGUMENTS
+};
 
+// What of the problem is numbers; false where one is not, which Python is left to say.
+bool read_options(PyObject* const* given, ctcProblem* problem) {
+    const auto reduction = reduction_of(given[REDUCTION]);
+    if (!reduction || !PyLong_Check(given[BLANK])) return false;
+    problem->reduction = *reduction;
+    problem->blank = PyLong_AsLongLong(given[BLANK]);
+    problem->label_smoothing = PyFloat_AsDouble(given[LABEL_SMOOTHING]);
+    problem->entropy_weight = PyFloat_AsDouble(given[ENTROPY_WEIGHT]);
+    const int zero_infinity = PyObject_IsTrue(given[ZERO_INFINITY]);
+    problem->flags = zero_infinity ? CTC_ZERO_INFINITY : 0;
+    if (given[STAR] != Py_None) {
+        const long long star = PyLong_AsLongLong(given[STAR]);
+        problem->star = int32_t(star);
+        problem->flags |= CTC_STARS;
+        if (problem->star != star) return false;
+    }
+    return !PyErr_Occurred();
+}
+
+int64_t aligned(size_t bytes) { return int64_t((bytes + 63) / 64 * 64); }
+
+std::optional<Tensor> computed_loss(PyObject* const* given) {
+    const Tensor *const logits = plain_tensor(given[LOGITS]), *const targets = plain_tensor(given[TARGETS]);
     ctcProblem problem = {};
-    problem.frames = logits.size(time_dimension);
+    if (!logits || !targets || !read_options(given, &problem)) return {};
+    const bool wants_gradient = at::GradMode::is_enabled() && logits->requires_grad();
+    const auto type = type_of(*logits, wants_gradient);
+    if (!type || logits->dim() != 3 || (logits->stride(2) != 1 && logits->size(2) != 1)) return {};
+    const int batch_first = PyObject_IsTrue(given[BATCH_FIRST]);
+    if (batch_first < 0) return {};
+    const int64_t time_dimension = batch_first, batch_dimension = 1 - time_dimension;
+    const int64_t batch = logits->size(batch_dimension);
+    if (!is_integers(*targets) || targets->dim() < 1 || targets->dim() > 2) return {};
+    if (targets->dim() == 2 && targets->size(0) != batch) return {};
+    const at::ScalarType index = targets->scalar_type();
+    Lengths frames, counts;
+    if (!frames.read(given[INPUT_LENGTHS], batch, index) || !counts.read(given[TARGET_LENGTHS], batch, index)) return {};
+
+    const Tensor labels = targets->contiguous();
+    Tensor gradient;
+    if (wants_gradient) gradient = given[MEMORY] != Py_None ? THPVariable_Unpack(given[MEMORY]) : fresh_like(*logits);
+    problem.frames = logits->size(time_dimension);
     problem.batch = batch;
-    problem.classes = logits.size(2);
-    problem.blank = blank;
-    problem.logits_frame_stride = logits.stride(time_dimension);
-    problem.logits_batch_stride = logits.stride(batch_dimension);
+    problem.classes = logits->size(2);
+    problem.logits_frame_stride = logits->stride(time_dimension);
+    problem.logits_batch_stride = logits->stride(batch_dimension);
     problem.gradient_frame_stride = wants_gradient ? gradient.stride(time_dimension) : 0;
     problem.gradient_batch_stride = wants_gradient ? gradient.stride(batch_dimension) : 0;
     problem.longest_target = labels.size(-1);
     problem.targets_stride = labels.dim() == 2 ? labels.size(1) : 0;
     problem.targets_count = labels.numel();
     problem.type = *type;
-    problem.flags = (labels.scalar_type() == at::kLong ? CTC_INDEX64 : 0) | (zero_infinity ? CTC_ZERO_INFINITY : 0);
+    problem.flags |= index == at::kLong ? CTC_INDEX64 : 0;
     problem.threads = at::get_num_threads();
-    problem.reduction = int32_t(reduction);
-    problem.label_smoothing = label_smoothing;
-    problem.entropy_weight = entropy_weight;
 
     size_t bytes = 0;
     if (ctc_loss_workspace(&problem, &bytes) != CTC_STATUS_SUCCESS) return {};
-    const at::DataPtr workspace = c10::GetAllocator(at::kCPU)->allocate(bytes);
+    const bool is_reduced = problem.reduction != CTC_NONE;
     const auto real = *type == CTC_FLOAT64 ? at::kDouble : at::kFloat;
-    const Tensor losses = at::detail::empty_cpu({batch}, real);
-    Tensor result = losses;
-    if (reduction != CTC_NONE) result = at::detail::empty_cpu({}, real);
-    const ctcStatus_t status = ctc_loss(
-        &problem, logits.const_data_ptr(), wants_gradient ? gradient.mutable_data_ptr() : nullptr,
-        labels.const_data_ptr(), frames.const_data_ptr(), counts.const_data_ptr(), nullptr, losses.mutable_data_ptr(),
-        reduction == CTC_NONE ? nullptr : result.mutable_data_ptr(), workspace.get(), nullptr);
+    Tensor result = is_reduced ? at::detail::empty_cpu({}, real) : at::detail::empty_cpu({batch}, real);
+    // The losses of a reduction are of no use to anybody, and lie behind the workspace.
+    const size_t losses_bytes = is_reduced ? size_t(batch) * sizeof(double) : 0;
+    const std::unique_ptr<char, decltype(&c10::free_cpu)> workspace(
+        (char*)c10::alloc_cpu(size_t(aligned(bytes)) + losses_bytes), &c10::free_cpu);
+    void* const numbers = result.mutable_data_ptr();
+    ctcStatus_t status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ctc_loss(&problem, logits->const_data_ptr(), wants_gradient ? gradient.mutable_data_ptr() : nullptr,
+                      labels.const_data_ptr(), frames.data, counts.data, nullptr,
+                      is_reduced ? workspace.get() + aligned(bytes) : numbers, is_reduced ? numbers : nullptr,
+                      workspace.get(), nullptr);
+    Py_END_ALLOW_THREADS
     if (status != CTC_STATUS_SUCCESS) return {};
     if (wants_gradient) {
         const auto node = make_node<CtcLossBackward>();
-        node->set_next_edges(torch::autograd::collect_next_edges(logits));
+        node->set_next_edges(torch::autograd::collect_next_edges(*logits));
         node->gradient = torch::autograd::SavedVariable(gradient, /*is_output=*/false);
         node->batch_dimension = batch_dimension;
         torch::autograd::set_history(result, node);
@@ -182,12 +264,21 @@ std::optional<Tensor> loss(const Tensor& logits, const Tensor& targets, const Te
     return result;
 }
 
+// The loss, or None.
+PyObject* loss(PyObject*, PyObject* const* given, Py_ssize_t count) {
+    if (count != ARGUMENTS) return PyErr_Format(PyExc_TypeError, "loss: expected %d arguments, found %zd", ARGUMENTS, count);
+    try {
+        if (std::optional<Tensor> result = computed_loss(given)) return THPVariable_Wrap(std::move(*result));
+    } catch (const std::exception& error) {
+        return PyErr_Format(PyExc_RuntimeError, "ctc_loss: %s", error.what());
+    }
+    PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {{"loss", (PyCFunction)(void (*)())loss, METH_FASTCALL, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "ctc_torch", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
+
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(ctc, library) {
-    library.def(
-        "eager_loss(Tensor logits, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, "
-        "int reduction, bool zero_infinity, bool batch_first, float label_smoothing, float entropy_weight, "
-        "Tensor? memory) -> Tensor?",
-        &loss);
-}
+PyMODINIT_FUNC PyInit_ctc_torch() { return PyModule_Create(&module); }
