@@ -5,14 +5,13 @@ For every line its sound, its spectrogram, the pitch of every symbol and the ali
 Shapes: N samples, M mel bins, T frames.
 """
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import soundfile
 
+from common.report_page import to_flac, to_png
 from fastpitch.synthesizer import Spoken
 
 QUANTILES = (0.02, 0.998)  # of the log-mel energies: the darkest and the brightest colour
@@ -69,15 +68,13 @@ def write(
 
 def line(name: str, text: str, samples_N: np.ndarray, spoken: Spoken) -> Line:
     """What the page shows of `text` as it was `spoken`, of which samples_N (16-bit) is what was written."""
-    flac = io.BytesIO()
-    soundfile.write(flac, samples_N, spoken.sample_rate, format="FLAC", subtype="PCM_16")
     return Line(
         name=name,
         text=text,
         seconds=len(samples_N) / spoken.sample_rate,
         marks=marks(spoken),
         spectrogram_png=_picture(spoken, len(samples_N)),
-        flac=flac.getvalue(),
+        flac=to_flac(samples_N, spoken.sample_rate),
     )
 
 
@@ -97,9 +94,7 @@ def marks(spoken: Spoken) -> list[Mark]:
 
 
 def _picture(spoken: Spoken, samples: int) -> bytes:
-    """The log-mel energies as PNG, low frequencies at the bottom, as long as the sound; pauses are dark."""
-    from matplotlib import image
-
+    """The log-mel energies as PNG, as long as the sound; pauses are dark."""
     mels = [sentence.mel_MT.cpu().numpy() for sentence in spoken.sentences]
     darkest, brightest = np.quantile(np.concatenate(mels, axis=1), QUANTILES)
     canvas_MT = np.full((len(mels[0]), max(1, round(samples / spoken.hop_samples))), darkest, np.float32)
@@ -107,6 +102,4 @@ def _picture(spoken: Spoken, samples: int) -> bytes:
         first = round(sentence.first_sample / spoken.hop_samples)
         piece_MT = mel_MT[:, : canvas_MT.shape[1] - first]
         canvas_MT[:, first : first + piece_MT.shape[1]] = piece_MT
-    file = io.BytesIO()
-    image.imsave(file, canvas_MT, vmin=darkest, vmax=brightest, cmap="magma", origin="lower", format="png")
-    return file.getvalue()
+    return to_png(canvas_MT, darkest=darkest, brightest=brightest)

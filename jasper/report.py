@@ -6,7 +6,6 @@ needs nothing else, neither network nor other files.
 Shapes: N samples, F mel bands, T feature frames, K frequencies of the Fourier transform, S output frames, V labels.
 """
 
-import io
 import json
 import sys
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-import soundfile
 import torch
 from tyro.conf import Positional, arg
 
@@ -29,6 +27,7 @@ from common.features import LogMel
 from common.logging import read_events
 from common.metrics import AlignedWord, ErrorCount, align_words, word_errors
 from common.recognition.transcripts import Transcript
+from common.report_page import to_flac, to_png
 from common.text.vocabulary import VocabularyError
 from jasper import data
 from jasper.config import DataConfig
@@ -220,8 +219,6 @@ def _clip(asr: Recognizer, log_mel: LogMel, utterance: Utterance, transcript: Tr
     rate = asr.config.features.sample_rate
     piece = {"offset_seconds": utterance.offset_seconds, "seconds": utterance.seconds}
     samples_N = audio.read(utterance.audio, sample_rate=rate, **(piece if utterance.offset_seconds else {})).samples
-    flac = io.BytesIO()
-    soundfile.write(flac, samples_N, rate, format="FLAC", subtype="PCM_16")
     aligned = align_words(utterance.text, transcript.text)
     recognised_kinds = [pair.kind for pair in aligned if pair.hypothesis]
     spoken = _spoken(asr, utterance.text, transcript)
@@ -234,7 +231,7 @@ def _clip(asr: Recognizer, log_mel: LogMel, utterance: Utterance, transcript: Tr
         recognised=[Timed(*w[:3], kind) for w, kind in zip(transcript.words, recognised_kinds, strict=True)],
         spoken=[Timed(*w, kind) for w, kind in zip(spoken, spoken_kinds, strict=bool(spoken))],
         spectrogram_png=_picture(log_mel, samples_N),
-        flac=flac.getvalue(),
+        flac=to_flac(samples_N, rate),
     )
 
 
@@ -259,16 +256,12 @@ def _spoken(asr: Recognizer, text: str, transcript: Transcript) -> list[tuple[st
 
 
 def _picture(log_mel: LogMel, samples_N: np.ndarray) -> bytes:
-    """The log-mel energies as PNG, low frequencies at the bottom."""
-    from matplotlib import image
-
+    """The log-mel energies as PNG."""
     with torch.no_grad():
         features_BFT, frames_B = log_mel(torch.from_numpy(samples_N)[None], torch.tensor([len(samples_N)]))
     features_FT = features_BFT[0, :, : int(frames_B[0])].numpy()
     darkest, brightest = np.quantile(features_FT, QUANTILES)
-    file = io.BytesIO()
-    image.imsave(file, features_FT, vmin=darkest, vmax=brightest, cmap="magma", origin="lower", format="png")
-    return file.getvalue()
+    return to_png(features_FT, darkest=darkest, brightest=brightest)
 
 
 def _pitches(log_mel: LogMel) -> list[Pitch]:

@@ -28,7 +28,7 @@ def log_chart(
         return LEFT + x / last * (RIGHT - LEFT), BOTTOM - up * (BOTTOM - TOP)
 
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">']
-    for value in _log_ticks(low, high):
+    for value in _log_ticks(max(low, floor), high):
         y = place(0, value)[1]
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{RIGHT}"/>')
         parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{written(value)}</text>')
