@@ -50,6 +50,24 @@ def test_every_frame_but_those_at_the_ends_is_masked_equally_often():
     assert mask_BS[0] < mask_BS[5] < mask_BS[12]
 
 
+def test_the_last_span_ends_a_frame_before_the_utterance_does_as_published():
+    hidden_S = draw_time_mask([60] * 3000, MaskConfig(), seed=0).float().mean(0)
+    assert hidden_S[-1] == 0
+    assert hidden_S[-2] > 0.03
+
+
+def test_of_few_starts_all_are_drawn_as_published():
+    mask_BS = draw_time_mask([11] * 3000, MaskConfig(), seed=0)  # two of the starts 0, 1 and 2
+    assert mask_BS[:, 0].float().mean().item() == pytest.approx(2 / 3, abs=0.03)
+    assert mask_BS[:, 1:].all()
+
+
+def test_what_is_shown_again_is_drawn_from_all_that_was_hidden():
+    masks = [draw_targets([200] * 8, MaskConfig(), distractors=1, seed=7919 * i).mask_BS for i in range(200)]
+    hidden_S = torch.cat(masks).float().mean(0)
+    assert hidden_S[140:180].mean().item() == pytest.approx(hidden_S[20:60].mean().item(), abs=0.02)
+
+
 def test_distractors_are_equally_often_each_of_the_others():
     targets = draw_targets([40], MaskConfig(), distractors=50_000, seed=0)
     n_masked = targets.positions_BM.shape[1]
@@ -73,7 +91,8 @@ def test_channels_are_masked_in_spans_or_not_at_all():
     mask_BD = draw_channel_mask(500, 768, MaskConfig(channel_prob=0.25, channel_length=64), seed=0)
     assert mask_BD.shape == (500, 768)
     assert 0.17 < mask_BD.float().mean() < 0.25
-    assert mask_BD.sum(1).min() >= 0
+    few_BD = draw_channel_mask(2000, 100, MaskConfig(channel_prob=0.02), seed=0)  # a span in every fifth utterance
+    assert few_BD.any(1).float().mean().item() == pytest.approx(0.2, abs=0.03)
 
 
 def test_masks_of_sub_batches_are_filled_up_to_the_longest():
