@@ -18,6 +18,22 @@ class TrainingError(RuntimeError):
     """Training that cannot go on: numbers that are not finite, data that cannot be used."""
 
 
+class HostCopy:
+    """Numbers of a tensor on their way to the host. Reading them waits for them alone, where `tensor.tolist()` would
+    wait for all that a GPU has been told since, the step under way included.
+    """
+
+    def __init__(self, tensor: Tensor):
+        self._numbers = tensor.detach().to("cpu", non_blocking=True)  # in pinned memory, if from a GPU
+        self._arrived = torch.cuda.current_stream(tensor.device).record_event() if tensor.is_cuda else None
+
+    def tolist(self) -> Any:
+        """A number, or nested lists of them."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return self._numbers.tolist()
+
+
 def write_run_files(cfg: Any, world: World, log: RunLogger) -> None:
     """The configuration and the environment, into files of the run directory; by the main process."""
     if not world.is_main:

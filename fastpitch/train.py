@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from torch import Tensor
 
 from common import checkpoint, config, distributed
 from common.data.batching import BatchingError, bucketed_batches
@@ -24,7 +23,15 @@ from common.interruption import termination
 from common.logging import RunLogger
 from common.precision import float32_math
 from common.schedule import build_schedule
-from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
+from common.training import (
+    HostCopy,
+    TrainingError,
+    bad_batch,
+    check_finite,
+    limit_reached,
+    tell_left_out,
+    write_run_files,
+)
 from fastpitch import data
 from fastpitch.config import Config
 from fastpitch.data import Clip, ClipBatch, ClipDataset, mixed
@@ -171,7 +178,8 @@ class Trainer:
         state.optimizer.zero_grad(set_to_none=True)
         if state.ema is not None:
             state.ema.update()
-        return Step(progress.step, batch, torch.stack(losses).sum(0), rate, weight)
+        means = HostCopy(world.mean(torch.stack(losses).sum(0)))
+        return Step(progress.step, batch, means, rate, weight)
 
     def _stand_in(self, batch: ClipBatch) -> ClipBatch:
         """A clip in place of a batch of which none can be used: other processes wait for this one's step."""
@@ -185,7 +193,7 @@ class Trainer:
         step, self.last = self.last, None
         if step is None:
             return
-        losses = self.world.mean(step.losses).tolist()
+        losses = step.losses.tolist()
         if all(map(math.isfinite, losses)):
             self.losses.append(losses)
             return
@@ -292,11 +300,11 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Step:
-    """What an optimiser step leaves for checks and logs; `losses` are the loss and its `Parts`."""
+    """What a step leaves for checks and logs; `losses` are the loss and its `Parts`, means over all processes."""
 
     number: int
     batch: ClipBatch
-    losses: Tensor
+    losses: HostCopy
     learning_rate: float
     binarisation_weight: float
 

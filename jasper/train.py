@@ -25,7 +25,15 @@ from common.logging import RunLogger
 from common.metrics import word_errors
 from common.precision import float32_math
 from common.schedule import build_schedule
-from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
+from common.training import (
+    HostCopy,
+    TrainingError,
+    bad_batch,
+    check_finite,
+    limit_reached,
+    tell_left_out,
+    write_run_files,
+)
 from jasper import data
 from jasper.config import Config
 from jasper.evaluation import Evaluation, EvaluationError, evaluate
@@ -169,9 +177,8 @@ class Trainer:
         state.optimizer.zero_grad(set_to_none=True)
         if state.ema is not None:
             state.ema.update()
-        return Step(
-            progress.step, batch, torch.stack(losses).sum(), part.batch, loss.log_probs_BSV, loss.frames_B, rate
-        )
+        mean = HostCopy(self.world.mean(torch.stack(losses).sum()))
+        return Step(progress.step, batch, mean, part.batch, loss.log_probs_BSV, loss.frames_B, rate)
 
     def _weights(self, batch: AudioBatch) -> Tensor:
         """[B] 1, or 0 for targets that cannot fit their frames, which end the run unless data.on_error is "skip"."""
@@ -201,7 +208,7 @@ class Trainer:
         step, self.last = self.last, None
         if step is None:
             return
-        loss = self.world.mean(step.loss).item()
+        loss = step.loss.tolist()
         if math.isfinite(loss):
             self.losses.append(loss)
             return
@@ -312,11 +319,11 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Step:
-    """What an optimiser step leaves for checks and logs; `part` is its last micro-batch."""
+    """What a step leaves for checks and logs: the mean loss of all processes; `part` is its last micro-batch."""
 
     number: int
     batch: AudioBatch
-    loss: Tensor
+    loss: HostCopy
     part: AudioBatch
     log_probs_BSV: Tensor
     frames_B: Tensor

@@ -26,7 +26,15 @@ from common.interruption import termination
 from common.logging import RunLogger
 from common.precision import float32_math
 from common.schedule import build_schedule
-from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
+from common.training import (
+    HostCopy,
+    TrainingError,
+    bad_batch,
+    check_finite,
+    limit_reached,
+    tell_left_out,
+    write_run_files,
+)
 from wav2vec2 import sharding
 from wav2vec2.data import Batch, PlannedDataset, loader, mixed, on_device, training_plans
 from wav2vec2.run_config import TrainingConfig
@@ -207,7 +215,9 @@ class Trainer:
         state.optimizer.zero_grad(set_to_none=True)
         if state.ema is not None:
             state.ema.update()
-        return Step(progress.step, list(batches), torch.stack(sums).sum(0), n_targets, rate, norm)
+        # The count is of all processes already.
+        totals = HostCopy(world.sum(torch.cat([torch.stack(sums).sum(0), n_targets[None] / world.size])))
+        return Step(progress.step, list(batches), totals, rate, norm)
 
     def _clip(self) -> Tensor | None:
         """The norm of the whole gradient, which is at most cfg.clip_norm afterwards."""
@@ -225,7 +235,7 @@ class Trainer:
         step, self.last = self.last, None
         if step is None:
             return
-        sums = self.world.sum(torch.cat([step.sums_K, step.n_targets[None] / self.world.size])).tolist()
+        sums = step.totals.tolist()
         if all(map(math.isfinite, sums)):
             self.recent.append(sums)
             return
@@ -330,11 +340,10 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Step:
-    """What an update leaves for checks and logs; n_targets are those of all processes."""
+    """What an update leaves for checks and logs; `totals` of all processes: sums_K, then the targets."""
 
     number: int
     batches: list[Batch]
-    sums_K: Tensor
-    n_targets: Tensor
+    totals: HostCopy
     learning_rate: float
     norm: Tensor | None

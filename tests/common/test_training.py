@@ -9,7 +9,15 @@ import torch
 from common import checkpoint, config
 from common.distributed import World
 from common.logging import read_events
-from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
+from common.training import (
+    HostCopy,
+    TrainingError,
+    bad_batch,
+    check_finite,
+    limit_reached,
+    tell_left_out,
+    write_run_files,
+)
 from tests.training import alone, events
 
 ALONE = World(rank=0, size=1, device=torch.device("cpu"))
@@ -110,3 +118,19 @@ def test_numbers_that_are_not_finite_in_another_process_end_the_run_here_too():
     check_finite([torch.ones(1)], after="step 1", world=OneOfTwo(others=False))
     with pytest.raises(TrainingError, match="not finite after step 1"):
         check_finite([torch.ones(1)], after="step 1", world=OneOfTwo(others=True))
+
+
+def test_numbers_reach_the_host_as_they_were():
+    weight = torch.tensor([1.0, 2.0], requires_grad=True)
+    assert HostCopy(weight * 2).tolist() == [2.0, 4.0]
+    assert HostCopy(weight.sum()).tolist() == 3.0
+
+
+@pytest.mark.gpu
+def test_numbers_from_a_gpu_are_read_before_what_it_was_told_later_is_done():
+    numbers = HostCopy(torch.arange(3, device="cuda"))
+    torch.cuda._sleep(2_000_000_000)  # cycles: about a second
+    later = torch.cuda.current_stream().record_event()
+    assert numbers.tolist() == [0, 1, 2]
+    assert not later.query()
+    torch.cuda.synchronize()
