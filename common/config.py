@@ -108,7 +108,8 @@ def parse_flags(cls: type[T], default: T | None, arguments: Sequence[str], *, de
     try:
         with contextlib.nullcontext() if wanted_help else _captured(said):
             start = tyro.MISSING_NONPROP if default is None else default
-            return tyro.cli(cls, default=start, args=arguments, description=description, config=markers)
+            told = _manual(description)
+            return tyro.cli(cls, prog=_program(), default=start, args=arguments, description=told, config=markers)
     except SystemExit as exit_:
         if wanted_help or not exit_.code:
             raise
@@ -219,6 +220,17 @@ def _nearest_file(path: Path) -> str:
     names = [p.name for p in path.parent.glob("*.toml")] if path.parent.is_dir() else []
     near = difflib.get_close_matches(path.name, names, n=1)
     return f"; did you mean {path.parent / near[0]}?" if near else ""
+
+
+def _program() -> str:
+    """How the program that runs was called: "python -m jasper.train"."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return f"python -m {spec.name.removesuffix('.__main__')}" if spec is not None else f"python {sys.argv[0]}"
+
+
+def _manual(docstring: str) -> str:
+    """A module's docstring for those who run it: without the legend of shapes."""
+    return "\n\n".join(part for part in docstring.strip().split("\n\n") if not part.startswith("Shapes:"))
 
 
 def _one_line(boxed: str) -> str:

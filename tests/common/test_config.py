@@ -1,3 +1,4 @@
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -117,10 +118,12 @@ def test_a_mistake_on_the_command_line_is_one_line_and_exit_status_2(flags, mess
 
 def test_help_is_the_manual(capsys):
     with pytest.raises(SystemExit) as exit_:
-        config.command_line(Outer, ["--help"], description="Trains a thing.")
+        config.command_line(Outer, ["--help"], description="Trains a thing.\n\nShapes: B things.\n")
     said = capsys.readouterr().out
     assert exit_.value.code == 0
+    assert re.match(r"usage: python (-m |\S+/)pytest \[-h\]", said)
     assert "Trains a thing." in said
+    assert "Shapes" not in said
     assert "Peak learning rate." in said
 
 
