@@ -83,6 +83,15 @@ def test_sub_batches_that_go_through_the_network_together_are_of_similar_length(
     assert padding < 0.15
 
 
+def test_processes_get_sub_batches_of_similar_length_in_every_turn():
+    sizes = np.random.default_rng(0).integers(16000, 250000, 2000).tolist()
+    cfg = replace(pretrain_config(None, None), concat_batches=1, update_freq=4)
+    cfg = replace(cfg, data=replace(cfg.data, max_tokens=1_400_000, max_samples=0, buckets=50))
+    shares = [training_plans(sizes, cfg, epoch=0, ranks=4, rank=rank) for rank in range(4)]
+    longest = np.array([[max(sizes[i] for i in plan.parts[0].indices) for plan in share] for share in shares])
+    assert (1 - longest.min(0) / longest.max(0)).mean() < 0.3
+
+
 def test_validation_goes_through_every_utterance_once():
     sizes = [30000, 10000, 70000, 20000, 50000]
     plans = [plan for rank in range(2) for plan in validation_plans(sizes, 80000, ranks=2, rank=rank)]
@@ -209,6 +218,7 @@ BAD = {
     "NaN": (with_nan(16000), None, "utterance a: .*a.wav: holds samples that are NaN or infinite"),
     "zero-length": (np.zeros(0, np.float32), None, "train.tsv:3: utterance a: 0 s from 0 s; expected a duration > 0"),
     "not as listed": (np.ones(16000, np.float32), 9000, "utterance a: .*a.wav has 1.00 s, its list says 0.56 s; make"),
+    "shorter than listed": (np.ones(16000, np.float32), 30000, "a.wav has 1.00 s, its list says 1.88 s; make the list"),
     "no number": (np.ones(16000, np.float32), -5, "train.tsv:3: utterance a: found 'a.wav\t-5'; expected path, tab"),
 }
 
@@ -346,6 +356,38 @@ def test_texts_without_a_letter_are_bad_and_empty_ones_are_silence(tmp_path):
     found = read_utterances(("train",), data, cfg.model, training=True, letters=LETTERS)
     assert [u.id for u in found.utterances] == ["b"]
     assert len(found.skipped) == 1
+
+
+def test_a_validation_leaves_out_neither_what_is_short_nor_what_does_not_fit(tmp_path):
+    write_list(tmp_path, 0.1 * np.ones(5000, np.float32), text=" ".join("SOMEONE" * 9) + " |")
+    cfg = finetune_config(tmp_path, None, data={"min_samples": 8000, "max_tokens": 9000, "on_error": "skip"})
+    dataset = finetuning_set(cfg, training=False)
+    (batch,) = loader(dataset, [Plan(0, [Part(0, [0, 1])])])
+    assert batch.ids == ["b", "a"]
+    data = replace(cfg.data, max_tokens_valid=9000)
+    found = read_utterances(("train",), data, cfg.model, training=False, letters=LETTERS)
+    assert ([u.id for u in found.utterances], len(found.skipped)) == (["a"], 1)
+    assert "do not fit into data.max_tokens_valid = 9000" in found.skipped[0]
+
+
+def test_pre_training_leaves_out_what_has_too_few_frames_to_hide_some(tmp_path):
+    write_list(tmp_path, 0.1 * np.ones(1039, np.float32))
+    cfg = pretrain_config(tmp_path, None, data={"min_samples": 0})
+    for training in (True, False):
+        found = read_utterances(("train",), cfg.data, cfg.model, training=training)
+        assert [u.id for u in found.utterances] == ["b"]
+        assert found.skipped == ["1 of 2 utterances shorter than 1040 samples"]
+
+
+def test_a_list_of_fairseq_says_itself_where_its_recordings_are_and_others_start_from_the_root(corpus, tmp_path):
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "dev.tsv").write_text((corpus / "dev.tsv").read_text())
+    (tmp_path / "lists" / "dev.jsonl").write_text('{"audio_filepath": "dev/dev-00.wav", "text": "A"}\n')
+    cfg = pretrain_config(tmp_path / "lists", None)
+    assert len(read_utterances(("dev",), cfg.data, cfg.model, training=False).utterances) == 4
+    data = replace(cfg.data, root=corpus)
+    manifest = str(tmp_path / "lists" / "dev.jsonl")
+    assert read_utterances((manifest,), data, cfg.model, training=False).utterances[0].audio.is_file()
 
 
 # Letters

@@ -1,18 +1,21 @@
 from dataclasses import replace
 
+import jiwer
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from common import checkpoint, config
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.loading import LoadingError
+from common.distributed import World
 from tests.training import alone, assert_same_state, events, finish, logged, run_module, state_of
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config
 from wav2vec2 import pretrain
 from wav2vec2.checkpoint_import import LIBRISPEECH_LABELS
-from wav2vec2.data import loader
+from wav2vec2.data import Part, Plan, loader
 from wav2vec2.finetune import build, labels_of, main
 from wav2vec2.masking import MaskConfig
 from wav2vec2.recognizer import load
@@ -193,6 +196,42 @@ def test_a_checkpoint_that_describes_no_model_cannot_be_resumed(corpus, tmp_path
     checkpoint.save(tmp_path / "wav2vec2_step00000001.pt", {"format": "wav2vec2"})
     with pytest.raises(CheckpointError, match="its newest checkpoint describes no model"):
         main(finetune_config(corpus, tmp_path))
+
+
+def test_a_validation_is_torch_s_loss_and_jiwer_s_errors_without_dropout(corpus, tmp_path):
+    cfg = finetune_config(
+        corpus, tmp_path, learning={"dropout": 0.5, "final_dropout": 0.5}, model=replace(SHAPE, blank=3)
+    )
+    task, _ = build(cfg, None)
+    dataset, _ = task.dataset(("dev",), training=False)
+    world = World(rank=0, size=1, device=torch.device("cpu"))
+    values = [task.validated(task.model.train(), dataset, world) for _ in range(2)]
+    assert values[0] == values[1]
+    losses, hypotheses = [], []
+    for i in range(len(dataset)):
+        batch = dataset[Plan(0, [Part(0, [i])])]
+        with torch.inference_mode():
+            log_probs_BSV = task.model.eval()(batch.audio_BN).logits_BSV.log_softmax(2)
+        lengths = torch.tensor([log_probs_BSV.shape[1]]), batch.target_lengths_B
+        losses.append(F.ctc_loss(log_probs_BSV.transpose(0, 1), batch.targets_BU, *lengths, blank=3, reduction="sum"))
+        best = torch.unique_consecutive(log_probs_BSV[0].argmax(1))
+        hypotheses.append(task.letters.decode(best[best != 3].tolist()))
+    assert values[0]["loss"] == pytest.approx(torch.stack(losses).mean().item(), rel=1e-4)
+    references = [u.text for u in dataset.utterances]
+    assert values[0]["wer"] == pytest.approx(jiwer.wer(references, hypotheses))
+    assert values[0]["cer"] == pytest.approx(jiwer.cer(references, hypotheses))
+
+
+def test_the_encoder_learns_from_the_very_update_that_is_named(corpus, tmp_path, pretrained):
+    cfg = finetune_config(
+        corpus, tmp_path, pretrained=pretrained, max_updates=3, stop_at=2, freeze_updates=1, save_every_updates=1,
+        data={"validation": ()},
+    )  # fmt: skip
+    main(cfg)
+    first, second = (checkpoint.load(path)["weights"] for _, path in checkpoint.saved_steps(tmp_path, "wav2vec2"))
+    name = next(name for name in first if "layers" in name and name.endswith("weight"))
+    assert torch.equal(first[name], checkpoint.load(pretrained)["weights"][name])
+    assert not torch.equal(first[name], second[name])
 
 
 def test_a_run_of_pre_training_is_none_of_fine_tuning(corpus, pretrained):

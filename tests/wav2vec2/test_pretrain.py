@@ -12,6 +12,7 @@ from common import checkpoint, config
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.batching import BatchingError
+from common.distributed import World
 from tests.data import shared
 from tests.training import (
     alone,
@@ -27,7 +28,7 @@ from tests.training import (
 )
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config
 from wav2vec2 import finetune
-from wav2vec2.data import loader
+from wav2vec2.data import Part, Plan, loader
 from wav2vec2.masking import MaskConfig
 from wav2vec2.pretrain import build, main
 from wav2vec2.recognizer import load
@@ -283,6 +284,38 @@ def test_a_model_for_recognition_is_neither_a_start_of_pre_training_nor_a_run_of
     (_, start), *_ = checkpoint.saved_steps(tmp_path, "wav2vec2")
     with pytest.raises(CheckpointError, match="expected a pre-trained model with its quantiser; found Wav2Vec2ForCTC"):
         build(replace(cfg, checkpoint=start), None)
+
+
+def test_a_validation_is_over_all_masked_frames_and_without_dropout(corpus, tmp_path, monkeypatch):
+    cfg = pretrain_config(
+        corpus, tmp_path, learning={"dropout": 0.5, "feature_dropout": 0.5}, data={"max_tokens_valid": 40000}
+    )
+    task, _ = build(cfg, None)
+    dataset, _ = task.dataset(("dev",), training=False)
+    world, forward, seen = World(rank=0, size=1, device=torch.device("cpu")), task._forward, []
+    monkeypatch.setattr(task, "_forward", lambda *a, **options: seen.append(forward(*a, **options)) or seen[-1])
+    values = [task.validated(task.model.train(), dataset, world) for _ in range(2)]
+    assert values[0] == values[1]
+    batches = seen[: len(seen) // 2]
+    assert len(batches) > 1
+    frames = sum(found.frames for found in batches)
+    for key in ("contrastive", "diversity", "penalty"):
+        assert values[0][key] == pytest.approx(sum(getattr(found, key).item() for found in batches) / frames), key
+    assert values[0]["accuracy"] == pytest.approx(sum(found.correct.item() for found in batches) / frames)
+
+
+def test_the_quantiser_is_as_warm_as_the_update_says(corpus, tmp_path):
+    task, _ = build(pretrain_config(corpus, tmp_path), None)
+    dataset, _ = task.dataset(("dev",), training=True)
+    batch, seen = dataset[Plan(0, [Part(0, [0, 1])])], []
+
+    def network(*arguments, **options):
+        seen.append(options["temperature"])
+        return task.model(*arguments, **options)
+
+    for update in (0, 100):
+        task.loss(network, batch, update=update, seed=0)
+    assert seen == [task.cfg.temperature.start, task.cfg.temperature.start * task.cfg.temperature.decay**100]
 
 
 @pytest.mark.parametrize(

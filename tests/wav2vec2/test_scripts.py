@@ -233,6 +233,10 @@ def test_a_text_belongs_to_the_recording_beside_it_whatever_others_are_called(tm
         (tmp_path / "train" / speaker / "x.trans.txt").write_text(f"001 {speaker.upper()}\r\n")
     filelists.main(FilelistsConfig(corpus=tmp_path))
     assert [u.text for u in read_manifest(tmp_path / "train.tsv").utterances] == ["A", "B"]
+    assert (tmp_path / "dict.ltr.txt").read_text() == "| 2\nA 1\nB 1\n"
+    speak(tmp_path / "train" / "c.wav")
+    filelists.main(FilelistsConfig(corpus=tmp_path))
+    assert not (tmp_path / "train.ltr").exists()  # that of the list before would not fit
 
 
 def test_an_empty_transcript_and_another_rate_come_back_from_a_list_as_they_are(tmp_path):
