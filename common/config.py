@@ -19,6 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from common.interruption import ended_by_the_user
+
 T = TypeVar("T")
 
 
@@ -85,10 +87,14 @@ def command_line(cls: type[T], arguments: Sequence[str] | None = None, *, descri
 
 @contextlib.contextmanager
 def reported(*kinds: type[Exception]) -> Iterator[None]:
-    """Ends the program with one line and status 2, in place of a traceback, at ConfigError and errors of `kinds`."""
+    """Ends the program with one line and status 2, in place of a traceback, at ConfigError and errors of `kinds`.
+
+    Its user may end it without one too.
+    """
     expected: tuple[type[Exception], ...] = (ConfigError, *kinds)
     try:
-        yield
+        with ended_by_the_user():
+            yield
     except expected as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None

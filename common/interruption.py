@@ -1,8 +1,11 @@
-"""Ending a training run between two steps."""
+"""Ends that users ask for: of a training run between two steps, of any other command at once."""
 
 import contextlib
+import os
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 
 @contextlib.contextmanager
@@ -15,3 +18,20 @@ def termination() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def ended_by_the_user() -> Iterator[None]:
+    """Ctrl-C, or a reader of the output who left (as `head` does), ends the program, without a traceback.
+
+    What was written until then stays. The status is the shell's for such an end: 130, or 141.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(128 + signal.SIGINT) from None
+    except BrokenPipeError:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what Python still flushes at its end
+        raise SystemExit(128 + signal.SIGPIPE) from None

@@ -195,5 +195,5 @@ def _nothing(message: str) -> None:
 
 
 if __name__ == "__main__":
-    with writing.ended_by_the_user(), config.reported(CheckpointError):
+    with config.reported(CheckpointError):
         sys.exit(main(config.parse_flags(InferenceConfig, None, sys.argv[1:], description=__doc__ or "")))

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -93,23 +92,6 @@ def output(path: Path | None) -> Iterator[TextIO]:
 def tell(message: str) -> None:
     """A line for the user, beside the results."""
     print(message, file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def ended_by_the_user() -> Iterator[None]:
-    """Ctrl-C, or a reader of the output who left (as `head` does), ends the program, without a traceback.
-
-    What was written until then stays. The status is the shell's for such an end: 130, or 141.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        tell("interrupted")
-        raise SystemExit(128 + signal.SIGINT) from None
-    except BrokenPipeError:
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what Python still flushes at its end
-        raise SystemExit(128 + signal.SIGPIPE) from None
 
 
 @contextlib.contextmanager

@@ -1,5 +1,4 @@
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -57,24 +56,6 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, style):
         writing.file_in(tmp_path, "b", ".npy"),
     ):
         raise OSError("80 requested and 0 written")  # numpy's words where the disk is full
-
-
-def test_ctrl_c_is_one_line_and_the_status_of_the_shell(capsys):
-    with pytest.raises(SystemExit, match=r"^130$"), writing.ended_by_the_user():
-        raise KeyboardInterrupt
-    assert capsys.readouterr().err == "interrupted\n"
-
-
-def test_a_reader_who_leaves_ends_the_program_without_a_traceback():
-    code = """from common.recognition import writing
-with writing.ended_by_the_user():
-    for _ in range(100_000):
-        print("text", flush=True)"""
-    told = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -c '{code}' | head -n 1; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True, text=True, cwd=REPOSITORY, check=False, timeout=60,
-    )  # fmt: skip
-    assert (told.returncode, told.stdout, told.stderr) == (141, "text\n", "")
 
 
 def test_places_that_cannot_be_written_to_are_named(tmp_path, monkeypatch):
