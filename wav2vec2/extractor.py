@@ -166,7 +166,8 @@ class FirstLayer(nn.Module):
         variance_BO = ((weight_OK @ covariance_BKK) * weight_OK).sum(2)
         scale_BO = self.norm.weight * (variance_BO + self.norm.eps).rsqrt()
         shift_BO = -(mean_B1K @ weight_OK.T).squeeze(1)
-        if self.bias is not None:  # the normalisation takes away what it adds
+        if self.bias is not None:
+            # The normalisation takes away what it adds. Data-parallel training waits for its gradient all the same: 0.
             shift_BO = shift_BO + (self.bias - self.bias)
         weight_BKO, bias_BO = (scale_BO.unsqueeze(2) * weight_OK).transpose(1, 2), self.norm.bias + scale_BO * shift_BO
         dtype = compute_dtype(self.weight)

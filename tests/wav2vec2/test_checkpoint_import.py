@@ -114,6 +114,12 @@ def test_a_fine_tuned_checkpoint_tells_its_labels(tmp_path):
     assert read(path, labels=tuple("0123456789")).config.labels == tuple("0123456789")
 
 
+def test_a_checkpoint_of_several_processes_loads(tmp_path):
+    model = pretraining_model(labels=())
+    weights = {f"module.{name}": tensor for name, tensor in fairseq_weights(model).items()}
+    same_output(save(tmp_path / "x.pt", args=OPTIONS, model=weights), model)
+
+
 def test_options_that_a_checkpoint_lacks_are_those_of_the_published_models(tmp_path):
     model = pretraining_model("large", dim=128, heads=2, labels=())
     path = save(tmp_path / "x.pt", args=None, model=fairseq_weights(model))

@@ -55,6 +55,12 @@ def test_gradients_are_those_of_the_published_formulation(kind):
         assert (mine - theirs).norm() < 1e-5 * theirs.norm().clamp(min=1e-3)
 
 
+def test_a_bias_that_normalisation_takes_away_gets_a_gradient_of_zero():
+    model = lively(FeatureExtractor(small_config(conv_bias=True)))
+    model(*audio_batch((8000,))).x_BSC.square().sum().backward()
+    assert not model.layers[0].bias.grad.any()
+
+
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 2), (2, 2), (10, 5), (7, 3), (1, 1), (5, 4)])
 def test_the_gradient_of_a_strided_convolution_is_that_of_finite_differences(kernel, stride):
     generator = torch.Generator().manual_seed(0)

@@ -239,6 +239,13 @@ def test_what_a_processor_of_transformers_says_of_audio_and_labels_is_heard(kind
         assert found.blank == 4
 
 
+def test_a_space_that_ends_words_is_kept(tmp_path):
+    model = ctc_model(labels=("[PAD]", " ", *"abcdefgh"))
+    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
+    (tmp_path / "tokenizer_config.json").write_text('{"word_delimiter_token": " "}')
+    assert read(tmp_path).config.labels == model.wav2vec2.config.labels
+
+
 def test_audio_is_normalised_where_transformers_takes_it_for_granted(tmp_path):
     model = ctc_model()
     huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)

@@ -60,6 +60,17 @@ def test_what_inference_keeps_is_given_up_when_a_fused_optimiser_takes_a_step():
         torch.testing.assert_close(positions(x_BSD), direct(positions, x_BSD), atol=1e-5, rtol=1e-5)
 
 
+@torch.no_grad()
+def test_what_inference_keeps_is_given_up_when_weights_are_swapped_or_evaluation_begins():
+    positions, x_BSD = lively(PositionalConv(small_config())).eval(), torch.randn(2, 30, 32)
+    positions(x_BSD)
+    positions.direction.data = lively(PositionalConv(small_config()), seed=1).direction.data
+    torch.testing.assert_close(positions(x_BSD), direct(positions, x_BSD), atol=1e-5, rtol=1e-5)
+    positions.norm.data.mul_(2)  # leaves no trace
+    positions.eval()
+    torch.testing.assert_close(positions(x_BSD), direct(positions, x_BSD), atol=1e-5, rtol=1e-5)
+
+
 def test_weights_that_cannot_tell_of_changes_are_not_relied_upon():
     with torch.inference_mode():
         positions = lively(PositionalConv(small_config()))

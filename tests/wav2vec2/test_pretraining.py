@@ -185,6 +185,14 @@ def test_sub_batches_together_give_the_sum_of_what_they_give_alone_and_its_gradi
         assert (mine - theirs).norm() <= 1e-4 * theirs.norm() + 1e-6
 
 
+def test_the_penalty_is_the_mean_square_of_all_features_before_they_are_normalised():
+    model, (audio_BN, samples_B) = pretraining_model(), audio_batch((9000, 4000))
+    loss = model(audio_BN, samples_B, [targets_for([9000, 4000])], objective=ObjectiveConfig(), temperature=2.0)
+    raw_BSC, frames_B = model.wav2vec2.extractor(audio_BN, samples_B)
+    expected = torch.cat([raw_SC[:n] for raw_SC, n in zip(raw_BSC, frames_B, strict=True)]).square().mean()
+    assert number(loss, "penalty") / loss.frames == pytest.approx(expected.item(), rel=1e-5)
+
+
 def test_the_total_is_the_weighted_sum_and_every_parameter_learns_from_it():
     model = pretraining_model(learning=replace(QUIET, dropout=0.1, layer_drop=0.3, feature_dropout=0.1)).train()
     audio_BN, samples_B = audio_batch((9000, 8000))
