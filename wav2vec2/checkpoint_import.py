@@ -77,7 +77,7 @@ def read(path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None) -
         if path.is_dir():
             return _read_folder(path, labels)
         if state.get("format") == FORMAT:
-            return _read_own(state, path, with_ema=ema is not False)
+            return _read_own(state, path, labels, with_ema=ema is not False)
         return _read_fairseq(state, path, labels)
     except CheckpointError:
         raise
@@ -279,9 +279,11 @@ def _labels(state: Mapping[str, Any], path: Path, n_labels: int) -> tuple[str, .
     return labels
 
 
-def _read_own(state: dict[str, Any], path: Path, *, with_ema: bool) -> Imported:
+def _read_own(state: dict[str, Any], path: Path, labels: tuple[str, ...], *, with_ema: bool) -> Imported:
     try:
         architecture = build(ModelConfig, state["config"]["model"], str(path))
+        if architecture.labels:
+            architecture = replace(architecture, labels=labels or architecture.labels)
         averaged = state.get("ema") if with_ema else None
         return _imported(state["weights"] if averaged is None else averaged, architecture, path)
     except (KeyError, TypeError, ConfigError) as error:

@@ -439,6 +439,14 @@ def test_our_own_checkpoints_load(kind, tmp_path):
         same_output(tmp_path / "x.pt", model)
 
 
+def test_labels_that_are_named_are_those_of_our_own_checkpoints_too(tmp_path):
+    model = ctc_model()
+    described = {"model": config.to_dict(model.wav2vec2.config)}
+    path = save(tmp_path / "own.pt", format=FORMAT, config=described, weights=model.state_dict())
+    assert read(path).config.labels == LABELS
+    assert read(path, labels=tuple("0123456789")).config.labels == tuple("0123456789")
+
+
 def test_averaged_weights_are_taken_where_there_are_any(tmp_path):
     model, averaged = ctc_model(), lively(ctc_model(), seed=1)
     state = {
