@@ -152,12 +152,7 @@ def _read(utterance: Utterance, cfg: PrepareConfig) -> np.ndarray:
         raise ClipError(
             f"{utterance.audio}: {rate} Hz; expected {cfg.features.sample_rate}; convert it, or take --resample true"
         )
-    samples_N = audio.read(
-        utterance.audio,
-        sample_rate=cfg.features.sample_rate,
-        offset_seconds=utterance.offset_seconds,
-        seconds=utterance.seconds if utterance.offset_seconds else None,
-    ).samples
+    samples_N = audio.read(utterance.audio, sample_rate=cfg.features.sample_rate, **utterance.piece()).samples
     if np.abs(samples_N).max() < _SILENT:
         raise ClipError(f"{utterance.audio}: silent: no sample above {20 * np.log10(_SILENT):.0f} dB")
     return samples_N

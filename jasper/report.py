@@ -217,8 +217,7 @@ def make_clips(asr: Recognizer, utterances: Sequence[Utterance]) -> list[Clip]:
 
 def _clip(asr: Recognizer, log_mel: LogMel, utterance: Utterance, transcript: Transcript) -> Clip:
     rate = asr.config.features.sample_rate
-    piece = {"offset_seconds": utterance.offset_seconds, "seconds": utterance.seconds}
-    samples_N = audio.read(utterance.audio, sample_rate=rate, **(piece if utterance.offset_seconds else {})).samples
+    samples_N = audio.read(utterance.audio, sample_rate=rate, **utterance.piece()).samples
     aligned = align_words(utterance.text, transcript.text)
     recognised_kinds = [pair.kind for pair in aligned if pair.hypothesis]
     spoken = _spoken(asr, utterance.text, transcript)

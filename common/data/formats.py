@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     text: str
     seconds: float | None = None
     speaker: str = ""
-    offset_seconds: float = 0.0
+    offset_seconds: float | None = None
     speeds: tuple[tuple[float, Path], ...] = ()
 
     def error(self, message: str) -> ManifestError:
@@ -61,7 +61,7 @@ def read_jsonl(path: Path, root: Path | None) -> Entries:
             raise _EntryError(f"found {_short(content)}; expected an object with audio_filepath, duration and text")
         id = str(record.get("id", ""))
         name = _string(record, "audio_filepath", id)
-        offset = _number(record, "offset", id or Path(name).stem) or 0.0
+        offset = _number(record, "offset", id or Path(name).stem)
         id = id or Path(name).stem + (f"@{offset:g}" if offset else "")
         return Entry(
             file=path,
@@ -105,7 +105,7 @@ def read_librispeech_json(path: Path, root: Path | None) -> Entries:
             audio=base / name,
             text=text,
             seconds=_number(record, "original_duration", id) if seconds is None else seconds,
-            offset_seconds=_number(record, "offset", id) or 0.0,
+            offset_seconds=_number(record, "offset", id),
             speeds=tuple(
                 (speed, base / _string(file, "fname", id))
                 for speed, file in zip(speeds, files, strict=True)

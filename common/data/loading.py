@@ -127,16 +127,13 @@ class SpeechDataset(Dataset[Item | Failure]):
 
     def _read(self, utterance: Utterance, version: Version) -> np.ndarray:
         """The recording; of it only the utterance's piece, where the manifest gives one by its offset."""
-        if not utterance.offset_seconds:
-            return audio.read(version.audio, sample_rate=self.sample_rate).samples
-        offset, seconds = (part / version.recorded_speed for part in (utterance.offset_seconds, utterance.seconds))
-        samples = audio.read(
-            version.audio, sample_rate=self.sample_rate, offset_seconds=offset, seconds=seconds
-        ).samples
+        piece = utterance.piece(version.recorded_speed)
+        samples = audio.read(version.audio, sample_rate=self.sample_rate, **piece).samples
         found = len(samples) / self.sample_rate
-        if found < seconds - SEGMENT_TOLERANCE_SECONDS:
+        if piece and found < piece["seconds"] - SEGMENT_TOLERANCE_SECONDS:
             raise audio.AudioError(
-                f"{version.audio}: ends {found:.2f} s after offset {offset:.2f} s; the manifest says {seconds:.2f} s"
+                f"{version.audio}: ends {found:.2f} s after offset {piece['offset_seconds']:.2f} s; "
+                f"the manifest says {piece['seconds']:.2f} s"
             )
         return samples
 

@@ -11,6 +11,7 @@
 | fairseq          | .tsv (root folder, then `path<TAB>samples`); .ltr and dict.ltr.txt beside it where there are any |
 
 `duration` and `offset` are seconds. A duration that the manifest does not give is read from the header of the audio.
+Where there is an `offset`, 0 too, no more than `duration` is read from there.
 """
 
 import json
@@ -53,10 +54,16 @@ class Utterance:
     """Transcript as the corpus gives it, not normalised; "" where there is none."""
     speaker: str = ""
     """Name of the speaker, "" where it is not known."""
-    offset_seconds: float = 0.0
-    """Where the piece starts in the recording."""
+    offset_seconds: float | None = None
+    """Where the piece starts in the recording; None: it is the whole recording, whatever `seconds` says."""
     speeds: tuple[tuple[float, Path], ...] = ()
     """The same recording at other speeds: (0.9, path of the copy that is slower and longer by 1/0.9)."""
+
+    def piece(self, speed: float = 1.0) -> dict[str, float]:
+        """What audio.read is to be told to read no more than the piece, of a copy recorded at `speed`."""
+        if self.offset_seconds is None:
+            return {}
+        return {"offset_seconds": self.offset_seconds / speed, "seconds": self.seconds / speed}
 
 
 class Manifest(NamedTuple):
@@ -149,7 +156,8 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
                 "offset": utterance.offset_seconds,
                 "speeds": {f"{speed:g}": name(copy) for speed, copy in utterance.speeds},
             }
-            file.write(json.dumps({key: value for key, value in record.items() if value or key == "text"}) + "\n")
+            given = {key: value for key, value in record.items() if key == "text" or value not in (None, "", {})}
+            file.write(json.dumps(given) + "\n")
     unfinished.replace(path)
 
 
@@ -192,11 +200,12 @@ def _checked(entry: Entry | ManifestError) -> Utterance | ManifestError:
     seconds = entry.seconds
     if seconds is None:
         try:
-            seconds = audio.info(entry.audio).seconds - entry.offset_seconds
+            seconds = audio.info(entry.audio).seconds - (entry.offset_seconds or 0.0)
         except audio.AudioError as error:
             return entry.error(str(error))
-    if seconds <= 0 or entry.offset_seconds < 0:
-        return entry.error(f"{seconds:g} s from {entry.offset_seconds:g} s; expected a duration > 0 and an offset >= 0")
+    offset = entry.offset_seconds or 0.0
+    if seconds <= 0 or offset < 0:
+        return entry.error(f"{seconds:g} s from {offset:g} s; expected a duration > 0 and an offset >= 0")
     return Utterance(
         id=entry.id,
         audio=entry.audio,

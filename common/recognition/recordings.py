@@ -94,7 +94,6 @@ def _samples(source: Source, rate: int) -> np.ndarray:
         if source.ndim != 1 or not len(source) or not np.isfinite(source).all():
             raise AudioError(f"array of shape {source.shape}: expected finite mono samples [N] at {rate} Hz")
         return source.astype(np.float32, copy=False)
-    if isinstance(source, Utterance) and source.offset_seconds:
-        piece = {"offset_seconds": source.offset_seconds, "seconds": source.seconds}
-        return audio.read(source.audio, sample_rate=rate, **piece).samples
-    return audio.read(source.audio if isinstance(source, Utterance) else source, sample_rate=rate).samples
+    if isinstance(source, Utterance):
+        return audio.read(source.audio, sample_rate=rate, **source.piece()).samples
+    return audio.read(source, sample_rate=rate).samples

@@ -33,11 +33,13 @@ def test_jsonl(tmp_path):
         "",
         '{"audio_filepath": "clips/b.flac", "text": "", "offset": 0.25}',
         '{"id": "x.y", "audio_filepath": "clips/b.flac", "text": "c", "offset": 0.25, "duration": 1}',
+        '{"audio_filepath": "clips/b.flac", "text": "d", "offset": 0, "duration": 0.5}',
     )
     assert read_manifest(manifest).utterances == [
         Utterance(id="a", audio=a, seconds=0.5, text="é", speaker="7", speeds=((0.9, copy),)),
         Utterance(id="b@0.25", audio=b, seconds=1.75, text="", offset_seconds=0.25),
         Utterance(id="x.y", audio=b, seconds=1, text="c", offset_seconds=0.25),
+        Utterance(id="b", audio=b, seconds=0.5, text="d", offset_seconds=0.0),
     ]
 
 

@@ -80,6 +80,14 @@ def test_a_piece_of_a_recording_is_taken_also_from_its_copy_at_another_speed(utt
     np.testing.assert_array_equal(by_length[6400], audio.read(tmp_path / "slow.flac").samples[8000:14400])
 
 
+def test_the_first_piece_of_a_recording_is_not_all_of_it(utterances):
+    whole = audio.read(utterances[5].audio).samples
+    pieces = [replace(utterances[5], offset_seconds=offset, seconds=0.4) for offset in (0.0, 0.4, None)]
+    dataset = SpeechDataset(pieces, sample_rate=8000)
+    for index, expected in enumerate((whole[:3200], whole[3200:6400], whole)):
+        np.testing.assert_array_equal(samples(dataset, index), expected)
+
+
 def test_a_batch_is_padded_with_zeros_in_the_order_asked_for(utterances):
     dataset = SpeechDataset(utterances, encode=encode, sample_rate=8000)
     batch = next(iter(loader(dataset, [[1, 4, 0]])))

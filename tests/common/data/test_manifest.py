@@ -92,6 +92,7 @@ def test_what_was_written_is_read_back(clip, tmp_path):
         plain,
         replace(plain, id="β", text='says "naïve"\u2028', speaker="7", offset_seconds=0.1, seconds=1 / 3),
         replace(plain, speeds=((0.9, tmp_path / "b.flac"), (1.1, clip))),
+        replace(plain, id="start", offset_seconds=0.0, seconds=0.2),
     ]
     utterances[1] = replace(utterances[1], text=utterances[1].text.strip())
     (tmp_path / "lists").mkdir()

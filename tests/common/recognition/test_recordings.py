@@ -25,8 +25,9 @@ def test_files_utterances_and_arrays_are_read_at_the_wanted_rate(wav):
         assert (found.name, found.seconds, len(found.samples_N)) == (name, 1.0, 16_000)
     found = read(np.ones(800), 16_000)
     assert (found.name, found.seconds, found.samples_N.dtype) == ("array", 0.05, np.float32)
-    piece = Utterance(id="u", audio=wav, seconds=0.25, text="", offset_seconds=0.5)
-    assert read(piece, 8_000).seconds == 0.25
+    for offset in (0.0, 0.5):
+        piece = Utterance(id="u", audio=wav, seconds=0.25, text="", offset_seconds=offset)
+        assert read(piece, 8_000).seconds == 0.25
 
 
 @pytest.mark.parametrize("array", [np.zeros((2, 3)), np.zeros(0), np.array([0.0, np.nan])])
