@@ -1,17 +1,19 @@
 """What every training loop does around its steps: stop, check, tell, describe itself."""
 
+import contextlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from common import checkpoint, config
+from common import checkpoint, config, distributed
 from common.distributed import World
 from common.logging import RunLogger, environment
+from common.precision import Precision, float32_math
 
 
 class TrainingError(RuntimeError):
@@ -32,6 +34,37 @@ class HostCopy:
         if self._arrived is not None:
             self._arrived.synchronize()
         return self._numbers.tolist()
+
+
+def check_settings(cfg: Any, *, counts: Iterable[str], optional: Iterable[str]) -> None:
+    """Raises ValueError, which names the field, if a run cannot be as `cfg` says; for its `__post_init__`.
+
+    `counts` are the fields of at least 1, besides batch_size and grad_accumulation, which divides it; `optional` those
+    that are 0 for none; ema is a decay.
+    """
+    for name in (*counts, "batch_size", "grad_accumulation"):
+        if getattr(cfg, name) < 1:
+            raise ValueError(f"{name} = {getattr(cfg, name)}: expected at least 1")
+    for name in optional:
+        if getattr(cfg, name) < 0:
+            raise ValueError(f"{name} = {getattr(cfg, name)}: expected a number, or 0 for none")
+    if cfg.batch_size % cfg.grad_accumulation:
+        raise ValueError(
+            f"batch_size = {cfg.batch_size} is not a multiple of grad_accumulation = {cfg.grad_accumulation}"
+        )
+    if not 0 <= cfg.ema < 1:
+        raise ValueError(f"ema = {cfg.ema}: expected a decay from 0, for none, to below 1")
+
+
+@contextlib.contextmanager
+def started(folder: Path, *, device: str, precision: Precision, tensorboard: bool) -> Iterator[tuple[World, RunLogger]]:
+    """What a run stands in: its processes, its log in `folder`, how it multiplies. Raises ConfigError."""
+    with (
+        float32_math(precision),
+        distributed.start(device) as world,
+        contextlib.closing(RunLogger(folder, enabled=world.is_main, tensorboard=tensorboard)) as log,
+    ):
+        yield world, log
 
 
 def write_run_files(cfg: Any, world: World, log: RunLogger) -> None:

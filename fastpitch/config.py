@@ -8,6 +8,7 @@ from common.features import TTS, LogMelConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.training import check_settings
 from fastpitch.pitch import PitchConfig
 from fastpitch.text import TextConfig
 
@@ -216,19 +217,11 @@ class Config:
     """Write TensorBoard event files."""
 
     def __post_init__(self) -> None:
-        at_least_1 = ("epochs", "batch_size", "grad_accumulation", "save_every_epochs", "log_every")
-        for name in (*at_least_1, "validate_every_epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        for name in ("epochs_this_job", "steps", "save_every_steps", "samples"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
-        if self.batch_size % self.grad_accumulation:
-            raise ValueError(
-                f"batch_size = {self.batch_size} is not a multiple of grad_accumulation = {self.grad_accumulation}"
-            )
-        if not 0 <= self.ema < 1:
-            raise ValueError(f"ema = {self.ema}: expected a decay from 0, for none, to below 1")
+        check_settings(
+            self,
+            counts=("epochs", "save_every_epochs", "log_every", "validate_every_epochs"),
+            optional=("epochs_this_job", "steps", "save_every_steps", "samples"),
+        )
         framing = (self.features.sample_rate, self.features.hop_samples)
         if framing != (self.pitch.sample_rate, self.pitch.hop_samples):
             raise ValueError(

@@ -21,7 +21,6 @@ from common.distributed import World
 from common.features import LogMel
 from common.interruption import termination
 from common.logging import RunLogger
-from common.precision import float32_math
 from common.schedule import build_schedule
 from common.training import (
     HostCopy,
@@ -29,6 +28,7 @@ from common.training import (
     bad_batch,
     check_finite,
     limit_reached,
+    started,
     tell_left_out,
     write_run_files,
 )
@@ -45,11 +45,8 @@ from fastpitch.vocoder import VocoderError
 
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
-    with (
-        float32_math(cfg.precision),
-        distributed.start(cfg.device) as world,
-        contextlib.closing(RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)) as log,
-    ):
+    run = started(cfg.output_dir, device=cfg.device, precision=cfg.precision, tensorboard=cfg.tensorboard)
+    with run as (world, log):
         return Trainer(cfg, world, log).run()
 
 

@@ -11,6 +11,7 @@ from common.features import CutoutConfig, LogMelConfig, SpecAugmentConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.training import check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,15 +142,8 @@ class Config:
     """Write TensorBoard event files."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "grad_accumulation", "save_every_epochs", "log_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        for name in ("epochs_this_job", "steps", "save_every_steps", "evaluate_every"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
-        if self.batch_size % self.grad_accumulation:
-            raise ValueError(
-                f"batch_size = {self.batch_size} is not a multiple of grad_accumulation = {self.grad_accumulation}"
-            )
-        if not 0 <= self.ema < 1:
-            raise ValueError(f"ema = {self.ema}: expected a decay from 0, for none, to below 1")
+        check_settings(
+            self,
+            counts=("epochs", "save_every_epochs", "log_every"),
+            optional=("epochs_this_job", "steps", "save_every_steps", "evaluate_every"),
+        )

@@ -4,7 +4,6 @@ On several GPUs: `torchrun --nproc_per_node 8 -m jasper.train …`. Everything r
 so a run that was stopped and resumed ends in the weights of one that never stopped.
 """
 
-import contextlib
 import math
 import time
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from common.features import LogMel
 from common.interruption import termination
 from common.logging import RunLogger
 from common.metrics import word_errors
-from common.precision import float32_math
 from common.schedule import build_schedule
 from common.training import (
     HostCopy,
@@ -31,6 +29,7 @@ from common.training import (
     bad_batch,
     check_finite,
     limit_reached,
+    started,
     tell_left_out,
     write_run_files,
 )
@@ -47,11 +46,8 @@ class UnfitError(TrainingError):
 
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
-    with (
-        float32_math(cfg.precision),
-        distributed.start(cfg.device) as world,
-        contextlib.closing(RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)) as log,
-    ):
+    run = started(cfg.output_dir, device=cfg.device, precision=cfg.precision, tensorboard=cfg.tensorboard)
+    with run as (world, log):
         return Trainer(cfg, world, log).run()
 
 

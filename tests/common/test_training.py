@@ -14,7 +14,9 @@ from common.training import (
     TrainingError,
     bad_batch,
     check_finite,
+    check_settings,
     limit_reached,
+    started,
     tell_left_out,
     write_run_files,
 )
@@ -134,3 +136,43 @@ def test_numbers_from_a_gpu_are_read_before_what_it_was_told_later_is_done():
     assert numbers.tolist() == [0, 1, 2]
     assert not later.query()
     torch.cuda.synchronize()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    epochs: int = 1
+    steps: int = 0
+    batch_size: int = 4
+    grad_accumulation: int = 2
+    ema: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_settings(self, counts=("epochs",), optional=("steps",))
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"epochs": 0}, "epochs = 0: expected at least 1"),
+        ({"batch_size": 0}, "batch_size = 0: expected at least 1"),
+        ({"grad_accumulation": 0}, "grad_accumulation = 0: expected at least 1"),
+        ({"steps": -1}, "steps = -1: expected a number, or 0 for none"),
+        ({"grad_accumulation": 3}, "batch_size = 4 is not a multiple of grad_accumulation = 3"),
+        ({"ema": 1.0}, "ema = 1.0: expected a decay from 0, for none, to below 1"),
+        ({"ema": -0.1}, "ema = -0.1: expected a decay from 0, for none, to below 1"),
+    ],
+)
+def test_settings_that_no_run_can_have_are_told(settings, told):
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+        RunOptions(**settings)
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("fp32", "highest"), ("tf32", "high")])
+def test_a_run_stands_in_its_arithmetic_with_its_log(tmp_path, precision, expected):
+    before = torch.get_float32_matmul_precision()
+    with started(tmp_path, device="cpu", precision=precision, tensorboard=False) as (world, log):
+        assert (world.size, world.device) == (1, torch.device("cpu"))
+        assert torch.get_float32_matmul_precision() == expected
+        log.event("begun")
+    assert torch.get_float32_matmul_precision() == before
+    assert events(tmp_path) == ["begun"]
