@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from common.features import TTS, LogMelConfig
 from common.optim import OptimConfig
-from common.precision import Precision
 from common.schedule import ScheduleConfig
+from fastpitch.vocoder_config import TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,38 +108,7 @@ class LossConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    """What is read, and how it is cut."""
-
-    root: Path | None = None
-    """Folder that relative paths in manifests and of manifests start from (the published DATASET_PATH)."""
-    train: tuple[str, ...] = ()
-    """Manifests, file lists or corpus folders to train on."""
-    validation: tuple[str, ...] = ()
-    """The same for validation during training."""
-    mels: Path | None = None
-    """Fine-tuning: folder of <utterance id>.npy or .pt, [mel bins, frames], that the generator gets to hear."""
-    segment_frames: int = 32
-    """Frames of a training segment; a shorter clip is followed by silence."""
-    segments_per_clip: int = 1
-    """Segments of every clip in an epoch."""
-    peak: float = 0.95
-    """Every clip is scaled to this peak, 0 for not at all; not in fine-tuning, whose mels are as they are."""
-    workers: int = 4
-    """Loader processes per training process; 0 loads in the training process itself."""
-    on_error: Literal["stop", "skip"] = "stop"
-    """A bad manifest entry or audio file ends the run, or another clip is taken in its place."""
-
-    def __post_init__(self) -> None:
-        if self.segment_frames < 8 or self.segments_per_clip < 1:
-            raise ValueError(
-                f"segment_frames = {self.segment_frames}, segments_per_clip = {self.segments_per_clip}: "
-                "expected at least 8 frames and 1 segment"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(TrainingConfig):
     """A run of a vocoder with discriminators."""
 
     generator: Literal["hifigan", "istft"] = "hifigan"
@@ -148,78 +116,29 @@ class Config:
     hifigan: HifiganConfig = field(default_factory=HifiganConfig)
     istft: IstftConfig = field(default_factory=IstftConfig)
     discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
-    features: LogMelConfig = TTS
     loss: LossConfig = field(default_factory=LossConfig)
-    data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig = field(
         default_factory=lambda: OptimConfig(kind="adamw", lr=3e-4, betas=(0.8, 0.99), weight_decay=0.01)
     )
-    """Of the generator and of the discriminators."""
     schedule: ScheduleConfig = field(
         default_factory=lambda: ScheduleConfig(kind="exponential", hold=1, gamma=0.9998, floor=0.0)
     )
     output_dir: Path = Path("runs/hifigan")
-    """The run directory: configuration, logs, checkpoints."""
     epochs: int = 6500
-    """Passes over the training data; the learning-rate schedule spans them."""
-    epochs_this_job: int = 0
-    """Stop (and save) after so many epochs of this job, 0 for none; the schedule is not affected."""
-    steps: int = 0
-    """Stop (and save) at this step, 0 for none; the schedule is not affected."""
     batch_size: int = 16
-    """Segments per process and step."""
-    grad_accumulation: int = 1
-    """Micro-batches a step is split into; divides batch_size."""
-    clip_norm: float = 0.0
-    """Greatest norm of the gradient of the generator, and of the discriminators; 0 for any."""
-    ema: float = 0.0
-    """Decay of the exponential moving average of the generator's weights, 0 for none."""
-    precision: Precision = "fp32"
-    """Arithmetic of the networks; weights and spectra stay fp32."""
-    device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
-    seed: int = 1234
-    """Initial weights, data order and segments are functions of it."""
-    resume: bool = True
-    """Go on from the newest checkpoint in output_dir if there is one."""
     checkpoint: Path | None = None
     """Start from this generator (ours or DeepLearningExamples'), and its discriminators where the file has them."""
     checkpoint_discriminators: Path | None = None
     """Start from the discriminators of this file (DeepLearningExamples' hifigan_discrim_checkpoint_*.pt)."""
     save_every_epochs: int = 10
-    """Epochs between checkpoints; one is always written at the end."""
     keep_epochs: tuple[int, ...] = (1000, 2000, 3000, 4000, 5000, 6000)
-    """Epochs whose checkpoint is kept; of the others the last two and the best."""
-    validate_every_epochs: int = 10
-    """Epochs between validations; there is always one at the end."""
     samples_every_epochs: int = 100
     """Epochs between sounds and spectrograms of validation clips in TensorBoard, 0 for none."""
-    log_every: int = 25
-    """Steps between lines of training loss; the losses are checked to be finite then."""
-    tensorboard: bool = True
-    """Write TensorBoard event files."""
 
     def __post_init__(self) -> None:
-        counts = (
-            "epochs",
-            "batch_size",
-            "grad_accumulation",
-            "save_every_epochs",
-            "validate_every_epochs",
-            "log_every",
-        )
-        for name in counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        if self.batch_size % self.grad_accumulation:
-            raise ValueError(
-                f"batch_size = {self.batch_size} is not a multiple of grad_accumulation = {self.grad_accumulation}"
-            )
-        for name in ("epochs_this_job", "steps", "samples_every_epochs", "clip_norm"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
-        if not 0 <= self.ema < 1:
-            raise ValueError(f"ema = {self.ema}: expected a decay from 0, for none, to below 1")
+        super().__post_init__()
+        if self.samples_every_epochs < 0:
+            raise ValueError(f"samples_every_epochs = {self.samples_every_epochs}: expected a number, or 0 for none")
         hop = self.features.hop_samples
         if self.generator == "hifigan" and self.hifigan.hop_samples != hop:
             raise ValueError(

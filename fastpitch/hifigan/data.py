@@ -20,7 +20,7 @@ from common import audio, checkpoint
 from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError, Utterance, read_manifest
 from common.features import LogMel, LogMelConfig
-from fastpitch.hifigan.config import DataConfig
+from fastpitch.vocoder_config import DataConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,16 @@ def heard(batch: SegmentBatch, log_mel: LogMel) -> Heard:
     return Heard(mel_BMT, batch.audio_BN[:, margin:-margin])
 
 
+def micro_batches(batch: Heard, count: int) -> list[Heard]:
+    """The batch in `count` parts that are as equal as they can be."""
+    return [Heard(*part) for part in zip(*(tensor.chunk(count) for tensor in batch), strict=True)]
+
+
+def share(part: Heard, parts: Sequence[Heard]) -> float:
+    """How much of the batch a micro-batch is."""
+    return len(part.audio_BN) / sum(len(each.audio_BN) for each in parts)
+
+
 class SegmentDataset(Dataset[Segment | Failure]):
     """Random segments of clips, `data.segments_per_clip` of each."""
 
@@ -131,13 +141,7 @@ class SegmentDataset(Dataset[Segment | Failure]):
         return np.pad(piece_MT, ((0, 0), (0, missing)), constant_values=np.log(self.features.log_floor))
 
     def _read(self, utterance: Utterance) -> np.ndarray:
-        offset = utterance.offset_seconds
-        samples = audio.read(
-            utterance.audio,
-            sample_rate=self.features.sample_rate,
-            offset_seconds=offset,
-            seconds=utterance.seconds if offset else None,
-        ).samples
+        samples = audio.read(utterance.audio, sample_rate=self.features.sample_rate, **utterance.piece()).samples
         peak = np.abs(samples).max()
         if self.data.peak and self.data.mels is None and peak > 0:
             samples = samples * (self.data.peak / peak)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from common import checkpoint, config, training_state
 from common.optim import build_optimizer
@@ -15,7 +14,7 @@ from fastpitch.hifigan.build import build_generator
 from fastpitch.hifigan.checkpoint_import import FORMAT, is_checkpoint, read, read_discriminators
 from fastpitch.hifigan.config import Config
 from fastpitch.hifigan.discriminators import Discriminators
-from fastpitch.weight_norm import unfolded
+from fastpitch.vocoder_training import taken
 
 NAME = "hifigan"  # checkpoints in a run directory start with it
 
@@ -91,13 +90,9 @@ class TrainingState:
         generator, discriminators = self.cfg.checkpoint, self.cfg.checkpoint_discriminators
         if generator is not None:
             state = checkpoint.load(generator)
-            self._take(self.generator, read(state, generator).weights, generator)
+            self.messages += taken(self.generator, read(state, generator).weights, generator)
             if discriminators is None and is_checkpoint(state) and "discriminators" in state:
                 discriminators = generator
         if discriminators is not None:
             weights = read_discriminators(checkpoint.load(discriminators), discriminators)
-            self._take(self.discriminators, weights, discriminators)
-
-    def _take(self, module: nn.Module, weights: dict[str, torch.Tensor], path: Path) -> None:
-        told = checkpoint.load_matching(module, unfolded(weights, module))
-        self.messages += [f"{path}: {message}" for message in told] or [f"{path}: taken"]
+            self.messages += taken(self.discriminators, weights, discriminators)

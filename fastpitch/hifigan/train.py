@@ -4,7 +4,6 @@ On several GPUs: `torchrun --nproc_per_node 8 -m fastpitch.hifigan.train …`. E
 epoch, index), so a run that was stopped and resumed ends in the weights of one that never stopped.
 """
 
-import contextlib
 import math
 import time
 from dataclasses import dataclass, replace
@@ -13,23 +12,31 @@ import torch
 from torch import Tensor, nn
 
 from common import checkpoint, config, distributed
-from common.data.batching import BatchingError, bucketed_batches
+from common.data.batching import BatchingError
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
 from common.features import LogMel
 from common.interruption import termination
 from common.logging import RunLogger
-from common.precision import autocast, float32_math
+from common.precision import autocast
 from common.schedule import build_schedule
-from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
+from common.training import TrainingError, check_finite, limit_reached, started, tell_left_out
 from fastpitch.hifigan import data
 from fastpitch.hifigan.config import Config
-from fastpitch.hifigan.data import Heard, SegmentBatch, SegmentDataset
+from fastpitch.hifigan.data import Heard, SegmentBatch
 from fastpitch.hifigan.discriminators import Judgement
 from fastpitch.hifigan.evaluation import Evaluation, evaluate, resynthesized, show_samples
 from fastpitch.hifigan.objective import GeneratorLoss, discriminator_loss, generator_loss
 from fastpitch.hifigan.state import NAME, Progress, TrainingState
+from fastpitch.vocoder_training import (
+    apply_gradients,
+    bad_segments,
+    describe_run,
+    epoch_batches,
+    n_parameters,
+    open_clips,
+)
 
 SAMPLES = 5  # clips that TensorBoard shows
 
@@ -47,11 +54,8 @@ class Step:
 
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
-    with (
-        float32_math(cfg.precision),
-        distributed.start(cfg.device) as world,
-        contextlib.closing(RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)) as log,
-    ):
+    run = started(cfg.output_dir, device=cfg.device, precision=cfg.precision, tensorboard=cfg.tensorboard)
+    with run as (world, log):
         return Trainer(cfg, world, log).run()
 
 
@@ -71,8 +75,8 @@ class Trainer:
         self.told: set[str] = set()
         for message in self.state.messages:
             log.event(message)
-        self.train_set = self._dataset(cfg.data.train, training=True)
-        self.validation = self._dataset(cfg.data.validation, training=False) if cfg.data.validation else None
+        self.train_set = open_clips(cfg.data.train, cfg, log, training=True)
+        self.validation = open_clips(cfg.data.validation, cfg, log, training=False) if cfg.data.validation else None
         self.steps_per_epoch = len(self._batches(0))
         self.learning_rate = build_schedule(
             cfg.schedule,
@@ -148,8 +152,7 @@ class Trainer:
             for group in optimizer.param_groups:
                 group["lr"] = rate
         self.generator.train()
-        whole = data.heard(batch.to(self.world.device), self.log_mel)
-        parts = [Heard(*part) for part in zip(*(x.chunk(cfg.grad_accumulation) for x in whole), strict=True)]
+        parts = data.micro_batches(data.heard(batch.to(self.world.device), self.log_mel), cfg.grad_accumulation)
         is_adversarial = cfg.loss.needs_discriminators and progress.step >= cfg.loss.adversarial_from
         kept = self._generated(parts[0], sync=True) if len(parts) == 1 else None
         discriminators = torch.zeros((), device=self.world.device)
@@ -168,10 +171,11 @@ class Trainer:
             with distributed.gradient_sync(self.discriminators, enabled=i == len(parts) - 1):
                 with autocast(self.world.device, self.cfg.precision):
                     both = self.discriminators(torch.cat([part.audio_BN, fake_BN]))
-                loss = discriminator_loss(*_split(both)) * _share(part, parts)
+                loss = discriminator_loss(*_split(both)) * data.share(part, parts)
                 state.discriminators_scaler.scale(loss).backward()
             losses.append(loss.detach())
-        self._step(state.discriminators_optimizer, state.discriminators_scaler, state.discriminators)
+        optimizer, scaler = state.discriminators_optimizer, state.discriminators_scaler
+        apply_gradients(optimizer, scaler, state.discriminators, clip_norm=self.cfg.clip_norm)
         return torch.stack(losses).sum()
 
     def _update_generator(self, parts: list[Heard], kept: Tensor | None, is_adversarial: bool) -> GeneratorLoss:
@@ -182,10 +186,11 @@ class Trainer:
                 fake_BN = self._generated(part, sync=i == len(parts) - 1) if kept is None else kept
                 real, fake = self._judged(part.audio_BN, fake_BN) if is_adversarial else (None, None)
                 loss = generator_loss(self.cfg.loss, self.full_mel, part.audio_BN, fake_BN, real, fake)
-                loss = GeneratorLoss(*(value * _share(part, parts) for value in loss))
+                loss = GeneratorLoss(*(value * data.share(part, parts) for value in loss))
                 state.generator_scaler.scale(loss.value).backward()
             losses.append(torch.stack(loss).detach())
-        self._step(state.generator_optimizer, state.generator_scaler, state.generator)
+        optimizer, scaler = state.generator_optimizer, state.generator_scaler
+        apply_gradients(optimizer, scaler, state.generator, clip_norm=self.cfg.clip_norm)
         return GeneratorLoss(*torch.stack(losses).sum(0).unbind())
 
     def _generated(self, part: Heard, *, sync: bool, grad: bool = True) -> Tensor:
@@ -203,14 +208,6 @@ class Trainer:
                 real = self.state.discriminators(audio_BN)
             return real, self.state.discriminators(fake_BN)
 
-    def _step(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, module: nn.Module) -> None:
-        if self.cfg.clip_norm:
-            scaler.unscale_(optimizer)
-            nn.utils.clip_grad_norm_(module.parameters(), self.cfg.clip_norm)
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad(set_to_none=True)
-
     def _check_last(self) -> None:
         """A loss of the last step that is not finite ends the run; its batch is saved."""
         step, self.last = self.last, None
@@ -220,12 +217,8 @@ class Trainer:
         generator, discriminators = losses.tolist()
         if math.isfinite(generator) and math.isfinite(discriminators):
             return
-        failures = [failure.message for failure in step.batch.failures]
-        kept = {"step": step.number, **step.batch._asdict(), "failures": failures}
-        problem = (
-            f"the losses of generator and discriminators are {generator} and {discriminators} at step {step.number}"
-        )
-        raise bad_batch(problem, step.batch.ids, kept, self.cfg.output_dir, self.world)
+        problem = f"the losses of generator and discriminators are {generator} and {discriminators}"
+        raise bad_segments(problem, step.number, step.batch, self.cfg.output_dir, self.world)
 
     def _check_state(self) -> None:
         """Numbers that are not finite are neither saved nor evaluated."""
@@ -277,18 +270,8 @@ class Trainer:
         said = resynthesized(generator, self.log_mel, self.validation, clips, self.world, self.cfg.precision)
         show_samples(self.cfg.output_dir / "dev", said, self.full_mel, step=self.progress.step)
 
-    def _dataset(self, sources: tuple[str, ...], *, training: bool) -> SegmentDataset:
-        utterances, told = data.read_utterances(sources, self.cfg.data, training=training)
-        for message in told:
-            self.log.event(f"left out: {message}")
-        return SegmentDataset(utterances, self.cfg.data, self.cfg.features, seed=self.cfg.seed)
-
     def _batches(self, epoch: int) -> list[list[int]]:
-        cfg, world = self.cfg, self.world
-        return bucketed_batches(
-            [0.0] * len(self.train_set),  # segments are of one length
-            batch_size=cfg.batch_size, seed=cfg.seed, epoch=epoch, ranks=world.size, rank=world.rank,
-        )  # fmt: skip
+        return epoch_batches(self.train_set, self.cfg, epoch, self.world)
 
     def _limit_reached(self, terminated: list[int]) -> bool:
         """Whether to stop now, in all processes."""
@@ -303,15 +286,9 @@ class Trainer:
         self.world.barrier()
 
     def _describe_run(self) -> None:
-        write_run_files(self.cfg, self.world, self.log)
-        hours = sum(u.seconds for u in self.train_set.utterances) / 3600
-        sizes = [
-            sum(p.numel() for p in part.parameters()) for part in (self.state.generator, self.state.discriminators)
-        ]
-        self.log.event(
-            f"{sizes[0]:,} parameters in the generator, {sizes[1]:,} in the discriminators; "
-            f"{len(self.train_set.utterances)} clips, {hours:.2f} h; {self.steps_per_epoch} steps an epoch"
-        )
+        sizes = f"{n_parameters(self.state.generator):,} parameters in the generator"
+        sizes += f", {n_parameters(self.state.discriminators):,} in the discriminators"
+        describe_run(self.cfg, sizes, self.train_set, self.steps_per_epoch, self.world, self.log)
 
 
 def _split(both: Judgement) -> tuple[Judgement, Judgement]:
@@ -319,11 +296,6 @@ def _split(both: Judgement) -> tuple[Judgement, Judgement]:
     half = len(both.scores[0]) // 2
     real, fake = (Judgement([s[rows] for s in both.scores], []) for rows in (slice(half), slice(half, None)))
     return real, fake
-
-
-def _share(part: Heard, parts: list[Heard]) -> float:
-    """How much of the batch a micro-batch is."""
-    return len(part.audio_BN) / sum(len(p.audio_BN) for p in parts)
 
 
 if __name__ == "__main__":

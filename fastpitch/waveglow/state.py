@@ -10,10 +10,10 @@ import torch
 from common import checkpoint, config, training_state
 from common.optim import build_optimizer
 from common.precision import grad_scaler
+from fastpitch.vocoder_training import taken
 from fastpitch.waveglow.checkpoint_import import FORMAT, read
 from fastpitch.waveglow.config import Config
 from fastpitch.waveglow.model import Waveglow
-from fastpitch.weight_norm import unfolded
 
 NAME = "waveglow"  # checkpoints in a run directory start with it
 
@@ -80,5 +80,4 @@ class TrainingState:
         if path is None:
             return
         start = read(checkpoint.load(path), path)
-        told = checkpoint.load_matching(self.model, unfolded(start.ema or start.weights, self.model))
-        self.messages += [f"{path}: {message}" for message in told] or [f"{path}: taken"]
+        self.messages += taken(self.model, start.ema or start.weights, path)

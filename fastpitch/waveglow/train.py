@@ -4,7 +4,6 @@ On several GPUs: `torchrun --nproc_per_node 8 -m fastpitch.waveglow.train …`. 
 epoch, index), so a run that was stopped and resumed ends in the weights of one that never stopped.
 """
 
-import contextlib
 import math
 import time
 from dataclasses import dataclass
@@ -13,18 +12,26 @@ import torch
 from torch import Tensor, nn
 
 from common import checkpoint, config, distributed
-from common.data.batching import BatchingError, bucketed_batches, evaluation_batches
+from common.data.batching import BatchingError, evaluation_batches
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
 from common.features import LogMel
 from common.interruption import termination
 from common.logging import RunLogger
-from common.precision import autocast, float32_math
+from common.precision import autocast
 from common.schedule import build_schedule
-from common.training import TrainingError, bad_batch, check_finite, limit_reached, tell_left_out, write_run_files
+from common.training import TrainingError, check_finite, limit_reached, started, tell_left_out
 from fastpitch.hifigan import data
-from fastpitch.hifigan.data import Heard, SegmentBatch, SegmentDataset
+from fastpitch.hifigan.data import Heard, SegmentBatch
+from fastpitch.vocoder_training import (
+    apply_gradients,
+    bad_segments,
+    describe_run,
+    epoch_batches,
+    n_parameters,
+    open_clips,
+)
 from fastpitch.waveglow.config import Config
 from fastpitch.waveglow.objective import negative_log_likelihood
 from fastpitch.waveglow.state import NAME, Progress, TrainingState
@@ -42,11 +49,8 @@ class Step:
 
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
-    with (
-        float32_math(cfg.precision),
-        distributed.start(cfg.device) as world,
-        contextlib.closing(RunLogger(cfg.output_dir, enabled=world.is_main, tensorboard=cfg.tensorboard)) as log,
-    ):
+    run = started(cfg.output_dir, device=cfg.device, precision=cfg.precision, tensorboard=cfg.tensorboard)
+    with run as (world, log):
         return Trainer(cfg, world, log).run()
 
 
@@ -63,8 +67,8 @@ class Trainer:
         self.told: set[str] = set()
         for message in self.state.messages:
             log.event(message)
-        self.train_set = self._dataset(cfg.data.train, training=True)
-        self.validation = self._dataset(cfg.data.validation, training=False) if cfg.data.validation else None
+        self.train_set = open_clips(cfg.data.train, cfg, log, training=True)
+        self.validation = open_clips(cfg.data.validation, cfg, log, training=False) if cfg.data.validation else None
         self.steps_per_epoch = len(self._batches(0))
         self.learning_rate = build_schedule(
             cfg.schedule,
@@ -139,20 +143,14 @@ class Trainer:
         for group in state.optimizer.param_groups:
             group["lr"] = rate
         self.parallel.train()
-        whole = data.heard(batch.to(self.world.device), self.log_mel)
-        parts = [Heard(*part) for part in zip(*(x.chunk(cfg.grad_accumulation) for x in whole), strict=True)]
+        parts = data.micro_batches(data.heard(batch.to(self.world.device), self.log_mel), cfg.grad_accumulation)
         losses = []
         for i, part in enumerate(parts):
             with distributed.gradient_sync(self.parallel, enabled=i == len(parts) - 1):
-                loss = self._loss(self.parallel, part) * (len(part.audio_BN) / len(whole.audio_BN))
+                loss = self._loss(self.parallel, part) * data.share(part, parts)
                 state.scaler.scale(loss).backward()
             losses.append(loss.detach())
-        if cfg.clip_norm:
-            state.scaler.unscale_(state.optimizer)
-            nn.utils.clip_grad_norm_(state.model.parameters(), cfg.clip_norm)
-        state.scaler.step(state.optimizer)
-        state.scaler.update()
-        state.optimizer.zero_grad(set_to_none=True)
+        apply_gradients(state.optimizer, state.scaler, state.model, clip_norm=cfg.clip_norm)
         if state.ema is not None:
             state.ema.update()
         return Step(self.progress.step, batch, torch.stack(losses).sum(), rate)
@@ -170,11 +168,7 @@ class Trainer:
         loss = self.world.mean(step.loss).item()
         if math.isfinite(loss):
             return
-        failures = [failure.message for failure in step.batch.failures]
-        kept = {"step": step.number, **step.batch._asdict(), "failures": failures}
-        raise bad_batch(
-            f"the loss is {loss} at step {step.number}", step.batch.ids, kept, self.cfg.output_dir, self.world
-        )
+        raise bad_segments(f"the loss is {loss}", step.number, step.batch, self.cfg.output_dir, self.world)
 
     def _check_state(self) -> None:
         """Numbers that are not finite are neither saved nor evaluated."""
@@ -219,18 +213,8 @@ class Trainer:
         loss_sum, count = world.sum(total_2).tolist()
         return loss_sum / count
 
-    def _dataset(self, sources: tuple[str, ...], *, training: bool) -> SegmentDataset:
-        utterances, told = data.read_utterances(sources, self.cfg.data, training=training)
-        for message in told:
-            self.log.event(f"left out: {message}")
-        return SegmentDataset(utterances, self.cfg.data, self.cfg.features, seed=self.cfg.seed)
-
     def _batches(self, epoch: int) -> list[list[int]]:
-        cfg, world = self.cfg, self.world
-        return bucketed_batches(
-            [0.0] * len(self.train_set),  # segments are of one length
-            batch_size=cfg.batch_size, seed=cfg.seed, epoch=epoch, ranks=world.size, rank=world.rank,
-        )  # fmt: skip
+        return epoch_batches(self.train_set, self.cfg, epoch, self.world)
 
     def _limit_reached(self, terminated: list[int]) -> bool:
         """Whether to stop now, in all processes."""
@@ -245,12 +229,8 @@ class Trainer:
         self.world.barrier()
 
     def _describe_run(self) -> None:
-        write_run_files(self.cfg, self.world, self.log)
-        hours = sum(u.seconds for u in self.train_set.utterances) / 3600
-        self.log.event(
-            f"{sum(p.numel() for p in self.state.model.parameters()):,} parameters; "
-            f"{len(self.train_set.utterances)} clips, {hours:.2f} h; {self.steps_per_epoch} steps an epoch"
-        )
+        size = f"{n_parameters(self.state.model):,} parameters"
+        describe_run(self.cfg, size, self.train_set, self.steps_per_epoch, self.world, self.log)
 
 
 if __name__ == "__main__":

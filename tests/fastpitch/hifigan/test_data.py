@@ -9,8 +9,8 @@ from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError
 from common.features import TTS, LogMel
 from fastpitch.hifigan import data
-from fastpitch.hifigan.config import DataConfig
 from fastpitch.hifigan.data import Segment, SegmentDataset
+from fastpitch.vocoder_config import DataConfig
 from tests.fastpitch.hifigan.corpus import LENGTHS, RATE, write_corpus
 
 MARGIN = 512

@@ -128,6 +128,7 @@ def test_spectra_stay_in_fp32_under_autocast():
         ({"data": {"segment_frames": 4}}, "segment_frames = 4, segments_per_clip = 1: expected at least 8"),
         ({"epochs": 0}, "epochs = 0: expected at least 1"),
         ({"steps": -1}, "steps = -1: expected a number, or 0 for none"),
+        ({"samples_every_epochs": -1}, "samples_every_epochs = -1: expected a number, or 0 for none"),
         ({"batch_size": 3, "grad_accumulation": 2}, "batch_size = 3 is not a multiple of grad_accumulation = 2"),
         ({"ema": 1.0}, "ema = 1.0: expected a decay"),
     ],

@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from common.features import TTS
-from fastpitch.hifigan.config import DataConfig
 from fastpitch.hifigan.data import Segment, SegmentDataset, read_utterances
 from fastpitch.hifigan.mels import MelsConfig, main
+from fastpitch.vocoder_config import DataConfig
 from tests.data import shared
 from tests.fastpitch.hifigan.corpus import LENGTHS, write_corpus
 

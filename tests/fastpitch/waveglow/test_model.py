@@ -115,6 +115,7 @@ def test_noise_of_another_shape_is_told():
         ({"log_every": 0}, "log_every = 0: expected at least 1"),
         ({"batch_size": 3, "grad_accumulation": 2}, "batch_size = 3 is not a multiple of grad_accumulation = 2"),
         ({"ema": -0.5}, "ema = -0.5: expected a decay"),
+        ({"clip_norm": -1.0}, "clip_norm = -1.0: expected a number, or 0 for none"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_told(settings, told):
