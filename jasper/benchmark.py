@@ -36,7 +36,7 @@ from common.distributed import World
 from common.features import LogMel
 from common.logging import RunLogger
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
-from common.training import TrainingError
+from common.training import HostCopy, TrainingError
 from jasper.config import Config
 from jasper.fused import GraphRunner, fuse
 from jasper.model import Jasper, Output
@@ -141,14 +141,15 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
     with closing(RunLogger(folder, enabled=False)) as log:
         trainer = Trainer(cfg, world, log)
     batch = next(iter(loader(trainer.train_set, [list(range(cfg.batch_size))], workers=0)))
-    losses: list[Tensor] = []
+    losses: list[HostCopy] = []
 
     def step() -> None:
         losses.append(trainer.update(batch).loss)
 
     times = benchmark.measure(step, device=world.device, warmup=cfg.warmup, repeats=cfg.repeats)
-    if not math.isfinite(losses[-1].item()):
-        raise ConfigError(f"the loss of step {len(losses)} is {losses[-1].item()}: what was timed is no training")
+    loss = losses[-1].tolist()
+    if not math.isfinite(loss):
+        raise ConfigError(f"the loss of step {len(losses)} is {loss}: what was timed is no training")
     memory = _peak_memory(step, world.device)
     about = {"config": cfg.name, "precision": cfg.precision, "batch": cfg.batch_size, "seconds_of_audio": seconds}
     about |= {"processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}

@@ -21,7 +21,7 @@ from common.interruption import termination
 from common.logging import RunLogger
 from common.precision import autocast
 from common.schedule import build_schedule
-from common.training import TrainingError, check_finite, limit_reached, started, tell_left_out
+from common.training import HostCopy, TrainingError, check_finite, limit_reached, started, tell_left_out
 from fastpitch.hifigan import data
 from fastpitch.hifigan.config import Config
 from fastpitch.hifigan.data import Heard, SegmentBatch
@@ -43,12 +43,13 @@ SAMPLES = 5  # clips that TensorBoard shows
 
 @dataclass(frozen=True)
 class Step:
-    """What a step leaves for checks and logs; its losses are means over the segments."""
+    """What a step leaves for checks and logs; its losses are means over the segments, `losses_2` over all processes."""
 
     number: int
     batch: SegmentBatch
     generator: GeneratorLoss
     discriminators: Tensor
+    losses_2: HostCopy
     learning_rate: float
 
 
@@ -161,7 +162,8 @@ class Trainer:
         generator = self._update_generator(parts, kept, is_adversarial)
         if state.ema is not None:
             state.ema.update()
-        return Step(progress.step, batch, generator, discriminators, rate)
+        losses_2 = HostCopy(self.world.mean(torch.stack([generator.value, discriminators])))
+        return Step(progress.step, batch, generator, discriminators, losses_2, rate)
 
     def _update_discriminators(self, parts: list[Heard], kept: Tensor | None) -> Tensor:
         state, losses = self.state, []
@@ -213,8 +215,7 @@ class Trainer:
         step, self.last = self.last, None
         if step is None:
             return
-        losses = self.world.mean(torch.stack([step.generator.value, step.discriminators]))
-        generator, discriminators = losses.tolist()
+        generator, discriminators = step.losses_2.tolist()
         if math.isfinite(generator) and math.isfinite(discriminators):
             return
         problem = f"the losses of generator and discriminators are {generator} and {discriminators}"

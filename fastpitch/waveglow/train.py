@@ -21,7 +21,7 @@ from common.interruption import termination
 from common.logging import RunLogger
 from common.precision import autocast
 from common.schedule import build_schedule
-from common.training import TrainingError, check_finite, limit_reached, started, tell_left_out
+from common.training import HostCopy, TrainingError, check_finite, limit_reached, started, tell_left_out
 from fastpitch.hifigan import data
 from fastpitch.hifigan.data import Heard, SegmentBatch
 from fastpitch.vocoder_training import (
@@ -39,11 +39,11 @@ from fastpitch.waveglow.state import NAME, Progress, TrainingState
 
 @dataclass(frozen=True)
 class Step:
-    """What a step leaves for checks and logs."""
+    """What a step leaves for checks and logs; the loss is the mean over all processes."""
 
     number: int
     batch: SegmentBatch
-    loss: Tensor
+    loss: HostCopy
     learning_rate: float
 
 
@@ -116,7 +116,7 @@ class Trainer:
             if progress.step % cfg.log_every == 0 or ends_epoch or stop:
                 self._check_last()
                 took = time.perf_counter() - clock
-                values = {"loss": step.loss.item(), "throughput": segments / took, "took": took}
+                values = {"loss": step.loss.tolist(), "throughput": segments / took, "took": took}
                 where = (progress.epoch + 1, progress.batch, self.steps_per_epoch)
                 self.log.log("train", where, values | {"lrate": step.learning_rate}, global_step=progress.step)
                 clock, segments = time.perf_counter(), 0
@@ -153,7 +153,7 @@ class Trainer:
         apply_gradients(state.optimizer, state.scaler, state.model, clip_norm=cfg.clip_norm)
         if state.ema is not None:
             state.ema.update()
-        return Step(self.progress.step, batch, torch.stack(losses).sum(), rate)
+        return Step(self.progress.step, batch, HostCopy(self.world.mean(torch.stack(losses).sum())), rate)
 
     def _loss(self, model: nn.Module, part: Heard) -> Tensor:
         with autocast(self.world.device, self.cfg.precision):
@@ -165,7 +165,7 @@ class Trainer:
         step, self.last = self.last, None
         if step is None:
             return
-        loss = self.world.mean(step.loss).item()
+        loss = step.loss.tolist()
         if math.isfinite(loss):
             return
         raise bad_segments(f"the loss is {loss}", step.number, step.batch, self.cfg.output_dir, self.world)
