@@ -37,6 +37,10 @@ class OptimConfig:
     weight_decay: float = 1e-3
     """Pull of every parameter towards zero."""
 
+    def __post_init__(self) -> None:
+        given = {name: getattr(self, name) for name in ("betas", "eps") if getattr(self, name) is not None}
+        _check_options(lr=self.lr, weight_decay=self.weight_decay, **given)
+
 
 def build_optimizer(parameters: Iterable[Tensor], cfg: OptimConfig) -> Optimizer:
     """The optimiser of `cfg` over `parameters`."""
@@ -65,7 +69,7 @@ class NovoGrad(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
     ) -> None:
-        _check_options("NovoGrad", lr, betas, eps, weight_decay)
+        _check_options(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -127,7 +131,7 @@ class Lamb(Optimizer):
         weight_decay: float = 0.01,
         max_grad_norm: float = 1.0,
     ) -> None:
-        _check_options("Lamb", lr, betas, eps, weight_decay)
+        _check_options(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
         self.max_grad_norm = max_grad_norm
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "step": 0})
 
@@ -204,9 +208,13 @@ def _evaluate(closure: Callable[[], float] | None) -> float | None:
         return closure()
 
 
-def _check_options(owner: str, lr: float, betas: tuple[float, float], eps: float, weight_decay: float) -> None:
-    if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= beta < 1 for beta in betas):
-        raise ValueError(
-            f"{owner}: lr {lr:g}, betas {tuple(betas)}, eps {eps:g}, weight_decay {weight_decay:g}; "
-            "expected betas in [0, 1) and the others not negative"
-        )
+def _check_options(
+    *, lr: float, weight_decay: float, betas: tuple[float, float] = (0.0, 0.0), eps: float = 1.0
+) -> None:
+    for name, value in (("lr", lr), ("weight_decay", weight_decay)):
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{name} = {value}: expected a number of at least 0")
+    if not all(0 <= beta < 1 for beta in betas):
+        raise ValueError(f"betas = {tuple(betas)}: expected decays from 0 to below 1")
+    if not 0 < eps < math.inf:
+        raise ValueError(f"eps = {eps}: expected a number above 0")

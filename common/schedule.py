@@ -102,11 +102,15 @@ class ScheduleConfig:
     """noam: of the model."""
 
     def __post_init__(self) -> None:
-        if self.warmup < 0 or self.hold < 0 or (self.unit == "fraction" and self.warmup + self.hold > 1):
-            raise ValueError(
-                f"ScheduleConfig: warmup {self.warmup:g} and hold {self.hold:g} {self.unit}; "
-                "expected numbers that are not negative, and whose sum is at most 1 if they are fractions"
-            )
+        for name in ("warmup", "hold", "floor", "power", "initial", "final"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number of at least 0")
+        if self.unit == "fraction" and self.warmup + self.hold > 1:
+            raise ValueError(f"warmup = {self.warmup}, hold = {self.hold}: expected fractions of at most 1 together")
+        if not 0 < self.gamma <= 1:
+            raise ValueError(f"gamma = {self.gamma}: expected a factor above 0, at most 1")
+        if self.width < 1:
+            raise ValueError(f"width = {self.width}: expected at least 1")
 
 
 def build_schedule(cfg: ScheduleConfig, *, lr: float, steps_per_epoch: int, total_steps: int) -> Callable[[int], float]:

@@ -5,6 +5,7 @@ Made in the workers that load the data, so that the device never waits for them 
 Shapes: B utterances, S frames, D width of the Transformer, M masked frames of each utterance, K distractors.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,7 +32,7 @@ class MaskConfig:
     def __post_init__(self) -> None:
         for name in ("time", "channel"):
             prob, length = getattr(self, f"{name}_prob"), getattr(self, f"{name}_length")
-            if prob < 0 or length < 1:
+            if not 0 <= prob < math.inf or length < 1:
                 raise ValueError(f"{name}_prob = {prob}, {name}_length = {length}: expected at least 0 and 1")
 
 

@@ -3,6 +3,7 @@
 Shapes: Q frames, C channels, G codebooks, V entries of each, E width of an entry.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ class TemperatureConfig:
     """Factor per update."""
 
     def __post_init__(self) -> None:
-        if not (self.start > 0 and self.end > 0 and 0 < self.decay <= 1):
+        if not (0 < self.start < math.inf and 0 < self.end < math.inf and 0 < self.decay <= 1):
             raise ValueError(
                 f"temperature from {self.start:g} to {self.end:g} by {self.decay:g}: expected above 0, decay at most 1"
             )

@@ -1,5 +1,7 @@
 import copy
 import io
+import math
+from functools import partial
 
 import pytest
 import torch
@@ -216,7 +218,19 @@ def test_the_configuration_chooses_the_optimizer_and_its_defaults():
     assert build_optimizer(parameters(), OptimConfig(betas=(0.8, 0.5))).defaults["betas"] == (0.8, 0.5)
 
 
-@pytest.mark.parametrize("optimizer", [NovoGrad, Lamb])
-def test_impossible_options_are_named(optimizer):
-    with pytest.raises(ValueError, match=rf"{optimizer.__name__}: lr 0.1, betas \(1.0, 0.0\), .* expected betas in"):
-        optimizer(parameters(), lr=0.1, betas=(1.0, 0.0))
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"lr": -1.0}, "lr = -1.0: expected a number of at least 0"),
+        ({"lr": math.nan}, "lr = nan: expected a number of at least 0"),
+        ({"lr": math.inf}, "lr = inf: expected a number of at least 0"),
+        ({"weight_decay": -0.1}, "weight_decay = -0.1: expected a number of at least 0"),
+        ({"betas": (1.0, 0.0)}, r"betas = \(1.0, 0.0\): expected decays from 0 to below 1"),
+        ({"betas": (0.9, math.nan)}, r"betas = \(0.9, nan\): expected decays from 0 to below 1"),
+        ({"eps": 0.0}, "eps = 0.0: expected a number above 0"),
+    ],
+)
+def test_impossible_options_are_named(numbers, message):
+    for refusing in (OptimConfig, partial(NovoGrad, parameters()), partial(Lamb, parameters())):
+        with pytest.raises(ValueError, match=rf"^{message}$"):
+            refusing(**numbers)

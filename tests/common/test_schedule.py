@@ -93,7 +93,24 @@ def test_no_steps_left_to_decay_is_an_error():
         build_schedule(cfg, lr=1.0, steps_per_epoch=10, total_steps=100)
 
 
-@pytest.mark.parametrize("numbers", [{"warmup": -1}, {"hold": -1}, {"unit": "fraction", "warmup": 0.6, "hold": 0.6}])
-def test_impossible_durations_are_named(numbers):
-    with pytest.raises(ValueError, match="ScheduleConfig: warmup .* and hold .*; expected numbers"):
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"warmup": -1}, "warmup = -1: expected a number of at least 0"),
+        ({"hold": math.nan}, "hold = nan: expected a number of at least 0"),
+        ({"floor": -1e-5}, "floor = -1e-05: expected a number of at least 0"),
+        ({"power": math.inf}, "power = inf: expected a number of at least 0"),
+        ({"initial": -0.1}, "initial = -0.1: expected a number of at least 0"),
+        ({"final": -0.1}, "final = -0.1: expected a number of at least 0"),
+        (
+            {"unit": "fraction", "warmup": 0.6, "hold": 0.6},
+            "warmup = 0.6, hold = 0.6: expected fractions of at most 1 together",
+        ),
+        ({"gamma": 1.5}, "gamma = 1.5: expected a factor above 0, at most 1"),
+        ({"gamma": 0.0}, "gamma = 0.0: expected a factor above 0, at most 1"),
+        ({"width": 0}, "width = 0: expected at least 1"),
+    ],
+)
+def test_impossible_numbers_are_named(numbers, message):
+    with pytest.raises(ValueError, match=rf"^{message}$"):
         ScheduleConfig(**numbers)

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -106,7 +108,9 @@ def test_an_utterance_too_short_for_a_choice_is_told(frames):
         draw_targets(frames, MaskConfig(), distractors=2, seed=0)
 
 
-@pytest.mark.parametrize("options", [{"time_prob": -0.1}, {"time_length": 0}, {"channel_prob": -1.0}])
+@pytest.mark.parametrize(
+    "options", [{"time_prob": -0.1}, {"time_prob": math.nan}, {"time_length": 0}, {"channel_prob": math.inf}]
+)
 def test_impossible_masks_are_refused(options):
     with pytest.raises(ValueError, match=r"^(time|channel)_prob = .*, \w+_length = .*: expected at least 0 and 1$"):
         MaskConfig(**options)

@@ -153,11 +153,19 @@ def test_the_temperature_falls_to_its_floor():
     assert temperature.at(280_000) == 0.5
     with pytest.raises(ValueError, match=r"^temperature from 2 to 0 by 0\.999995: expected above 0, decay at most 1$"):
         TemperatureConfig(end=0.0)
+    with pytest.raises(ValueError, match=r"^temperature from inf to 0\.5 by 0\.999995: expected above 0, decay at"):
+        TemperatureConfig(start=math.inf)
 
 
 def test_an_impossible_objective_is_refused():
     with pytest.raises(ValueError, match=r"^distractors = 0, logit_temperature = 0\.1: expected at least 1 and"):
         ObjectiveConfig(distractors=0)
+    with pytest.raises(ValueError, match=r"^distractors = 100, logit_temperature = nan: expected at least 1 and"):
+        ObjectiveConfig(logit_temperature=math.nan)
+    with pytest.raises(ValueError, match=r"^diversity = -1\.0: expected a weight of at least 0$"):
+        ObjectiveConfig(diversity=-1.0)
+    with pytest.raises(ValueError, match=r"^penalty = nan: expected a weight of at least 0$"):
+        ObjectiveConfig(penalty=math.nan)
 
 
 @pytest.mark.parametrize("kind", ["base", "large hourglass"])
