@@ -132,9 +132,10 @@ class Trainer:
                 self._log_training(step, frames / took, took)
                 all_frames, all_seconds = all_frames + frames, all_seconds + took
                 clock, frames = time.perf_counter(), 0
+            trained = time.perf_counter()
             if cfg.save_every_steps and progress.step % cfg.save_every_steps == 0:
                 self._save()
-                clock = time.perf_counter()
+            clock += time.perf_counter() - trained
             if stop:
                 break
         if progress.batch == self.steps_per_epoch:

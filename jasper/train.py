@@ -127,12 +127,12 @@ class Trainer:
                 took = time.perf_counter() - clock
                 self._log_training(step, utterances / took, took)
                 clock, utterances = time.perf_counter(), 0
+            trained = time.perf_counter()
             if cfg.evaluate_every and progress.step % cfg.evaluate_every == 0:
                 self._validate()
-                clock = time.perf_counter()
             if cfg.save_every_steps and progress.step % cfg.save_every_steps == 0:
                 self._save()
-                clock = time.perf_counter()
+            clock += time.perf_counter() - trained
             if stop:
                 break
         if progress.batch == self.steps_per_epoch:

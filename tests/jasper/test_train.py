@@ -71,6 +71,16 @@ def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
+def test_throughput_is_that_of_all_steps_and_of_them_alone(corpus, tmp_path, monkeypatch):
+    update, validate = Trainer.update, Trainer._validate
+    monkeypatch.setattr(Trainer, "update", lambda *given: time.sleep(0.2) or update(*given))
+    monkeypatch.setattr(Trainer, "_validate", lambda *given: time.sleep(5) or validate(*given))
+    main(toy_config(corpus, tmp_path, epochs=1, log_every=3, evaluate_every=2))
+    (took,), (throughput,) = logged(tmp_path, "train_took"), logged(tmp_path, "train_throughput")
+    assert 0.6 < took < 5
+    assert throughput * took == pytest.approx(12)
+
+
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path):
     """Batch normalisation sees micro-batches, so each utterance is its own copy: all statistics are the same."""
     cfg = toy_config(corpus, tmp_path / "a", ema=0.0)
