@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 
 from ctc import _compiled_loss, _cuda_library, _cuda_loss, _loss_library, reference
 from ctc._library import CPU_LIBRARY, CUDA_LIBRARY, warn_slow
@@ -55,7 +56,7 @@ def ctc_loss(
     The loss is float64 for float64 logits, else float32. It has a first derivative only.
     Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types.
     """
-    compiled = None if in_place or torch.compiler.is_compiling() else _compiled_loss.function()
+    compiled = None if in_place or is_compiling() else _compiled_loss.function()
     if compiled is not None:
         loss = compiled(
             logits_TBV,
@@ -69,7 +70,7 @@ def ctc_loss(
             label_smoothing,
             entropy_weight,
             star,
-            None if pool is None else _lent_memory(logits_TBV, pool),
+            pool,
         )
         if loss is not None:
             return loss
@@ -133,14 +134,10 @@ class CTCLoss(nn.Module):
         )
 
 
-def _lent_memory(logits: Tensor, pool: GradientPool) -> Tensor | None:
-    return pool.lend(logits) if logits.requires_grad and torch.is_grad_enabled() else None
-
-
 def _loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, pool: GradientPool | None) -> Tensor:
     if logits_TBV.stride(2) != 1 and logits_TBV.shape[2] != 1:
         logits_TBV = logits_TBV.contiguous()
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return _loss_op(
             logits_TBV,
             labels.targets,

@@ -55,7 +55,7 @@ CTC_SHARED int tilt_exponent(int64_t frames, int64_t labels, double ratio) {
 }
 
 // The same of a lattice with stars, of whose emissions that of a star is 1; `blank` and `label` are the mean ones. Stars
-// make it grow by 1 a frame, so that z is what keeps blank = z q(blank) / (1 - q(blank)) and 1 = q(label) (1 + blank + z).
+// make it grow by 1 a frame: z is what keeps blank = z q(blank) / (1 - q(blank)) and 1 = q(label) (1 + blank + z).
 CTC_SHARED int star_tilt_exponent(double blank, double label) {
     const double l = label < 1e-30 ? 1e-30 : label, z = (1 - l) * (1 - blank) / l;
     return rounded_tilt(z > 1e-30 ? z : 1e-30);

@@ -30,8 +30,8 @@ struct Utterance {
 // or, in a small alphabet, simply all classes.
 // Emissions and occupancies lie in groups of four frames, in quads: frame t, slot s at `group_stride * (t / GROUP) +
 // GROUP * s + t % GROUP`. Behind the last slot of a group is one more quad: emissions have 0 there, the slot of nobody;
-// occupancies have what those of each frame are to be multiplied with. With stars there is a second one: emissions are to
-// be multiplied with it where that of a star is 1, and occupancies have the probability of being in none.
+// occupancies have what those of each frame are to be multiplied with. With stars there is a second one: emissions are
+// to be multiplied with it where that of a star is 1, and occupancies have the probability of being in none.
 struct Scratch {
     int32_t* slot_of_class;  // [classes], set for the classes of slots alone
     int32_t* class_of_slot;  // [slots]

@@ -17,6 +17,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/utils/object_ptr.h>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -30,6 +31,8 @@ using at::Tensor;
 using torch::autograd::variable_list;
 
 constexpr size_t LEAST_ADVISED_BYTES = size_t(8) << 20;
+// No pool has anything for a smaller gradient: asking would take as long as a tenth of the loss.
+constexpr size_t LEAST_LENT_BYTES = size_t(1) << 20;
 
 // Older versions of torch hold nodes by std::shared_ptr, newer ones by c10::intrusive_ptr.
 template <typename T, typename... Arguments> auto make_node(Arguments&&... arguments) {
@@ -156,6 +159,15 @@ Tensor fresh_like(const Tensor& logits) {
     return fresh;
 }
 
+// What `pool`, a GradientPool or None, has for the gradient, else fresh memory.
+Tensor memory_for(PyObject* logits, PyObject* pool) {
+    const Tensor& like = THPVariable_Unpack(logits);
+    if (pool == Py_None || like.nbytes() < LEAST_LENT_BYTES) return fresh_like(like);
+    THPObjectPtr lent(PyObject_CallMethod(pool, "lend", "O", logits));
+    if (!lent) throw python_error();
+    return THPVariable_Check(lent) ? THPVariable_Unpack(lent) : fresh_like(like);
+}
+
 std::optional<int32_t> type_of(const Tensor& logits, bool wants_gradient) {
     switch (logits.scalar_type()) {
         case at::kFloat: return CTC_FLOAT32;
@@ -178,7 +190,7 @@ std::optional<int32_t> reduction_of(PyObject* name) {
 // Arguments of `ctc.ctc_loss`, in the order in which `loss` takes them.
 enum Argument {
     LOGITS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS, BLANK, REDUCTION, ZERO_INFINITY, BATCH_FIRST, LABEL_SMOOTHING,
-    ENTROPY_WEIGHT, STAR, MEMORY, ARGUMENTS
+    ENTROPY_WEIGHT, STAR, POOL, ARGUMENTS
 };
 
 // What of the problem is numbers; false where one is not, which Python is left to say.
@@ -217,11 +229,12 @@ std::optional<Tensor> computed_loss(PyObject* const* given) {
     if (targets->dim() == 2 && targets->size(0) != batch) return {};
     const at::ScalarType index = targets->scalar_type();
     Lengths frames, counts;
-    if (!frames.read(given[INPUT_LENGTHS], batch, index) || !counts.read(given[TARGET_LENGTHS], batch, index)) return {};
+    if (!frames.read(given[INPUT_LENGTHS], batch, index)) return {};
+    if (!counts.read(given[TARGET_LENGTHS], batch, index)) return {};
 
     const Tensor labels = targets->contiguous();
     Tensor gradient;
-    if (wants_gradient) gradient = given[MEMORY] != Py_None ? THPVariable_Unpack(given[MEMORY]) : fresh_like(*logits);
+    if (wants_gradient) gradient = memory_for(given[LOGITS], given[POOL]);
     problem.frames = logits->size(time_dimension);
     problem.batch = batch;
     problem.classes = logits->size(2);
@@ -266,9 +279,12 @@ std::optional<Tensor> computed_loss(PyObject* const* given) {
 
 // The loss, or None.
 PyObject* loss(PyObject*, PyObject* const* given, Py_ssize_t count) {
-    if (count != ARGUMENTS) return PyErr_Format(PyExc_TypeError, "loss: expected %d arguments, found %zd", ARGUMENTS, count);
+    if (count != ARGUMENTS)
+        return PyErr_Format(PyExc_TypeError, "loss: expected %d arguments, found %zd", ARGUMENTS, count);
     try {
         if (std::optional<Tensor> result = computed_loss(given)) return THPVariable_Wrap(std::move(*result));
+    } catch (const python_error&) {  // which is set
+        return nullptr;
     } catch (const std::exception& error) {
         return PyErr_Format(PyExc_RuntimeError, "ctc_loss: %s", error.what());
     }
@@ -276,7 +292,8 @@ PyObject* loss(PyObject*, PyObject* const* given, Py_ssize_t count) {
     Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"loss", (PyCFunction)(void (*)())loss, METH_FASTCALL, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"loss", (PyCFunction)(void (*)())loss, METH_FASTCALL, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "ctc_torch", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
