@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -205,10 +205,11 @@ class Trainer:
         for turn, batch in enumerate(batches):
             seed = mixed(cfg.seed, progress.step, turn)
             torch.manual_seed(mixed(seed, world.rank))  # dropout
-            with distributed.gradient_sync(self.parallel, enabled=turn == len(batches) - 1):
+            muted = contextlib.nullcontext() if batch.counts else without_gradient(state.model)
+            with distributed.gradient_sync(self.parallel, enabled=turn == len(batches) - 1), muted:
                 loss = self.task.loss(self.parallel, on_device(batch, world.device), update=progress.step, seed=seed)
                 state.scaler.scale(loss.value * share * float(batch.counts)).backward()
-            sums.append(loss.sums_K * float(batch.counts))
+            sums.append(loss.sums_K if batch.counts else torch.zeros_like(loss.sums_K))
         norm = self._clip()
         state.scaler.step(state.optimizer)
         state.scaler.update()
@@ -347,3 +348,17 @@ class Step:
     totals: HostCopy
     learning_rate: float
     norm: Tensor | None
+
+
+@contextlib.contextmanager
+def without_gradient(model: nn.Module) -> Iterator[None]:
+    """What runs backward meanwhile adds gradients of 0, whatever it computed: 0 x NaN would be NaN.
+
+    Other processes still get their answers. Sharded weights are not reached: hooks of FSDP2 take their gradients.
+    """
+    hooks = [p.register_hook(torch.zeros_like) for p in model.parameters() if p.requires_grad]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
