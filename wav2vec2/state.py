@@ -81,6 +81,7 @@ class TrainingState:
 
     def _restore(self, saved: dict[str, Any]) -> None:
         with training_state.must_fit(self.cfg.output_dir):
+            self._check_trained(saved)
             with training_state.options_of_today(self.optimizer):
                 if self.cfg.fsdp:
                     sharding.load_optimizer(self.model, self.optimizer, saved["optimizer"])
@@ -89,3 +90,18 @@ class TrainingState:
             training_state.restore(saved, {"scaler": self.scaler})
             self.progress = Progress(**saved["progress"])
         self.messages.append(f"resumed at update {self.progress.step}, epoch {self.progress.epoch + 1}")
+
+    def _check_trained(self, saved: dict[str, Any]) -> None:
+        """The optimiser in the checkpoint must be of the parameters that are trained today."""
+        found, expected = (
+            sum(len(group["params"]) for group in groups)
+            for groups in (saved["optimizer"]["param_groups"], self.optimizer.param_groups)
+        )
+        if found == expected:
+            return
+        before, now = saved["config"], self.cfg
+        raise ValueError(
+            f"it trains {found} parameters, not {expected}, which depends on what is 0: mask.time_prob was "
+            f"{before['mask']['time_prob']} and is {now.mask.time_prob}, learning.extractor_gradient was "
+            f"{before['learning']['extractor_gradient']} and is {now.learning.extractor_gradient}"
+        )

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from common.checkpoint import CheckpointError
 from tests.training import alone
 from tests.wav2vec2.runs import finetune_config, pretrain_config
 from wav2vec2 import finetune, pretrain
@@ -25,3 +26,19 @@ def test_a_stand_in_adds_nothing_whatever_its_loss_is(corpus, tmp_path, module):
             step = trainer.update([batch, silent][:n_batches])
             left.append([*trainer.state.model.parameters(), torch.tensor(step.totals.tolist())])
     assert all(torch.equal(a, b) for a, b in zip(*left, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("module", "changes", "message"),
+    [
+        (pretrain, {"learning": {"extractor_gradient": 0.1}}, "mask.time_prob was 0.0 and is 0.0, learning.ext"),
+        (finetune, {"learning": {"extractor_gradient": 0.1}}, "learning.extractor_gradient was 0.0 and is 0.1; take"),
+        (finetune, {"mask": {"time_prob": 0.5}}, r"it trains \d+ parameters, not \d+, .* was 0.0 and is 0.5, learning"),
+    ],
+)
+def test_what_decides_which_parameters_are_trained_is_named(corpus, tmp_path, module, changes, message):
+    make = pretrain_config if module is pretrain else finetune_config
+    small = {"mask": {"time_prob": 0.0}, "learning": {"extractor_gradient": 0.0}, "max_updates": 1}
+    module.main(make(corpus, tmp_path, **small))
+    with pytest.raises(CheckpointError, match=message):
+        module.main(make(corpus, tmp_path, **(small | changes)))
