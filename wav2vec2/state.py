@@ -23,6 +23,8 @@ class Progress(training_state.Progress):
 
     best: float = math.inf
     """Least loss (pre-training) or word error rate (fine-tuning) of a validation."""
+    validated_at: int = 0
+    """The update of the last validation."""
 
 
 class TrainingState:

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,7 @@ from common.training import (
     write_run_files,
 )
 from wav2vec2 import sharding
-from wav2vec2.data import Batch, PlannedDataset, loader, mixed, on_device, training_plans
+from wav2vec2.data import Batch, Plan, PlannedDataset, loader, mixed, on_device, training_plans
 from wav2vec2.run_config import TrainingConfig
 from wav2vec2.state import NAME, Progress, TrainingState
 
@@ -109,7 +109,9 @@ class Trainer:
         self.last: Step | None = None
         self.recent: list[list[float]] = []  # sums of the updates since the last line of the log
         self.told: set[str] = set()
-        self.validated_at = -1  # update
+        self.plans: tuple[int, list[Plan]] = (-1, [])  # of the epoch asked for last
+        self.terminated = False
+        self.is_saved = saved is not None
         for message in self.state.messages:
             log.event(message)
         self.train_set = self._dataset(self.cfg.data.train, training=True)
@@ -124,70 +126,96 @@ class Trainer:
         )
 
     def run(self) -> Progress:
-        """All updates that are left, or until a limit or SIGTERM; always ends with a checkpoint."""
+        """All updates that are left, or until a limit or SIGTERM; what was learned is saved. A finished run stays."""
         cfg, progress = self.cfg, self.progress
-        last_epoch = progress.epoch + cfg.epochs_this_job if cfg.epochs_this_job else math.inf
+        if progress.step >= cfg.max_updates and not self._owes_validation():
+            self.log.event(f"finished: update {progress.step} of {cfg.max_updates} is done; there is nothing to do")
+            return progress
         self._describe_run()
         self.log.progress(cfg.max_updates, progress.step)
-        with termination() as terminated:
+        with termination() as came:
             try:
-                while progress.epoch < last_epoch and not self._limit_reached(terminated):
-                    self._epoch(terminated)
+                self._train(came)
             except LoadingError:
                 if self.world.size == 1:  # the state is that before the bad batch; several processes cannot meet now
                     self._save()
                 raise
-        if progress.step >= cfg.max_updates and self.validated_at != progress.step:
-            self._validate()
         self._save()
         if self.told:
             self.log.event(f"left out: {len(self.told)} utterances")
         return progress
 
-    def _epoch(self, terminated: list[int]) -> None:
+    def _train(self, came: list[int]) -> None:
+        cfg, progress = self.cfg, self.progress
+        last_epoch = progress.epoch + cfg.epochs_this_job if cfg.epochs_this_job else math.inf
+        if progress.step:
+            self._settle()  # what the job before had no time for
+        # One loader, so that the first batches of an epoch are made in the one before; it only iterates over the plans,
+        # and asks for the first when the first batch is wanted.
+        batches = iter(loader(self.train_set, cast("list[Plan]", self._plans_left()), workers=cfg.data.workers))
+        while not self._must_stop(came) and progress.epoch < last_epoch:
+            self._epoch(batches, came)
+
+    def _epoch(self, batches: Iterator[Batch], came: list[int]) -> None:
         cfg, progress = self.cfg, self.progress
         if moved := progress.recount(self._updates(progress.epoch)):
             self.log.event(moved)
-        plans = self._plans(progress.epoch)[progress.batch * cfg.update_freq :]
-        batches = iter(loader(self.train_set, plans, workers=cfg.data.workers))
-        clock, seconds = time.perf_counter(), 0.0
-        while turns := list(itertools.islice(batches, cfg.update_freq)):
+        clock, seconds, stop = time.perf_counter(), 0.0, False
+        while progress.batch < progress.steps_per_epoch and not stop:
+            turns = list(itertools.islice(batches, cfg.update_freq))
             step = self.update(turns)
             self._check_last()  # of the update before, so that a GPU never waits for it
             self.last = step
             seconds += sum(batch.seconds for batch in turns) * self.world.size  # of the others about as much
-            progress.batch += 1
-            progress.step += 1
-            self.log.advance()
-            stop = self._limit_reached(terminated)
-            ends = progress.batch == progress.steps_per_epoch
-            if progress.step % cfg.log_every == 0 or ends or stop:
+            self._count()
+            stop = self._must_stop(came)
+            if progress.step % cfg.log_every == 0 or progress.batch == progress.steps_per_epoch or stop:
                 self._check_last()
                 took = time.perf_counter() - clock
                 self._log_training(step, seconds / took, took)
                 clock, seconds = time.perf_counter(), 0.0
-            if cfg.validate_every and progress.step % cfg.validate_every == 0:
-                self._validate()
-                clock = time.perf_counter()
-            if progress.step in cfg.keep_updates:
-                progress.milestones.append(progress.step)
-            every = cfg.save_every_updates
-            if progress.step in cfg.keep_updates or (every and progress.step % every == 0):
-                self._save()
-                clock = time.perf_counter()
-            if stop:
-                break
-        if progress.batch == progress.steps_per_epoch:
-            self._end_epoch()
+            learned = time.perf_counter()
+            self._settle()
+            clock += time.perf_counter() - learned
 
-    def _end_epoch(self) -> None:
+    def _count(self) -> None:
+        progress = self.progress
+        progress.batch += 1
+        progress.step += 1
+        if progress.step in self.cfg.keep_updates:
+            progress.milestones.append(progress.step)
+        self.is_saved = False
+        self.log.advance()
+
+    def _settle(self) -> None:
+        """After an update: ends the epoch, validates and saves, each if it is time for it.
+
+        A process that is terminated has no time to validate: the next job does, before it goes on.
+        """
         cfg, progress = self.cfg, self.progress
-        progress.epoch, progress.batch, progress.steps_per_epoch = progress.epoch + 1, 0, 0
-        self._tell_left_out()
-        if not cfg.validate_every:
+        ends = 0 < progress.steps_per_epoch == progress.batch
+        if ends:
+            progress.epoch, progress.batch, progress.steps_per_epoch = progress.epoch + 1, 0, 0
+            self._tell_left_out()
+        if self._owes_validation() and not self.terminated:
             self._validate()
-        if progress.epoch % cfg.save_every_epochs == 0:
+        if (
+            (ends and progress.epoch % cfg.save_every_epochs == 0)
+            or (cfg.save_every_updates and progress.step % cfg.save_every_updates == 0)
+            or progress.step in cfg.keep_updates
+        ):
             self._save()
+
+    def _owes_validation(self) -> bool:
+        """Whether this update is one to validate after, and that was not done."""
+        cfg, progress = self.cfg, self.progress
+        if self.validation is None or progress.validated_at == progress.step:
+            return False
+        if progress.step >= cfg.max_updates:
+            return True
+        if cfg.validate_every:
+            return progress.step % cfg.validate_every == 0
+        return progress.batch in (0, progress.steps_per_epoch)  # between two epochs
 
     def update(self, batches: Sequence[Batch]) -> "Step":
         """One optimiser step: forward and backward of each batch, whose gradients are added up and exchanged once."""
@@ -287,7 +315,7 @@ class Trainer:
         if self.validation is None:
             return
         self._check_state()
-        self.validated_at = self.progress.step
+        self.progress.validated_at, self.is_saved = self.progress.step, False
         models: dict[str, nn.Module] = {"dev": self.state.model}
         if self.state.ema is not None:
             models["dev_ema"] = self.state.ema.model
@@ -309,24 +337,39 @@ class Trainer:
             self.log.event(f"left out: {message}")
         return dataset
 
-    def _plans(self, epoch: int) -> list[Any]:
-        world = self.world
-        return training_plans(self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank)
+    def _plans(self, epoch: int) -> list[Plan]:
+        if self.plans[0] != epoch:
+            world = self.world
+            plans = training_plans(self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank)
+            self.plans = (epoch, plans)
+        return self.plans[1]
+
+    def _plans_left(self) -> Iterator[Plan]:
+        """Those of this epoch, then those of all after it."""
+        done = self.progress.batch * self.cfg.update_freq
+        for epoch in itertools.count(self.progress.epoch):
+            yield from self._plans(epoch)[done:]
+            done = 0
 
     def _updates(self, epoch: int) -> int:
         return len(self._plans(epoch)) // self.cfg.update_freq
 
-    def _limit_reached(self, terminated: list[int]) -> bool:
-        """Whether to stop now, in all processes."""
-        cfg = self.cfg
-        limit = min(cfg.max_updates, cfg.stop_at or cfg.max_updates)
-        return limit_reached(self.progress.step, limit, terminated, ask_every=cfg.log_every, world=self.world)
+    def _must_stop(self, came: list[int]) -> bool:
+        """Whether to stop now, in all processes, which are asked now and then, and before a validation."""
+        cfg, step = self.cfg, self.progress.step
+        ask_every = 1 if self._owes_validation() else cfg.log_every
+        self.terminated = limit_reached(step, 0, came, ask_every=ask_every, world=self.world)
+        return self.terminated or step >= min(cfg.max_updates, cfg.stop_at or cfg.max_updates)
 
     def _save(self) -> None:
+        """What is saved already is not again."""
+        if self.is_saved:
+            return
         self._check_state()
         self._tell_left_out()
         if self.cfg.save:
             self.state.save_step()
+        self.is_saved = True
         self.world.barrier()
 
     def _describe_run(self) -> None:

@@ -1,14 +1,127 @@
+import contextlib
+import runpy
+import signal
+import warnings
+from dataclasses import replace
+
 import pytest
 import torch
 
+from common import checkpoint, training_state
 from common.checkpoint import CheckpointError
-from tests.training import alone
+from tests.training import alone, assert_same_state, events, logged, state_of
 from tests.wav2vec2.runs import finetune_config, pretrain_config
-from wav2vec2 import finetune, pretrain
+from wav2vec2 import finetune, pretrain, training
 from wav2vec2.data import loader
+from wav2vec2.state import TrainingState
 from wav2vec2.training import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def short_epochs(corpus):
+    """Of two updates each, five in all."""
+
+    def configured(output_dir, **changes):
+        data = {"batch_size": 4} | changes.pop("data", {})
+        return pretrain_config(corpus, output_dir, concat_batches=2, max_updates=5, data=data, **changes)
+
+    return configured
+
+
+@pytest.fixture
+def sigterm_at(monkeypatch):
+    """Lets SIGTERM come during an update."""
+    came, update = [], Trainer.update
+    monkeypatch.setattr(training, "termination", lambda: contextlib.nullcontext(came))
+
+    def set_to(number):
+        came.clear()
+
+        def updated(trainer, batches):
+            if trainer.progress.step + 1 == number:
+                came.append(signal.SIGTERM)
+            return update(trainer, batches)
+
+        monkeypatch.setattr(Trainer, "update", updated)
+
+    return set_to
+
+
+def best_of(folder):
+    return checkpoint.load(folder / "wav2vec2_best.pt")
+
+
+@pytest.mark.parametrize("number", [3, 4, 5])
+@pytest.mark.parametrize("validate_every", [0, 1])
+def test_sigterm_saves_without_a_validation_which_the_next_job_makes_up_for(
+    short_epochs, tmp_path, sigterm_at, number, validate_every
+):
+    cfg = short_epochs(tmp_path / "whole", validate_every=validate_every, ema=0.9)
+    pretrain.main(cfg)
+    stopped = replace(cfg, output_dir=tmp_path / "stopped")
+    sigterm_at(number)
+    assert pretrain.main(stopped).step == number
+    validations = number - 1 if validate_every else (number - 1) // 2
+    assert len(logged(tmp_path / "stopped", "dev_loss")) == validations
+    sigterm_at(0)
+    pretrain.main(stopped)
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
+    assert_same_state(best_of(tmp_path / "whole"), best_of(tmp_path / "stopped"))
+    assert logged(tmp_path / "whole", "dev_loss") == logged(tmp_path / "stopped", "dev_loss")
+
+
+def test_a_limit_is_no_hurry_its_validation_comes_before_the_checkpoint(short_epochs, tmp_path):
+    pretrain.main(short_epochs(tmp_path, stop_at=4))
+    scores = logged(tmp_path, "dev_loss")
+    assert len(scores) == 2
+    assert state_of(tmp_path)["progress"]["best"] == min(scores)
+
+
+def test_an_update_is_written_once_after_its_validation(short_epochs, tmp_path, monkeypatch):
+    written, save_step = [], TrainingState.save_step
+
+    def noted(state):
+        written.append((state.progress.step, state.progress.validated_at))
+        save_step(state)
+
+    monkeypatch.setattr(TrainingState, "save_step", noted)
+    pretrain.main(short_epochs(tmp_path, keep_updates=(2, 5), save_every_updates=1))
+    assert written == [(1, 0), (2, 2), (3, 2), (4, 4), (5, 5)]
+    assert state_of(tmp_path)["progress"]["best"] == min(logged(tmp_path, "dev_loss"))
+
+
+def test_a_finished_run_says_so_and_does_nothing_more(short_epochs, tmp_path):
+    cfg = short_epochs(tmp_path)
+    pretrain.main(cfg)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
+    scores = logged(tmp_path, "dev_loss")
+    assert pretrain.main(cfg).step == 5
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == before
+    assert logged(tmp_path, "dev_loss") == scores
+    assert events(tmp_path)[-1] == "finished: update 5 of 5 is done; there is nothing to do"
+
+
+def test_the_batches_of_an_epoch_are_drawn_once_and_by_one_loader(short_epochs, tmp_path, monkeypatch):
+    drawn, loaders, plans, load = [], [], training.training_plans, training.loader
+    monkeypatch.setattr(
+        training, "training_plans", lambda *a, epoch, **o: drawn.append(epoch) or plans(*a, epoch=epoch, **o)
+    )
+    monkeypatch.setattr(training, "loader", lambda *a, **options: loaders.append(a) or load(*a, **options))
+    pretrain.main(short_epochs(tmp_path))
+    assert drawn == [0, 1, 2]
+    assert len(loaders) == 1
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 3])
+def test_workers_that_are_epochs_ahead_change_nothing_across_a_stop(short_epochs, tmp_path, stop_at):
+    cfg = short_epochs(tmp_path / "whole", data={"validation": ()})
+    pretrain.main(cfg)
+    cfg = replace(cfg, output_dir=tmp_path / "stopped", data=replace(cfg.data, workers=2))
+    pretrain.main(replace(cfg, stop_at=stop_at))
+    pretrain.main(cfg)
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
 
 
 @pytest.mark.parametrize("module", [pretrain, finetune])
@@ -42,3 +155,16 @@ def test_what_decides_which_parameters_are_trained_is_named(corpus, tmp_path, mo
     module.main(make(corpus, tmp_path, **small))
     with pytest.raises(CheckpointError, match=message):
         module.main(make(corpus, tmp_path, **(small | changes)))
+
+
+@pytest.mark.parametrize("module", ["wav2vec2.pretrain", "wav2vec2.finetune"])
+def test_ctrl_c_before_the_first_update_is_one_line(module, tmp_path, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training_state, "newest", interrupted)
+    monkeypatch.setattr("sys.argv", [module, "--output_dir", str(tmp_path)])
+    with pytest.raises(SystemExit) as exit_, warnings.catch_warnings(action="ignore"):
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert exit_.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
