@@ -158,7 +158,7 @@ class LearningConfig:
             self._check_probability(name)
         for name in ("final_dropout", "layer_drop"):
             self._check_probability(name)
-        if self.extractor_gradient < 0:
+        if not 0 <= self.extractor_gradient < math.inf:
             raise ValueError(f"extractor_gradient = {self.extractor_gradient}: expected a factor of at least 0")
 
     def _check_probability(self, name: str) -> None:

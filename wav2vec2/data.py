@@ -9,7 +9,7 @@ Shapes: B utterances, N samples, U target labels, S frames, D width of the Trans
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -263,7 +263,7 @@ class BatchLoader(DataLoader[Any]):
             yield batch
 
 
-def loader(dataset: PlannedDataset, plans: Sequence[Plan], *, workers: int = 0) -> BatchLoader:
+def loader(dataset: PlannedDataset, plans: Iterable[Plan], *, workers: int = 0) -> BatchLoader:
     """The batches of `plans` in their order, made by `workers` processes ahead of time (0: here, when asked)."""
     return BatchLoader(
         dataset,

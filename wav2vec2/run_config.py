@@ -5,6 +5,7 @@ processes x concat_batches x update_freq of them. Masks, distractors and statist
 sub-batch's own, so the constants of a recipe hold for any number of processes as long as that product is the same.
 """
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -145,7 +146,7 @@ class TrainingConfig:
                 f"seed = {self.seed}, save_best_from = {self.save_best_from}, keep_updates = {self.keep_updates}: "
                 "expected no negative number"
             )
-        if not (self.clip_norm >= 0 and 0 <= self.ema < 1):
+        if not (0 <= self.clip_norm < math.inf and 0 <= self.ema < 1):
             raise ValueError(f"clip_norm = {self.clip_norm}, ema = {self.ema}: expected at least 0, and 0 to below 1")
         if self.fsdp and self.ema:
             raise ValueError("ema with fsdp: averages of sharded weights are not kept; set ema = 0 or fsdp = false")

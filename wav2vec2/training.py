@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -152,7 +152,7 @@ class Trainer:
             self._settle()  # what the job before had no time for
         # One loader, so that the first batches of an epoch are made in the one before; it only iterates over the plans,
         # and asks for the first when the first batch is wanted.
-        batches = iter(loader(self.train_set, cast("list[Plan]", self._plans_left()), workers=cfg.data.workers))
+        batches = iter(loader(self.train_set, self._plans_left(), workers=cfg.data.workers))
         while not self._must_stop(came) and progress.epoch < last_epoch:
             self._epoch(batches, came)
 

@@ -1,3 +1,4 @@
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -104,6 +105,7 @@ def test_an_impossible_architecture_is_told_in_one_line(settings, message):
         ({"dropout": 1.0}, "dropout = 1.0: expected a probability from 0 to below 1"),
         ({"layer_drop": -0.1}, "layer_drop = -0.1: expected a probability from 0 to below 1"),
         ({"extractor_gradient": -1.0}, "extractor_gradient = -1.0: expected a factor of at least 0"),
+        ({"extractor_gradient": math.nan}, "extractor_gradient = nan: expected a factor of at least 0"),
     ],
 )
 def test_an_impossible_way_of_learning_is_told_in_one_line(settings, message):
