@@ -104,7 +104,9 @@ const Tensor* plain_tensor(PyObject* object) {
 bool is_integers(const Tensor& x) { return x.scalar_type() == at::kLong || x.scalar_type() == at::kInt; }
 
 Tensor as_indices(const Tensor& x, at::ScalarType type) {
-    return x.scalar_type() == type ? x.contiguous() : x.to(type).contiguous();
+    if (x.scalar_type() == type) return x.contiguous();
+    // What is beyond int32 is too large still, and does not wrap around.
+    return (type == at::kInt ? x.clamp(INT32_MIN, INT32_MAX) : x).to(type).contiguous();
 }
 
 // Lengths of all utterances as the kernel reads them, of the type of the labels.
