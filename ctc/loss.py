@@ -280,8 +280,9 @@ def _checked_lengths(name: str, lengths: Lengths, batch: int, device: torch.devi
         raise ValueError(f"{name}: expected one for each of {batch} utterances, found shape {list(lengths_B.shape)}")
     if lengths_B.is_floating_point() and batch > 0:  # an empty list is one of floats to torch
         raise TypeError(f"{name}: expected integers, found {lengths_B.dtype}")
-    limits = torch.iinfo(dtype)  # what is beyond them is too long still, and does not wrap around
-    return lengths_B.clamp(limits.min, limits.max).to(device, dtype).reshape(-1).contiguous()
+    if dtype == torch.int32:  # what is beyond it is too long still, and does not wrap around
+        lengths_B = lengths_B.clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    return lengths_B.to(device, dtype).reshape(-1).contiguous()
 
 
 @torch.library.custom_op("ctc::loss", mutates_args=())
