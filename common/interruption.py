@@ -20,6 +20,14 @@ def termination() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+def leave_group(_worker: int) -> None:
+    """For `worker_init_fn` of a DataLoader: signals to the whole group of processes do not reach its workers.
+
+    torchrun passes SIGTERM on to groups, a terminal Ctrl-C: a training would end at once if its workers died of it.
+    """
+    os.setpgid(0, 0)
+
+
 @contextlib.contextmanager
 def ended_by_the_user() -> Iterator[None]:
     """Ctrl-C, or a reader of the output who left (as `head` does), ends the program, without a traceback.

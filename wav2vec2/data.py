@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 from common.data.batching import BatchingError, bucketed_batches
 from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, LoadingError, SpeechDataset
 from common.data.manifest import Utterance
+from common.interruption import leave_group
 from ctc.align import frames_needed
 from wav2vec2.extractor import n_frames
 from wav2vec2.letters import Letters
@@ -270,6 +271,7 @@ def loader(dataset: PlannedDataset, plans: Iterable[Plan], *, workers: int = 0) 
         sampler=plans,
         batch_size=None,
         num_workers=workers,
+        worker_init_fn=leave_group,
         collate_fn=_as_it_is,
         pin_memory=torch.cuda.is_available(),
         generator=torch.Generator().manual_seed(dataset.cfg.seed),  # without one, iterating draws from the global one

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from common import audio
 from common.data.manifest import Utterance
 from common.data.speed import SpeedConfig, Version, draw_version
+from common.interruption import leave_group
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
 
@@ -184,6 +185,7 @@ def loader(dataset: SpeechDataset, batches: Sequence[list[int]], *, workers: int
         dataset,
         batch_sampler=batches,
         num_workers=workers,
+        worker_init_fn=leave_group,
         collate_fn=collate,
         pin_memory=torch.cuda.is_available(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one

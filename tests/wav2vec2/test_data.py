@@ -10,6 +10,7 @@ import torch
 from common.data.batching import BatchingError
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
+from common.interruption import leave_group
 from common.text.vocabulary import VocabularyError
 from ctc.align import frames_needed
 from tests.data import shared
@@ -264,6 +265,12 @@ def test_where_nothing_can_be_read_one_line_says_so_out_of_a_worker_too(tmp_path
     with pytest.raises(LoadingError, match=message) as error:
         list(loader(dataset, [Plan(0, [Part(0, [0])])], workers=workers))
     assert "\n" not in str(error.value)
+
+
+def test_signals_to_the_group_of_a_training_do_not_reach_its_workers(tmp_path):
+    write_list(tmp_path, np.ones(16000, np.float32))
+    dataset = pretraining_set(pretrain_config(tmp_path, None, data={"min_samples": 0}))
+    assert loader(dataset, [], workers=1).worker_init_fn is leave_group
 
 
 def test_lists_that_do_not_match_are_one_line(tmp_path):

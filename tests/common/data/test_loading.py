@@ -1,5 +1,6 @@
 """Items, batches, and what becomes of utterances that cannot be loaded."""
 
+import os
 import pickle
 from dataclasses import replace
 
@@ -116,6 +117,12 @@ def test_workers_change_nothing(utterances, workers):
         assert alone.ids == parallel.ids
         assert torch.equal(alone.audio_BN, parallel.audio_BN)
         assert torch.equal(alone.targets_BU, parallel.targets_BU)
+
+
+def test_workers_are_a_group_of_their_own_that_signals_to_this_one_do_not_reach(utterances):
+    dataset = SpeechDataset(utterances, encode=lambda _: [os.getpgrp()])
+    (batch,) = loader(dataset, [[0]], workers=1)
+    assert batch.targets_BU.item() != os.getpgrp()
 
 
 def test_loading_leaves_the_global_random_state_alone(utterances):
