@@ -325,7 +325,8 @@ class Trainer:
             values = self.task.validated(model, self.validation, world)
             self.log.log(phase, (self.progress.epoch,), values, global_step=self.progress.step)
         self._tell_left_out()
-        score = values[self.task.score]
+        # One for all, who save it together: on sharded weights each has counted by itself, and may round otherwise.
+        score = self.world.gather(values[self.task.score])[0]
         if score < self.progress.best and self.progress.step >= self.cfg.save_best_from:
             self.progress.best = score
             if self.cfg.save:

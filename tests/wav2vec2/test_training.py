@@ -9,6 +9,7 @@ import torch
 
 from common import checkpoint, training_state
 from common.checkpoint import CheckpointError
+from common.distributed import World
 from tests.training import alone, assert_same_state, events, logged, state_of
 from tests.wav2vec2.runs import finetune_config, pretrain_config
 from wav2vec2 import finetune, pretrain, training
@@ -70,6 +71,27 @@ def test_sigterm_saves_without_a_validation_which_the_next_job_makes_up_for(
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
     assert_same_state(best_of(tmp_path / "whole"), best_of(tmp_path / "stopped"))
     assert logged(tmp_path / "whole", "dev_loss") == logged(tmp_path / "stopped", "dev_loss")
+
+
+class SecondOfTwo(World):
+    """Beside a first process that found 0.25 where this one finds other numbers."""
+
+    def gather(self, item):
+        return [0.25, item] if isinstance(item, float) else [item]
+
+
+@pytest.mark.parametrize("own", [0.5, 0.125])
+def test_all_processes_take_the_score_of_the_first_so_that_all_or_none_save_the_best(
+    short_epochs, tmp_path, monkeypatch, own
+):
+    cfg = short_epochs(tmp_path)
+    task, _ = pretrain.build(cfg, None)
+    monkeypatch.setattr(task, "validated", lambda *_: {"loss": own})
+    with alone(tmp_path) as (world, log):
+        trainer = Trainer(task, None, world, log)
+        trainer.world = SecondOfTwo(rank=1, size=1, device=world.device)
+        trainer._validate()
+    assert trainer.progress.best == 0.25
 
 
 def test_a_limit_is_no_hurry_its_validation_comes_before_the_checkpoint(short_epochs, tmp_path):
