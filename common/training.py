@@ -21,12 +21,14 @@ class TrainingError(RuntimeError):
 
 
 class HostCopy:
-    """Numbers of a tensor on their way to the host. Reading them waits for them alone, where `tensor.tolist()` would
-    wait for all that a GPU has been told since, the step under way included.
+    """Numbers of a tensor as it is now, on their way to the host.
+
+    Reading them waits for them alone, where `tensor.tolist()` would wait for all that a GPU has been told since, the
+    step under way included.
     """
 
     def __init__(self, tensor: Tensor):
-        self._numbers = tensor.detach().to("cpu", non_blocking=True)  # in pinned memory, if from a GPU
+        self._numbers = tensor.detach().to("cpu", non_blocking=True, copy=True)  # in pinned memory, if from a GPU
         self._arrived = torch.cuda.current_stream(tensor.device).record_event() if tensor.is_cuda else None
 
     def tolist(self) -> Any:
@@ -46,7 +48,7 @@ def check_settings(cfg: Any, *, counts: Iterable[str], optional: Iterable[str]) 
         if getattr(cfg, name) < 1:
             raise ValueError(f"{name} = {getattr(cfg, name)}: expected at least 1")
     for name in optional:
-        if getattr(cfg, name) < 0:
+        if not 0 <= getattr(cfg, name) < math.inf:
             raise ValueError(f"{name} = {getattr(cfg, name)}: expected a number, or 0 for none")
     if cfg.batch_size % cfg.grad_accumulation:
         raise ValueError(

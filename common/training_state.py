@@ -110,7 +110,8 @@ def must_fit(folder: Path) -> Iterator[None]:
     try:
         yield
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        problem = " ".join(str(error).split())[:300]
+        missing = f"it has no {error}" if isinstance(error, KeyError) else ""
+        problem = missing or " ".join(str(error).split())[:300]
         raise CheckpointError(
             f"{folder}: its newest checkpoint does not fit this configuration: {problem}; "
             "take another --output_dir, or the configuration it was made with"

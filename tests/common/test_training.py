@@ -1,4 +1,5 @@
 import json
+import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -128,6 +129,14 @@ def test_numbers_reach_the_host_as_they_were():
     assert HostCopy(weight.sum()).tolist() == 3.0
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_what_a_tensor_becomes_later_does_not_change_the_numbers_on_their_way(device):
+    tensor = torch.ones(3, device=device)
+    numbers = HostCopy(tensor)
+    tensor.zero_()
+    assert numbers.tolist() == [1.0, 1.0, 1.0]
+
+
 @pytest.mark.gpu
 def test_numbers_from_a_gpu_are_read_before_what_it_was_told_later_is_done():
     numbers = HostCopy(torch.arange(3, device="cuda"))
@@ -157,6 +166,8 @@ class RunOptions:
         ({"batch_size": 0}, "batch_size = 0: expected at least 1"),
         ({"grad_accumulation": 0}, "grad_accumulation = 0: expected at least 1"),
         ({"steps": -1}, "steps = -1: expected a number, or 0 for none"),
+        ({"steps": math.nan}, "steps = nan: expected a number, or 0 for none"),
+        ({"steps": math.inf}, "steps = inf: expected a number, or 0 for none"),
         ({"grad_accumulation": 3}, "batch_size = 4 is not a multiple of grad_accumulation = 3"),
         ({"ema": 1.0}, "ema = 1.0: expected a decay from 0, for none, to below 1"),
         ({"ema": -0.1}, "ema = -0.1: expected a decay from 0, for none, to below 1"),

@@ -85,13 +85,19 @@ def test_what_does_not_fit_is_one_line_that_says_what_to_do(tmp_path):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("error", [KeyError("progress"), TypeError("unexpected 'best'"), ValueError("no group")])
+@pytest.mark.parametrize("error", [TypeError("unexpected 'best'"), ValueError("no group")])
 def test_whatever_a_part_raises_is_told(tmp_path, error):
     with (
         pytest.raises(CheckpointError, match=f"does not fit this configuration: .*{error.args[0]}"),
         must_fit(tmp_path),
     ):
         raise error
+
+
+def test_what_the_checkpoint_lacks_is_named(tmp_path):
+    expected = "does not fit this configuration: it has no 'optimizer'; take another"
+    with pytest.raises(CheckpointError, match=expected), must_fit(tmp_path):
+        restore({"weights": trained(1)["weights"].state_dict()}, trained(1))
 
 
 def test_a_long_story_is_cut_short(tmp_path):
