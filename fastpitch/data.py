@@ -20,6 +20,8 @@ from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.data.loading import Failure, LoadingError, SpeechDataset
 from common.data.manifest import ManifestError, Utterance, read_manifest, select
+from common.interruption import leave_group
+from common.seeds import mixed
 from fastpitch.config import Config
 from fastpitch.pitch import extract_pitch
 from fastpitch.text import TextProcessor
@@ -281,13 +283,9 @@ def loader(dataset: ClipDataset, batches: Sequence[list[int]], *, workers: int =
         dataset,
         batch_sampler=batches,
         num_workers=workers,
+        worker_init_fn=leave_group,
         collate_fn=collate,
         pin_memory=torch.cuda.is_available(),
         generator=torch.Generator().manual_seed(dataset.cfg.seed),  # without one, iterating draws from the global one
         **ahead,
     )
-
-
-def mixed(*parts: int) -> int:
-    """A seed that depends on all of `parts`."""
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(2))

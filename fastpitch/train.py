@@ -22,6 +22,7 @@ from common.features import LogMel
 from common.interruption import termination
 from common.logging import RunLogger
 from common.schedule import build_schedule
+from common.seeds import mixed
 from common.training import (
     HostCopy,
     TrainingError,
@@ -34,7 +35,7 @@ from common.training import (
 )
 from fastpitch import data
 from fastpitch.config import Config
-from fastpitch.data import Clip, ClipBatch, ClipDataset, mixed
+from fastpitch.data import Clip, ClipBatch, ClipDataset
 from fastpitch.evaluation import evaluate, named
 from fastpitch.model import FastPitch
 from fastpitch.objective import Counts, Parts, counts_of, fastpitch_objective, micro_batches

@@ -8,7 +8,6 @@ import math
 import time
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +22,7 @@ from common.interruption import termination
 from common.logging import RunLogger
 from common.metrics import word_errors
 from common.schedule import build_schedule
+from common.seeds import mixed
 from common.training import (
     HostCopy,
     TrainingError,
@@ -148,7 +148,7 @@ class Trainer:
     def update(self, batch: AudioBatch) -> "Step":
         """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
         cfg, progress, state = self.cfg, self.progress, self.state
-        seed = _mixed(cfg.seed, progress.step, self.world.rank)
+        seed = mixed(cfg.seed, progress.step, self.world.rank)
         torch.manual_seed(seed)  # dropout
         self.parallel.train()
         self.log_mel.train()
@@ -324,11 +324,6 @@ class Step:
     log_probs_BSV: Tensor
     frames_B: Tensor
     learning_rate: float
-
-
-def _mixed(*parts: int) -> int:
-    """A seed that depends on all of `parts`."""
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(2))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Speed beside `transformers`, and of hourglasses: `python -m wav2vec2.benchmark --help`.
 
     python -m wav2vec2.benchmark configs/wav2vec2/base.toml --seconds 6.54 --batch_sizes 1 16 --precision bf16
-    python -m wav2vec2.benchmark configs/wav2vec2/toy.toml --task pretraining --audio LibriSpeech --batch_sizes 8
+    python -m wav2vec2.benchmark configs/wav2vec2/toy.toml --task pretraining --sides ours transformers --seconds 5
     python -m wav2vec2.benchmark --task finetuning --sides ours hourglass --batch_sizes 16 --seconds 12.5
     python -m wav2vec2.benchmark --task contrast
 

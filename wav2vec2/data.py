@@ -21,6 +21,7 @@ from common.data.batching import BatchingError, bucketed_batches
 from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, LoadingError, SpeechDataset
 from common.data.manifest import Utterance
 from common.interruption import leave_group
+from common.seeds import mixed
 from ctc.align import frames_needed
 from wav2vec2.extractor import n_frames
 from wav2vec2.letters import Letters
@@ -319,11 +320,6 @@ def on_device(batch: Any, device: torch.device) -> Any:
     if isinstance(batch, tuple):
         return type(batch)(*(on_device(value, device) for value in batch))
     return [on_device(value, device) for value in batch] if isinstance(batch, list) else batch
-
-
-def mixed(*parts: int) -> int:
-    """A seed that depends on all of `parts`."""
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(2))
 
 
 def _joined(masks: Sequence[Tensor | None]) -> Tensor | None:

@@ -16,12 +16,12 @@ from common import config
 from common.checkpoint import CheckpointError
 from common.distributed import World
 from common.precision import autocast
+from common.seeds import mixed
 from wav2vec2.data import (
     PlannedDataset,
     PretrainingBatch,
     PretrainingSet,
     loader,
-    mixed,
     on_device,
     validation_plans,
 )

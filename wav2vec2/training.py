@@ -26,6 +26,7 @@ from common.interruption import termination
 from common.logging import RunLogger
 from common.precision import float32_math
 from common.schedule import build_schedule
+from common.seeds import mixed
 from common.training import (
     HostCopy,
     TrainingError,
@@ -36,7 +37,7 @@ from common.training import (
     write_run_files,
 )
 from wav2vec2 import sharding
-from wav2vec2.data import Batch, Plan, PlannedDataset, loader, mixed, on_device, training_plans
+from wav2vec2.data import Batch, Plan, PlannedDataset, loader, on_device, training_plans
 from wav2vec2.run_config import TrainingConfig
 from wav2vec2.state import NAME, Progress, TrainingState
 

@@ -20,6 +20,7 @@ from common import audio, checkpoint
 from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError, Utterance, read_manifest
 from common.features import LogMel, LogMelConfig
+from common.interruption import leave_group
 from fastpitch.vocoder_config import DataConfig
 
 
@@ -197,6 +198,7 @@ def loader(dataset: SegmentDataset, batches: Sequence[list[int]], *, workers: in
         dataset,
         batch_sampler=batches,
         num_workers=workers,
+        worker_init_fn=leave_group,
         collate_fn=collate,
         pin_memory=torch.cuda.is_available(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one

@@ -8,6 +8,7 @@ from common import audio
 from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError
 from common.features import TTS, LogMel
+from common.interruption import leave_group
 from fastpitch.hifigan import data
 from fastpitch.hifigan.data import Segment, SegmentDataset
 from fastpitch.vocoder_config import DataConfig
@@ -116,6 +117,11 @@ def test_a_spectrogram_that_is_missing_or_of_another_clip_names_the_clip(root, t
     assert "c0.npy: mel spectrogram of shape (80, 9); expected [80, 36], the frames of 0.41 s" in clips[0].message
     (tmp_path / "c0.npy").write_bytes(b"nonsense")
     assert "c0.npy: cannot be read as a mel spectrogram" in clips[0].message
+
+
+def test_a_signal_to_training_does_not_end_its_workers(tmp_path):
+    clips = dataset(write_corpus(tmp_path / "corpus"))
+    assert data.loader(clips, [], workers=1).worker_init_fn is leave_group
 
 
 def test_a_clip_that_cannot_be_read_stops_or_another_is_taken_in_its_place(tmp_path):
