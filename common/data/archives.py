@@ -1,14 +1,13 @@
 """Archives of corpora: downloaded with resumption, checked, and unpacked whole or not at all."""
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 
 class ArchiveError(ValueError):
@@ -75,7 +74,9 @@ def unpack(archive: Path, inside: str, target: Path, *, documents: str = "") -> 
     root = PurePosixPath(inside).parts[0]
     try:
         with tarfile.open(archive, "r|*") as tar:  # as a stream: seeking in bzip2 begins at the start every time
-            tar.extractall(unfinished, filter=_only_below(root, archive))
+            for member in tar:
+                path = unfinished / _place_of(member, root, archive)
+                _write(tar.extractfile(member), path)
         if not (unfinished / inside).is_dir():
             raise ArchiveError(f"{archive}: has no {inside} in it; is it the archive of another subset?")
         for document in sorted((unfinished / inside).parent.glob(documents)) if documents else ():
@@ -87,15 +88,21 @@ def unpack(archive: Path, inside: str, target: Path, *, documents: str = "") -> 
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _only_below(root: str, archive: Path) -> Callable[[tarfile.TarInfo, str], tarfile.TarInfo | None]:
-    """A filter that stops at anything but plain files and folders below `root`, the only things a corpus holds."""
+def _place_of(member: tarfile.TarInfo, root: str, archive: Path) -> PurePosixPath:
+    """Where a plain file or folder below `root` belongs, the only things a corpus holds. Raises ArchiveError."""
+    place = PurePosixPath(member.name)
+    plain = member.isreg() or member.isdir()
+    if not plain or place.parts[:1] != (root,) or ".." in place.parts:
+        found = f"{'a path' if plain else 'a link or device'} that does not belong there, {member.name}"
+        raise ArchiveError(f"{archive}: holds {found}; nothing of it was kept")
+    return place
 
-    def filter(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-        parts = PurePosixPath(member.name).parts
-        plain = member.isreg() or member.isdir()
-        if not plain or parts[:1] != (root,) or ".." in parts:
-            found = f"{'a path' if plain else 'a link or device'} that does not belong there, {member.name}"
-            raise ArchiveError(f"{archive}: holds {found}; nothing of it was kept")
-        return tarfile.data_filter(member, os.fspath(path))
 
-    return filter
+def _write(file: IO[bytes] | None, path: Path) -> None:
+    """The file of an archive, or without one a folder; owner and mode are those of anything this process writes."""
+    if file is None:
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as target:
+        shutil.copyfileobj(file, target)
