@@ -126,7 +126,7 @@ class Block(nn.Module):
     def __init__(self, cfg: EncoderConfig):
         super().__init__()
         self.dropout = cfg.dropout
-        self.half = 0.5
+        self.share = 0.5
         self.feed_forward_in = FeedForward(cfg)
         self.attention_norm = nn.LayerNorm(cfg.width)
         self.attention = RelativeAttention(cfg)
@@ -136,10 +136,10 @@ class Block(nn.Module):
 
     def forward(self, x_BSC: Tensor, inside_BS: Tensor, seen_BSS: Tensor) -> Tensor:
         """x_BSC; inside_BS is true for frames that are no padding, seen_BSS where the first frame sees the second."""
-        x_BSC = torch.add(x_BSC, self._dropped(self.feed_forward_in(x_BSC)), alpha=self.half)
+        x_BSC = torch.add(x_BSC, self._dropped(self.feed_forward_in(x_BSC)), alpha=self.share)
         x_BSC = x_BSC + self._dropped(self.attention(self.attention_norm(x_BSC), seen_BSS))
         x_BSC = x_BSC + self._dropped(self.convolution(x_BSC, inside_BS))
-        x_BSC = torch.add(x_BSC, self._dropped(self.feed_forward_out(x_BSC)), alpha=self.half)
+        x_BSC = torch.add(x_BSC, self._dropped(self.feed_forward_out(x_BSC)), alpha=self.share)
         return self.norm(x_BSC)
 
     def _dropped(self, x_BSC: Tensor) -> Tensor:
