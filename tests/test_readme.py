@@ -28,7 +28,7 @@ RUNS = {
     "fastpitch.waveglow.train": "fastpitch.waveglow.config.Config",
     "wav2vec2.pretrain": "wav2vec2.pretrain.PretrainConfig",
     "wav2vec2.finetune": "wav2vec2.finetune.FinetuneConfig",
-    "wav2vec2.benchmark": "wav2vec2.benchmark.BenchmarkConfig",
+    "wav2vec2.benchmark": "wav2vec2.benchmark.config.BenchmarkConfig",
     "jasper.benchmark": "jasper.benchmark.BenchmarkConfig",
     "fastpitch.hifigan.benchmark": "fastpitch.hifigan.benchmark.BenchmarkConfig",
 }
