@@ -26,12 +26,14 @@ from common.data.manifest import ManifestError
 from common.data.sentences import sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
 from common.metrics import ErrorCount, character_errors
-from fastpitch import report, sound, state, train
-from fastpitch.config import Config as AcousticConfig
-from fastpitch.hifigan import state as vocoder_state
-from fastpitch.hifigan import train as vocoder_train
-from fastpitch.hifigan.config import Config as VocoderConfig
-from fastpitch.synthesizer import Spoken
+from fastpitch import train
+from fastpitch.acoustic import state
+from fastpitch.acoustic.config import Config as AcousticConfig
+from fastpitch.speaking import report, sound
+from fastpitch.speaking.synthesizer import Spoken
+from fastpitch.vocoders import train as vocoder_train
+from fastpitch.vocoders.config import HifiganRun as VocoderConfig
+from fastpitch.vocoders.training import hifigan_state as vocoder_state
 from jasper.recognizer import Recognizer
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
