@@ -24,8 +24,7 @@ from common.config import ConfigError
 from common.features import LogMelConfig
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from fastpitch.vocoders.build import build_generator
-from fastpitch.vocoders.config import HifiganRun
-from fastpitch.vocoders.config import HifiganRun as WaveglowRun
+from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.networks.fused import FusedHifigan
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.waveglow import Waveglow

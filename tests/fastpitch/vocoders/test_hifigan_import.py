@@ -13,7 +13,7 @@ from fastpitch.vocoders.networks.weight_norm import folded, unfolded
 from fastpitch.vocoders.training.discriminators import Discriminators
 from fastpitch.vocoders.vocoder import load_vocoder
 from tests.data import shared
-from tests.fastpitch.hifigan.test_generator import V3
+from tests.fastpitch.vocoders.networks.test_hifigan import V3
 from tests.fastpitch.vocoders.small import golden, loud, random_mel
 
 GOLDEN = "golden/tts/hifigan_gen_checkpoint_5.pt"
