@@ -82,8 +82,9 @@ def start(device: str = "auto") -> Iterator[World]:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device called `name`: "auto" (CUDA where there is one, else the CPU), "cpu", "cuda", "cuda:N", or another type
-    of accelerator that torch knows. Raises ConfigError.
+    """The device called `name`: "auto" (CUDA where there is one, else the CPU), "cpu", "cuda", "cuda:N".
+
+    Other types of device that torch knows are taken too. Raises ConfigError.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,4 +1,4 @@
-"""Makes the device known when tests are collected: autograd starts its threads, one per device, at its first backward."""
+"""Makes the device known when tests are collected: autograd starts a thread per device at its first backward pass."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tests.device import mirror
 try:
     mirror.load()
     why_not = None
-except mirror.Unavailable as error:
+except mirror.UnavailableError as error:
     why_not = str(error)
 
 

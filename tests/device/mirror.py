@@ -26,7 +26,7 @@ SOURCE = Path(__file__).with_suffix(".cpp")
 DEVICE = torch.device("privateuseone:0")  # "mirror:0" once it is loaded
 
 
-class Unavailable(RuntimeError):
+class UnavailableError(RuntimeError):
     """There is no compiler for it, or this torch has other headers; the message says which."""
 
 
@@ -43,9 +43,11 @@ def built() -> Path:
     """The library, compiled in a quarter of a minute if source, compiler or torch are not those of the last time."""
     compiler = find_compiler()
     if compiler is None:
-        raise Unavailable("the device for tests needs a C++ compiler; set CXX to name one")
+        raise UnavailableError("the device for tests needs a C++ compiler; set CXX to name one")
     if torch.cuda.is_available():
-        raise Unavailable("there is a GPU here, and torch knows one kind of accelerator at a time; see gpu_check.sh")
+        raise UnavailableError(
+            "there is a GPU here, and torch knows one kind of accelerator at a time; see gpu_check.sh"
+        )
     installed = Path(torch.__file__).parent
     command = [compiler, "-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra"]
     command += ["-isystem", str(installed / "include")]
@@ -60,7 +62,7 @@ def built() -> Path:
             made = Path(beside) / library.name
             done = subprocess.run([*command, "-o", str(made)], text=True, capture_output=True, check=False)
             if done.returncode != 0:
-                raise Unavailable(
+                raise UnavailableError(
                     f"the device for tests does not compile with torch {torch.__version__}:\n{done.stderr}"
                 )
             made.replace(library)
@@ -148,8 +150,8 @@ def _device_module() -> types.ModuleType:
         "_is_in_bad_fork": lambda: False,
         "_lazy_init": lambda: None,
         "device_count": lambda: 2,
-        "current_device": lambda: torch.accelerator.current_device_index(),
-        "set_device": lambda device: torch.accelerator.set_device_index(device),
+        "current_device": torch.accelerator.current_device_index,
+        "set_device": torch.accelerator.set_device_index,
         "manual_seed_all": lambda seed: None,  # its generator is the CPU's
         "get_amp_supported_dtype": lambda: [torch.bfloat16, torch.float16],
         "device": _DeviceContext,

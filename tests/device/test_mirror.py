@@ -85,7 +85,7 @@ def test_operations_casts_and_copies_are_counted(device):
 
 def test_what_the_host_waits_for_is_counted_and_can_be_forbidden(device):
     x = torch.ones(3, device=device)
-    waiting = (lambda: x.sum().item(), lambda: x.cpu(), lambda: x.nonzero(), lambda: x[x > 0], lambda: bool(x.all()))
+    waiting = (lambda: x.sum().item(), x.cpu, x.nonzero, lambda: x[x > 0], lambda: bool(x.all()))
     with counted() as counts:
         for wait in waiting:
             wait()
@@ -169,12 +169,12 @@ def test_lists_that_cuda_would_take_apart_are_noticed(device):
 
 def test_without_a_compiler_it_says_so(monkeypatch):
     monkeypatch.setattr(mirror, "find_compiler", lambda: None)
-    with pytest.raises(mirror.Unavailable, match=r"needs a C\+\+ compiler; set CXX to name one"):
+    with pytest.raises(mirror.UnavailableError, match=r"needs a C\+\+ compiler; set CXX to name one"):
         mirror.built()
 
 
 def test_what_does_not_compile_is_shown(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(mirror, "find_compiler", lambda: "false")
-    with pytest.raises(mirror.Unavailable, match="does not compile with torch"):
+    with pytest.raises(mirror.UnavailableError, match="does not compile with torch"):
         mirror.built()
