@@ -11,6 +11,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 import types
@@ -19,8 +20,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-
-from ctc.build import find_compiler
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 DEVICE = torch.device("privateuseone:0")  # "mirror:0" once it is loaded
@@ -37,6 +36,11 @@ def load() -> None:
     torch.utils.rename_privateuse1_backend("mirror")
     torch._register_device_module("mirror", _device_module())
     torch.utils.generate_methods_for_privateuse1_backend()
+
+
+def find_compiler() -> str | None:
+    """Path of a C++ compiler, or None where there is none."""
+    return shutil.which(os.environ.get("CXX", "")) or shutil.which("g++") or shutil.which("c++")
 
 
 def built() -> Path:
