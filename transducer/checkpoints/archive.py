@@ -3,7 +3,6 @@
 The archive is a tar, compressed or not, of plain files in one folder: a YAML description, weights, a tokenizer.
 """
 
-import io
 import tarfile
 import zipfile
 import zlib
@@ -50,9 +49,13 @@ class Archive:
             described = yaml.load(text, Loader=_Loader)
             n_values = _count(described, MOST_VALUES)
         except yaml.constructor.ConstructorError as error:
-            raise CheckpointError(f"{self.path}: refused: its {CONFIG} wants more than values: {error.problem}") from None
+            raise CheckpointError(
+                f"{self.path}: refused: its {CONFIG} wants more than values: {error.problem}"
+            ) from None
         except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
-            raise CheckpointError(f"{self.path}: its {CONFIG} is no YAML: {' '.join(str(error).split())[:200]}") from None
+            raise CheckpointError(
+                f"{self.path}: its {CONFIG} is no YAML: {' '.join(str(error).split())[:200]}"
+            ) from None
         except RecursionError:
             raise CheckpointError(f"{self.path}: refused: its {CONFIG} is nested too deeply") from None
         if n_values > MOST_VALUES:
@@ -123,7 +126,7 @@ def _unpickled(file: IO[bytes], size: int, path: Path) -> Any:
             if held > MOST_GROWTH * size + 2**20:
                 raise CheckpointError(f"{path}: refused: {WEIGHTS} of {size} bytes unpacks to {held}")
         file.seek(0)
-        return torch.load(io.BufferedReader(file), map_location="cpu", weights_only=True)  # type: ignore[arg-type]
+        return torch.load(file, map_location="cpu", weights_only=True)
     except CheckpointError:
         raise
     except UnpicklingError as error:

@@ -190,9 +190,7 @@ def _context(s: Settings, style: str) -> tuple[int, int]:
     return context[0], context[1]
 
 
-def _model(
-    described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces: Pieces, source: str
-) -> ModelConfig:
+def _model(described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces: Pieces, source: str) -> ModelConfig:
     if heads == "ctc":
         ctc = Settings(described.get("decoder"), "decoder", source)
         ctc.expect("num_classes", pieces.blank, -1)
@@ -248,5 +246,7 @@ def _check_filters(weights: dict[str, torch.Tensor], features: LogMelConfig, sou
     if theirs is None:
         return
     ours = torch.from_numpy(mel_filters(features))
-    if theirs.squeeze(0).shape != ours.shape or not torch.allclose(theirs.squeeze(0).float(), ours, rtol=1e-2, atol=1e-6):
+    if theirs.squeeze(0).shape != ours.shape or not torch.allclose(
+        theirs.squeeze(0).float(), ours, rtol=1e-2, atol=1e-6
+    ):
         raise CheckpointError(f"{source}: its mel filters are not those that it describes")

@@ -46,7 +46,9 @@ class Settings:
             return choices[value]
         except (KeyError, TypeError):
             known = " or ".join(map(repr, choices))
-            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r} is not known; expected {known}") from None
+            raise CheckpointError(
+                f"{self.source}: {self._full(key)} = {value!r} is not known; expected {known}"
+            ) from None
 
     def expect(self, key: str, *values: Any) -> None:
         """A setting whose other values would mean a model that is not built here; absent and null are the first."""
