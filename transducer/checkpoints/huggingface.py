@@ -56,30 +56,14 @@ RULES: Rules = (
     (r"ctc_head\.(\w+)", r"ctc.\1"),
 )
 # Of config.json: what transformers writes of every model, and what only training or generation needs.
-_GENERAL = [
-    "architectures",
-    "dtype",
-    "torch_dtype",
-    "transformers_version",
-    "model_type",
-    "initializer_range",
-    "is_encoder_decoder",
-    "auto_map",
-    "max_symbols_per_step",
-    "ctc_loss_reduction",
-    "ctc_zero_infinity",
-    "seconds_per_frame",
-    "activation_dropout",
-    "layerdrop",
-    "dropout_positions",
-    "max_position_embeddings",
-    "num_key_value_heads",
-    "bos_token_id",
-    "eos_token_id",
-    "_name_or_path",
-    "return_dict",
-    "output_attentions",
-]
+# fmt: off
+_GENERAL = (
+    "architectures", "dtype", "torch_dtype", "transformers_version", "model_type", "initializer_range",
+    "is_encoder_decoder", "auto_map", "max_symbols_per_step", "ctc_loss_reduction", "ctc_zero_infinity",
+    "seconds_per_frame", "activation_dropout", "layerdrop", "dropout_positions", "max_position_embeddings",
+    "num_key_value_heads", "bos_token_id", "eos_token_id", "_name_or_path", "return_dict", "output_attentions",
+)
+# fmt: on
 
 
 def read(folder: Path) -> Imported:
