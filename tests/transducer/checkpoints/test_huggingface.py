@@ -104,7 +104,9 @@ def test_tokens_are_those_of_transformers(tmp_path, kind):
     model, _ = _ours(tmp_path)
     for seed in range(3):
         features_BFT, frames_B = tiny.features(400, mel_bins=80, seed=seed)
-        extra = {"num_lookahead_tokens": 13} if kind == "streaming" else {}
+        extra: dict = {"num_lookahead_tokens": 13} if kind == "streaming" else {}
+        if kind == "tdt":  # as its checkpoints say: a duration is no token
+            extra = {"suppress_tokens": list(range(25, 30))}
         mask_BT = torch.ones(1, 400, dtype=torch.bool)
         theirs.generation_config.decoder_start_token_id = 24
         sequences = theirs.generate(input_features=features_BFT.mT, attention_mask=mask_BT, **extra)
