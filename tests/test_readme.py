@@ -18,19 +18,19 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 PAGES = [
     *("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/new_language.md", "ctc/README.md"),
     *("jasper/README.md", "wav2vec2/README.md"),
-    *("fastpitch/README.md", "fastpitch/hifigan/README.md", "fastpitch/waveglow/README.md"),
+    *("fastpitch/README.md", "fastpitch/vocoders/README.md"),
 ]
 # Commands that read TOML files before their flags; all others have flags, and an options class of their name.
 RUNS = {
     "jasper.train": "jasper.config.Config",
-    "fastpitch.train": "fastpitch.config.Config",
-    "fastpitch.hifigan.train": "fastpitch.hifigan.config.Config",
-    "fastpitch.waveglow.train": "fastpitch.waveglow.config.Config",
+    "fastpitch.train": "fastpitch.acoustic.config.Config",
+    "fastpitch.vocoders.train": "fastpitch.vocoders.config.HifiganRun",
+    "fastpitch.vocoders.train_waveglow": "fastpitch.vocoders.config.WaveglowRun",
     "wav2vec2.pretrain": "wav2vec2.pretrain.PretrainConfig",
     "wav2vec2.finetune": "wav2vec2.finetune.FinetuneConfig",
     "wav2vec2.benchmark": "wav2vec2.benchmark.BenchmarkConfig",
     "jasper.benchmark": "jasper.benchmark.BenchmarkConfig",
-    "fastpitch.hifigan.benchmark": "fastpitch.hifigan.benchmark.BenchmarkConfig",
+    "fastpitch.vocoders.benchmark": "fastpitch.vocoders.benchmark.BenchmarkConfig",
 }
 
 
