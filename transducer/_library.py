@@ -4,8 +4,26 @@ import ctypes
 import functools
 import warnings
 from pathlib import Path
-CPU_LIBRARY = Path(__file__).parent / "_build" / "libtransducer.so"
+
+import ctc
+from ctc import native
+
+PACKAGE = Path(__file__).parent
+LIBRARY = native.NativeLibrary(
+    name="transducer",
+    package=PACKAGE,
+    command="python -m transducer.build",
+    headers=(Path(ctc.__file__).parent / "csrc",),
+)
+
+
+def load_cpu() -> ctypes.CDLL | None:
+    """The CPU library, or None where it is not built and cannot be."""
+    return native.load(LIBRARY)
+
+
 @functools.cache
-def load_cpu():
-    return ctypes.CDLL(str(CPU_LIBRARY)) if CPU_LIBRARY.exists() else None
-def warn_slow(what, missing): pass
+def warn_slow(what: str, on_cpu: bool) -> None:
+    """Says, once per process and purpose, that `what` runs without a kernel: its library is missing, or has none."""
+    reason = f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it" if on_cpu else "it has no kernel"
+    warnings.warn(f"{what} runs in plain torch, which is slower: {reason}", ctc.SlowPathWarning, stacklevel=4)

@@ -38,7 +38,8 @@ class Problem(Structure):
 PROTOTYPES = {
     "transducer_lattices_bytes": (POINTER(Problem), POINTER(c_size_t)),
     "transducer_loss": (POINTER(Problem), *(c_void_p,) * 6, POINTER(c_int64)),
-    "transducer_gradient": (POINTER(Problem), *(c_void_p,) * 7),
+    "transducer_workspace_bytes": (POINTER(Problem), POINTER(c_size_t)),
+    "transducer_gradient": (POINTER(Problem), *(c_void_p,) * 8),
     "transducer_lattice_bytes": (POINTER(Problem), c_int64, c_int64, POINTER(c_size_t)),
     "transducer_read_cells": (POINTER(Problem), c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_void_p),
     "transducer_walk": (
@@ -47,6 +48,7 @@ PROTOTYPES = {
     ),
     "transducer_cell_gradients": (
         *(POINTER(Problem), c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, c_double, c_void_p),
+        c_void_p,
     ),
 }
 
@@ -98,13 +100,12 @@ def losses(
 
     Raises ValueError for lengths and labels that do not fit.
     """
-    library = _loaded()
+    library = loaded()
     problem, _durations = problem_of(logits_BTUW.dtype, logits_BTUW.shape, options)
     _set_strides(problem, "logits", logits_BTUW)
     problem.targets_stride, problem.loss_only = labels.targets_BL.shape[1], not wants_gradient
-    bytes_needed, invalid = c_size_t(), c_int64()
-    call(library.transducer_lattices_bytes, problem, bytes_needed)
-    lattices = torch.empty(bytes_needed.value, dtype=torch.uint8)  # aligned to 64 bytes, as all of torch's memory
+    invalid = c_int64()
+    lattices = memory(library.transducer_lattices_bytes, problem)
     losses_B = torch.empty(problem.batch, dtype=torch.float64)
     pointers = (logits_BTUW.data_ptr(), *labels.pointers, losses_B.data_ptr(), lattices.data_ptr())
     status = library.transducer_loss(problem, *pointers, invalid)
@@ -118,13 +119,15 @@ def losses(
 def gradient(
     logits_BTUW: Tensor, labels: Labels, options: Options, scale_B: Tensor, lattices: Tensor, out_BTUW: Tensor
 ) -> None:
-    """Fills `out_BTUW`, which may be the logits, with the gradient of the sum of the losses times `scale_B` (float64)."""
+    """Fills `out_BTUW`, which may be the logits, with the gradient of the sum of losses times `scale_B` (float64)."""
     problem, _durations = problem_of(logits_BTUW.dtype, logits_BTUW.shape, options)
     _set_strides(problem, "logits", logits_BTUW)
     _set_strides(problem, "gradient", out_BTUW)
     problem.targets_stride = labels.targets_BL.shape[1]
+    library = loaded()
+    workspace = memory(library.transducer_workspace_bytes, problem)
     pointers = (logits_BTUW.data_ptr(), out_BTUW.data_ptr(), *labels.pointers, scale_B.data_ptr(), lattices.data_ptr())
-    call(_loaded().transducer_gradient, problem, *pointers)
+    call(library.transducer_gradient, problem, *pointers, workspace.data_ptr())
 
 
 def check(shape: Sequence[int], labels: Labels, options: Options) -> None:
@@ -169,11 +172,18 @@ def _set_strides(problem: Problem, name: str, tensor_BTUW: Tensor) -> None:
         setattr(problem, f"{name}_{axis}_stride", stride)
 
 
-def _loaded() -> ctypes.CDLL:
+def loaded() -> ctypes.CDLL:
     library = functions()
     if library is None:
         raise RuntimeError("the CPU library is not built: run `python -m transducer.build`")
     return library
+
+
+def memory(measure: Callable[..., int], *arguments: object) -> Tensor:
+    """As much memory as a function of the library wants, all 0, aligned to 64 bytes, as all of torch's is."""
+    count = c_size_t()
+    call(measure, *arguments, count)
+    return torch.zeros(count.value, dtype=torch.uint8)
 
 
 def call(function: Callable[..., int], *arguments: object) -> None:

@@ -9,6 +9,7 @@ for TDT one more per duration.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -78,7 +79,7 @@ def tdt_loss(
     or more.
     """
     steps = tuple(int(d) for d in durations)
-    if not steps or steps[0] < 0 or steps[-1] < 1 or any(b <= a for a, b in zip(steps, steps[1:], strict=False)):
+    if not steps or steps[0] < 0 or steps[-1] < 1 or any(b <= a for a, b in pairwise(steps)):
         raise ValueError(f"durations: expected ascending numbers of frames, one above 0 at least, found {list(steps)}")
     options = Options(blank=blank, durations=steps, sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     return _loss(logits_BTUW, targets_BL, frames_B, target_lengths_B, options, reduction, in_place)
@@ -94,7 +95,9 @@ def _loss(
     in_place: bool,
 ) -> Tensor:
     if logits_BTUW.dim() != 4:
-        raise ValueError(f"logits: expected [utterance, frame, position, output], found shape {list(logits_BTUW.shape)}")
+        raise ValueError(
+            f"logits: expected [utterance, frame, position, output], found shape {list(logits_BTUW.shape)}"
+        )
     if logits_BTUW.dtype not in _loss_library.TYPES:
         raise TypeError(f"logits: expected float32, float64, float16 or bfloat16, found {logits_BTUW.dtype}")
     options = checked_options(options, logits_BTUW.shape[3])
@@ -134,12 +137,12 @@ def is_native(tensor: Tensor, what: str) -> bool:
     """Whether the kernels of the CPU compute; says once that they do not, where `what` could be faster."""
     if tensor.is_cpu and _loss_library.functions() is not None:
         return True
-    warn_slow(what, "cpu" if tensor.is_cpu else None)
+    warn_slow(what, tensor.is_cpu)
     return False
 
 
 def reduced(losses_B: Tensor, reduction: Reduction, dtype: torch.dtype) -> Tensor:
-    """The losses, their sum or their mean; float64 for float64, else float32. Raises ValueError for other reductions."""
+    """The losses, their sum or mean; float64 for float64, else float32. Raises ValueError for other reductions."""
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', found {reduction!r}")
     if reduction == "sum":
@@ -198,9 +201,7 @@ def _losses_op(
     in_place: bool,
 ) -> tuple[Tensor, Tensor]:
     """The losses, float64 [B], and the lattices that the gradient is made of."""
-    options = Options(
-        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
-    )
+    options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     labels = Labels(targets_BL, frames_B, labels_B)
     return _loss_library.losses(logits_BTUW.resolve_neg(), labels, options, wants_gradient=wants_gradient)
 

@@ -33,16 +33,16 @@ def plain_losses(
     device = logits_BTUW.device
     frame_T1, position_U = torch.arange(frames, device=device)[:, None], torch.arange(positions, device=device)
     is_cell_BTU = (frame_T1 < frames_B[:, None, None]) & (position_U <= labels_B[:, None, None])
+    sizes = [logits_BTUW.shape[3] - len(durations), len(durations)]
+    largest_BTU = [part.detach().amax(3) for part in logits_BTUW.split(sizes, dim=3) if part.shape[3]]
+    is_dead_BTU = torch.stack([largest == -torch.inf for largest in largest_BTU]).any(0)  # nothing is possible there
+    is_bad_BTU = torch.stack([~(largest < torch.inf) for largest in largest_BTU]).any(0) & is_cell_BTU
+    spoils_B = torch.where(is_bad_BTU.flatten(1).any(1), torch.nan, 1.0)
     # What is behind an utterance may be anything, NaN too, and has no gradient.
-    logits_BTUW = torch.where(is_cell_BTU[..., None], logits_BTUW, 0.0)
-    if logits_BTUW.dtype != torch.float64:
-        logits_BTUW = logits_BTUW.float()
-    tokens_BTUV, lengths_BTUD = logits_BTUW.split([logits_BTUW.shape[3] - len(durations), len(durations)], dim=3)
+    logits_BTUW = torch.where((is_cell_BTU & ~is_dead_BTU)[..., None], logits_BTUW, 0.0)
+    logits_BTUW = logits_BTUW.to(torch.promote_types(logits_BTUW.dtype, torch.float32)) * spoils_B[:, None, None, None]
+    tokens_BTUV, lengths_BTUD = logits_BTUW.split(sizes, dim=3)
     sums_BTU = tokens_BTUV.logsumexp(3)
-    is_nan_B = ~(sums_BTU < torch.inf).flatten(1).all(1)
-    # A cell in which nothing is possible: its own numbers would be NaN.
-    is_dead_BTU = sums_BTU.detach() == -torch.inf
-    sums_BTU = torch.where(is_dead_BTU, 0.0, sums_BTU)
 
     def score(index_BTU1: Tensor, is_there_BTU: Tensor) -> Tensor:
         score_BTU = (tokens_BTUV.gather(3, index_BTU1)[..., 0] - sums_BTU).double() - sigma
@@ -53,21 +53,18 @@ def plain_losses(
     width = min(positions, targets_BL.shape[1])
     label_BU[:, :width] = torch.where(has_label_BU[:, :width], targets_BL[:, :width], 0)
     label_BTU = score(label_BU[:, None, :, None].expand(-1, frames, -1, 1), is_cell_BTU & has_label_BU[:, None])
-    blank_BTU = score(torch.full_like(label_BTU, blank, dtype=torch.int64)[..., None], is_cell_BTU)
+    blank_BTU = score(torch.full_like(is_cell_BTU, blank, dtype=torch.int64)[..., None], is_cell_BTU)
     if fastemit:
         label_BTU = label_BTU + fastemit * (label_BTU - label_BTU.detach())
     blanks, labels = {1: blank_BTU}, {0: label_BTU}
     if durations:
-        length_sums_BTU = lengths_BTUD.logsumexp(3)
-        is_nan_B |= ~(length_sums_BTU < torch.inf).flatten(1).all(1)
-        scores_DBTU = (lengths_BTUD - length_sums_BTU[..., None]).double().clamp(min=IMPOSSIBLE).unbind(3)
+        scores_DBTU = lengths_BTUD.log_softmax(3).double().clamp(min=IMPOSSIBLE).unbind(3)
         blanks = {d: blank_BTU + score for d, score in zip(durations, scores_DBTU, strict=True) if d > 0}
         labels = {
             d: (label_BTU + score).masked_fill(frame_T1 + d >= frames_B[:, None, None], IMPOSSIBLE)
             for d, score in zip(durations, scores_DBTU, strict=True)
         }
-    losses_B = walk(blanks, labels, frames_B, labels_B)
-    losses_B = losses_B * torch.where(is_nan_B, torch.nan, 1.0)
+    losses_B = walk(blanks, labels, frames_B, labels_B) * spoils_B
     return losses_B + fastemit * losses_B.detach() if fastemit else losses_B
 
 

@@ -1,4 +1,4 @@
-"""The losses and their gradients are those of float64 by the definition, traps included, natively and in plain torch."""
+"""Losses and gradients are those of float64 by the definition, traps included, natively and in plain torch."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,9 @@ def loss_and_gradient(batch: Batch, durations: tuple[int, ...] = (), **options) 
 def truth(batch: Batch, durations: tuple[int, ...] = (), **options) -> tuple[Tensor, Tensor]:
     logits = batch[0].detach().double().requires_grad_()
     batch = (logits, *batch[1:])
-    expected = reference.tdt_losses(*batch, durations, **options) if durations else reference.rnnt_losses(*batch, **options)
+    expected = (
+        reference.tdt_losses(*batch, durations, **options) if durations else reference.rnnt_losses(*batch, **options)
+    )
     (gradient,) = torch.autograd.grad(torch.where(expected.isfinite(), expected, 0.0).sum(), logits)
     return expected.detach(), gradient
 
@@ -123,11 +125,16 @@ def test_fastemit_raises_loss_and_gradient_of_labels(path: str, fastemit: float)
 def test_every_instruction_set_gives_the_same(durations: tuple[int, ...], instruction_set: str):
     if _loss_library.functions() is None:
         pytest.skip("no compiler")
-    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-6), (torch.bfloat16, 4e-3), (torch.float16, 5e-4)):
+    for dtype, tolerance in (
+        (torch.float64, 1e-12),
+        (torch.float32, 1e-6),
+        (torch.bfloat16, 4e-3),
+        (torch.float16, 5e-4),
+    ):
         torch.manual_seed(1)
         logits = (2 * torch.randn(3, 12, 6, 150 + len(durations))).to(dtype)
         labels = Labels(torch.randint(0, 149, (3, 5)), torch.tensor([12, 9, 5]), torch.tensor([5, 2, 4]))
-        options = Options(blank=149, durations=durations, instruction_set=instruction_set)
+        options = Options(blank=149, durations=durations, skip_below=0, instruction_set=instruction_set)
         try:
             found, lattices = _loss_library.losses(logits, labels, options)
         except RuntimeError as error:
@@ -278,7 +285,7 @@ def test_a_second_derivative_is_an_error():
     batch = random_batch()
     x = batch[0].clone().requires_grad_()
     (gradient,) = torch.autograd.grad(rnnt_loss(x, *batch[1:], reduction="sum"), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="transducer::gradient"):
+    with pytest.raises(RuntimeError, match="no autograd formula"):
         gradient.sum().backward()
 
 
@@ -312,13 +319,19 @@ def test_empty_batches_and_batches_without_labels_are_no_special_case(path: str)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"logits": torch.zeros(5, 9, 7)}, r"logits: expected \[utterance, frame, position, output\], found shape \[5, 9, 7\]"),
+        (
+            {"logits": torch.zeros(5, 9, 7)},
+            r"logits: expected \[utterance, frame, position, output\], found shape \[5, 9, 7\]",
+        ),
         ({"logits": torch.zeros(5, 9, 0, 7)}, "logits: expected one position at least"),
         ({"targets": torch.zeros(4, 4, dtype=torch.int64)}, r"targets: expected \[5, labels\], found shape \[4, 4\]"),
         ({"frames": torch.tensor([9, 7])}, r"frames: expected one for each of 5 utterances, found \[2\]"),
         ({"frames": [9, 7, 10, 1, 0]}, "utterance 2: frames: expected at least 0 and at most 9, found 10"),
         ({"counts": [4, 0, 4, 5, 0]}, "utterance 3: target length: expected at least 0 and at most 4, found 5"),
-        ({"targets": torch.full((5, 4), 6)}, r"utterance 0: label 0: expected a class in \[0, 7\) other than blank, 6; found 6"),
+        (
+            {"targets": torch.full((5, 4), 6)},
+            r"utterance 0: label 0: expected a class in \[0, 7\) other than blank, 6; found 6",
+        ),
         ({"blank": 7}, "blank: expected one of 7 classes, found 7"),
         ({"reduction": "all"}, "reduction: expected 'none', 'mean' or 'sum', found 'all'"),
         ({"fastemit": -0.1}, "fastemit: expected a number that is not negative, found -0.1"),
@@ -335,7 +348,9 @@ def test_arguments_that_do_not_fit_are_named(path: str, change: dict[str, object
 
 @pytest.mark.parametrize("durations", [(), (0,), (1, 1), (2, 1), (-1, 2)])
 def test_durations_have_to_ascend(durations: tuple[int, ...]):
-    with pytest.raises(ValueError, match="durations: expected ascending numbers of frames, one above 0 at least, found"):
+    with pytest.raises(
+        ValueError, match="durations: expected ascending numbers of frames, one above 0 at least, found"
+    ):
         tdt_loss(*random_batch(), durations)
 
 

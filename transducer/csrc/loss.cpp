@@ -190,7 +190,13 @@ bool is_valid_utterance(const transducerProblem* p, int64_t frames, int64_t labe
 transducerStatus transducer_lattices_bytes(const transducerProblem* problem, size_t* bytes) {
     if (!problem || !bytes || !is_valid_batch(*problem)) return TRANSDUCER_INVALID_VALUE;
     const transducerProblem& p = *problem;
-    *bytes = utterance_bytes(p) * size_t(p.batch) + row_bytes(p) * size_t(worthwhile_threads(p));
+    *bytes = utterance_bytes(p) * size_t(p.batch);
+    return TRANSDUCER_SUCCESS;
+}
+
+transducerStatus transducer_workspace_bytes(const transducerProblem* problem, size_t* bytes) {
+    if (!problem || !bytes || !is_valid(*problem)) return TRANSDUCER_INVALID_VALUE;
+    *bytes = row_bytes(*problem) * size_t(problem->threads);
     return TRANSDUCER_SUCCESS;
 }
 
@@ -212,18 +218,17 @@ transducerStatus transducer_loss(const transducerProblem* problem, const void* l
 
 transducerStatus transducer_gradient(const transducerProblem* problem, const void* logits, void* gradient,
                                      const int64_t* targets, const int64_t* frame_counts, const int64_t* label_counts,
-                                     const double* scale, void* lattices) {
+                                     const double* scale, const void* lattices, void* workspace) {
     if (!is_valid_call(problem, logits, targets, frame_counts, label_counts, scale, lattices) ||
-        (!gradient && logits) || problem->loss_only ||
+        (!gradient && logits) || problem->loss_only || !is_aligned(workspace) ||
         first_invalid(*problem, targets, frame_counts, label_counts) >= 0)
         return TRANSDUCER_INVALID_VALUE;
     const transducerProblem& p = *problem;
     const Batch batch = {p, (const char*)logits, targets, frame_counts, label_counts, (char*)lattices};
     const double bytes = double(p.batch * p.frames * p.positions) * double(outputs(p) * element_bytes(p.type));
     const bool streams = gradient != logits && bytes > PAST_CACHES_BYTES;
-    char* const rows = batch.lattices + utterance_bytes(p) * size_t(p.batch);
     for_utterances(p, [&](int64_t n, int thread) {
-        char* const row = rows + row_bytes(p) * size_t(thread);
+        char* const row = (char*)workspace + row_bytes(p) * size_t(thread);
         Utterance(batch, n).write_gradient((char*)gradient, n, scale[n], streams, row);
     });
     return TRANSDUCER_SUCCESS;
@@ -233,7 +238,7 @@ transducerStatus transducer_lattice_bytes(const transducerProblem* problem, int6
                                           size_t* bytes) {
     if (!problem || !is_valid(*problem) || !bytes || frame_count < 0 || label_count < 0)
         return TRANSDUCER_INVALID_VALUE;
-    *bytes = lattice_bytes(*problem, frame_count, label_count) + row_bytes(*problem) * size_t(problem->threads);
+    *bytes = lattice_bytes(*problem, frame_count, label_count);
     return TRANSDUCER_SUCCESS;
 }
 
@@ -281,8 +286,9 @@ transducerStatus transducer_walk(const transducerProblem* problem, int64_t frame
 
 transducerStatus transducer_cell_gradients(const transducerProblem* problem, void* rows, const int64_t* numbers,
                                            int64_t count, const int64_t* labels, int64_t frame_count,
-                                           int64_t label_count, double scale, const void* lattice) {
-    if (!is_valid_utterance(problem, frame_count, label_count, lattice) || count < 0 ||
+                                           int64_t label_count, double scale, const void* lattice,
+                                           void* workspace) {
+    if (!is_valid_utterance(problem, frame_count, label_count, lattice) || !is_aligned(workspace) || count < 0 ||
         !are_labels(*problem, labels, label_count))
         return TRANSDUCER_INVALID_VALUE;
     const transducerProblem& p = *problem;
@@ -292,13 +298,12 @@ transducerStatus transducer_cell_gradients(const transducerProblem* problem, voi
         if (numbers[i] < 0 || numbers[i] >= all_cells) return TRANSDUCER_INVALID_VALUE;
     const Kernels& kernels = kernels_of(p);
     const int64_t bytes = outputs(p) * element_bytes(p.type);
-    char* const scratch = (char*)lattice + lattice_bytes(p, frame_count, label_count);
 #pragma omp parallel for num_threads(p.threads) if (p.threads > 1)
     for (int64_t i = 0; i < count; i++) {
 #if defined(_OPENMP)
-        char* const row = scratch + row_bytes(p) * size_t(omp_get_thread_num());
+        char* const row = (char*)workspace + row_bytes(p) * size_t(omp_get_thread_num());
 #else
-        char* const row = scratch;
+        char* const row = (char*)workspace;
 #endif
         char* const here = (char*)rows + i * bytes;
         kernels.write_gradient(cells, here, here, numbers[i] / positions, numbers[i] % positions, scale, false, false,

@@ -65,12 +65,13 @@ typedef struct {
     double skip_below;               /* cells with less of the probability of all paths get gradient 0 unread */
 } transducerProblem;
 
-/* Bytes of `lattices`, which the loss writes and the gradient reads: depends on batch, frames, positions, classes,
- * duration_count, the longest duration and threads alone. */
+/* Bytes of `lattices`, which the loss writes and the gradient reads, and of the workspace of a gradient: they depend on
+ * batch, frames, positions, classes, duration_count, the longest duration and threads alone. Both buffers are aligned to
+ * 64 bytes. */
 TRANSDUCER_API transducerStatus transducer_lattices_bytes(const transducerProblem* problem, size_t* bytes);
+TRANSDUCER_API transducerStatus transducer_workspace_bytes(const transducerProblem* problem, size_t* bytes);
 
-/* Losses of a batch. Labels and lengths are int64_t; `lattices` is aligned to 64 bytes. An utterance without a path
- * costs infinity; one with NaN or +infinity in a cell of its own costs NaN. The loss of an utterance, and its gradient,
+/* Losses of a batch. Labels and lengths are int64_t. An utterance without a path costs infinity; one with NaN or +infinity in a cell of its own costs NaN. The loss of an utterance, and its gradient,
  * are bitwise the same in every batch, at every index, with any padding and any number of threads.
  *
  * TRANSDUCER_INVALID_VALUE: an argument does not fit; `invalid`, unless NULL, is then the utterance whose lengths or
@@ -88,7 +89,7 @@ TRANSDUCER_API transducerStatus transducer_loss(const transducerProblem* problem
 TRANSDUCER_API transducerStatus transducer_gradient(const transducerProblem* problem, const void* logits,
                                                     void* gradient, const int64_t* targets,
                                                     const int64_t* frame_counts, const int64_t* label_counts,
-                                                    const double* scale, void* lattices);
+                                                    const double* scale, const void* lattices, void* workspace);
 
 /* ---- The same for one utterance whose logits are made in pieces, and again for the gradient: nobody stores them all.
  * Cell (t, u) has the number t * (label_count + 1) + u. Rows of logits and gradients are adjacent; the strides, batch,
@@ -113,7 +114,7 @@ TRANSDUCER_API transducerStatus transducer_walk(const transducerProblem* problem
 TRANSDUCER_API transducerStatus transducer_cell_gradients(const transducerProblem* problem, void* rows,
                                                           const int64_t* cells, int64_t count, const int64_t* labels,
                                                           int64_t frame_count, int64_t label_count, double scale,
-                                                          const void* lattice);
+                                                          const void* lattice, void* workspace);
 
 #ifdef __cplusplus
 }
