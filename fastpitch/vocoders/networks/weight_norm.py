@@ -26,8 +26,7 @@ def folded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if key.endswith(_MAGNITUDE):
             stem = key.removesuffix(_MAGNITUDE)
             direction = named.get(stem + _DIRECTION)
-            _check_pair(f"{stem}weight", tensor, direction)
-            result[f"{stem}weight"] = torch._weight_norm(direction, tensor, 0)
+            result[f"{stem}weight"] = _product(f"{stem}weight", tensor, direction)
         elif not key.endswith(_DIRECTION):
             result[key] = tensor
         elif key.removesuffix(_DIRECTION) + _MAGNITUDE not in named:
@@ -50,7 +49,8 @@ def unfolded(weights: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tens
     return result
 
 
-def _check_pair(name: str, magnitude: object, direction: object) -> None:
+def _product(name: str, magnitude: object, direction: object) -> Tensor:
+    """The plain weight; CheckpointError unless the two belong together."""
     if not isinstance(magnitude, Tensor) or not isinstance(direction, Tensor):
         raise CheckpointError(f"{name}: a magnitude without its direction")
     expected = (*direction.shape[:1], *[1] * (direction.ndim - 1))
@@ -65,6 +65,7 @@ def _check_pair(name: str, magnitude: object, direction: object) -> None:
             f"{name}: a magnitude of {magnitude.dtype} ({magnitude.layout}) for a direction of {direction.dtype} "
             f"({direction.layout}); expected floating-point numbers of one type, strided"
         )
+    return torch._weight_norm(direction, magnitude, 0)
 
 
 def _parametrized_names(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
