@@ -9,7 +9,7 @@ setup() (
   cd "$repository"
   local wanted
   wanted="$(cat requirements.txt requirements-dev.txt constraints.txt pyproject.toml scripts/setup.sh \
-    ctc/build.py ctc/include/* $(find ctc/csrc -type f | LC_ALL=C sort) | cksum)"
+    ctc/native/*.py ctc/include/* $(find ctc/csrc -type f | LC_ALL=C sort) | cksum)"
   if [ "$(cat .venv/.installed 2>/dev/null)" != "$wanted" ]; then
     local python
     for python in python3.13 python3.12 python3.11 python3 python none; do

@@ -1,0 +1,1 @@
+"""FastConformer with CTC, RNN-T, TDT and hybrid heads. See transducer/README.md."""
