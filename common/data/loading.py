@@ -174,10 +174,16 @@ class SpeechLoader(DataLoader[Item | Failure]):
             yield batch
 
 
+def pins_memory() -> bool:
+    """Whether batches are to lie in pinned memory, from which they are copied to a device without being waited for."""
+    device = torch.accelerator.current_accelerator(check_available=True)
+    return device is not None and device.type != "mps"  # which has the memory of the host
+
+
 def loader(dataset: SpeechDataset, batches: Sequence[list[int]], *, workers: int = 0) -> SpeechLoader:
     """Loads the batches in their order, `workers` processes ahead of time (0: in this process, when asked).
 
-    Memory is pinned where there is a GPU. With workers, a batch crosses in shared memory: in a container give it
+    Memory is pinned where `pins_memory`. With workers, a batch crosses in shared memory: in a container give it
     several GB (--ipc=host or --shm-size).
     """
     ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
@@ -187,7 +193,7 @@ def loader(dataset: SpeechDataset, batches: Sequence[list[int]], *, workers: int
         num_workers=workers,
         worker_init_fn=leave_group,
         collate_fn=collate,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one
         **ahead,
     )
