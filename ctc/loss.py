@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from ctc import _compiled_loss, _cuda_library, _cuda_loss, _loss_library, reference
-from ctc._library import CPU_LIBRARY, CUDA_LIBRARY, warn_slow
+from ctc._library import warn_slow
 from ctc._loss_library import Labels, Options
 from ctc._underivable import underivable
 from ctc.memory import GradientPool
@@ -226,7 +226,7 @@ def _plain_loss(logits_TBV: Tensor, labels: Labels, options: Options) -> Tensor:
     if options.star is not None and not logits_TBV.is_cpu:
         warn_slow("ctc_loss with stars on a GPU", None)
     else:
-        warn_slow("ctc_loss", CPU_LIBRARY if logits_TBV.is_cpu else CUDA_LIBRARY)
+        warn_slow("ctc_loss", "cpu" if logits_TBV.is_cpu else "cuda")
     _loss_library.check(logits_TBV, labels.on_host(), options)
     targets_BL = reference.padded_targets(labels.targets, labels.target_lengths, labels.longest)
     sizes = (labels.input_lengths, labels.target_lengths)

@@ -1,8 +1,10 @@
-"""1-D convolutions for inference by whichever algorithm costs least: direct, Winograd's, overlap-save.
+"""1-D convolutions by whichever algorithm costs least: direct, Winograd's, overlap-save.
 
-`FusedConvolution` takes the weights of an `nn.Conv1d`; `prepare` packs those of a whole network for this processor.
+`FusedConvolution`, for inference, takes the weights of an `nn.Conv1d`; `prepare` packs those of a whole network for
+this processor. `Convolution` is trained.
 """
 
 from common.convolution.operator import FusedConvolution, Lengths, Prepared, convolve, prepare
+from common.convolution.winograd import Convolution
 
-__all__ = ["FusedConvolution", "Lengths", "Prepared", "convolve", "prepare"]
+__all__ = ["Convolution", "FusedConvolution", "Lengths", "Prepared", "convolve", "prepare"]

@@ -12,7 +12,7 @@ def main() -> None:
     parser.add_argument("command", choices=["calibrate"], help="a few seconds; the result is kept beside the library")
     parser.parse_args()
     if native.load() is None:
-        sys.exit(f"{native.LIBRARY} is missing; `python -m common.convolution.build` makes it")
+        sys.exit(f"{native.LIBRARY.cpu} is missing; `{native.LIBRARY.command}` makes it")
     machine = calibrate.measure()
     planning.write_calibration(machine)
     print(f"products {machine.flops / 1e9:.0f} GFLOP/s, weights {machine.bandwidth / 1e9:.1f} GB/s, ", end="")

@@ -87,7 +87,10 @@ def overlap_save(block: int, taps: int) -> Algorithm:
     if block % 2 == 0:
         sine_OE[:, -1] = 0.0
     return Algorithm(
-        input_PN, weight_PK, output_MP, Halves(cosine_EN[:, :even].contiguous(), sine_OE, torch.cat([real_ME, imaginary_MO], 1))
+        input_PN,
+        weight_PK,
+        output_MP,
+        Halves(cosine_EN[:, :even].contiguous(), sine_OE, torch.cat([real_ME, imaginary_MO], 1)),
     )
 
 

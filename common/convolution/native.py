@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import threading
+import warnings
 from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -11,8 +12,11 @@ import torch
 from torch import Tensor
 
 from common.convolution.algorithms import Algorithm, in_float32
+from ctc import SlowPathWarning
+from ctc import native as building
+from ctc.native import NativeLibrary
 
-LIBRARY = Path(__file__).parent / "_build" / "libconvolution.so"
+LIBRARY = NativeLibrary(name="convolution", package=Path(__file__).parent, command="python -m common.convolution.build")
 Instructions = Literal["automatic", "generic", "avx2", "avx512", "avx512_bf16"]
 INSTRUCTIONS: dict[Instructions, int] = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3, "avx512_bf16": 4}
 Activation = Literal["identity", "leaky_relu", "clipped_relu"]
@@ -47,10 +51,12 @@ class Problem(Structure):
 
 @functools.cache
 def load() -> ctypes.CDLL | None:
-    """The library with its functions declared, or None where it was never built."""
-    if not LIBRARY.exists():
+    """The library with its functions declared, or None, and a warning, where it is not built and cannot be."""
+    library = building.load(LIBRARY)
+    if library is None:
+        reason = f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it"
+        warnings.warn(f"convolutions run in plain torch, which is slower: {reason}", SlowPathWarning, stacklevel=3)
         return None
-    library = ctypes.CDLL(str(LIBRARY))
     for name, result, arguments in (
         ("convolution_best_instructions", c_int32, []),
         ("convolution_packed_bytes", c_size_t, [c_int64, c_int64, c_int64, c_int32]),

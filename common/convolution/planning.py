@@ -6,13 +6,12 @@
 import functools
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from common.convolution import native
 from common.convolution.algorithms import LONGEST_BLOCK, Algorithm, overlap_save, toom_cook
 
-CALIBRATION = native.LIBRARY.parent / "machine.json"
+CALIBRATION = native.LIBRARY.place("machine.json")
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLOCK)
 # Points of Toom-Cook, and taps up to which six digits are left.
 POINTS: tuple[tuple[tuple[float, ...], int], ...] = (((0, 1, -1, 2, -2), 4), ((0, 1, -1, 2, -2, 0.5, -0.5), 4))
@@ -97,10 +96,10 @@ def this_machine() -> Machine:
     return MACHINES["avx512" if best == "avx512_bf16" else best]
 
 
-def write_calibration(machine: Machine, path: Path = CALIBRATION) -> None:
+def write_calibration(machine: Machine) -> None:
     """Writes what was measured to where `this_machine` looks for it."""
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(machine._asdict(), indent=1), encoding="utf-8")
+    CALIBRATION.parent.mkdir(exist_ok=True)
+    CALIBRATION.write_text(json.dumps(machine._asdict(), indent=1), encoding="utf-8")
     this_machine.cache_clear()
 
 

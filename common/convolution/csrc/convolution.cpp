@@ -35,10 +35,16 @@ bool is_valid(const convolution_problem& p) {
 }
 
 int32_t widest() {
-#if defined(__x86_64__)
+#ifdef NATIVE_HAS_AVX512
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return __builtin_cpu_supports("avx512bf16") ? CONVOLUTION_AVX512_BF16 : CONVOLUTION_AVX512;
+        __builtin_cpu_supports("avx512vl")) {
+#ifdef NATIVE_HAS_AVX512BF16
+        if (__builtin_cpu_supports("avx512bf16")) return CONVOLUTION_AVX512_BF16;
+#endif
+        return CONVOLUTION_AVX512;
+    }
+#endif
+#ifdef NATIVE_HAS_AVX2
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return CONVOLUTION_AVX2;
 #endif
     return CONVOLUTION_GENERIC;
@@ -141,9 +147,13 @@ int32_t convolution_run(const convolution_problem* problem) {
     if (chosen > (problem->is_bf16 ? best : widest_floats)) return CONVOLUTION_NO_INSTRUCTIONS;
     switch (chosen) {
         case CONVOLUTION_GENERIC: run_generic(*problem); break;
-#if defined(__x86_64__)
+#ifdef NATIVE_HAS_AVX2
         case CONVOLUTION_AVX2: run_avx2(*problem); break;
+#endif
+#ifdef NATIVE_HAS_AVX512
         case CONVOLUTION_AVX512: run_avx512(*problem); break;
+#endif
+#ifdef NATIVE_HAS_AVX512BF16
         case CONVOLUTION_AVX512_BF16: run_avx512_bf16(*problem); break;
 #endif
         default: return CONVOLUTION_NO_INSTRUCTIONS;

@@ -26,7 +26,9 @@ CASES = [
 ]
 
 
-def both(case: tuple, *, is_bf16: bool = False, instructions: native.Instructions = "automatic") -> tuple[Tensor, Tensor]:
+def both(
+    case: tuple, *, is_bf16: bool = False, instructions: native.Instructions = "automatic"
+) -> tuple[Tensor, Tensor]:
     """What the library gives, and the sum as it is defined in float64; with bias, residual and a leaky ReLU."""
     batch, frames, channels, filters, taps, dilation, stride, algorithm = case
     torch.manual_seed(0)

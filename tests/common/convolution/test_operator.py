@@ -8,7 +8,14 @@ from torch.nn import functional as F
 from common.convolution import FusedConvolution, Lengths, convolve, native, prepare
 
 # taps, channels, filters, stride, dilation
-SHAPES = [(11, 24, 40, 1, 1), (3, 64, 64, 1, 1), (29, 16, 24, 1, 2), (11, 24, 40, 2, 1), (1, 24, 40, 1, 1), (3, 32, 32, 1, 5)]
+SHAPES = [
+    (11, 24, 40, 1, 1),
+    (3, 64, 64, 1, 1),
+    (29, 16, 24, 1, 2),
+    (11, 24, 40, 2, 1),
+    (1, 24, 40, 1, 1),
+    (3, 32, 32, 1, 5),
+]
 
 
 @pytest.fixture(params=["native", "torch"])

@@ -61,6 +61,6 @@ def calibration(tmp_path, monkeypatch):
 
 def test_what_was_measured_is_taken(calibration):
     assert planning.this_machine() in MACHINES.values()
-    planning.write_calibration(Machine(1e9, 2e9, 3e9), calibration)
+    planning.write_calibration(Machine(1e9, 2e9, 3e9))
     assert json.loads(calibration.read_text()) == {"flops": 1e9, "bandwidth": 2e9, "moving": 3e9}
     assert planning.this_machine() == Machine(1e9, 2e9, 3e9)
