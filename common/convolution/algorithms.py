@@ -86,12 +86,8 @@ def overlap_save(block: int, taps: int) -> Algorithm:
     sine_OE = sine_ON[:, :even].clone()
     if block % 2 == 0:
         sine_OE[:, -1] = 0.0
-    return Algorithm(
-        input_PN,
-        weight_PK,
-        output_MP,
-        Halves(cosine_EN[:, :even].contiguous(), sine_OE, torch.cat([real_ME, imaginary_MO], 1)),
-    )
+    halves = Halves(cosine_EN[:, :even].contiguous(), sine_OE, torch.cat([real_ME, imaginary_MO], 1))
+    return Algorithm(input_PN, weight_PK, output_MP, halves)
 
 
 @functools.cache

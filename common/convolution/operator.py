@@ -127,10 +127,8 @@ class FusedConvolution(nn.Module):
         """[O, K, I]: of packed weights those that come closest, which are the same but for rounding."""
         if self.packed is None:
             return self.weight_OKI
-        if isinstance(self.packed, Transformed):
-            algorithm, weight_PIO = self.packed.algorithm, self.packed.weight_PIO
-        else:
-            algorithm, weight_PIO = self.packed.algorithm, native.unpack(self.packed)
+        algorithm = self.packed.algorithm
+        weight_PIO = self.packed.weight_PIO if isinstance(self.packed, Transformed) else native.unpack(self.packed)
         if algorithm is None:
             return weight_PIO.permute(2, 0, 1).contiguous()
         inverse_KP = torch.linalg.pinv(algorithm.weight_PK)
@@ -144,7 +142,7 @@ class FusedConvolution(nn.Module):
             if probe.device.type != "cpu" or probe.dtype != torch.float32:
                 self.weight_OKI = nn.Parameter(self.direct_weight(), requires_grad=False)
                 self.packed = None
-        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call, no-any-return]
+        return super()._apply(fn, recurse)
 
     def _direct(self, x_BTI: Tensor, lengths: Lengths | None, epilogue: Epilogue, out_BSO: Tensor | None) -> Tensor:
         if epilogue.input_slope != 1.0:
@@ -193,8 +191,8 @@ class Prepared(NamedTuple):
 def prepare(network: nn.Module, kind: Kind = "fp32", *, limit_bytes: int | None = None) -> Prepared:
     """Packs the weights of every `FusedConvolution` in a network that is on the CPU in float32, for inference there.
 
-    Layers above `limit_bytes` of weights together take algorithms that need less. One thread per layer's weights at a
-    time is held twice.
+    Layers above `limit_bytes` of weights together take algorithms that need less. The weights of one layer at a time
+    are held twice.
     """
     layers = [module for module in network.modules() if isinstance(module, FusedConvolution) and module.packed is None]
     options = [planning.choices(layer.shape, is_bf16=kind == "bf16") for layer in layers]

@@ -41,7 +41,7 @@ def lengths(frames_B: list[int], frames: int) -> Lengths:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_prepared_gives_what_a_plain_convolution_gives(shape, library):
-    taps, channels, filters, stride, dilation = shape
+    taps, channels, _, stride, dilation = shape
     module = layer(*shape)
     x_BTI = torch.randn(2, 83, channels)
     weight_OIK = module.weight_OKI.mT.double()
