@@ -16,7 +16,7 @@ from ctc import SlowPathWarning
 from ctc import native as building
 from ctc.native import NativeLibrary
 
-LIBRARY = NativeLibrary(name="convolution", package=Path(__file__).parent, command="python -m common.convolution.build")
+LIBRARY = NativeLibrary(package=Path(__file__).parent, command="python -m common.convolution.build")
 Instructions = Literal["automatic", "generic", "avx2", "avx512", "avx512_bf16"]
 INSTRUCTIONS: dict[Instructions, int] = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3, "avx512_bf16": 4}
 Activation = Literal["identity", "leaky_relu", "clipped_relu"]
