@@ -22,11 +22,11 @@ import jasper
 from common import checkpoint
 from common.benchmark import append_row
 from common.features import LogMel
-from fastpitch import data
-from fastpitch.checkpoint_import import read
-from fastpitch.objective import targets_of
-from fastpitch.state import build_model
-from fastpitch.text import TextProcessor
+from fastpitch.acoustic import data
+from fastpitch.acoustic.checkpoint_import import read
+from fastpitch.acoustic.objective import targets_of
+from fastpitch.acoustic.state import build_model
+from fastpitch.front.symbols import TextProcessor
 from jasper.recognizer import Recognizer
 
 Durations = dict[str, list[float]]  # seconds of every word of every clip, by the clip's id

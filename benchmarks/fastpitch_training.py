@@ -27,9 +27,10 @@ from torch.nn import functional as F
 
 import ctc
 from common.benchmark import append_row, compare, ratio
+from common.convolution import Convolution
 from common.features import TTS, LogMel
 from common.optim import build_optimizer
-from fastpitch.aligner import (
+from fastpitch.acoustic.aligner import (
     BLANK_LOGIT,
     PRIOR_FLOOR,
     TEMPERATURE,
@@ -39,12 +40,11 @@ from fastpitch.aligner import (
     nearness,
     symbol_of_frames,
 )
-from fastpitch.config import Config
-from fastpitch.convolution import Convolution
-from fastpitch.data import ClipBatch
-from fastpitch.model import FastPitch
-from fastpitch.objective import Counts, Loss, counts_of, fastpitch_objective
-from fastpitch.transformer import Attention
+from fastpitch.acoustic.config import Config
+from fastpitch.acoustic.data import ClipBatch
+from fastpitch.acoustic.model import FastPitch
+from fastpitch.acoustic.objective import Counts, Loss, counts_of, fastpitch_objective
+from fastpitch.acoustic.transformer import Attention
 
 CPU = torch.device("cpu")
 SYMBOLS = 148

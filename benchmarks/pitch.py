@@ -13,7 +13,7 @@ import torch
 
 from common import audio
 from common.benchmark import append_row, compare, ratio
-from fastpitch.pitch import PitchConfig, extract_pitch
+from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
 
 RANGES_HZ = {"C2 to C7": (65.40639, 2093.0045), "60 to 500 Hz": (60.0, 500.0)}
 

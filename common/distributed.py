@@ -60,16 +60,16 @@ class World:
 
 @contextlib.contextmanager
 def start(device: str = "auto") -> Iterator[World]:
-    """Joins the processes that torchrun started, or stands alone. `device`: "auto", "cpu", "cuda" or "cuda:N".
+    """Joins the processes that torchrun started, or stands alone. `device` is what `pick_device` takes.
 
-    Several processes take one GPU each, whatever N. Raises ConfigError.
+    Several processes take one GPU each, whatever its number in `device`. Raises ConfigError.
     """
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     chosen = pick_device(device)
-    if chosen.type == "cuda":
+    if chosen.type != "cpu":
         if size > 1 or chosen.index is None:
-            chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-        torch.cuda.set_device(chosen)
+            chosen = torch.device(chosen.type, int(os.environ.get("LOCAL_RANK", 0)))
+        torch.accelerator.set_device_index(chosen.index)
     if size > 1:
         # Default arguments there are the group of the moment of import: later, they would keep it and its threads
         # alive when the interpreter ends, which such a thread may abort (pytorch issue 190489).
@@ -82,7 +82,10 @@ def start(device: str = "auto") -> Iterator[World]:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device called `name`; "auto" is CUDA where there is one, else the CPU. Raises ConfigError."""
+    """The device called `name`: "auto" (CUDA where there is one, else the CPU), "cpu", "cuda", "cuda:N".
+
+    Other types of device that torch knows are taken too. Raises ConfigError.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -98,8 +101,7 @@ def data_parallel(model: nn.Module, world: World) -> nn.Module:
     """`model` with gradients averaged over all processes; `model` itself where there is one process."""
     if world.size == 1:
         return model
-    on_gpu = world.device.type == "cuda"
-    device_ids = [world.device.index] if on_gpu else None
+    device_ids = [world.device.index] if world.device.type != "cpu" else None
     return nn.parallel.DistributedDataParallel(model, device_ids=device_ids, gradient_as_bucket_view=True)
 
 

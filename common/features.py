@@ -54,8 +54,10 @@ class LogMelConfig:
     """Keeps the logarithm of silence finite."""
     normalize: Literal["per_feature", "all_features", "none"] = "per_feature"
     """To mean 0 and deviation 1 over the frames of an utterance: each mel bin by itself, all together, or not."""
-    frame_count: Literal["ceil", "centered"] = "ceil"
-    """ceil(samples / hop), or 1 + floor(samples / hop), which is every frame whose centre lies inside the audio."""
+    edges: Literal["reflect", "zeros"] = "reflect"
+    """What a window finds beyond the ends of an utterance: the audio reflected there, or nothing."""
+    frame_count: Literal["ceil", "centered", "floor"] = "ceil"
+    """ceil(samples / hop); 1 + floor(samples / hop), every frame whose centre lies inside the audio; or the floor."""
     pad_to_multiple: int = 16
     """T is a multiple of this."""
 
@@ -75,7 +77,7 @@ class LogMelConfig:
         """Number of frames of an utterance, or of each in a tensor."""
         if self.frame_count == "ceil":
             return (samples + self.hop_samples - 1) // self.hop_samples
-        return samples // self.hop_samples + 1
+        return samples // self.hop_samples + (self.frame_count == "centered")
 
 
 TTS = LogMelConfig(
@@ -96,6 +98,11 @@ TTS = LogMelConfig(
 )
 """Of FastPitch, WaveGlow and Tacotron 2."""
 
+NEMO = LogMelConfig(
+    window_samples=400, mel_bins=80, log_floor=2**-24, edges="zeros", frame_count="floor", pad_to_multiple=1
+)
+"""Of NeMo's FastConformer."""
+
 
 class Features(NamedTuple):
     """`features_BFT` float32, zero from `frames_B` on."""
@@ -107,9 +114,9 @@ class Features(NamedTuple):
 class LogMel(nn.Module):
     """Log-mel features of a batch of audio, always in float32, whatever autocast or `.half()` say.
 
-    An utterance has the same features alone and in any batch: audio is reflected at the end of each utterance, not at
-    the end of the batch. Audio too short for one reflection is reflected to and fro. Gradients reach the audio only
-    with `normalize="none"`.
+    An utterance has the same features alone and in any batch: audio is reflected (or followed by zeros) at the end of
+    each utterance, not at the end of the batch. Audio too short for one reflection is reflected to and fro. Gradients
+    reach the audio only with `normalize="none"`.
     """
 
     window: Tensor
@@ -148,8 +155,9 @@ class LogMel(nn.Module):
 
     def _log_mel(self, audio_BN: Tensor, samples_B: Tensor) -> Tensor:
         cfg = self.cfg
-        frames = -(-cfg.frames(audio_BN.shape[1]) // cfg.pad_to_multiple) * cfg.pad_to_multiple
-        signal_BN = _reflected(_emphasized(audio_BN, cfg.preemphasis), samples_B, cfg.n_fft // 2)
+        frames = max(1, -(-cfg.frames(audio_BN.shape[1]) // cfg.pad_to_multiple)) * cfg.pad_to_multiple
+        continued = _reflected if cfg.edges == "reflect" else _silenced
+        signal_BN = continued(_emphasized(audio_BN, cfg.preemphasis), samples_B, cfg.n_fft // 2)
         missing = (frames - 1) * cfg.hop_samples + cfg.n_fft - signal_BN.shape[1]
         pieces_BTN = nn.functional.pad(signal_BN, (0, missing)).unfold(1, cfg.n_fft, cfg.hop_samples) * self.window
         # In single precision the rounding of the transform shows as 1e-4 in weak bins of loud frames. MPS has no other.
@@ -250,6 +258,12 @@ def _reflected(signal_BN: Tensor, samples_B: Tensor, reach: int) -> Tensor:
     return torch.cat([signal_BN.gather(1, before_BR), middle_BN], 1)
 
 
+def _silenced(signal_BN: Tensor, samples_B: Tensor, reach: int) -> Tensor:
+    """`reach` zeros before each utterance and after it."""
+    inside_BN = torch.arange(signal_BN.shape[1], device=signal_BN.device) < samples_B[:, None]
+    return nn.functional.pad(torch.where(inside_BN, signal_BN, 0.0), (reach, reach))
+
+
 def _reflect_index(index_BR: Tensor, samples_B1: Tensor) -> Tensor:
     """Where the sample at `index_BR`, outside of the utterance, is found inside: a walk to and fro between the ends."""
     last_B1 = (samples_B1 - 1).clamp(min=0)
@@ -299,9 +313,13 @@ class SpecAugmentConfig:
     """Least width of a band, in frames."""
     max_time: int = 75
     """Greatest width of a band, in frames."""
+    max_time_fraction: float = 0.0
+    """Greatest width of a band of frames as a part of its utterance, in place of max_time; 0 for max_time."""
 
     def __post_init__(self) -> None:
         _check_widths("SpecAugmentConfig", self.min_freq, self.max_freq, self.min_time, self.max_time)
+        if not 0 <= self.max_time_fraction <= 1:
+            raise ValueError(f"SpecAugmentConfig: max_time_fraction = {self.max_time_fraction}: expected 0 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +349,9 @@ def spec_augment(
     The same bands on every device. `out` may be `features_BFT`, which halves the time of this memory-bound work.
     """
     draw = torch.Generator().manual_seed(seed)
-    freq_BMF, time_BMT = _bands(features_BFT, frames_B, cfg.freq_masks, cfg.time_masks, cfg, draw)
+    freq_BMF, time_BMT = _bands(
+        features_BFT, frames_B, cfg.freq_masks, cfg.time_masks, cfg, draw, time_fraction=cfg.max_time_fraction
+    )
     keep_BF1 = (~freq_BMF.any(1))[:, :, None].to(features_BFT.dtype)
     keep_B1T = (~time_BMT.any(1))[:, None, :].to(features_BFT.dtype)
     result_BFT = torch.empty_like(features_BFT) if out is None else out
@@ -359,15 +379,25 @@ def _bands(
     time_masks: int,
     cfg: SpecAugmentConfig | CutoutConfig,
     draw: torch.Generator,
+    *,
+    time_fraction: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Bands of mel bins [B, M, F] and bands of frames [B, M, T], true inside."""
+    """Bands of mel bins [B, M, F] and bands of frames [B, M, T], true inside.
+
+    With `time_fraction` the greatest width of a band of frames is that part of the utterance, whatever `cfg` says.
+    """
     n_utterances, n_bins, n_frames = features_BFT.shape
     least_M = torch.tensor([cfg.min_freq] * freq_masks + [cfg.min_time] * time_masks)
     greatest_M = torch.tensor([cfg.max_freq] * freq_masks + [cfg.max_time] * time_masks)
     width_BM, position_BM = torch.rand(2, n_utterances, freq_masks + time_masks, generator=draw)
+    part_BM = width_BM[:, freq_masks:]
     width_BM = least_M + (width_BM * (greatest_M - least_M + 1)).floor()
     # Drawn on the CPU, so that every device gets the same; a non-blocking copy does not wait for the device.
     width_BM, position_BM = torch.stack([width_BM, position_BM]).to(features_BFT.device, non_blocking=True)
+    if time_fraction:
+        most_B1 = (frames_B.to(features_BFT.device) * time_fraction).floor()[:, None]
+        part_BM = part_BM.to(features_BFT.device, non_blocking=True)
+        width_BM = torch.cat([width_BM[:, :freq_masks], (part_BM * (most_B1 + 1)).floor()], 1)
     bins_BM = torch.full((n_utterances, freq_masks), n_bins, device=features_BFT.device)
     limit_BM = torch.cat([bins_BM, frames_B.to(features_BFT.device)[:, None].expand(-1, time_masks)], 1)
     room_BM = (limit_BM - width_BM).clamp(min=0)

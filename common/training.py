@@ -29,7 +29,8 @@ class HostCopy:
 
     def __init__(self, tensor: Tensor):
         self._numbers = tensor.detach().to("cpu", non_blocking=True, copy=True)  # in pinned memory, if from a GPU
-        self._arrived = torch.cuda.current_stream(tensor.device).record_event() if tensor.is_cuda else None
+        on_host = tensor.device.type == "cpu"
+        self._arrived = None if on_host else torch.accelerator.current_stream(tensor.device).record_event()
 
     def tolist(self) -> Any:
         """A number, or nested lists of them."""

@@ -1,15 +1,29 @@
-"""Connectionist temporal classification: loss, decoding, alignment. `ctc/README.md` is the tour."""
+"""Connectionist temporal classification: loss, decoding, alignment. `ctc/README.md` is the tour.
 
-from ctc._library import SlowPathWarning
-from ctc.align import Alignment, WordSpan, align, word_spans
-from ctc.arpa import BackoffModel, read_arpa, write_arpa
-from ctc.beam import BeamOptions, Hypothesis, beam_search
-from ctc.greedy import Decoded, greedy
-from ctc.loss import CTCLoss, ctc_loss
-from ctc.memory import GradientPool
-from ctc.monotonic import monotonic_alignment
-from ctc.scorer import Scorer, ScorerOptions
-from ctc.segment import Segment, SegmentOptions, segment
+Without torch there are the C library and its headers alone: `library_file()` and `include_dir()`.
+"""
+
+from importlib.util import find_spec
+
+from ctc._library import SlowPathWarning, include_dir, library_file
+
+if find_spec("torch") is not None:
+    from ctc.align import Alignment, WordSpan, align, word_spans
+    from ctc.arpa import BackoffModel, read_arpa, write_arpa
+    from ctc.beam import BeamOptions, Hypothesis, beam_search
+    from ctc.greedy import Decoded, greedy
+    from ctc.loss import CTCLoss, ctc_loss
+    from ctc.memory import GradientPool
+    from ctc.monotonic import monotonic_alignment
+    from ctc.scorer import Scorer, ScorerOptions
+    from ctc.segment import Segment, SegmentOptions, segment
+else:
+
+    def __getattr__(name: str) -> object:
+        if name in __all__:
+            raise ImportError(f"ctc.{name} needs torch (pip install torch); without it, ctc serves its C library alone")
+        raise AttributeError(f"module 'ctc' has no attribute {name!r}")
+
 
 __all__ = [
     "Alignment",
@@ -29,6 +43,8 @@ __all__ = [
     "beam_search",
     "ctc_loss",
     "greedy",
+    "include_dir",
+    "library_file",
     "monotonic_alignment",
     "read_arpa",
     "segment",

@@ -1,38 +1,45 @@
-"""Finds and loads the native library that `python -m ctc.build` made. Never compiles."""
+"""The native library of `ctc`: loaded, and built at the first use where it is missing and a compiler is not."""
 
 import ctypes
 import functools
-import sys
 import warnings
 from pathlib import Path
+from typing import Literal
 
-import torch
+from ctc import native
 
-BUILD = Path(__file__).parent / "_build"
-CPU_LIBRARY = BUILD / "libctc.so"
-CUDA_LIBRARY = BUILD / "libctc_cuda.so"
-TORCH_BINDING = BUILD / f"libctc_torch-{torch.__version__}-{sys.implementation.cache_tag}.so"
-"""Compiled against one version of torch and one of Python, and good for no other."""
+LIBRARY = native.NativeLibrary(package=Path(__file__).parent, command="python -m ctc.build")
 
 
 class SlowPathWarning(RuntimeWarning):
     """The native library is not built, or has no kernel, so plain torch computes the same values, slower."""
 
 
-@functools.cache
 def load_cpu() -> ctypes.CDLL | None:
-    """The CPU library, or None where it was never built."""
-    return ctypes.CDLL(str(CPU_LIBRARY)) if CPU_LIBRARY.exists() else None
+    """The CPU library, or None where it is not built and cannot be."""
+    return native.load(LIBRARY)
 
 
-@functools.cache
 def load_cuda() -> ctypes.CDLL | None:
-    """The CUDA library, or None where it was never built."""
-    return ctypes.CDLL(str(CUDA_LIBRARY)) if CUDA_LIBRARY.exists() else None
+    """The CUDA library, or None where it is not built and cannot be."""
+    return native.load_cuda(LIBRARY)
+
+
+def include_dir() -> Path:
+    """The folder of the C headers, for compilers: `cc -I"$(python -c 'import ctc; print(ctc.include_dir())')"`."""
+    return LIBRARY.package / "include"
+
+
+def library_file() -> Path:
+    """The CPU library, for linkers; built now if it is missing. Raises `OSError` where it cannot be."""
+    if load_cpu() is None:
+        raise FileNotFoundError(f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it where there is a C++ compiler")
+    return LIBRARY.cpu
 
 
 @functools.cache
-def warn_slow(what: str, missing: Path | None = CPU_LIBRARY) -> None:
+def warn_slow(what: str, missing: Literal["cpu", "cuda"] | None = "cpu") -> None:
     """Says, once per process and purpose, that `what` runs without a kernel: its library is missing, or has none."""
-    reason = "it has no kernel" if missing is None else f"{missing} is missing; `python -m ctc.build` makes it"
+    file = LIBRARY.cuda if missing == "cuda" else LIBRARY.cpu
+    reason = "it has no kernel" if missing is None else f"{file} is missing; `{LIBRARY.command}` makes it"
     warnings.warn(f"{what} runs in plain torch, which is slower: {reason}", SlowPathWarning, stacklevel=4)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from ctc import _cuda_library, _cuda_loss, _loss_library, reference
-from ctc._library import CPU_LIBRARY, CUDA_LIBRARY, warn_slow
+from ctc._library import warn_slow
 from ctc._loss_library import Labels, Options
 from ctc.memory import GradientPool
 
@@ -302,7 +302,7 @@ def _plain_loss(
     if options.star is not None and not logits_TBV.is_cpu:
         warn_slow("ctc_loss with stars on a GPU", None)
     else:
-        warn_slow("ctc_loss", CPU_LIBRARY if logits_TBV.is_cpu else CUDA_LIBRARY)
+        warn_slow("ctc_loss", "cpu" if logits_TBV.is_cpu else "cuda")
     _loss_library.check(logits_TBV, labels.on_host(), options)
     with torch.enable_grad():
         wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32

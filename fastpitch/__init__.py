@@ -7,16 +7,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastpitch.synthesizer import Spoken, Synthesizer, load
-    from fastpitch.vocoder import Denoiser, Vocoder, load_vocoder
-    from fastpitch.voicing import Voice, VoicingConfig
+    from fastpitch.speaking.synthesizer import Spoken, Synthesizer, load
+    from fastpitch.speaking.voicing import Voice, VoicingConfig
+    from fastpitch.vocoders.vocoder import Denoiser, Vocoder, load_vocoder
 
 __all__ = ["Denoiser", "Spoken", "Synthesizer", "Vocoder", "Voice", "VoicingConfig", "load", "load_vocoder"]
 
 _MODULES = {
-    "synthesizer": ("Spoken", "Synthesizer", "load"),
-    "vocoder": ("Denoiser", "Vocoder", "load_vocoder"),
-    "voicing": ("Voice", "VoicingConfig"),
+    "speaking.synthesizer": ("Spoken", "Synthesizer", "load"),
+    "vocoders.vocoder": ("Denoiser", "Vocoder", "load_vocoder"),
+    "speaking.voicing": ("Voice", "VoicingConfig"),
 }
 
 

@@ -27,15 +27,14 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.features import TTS
 from common.precision import Precision, cast_for_inference, float32_math
-from fastpitch.config import ModelConfig
-from fastpitch.hifigan.config import HifiganConfig, IstftConfig
-from fastpitch.hifigan.generator import HifiganGenerator
-from fastpitch.hifigan.istft import IstftGenerator
-from fastpitch.model import FastPitch
-from fastpitch.runtime import Mode, accelerate, accelerate_vocoder
-from fastpitch.vocoder import Denoiser, Generator, Vocoder, VocoderError, load_vocoder
-from fastpitch.waveglow.config import WaveglowConfig
-from fastpitch.waveglow.model import Waveglow
+from fastpitch.acoustic.config import ModelConfig
+from fastpitch.acoustic.model import FastPitch
+from fastpitch.speaking.runtime import Mode, accelerate, accelerate_vocoder
+from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig, WaveglowConfig
+from fastpitch.vocoders.networks.hifigan import HifiganGenerator
+from fastpitch.vocoders.networks.istft import IstftGenerator
+from fastpitch.vocoders.networks.waveglow import Waveglow
+from fastpitch.vocoders.vocoder import Denoiser, Generator, Vocoder, VocoderError, load_vocoder
 
 Row = dict[str, Any]
 Call = Callable[[], object]
@@ -159,7 +158,7 @@ def _rows(
 
 def _model(cfg: BenchmarkConfig, device: torch.device, precision: Precision, mode: Mode) -> FastPitch:
     if cfg.fastpitch is not None:
-        from fastpitch.synthesizer import load
+        from fastpitch.speaking.synthesizer import load
 
         return accelerate(load(cfg.fastpitch, device=str(device), precision=precision).model, mode)
     torch.manual_seed(cfg.seed)

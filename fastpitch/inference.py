@@ -26,16 +26,18 @@ from common.config import ConfigError
 from common.features import LogMel
 from common.precision import Precision
 from common.text import pronounce
-from fastpitch import phrases, report, sound
-from fastpitch.control import Control, ControlError
-from fastpitch.phrases import Phrase, PhraseError
-from fastpitch.planning import Piece
-from fastpitch.runtime import Mode, accelerate, accelerate_vocoder
-from fastpitch.ssml import SsmlError
-from fastpitch.synthesizer import Sentence, Spoken, Synthesizer, load
-from fastpitch.text import Encoded, TextError, TextProcessor
-from fastpitch.vocoder import VocoderError, load_vocoder
-from fastpitch.voicing import Voice, VoicingConfig
+from fastpitch.front import phrases
+from fastpitch.front.control import Control, ControlError
+from fastpitch.front.phrases import Phrase, PhraseError
+from fastpitch.front.planning import PlannedSentence
+from fastpitch.front.ssml import SsmlError
+from fastpitch.front.symbols import Encoded, TextError, TextProcessor
+from fastpitch.speaking import report, sound
+from fastpitch.speaking.report_page import Line
+from fastpitch.speaking.runtime import Mode, accelerate, accelerate_vocoder
+from fastpitch.speaking.synthesizer import Spoken, SpokenSentence, Synthesizer, load
+from fastpitch.speaking.voicing import Voice, VoicingConfig
+from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
 
 PHRASE_SUFFIXES = (".txt", ".tsv")
 
@@ -116,7 +118,7 @@ def main(cfg: InferenceConfig) -> int:
     if tts is not None and voice is not None:
         voice.vocoder.require(tts.features, tts.name)
     _make_folder(cfg.output)
-    lines: list[report.Line] = []
+    lines: list[Line] = []
     start = time.perf_counter()
     for number, outcome in enumerate(_outcomes(items, tts, voice, cfg)):
         try:
@@ -181,7 +183,7 @@ def _outcomes(
 
 def _planned(
     phrase: Phrase, tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig
-) -> list[Piece] | Tensor | str:
+) -> list[PlannedSentence] | Tensor | str:
     """The sentences of a phrase, or the mel spectrogram [M, T] that it names, or why there is neither."""
     try:
         if phrase.mel is not None:
@@ -232,7 +234,7 @@ def read_mel(path: Path, voice: Voice | None) -> Tensor:
 
 
 def _said(
-    plans: Sequence[list[Piece]], tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig
+    plans: Sequence[list[PlannedSentence]], tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig
 ) -> Iterator[Spoken]:
     if tts is None:
         return
@@ -247,11 +249,11 @@ def _said(
 def _vocoded(mel_MT: Tensor, voice: Voice) -> Spoken:
     (samples_N,) = voice.whole([mel_MT])
     none = np.zeros(0)
-    sentence = Sentence(Encoded([], [], [], []), none, none, none, mel_MT)
+    sentence = SpokenSentence(Encoded([], [], [], []), none, none, none, mel_MT)
     return Spoken(samples_N, voice.sample_rate, voice.hop_samples, [sentence])
 
 
-def _written(outcome: Outcome, cfg: InferenceConfig, *, seed: int) -> list[report.Line]:
+def _written(outcome: Outcome, cfg: InferenceConfig, *, seed: int) -> list[Line]:
     """Writes the files of a phrase; the line of the report about it, if there is a report. Raises _UnsayableError."""
     phrase, spoken = outcome.item.phrase, outcome.spoken
     if spoken is None or spoken.error:

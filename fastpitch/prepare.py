@@ -32,9 +32,9 @@ from common import audio, config
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance, read_manifest, write_jsonl
 from common.features import TTS, LogMel, LogMelConfig
-from fastpitch.data import ClipError, prepared_path, read_tensor, write_tensor
-from fastpitch.pitch import PitchConfig, PitchStatistics, extract_pitch, pitch_statistics
-from fastpitch.text import TextConfig, TextProcessor
+from fastpitch.acoustic.data import ClipError, prepared_path, read_tensor, write_tensor
+from fastpitch.acoustic.pitch import PitchConfig, PitchStatistics, extract_pitch, pitch_statistics
+from fastpitch.front.symbols import TextConfig, TextProcessor
 
 _SILENT = 1e-4  # -80 dB: no sample of speech is below
 

@@ -33,15 +33,15 @@ from common.training import (
     tell_left_out,
     write_run_files,
 )
-from fastpitch import data
-from fastpitch.config import Config
-from fastpitch.data import Clip, ClipBatch, ClipDataset
-from fastpitch.evaluation import evaluate, named
-from fastpitch.model import FastPitch
-from fastpitch.objective import Counts, Parts, counts_of, fastpitch_objective, micro_batches
-from fastpitch.samples import Samples
-from fastpitch.state import Progress, TrainingState
-from fastpitch.vocoder import VocoderError
+from fastpitch.acoustic import data
+from fastpitch.acoustic.config import Config
+from fastpitch.acoustic.data import Clip, ClipBatch, ClipDataset
+from fastpitch.acoustic.evaluation import evaluate, named
+from fastpitch.acoustic.model import FastPitch
+from fastpitch.acoustic.objective import Counts, Parts, counts_of, fastpitch_objective, micro_batches
+from fastpitch.acoustic.state import Progress, TrainingState
+from fastpitch.acoustic.tensorboard import Samples
+from fastpitch.vocoders.vocoder import VocoderError
 
 
 def main(cfg: Config) -> Progress:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance
 from common.features import LogMel
 from common.logging import read_events
-from common.metrics import AlignedWord, ErrorCount, align_words, word_errors
+from common.metrics import ErrorCount, align_words, word_errors
 from common.recognition.transcripts import Transcript
 from common.report_page import to_flac, to_png
 from common.text.vocabulary import VocabularyError
@@ -33,6 +33,7 @@ from jasper import data
 from jasper.config import DataConfig
 from jasper.evaluation import Evaluation, evaluate
 from jasper.recognizer import Recognizer, load
+from jasper.report_page import Clip, Pitch, Points, Report, Timed, render
 
 QUANTILES = (0.1, 0.998)  # of the log-mel energies: the darkest and the brightest colour
 
@@ -66,56 +67,6 @@ class ReportConfig:
     """Utterances recognised at once."""
     workers: int = 1
     """Loader processes; 0 loads in the process itself."""
-
-
-class Timed(NamedTuple):
-    """A word of a clip, from `start` to `end` seconds, and whether it was recognised as what it is."""
-
-    text: str
-    start: float
-    end: float
-    kind: Literal["equal", "substitution", "deletion", "insertion"]
-
-
-class Clip(NamedTuple):
-    """A recording, what was said in it and what was recognised."""
-
-    id: str
-    seconds: float
-    errors: ErrorCount
-    aligned: list[AlignedWord]
-    recognised: list[Timed]
-    spoken: list[Timed]
-    """By forced alignment; empty where the transcript does not fit the frames."""
-    spectrogram_png: bytes
-    flac: bytes
-
-
-class Pitch(NamedTuple):
-    """A frequency, and how high it lies in the spectrogram: 0 at the bottom, 1 at the top."""
-
-    hertz: int
-    height: float
-
-
-Points = list[tuple[float, float]]
-
-
-class Report(NamedTuple):
-    """All that the page shows."""
-
-    title: str
-    evaluation: Evaluation
-    loss: dict[str, Points]
-    """Phase (train, dev, dev_ema) to (epochs, loss)."""
-    wer: dict[str, Points]
-    shown: Clip
-    """One clip for the picture of what was heard when."""
-    worst: list[Clip]
-    pitches: list[Pitch]
-    facts: dict[str, str]
-    settings: str
-    """The whole configuration as TOML."""
 
 
 def main(cfg: ReportConfig) -> Path:
@@ -161,8 +112,6 @@ def write(
 
     Raises ConfigError where there is no log of a training, AudioError where a clip to show cannot be read.
     """
-    from jasper.report_page import render
-
     page = render(collect(run_dir, asr, utterances, evaluation, clips=clips))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")

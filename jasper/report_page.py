@@ -1,11 +1,12 @@
 """What the report shows, as HTML: how it learned, what was heard when, the worst errors, the settings."""
 
 from html import escape
+from typing import Literal, NamedTuple
 
 from common import report_page
-from common.metrics import AlignedWord
+from common.metrics import AlignedWord, ErrorCount
 from common.report_page import Number, stretch
-from jasper.report import Clip, Pitch, Points, Report, Timed
+from jasper.evaluation import Evaluation
 from jasper.report_charts import log_chart
 
 PHASES = {"train": "training batches", "dev": "validation", "dev_ema": "validation, averaged weights"}
@@ -45,6 +46,56 @@ svg { display: block; width: 100%; height: auto; }
 details { margin-top: 1rem; } summary { cursor: pointer; }
 pre { overflow-x: auto; font-size: .8rem; line-height: 1.45; }
 """
+
+
+class Timed(NamedTuple):
+    """A word of a clip, from `start` to `end` seconds, and whether it was recognised as what it is."""
+
+    text: str
+    start: float
+    end: float
+    kind: Literal["equal", "substitution", "deletion", "insertion"]
+
+
+class Clip(NamedTuple):
+    """A recording, what was said in it and what was recognised."""
+
+    id: str
+    seconds: float
+    errors: ErrorCount
+    aligned: list[AlignedWord]
+    recognised: list[Timed]
+    spoken: list[Timed]
+    """By forced alignment; empty where the transcript does not fit the frames."""
+    spectrogram_png: bytes
+    flac: bytes
+
+
+class Pitch(NamedTuple):
+    """A frequency, and how high it lies in the spectrogram: 0 at the bottom, 1 at the top."""
+
+    hertz: int
+    height: float
+
+
+Points = list[tuple[float, float]]
+
+
+class Report(NamedTuple):
+    """All that the page shows."""
+
+    title: str
+    evaluation: Evaluation
+    loss: dict[str, Points]
+    """Phase (train, dev, dev_ema) to (epochs, loss)."""
+    wer: dict[str, Points]
+    shown: Clip
+    """One clip for the picture of what was heard when."""
+    worst: list[Clip]
+    pitches: list[Pitch]
+    facts: dict[str, str]
+    settings: str
+    """The whole configuration as TOML."""
 
 
 def render(report: Report) -> str:

@@ -26,12 +26,14 @@ from common.data.manifest import ManifestError
 from common.data.sentences import sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
 from common.metrics import ErrorCount, character_errors
-from fastpitch import report, sound, state, train
-from fastpitch.config import Config as AcousticConfig
-from fastpitch.hifigan import state as vocoder_state
-from fastpitch.hifigan import train as vocoder_train
-from fastpitch.hifigan.config import Config as VocoderConfig
-from fastpitch.synthesizer import Spoken
+from fastpitch import train
+from fastpitch.acoustic import state
+from fastpitch.acoustic.config import Config as AcousticConfig
+from fastpitch.speaking import report, sound
+from fastpitch.speaking.synthesizer import Spoken
+from fastpitch.vocoders import train as vocoder_train
+from fastpitch.vocoders.config import HifiganRun
+from fastpitch.vocoders.training import hifigan_state as vocoder_state
 from jasper.recognizer import Recognizer
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
@@ -47,7 +49,7 @@ class Runs(NamedTuple):
     """What is trained."""
 
     acoustic: AcousticConfig
-    vocoder: VocoderConfig
+    vocoder: HifiganRun
 
     @property
     def folders(self) -> tuple[Path, Path]:
@@ -80,7 +82,7 @@ def build_corpus(folder: Path, size: Size) -> Path:
 
 def configurations(run_dir: Path, name: str, corpus: Path, size: Size) -> Runs:
     """The runs: named configurations on this corpus."""
-    acoustic, vocoder = config.load(AcousticConfig, ACOUSTIC), config.load(VocoderConfig, VOCODER)
+    acoustic, vocoder = config.load(AcousticConfig, ACOUSTIC), config.load(HifiganRun, VOCODER)
     runs = Runs(
         replace(acoustic, output_dir=run_dir / f"{name}-voice", data=replace(acoustic.data, root=corpus, train=(".",))),
         replace(
@@ -112,7 +114,7 @@ def _all_trained(runs: Runs) -> bool:
     return acoustic and vocoder
 
 
-def _is_trained(run: AcousticConfig | VocoderConfig, name: str) -> bool:
+def _is_trained(run: AcousticConfig | HifiganRun, name: str) -> bool:
     saved, _ = checkpoint.load_newest(run.output_dir, name)
     if saved is not None and saved["config"] != config.to_dict(run):
         raise ConfigError(f"{run.output_dir}: a run with other settings; --fresh trains anew in its place")
@@ -193,7 +195,7 @@ def _newest(folder: Path, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def _beside(target, run: VocoderConfig, threads: int) -> Iterator[multiprocessing.process.BaseProcess]:
+def _beside(target, run: HifiganRun, threads: int) -> Iterator[multiprocessing.process.BaseProcess]:
     """A process that trains while the block does; it is stopped (and saves) if the block ends by an error."""
     process = multiprocessing.get_context("spawn").Process(target=target, args=(run, threads))
     process.start()
@@ -205,7 +207,7 @@ def _beside(target, run: VocoderConfig, threads: int) -> Iterator[multiprocessin
         raise
 
 
-def _train_vocoder(run: VocoderConfig, threads: int) -> None:
+def _train_vocoder(run: HifiganRun, threads: int) -> None:
     run.output_dir.mkdir(parents=True, exist_ok=True)
     with _terminal(run).open("a", encoding="utf-8") as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
@@ -215,6 +217,6 @@ def _train_vocoder(run: VocoderConfig, threads: int) -> None:
             vocoder_train.main(run)
 
 
-def _terminal(run: VocoderConfig) -> Path:
+def _terminal(run: HifiganRun) -> Path:
     """What the vocoder's training would print, on a terminal that shows the other."""
     return run.output_dir / "terminal.log"

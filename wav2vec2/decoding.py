@@ -18,8 +18,8 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.recognition.transcripts import Letter
 from ctc.arpa import ArpaError
-from wav2vec2.config import ModelConfig
-from wav2vec2.letters import Letters, is_special
+from wav2vec2.corpus.letters import Letters, is_special
+from wav2vec2.network.config import ModelConfig
 
 # A beam search and its alignment take memory with the square of the length: they are done between pauses.
 LONGEST_STRETCH = 1500  # frames, 30 s

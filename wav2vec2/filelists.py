@@ -20,8 +20,8 @@ from tyro.conf import Positional, arg
 from common import config
 from common.audio import AudioError
 from common.data.manifest import ManifestError
-from wav2vec2.letters import WORD_END
-from wav2vec2.sources import recordings_in
+from wav2vec2.corpus.letters import WORD_END
+from wav2vec2.corpus.sources import recordings_in
 
 COMBINED: dict[str, tuple[str, ...]] = {
     "train-full-960": ("train-clean-100", "train-clean-360", "train-other-500"),

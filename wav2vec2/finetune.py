@@ -21,9 +21,10 @@ from common.config import ConfigError
 from common.distributed import World
 from common.metrics import ErrorCount, character_errors, word_errors
 from common.precision import autocast
-from wav2vec2.checkpoint_import import LIBRISPEECH_LABELS
-from wav2vec2.config import ModelConfig
-from wav2vec2.data import (
+from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
+from wav2vec2.checkpoints.loading import for_finetuning
+from wav2vec2.checkpoints.state import Progress
+from wav2vec2.corpus.batches import (
     FinetuningBatch,
     FinetuningSet,
     PlannedDataset,
@@ -31,12 +32,11 @@ from wav2vec2.data import (
     on_device,
     validation_plans,
 )
-from wav2vec2.letters import Letters, read_dictionary
-from wav2vec2.model import Logits, Masked, Wav2Vec2ForCTC
-from wav2vec2.recognizer import for_finetuning
+from wav2vec2.corpus.letters import Letters, read_dictionary
+from wav2vec2.corpus.sources import located, read_utterances
+from wav2vec2.network.config import ModelConfig
+from wav2vec2.network.model import Logits, Masked, Wav2Vec2ForCTC
 from wav2vec2.run_config import DataConfig, FinetuneConfig
-from wav2vec2.sources import located, read_utterances
-from wav2vec2.state import Progress
 from wav2vec2.training import EXPECTED_ERRORS, Loss, train
 
 

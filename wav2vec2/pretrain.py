@@ -17,7 +17,10 @@ from common.checkpoint import CheckpointError
 from common.distributed import World
 from common.precision import autocast
 from common.seeds import mixed
-from wav2vec2.data import (
+from wav2vec2.checkpoints.loading import load_model
+from wav2vec2.checkpoints.state import Progress
+from wav2vec2.contrastive.model import PretrainingLoss, Wav2Vec2ForPretraining
+from wav2vec2.corpus.batches import (
     PlannedDataset,
     PretrainingBatch,
     PretrainingSet,
@@ -25,11 +28,8 @@ from wav2vec2.data import (
     on_device,
     validation_plans,
 )
-from wav2vec2.pretraining import PretrainingLoss, Wav2Vec2ForPretraining
-from wav2vec2.recognizer import load_model
+from wav2vec2.corpus.sources import read_utterances
 from wav2vec2.run_config import PretrainConfig
-from wav2vec2.sources import read_utterances
-from wav2vec2.state import Progress
 from wav2vec2.training import EXPECTED_ERRORS, Loss, train
 
 SUMS = ("loss", "contrastive", "diversity", "penalty", "accuracy", "code_perplexity", "probability_perplexity")

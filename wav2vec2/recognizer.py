@@ -4,13 +4,12 @@ Shapes: B utterances, N samples, S frames, C width of the representation, V labe
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from common import distributed
 from common.audio import AudioError
@@ -19,21 +18,16 @@ from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks, in_batches, padded
 from common.recognition.recordings import Recording, Source, in_threads, is_silent, read, read_ahead
 from common.recognition.transcripts import Transcript, words_of
-from wav2vec2 import checkpoint_import, naming
-from wav2vec2.checkpoint_import import Imported
-from wav2vec2.config import LearningConfig
+from wav2vec2.checkpoints.loading import Model, load_model
 from wav2vec2.decoding import Decoder, DecodingOptions
-from wav2vec2.extractor import n_frames
-from wav2vec2.model import Wav2Vec2, Wav2Vec2ForCTC
-from wav2vec2.pretraining import Wav2Vec2ForPretraining
+from wav2vec2.network.extractor import n_frames
+from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
 from wav2vec2.run_config import SAMPLE_RATE
 
 # The models were trained on utterances of up to 16 (Base) or 20 (Large) seconds and fine-tuned on up to 35; attention
 # takes memory with the square of the length.
 CHUNK_SECONDS = 30.0
 STRIDE_SECONDS = 5.0
-
-Model = Wav2Vec2ForPretraining | Wav2Vec2ForCTC | Wav2Vec2
 
 
 class Encoded(NamedTuple):
@@ -275,50 +269,5 @@ def load(
     return Recognizer(load_model(Path(path), labels=labels, ema=ema), device=chosen, precision=precision)
 
 
-def load_model(
-    path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None, learning: LearningConfig | None = None
-) -> Model:
-    """The bare model saved at `path`, on the CPU; as `load` otherwise."""
-    return build(checkpoint_import.read(path, labels=labels, ema=ema), path, learning)
-
-
-def for_finetuning(
-    path: Path, labels: tuple[str, ...], *, blank: int = 0, learning: LearningConfig | None = None
-) -> Wav2Vec2ForCTC:
-    """The pre-trained network saved at `path` with a new CTC head that writes `labels`. Raises CheckpointError."""
-    imported = checkpoint_import.read(path, labels=labels)
-    model = Wav2Vec2ForCTC(replace(imported.config, labels=labels, blank=blank), learning)
-    prefix = naming.BACKBONE
-    weights = {name.removeprefix(prefix): w for name, w in imported.weights.items() if name.startswith(prefix)}
-    _fill(model.wav2vec2, weights, path)
-    return model
-
-
-def build(imported: Imported, path: Path, learning: LearningConfig | None = None) -> Model:
-    """The model that `imported` holds; `path` is for messages. Raises CheckpointError."""
-    weights, labels = imported.weights, imported.config.labels
-    if imported.kind == "ctc" and len(weights["head.weight"]) != len(labels):
-        raise CheckpointError(
-            f"{path}: writes {len(weights['head.weight'])} labels, and {len(labels)} are named (with the special ones)"
-        )
-    with torch.device("meta"):  # the weights come from the file: do not initialise others first
-        if imported.kind == "backbone":
-            model: Model = Wav2Vec2(imported.config, learning)
-            weights = {name.removeprefix(naming.BACKBONE): tensor for name, tensor in weights.items()}
-        else:
-            whole = Wav2Vec2ForCTC if imported.kind == "ctc" else Wav2Vec2ForPretraining
-            model = whole(imported.config, learning)
-    _fill(model, weights, path)
-    return model
-
-
 def _without_silence(recording: Recording) -> Recording:
     return recording._replace(samples_N=recording.samples_N[:0]) if is_silent(recording.samples_N) else recording
-
-
-def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
-    try:
-        model.load_state_dict(weights, assign=True)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())
-        raise CheckpointError(f"{path}: does not fit its description: {problem[:300]}") from None

@@ -14,10 +14,10 @@ from common.config import ConfigError
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
-from wav2vec2.config import LearningConfig, ModelConfig
-from wav2vec2.masking import MaskConfig
-from wav2vec2.objective import ObjectiveConfig
-from wav2vec2.quantizer import TemperatureConfig
+from wav2vec2.contrastive.masking import MaskConfig
+from wav2vec2.contrastive.objective import ObjectiveConfig
+from wav2vec2.contrastive.quantizer import TemperatureConfig
+from wav2vec2.network.config import LearningConfig, ModelConfig
 
 SAMPLE_RATE = 16000
 FEWEST_FRAMES = 3  # in pre-training, of which two can be hidden and one be seen

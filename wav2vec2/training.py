@@ -36,10 +36,10 @@ from common.training import (
     tell_left_out,
     write_run_files,
 )
-from wav2vec2 import sharding
-from wav2vec2.data import Batch, Plan, PlannedDataset, loader, on_device, training_plans
+from wav2vec2.checkpoints import sharding
+from wav2vec2.checkpoints.state import NAME, Progress, TrainingState
+from wav2vec2.corpus.batches import Batch, Plan, PlannedDataset, loader, on_device, training_plans
 from wav2vec2.run_config import TrainingConfig
-from wav2vec2.state import NAME, Progress, TrainingState
 
 LEAST_SCALE = 1e-4  # of the loss in fp16: below it gradients overflow whatever the scale
 

@@ -1,1 +1,1 @@
-"""HiFi-GAN and a light inverse-STFT vocoder: mel spectrograms to audio, trained with discriminators. See README.md."""
+"""Commands under the names they had; they are in `fastpitch.vocoders` now."""

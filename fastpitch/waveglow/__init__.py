@@ -1,1 +1,1 @@
-"""WaveGlow: audio from mel spectrograms by an invertible network, trained by maximum likelihood. See README.md."""
+"""Commands under the names they had; they are in `fastpitch.vocoders` now."""

@@ -104,5 +104,5 @@ training_benchmark() {
   bash "$repository/scripts/wav2vec2/$2.sh" "${@:3}"
   case " $* " in *" --help "* | *" -h "*) return ;; esac
   flag --skip_epochs NUM_WARMUP_EPOCHS
-  exec "$python" -m wav2vec2.throughput "$OUTPUT_DIR" "${flags[@]}"
+  exec "$python" -m wav2vec2.benchmark.throughput "$OUTPUT_DIR" "${flags[@]}"
 }

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.features import (
+    NEMO,
     TTS,
     CutoutConfig,
     LogMel,
@@ -34,7 +35,10 @@ def textbook(samples, cfg):
     """Log-mel of one clip before normalisation, in float64, frame by frame."""
     x = np.append(samples[:1], samples[1:] - cfg.preemphasis * samples[:-1])
     half = cfg.n_fft // 2
-    x = np.pad(x, half, mode="reflect") if len(x) > 1 else np.full(len(x) + 2 * half, x[0])
+    if cfg.edges == "zeros":
+        x = np.pad(x, half)
+    else:
+        x = np.pad(x, half, mode="reflect") if len(x) > 1 else np.full(len(x) + 2 * half, x[0])
     window = np.zeros(cfg.n_fft)
     start = half - cfg.window_samples // 2
     hann = np.hanning(cfg.window_samples + 1)[:-1] if cfg.window_is_periodic else np.hanning(cfg.window_samples)
@@ -192,6 +196,8 @@ def test_impossible_options_are_named():
         LogMelConfig(sample_rate=8_000)
     with pytest.raises(ValueError, match="SpecAugmentConfig: widths of 0 to 20 mel bins and 80 to 75 frames"):
         SpecAugmentConfig(min_time=80)
+    with pytest.raises(ValueError, match=r"SpecAugmentConfig: max_time_fraction = 1.5: expected 0 to 1"):
+        SpecAugmentConfig(max_time_fraction=1.5)
     with pytest.raises(ValueError, match="CutoutConfig: widths of 21 to 20 mel bins"):
         CutoutConfig(min_freq=21)
 
@@ -293,3 +299,40 @@ def test_no_step_waits_for_the_device():
         spec_augment(features, frames, SpecAugmentConfig(), seed=0)
         cutout(features, frames, CutoutConfig(masks=2), seed=0)
         normalize(features, frames, "all_features")
+
+
+def test_the_front_end_of_nemo_is_reproduced_on_real_speech():
+    arrays = dict(np.load(shared("golden/transducer/inputs.npz")))
+    log_mel = LogMel(NEMO).eval()
+    for audio, expected in [("audio_0", "features_0"), ("audio_2", "features_2"), ("edge_audio", "edge_features")]:
+        samples = torch.from_numpy(arrays[audio].astype(np.float32) / 32768)
+        features, frames = log_mel(torch.nn.functional.pad(samples[None], (0, 777)), lengths(len(samples)))
+        assert frames.tolist() == [arrays[expected].shape[1]]
+        np.testing.assert_allclose(features[0, :, : frames[0]], arrays[expected], rtol=0, atol=1e-4)
+        assert not features[0, :, frames[0] :].any()
+
+
+@pytest.mark.parametrize("samples", [1, 159, 160, 161, 4_000])
+def test_zeros_at_the_ends_follow_the_textbook(samples):
+    cfg = replace(NEMO, normalize="none", frame_count="centered")
+    audio = noise(1, samples)
+    features, frames = LogMel(cfg).eval()(audio, lengths(samples))
+    expected = textbook(audio[0].double().numpy(), cfg)
+    assert frames.tolist() == [expected.shape[1]]
+    np.testing.assert_allclose(features[0, :, : expected.shape[1]], expected, rtol=0, atol=2e-3)
+
+
+def test_audio_shorter_than_a_hop_has_no_frame_where_they_are_rounded_down():
+    features, frames = LogMel(NEMO).eval()(noise(2, 159), lengths(159, 20))
+    assert frames.tolist() == [0, 0]
+    assert features.shape == (2, 80, 1)
+    assert not features.any()
+
+
+def test_bands_of_frames_may_be_a_part_of_their_utterance():
+    cfg = SpecAugmentConfig(freq_masks=0, time_masks=1, max_time_fraction=0.05)
+    frames = lengths(*[40] * 400, *[400] * 400)
+    masked = spec_augment(torch.ones(800, 8, 400), frames, cfg, seed=0)[:, 0] == 0
+    assert set(masked[:400].sum(1).tolist()) == {0, 1, 2}
+    assert set(masked[400:].sum(1).tolist()) == set(range(21))
+    assert not masked[:400, 40:].any()

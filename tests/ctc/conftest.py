@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from ctc.build import build
+from ctc._library import LIBRARY
+from ctc.native import build
 
 # What torch wants of cuBLAS before it multiplies on a GPU with deterministic algorithms; read when CUDA starts.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -12,4 +13,4 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 @pytest.fixture(scope="session", autouse=True)
 def native_library() -> None:
-    build(cuda="present")
+    build(LIBRARY, cuda="present")

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 from ctc import _cuda_library
-from ctc.build import PACKAGE, find_compiler
+from ctc._library import LIBRARY
+from ctc.native import find_compiler
 
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-Wall", "-Wextra", "-Werror")
-INCLUDES = (f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'csrc'}")
+INCLUDES = [f"-I{folder}" for folder in LIBRARY.header_folders]
 
 
 def compile_emulated(name: str, target: Path, *flags: str) -> Path:
     """Compiles `csrc/test/<name>.cpp`, which includes the CUDA sources."""
     compiler = find_compiler() or pytest.skip("no C++ compiler")
-    source = PACKAGE / "csrc" / "test" / f"{name}.cpp"
+    source = LIBRARY.package / "csrc" / "test" / f"{name}.cpp"
     done = subprocess.run(
         [compiler, *FLAGS, *flags, *INCLUDES, str(source), "-o", str(target)],
         capture_output=True,

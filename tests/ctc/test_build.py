@@ -1,54 +1,32 @@
-"""The build says what it did and why not, and the C++ tests run under sanitizers."""
+"""The library and its binding are built, and the C++ tests run under sanitizers."""
 
 import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ctc import build as build_module
-from ctc.build import PACKAGE, BuildError, build, find_compiler
+import ctc
+from ctc import _library
+from ctc._library import LIBRARY
+from ctc.native import build, compilers, find_compiler
+
+needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 
 
-def test_a_second_build_compiles_nothing():
-    build()
-    report = build()
-    assert report.built == []
-    assert report.current
-    assert "up to date:" in str(report)
-
-
-def test_without_a_compiler_the_report_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("CXX", raising=False)
-    report = str(build(cuda="present"))
-    assert "not built: CPU library: no C++ compiler (g++, clang++, c++) on the PATH; set CXX to name one" in report
-    assert "CUDA library: no nvcc on the PATH" in report
-
-
-def test_a_compiler_that_fails_is_quoted_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    broken = tmp_path / "c++"
-    broken.write_text(
-        '#!/bin/sh\ncase "$*" in *--version*) echo broken 1.0;; *) echo no such luck >&2; exit 3;; esac\n'
-    )
-    broken.chmod(0o755)
-    monkeypatch.setattr(build_module, "CPU_LIBRARY", tmp_path / "libctc.so")
-    with pytest.raises(BuildError, match=r"(?s)-c .*failed with status 3:\nno such luck"):
-        build(compiler=str(broken))
-
-
-@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
+@needs_compiler
 def test_headers_that_the_compiler_cannot_read_cost_the_binding_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    former = tmp_path / "libctc_torch.so"
-    former.touch()
-    monkeypatch.setattr(build_module, "TORCH_FLAGS", ("-std=c++98", "-Wfatal-errors"))
-    monkeypatch.setattr(build_module, "TORCH_BINDING", former)
-    report = build()
-    assert build_module.CPU_LIBRARY in report.current
+    shutil.copytree(LIBRARY.cpu.parent, tmp_path, dirs_exist_ok=True)
+    library = replace(LIBRARY, folder=tmp_path)
+    library.binding.touch()
+    monkeypatch.setattr(compilers, "TORCH_FLAGS", ("-std=c++98", "-Wfatal-errors"))
+    report = build(library)
+    assert library.cpu in report.current
     assert "not built: binding of torch" in str(report)
-    assert not former.exists()
+    assert not library.binding.exists()
 
 
 @pytest.mark.slow
@@ -57,23 +35,41 @@ def test_clang_compiles_everything_without_a_warning(
 ):
     names = ["clang++", *(f"clang++-{version}" for version in range(30, 13, -1))]
     compiler = next(filter(shutil.which, names), None) or pytest.skip("no clang++")
-    for name, path in (
-        ("BUILD", tmp_path),
-        ("CPU_LIBRARY", tmp_path / "libctc.so"),
-        ("TORCH_BINDING", tmp_path / "b.so"),
-    ):
-        monkeypatch.setattr(build_module, name, path)
+    library = replace(LIBRARY, folder=tmp_path)
     for name in ("FLAGS", "TORCH_FLAGS"):  # clang warns of what it reads, not of what it makes of it
-        flags = getattr(build_module, name)
-        monkeypatch.setattr(build_module, name, tuple("-O0" if flag in ("-O2", "-O3") else flag for flag in flags))
-    report = build(compiler=compiler)
-    assert report.built == [tmp_path / "libctc.so", tmp_path / "b.so"], report
+        flags = getattr(compilers, name)
+        monkeypatch.setattr(compilers, name, tuple("-O0" if flag in ("-O2", "-O3") else flag for flag in flags))
+    report = build(library, compiler=compiler)
+    assert report.built == [library.cpu, library.binding], report
     assert capfd.readouterr().err == ""
 
 
-def test_only_files_of_this_processor_are_compiled(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(build_module.platform, "machine", lambda: "aarch64")
-    assert not [source for source in build_module._sources() if "avx" in source.name]
+def test_the_headers_and_the_library_have_their_places_for_c_programs():
+    assert (ctc.include_dir() / "ctc.h").is_file()
+    assert ctc.library_file() == LIBRARY.cpu
+
+
+def test_a_library_that_cannot_be_built_is_an_error_for_c_programs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_library, "load_cpu", lambda: None)
+    with pytest.raises(FileNotFoundError, match=r"libctc.so is missing; `python -m ctc.build` makes it where there is"):
+        ctc.library_file()
+
+
+def test_without_torch_there_is_the_c_library_and_a_clear_message_for_the_rest():
+    program = """
+import sys
+sys.modules["torch"] = None  # as if it were not installed
+import ctc
+print(ctc.library_file())
+try:
+    ctc.ctc_loss
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    path, message = done.stdout.splitlines()
+    assert path == str(LIBRARY.cpu)
+    assert message == "ctc.ctc_loss needs torch (pip install torch); without it, ctc serves its C library alone"
 
 
 def test_importing_compiles_nothing_and_prints_nothing():
@@ -82,10 +78,10 @@ def test_importing_compiles_nothing_and_prints_nothing():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
+@needs_compiler
 def test_the_c_tests_pass_under_sanitizers():
     environment = os.environ | {"PYTHON": sys.executable}
-    script = PACKAGE / "csrc" / "test" / "sanitize.sh"
+    script = LIBRARY.package / "csrc" / "test" / "sanitize.sh"
     done = subprocess.run(["bash", str(script), "100"], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     tests = list(script.parent.glob("*_test.cpp"))

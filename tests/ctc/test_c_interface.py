@@ -12,9 +12,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ctc._library import CPU_LIBRARY, load_cpu
+from ctc._library import LIBRARY, load_cpu
 
-PACKAGE = CPU_LIBRARY.parents[1]
+PACKAGE = LIBRARY.package
 INVALID_VALUE, EXECUTION_FAILED = 2, 3
 
 
@@ -157,7 +157,7 @@ def test_the_example_compiles_and_agrees_with_its_own_arithmetic(tmp_path: Path)
     compiler = shutil.which("cc") or pytest.skip("no C compiler")
     program = tmp_path / "loss"
     command = [compiler, "-Wall", "-Wextra", "-Werror", PACKAGE / "examples" / "loss.c", f"-I{PACKAGE / 'include'}"]
-    command += [f"-L{CPU_LIBRARY.parent}", "-lctc", f"-Wl,-rpath,{CPU_LIBRARY.parent}", "-lm", "-o", program]
+    command += [f"-L{LIBRARY.cpu.parent}", "-lctc", f"-Wl,-rpath,{LIBRARY.cpu.parent}", "-lm", "-o", program]
     subprocess.run(command, check=True)
     printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     assert "loss 2.462858, by hand 2.462858" in printed

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from common import audio, config
-from fastpitch.config import Config
+from fastpitch.acoustic.config import Config
 
 TOY = Path(__file__).resolve().parents[2] / "configs" / "fastpitch" / "toy.toml"
 WORDS = ("one", "two", "red", "blue", "cat", "dog")

@@ -8,7 +8,7 @@ from common.config import ConfigError
 from common.features import TTS
 from fastpitch import benchmark
 from fastpitch.benchmark import BenchmarkConfig
-from tests.fastpitch.vocoders import ISTFT, save_hifigan
+from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
 from tests.jasper.tiny import run
 
 QUICK = BenchmarkConfig(device="cpu", batch_sizes=(2,), vocoders=(), symbols=10, seconds=0.5, repeats=3, warmup=1)

@@ -6,14 +6,14 @@ import soundfile
 import torch
 
 from common import checkpoint, config
-from fastpitch.checkpoint_import import FORMAT
-from fastpitch.config import Config
+from fastpitch.acoustic.checkpoint_import import FORMAT
+from fastpitch.acoustic.config import Config
 from fastpitch.inference import command_line, read_mel
-from fastpitch.vocoder import VocoderError, load_vocoder
-from fastpitch.voicing import Voice
+from fastpitch.speaking.voicing import Voice
+from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
 from tests.data import shared
 from tests.fastpitch.tiny import LETTERS, SMALL, tiny_model
-from tests.fastpitch.vocoders import ISTFT, random_mel, save_hifigan
+from tests.fastpitch.vocoders.small import ISTFT, random_mel, save_hifigan
 from tests.jasper.tiny import Said, run
 
 

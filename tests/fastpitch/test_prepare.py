@@ -14,9 +14,9 @@ import torch
 from common.config import ConfigError
 from common.data.manifest import ManifestError, read_manifest
 from common.features import TTS, LogMel
-from fastpitch.pitch import PitchConfig, extract_pitch
+from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
+from fastpitch.front.symbols import TextConfig
 from fastpitch.prepare import PrepareConfig, main
-from fastpitch.text import TextConfig
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LETTERS = TextConfig(p_arpabet=0)

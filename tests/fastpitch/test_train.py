@@ -13,9 +13,9 @@ from common import audio, checkpoint, config
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
-from fastpitch import data
-from fastpitch.config import Config
-from fastpitch.data import write_tensor
+from fastpitch.acoustic import data
+from fastpitch.acoustic.config import Config
+from fastpitch.acoustic.data import write_tensor
 from fastpitch.train import Trainer, TrainingError, main
 from tests.fastpitch.runs import RATE, TOY, toy_config, write_corpus
 from tests.training import (

@@ -5,10 +5,10 @@ from dataclasses import replace
 import torch
 
 from common.features import TTS
-from fastpitch.config import ModelConfig, PredictorConfig, TransformerConfig
-from fastpitch.model import FastPitch
-from fastpitch.synthesizer import Synthesizer
-from fastpitch.text import TextConfig, TextProcessor
+from fastpitch.acoustic.config import ModelConfig, PredictorConfig, TransformerConfig
+from fastpitch.acoustic.model import FastPitch
+from fastpitch.front.symbols import TextConfig, TextProcessor
+from fastpitch.speaking.synthesizer import Synthesizer
 
 LAYER = TransformerConfig(layers=1, head_channels=8, filter_channels=32)
 PREDICTOR = PredictorConfig(layers=1, filter_channels=16)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastpitch.phrases import read_phrases
+from fastpitch.front.phrases import read_phrases
 from tests.data import shared
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common import config
-from fastpitch.config import Config
+from fastpitch.acoustic.config import Config
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "fastpitch"
 DEFAULT = "configs/fastpitch/fastpitch.toml"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from common import config
-from wav2vec2.benchmark_config import BenchmarkConfig
-from wav2vec2.config import HourglassConfig
+from wav2vec2.benchmark.config import BenchmarkConfig
+from wav2vec2.network.config import HourglassConfig
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 

@@ -10,9 +10,9 @@ import torch
 from common import audio, config
 from tests.training import REPOSITORY
 from tests.wav2vec2.small import CONV_LAYERS
-from wav2vec2.config import ModelConfig
-from wav2vec2.masking import MaskConfig
-from wav2vec2.objective import ObjectiveConfig
+from wav2vec2.contrastive.masking import MaskConfig
+from wav2vec2.contrastive.objective import ObjectiveConfig
+from wav2vec2.network.config import ModelConfig
 from wav2vec2.run_config import FinetuneConfig, PretrainConfig
 
 CONFIGS = REPOSITORY / "configs" / "wav2vec2"

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from wav2vec2.config import LearningConfig, ModelConfig
-from wav2vec2.model import Wav2Vec2ForCTC
-from wav2vec2.pretraining import Wav2Vec2ForPretraining
+from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
+from wav2vec2.network.config import LearningConfig, ModelConfig
+from wav2vec2.network.model import Wav2Vec2ForCTC
 
 CONV_LAYERS = ((24, 10, 5), *[(24, 3, 2)] * 4, *[(24, 2, 2)] * 2)
 LABELS = ("<s>", "<pad>", "</s>", "<unk>", "|", *"ETAON")

@@ -14,10 +14,10 @@ from common.distributed import World
 from tests.training import alone, assert_same_state, events, finish, logged, run_module, state_of
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config
 from wav2vec2 import pretrain
-from wav2vec2.checkpoint_import import LIBRISPEECH_LABELS
-from wav2vec2.data import Part, Plan, loader
+from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
+from wav2vec2.contrastive.masking import MaskConfig
+from wav2vec2.corpus.batches import Part, Plan, loader
 from wav2vec2.finetune import build, labels_of, main
-from wav2vec2.masking import MaskConfig
 from wav2vec2.recognizer import load
 from wav2vec2.run_config import DataConfig, FinetuneConfig, PretrainConfig
 from wav2vec2.training import Trainer

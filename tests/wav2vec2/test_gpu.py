@@ -18,10 +18,10 @@ from tests.wav2vec2.runs import finetune_config, pretrain_config
 from tests.wav2vec2.small import audio_batch, ctc_model, pretraining_model
 from tests.wav2vec2.test_recognizer import CLIPS, KINDS
 from wav2vec2 import finetune, pretrain
-from wav2vec2.data import Batch, loader
-from wav2vec2.extractor import n_frames
-from wav2vec2.masking import MaskConfig, draw_targets
-from wav2vec2.objective import ObjectiveConfig
+from wav2vec2.contrastive.masking import MaskConfig, draw_targets
+from wav2vec2.contrastive.objective import ObjectiveConfig
+from wav2vec2.corpus.batches import Batch, loader
+from wav2vec2.network.extractor import n_frames
 from wav2vec2.recognizer import Recognizer
 from wav2vec2.training import Trainer
 

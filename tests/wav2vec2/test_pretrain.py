@@ -28,8 +28,8 @@ from tests.training import (
 )
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config
 from wav2vec2 import finetune
-from wav2vec2.data import Part, Plan, loader
-from wav2vec2.masking import MaskConfig
+from wav2vec2.contrastive.masking import MaskConfig
+from wav2vec2.corpus.batches import Part, Plan, loader
 from wav2vec2.pretrain import build, main
 from wav2vec2.recognizer import load
 from wav2vec2.run_config import PretrainConfig

@@ -15,11 +15,12 @@ from common.config import ConfigError
 from common.data.manifest import ManifestError, read_manifest
 from tests.data import shared
 from tests.wav2vec2.runs import REPOSITORY, finetune_config
-from wav2vec2 import filelists, finetune, throughput
+from wav2vec2 import filelists, finetune
+from wav2vec2.benchmark import throughput
+from wav2vec2.benchmark.throughput import ThroughputConfig
+from wav2vec2.corpus.letters import read_dictionary
 from wav2vec2.filelists import FilelistsConfig
-from wav2vec2.letters import read_dictionary
 from wav2vec2.run_config import FinetuneConfig, PretrainConfig
-from wav2vec2.throughput import ThroughputConfig
 
 SCRIPTS = REPOSITORY / "scripts" / "wav2vec2"
 PRETRAIN = ("pretrain_base", "pretrain_large")
@@ -172,7 +173,7 @@ def test_several_gpus_are_torchrun_s_and_further_arguments_come_last(python):
 def test_the_benchmarks_train_without_saving_and_count_the_epochs_after_warm_up(python, task):
     given = flags(f"{task}_base_benchmark", python, NUM_WARMUP_EPOCHS="1", NUM_EPOCHS="2", OUTPUT_DIR="o")
     second = given.index("-m", 1)
-    assert given[second:] == ["-m", "wav2vec2.throughput", "o", "--skip_epochs", "1"]
+    assert given[second:] == ["-m", "wav2vec2.benchmark.throughput", "o", "--skip_epochs", "1"]
     assert "--save" in given[:second]
     assert given[given.index("--epochs_this_job") + 1] == "3"
 

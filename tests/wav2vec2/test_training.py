@@ -13,8 +13,8 @@ from common.distributed import World
 from tests.training import alone, assert_same_state, events, logged, state_of
 from tests.wav2vec2.runs import finetune_config, pretrain_config
 from wav2vec2 import finetune, pretrain, training
-from wav2vec2.data import loader
-from wav2vec2.state import TrainingState
+from wav2vec2.checkpoints.state import TrainingState
+from wav2vec2.corpus.batches import loader
 from wav2vec2.training import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -1,0 +1,175 @@
+"""Pieces of words and the numbers that a network knows them by: SentencePiece models, BPE and unigram.
+
+Source: Kudo and Richardson, SentencePiece, EMNLP 2018. The `sentencepiece` package is imported when it is needed.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from common.text.vocabulary import VocabularyError
+
+SPACE = "▁"  # stands for a space in pieces, in front of a word
+UNKNOWN = " ⁇ "  # what SentencePiece writes for a character that it does not know
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+Kind = Literal["unigram", "bpe"]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of words, numbered from 0; the blank comes after the last one.
+
+    With the bytes of a SentencePiece `model` texts can be encoded; decoding needs only the pieces.
+    """
+
+    labels: tuple[str, ...]
+    """The pieces, without the blank."""
+    model: bytes = b""
+    """The file of the SentencePiece model; none where only the pieces are known."""
+    unknown: frozenset[int] = frozenset()
+    """Numbers that stand for what is no piece."""
+    control: frozenset[int] = frozenset()
+    """Numbers that are not written, such as <s>."""
+    _encoder: Any = field(init=False, repr=False, compare=False, default=None)
+
+    def __len__(self) -> int:
+        """Number of outputs of a network: the pieces and the blank."""
+        return len(self.labels) + 1
+
+    @property
+    def blank(self) -> int:
+        """The number of the blank, the last one."""
+        return len(self.labels)
+
+    def encode(self, text: str) -> list[int]:
+        """The numbers of the pieces of `text`. Raises VocabularyError for characters that no piece has."""
+        if self._encoder is None:
+            if not self.model:
+                raise VocabularyError(f"text {text[:40]!r}: cannot be cut into pieces without a SentencePiece model")
+            object.__setattr__(self, "_encoder", _processor(self.model, "the SentencePiece model"))
+        indices = self._encoder.encode(text)
+        if not self.unknown.isdisjoint(indices):
+            known = {character for label in self.labels for character in label}
+            missing = "".join(sorted(set(text) - known - {" "})) or "a character"
+            raise VocabularyError(f"{missing!r} in {text!r} is in none of the {len(self.labels)} pieces")
+        return list(indices)
+
+    def decode(self, indices: Iterable[int]) -> str:
+        """The text of piece numbers, blanks already gone, as SentencePiece writes it. Raises VocabularyError."""
+        indices = list(indices)
+        text = self._joined(indices)
+        return text.removeprefix(" ") if indices and indices[0] not in self.unknown else text
+
+    def starts_word(self, index: int) -> bool:
+        """Whether a new word begins with this piece."""
+        return self.labels[index].startswith(SPACE) or index in self.unknown
+
+    def _joined(self, indices: Iterable[int]) -> str:
+        parts: list[str] = []
+        pending = bytearray()  # of a character that is spelled in bytes
+        for index in indices:
+            if not 0 <= index < len(self.labels):
+                raise VocabularyError(f"{index} is no piece: expected 0 to {len(self.labels) - 1}")
+            label = self.labels[index]
+            if byte := _BYTE.fullmatch(label):
+                pending.append(int(byte[1], 16))
+                continue
+            parts.append(pending.decode(errors="replace"))
+            pending.clear()
+            if index in self.unknown:
+                parts.append(UNKNOWN)
+            elif index not in self.control:
+                parts.append(label.replace(SPACE, " "))
+        return "".join([*parts, pending.decode(errors="replace")])
+
+
+def read_pieces(model: bytes | Path) -> Pieces:
+    """The pieces of a SentencePiece model, given as a file or as its bytes. Raises VocabularyError."""
+    name = "the SentencePiece model" if isinstance(model, bytes) else str(model)
+    if isinstance(model, Path):
+        if not model.is_file():
+            raise VocabularyError(f"{model}: no such SentencePiece model")
+        model = model.read_bytes()
+    processor = _processor(model, name)
+    numbers = range(processor.get_piece_size())
+    return Pieces(
+        labels=tuple(processor.id_to_piece(i) for i in numbers),
+        model=model,
+        unknown=frozenset(i for i in numbers if processor.is_unknown(i)),
+        control=frozenset(i for i in numbers if processor.is_control(i)),
+    )
+
+
+def write_pieces(path: Path, pieces: Pieces) -> None:
+    """Writes the SentencePiece model as it was read or trained."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pieces.model)
+
+
+def train_pieces(texts: Iterable[str], *, size: int, kind: Kind = "unigram") -> Pieces:
+    """`size` pieces learned from `texts`, the unknown among them. Raises VocabularyError.
+
+    Texts are taken as they are, in one piece per character at least; a text of the same letters can be encoded.
+    """
+    model = io.BytesIO()
+    lines = [line for text in texts if (line := " ".join(text.split()))]
+    if not lines:
+        raise VocabularyError("no text to learn pieces from")
+    try:
+        _sentencepiece().SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=size,
+            model_type=kind,
+            character_coverage=1.0,
+            normalization_rule_name="identity",
+            bos_id=-1,
+            eos_id=-1,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        problem = " ".join(str(error).split()).rpartition("] ")[2]
+        raise VocabularyError(f"{size} {kind} pieces cannot be learned from these texts: {problem}") from None
+    return read_pieces(model.getvalue())
+
+
+def word_groups(pieces: Pieces, indices: Sequence[int]) -> list[range]:
+    """Positions in `indices` of the pieces of every word. Punctuation alone belongs to the word before it."""
+    starts = [p for p, index in enumerate(indices) if p == 0 or pieces.starts_word(index)]
+    groups = map(range, starts, [*starts[1:], len(indices)])
+    words: list[range] = []
+    for group in groups:
+        if words and not any(is_spoken(pieces, indices[p]) for p in group):
+            words[-1] = range(words[-1].start, group.stop)
+        else:
+            words.append(group)
+    return words
+
+
+def is_spoken(pieces: Pieces, index: int) -> bool:
+    """Whether there is more to a piece than punctuation and space."""
+    label = pieces.labels[index]
+    return index in pieces.unknown or bool(_BYTE.fullmatch(label)) or any(map(str.isalnum, label))
+
+
+def _processor(model: bytes, name: str) -> Any:
+    package = _sentencepiece()
+    try:
+        if not model:
+            raise ValueError("empty")
+        return package.SentencePieceProcessor(model_proto=model)
+    except (RuntimeError, ValueError, TypeError):
+        raise VocabularyError(f"{name}: damaged or not a SentencePiece model of {len(model)} bytes") from None
+
+
+def _sentencepiece() -> Any:
+    try:
+        import sentencepiece
+    except ImportError:
+        raise VocabularyError("pieces of words need the package sentencepiece: pip install sentencepiece") from None
+    return sentencepiece

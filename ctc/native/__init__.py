@@ -1,0 +1,26 @@
+"""Builds and loads the native code of a package: C++ for any processor and for its vector units, CUDA, test programs.
+
+    LIBRARY = native.NativeLibrary(package=Path(__file__).parent, command="python -m speech.build")
+    native.build(LIBRARY)             # what there are compilers for; says what was not built and why
+    native.command_line(LIBRARY)      # the same as a command, with --sanitize, --cuda, --compiler, --force
+    library = native.load(LIBRARY)    # a ctypes.CDLL, built at the first use; None: compute without it
+
+`NativeLibrary` says which files become what. Needs neither torch nor numpy; only the binding needs torch.
+"""
+
+from ctc.native.building import BuildReport, build, command_line
+from ctc.native.compilers import BuildError, find_compiler
+from ctc.native.library import NativeLibrary
+from ctc.native.loading import load, load_binding, load_cuda
+
+__all__ = [
+    "BuildError",
+    "BuildReport",
+    "NativeLibrary",
+    "build",
+    "command_line",
+    "find_compiler",
+    "load",
+    "load_binding",
+    "load_cuda",
+]

@@ -1,0 +1,89 @@
+"""What a native library is made of, and where it lies."""
+
+import hashlib
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeLibrary:
+    """A package's native code. What the folders hold says what is built:
+
+    - `csrc/*.cpp` becomes `lib<name>.so`. Files that end in `_avx2`, `_avx512` or `_avx512bf16` are compiled for these
+      instruction sets, where processor and compiler know them; all files then see `NATIVE_HAS_AVX2`, …. Which is
+      called is decided at run time (`__builtin_cpu_supports`), so that one build serves every machine.
+    - `csrc/*.cu` becomes `lib<name>_cuda.so`.
+    - `csrc/torch/binding.cpp` becomes `lib<name>_torch-<versions>.so`, a Python module linked with `lib<name>.so`.
+    - `csrc/test/x_test.cpp`, with every `csrc/x*.cpp`, becomes the program `x_test_address` or `x_test_thread`.
+    """
+
+    package: Path
+    """The folder that holds `csrc`, and `include` if there is one; its name is that of the library."""
+    command: str
+    """What builds it, for messages: "python -m ctc.build"."""
+    headers: tuple[Path, ...] = ()
+    """Folders of other packages whose headers the sources include."""
+    folder: Path | None = None
+    """Where it is built, in place of `_build` in the package or, where that cannot be written, the user's cache."""
+
+    @property
+    def name(self) -> str:
+        """What the files of the library are named after."""
+        return self.package.name
+
+    @property
+    def cpu(self) -> Path:
+        """The CPU library, there or yet to be built."""
+        return self.place(f"lib{self.name}.so")
+
+    @property
+    def cuda(self) -> Path:
+        """The CUDA library, there or yet to be built."""
+        return self.place(f"lib{self.name}_cuda.so")
+
+    @property
+    def binding(self) -> Path:
+        """The binding, compiled against one version of torch and one of Python, and good for no other."""
+        return self.place(f"lib{self.name}_torch-{metadata.version('torch')}-{sys.implementation.cache_tag}.so")
+
+    @property
+    def header_folders(self) -> list[Path]:
+        """Where sources find their headers."""
+        return [self.package / "include", self.package / "csrc", *self.headers]
+
+    def sources(self, pattern: str = "*.cpp") -> list[Path]:
+        """The files of `csrc` that match, in order."""
+        return sorted((self.package / "csrc").glob(pattern))
+
+    def place(self, file: str) -> Path:
+        """Where `file` of this library lies; where it does not lie anywhere, where it will be built."""
+        if self.folder is not None:
+            return self.folder / file
+        packaged = self.package / "_build"
+        if (packaged / file).exists() or can_write(packaged):
+            return packaged / file
+        return cache_folder() / f"{self.name}-{platform.machine()}-{self.digest()[:16]}" / file
+
+    def digest(self, folders: tuple[str, ...] = ("include", "csrc")) -> str:
+        """A checksum of the names and contents of what is in `folders` of the package, and of the headers' folders."""
+        digest = hashlib.sha256()
+        for folder in [*(self.package / name for name in folders), *self.headers]:
+            for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+                digest.update(str(path.relative_to(folder)).encode())
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+
+def can_write(folder: Path) -> bool:
+    """Whether files can be made in `folder`, which is there, or which can be made in the folder around it."""
+    nearest = folder if folder.exists() else folder.parent
+    return nearest.is_dir() and os.access(nearest, os.W_OK)
+
+
+def cache_folder() -> Path:
+    """The folder in which this user's programs keep what they can make again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "speech-models"

@@ -1,0 +1,64 @@
+"""Loads a native library. Where it was never built, the first use builds it."""
+
+import ctypes
+import functools
+import os
+import shutil
+import sys
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from types import ModuleType
+from typing import Literal
+
+from ctc.native import compilers
+from ctc.native.building import build
+from ctc.native.library import NativeLibrary
+
+SWITCH = "NATIVE_BUILD"
+"""The environment variable that keeps a first use from compiling when it is 0."""
+
+
+@functools.cache
+def load(library: NativeLibrary) -> ctypes.CDLL | None:
+    """The CPU library; None where it was not built and cannot be."""
+    return ctypes.CDLL(str(library.cpu)) if _is_there(library, "cpu") else None
+
+
+@functools.cache
+def load_cuda(library: NativeLibrary) -> ctypes.CDLL | None:
+    """The CUDA library; None where it was not built and cannot be."""
+    return ctypes.CDLL(str(library.cuda)) if _is_there(library, "cuda") else None
+
+
+@functools.cache
+def load_binding(library: NativeLibrary) -> ModuleType | None:
+    """The binding, a module of Python; None where it was not built and cannot be."""
+    if not _is_there(library, "binding"):
+        return None
+    loader = ExtensionFileLoader(f"{library.name}_torch", str(library.binding))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def _is_there(library: NativeLibrary, kind: Literal["cpu", "cuda", "binding"]) -> bool:
+    """Whether that library is there, once it was built where it was missing and a compiler was not."""
+    target = getattr(library, kind)
+    has_compiler = _has_cuda_compiler if kind == "cuda" else compilers.find_compiler
+    if target.exists() or os.environ.get(SWITCH) == "0" or not has_compiler():
+        return bool(target.exists())
+    print(f"{library.name}: compiling {target}, once; {SWITCH}=0 in the environment prevents it", file=sys.stderr)
+    try:
+        report = build(library, cuda="present" if kind == "cuda" else "none", binding=kind == "binding")
+    except compilers.BuildError as error:
+        print(f"{library.name}: {error}", file=sys.stderr)
+        return False
+    if not target.exists():
+        print(f"{library.name}: {report}", file=sys.stderr)
+    return bool(target.exists())
+
+
+def _has_cuda_compiler() -> bool:
+    return shutil.which("nvcc") is not None and bool(compilers.present_architectures())

@@ -1,0 +1,279 @@
+"""From the manifests of a configuration to batches of symbols, speech and pitch, in worker processes.
+
+What a clip is depends on the configuration, the clip and the epoch alone: not on workers, order or ranks.
+
+Shapes: B clips, L symbols, T frames, N samples, M mel bins.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from common import checkpoint
+from common.checkpoint import CheckpointError
+from common.data.loading import Failure, LoadingError, SpeechDataset
+from common.data.manifest import ManifestError, Utterance, read_sources
+from common.interruption import leave_group
+from common.seeds import mixed
+from fastpitch.acoustic.config import Config
+from fastpitch.acoustic.pitch import extract_pitch
+from fastpitch.front.symbols import TextProcessor
+
+PITCH_FOLDER = "pitch"  # of a run directory, where data.pitch_dir names no other
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit(Failure):
+    """A clip with more symbols than frames: nothing is wrong with it, but nothing can be learned from it."""
+
+
+class ClipError(ValueError):
+    """A clip cannot be used; the message says why and names the file where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """One recording: tokens, its samples (none where mel frames were read), and its pitch in Hz, 0 where unvoiced."""
+
+    index: int
+    id: str
+    tokens: list[int]
+    speaker: int
+    frames: int
+    samples_N: np.ndarray
+    mel_MT: Tensor | None
+    pitch_T: Tensor
+
+
+class ClipBatch(NamedTuple):
+    """Clips padded with zeros to the longest, in the order they were asked for; `failures` says which are missing."""
+
+    tokens_BL: Tensor  # int64
+    lengths_B: Tensor  # int64
+    audio_BN: Tensor  # float32; [B, 0] where mel frames were read
+    samples_B: Tensor  # int64
+    mel_BMT: Tensor  # float32; [B, M, 0] where mel frames are to be computed
+    frames_B: Tensor  # int64
+    pitch_BT: Tensor  # float32, Hz, 0 where unvoiced
+    speaker_B: Tensor  # int64
+    indices: list[int]
+    ids: list[str]
+    failures: list[Failure]
+
+    def to(self, device: torch.device | str) -> "ClipBatch":
+        """The batch with its tensors on `device`; from pinned memory without waiting for the copy."""
+        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in self._fields[:8]}
+        return self._replace(**moved)
+
+    def rows(self, first: int, end: int) -> "ClipBatch":
+        """Those clips alone, as far padded as the batch."""
+        rows = {name: getattr(self, name)[first:end] for name in self._fields if name != "failures"}
+        return ClipBatch(**rows, failures=[])
+
+
+def read_utterances(sources: Iterable[str], cfg: Config, *, training: bool) -> tuple[list[Utterance], list[str]]:
+    """The utterances of all `sources`, and one message for everything left out. Raises ManifestError.
+
+    Durations are selected in training only.
+    """
+    data = cfg.data
+    utterances, messages = read_sources(
+        sources, root=data.root, on_error=data.on_error, training=training,
+        min_seconds=data.min_seconds, max_seconds=data.max_seconds, need_text=True,
+    )  # fmt: skip
+    for utterance in utterances:
+        speaker_number(utterance, cfg)
+    return utterances, messages
+
+
+def speaker_number(utterance: Utterance, cfg: Config) -> int:
+    """Of the speaker's embedding: its place in data.speakers, or the number that the manifest gives. ManifestError."""
+    speakers, names = cfg.model.speakers, cfg.data.speakers
+    if speakers == 1:
+        return 0
+    if names and utterance.speaker in names:
+        return names.index(utterance.speaker)
+    if not names and utterance.speaker.isdecimal() and int(utterance.speaker) < speakers:
+        return int(utterance.speaker)
+    expected = f"one of {', '.join(names)}" if names else f"a number below {speakers}, or names in data.speakers"
+    raise ManifestError(f"utterance {utterance.id}: speaker {utterance.speaker!r}; expected {expected}")
+
+
+class ClipDataset(Dataset[Clip | Failure]):
+    """Utterances with their symbols and pitch."""
+
+    def __init__(self, utterances: Sequence[Utterance], cfg: Config, *, training: bool):
+        self.utterances, self.cfg, self.training = utterances, cfg, training
+        self.on_error = cfg.data.on_error
+        self.epoch = 0
+        self.skipped: dict[int, str] = {}
+        self._text = TextProcessor(cfg.text)
+        self._recordings = SpeechDataset(utterances, sample_rate=cfg.features.sample_rate, seed=cfg.seed)
+        self._pitch_dir = cfg.data.pitch_dir or cfg.output_dir / PITCH_FOLDER
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch that `dataset[index]` draws pronunciations for; call it before iterating over a loader."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """How many clips there are."""
+        return len(self.utterances)
+
+    def __getitem__(self, index: int) -> Clip | Failure:
+        """`item` in the current epoch."""
+        return self.item(index, self.epoch)
+
+    def item(self, index: int, epoch: int) -> Clip | Failure:
+        """The clip at `index` as it is read in `epoch`, or why it cannot be had."""
+        utterance = self.utterances[index]
+        try:
+            return self._clip(index, utterance, epoch)
+        except ValueError as error:
+            return Failure(index, f"utterance {utterance.id}: {error}")
+
+    def _clip(self, index: int, utterance: Utterance, epoch: int) -> Clip | Failure:
+        seed = mixed(self.cfg.seed, epoch, index) if self.training else None
+        tokens = self._text.encode(utterance.text, seed=seed).tokens
+        mel_MT, samples_N = self._mel(utterance), np.zeros(0, np.float32)
+        frames = 0 if mel_MT is None else mel_MT.shape[1]
+        if mel_MT is None:
+            item = self._recordings.item(index, 0)
+            if isinstance(item, Failure):
+                return item
+            samples_N, frames = item.samples, self.cfg.features.frames(len(item.samples))
+        if frames < len(tokens):
+            return Unfit(
+                index, f"utterance {utterance.id}: {len(tokens)} symbols but {frames} frames, fewer than one each"
+            )
+        pitch_T = self._pitch(index, utterance, samples_N, frames)
+        speaker = speaker_number(utterance, self.cfg)
+        return Clip(index, utterance.id, tokens, speaker, frames, samples_N, mel_MT, pitch_T)
+
+    def _mel(self, utterance: Utterance) -> Tensor | None:
+        if self.cfg.data.mel_dir is None:
+            return None
+        path = prepared_path(self.cfg.data.mel_dir, utterance)
+        mel_MT = read_tensor(path)
+        bins = self.cfg.features.mel_bins
+        if mel_MT.ndim != 2 or mel_MT.shape[0] != bins or not mel_MT.isfinite().all():
+            raise ClipError(f"{path}: {_found(mel_MT)}; expected [{bins}, frames] of finite numbers; prepare it anew")
+        return mel_MT
+
+    def _pitch(self, index: int, utterance: Utterance, samples_N: np.ndarray, frames: int) -> Tensor:
+        path = prepared_path(self._pitch_dir, utterance)
+        if path.is_file():
+            pitch_T = read_tensor(path).flatten()
+        else:
+            pitch_T = torch.from_numpy(self._extracted(index, samples_N))
+            write_tensor(path, pitch_T)
+        if abs(len(pitch_T) - frames) > 1:  # the published recipe has one more or fewer
+            raise ClipError(f"{path}: pitch of {len(pitch_T)} frames for {frames} frames of sound; prepare it anew")
+        if not pitch_T.isfinite().all() or (pitch_T < 0).any():
+            raise ClipError(f"{path}: {_found(pitch_T)}; expected Hz, 0 where unvoiced; prepare it anew")
+        return torch.nn.functional.pad(pitch_T, (0, max(0, frames - len(pitch_T))))[:frames]
+
+    def _extracted(self, index: int, samples_N: np.ndarray) -> np.ndarray:
+        if not len(samples_N):
+            item = self._recordings.item(index, 0)
+            if isinstance(item, Failure):
+                raise ClipError(item.message)
+            samples_N = item.samples
+        return extract_pitch(samples_N, self.cfg.pitch)
+
+
+def prepared_path(folder: Path, utterance: Utterance) -> Path:
+    """Where a tensor that was prepared for an utterance lies."""
+    return folder / f"{utterance.id}.pt"
+
+
+def read_tensor(path: Path) -> Tensor:
+    """A float32 tensor, of the published layout too. Raises ClipError."""
+    if not path.is_file():
+        raise ClipError(f"{path}: no such file; make it with python -m fastpitch.prepare")
+    try:
+        return checkpoint.load_tensor(path).float()
+    except CheckpointError as error:
+        raise ClipError(f"{error}; prepare it anew") from None
+
+
+def write_tensor(path: Path, tensor: Tensor) -> None:
+    """Writes it whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    torch.save(tensor, unfinished)
+    unfinished.replace(path)
+
+
+def _found(tensor: Tensor) -> str:
+    flaws = f", {int((~tensor.isfinite()).sum())} of its numbers NaN or infinite"
+    return f"found {list(tensor.shape)}{'' if tensor.isfinite().all() else flaws}"
+
+
+def collate(results: Sequence[Clip | Failure]) -> ClipBatch:
+    """Pads clips into a batch."""
+    clips = [result for result in results if isinstance(result, Clip)]
+    lengths, samples, frames = ([f(clip) for clip in clips] for f in _SIZES)
+    batch, longest = len(clips), max(frames, default=0)
+    bins = max((0 if clip.mel_MT is None else len(clip.mel_MT) for clip in clips), default=0)
+    tokens_BL = torch.zeros(batch, max(lengths, default=0), dtype=torch.int64)
+    audio_BN = torch.zeros(batch, max(samples, default=0))
+    pitch_BT, mel_BMT = torch.zeros(batch, longest), torch.zeros(batch, bins, longest if bins else 0)
+    for b, clip in enumerate(clips):
+        tokens_BL[b, : len(clip.tokens)] = torch.tensor(clip.tokens)
+        audio_BN[b, : len(clip.samples_N)] = torch.from_numpy(clip.samples_N)
+        pitch_BT[b, : clip.frames] = clip.pitch_T
+        if clip.mel_MT is not None:
+            mel_BMT[b, :, : clip.frames] = clip.mel_MT
+    return ClipBatch(
+        tokens_BL=tokens_BL,
+        lengths_B=torch.tensor(lengths, dtype=torch.int64),
+        audio_BN=audio_BN,
+        samples_B=torch.tensor(samples, dtype=torch.int64),
+        mel_BMT=mel_BMT,
+        frames_B=torch.tensor(frames, dtype=torch.int64),
+        pitch_BT=pitch_BT,
+        speaker_B=torch.tensor([clip.speaker for clip in clips], dtype=torch.int64),
+        indices=[clip.index for clip in clips],
+        ids=[clip.id for clip in clips],
+        failures=[result for result in results if isinstance(result, Failure)],
+    )
+
+
+_SIZES = (lambda clip: len(clip.tokens), lambda clip: len(clip.samples_N), lambda clip: clip.frames)
+
+
+class ClipLoader(DataLoader[Clip | Failure]):
+    """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback."""
+
+    dataset: ClipDataset
+
+    def __iter__(self) -> Iterator[ClipBatch]:  # type: ignore[override]
+        """The batches; LoadingError at the first failure if the data set says so."""
+        for batch in super().__iter__():
+            for failure in batch.failures:
+                if self.dataset.on_error == "stop" and not isinstance(failure, Unfit):
+                    raise LoadingError(failure.message)
+                self.dataset.skipped[failure.index] = failure.message
+            yield batch
+
+
+def loader(dataset: ClipDataset, batches: Sequence[list[int]], *, workers: int = 0) -> ClipLoader:
+    """Loads the batches in their order, `workers` processes ahead of time (0: in this process, when asked)."""
+    ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
+    return ClipLoader(
+        dataset,
+        batch_sampler=batches,
+        num_workers=workers,
+        worker_init_fn=leave_group,
+        collate_fn=collate,
+        pin_memory=torch.cuda.is_available(),
+        generator=torch.Generator().manual_seed(dataset.cfg.seed),  # without one, iterating draws from the global one
+        **ahead,
+    )

@@ -1,0 +1,254 @@
+"""FastPitch 1.1 (Łańcucki 2021, arXiv:2006.06873, with the learned alignment of its second version).
+
+An encoder over symbols, predictors of their duration, pitch and energy, and a decoder over frames, for which every
+symbol is repeated as often as it has frames. Nothing is generated step by step.
+
+Legend: B utterances, L symbols, T frames, C channels, M mel bins. In the names of the public interface, tokens_BT,
+durations_BT, pitch_BT and energy_BT have a column per symbol, mel_BMT one per frame. What an utterance gets does not
+depend on what it is batched with.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from common.convolution import Convolution
+from fastpitch.acoustic.aligner import Aligner, Alignment, mean_over_symbols, symbol_of_frames
+from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
+from fastpitch.acoustic.transformer import Predictor, Transformer, inside
+
+
+class Spectrogram(NamedTuple):
+    """What `FastPitch.infer` makes of a batch of texts.
+
+    mel_BMT: log-mel, zero in the padding. frames_B: int64, how many frames each utterance has. durations_BT: in frames
+    at pace 1, not rounded. pitch_BT: deviations from the speaker's mean. energy_BT: log(1 + energy), zeros of a model
+    without. symbol_frames_BT: int64, the frames each symbol got; their sum is frames_B.
+    """
+
+    mel_BMT: Tensor
+    frames_B: Tensor
+    durations_BT: Tensor
+    pitch_BT: Tensor
+    energy_BT: Tensor
+    symbol_frames_BT: Tensor
+
+
+class Targets(NamedTuple):
+    """Recorded speech: mel_BMT and, per frame, normalised pitch_BT and energy_BT, zero in the padding."""
+
+    mel_BMT: Tensor
+    frames_B: Tensor
+    pitch_BT: Tensor
+    energy_BT: Tensor
+
+
+class Prediction(NamedTuple):
+    """What training compares: predictions, the alignment, and what recorded pitch and energy are per symbol."""
+
+    mel_BTM: Tensor
+    log_durations_BL: Tensor
+    pitch_BL: Tensor
+    energy_BL: Tensor | None
+    alignment: Alignment
+    pitch_target_BL: Tensor
+    energy_target_BL: Tensor | None
+
+
+class ConditionedSymbols(NamedTuple):
+    """Encoded symbols x_BLC with pitch and energy added, what these are, and the durations predicted for them."""
+
+    x_BLC: Tensor
+    log_durations_BL: Tensor
+    predicted_pitch_BL: Tensor
+    pitch_BL: Tensor
+    predicted_energy_BL: Tensor | None
+    energy_BL: Tensor | None
+
+
+class FastPitch(nn.Module):
+    """Mel spectrograms of symbols."""
+
+    pitch_mean: Tensor
+    pitch_std: Tensor
+
+    def __init__(self, config: ModelConfig, *, n_symbols: int, mel_bins: int):
+        super().__init__()
+        self.config = config
+        channels = config.channels
+        self.symbols = nn.Embedding(n_symbols, channels, padding_idx=0)
+        self.speakers = nn.Embedding(config.speakers, channels) if config.speakers > 1 else None
+        self.encoder = Transformer(channels, config.encoder)
+        self.duration = Predictor(channels, config.duration)
+        self.pitch = Predictor(channels, config.pitch)
+        self.pitch_embedding = Convolution(1, channels, config.pitch_kernel)
+        self.energy = Predictor(channels, config.energy) if config.uses_energy else None
+        self.energy_embedding = Convolution(1, channels, config.energy_kernel) if config.uses_energy else None
+        self.decoder = Transformer(channels, config.decoder)
+        self.projection = nn.Linear(channels, mel_bins)
+        self.aligner = Aligner(channels, mel_bins)
+        self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
+        self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
+
+    def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: Targets, speaker_B: Tensor) -> Prediction:
+        """Predictions for training, conditioned on recorded pitch, energy and (learned) durations."""
+        voice_B1C = self._voice(speaker_B, len(tokens_BL))
+        is_symbol_BL = inside(lengths_B, tokens_BL.shape[1])
+        symbols_BLC = self.symbols(tokens_BL) * is_symbol_BL[:, :, None]
+        alignment = self.aligner(symbols_BLC, lengths_B, targets.mel_BMT, targets.frames_B)
+        pitch_BL = mean_over_symbols(targets.pitch_BT, alignment.durations_BL)
+        energy_BL = mean_over_symbols(targets.energy_BT, alignment.durations_BL).log1p()
+        spoken = self._spoken(
+            symbols_BLC,
+            is_symbol_BL,
+            voice_B1C,
+            pitch=lambda _: pitch_BL.to(symbols_BLC.dtype),
+            energy=lambda _: energy_BL.to(symbols_BLC.dtype),
+        )
+        mel_BTM = self._decoded(spoken.x_BLC, alignment.symbol_BT, targets.frames_B, voice_B1C)
+        has_energy = self.energy is not None
+        return Prediction(
+            mel_BTM,
+            spoken.log_durations_BL,
+            spoken.predicted_pitch_BL,
+            spoken.predicted_energy_BL,
+            alignment,
+            pitch_BL,
+            energy_BL if has_energy else None,
+        )
+
+    @torch.inference_mode()
+    def infer(
+        self,
+        tokens_BT: Tensor,
+        lengths_B: Tensor,
+        pace: float | Tensor = 1.0,
+        speaker: int | Tensor = 0,
+        durations_BT: Tensor | None = None,
+        pitch_BT: Tensor | None = None,
+        energy_BT: Tensor | None = None,
+        *,
+        pitch_scale: float | Tensor = 1.0,
+        pitch_shift: float | Tensor = 0.0,
+        energy_scale: float | Tensor = 1.0,
+        energy_shift: float | Tensor = 0.0,
+    ) -> Spectrogram:
+        """The speech of tokens_BT (int64, of which lengths_B in each row count).
+
+        pace, scales and shifts: a number, or a tensor with one per utterance, [B], or per symbol, [B, T]. pace 2 is
+        twice as fast. durations_BT (frames at pace 1), pitch_BT (in deviations, see `Spectrogram`) and energy_BT
+        replace what would be predicted, except where they are NaN. Then pitch becomes scale * pitch + shift, and energy
+        likewise. speaker: a number for all, or [B]. Raises ValueError.
+        """
+        self._check(tokens_BT, lengths_B, speaker, durations_BT, pitch_BT, energy_BT)
+        if not isinstance(pace, Tensor) and not pace > 0:
+            raise ValueError(f"FastPitch: pace {pace:g}; expected a number above 0, 1 for unchanged")
+        is_symbol_BL = inside(lengths_B, tokens_BT.shape[1])
+        symbols_BLC = self.symbols(tokens_BT) * is_symbol_BL[:, :, None]
+        voice_B1C = self._voice(speaker, len(tokens_BT))
+
+        def edited(given_BL: Tensor | None, scale: float | Tensor, shift: float | Tensor) -> Callable[[Tensor], Tensor]:
+            def edit(predicted_BL: Tensor) -> Tensor:
+                value_BL = _given_or(given_BL, predicted_BL)
+                return value_BL * _per_symbol(scale, value_BL) + _per_symbol(shift, value_BL)
+
+            return edit
+
+        spoken = self._spoken(
+            symbols_BLC,
+            is_symbol_BL,
+            voice_B1C,
+            pitch=edited(pitch_BT, pitch_scale, pitch_shift),
+            energy=edited(energy_BT, energy_scale, energy_shift),
+        )
+        durations_BL = (spoken.log_durations_BL.float().exp() - 1).clamp(0, self.config.max_duration)
+        durations_BL = _given_or(durations_BT, durations_BL) * is_symbol_BL
+        counts_BL = rounded_frames(durations_BL, pace)
+        frames_B = counts_BL.sum(1)
+        longest = max(1, int(frames_B.max()))  # a text may have no frames at all
+        mel_BTM = self._decoded(spoken.x_BLC, symbol_of_frames(counts_BL, longest), frames_B, voice_B1C)
+        energy_BL = torch.zeros_like(durations_BL) if spoken.energy_BL is None else spoken.energy_BL
+        return Spectrogram(mel_BTM.mT, frames_B, durations_BL, spoken.pitch_BL, energy_BL, counts_BL)
+
+    def _spoken(
+        self,
+        symbols_BLC: Tensor,
+        is_symbol_BL: Tensor,
+        voice_B1C: Tensor | None,
+        *,
+        pitch: Callable[[Tensor], Tensor],
+        energy: Callable[[Tensor], Tensor],
+    ) -> ConditionedSymbols:
+        """`pitch` and `energy` say, of what is predicted, what the frames are conditioned on."""
+        mask_BL1 = is_symbol_BL[:, :, None].to(symbols_BLC.dtype)
+        x_BLC = self.encoder(symbols_BLC if voice_B1C is None else symbols_BLC + voice_B1C, is_symbol_BL)
+        if voice_B1C is not None and self.config.speaker_conditions == "all":
+            x_BLC = (x_BLC + voice_B1C) * mask_BL1
+        log_durations_BL = self.duration(x_BLC, mask_BL1)
+        predicted_pitch_BL = self.pitch(x_BLC, mask_BL1)
+        pitch_BL = pitch(predicted_pitch_BL) * is_symbol_BL
+        x_BLC = x_BLC + self.pitch_embedding(pitch_BL[:, :, None].to(x_BLC.dtype))
+        if self.energy is None or self.energy_embedding is None:
+            return ConditionedSymbols(x_BLC, log_durations_BL, predicted_pitch_BL, pitch_BL, None, None)
+        predicted_energy_BL = self.energy(x_BLC, mask_BL1)
+        energy_BL = energy(predicted_energy_BL) * is_symbol_BL
+        x_BLC = x_BLC + self.energy_embedding(energy_BL[:, :, None].to(x_BLC.dtype))
+        return ConditionedSymbols(x_BLC, log_durations_BL, predicted_pitch_BL, pitch_BL, predicted_energy_BL, energy_BL)
+
+    def _decoded(self, x_BLC: Tensor, symbol_BT: Tensor, frames_B: Tensor, voice_B1C: Tensor | None) -> Tensor:
+        """[B, T, M] frames of which each is of the symbol that symbol_BT says; zero in the padding."""
+        is_frame_BT = inside(frames_B, symbol_BT.shape[1])
+        x_BTC = x_BLC.gather(1, symbol_BT[:, :, None].expand(-1, -1, x_BLC.shape[2]))
+        if voice_B1C is not None and self.config.speaker_conditions == "all":
+            x_BTC = x_BTC + voice_B1C
+        return self.projection(self.decoder(x_BTC, is_frame_BT)) * is_frame_BT[:, :, None]
+
+    def _voice(self, speaker: int | Tensor, batch: int) -> Tensor | None:
+        """[B, 1, C] the embedding of the speakers; None where there is only one."""
+        if self.speakers is None:
+            return None
+        speaker_B = torch.as_tensor(speaker, device=self.speakers.weight.device).expand(batch)
+        return self.config.speaker_weight * self.speakers(speaker_B)[:, None]
+
+    def _check(self, tokens_BT: Tensor, lengths_B: Tensor, speaker: int | Tensor, *given: Tensor | None) -> None:
+        if tokens_BT.ndim != 2 or lengths_B.shape != tokens_BT.shape[:1] or not tokens_BT.numel():
+            raise ValueError(
+                f"FastPitch: tokens of shape {tuple(tokens_BT.shape)} and lengths of shape {tuple(lengths_B.shape)}; "
+                "expected [utterances, symbols], not empty, and [utterances]"
+            )
+        for name, values_BT in zip(("durations_BT", "pitch_BT", "energy_BT"), given, strict=True):
+            if values_BT is not None and values_BT.shape != tokens_BT.shape:
+                raise ValueError(
+                    f"FastPitch: {name} of shape {tuple(values_BT.shape)} for tokens of {tuple(tokens_BT.shape)}; "
+                    "expected a value for every symbol"
+                )
+        if isinstance(speaker, int) and not 0 <= speaker < self.config.speakers:
+            raise ValueError(f"FastPitch: speaker {speaker}; this model has 0 to {self.config.speakers - 1}")
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        # Statistics of pitch move with the module but are never rounded to half precision.
+        mean, std = self.pitch_mean.float(), self.pitch_std.float()
+        super()._apply(fn, recurse)
+        self.pitch_mean, self.pitch_std = mean.to(self.pitch_mean.device), std.to(self.pitch_std.device)
+        return self
+
+
+def rounded_frames(durations_BL: Tensor, pace: float | Tensor = 1.0) -> Tensor:
+    """[B, L] int64: frames that symbols of these durations get at this pace, halves rounded up."""
+    return (durations_BL.float() / _per_symbol(pace, durations_BL) + 0.5).long()
+
+
+def _per_symbol(value: float | Tensor, like_BL: Tensor) -> float | Tensor:
+    """A number, or a tensor of [B] or [B, L], so that it broadcasts to [B, L]."""
+    if not isinstance(value, Tensor) or value.ndim != 1:
+        return value if not isinstance(value, Tensor) else value.to(like_BL.device)
+    return value.to(like_BL.device)[:, None]
+
+
+def _given_or(given_BL: Tensor | None, predicted_BL: Tensor) -> Tensor:
+    if given_BL is None:
+        return predicted_BL
+    given_BL = given_BL.to(predicted_BL)
+    return torch.where(given_BL.isnan(), predicted_BL, given_BL)

@@ -1,0 +1,1 @@
+"""From a text, its markup and its controls to the symbols and settings that the acoustic model takes."""

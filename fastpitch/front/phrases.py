@@ -1,0 +1,122 @@
+"""Phrase files: what to say, how, and into which file.
+
+.txt: a phrase a line. .tsv: a line with the names of columns, then a phrase a line, values separated by tabs; an empty
+value is as if the column were not there.
+
+| column                          | what                                                                          |
+|---------------------------------|-------------------------------------------------------------------------------|
+| text                            | what is said; may hold SSML and {HH AH0 L OW1}                                |
+| output                          | name of the sound file; audio_0.wav, audio_1.wav, ... where there is none      |
+| speaker                         | number of the speaker                                                         |
+| pace, energy, pitch_shift, ...  | every field of `Control`; pitch_curve: "0:180 0.5:240 1:150", place:Hz        |
+| words, symbols                  | controls of some: "really: pace=0.8 pitch_shift=40; 3: energy=1.5"            |
+| mel                             | a mel spectrogram (.npy or .pt) to vocode in place of a text                  |
+| pitch                           | passed over: the published lists have recorded pitch there                    |
+"""
+
+import difflib
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from fastpitch.front import control
+from fastpitch.front.control import Control, ControlError
+
+_COLUMNS = ("text", "output", "speaker", "words", "symbols", "mel", "pitch")
+
+
+class PhraseError(ValueError):
+    """A phrase file, or a line of it, cannot be used: "FILE:LINE: what was found, what is expected"."""
+
+
+class Phrase(NamedTuple):
+    """A line of a phrase file. `speaker` None: whatever is chosen for the run."""
+
+    line: int
+    text: str
+    output: str
+    speaker: int | None = None
+    control: Control = Control()
+    words: str = ""
+    symbols: str = ""
+    mel: Path | None = None
+
+
+class Phrases(NamedTuple):
+    """The phrases of a file in their order, and a message for every line that is none."""
+
+    phrases: list[Phrase]
+    problems: list[str]
+
+
+def read_phrases(path: Path | str) -> Phrases:
+    """The phrases of a .txt or .tsv file. Raises PhraseError for a file that is missing or has a wrong header."""
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PhraseError(f"{path}: cannot be read as a phrase file ({error})") from None
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise PhraseError(f"{path}: empty; expected a phrase a line")
+    is_table = path.suffix == ".tsv"
+    columns = _columns(path, lines[0]) if is_table else ["text"]
+    phrases: list[Phrase] = []
+    problems: list[str] = []
+    taken: dict[str, int] = {}
+    first = 2 if is_table else 1
+    for number, line in enumerate(lines[first - 1 :], start=first):
+        try:
+            values = line.rstrip("\r").split("\t") if is_table else [line.rstrip("\r")]
+            phrase = _phrase(columns, values, number, f"audio_{number - first}.wav", path.parent)
+            if phrase.output in taken:
+                raise ControlError(f"output {phrase.output!r} is that of line {taken[phrase.output]} too")
+        except ControlError as error:
+            problems.append(f"{path}:{number}: {error}")
+            continue
+        taken[phrase.output] = number
+        phrases.append(phrase)
+    return Phrases(phrases, problems)
+
+
+def _columns(path: Path, header: str) -> list[str]:
+    columns = header.rstrip("\r").split("\t")
+    if "text" not in columns and "mel" not in columns:
+        raise PhraseError(f"{path}:1: columns {', '.join(columns)}; expected names of columns, text among them")
+    for column in columns:
+        if column not in _COLUMNS and not control.is_setting(column):
+            known = [*_COLUMNS, *control.setting_names()]
+            near = difflib.get_close_matches(column, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            raise PhraseError(f"{path}:1: unknown column {column!r}; {hint}")
+    return columns
+
+
+def _phrase(columns: list[str], values: list[str], line: int, default_output: str, folder: Path) -> Phrase:
+    if len(values) > len(columns):
+        raise ControlError(f"{len(values)} values for {len(columns)} columns ({', '.join(columns)})")
+    given = {column: value.strip() for column, value in zip(columns, values, strict=False) if value.strip()}
+    text, mel = given.get("text", ""), given.get("mel")
+    if not text and mel is None:
+        raise ControlError("no text; expected something to say")
+    speaker = given.get("speaker")
+    if speaker is not None and not speaker.isdecimal():
+        raise ControlError(f"speaker {speaker!r}: expected the number of a speaker, from 0")
+    return Phrase(
+        line=line,
+        text=text,
+        output=_output(given.get("output", default_output)),
+        speaker=None if speaker is None else int(speaker),
+        control=control.parsed({name: value for name, value in given.items() if name not in _COLUMNS}),
+        words=given.get("words", ""),
+        symbols=given.get("symbols", ""),
+        mel=None if mel is None else folder / mel,
+    )
+
+
+def _output(name: str) -> str:
+    """A name below the output folder, with .wav where it has no suffix."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ControlError(f"output {name!r}: expected a name below the output folder")
+    return name if path.suffix in (".wav", ".flac") else f"{name}.wav"

@@ -1,0 +1,102 @@
+"""Text to the numbers a model knows: normalised, pronounced, and divided into words whose symbols are known."""
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fastpitch.front.languages import Piece, TextConfig, TextError, described, shortened, symbol_sets
+
+__all__ = ["Encoded", "TextConfig", "TextError", "TextProcessor", "Word"]
+
+
+class Word(NamedTuple):
+    """A word as it is spoken; its symbols are those from `first` to `last`, both included."""
+
+    text: str
+    first: int
+    last: int
+
+
+class Encoded(NamedTuple):
+    """A text as a model reads it: a token per symbol, and its words in order.
+
+    `left_out` names the characters that the symbol set does not have, if the configuration allows for any.
+    """
+
+    tokens: list[int]
+    symbols: list[str]
+    words: list[Word]
+    left_out: list[str]
+
+
+class TextProcessor:
+    """Encodes texts as a `TextConfig` says."""
+
+    def __init__(self, config: TextConfig):
+        self.config = config
+        self._language = symbol_sets()[config.symbol_set]
+        self.symbols: tuple[str, ...] = self._language.SYMBOL_SETS[config.symbol_set]
+        self._index = {symbol: i for i, symbol in enumerate(self.symbols)}
+
+    @property
+    def pad(self) -> int:
+        """The token of padding, which no text has."""
+        return 0
+
+    def encode(self, text: str, *, seed: int | None = None) -> Encoded:
+        """The tokens of `text`. Raises TextError for what cannot be spoken, and for a text with nothing to say.
+
+        `seed` decides what the configuration leaves to chance (letters or phonemes, which of several pronunciations);
+        the same seed and text give the same tokens, and None is one such seed.
+        """
+        return self.encode_parts([text], seed=seed)[0]
+
+    def encode_parts(self, texts: Sequence[str], *, seed: int | None = None) -> tuple[Encoded, list[range]]:
+        """The tokens of a text that comes in parts, each normalised for itself, and where each part's tokens are.
+
+        Raises TextError as `encode` does.
+        """
+        draw = random.Random(seed or 0)
+        whole = "".join(texts)
+        parts = [list(self._language.pieces(text, self.config, draw)) for text in texts]
+        parts[0][:0] = [Piece((" ",))] * self.config.prepend_space
+        parts[-1] += [Piece((" ",))] * self.config.append_space
+        encoded = Encoded([], [], [], [])
+        places = []
+        for pieces in parts:
+            start = len(encoded.tokens)
+            self._append(encoded, pieces, whole)
+            places.append(range(start, len(encoded.tokens)))
+        if not encoded.words:
+            raise TextError(f"{shortened(whole)}: nothing to say in it; expected at least one word")
+        return encoded, places
+
+    def decode(self, tokens: list[int]) -> str:
+        """The symbols of tokens, as text for people: phonemes in braces, {HH AH0 L OW1}."""
+        text = "".join(f"{{{symbol[1:]}}}" if len(symbol) > 1 else symbol for symbol in map(self._symbol, tokens))
+        return text.replace("}{", " ")
+
+    def _symbol(self, token: int) -> str:
+        if not 0 <= token < len(self.symbols):
+            raise TextError(f"token {token}: {self.config.symbol_set} has 0 to {len(self.symbols) - 1}")
+        return self.symbols[token]
+
+    def _append(self, encoded: Encoded, pieces: list[Piece], text: str) -> None:
+        for piece in pieces:
+            known = [symbol for symbol in piece.symbols if self._index.get(symbol, self.pad) != self.pad]
+            unknown = [symbol for symbol in piece.symbols if symbol not in known]
+            if unknown and self.config.unknown_characters == "error":
+                raise TextError(self._unknown(unknown[0], text))
+            encoded.left_out.extend(unknown)
+            if piece.word and known:
+                first = len(encoded.tokens)
+                encoded.words.append(Word(piece.word, first, first + len(known) - 1))
+            encoded.symbols.extend(known)
+            encoded.tokens.extend(self._index[symbol] for symbol in known)
+
+    def _unknown(self, symbol: str, text: str) -> str:
+        name = described(symbol) if len(symbol) == 1 else repr(symbol)
+        return (
+            f"{name} in {shortened(text)} is no symbol of {self.config.symbol_set}; "
+            "write it in words, or leave such characters out with unknown_characters = skip"
+        )

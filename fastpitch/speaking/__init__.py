@@ -1,0 +1,1 @@
+"""From a text to samples: the acoustic model and a vocoder together."""

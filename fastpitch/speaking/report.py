@@ -1,0 +1,71 @@
+"""What was said, as one HTML page that needs nothing else: `python -m fastpitch.inference … --report page.html`.
+
+For every line its sound, its spectrogram, the pitch of every symbol and the alignment of symbols and time.
+
+Shapes: N samples, M mel bins, T frames.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from common.report_page import to_flac, to_png
+from fastpitch.speaking.report_page import Line, Mark, Report, render
+from fastpitch.speaking.synthesizer import Spoken
+
+QUANTILES = (0.02, 0.998)  # of the log-mel energies: the darkest and the brightest colour
+
+
+def write(
+    path: Path,
+    lines: Sequence[Line],
+    *,
+    title: str,
+    problems: Sequence[str] = (),
+    facts: Mapping[str, str] | None = None,
+    took_seconds: float,
+) -> None:
+    """Writes the page about `lines` to `path`; `took_seconds` is what speaking them took."""
+    page = render(Report(title, list(lines), list(problems), dict(facts or {}), took_seconds))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+
+
+def line(name: str, text: str, samples_N: np.ndarray, spoken: Spoken) -> Line:
+    """What the page shows of `text` as it was `spoken`, of which samples_N (16-bit) is what was written."""
+    return Line(
+        name=name,
+        text=text,
+        seconds=len(samples_N) / spoken.sample_rate,
+        marks=marks(spoken),
+        spectrogram_png=_picture(spoken, len(samples_N)),
+        flac=to_flac(samples_N, spoken.sample_rate),
+    )
+
+
+def marks(spoken: Spoken) -> list[Mark]:
+    """The symbols of all sentences, at their times."""
+    found = []
+    for sentence in spoken.sentences:
+        seconds_per_frame = spoken.hop_samples / spoken.sample_rate
+        ends_L = sentence.first_sample / spoken.sample_rate + np.cumsum(sentence.frames_L) * seconds_per_frame
+        for i, symbol in enumerate(sentence.encoded.symbols):
+            frames = int(sentence.frames_L[i])
+            end = float(ends_L[i])
+            hertz = float(sentence.pitch_hz_L[i])
+            energy = float(sentence.energy_L[i])
+            found.append(Mark(symbol, end - frames * seconds_per_frame, end, frames, hertz, energy))
+    return found
+
+
+def _picture(spoken: Spoken, samples: int) -> bytes:
+    """The log-mel energies as PNG, as long as the sound; pauses are dark."""
+    mels = [sentence.mel_MT.cpu().numpy() for sentence in spoken.sentences]
+    darkest, brightest = np.quantile(np.concatenate(mels, axis=1), QUANTILES)
+    canvas_MT = np.full((len(mels[0]), max(1, round(samples / spoken.hop_samples))), darkest, np.float32)
+    for sentence, mel_MT in zip(spoken.sentences, mels, strict=True):
+        first = round(sentence.first_sample / spoken.hop_samples)
+        piece_MT = mel_MT[:, : canvas_MT.shape[1] - first]
+        canvas_MT[:, first : first + piece_MT.shape[1]] = piece_MT
+    return to_png(canvas_MT, darkest=darkest, brightest=brightest)

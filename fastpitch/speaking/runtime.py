@@ -1,0 +1,136 @@
+"""How the networks are run: as they are written, compiled, or recorded as CUDA graphs and replayed.
+
+At the lengths of speech a GPU computes faster than the host can tell it what to do, so that a latency is mostly
+launching. Only whole networks are replaced (encoder, predictors, decoder, vocoder): what lies between them, where
+pitch, energy and durations are edited and the length of the speech becomes known, is the same in all modes.
+
+Shapes: B utterances, T positions (symbols or frames), M mel bins, G and P groups and positions of WaveGlow's noise.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from common.config import ConfigError
+from fastpitch.acoustic.model import FastPitch
+from fastpitch.vocoders.vocoder import Vocoder
+
+Mode = Literal["eager", "compiled", "graph"]
+Network = Callable[..., Tensor]
+
+SYMBOLS_MULTIPLE, FRAMES_MULTIPLE = 32, 128  # graphs are recorded for these lengths; what is added is padding
+
+
+def accelerate(model: FastPitch, mode: Mode) -> FastPitch:
+    """`model` itself, its networks run by `mode`. Raises ConfigError: graph needs a CUDA device."""
+    if mode == "eager":
+        return model
+    predictors = [model.duration, model.pitch, *([model.energy] if model.energy is not None else [])]
+    run = _runner(mode, next(model.parameters()).device)
+    networks = [(model.encoder, SYMBOLS_MULTIPLE), (model.decoder, FRAMES_MULTIPLE)]
+    for network, multiple in [*networks, *((predictor, SYMBOLS_MULTIPLE) for predictor in predictors)]:
+        forward = run(network.forward)
+        network.forward = Padded(forward, multiple, (1, 1), 1) if mode == "graph" else forward
+    return model
+
+
+def accelerate_vocoder(vocoder: Vocoder, mode: Mode) -> Vocoder:
+    """`vocoder` itself, its network run by `mode`. Raises ConfigError: graph needs a CUDA device."""
+    if mode == "eager":
+        return vocoder
+    generator: Any = vocoder.generator
+    name = "inverse" if hasattr(generator, "inverse") else "forward"
+    call = _runner(mode, vocoder.device)(getattr(generator, name))
+    if mode == "graph":
+        padded = Padded(call, FRAMES_MULTIPLE, (2, 2, None) if name == "inverse" else (2, None), 1)
+        call = _with_frames(padded)
+    setattr(generator, name, call)
+    return vocoder
+
+
+class Padded:
+    """A network for sequences of any length that is given them at lengths which are multiples of `multiple`.
+
+    `dims`: for each argument its dimension of time, None for one without; `out_dim`: that of the result. Lengths of
+    other arguments and of the result may be multiples of the first's. Zeros are added and what they give is cut off, so
+    the network has to know from its arguments which positions count.
+    """
+
+    def __init__(self, network: Network, multiple: int, dims: tuple[int | None, ...], out_dim: int):
+        self.network, self.multiple, self.dims, self.out_dim = network, multiple, dims, out_dim
+
+    def __call__(self, first: Tensor, *others: Tensor) -> Tensor:
+        """As the network."""
+        assert self.dims[0] is not None
+        length = first.shape[self.dims[0]]
+        extra = -length % self.multiple
+        arguments = [
+            tensor
+            if dim is None
+            else F.pad(tensor, (0, 0) * (tensor.ndim - 1 - dim) + (0, self._extra(tensor, dim, length)))
+            for tensor, dim in zip((first, *others), self.dims, strict=True)
+        ]
+        result = self.network(*arguments)
+        return result.narrow(self.out_dim, 0, result.shape[self.out_dim] // (length + extra) * length)
+
+    def _extra(self, tensor: Tensor, dim: int, length: int) -> int:
+        return -length % self.multiple * (tensor.shape[dim] // length)
+
+
+class Graphed:
+    """A network replayed as a CUDA graph, recorded once for each combination of shapes of its arguments.
+
+    All graphs share their memory, so keep to one stream. What a call returns is its own.
+    """
+
+    def __init__(self, network: Network):
+        self.network = network
+        self._recorded: dict[tuple[torch.Size, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], Tensor]] = {}
+        self._memory = torch.cuda.graph_pool_handle()
+
+    @torch.inference_mode()
+    def __call__(self, *arguments: Tensor) -> Tensor:
+        """As the network, for tensors on its device."""
+        shapes = tuple(argument.shape for argument in arguments)
+        if shapes not in self._recorded:
+            self._recorded[shapes] = self._record([argument.clone() for argument in arguments])
+        graph, own_arguments, result = self._recorded[shapes]
+        for own, argument in zip(own_arguments, arguments, strict=True):
+            own.copy_(argument)
+        graph.replay()
+        return result.clone()
+
+    def _record(self, arguments: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, list[Tensor], Tensor]:
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):  # libraries choose algorithms and allocate at their first calls
+            for _ in range(3):
+                self.network(*arguments)
+        torch.cuda.current_stream().wait_stream(beside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._memory):
+            result = self.network(*arguments)
+        return graph, arguments, result
+
+
+def _runner(mode: Mode, device: torch.device) -> Callable[[Network], Network]:
+    if mode == "compiled":
+        return lambda network: torch.compile(network, dynamic=True)
+    if device.type != "cuda":
+        raise ConfigError(f"mode graph needs a CUDA device, and this model is on {device}; take eager or compiled")
+    return Graphed
+
+
+def _with_frames(network: Network) -> Network:
+    """A vocoder's network that is always told how many frames count, since it is given more."""
+
+    def call(mel_BMT: Tensor, *others: Tensor | None) -> Tensor:
+        *noise, frames_B = others or (None,)
+        if frames_B is None:
+            frames_B = torch.full((len(mel_BMT),), mel_BMT.shape[2], device=mel_BMT.device)
+        return network(mel_BMT, *noise, frames_B)
+
+    return call

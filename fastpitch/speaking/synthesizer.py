@@ -1,0 +1,287 @@
+"""A trained model in use: texts in, sound out, and how it came about.
+
+A text becomes sentences, sentences become batches of symbols, batches of mel frames, and those batches of samples; then
+the sentences of each text are joined with their pauses. Sentences of many texts share batches, and each sounds as it
+would alone.
+
+Shapes: B utterances, L symbols, M mel bins, T frames, N samples; in arguments of `FastPitch.infer` symbols are T.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from common import checkpoint, distributed
+from common.audio import Audio
+from common.checkpoint import CheckpointError
+from common.features import LogMelConfig
+from common.precision import Precision, cast_for_inference, float32_math
+from fastpitch.acoustic import checkpoint_import
+from fastpitch.acoustic.model import FastPitch, Spectrogram
+from fastpitch.front import planning
+from fastpitch.front.control import Control, ControlError, EnergyKind, Speaker, setting_names
+from fastpitch.front.planning import PlannedSentence
+from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
+from fastpitch.speaking import sound
+from fastpitch.speaking.voicing import Voice, batches
+from fastpitch.vocoders.vocoder import Vocoder
+
+
+class SpokenSentence(NamedTuple):
+    """A sentence as it was said: its symbols, the frames, pitch (Hz) and energy they got, its mel spectrogram."""
+
+    encoded: Encoded
+    frames_L: np.ndarray
+    pitch_hz_L: np.ndarray
+    energy_L: np.ndarray
+    mel_MT: Tensor
+    first_sample: int = 0
+
+
+class Spoken(NamedTuple):
+    """A text as it was said: float32 samples_N, and its sentences; `error`, if it was not, says why."""
+
+    samples_N: np.ndarray
+    sample_rate: int
+    hop_samples: int
+    sentences: list[SpokenSentence]
+    error: str = ""
+
+
+class SynthesisError(ValueError):
+    """A text that a model cannot say, though it is well written; the message says what came out instead."""
+
+
+class Synthesizer:
+    """A model with the text processing it was trained with, and the features and the kind of energy it has learned.
+
+    `name`, in messages, is where it comes from.
+    """
+
+    def __init__(
+        self,
+        model: FastPitch,
+        text: TextProcessor,
+        features: LogMelConfig,
+        *,
+        name: str = "FastPitch",
+        energy: EnergyKind = "log_mel",
+        device: torch.device | str = "cpu",
+        precision: Precision = "fp32",
+    ):
+        self.text, self.features, self.name, self.energy = text, features, name, energy
+        self.device, self.precision = torch.device(device), precision
+        self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.model = cast_for_inference(model.to(self.device), precision)
+
+    def infer(
+        self,
+        tokens_BT: Tensor,
+        lengths_B: Tensor,
+        pace: float | Tensor = 1.0,
+        speaker: int | Tensor = 0,
+        durations_BT: Tensor | None = None,
+        **edits: Any,
+    ) -> Spectrogram:
+        """As `FastPitch.infer`, whose arguments `edits` are; tensors may be on any device. Raises ValueError."""
+        with float32_math(self.precision):
+            return self.model.infer(
+                tokens_BT.to(self.device), lengths_B.to(self.device), pace, speaker, durations_BT, **edits
+            )
+
+    def synthesize(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Audio:
+        """The sound of a text, float32 [N], and its rate; `how` is all that `plan` takes.
+
+        Raises SynthesisError, VocoderError, and what `plan` raises.
+        """
+        spoken = self.say(text, vocoder, **how)
+        return Audio(spoken.samples_N, spoken.sample_rate)
+
+    def say(self, text: str, vocoder: Vocoder | Voice, **how: Any) -> Spoken:
+        """As `synthesize`, with the symbols, pitch, energy, durations and mel frames of its sentences."""
+        (spoken,) = self.speak([self.plan(text, **how)], _voice(vocoder))
+        if spoken.error:
+            raise SynthesisError(spoken.error)
+        return spoken
+
+    def stream(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Iterator[np.ndarray]:
+        """As `synthesize`, in chunks [N], each as soon as it is there: the sentences after it are not begun."""
+        return self.stream_pieces(self.plan(text, **how), _voice(vocoder))
+
+    def plan(
+        self,
+        text: str,
+        *,
+        speaker: int = 0,
+        control: Control | None = None,
+        words: str = "",
+        symbols: str = "",
+        **settings: Any,
+    ) -> list[PlannedSentence]:
+        """The sentences of `text`, which may hold SSML and {phonemes}, and what is asked of each of their symbols.
+
+        `control`, or its fields as `settings` (pace=0.9, pitch_shift_hz=20 …), is for all of it; `words` and `symbols`
+        are for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError and ControlError.
+        """
+        speakers = len(self.model.pitch_mean)
+        if not 0 <= speaker < speakers:
+            raise ControlError(f"speaker {speaker}: {self.name} has 0 to {speakers - 1}")
+        if unknown := [name for name in settings if name not in {field.name for field in fields(Control)}]:
+            raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
+        voice = Speaker(float(self.model.pitch_mean[speaker]), float(self.model.pitch_std[speaker]), self.energy)
+        control = replace(control or Control(), **settings)
+        return planning.plan(text, self.text, voice, speaker=speaker, control=control, words=words, symbols=symbols)
+
+    def speak(self, texts: Iterable[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
+        """What the pieces of every text sound like, in order. Memory holds only the texts of a few batches.
+
+        Raises VocoderError for a vocoder that takes other mel spectrograms than this model makes.
+        """
+        voice.vocoder.require(self.features, self.name)
+        waiting: list[Sequence[PlannedSentence]] = []
+        for pieces in texts:
+            waiting.append(pieces)
+            if sum(map(len, waiting)) >= 4 * voice.config.batch_size:  # enough for batches of similar lengths
+                yield from self._spoken(waiting, voice)
+                waiting = []
+        yield from self._spoken(waiting, voice)
+
+    def stream_pieces(self, pieces: Sequence[PlannedSentence], voice: Voice) -> Iterator[np.ndarray]:
+        """The sound of one text, float32 [N], in chunks, each sentence when the one before has been said."""
+        voice.vocoder.require(self.features, self.name)
+        for piece in pieces:
+            for sentence in self.sentences([piece], batch_size=1):
+                if problem := self._problem(sentence):
+                    raise SynthesisError(problem)
+                yield from voice.stream(sentence.mel_MT)
+            if piece.pause_ms:
+                yield sound.silence(piece.pause_ms, voice.sample_rate)
+
+    @torch.inference_mode()
+    def sentences(self, pieces: Sequence[PlannedSentence], *, batch_size: int) -> list[SpokenSentence]:
+        """Mel spectrograms of the pieces that have symbols, in order."""
+        said = [piece for piece in pieces if piece.encoded.tokens]
+        found: dict[int, SpokenSentence] = {}
+        for rows in batches([len(piece.encoded.tokens) for piece in said], batch_size):
+            batch = [said[i] for i in rows]
+            found |= zip(rows, self._sentences_of(batch, self._spectrogram(batch)), strict=True)
+        return [found[i] for i in range(len(said))]
+
+    def _spectrogram(self, pieces: Sequence[PlannedSentence]) -> Spectrogram:
+        def padded(name: str, padding: float) -> Tensor:
+            rows = [torch.as_tensor(getattr(piece.edits, name), dtype=torch.float32) for piece in pieces]
+            return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding).to(self.device)
+
+        tokens = [torch.tensor(piece.encoded.tokens) for piece in pieces]
+        return self.infer(
+            torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=self.text.pad),
+            torch.tensor([len(row) for row in tokens]),
+            padded("pace_L", 1.0),
+            torch.tensor([piece.speaker for piece in pieces], device=self.device),
+            padded("durations_L", 0.0),
+            pitch_BT=padded("pitch_L", 0.0),
+            pitch_scale=padded("pitch_scale_L", 1.0),
+            pitch_shift=padded("pitch_shift_L", 0.0),
+            energy_scale=padded("energy_scale_L", 1.0),
+            energy_shift=padded("energy_shift_L", 0.0),
+        )
+
+    def _sentences_of(self, pieces: Sequence[PlannedSentence], said: Spectrogram) -> Iterator[SpokenSentence]:
+        frames, counts_BL = said.frames_B.clamp(min=0).tolist(), said.symbol_frames_BT.cpu().numpy()
+        speakers_B = torch.tensor([piece.speaker for piece in pieces], device=self.device)
+        mean_B1, deviation_B1 = self.model.pitch_mean[speakers_B, None], self.model.pitch_std[speakers_B, None]
+        hertz_BL = (said.pitch_BT.float() * deviation_B1 + mean_B1).cpu().numpy()
+        energy_BL = said.energy_BT.float().cpu().numpy()
+        for row, piece in enumerate(pieces):
+            symbols = slice(len(piece.encoded.tokens))
+            yield SpokenSentence(
+                encoded=piece.encoded,
+                frames_L=counts_BL[row, symbols],
+                pitch_hz_L=hertz_BL[row, symbols],
+                energy_L=energy_BL[row, symbols],
+                mel_MT=said.mel_BMT[row, :, : frames[row]].float(),
+            )
+
+    def _spoken(self, texts: Sequence[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
+        sentences = self.sentences([piece for pieces in texts for piece in pieces], batch_size=voice.config.batch_size)
+        remaining = iter(sentences)
+        own = [[next(remaining) for piece in pieces if piece.encoded.tokens] for pieces in texts]
+        errors = ["; ".join(filter(None, map(self._problem, of_text))) for of_text in own]
+        well = [sentence for of_text, error in zip(own, errors, strict=True) if not error for sentence in of_text]
+        sounds = iter(voice.whole([sentence.mel_MT for sentence in well]))
+        for pieces, of_text, error in zip(texts, own, errors, strict=True):
+            if error:
+                yield Spoken(np.zeros(0, np.float32), voice.sample_rate, voice.hop_samples, [], error)
+            else:
+                yield _joined(pieces, of_text, [next(sounds) for _ in of_text], voice)
+
+    def _problem(self, sentence: SpokenSentence) -> str:
+        """Why a sentence cannot be given to a vocoder; "" if it can."""
+        if not bool(sentence.mel_MT.isfinite().all()) or not np.isfinite(sentence.pitch_hz_L).all():
+            otherwise = "its weights are damaged, or a control is far too great"
+            advice = "take bf16 or fp32" if self.precision == "fp16" else otherwise
+            return f"{self.name} gives NaN in {self.precision}; {advice}"
+        if not sentence.mel_MT.shape[1]:
+            return f"{self.name} gives it no frames; its pace is too fast, or the model is not trained"
+        return ""
+
+
+def _voice(vocoder: Vocoder | Voice) -> Voice:
+    return vocoder if isinstance(vocoder, Voice) else Voice(vocoder)
+
+
+def _joined(
+    pieces: Sequence[PlannedSentence], sentences: Sequence[SpokenSentence], sounds: Sequence[np.ndarray], voice: Voice
+) -> Spoken:
+    """The sentences one after the other, with the pauses that the pieces ask for."""
+    remaining = iter(zip(sentences, sounds, strict=True))
+    parts: list[np.ndarray] = []
+    placed, position = [], 0
+    for piece in pieces:
+        if piece.encoded.tokens:
+            sentence, samples_N = next(remaining)
+            placed.append(sentence._replace(first_sample=position))
+            parts.append(samples_N)
+        parts.append(sound.silence(piece.pause_ms, voice.sample_rate))
+        position = sum(map(len, parts))
+    return Spoken(np.concatenate(parts), voice.sample_rate, voice.hop_samples, placed)
+
+
+def load(
+    path: str | Path,
+    *,
+    device: str = "auto",
+    precision: Precision = "fp32",
+    ema: bool | None = None,
+    text: TextConfig | None = None,
+) -> Synthesizer:
+    """The model saved at `path`: a checkpoint of this repository or of DeepLearningExamples' FastPitch 1.1.
+
+    `ema`: take the averaged weights; None takes them where there are any. `text` overrides how the checkpoint says that
+    its texts were processed. Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, without
+    averaged weights, or that does not fit `text`.
+    """
+    path = Path(path)
+    imported = checkpoint_import.read(checkpoint.load(path), path)
+    if ema and imported.ema is None:
+        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+    processor = TextProcessor(text or imported.config.text)
+    with torch.device("meta"):  # the weights come from the file: do not initialise 46 million of them first
+        mel_bins = imported.config.features.mel_bins
+        model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
+    try:
+        weights = imported.ema if imported.ema is not None and ema is not False else imported.weights
+        model.load_state_dict(weights, assign=True)
+    except RuntimeError as error:
+        problem = " ".join(str(error).split())
+        raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
+    chosen = distributed.pick_device(device)
+    return Synthesizer(
+        model, processor, imported.config.features, name=str(path), energy=imported.config.data.energy, device=chosen,
+        precision=precision,
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Mel spectrograms of many sentences to their sound, in batches; and the joining of sentences to one recording.
+
+Shapes: B utterances, M mel bins, T frames, N samples.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fastpitch.speaking import sound
+from fastpitch.vocoders.vocoder import Denoiser, Vocoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoicingConfig:
+    """From mel frames to samples."""
+
+    batch_size: int = 8
+    """Sentences whose frames, and then samples, are made at once."""
+    sigma: float = 0.9
+    """Deviation of the noise that WaveGlow starts from; no matter for other vocoders."""
+    denoising: float = 0.0
+    """How much of the vocoder's own hum is taken off; 0 for none, 0.01 in the published examples."""
+    fade_out: int = 10
+    """Frames at the end of every sentence over which it falls to silence."""
+    seed: int = 0
+    """WaveGlow's noise and the dither of 16-bit files are functions of it."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size = {self.batch_size}: expected at least 1")
+        if min(self.sigma, self.denoising, self.fade_out) < 0:
+            found = f"sigma = {self.sigma:g}, denoising = {self.denoising:g}, fade_out = {self.fade_out}"
+            raise ValueError(f"{found}: expected 0 or more")
+
+
+class Voice:
+    """A vocoder as `VoicingConfig` wants it used."""
+
+    def __init__(self, vocoder: Vocoder, config: VoicingConfig | None = None):
+        self.vocoder, self.config = vocoder, config or VoicingConfig()
+        self._speak = Denoiser(vocoder, self.config.denoising) if self.config.denoising else vocoder
+
+    @property
+    def sample_rate(self) -> int:
+        """Of the sound, in Hz."""
+        return self.vocoder.sample_rate
+
+    @property
+    def hop_samples(self) -> int:
+        """Samples per frame."""
+        return self.vocoder.hop_samples
+
+    def whole(self, mels: Sequence[Tensor]) -> list[np.ndarray]:
+        """The sound, float32 [N], of each of several mel spectrograms [M, T]. Raises VocoderError."""
+        sounds: list[np.ndarray] = [np.zeros(0, np.float32)] * len(mels)
+        for rows in batches([mel_MT.shape[1] for mel_MT in mels], self.config.batch_size):
+            frames_B = torch.tensor([mels[i].shape[1] for i in rows])
+            mel_BMT = torch.nn.utils.rnn.pad_sequence([mels[i].T for i in rows], batch_first=True).mT
+            audio_BN = self._speak(mel_BMT, frames_B, sigma=self.config.sigma, seed=self.config.seed).cpu().numpy()
+            for i, frames, audio_N in zip(rows, frames_B.tolist(), audio_BN, strict=True):
+                sounds[i] = self._finished(audio_N[: frames * self.hop_samples], 0, frames * self.hop_samples)
+        return sounds
+
+    def stream(self, mel_MT: Tensor) -> Iterator[np.ndarray]:
+        """The same in pieces, each as soon as it is there."""
+        position = 0
+        for audio_BN in self._speak.stream(mel_MT[None], sigma=self.config.sigma, seed=self.config.seed):
+            piece_N = audio_BN[0].cpu().numpy()
+            yield self._finished(piece_N, position, mel_MT.shape[1] * self.hop_samples)
+            position += len(piece_N)
+
+    def _finished(self, samples_N: np.ndarray, first: int, total: int) -> np.ndarray:
+        length = self.config.fade_out * self.hop_samples
+        return sound.guard(sound.fade_out(samples_N, first=first, total=total, length=length))
+
+
+def batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Indices of things of similar length, `batch_size` at a time: little padding."""
+    by_length = sorted(range(len(lengths)), key=lambda i: lengths[i])
+    for first in range(0, len(by_length), batch_size):
+        yield by_length[first : first + batch_size]

@@ -1,0 +1,171 @@
+"""Seconds of audio per second of every vocoder: `python -m fastpitch.vocoders.benchmark --vocoders v1 waveglow256`.
+
+A vocoder is the name of a TOML file in configs/hifigan or configs/waveglow, with random weights, or a checkpoint (.pt).
+The layout of HiFi-GAN for CPUs is compared with the published generator whose weight normalisation is folded (mode
+`plain`: the same operations as published, to the bit); both take turns, and the row says how far their audio is apart.
+Single calls are timed, warm-up excluded. A row per measurement goes to benchmarks/results/vocoders.jsonl.
+
+Shapes: B utterances, M mel bins, T frames.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from common import benchmark, config, distributed
+from common.benchmark import RESULTS
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.features import LogMelConfig
+from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from fastpitch.vocoders.build import build_generator
+from fastpitch.vocoders.config import HifiganRun, WaveglowRun
+from fastpitch.vocoders.networks.fused import FusedHifigan
+from fastpitch.vocoders.networks.hifigan import HifiganGenerator
+from fastpitch.vocoders.networks.waveglow import Waveglow
+from fastpitch.vocoders.vocoder import Generator, load_generator
+
+COLUMNS = {"vocoder": "vocoder", "mode": "mode", "precision": "precision", "batch": "batch", "p50": "p50 ms"}
+COLUMNS |= {"p99": "p99 ms", "times_real_time": "x real", "times_faster_than_plain": "x plain"}
+COLUMNS["greatest_difference"] = "difference"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkConfig:
+    """What to measure."""
+
+    vocoders: tuple[str, ...] = ("istft", "quickstart", "v1", "v2", "v3", "waveglow256")
+    """Names of configurations, or checkpoints."""
+    frames: int = 693
+    """Of every utterance; 693 are the 8.05 s of the published tables."""
+    batch_sizes: tuple[int, ...] = (1,)
+    """Utterances of a call."""
+    precisions: tuple[Precision, ...] = ("fp32",)
+    """Number formats."""
+    threads: int = 1
+    """Of torch, on a CPU."""
+    repeats: int = 5
+    """Calls that are timed."""
+    warmup: int = 1
+    """Calls before them that are not."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    seed: int = 0
+    """Of random weights and spectrograms."""
+    results: Path = RESULTS
+    """Folder of the file that rows are appended to."""
+
+    def __post_init__(self) -> None:
+        if min(self.frames, self.repeats, self.threads, *self.batch_sizes) < 1:
+            found = f"frames = {self.frames}, repeats = {self.repeats}, threads = {self.threads}"
+            raise ValueError(f"{found}, batch_sizes = {self.batch_sizes}: expected at least 1")
+
+
+def main(cfg: BenchmarkConfig) -> list[dict[str, Any]]:
+    """Measures, appends the rows and prints them; returns them. Raises ConfigError and CheckpointError."""
+    device = distributed.pick_device(cfg.device)
+    before = torch.get_num_threads()
+    torch.set_num_threads(cfg.threads)
+    rows: list[dict[str, Any]] = []
+    try:
+        for row in measurements(cfg, device):
+            _print(row, with_heads=not rows)
+            rows.append(benchmark.append_row("vocoders", row, device=device, folder=cfg.results))
+    finally:
+        torch.set_num_threads(before)
+    return rows
+
+
+@torch.inference_mode()
+def measurements(cfg: BenchmarkConfig, device: torch.device) -> Iterator[dict[str, Any]]:
+    """A row per vocoder, precision, batch size and mode."""
+    for name in cfg.vocoders:
+        generator, features = _vocoder(name, cfg.seed)
+        for precision in cfg.precisions:
+            networks = _modes(generator, device, precision)
+            for batch in cfg.batch_sizes:
+                mel_BMT = _spectrogram(cfg, features, batch).to(device, DTYPES[precision])
+                calls = {mode: partial(_voice, network, mel_BMT) for mode, network in networks.items()}
+                with float32_math(precision):
+                    said = {mode: call().float() for mode, call in calls.items()}
+                    timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats)
+                seconds = cfg.frames * features.hop_samples / features.sample_rate
+                for mode, times in timings.items():
+                    row = {"vocoder": name, "mode": mode, "precision": precision, "batch": batch}
+                    row |= {"seconds_of_audio": round(seconds, 3), "metric": "latency_ms", **times.summary()}
+                    row["times_real_time"] = round(batch * seconds / times.percentile(50) * 1e3, 2)
+                    if mode != "plain" and "plain" in timings:
+                        row["times_faster_than_plain"] = round(benchmark.ratio(timings["plain"], times), 3)
+                        row["greatest_difference"] = (said[mode] - said["plain"]).abs().max().item()
+                    yield row
+
+
+def _voice(network: Generator, mel_BMT: Tensor) -> Tensor:
+    if not isinstance(network, Waveglow):
+        return network(mel_BMT)
+    group = network.cfg.group
+    positions = mel_BMT.shape[2] * network.hop_samples // group
+    return network.inverse(mel_BMT, mel_BMT.new_zeros(len(mel_BMT), group, positions))
+
+
+def _modes(generator: Generator, device: torch.device, precision: Precision) -> dict[str, Generator]:
+    networks: dict[str, Generator] = {"plain": generator}
+    if isinstance(generator, HifiganGenerator) and device.type == "cpu":
+        networks["fused"] = FusedHifigan(generator)
+    return {mode: cast_for_inference(network.to(device), precision) for mode, network in networks.items()}
+
+
+def _vocoder(name: str, seed: int) -> tuple[Generator, LogMelConfig]:
+    if name.endswith(".pt"):
+        loaded = load_generator(Path(name))
+        return loaded.generator, loaded.features
+    torch.manual_seed(seed)
+    builders: dict[str, Callable[[Path], tuple[Generator, LogMelConfig]]] = {"hifigan": _hifigan, "waveglow": _waveglow}
+    for folder, build in builders.items():
+        path = config.packaged() / folder / f"{name}.toml"
+        if path.is_file():
+            generator, features = build(path)
+            return _audible(generator).eval(), features
+    known = sorted(path.stem for folder in builders for path in (config.packaged() / folder).glob("*.toml"))
+    raise ConfigError(f"vocoders: {name!r}: expected a checkpoint (.pt) or one of {', '.join(known)}")
+
+
+def _hifigan(path: Path) -> tuple[Generator, LogMelConfig]:
+    cfg = config.load(HifiganRun, path)
+    return build_generator(cfg), cfg.features
+
+
+def _waveglow(path: Path) -> tuple[Generator, LogMelConfig]:
+    cfg = config.load(WaveglowRun, path)
+    return Waveglow(cfg.model, cfg.features.mel_bins, cfg.features.hop_samples), cfg.features
+
+
+def _audible(generator: Generator) -> Generator:
+    """Weights that keep the size of what passes, as trained ones do: initial ones would fade it to nothing."""
+    if isinstance(generator, HifiganGenerator):
+        for parameter in generator.parameters():
+            if parameter.ndim == 3:
+                nn.init.normal_(parameter, 0.0, parameter[0].numel() ** -0.5)
+    return generator
+
+
+def _spectrogram(cfg: BenchmarkConfig, features: LogMelConfig, batch: int) -> Tensor:
+    draw = torch.Generator().manual_seed(cfg.seed)
+    return torch.randn(batch, features.mel_bins, cfg.frames, generator=draw) * 1.5 - 5
+
+
+def _print(row: dict[str, Any], *, with_heads: bool) -> None:
+    if with_heads:
+        print(" ".join(f"{head:>12}" for head in COLUMNS.values()))
+    cells = [f"{row[c]:.3g}" if isinstance(row.get(c), float) else str(row.get(c, "-")) for c in COLUMNS]
+    print(" ".join(f"{cell[-40:]:>12}" for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError):
+        main(config.command_line(BenchmarkConfig, description=__doc__ or ""))

@@ -1,0 +1,209 @@
+"""Schema, defaults and help of everything that the training of vocoders reads from TOML files and flags."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from common.features import TTS, LogMelConfig
+from common.optim import OptimConfig
+from common.precision import Precision
+from common.schedule import ScheduleConfig
+from common.training import check_settings
+from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig, WaveglowConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What is read, and how it is cut."""
+
+    root: Path | None = None
+    """Folder that relative paths in manifests and of manifests start from (the published DATASET_PATH)."""
+    train: tuple[str, ...] = ()
+    """Manifests, file lists or corpus folders to train on."""
+    validation: tuple[str, ...] = ()
+    """The same for validation during training."""
+    mels: Path | None = None
+    """Fine-tuning: folder of <utterance id>.npy or .pt, [mel bins, frames], that the generator gets to hear."""
+    segment_frames: int = 32
+    """Frames of a training segment; a shorter clip is followed by silence."""
+    segments_per_clip: int = 1
+    """Segments of every clip in an epoch."""
+    peak: float = 0.95
+    """Every clip is scaled to this peak, 0 for not at all; not in fine-tuning, whose mels are as they are."""
+    workers: int = 4
+    """Loader processes per training process; 0 loads in the training process itself."""
+    on_error: Literal["stop", "skip"] = "stop"
+    """A bad manifest entry or audio file ends the run, or another clip is taken in its place."""
+
+    def __post_init__(self) -> None:
+        if self.segment_frames < 8 or self.segments_per_clip < 1:
+            raise ValueError(
+                f"segment_frames = {self.segment_frames}, segments_per_clip = {self.segments_per_clip}: "
+                "expected at least 8 frames and 1 segment"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """A run; the networks, and the defaults that go with them, are each vocoder's own."""
+
+    features: LogMelConfig = TTS
+    data: DataConfig = field(default_factory=DataConfig)
+    optim: OptimConfig
+    """Of each network that is trained."""
+    schedule: ScheduleConfig
+    output_dir: Path
+    """The run directory: configuration, logs, checkpoints."""
+    epochs: int
+    """Passes over the training data; the learning-rate schedule spans them."""
+    epochs_this_job: int = 0
+    """Stop (and save) after so many epochs of this job, 0 for none; the schedule is not affected."""
+    steps: int = 0
+    """Stop (and save) at this step, 0 for none; the schedule is not affected."""
+    batch_size: int
+    """Segments per process and step."""
+    grad_accumulation: int = 1
+    """Micro-batches a step is split into; divides batch_size."""
+    clip_norm: float = 0.0
+    """Greatest norm of the gradient of each network that is trained; 0 for any."""
+    ema: float = 0.0
+    """Decay of the exponential moving average of the weights that speak, 0 for none."""
+    precision: Precision = "fp32"
+    """Arithmetic of the networks; weights and spectra stay fp32."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    seed: int = 1234
+    """Initial weights, data order and segments are functions of it."""
+    resume: bool = True
+    """Go on from the newest checkpoint in output_dir if there is one."""
+    save_every_epochs: int
+    """Epochs between checkpoints; one is always written at the end."""
+    keep_epochs: tuple[int, ...]
+    """Epochs whose checkpoint is kept; of the others the last two and the best."""
+    validate_every_epochs: int = 10
+    """Epochs between validations; there is always one at the end."""
+    log_every: int = 25
+    """Steps between lines of training loss; the losses are checked to be finite then at the latest."""
+    tensorboard: bool = True
+    """Write TensorBoard event files."""
+
+    def __post_init__(self) -> None:
+        check_settings(
+            self,
+            counts=("epochs", "save_every_epochs", "validate_every_epochs", "log_every"),
+            optional=("epochs_this_job", "steps", "clip_norm"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscriminatorConfig:
+    """Who judges the audio. The defaults are HiFi-GAN's periods and scales."""
+
+    periods: tuple[int, ...] = (2, 3, 5, 7, 11)
+    """A network for each: audio folded into rows of so many samples."""
+    scales: int = 3
+    """Networks over the audio, and the audio averaged down to a half, a quarter …"""
+    resolutions: tuple[int, ...] = ()
+    """Networks over magnitude spectrograms with these window lengths (UnivNet, Jang et al. 2021)."""
+    divide_channels: int = 1
+    """Fewer channels everywhere: 4 and 16 are for training on a CPU."""
+    fp32_grouped: bool = False
+    """Grouped convolutions in fp32 whatever the precision, as some GPUs are slow with them in fp16."""
+
+    def __post_init__(self) -> None:
+        if self.divide_channels not in (1, 2, 4, 8, 16):
+            raise ValueError(f"divide_channels = {self.divide_channels}: expected 1, 2, 4, 8 or 16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """What the generator minimises: a weighted sum."""
+
+    mel: float = 45.0
+    """Weight of the mean absolute difference of log-mel spectrograms over the full band."""
+    stft: float = 0.0
+    """Weight of the multi-resolution STFT loss (Parallel WaveGAN, Yamamoto et al. 2020); 0 for none."""
+    features: float = 2.0
+    """Weight of feature matching: mean absolute difference of the discriminators' activations."""
+    adversarial: float = 1.0
+    """Weight of the least-squares loss against the discriminators."""
+    adversarial_from: int = 0
+    """Step at which the discriminators come in; before it only `mel` and `stft` count."""
+
+    @property
+    def needs_discriminators(self) -> bool:
+        """Whether anything depends on them, from `adversarial_from` on."""
+        return self.features > 0 or self.adversarial > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HifiganRun(TrainingConfig):
+    """A run of a vocoder with discriminators."""
+
+    generator: Literal["hifigan", "istft"] = "hifigan"
+    """Which of the two is trained."""
+    hifigan: HifiganConfig = field(default_factory=HifiganConfig)
+    istft: IstftConfig = field(default_factory=IstftConfig)
+    discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optim: OptimConfig = field(
+        default_factory=lambda: OptimConfig(kind="adamw", lr=3e-4, betas=(0.8, 0.99), weight_decay=0.01)
+    )
+    schedule: ScheduleConfig = field(
+        default_factory=lambda: ScheduleConfig(kind="exponential", hold=1, gamma=0.9998, floor=0.0)
+    )
+    output_dir: Path = Path("runs/hifigan")
+    epochs: int = 6500
+    batch_size: int = 16
+    checkpoint: Path | None = None
+    """Start from this generator (ours or DeepLearningExamples'), and its discriminators where the file has them."""
+    checkpoint_discriminators: Path | None = None
+    """Start from the discriminators of this file (DeepLearningExamples' hifigan_discrim_checkpoint_*.pt)."""
+    save_every_epochs: int = 10
+    keep_epochs: tuple[int, ...] = (1000, 2000, 3000, 4000, 5000, 6000)
+    samples_every_epochs: int = 100
+    """Epochs between sounds and spectrograms of validation clips in TensorBoard, 0 for none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.samples_every_epochs < 0:
+            raise ValueError(f"samples_every_epochs = {self.samples_every_epochs}: expected a number, or 0 for none")
+        hop = self.features.hop_samples
+        if self.generator == "hifigan" and self.hifigan.hop_samples != hop:
+            raise ValueError(
+                f"upsample_rates {self.hifigan.upsample_rates} make {self.hifigan.hop_samples} samples of a frame; "
+                f"features.hop_samples is {hop}"
+            )
+        if self.generator == "istft" and (self.istft.n_fft % hop or self.istft.n_fft < 2 * hop):
+            raise ValueError(
+                f"istft.n_fft = {self.istft.n_fft}: expected a multiple of features.hop_samples = {hop}, at least twice"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaveglowRun(TrainingConfig):
+    """A run of WaveGlow."""
+
+    model: WaveglowConfig = field(default_factory=WaveglowConfig)
+    sigma: float = 1.0
+    """Standard deviation of the noise that audio is mapped to."""
+    data: DataConfig = field(default_factory=lambda: DataConfig(peak=0.0))
+    optim: OptimConfig = field(default_factory=lambda: OptimConfig(kind="adamw", lr=1e-4, weight_decay=0.0))
+    schedule: ScheduleConfig = field(default_factory=lambda: ScheduleConfig(kind="constant"))
+    output_dir: Path = Path("runs/waveglow")
+    epochs: int = 1000
+    batch_size: int = 10
+    checkpoint: Path | None = None
+    """Start from these weights (ours or DeepLearningExamples')."""
+    save_every_epochs: int = 50
+    keep_epochs: tuple[int, ...] = (250, 500, 750, 1000)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sigma <= 0:
+            raise ValueError(f"sigma = {self.sigma}: expected a standard deviation above 0")
+        if self.features.hop_samples % self.model.group:
+            raise ValueError(
+                f"features.hop_samples = {self.features.hop_samples}: expected a multiple of model.group = "
+                f"{self.model.group}"
+            )

@@ -1,0 +1,1 @@
+"""The networks of the vocoders, a file each."""

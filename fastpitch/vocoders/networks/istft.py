@@ -1,0 +1,152 @@
+"""A light vocoder for CPUs: all layers work at the frame rate, and an inverse STFT makes the samples.
+
+The idea is iSTFTNet's (Kaneko et al. 2022) taken to its end by Vocos (Siuzdak 2023): ConvNeXt blocks (Liu et al. 2022)
+say the magnitude and phase of every frame. Here the mel spectrogram itself gives a first estimate of the magnitudes,
+so that the network has only harmonics and phases to learn.
+
+Shapes: B utterances, M mel bins, T frames, C channels, K frequencies, S samples of a frame, N samples of audio.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from common.features import LogMelConfig, mel_filters
+from fastpitch.vocoders.networks.config import IstftConfig
+
+MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
+LOUDEST = 7.0  # log-magnitude of a frame that is a sine at full scale: n_fft / 4 * 4
+
+
+class IstftGenerator(nn.Module):
+    """Log-mel frames [B, M, T] of `features` to audio [B, T hop].
+
+    Frame t is centred at sample t hop, as in `common.features`. The inverse STFT divides by the sum of squared windows,
+    so audio is complete up to both ends.
+    """
+
+    window_S: Tensor
+    prior_KM: Tensor
+    prior_K: Tensor
+
+    def __init__(self, cfg: IstftConfig, features: LogMelConfig):
+        super().__init__()
+        self.cfg, self.hop_samples = cfg, features.hop_samples
+        frequencies = cfg.n_fft // 2 + 1
+        self.embed = nn.Conv1d(features.mel_bins, cfg.channels, cfg.kernel, padding=cfg.kernel // 2)
+        self.norm = nn.LayerNorm(cfg.channels, eps=1e-6)
+        self.blocks = nn.ModuleList(ConvNextBlock(cfg) for _ in range(cfg.layers))
+        self.last_norm = nn.LayerNorm(cfg.channels, eps=1e-6)
+        self.head = nn.Linear(cfg.channels, 2 * frequencies)
+        self._constants = (*magnitude_prior(features, cfg.n_fft), torch.hann_window(cfg.n_fft))
+        for name in ("prior_KM", "prior_K", "window_S"):
+            self.register_buffer(name, None, persistent=False)
+        self._set_constants(torch.device("cpu"))
+        self._initialize()
+
+    def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> Tensor:
+        """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end."""
+        keep_BT1 = _keep(mel_BMT, frames_B)
+        x_BTC = self._hidden(mel_BMT, keep_BT1)
+        log_magnitude_BTK, phase_BTK = self.head(x_BTC).float().chunk(2, dim=-1)
+        with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
+            prior_BTK = mel_BMT.float().mT @ self.prior_KM.mT + self.prior_K
+            magnitude_BTK = (log_magnitude_BTK + prior_BTK).clamp(max=LOUDEST).exp() * keep_BT1.float()
+            spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
+            return inverse_stft(spectrum_BTK, keep_BT1.float(), self.window_S, self.hop_samples)
+
+    @property
+    def context_frames(self) -> int:
+        """Frames on either side of its own that a sample of audio depends on."""
+        return (self.cfg.layers + 1) * (self.cfg.kernel // 2) + self.cfg.n_fft // (2 * self.hop_samples)
+
+    def _hidden(self, mel_BMT: Tensor, keep_BT1: Tensor) -> Tensor:
+        scaled_BMT = (mel_BMT - MEL_CENTRE) * MEL_SCALE * keep_BT1.mT
+        x_BTC = self.norm(self.embed(scaled_BMT).mT)
+        for block in self.blocks:
+            x_BTC = block(x_BTC, keep_BT1)
+        return self.last_norm(x_BTC)
+
+    def _set_constants(self, device: torch.device) -> None:
+        self.prior_KM, self.prior_K, self.window_S = (constant.to(device) for constant in self._constants)
+
+    def _apply(self, fn, recurse: bool = True):  # type: ignore[no-untyped-def]
+        # .half() and .to(dtype) move the module but must not round its constants.
+        super()._apply(fn, recurse)
+        self._set_constants(self.head.weight.device)
+        return self
+
+    def _initialize(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Conv1d | nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=0.02)
+                nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+
+
+class ConvNextBlock(nn.Module):
+    """x + scale * linear(GELU(linear(norm(depthwise convolution(x)))))."""
+
+    def __init__(self, cfg: IstftConfig):
+        super().__init__()
+        width, wide = cfg.channels, cfg.channels * cfg.expansion
+        self.depthwise = nn.Conv1d(width, width, cfg.kernel, padding=cfg.kernel // 2, groups=width)
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.widen = nn.Linear(width, wide)
+        self.narrow = nn.Linear(wide, width)
+        self.scale_C = nn.Parameter(torch.full((width,), 1 / cfg.layers))
+
+    def forward(self, x_BTC: Tensor, keep_BT1: Tensor) -> Tensor:
+        """The output, as long as the input; of frames outside `keep_BT1` nothing is seen."""
+        y_BTC = self.norm(self.depthwise((x_BTC * keep_BT1).mT).mT)
+        return x_BTC + self.scale_C * self.narrow(F.gelu(self.widen(y_BTC)))
+
+
+def inverse_stft(spectrum_BTK: Tensor, keep_BT1: Tensor, window_S: Tensor, hop: int) -> Tensor:
+    """Audio [B, T hop] of complex frames centred at multiples of the hop (Griffin, Lim 1984).
+
+    `window_S` is that of analysis and synthesis, a multiple of `hop` long. Frames outside `keep_BT1` must be zero;
+    audio from the end of an utterance on is zero.
+    """
+    size = len(window_S)
+    frames_BTS = torch.fft.irfft(spectrum_BTK, n=size) * window_S
+    squares_BTS = keep_BT1 * window_S.square()
+    audio_BN, squares_BN = (_overlap_add(x, hop)[:, size // 2 :] for x in (frames_BTS, squares_BTS))
+    samples = spectrum_BTK.shape[1] * hop
+    audio_BN, squares_BN = audio_BN[:, :samples], squares_BN[:, :samples]
+    keep_BN = keep_BT1.repeat_interleave(hop, dim=1).squeeze(-1)
+    return audio_BN / squares_BN.clamp(min=1e-3) * keep_BN
+
+
+def _overlap_add(frames_BTS: Tensor, hop: int) -> Tensor:
+    """The sum of frames that start every `hop` samples: [B, (T - 1) hop + S]."""
+    n_utterances, n_frames, size = frames_BTS.shape
+    pieces = frames_BTS.view(n_utterances, n_frames, size // hop, hop).unbind(2)
+    total_BTS = sum(F.pad(piece, (0, 0, i, len(pieces) - 1 - i)) for i, piece in enumerate(pieces))
+    return total_BTS.flatten(1)  # type: ignore[union-attr]
+
+
+def magnitude_prior(features: LogMelConfig, n_fft: int) -> tuple[Tensor, Tensor]:
+    """[K, M] and [K]: `slopes @ log_mel + offsets` are log-magnitudes of a spectrum of that mel spectrogram.
+
+    Between the centres of mel bins log-magnitudes are interpolated; a bin's own is its value less the log of the sum
+    of its filter's weights.
+    """
+    filters_MK = mel_filters(features).astype(np.float64)
+    own_hz = np.linspace(0, features.sample_rate / 2, filters_MK.shape[1])
+    centres_hz = (filters_MK @ own_hz) / filters_MK.sum(1)
+    wanted_hz = np.linspace(0, features.sample_rate / 2, n_fft // 2 + 1)
+    one_hot_MM = np.eye(features.mel_bins)
+    slopes_KM = np.stack([np.interp(wanted_hz, centres_hz, row) for row in one_hot_MM], axis=1)
+    scale = math.log(n_fft / features.n_fft) - np.log(filters_MK.sum(1))
+    return torch.from_numpy(slopes_KM).float(), torch.from_numpy(slopes_KM @ scale).float()
+
+
+def _keep(mel_BMT: Tensor, frames_B: Tensor | None) -> Tensor:
+    """[B, T, 1]: 1 within the frames of an utterance, 0 beyond."""
+    if frames_B is None:
+        return mel_BMT.new_ones(mel_BMT.shape[0], mel_BMT.shape[2], 1)
+    place_T = torch.arange(mel_BMT.shape[2], device=mel_BMT.device)
+    return (place_T < frames_B[:, None]).to(mel_BMT.dtype)[:, :, None]

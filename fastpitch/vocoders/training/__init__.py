@@ -1,0 +1,1 @@
+"""What the training of vocoders needs besides the networks: data, discriminators, losses, state."""

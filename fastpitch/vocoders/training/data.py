@@ -1,0 +1,217 @@
+"""From manifests to batches of equally long segments of clips, with the mel spectrograms of fine-tuning if wanted.
+
+A segment is a function of the settings, its index and the epoch alone. It comes with as much audio on either side as
+its frames reach into, so that its mel spectrogram is a piece of the clip's.
+
+Shapes: B segments, M mel bins, T frames of a segment, N samples with their surroundings.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from common import audio, checkpoint
+from common.data.loading import Failure, LoadingError
+from common.data.manifest import Utterance
+from common.features import LogMel, LogMelConfig
+from common.interruption import leave_group
+from fastpitch.vocoders.config import DataConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of a clip: float32 samples [N] and, in fine-tuning, its mel spectrogram [M, T]."""
+
+    index: int
+    id: str
+    samples: np.ndarray
+    mel_MT: np.ndarray | None
+
+
+class SegmentBatch(NamedTuple):
+    """Segments of one length; `failures` tells of clips in whose place another one was taken."""
+
+    audio_BN: Tensor
+    mel_BMT: Tensor | None
+    ids: list[str]
+    failures: list[Failure]
+
+    def to(self, device: torch.device) -> "SegmentBatch":
+        """The batch with its tensors on `device`; from pinned memory without waiting for the copy."""
+        mel_BMT = None if self.mel_BMT is None else self.mel_BMT.to(device, non_blocking=True)
+        return self._replace(audio_BN=self.audio_BN.to(device, non_blocking=True), mel_BMT=mel_BMT)
+
+
+class Heard(NamedTuple):
+    """What a generator is given, [B, M, T], and what it should say, [B, T hop]."""
+
+    mel_BMT: Tensor
+    audio_BN: Tensor
+
+
+def heard(batch: SegmentBatch, log_mel: LogMel) -> Heard:
+    """Mel spectrograms, computed or given, and the audio they are of."""
+    margin = _margin(log_mel.cfg)
+    samples_B = torch.full((len(batch.audio_BN),), batch.audio_BN.shape[1], device=batch.audio_BN.device)
+    mel_BMT = batch.mel_BMT
+    if mel_BMT is None:
+        edge = margin // log_mel.cfg.hop_samples
+        frames = (batch.audio_BN.shape[1] - 2 * margin) // log_mel.cfg.hop_samples
+        mel_BMT = log_mel(batch.audio_BN, samples_B).features_BFT[:, :, edge : edge + frames]
+    return Heard(mel_BMT, batch.audio_BN[:, margin:-margin])
+
+
+def micro_batches(batch: Heard, count: int) -> list[Heard]:
+    """The batch in `count` parts that are as equal as they can be."""
+    return [Heard(*part) for part in zip(*(tensor.chunk(count) for tensor in batch), strict=True)]
+
+
+def share(part: Heard, parts: Sequence[Heard]) -> float:
+    """How much of the batch a micro-batch is."""
+    return len(part.audio_BN) / sum(len(each.audio_BN) for each in parts)
+
+
+class SegmentDataset(Dataset[Segment | Failure]):
+    """Random segments of clips, `data.segments_per_clip` of each."""
+
+    def __init__(self, utterances: Sequence[Utterance], data: DataConfig, features: LogMelConfig, *, seed: int):
+        self.utterances, self.data, self.features, self.seed = utterances, data, features, seed
+        self.epoch = 0
+        self.skipped: dict[int, str] = {}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch that segments are drawn for; call it before iterating over a loader."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """Segments of an epoch."""
+        return len(self.utterances) * self.data.segments_per_clip
+
+    def __getitem__(self, index: int) -> Segment | Failure:
+        """A segment in the current epoch, or why it cannot be had."""
+        utterance = self.utterances[index % len(self.utterances)]
+        random = np.random.default_rng((self.seed, self.epoch, index))
+        try:
+            return self._cut(index, utterance, random)
+        except ValueError as error:
+            return Failure(index, f"utterance {utterance.id}: {error}")
+
+    def clip(self, index: int) -> Segment | Failure:
+        """The whole of clip `index`: its samples without surroundings, and the mel spectrogram of fine-tuning."""
+        utterance = self.utterances[index]
+        try:
+            return Segment(index, utterance.id, self._read(utterance), self._given_mel(utterance))
+        except ValueError as error:
+            return Failure(index, f"utterance {utterance.id}: {error}")
+
+    def _cut(self, index: int, utterance: Utterance, random: np.random.Generator) -> Segment:
+        hop, wanted = self.features.hop_samples, self.data.segment_frames
+        samples, mel_MT = self._read(utterance), self._given_mel(utterance)
+        samples = np.pad(samples, (0, max(0, wanted * hop - len(samples))))
+        start = int(random.integers(len(samples) // hop - wanted, endpoint=True))
+        margin = _margin(self.features)
+        surrounded = np.pad(samples, margin, mode="reflect")  # as at the ends of the whole clip
+        cut = surrounded[start * hop : (start + wanted) * hop + 2 * margin]
+        return Segment(index, utterance.id, cut, None if mel_MT is None else self._piece(mel_MT, start))
+
+    def _piece(self, mel_MT: np.ndarray, start: int) -> np.ndarray:
+        piece_MT = mel_MT[:, start : start + self.data.segment_frames]
+        missing = self.data.segment_frames - piece_MT.shape[1]
+        return np.pad(piece_MT, ((0, 0), (0, missing)), constant_values=np.log(self.features.log_floor))
+
+    def _read(self, utterance: Utterance) -> np.ndarray:
+        samples = audio.read(utterance.audio, sample_rate=self.features.sample_rate, **utterance.piece()).samples
+        peak = np.abs(samples).max()
+        if self.data.peak and self.data.mels is None and peak > 0:
+            samples = samples * (self.data.peak / peak)
+        return samples
+
+    def _given_mel(self, utterance: Utterance) -> np.ndarray | None:
+        if self.data.mels is None:
+            return None
+        return read_mel(self.data.mels / utterance.id, self.features, seconds=utterance.seconds)
+
+
+def read_mel(stem: Path, features: LogMelConfig, *, seconds: float) -> np.ndarray:
+    """The mel spectrogram [M, T] in `stem`.npy or .pt, of a clip of `seconds`. Raises AudioError."""
+    found = [path for path in (stem.with_name(f"{stem.name}{suffix}") for suffix in (".npy", ".pt")) if path.is_file()]
+    if not found:
+        raise audio.AudioError(f"{stem}.npy: no such mel spectrogram, nor {stem.name}.pt")
+    try:
+        loaded = np.load(found[0]) if found[0].suffix == ".npy" else checkpoint.load_tensor(found[0]).float().numpy()
+        mel = np.asarray(loaded, dtype=np.float32)
+    except (EOFError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise audio.AudioError(f"{found[0]}: cannot be read as a mel spectrogram: {error}") from None
+    expected = features.frames(round(seconds * features.sample_rate))
+    if mel.ndim != 2 or mel.shape[0] != features.mel_bins or abs(mel.shape[1] - expected) > 1:
+        raise audio.AudioError(
+            f"{found[0]}: mel spectrogram of shape {mel.shape}; expected [{features.mel_bins}, {expected}], "
+            f"the frames of {seconds:.2f} s"
+        )
+    return mel
+
+
+class SegmentLoader(DataLoader[Segment | Failure]):
+    """Loads batches; takes the next clip in place of one that cannot be read, or raises LoadingError if told to."""
+
+    dataset: SegmentDataset
+
+    def __iter__(self) -> Iterator[SegmentBatch]:  # type: ignore[override]
+        """The batches of full size."""
+        for batch in super().__iter__():
+            if batch.failures and self.dataset.data.on_error == "stop":
+                raise LoadingError(batch.failures[0].message)
+            self.dataset.skipped.update((failure.index, failure.message) for failure in batch.failures)
+            yield batch
+
+
+def loader(dataset: SegmentDataset, batches: Sequence[list[int]], *, workers: int) -> SegmentLoader:
+    """Loads the batches in their order, `workers` processes ahead of time (0: in this process, when asked)."""
+    ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
+
+    def collate(segments: list[Segment | Failure]) -> SegmentBatch:
+        return collated(segments, dataset)
+
+    return SegmentLoader(
+        dataset,
+        batch_sampler=batches,
+        num_workers=workers,
+        worker_init_fn=leave_group,
+        collate_fn=collate,
+        pin_memory=torch.cuda.is_available(),
+        generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one
+        **ahead,
+    )
+
+
+def collated(results: Sequence[Segment | Failure], dataset: SegmentDataset) -> SegmentBatch:
+    """A batch of as many segments as there are `results`; LoadingError if not one clip can be read."""
+    failures = [result for result in results if isinstance(result, Failure)]
+    if failures and dataset.data.on_error == "stop":
+        return SegmentBatch(torch.zeros(0, 0), None, [], failures)
+    segments = [_readable(result, dataset) if isinstance(result, Failure) else result for result in results]
+    mels = [torch.from_numpy(s.mel_MT) for s in segments if s.mel_MT is not None]
+    return SegmentBatch(
+        audio_BN=torch.stack([torch.from_numpy(segment.samples) for segment in segments]),
+        mel_BMT=torch.stack(mels) if mels else None,
+        ids=[segment.id for segment in segments],
+        failures=failures,
+    )
+
+
+def _readable(failure: Failure, dataset: SegmentDataset) -> Segment:
+    for step in range(1, len(dataset)):
+        if isinstance(result := dataset[(failure.index + step) % len(dataset)], Segment):
+            return result
+    raise LoadingError(f"not one clip can be read: {failure.message}")
+
+
+def _margin(features: LogMelConfig) -> int:
+    """Samples before and after a segment that its frames reach into, in whole hops."""
+    return -(-features.n_fft // (2 * features.hop_samples)) * features.hop_samples

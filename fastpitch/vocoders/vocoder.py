@@ -1,0 +1,293 @@
+"""From mel spectrograms to audio with any vocoder: HiFi-GAN, the light inverse-STFT generator, WaveGlow.
+
+All of them take one framing: frame t is centred at sample t hop, and T frames give T hop samples. Published HiFi-GAN
+generators learned frames whose centre is half a hop later, so what they say of a centred frame comes half a hop (6 ms)
+late; that is `Vocoder.delay_samples`, and their audio is left as it is.
+
+Shapes: B utterances, M mel bins, T frames, N samples, K frequencies, G and P groups and positions of WaveGlow's noise.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from common import checkpoint, distributed
+from common.checkpoint import CheckpointError
+from common.features import LogMelConfig
+from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from fastpitch.vocoders import hifigan_import as hifigan_import
+from fastpitch.vocoders import waveglow_import as waveglow_import
+from fastpitch.vocoders.build import build_generator
+from fastpitch.vocoders.networks.fused import FusedHifigan
+from fastpitch.vocoders.networks.hifigan import HifiganGenerator
+from fastpitch.vocoders.networks.istft import IstftGenerator
+from fastpitch.vocoders.networks.waveglow import Waveglow
+from fastpitch.vocoders.networks.weight_norm import folded
+
+CHUNK_FRAMES = 64  # of a stream, 0.74 s: little beside the time it takes to say it
+BIAS_FRAMES = 88  # of the silence that a vocoder's own hum is measured on, as published
+SAME_MEL = ("sample_rate", "mel_bins", "hop_samples", "n_fft", "window_samples", "lowest_hz", "highest_hz", "log_floor")
+
+
+class VocoderError(ValueError):
+    """A mel spectrogram that a vocoder cannot voice; the message says what it has and what was expected."""
+
+
+Generator = HifiganGenerator | FusedHifigan | IstftGenerator | Waveglow
+
+
+class Loaded(NamedTuple):
+    """What a checkpoint holds: a network for inference on the CPU, the features it takes, its delay in samples."""
+
+    generator: Generator
+    features: LogMelConfig
+    delay_samples: int
+
+
+class Vocoder:
+    """A generator with the features it takes."""
+
+    def __init__(
+        self,
+        generator: Generator,
+        features: LogMelConfig,
+        *,
+        name: str = "",
+        delay_samples: int = 0,
+        device: torch.device | str = "cpu",
+        precision: Precision = "fp32",
+    ):
+        """`name`, in messages, is where it comes from."""
+        self.name, self.features, self.delay_samples = name or type(generator).__name__, features, delay_samples
+        self.device, self.precision = torch.device(device), precision
+        if isinstance(generator, HifiganGenerator) and self.device.type == "cpu":
+            generator = FusedHifigan(generator)
+        self.generator = cast_for_inference(generator.to(self.device), precision)
+
+    @property
+    def sample_rate(self) -> int:
+        """Of the audio, in Hz."""
+        return self.features.sample_rate
+
+    @property
+    def hop_samples(self) -> int:
+        """Samples of audio per frame."""
+        return self.features.hop_samples
+
+    @property
+    def context_frames(self) -> int:
+        """Frames on either side of its own that a sample of audio depends on."""
+        return self.generator.context_frames
+
+    def __call__(self, mel_BMT: Tensor, frames_B: Tensor | None = None, *, sigma: float = 0.0, seed: int = 0) -> Tensor:
+        """Audio [B, T hop], float32 on the vocoder's device: of each utterance the same as if it were alone.
+
+        What lies beyond `frames_B[b]` frames is ignored, and silent. `sigma` is the deviation of the noise WaveGlow
+        starts from, drawn from `seed`, the same for every utterance; the other vocoders have none. Raises VocoderError.
+        """
+        mel_BMT, frames_B = self._checked(mel_BMT, frames_B)
+        return self._voice(mel_BMT, frames_B, self._noise(mel_BMT.shape[2], sigma, seed))
+
+    def stream(
+        self,
+        mel_BMT: Tensor,
+        frames_B: Tensor | None = None,
+        *,
+        chunk_frames: int = CHUNK_FRAMES,
+        sigma: float = 0.0,
+        seed: int = 0,
+    ) -> Iterator[Tensor]:
+        """The audio of a call in pieces of `chunk_frames` frames, each as soon as it is there."""
+        mel_BMT, frames_B = self._checked(mel_BMT, frames_B)
+        noise_GP = self._noise(mel_BMT.shape[2], sigma, seed)
+
+        def voice(start: int, end: int) -> Tensor:
+            inside_B = None if frames_B is None else (frames_B - start).clamp(0, end - start)
+            positions = 0 if noise_GP is None else self.hop_samples // len(noise_GP)
+            noise = None if noise_GP is None else noise_GP[:, start * positions : end * positions]
+            return self._voice(mel_BMT[:, :, start:end], inside_B, noise)
+
+        yield from _pieces(voice, mel_BMT.shape[2], chunk_frames, self.context_frames, self.hop_samples)
+
+    def require(self, features: LogMelConfig, owner: str = "the mel spectrogram") -> None:
+        """Raises VocoderError if mel spectrograms of `features`, which `owner` makes, are not for this vocoder."""
+        for name in SAME_MEL:
+            found, expected = getattr(features, name), getattr(self.features, name)
+            if found != expected:
+                raise VocoderError(
+                    f"{self.name}: takes mel spectrograms with {name} {expected:g}, but {owner} has {name} {found:g}; "
+                    "use a vocoder trained on the same features"
+                )
+
+    @torch.inference_mode()
+    def _voice(self, mel_BMT: Tensor, frames_B: Tensor | None, noise_GP: Tensor | None) -> Tensor:
+        if not mel_BMT.shape[2]:
+            return torch.zeros(len(mel_BMT), 0, device=self.device)
+        with float32_math(self.precision):
+            if not isinstance(self.generator, Waveglow):
+                return self.generator(mel_BMT, frames_B).float()
+            assert noise_GP is not None
+            z_BGP = noise_GP.to(mel_BMT.dtype).expand(len(mel_BMT), -1, -1)
+            return self.generator.inverse(mel_BMT, z_BGP, frames_B).float()
+
+    def _noise(self, frames: int, sigma: float, seed: int) -> Tensor | None:
+        """[G, P], a beginning of the noise of any longer utterance; on the CPU drawn, so that devices agree."""
+        if not isinstance(self.generator, Waveglow):
+            return None
+        draw = torch.Generator().manual_seed(seed)
+        noise_PG = torch.randn(
+            frames * self.hop_samples // self.generator.cfg.group, self.generator.cfg.group, generator=draw
+        )
+        return (sigma * noise_PG).T.to(self.device)
+
+    def _checked(self, mel_BMT: Tensor, frames_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Both on the device, the mel spectrogram in the vocoder's number format."""
+        bins = self.features.mel_bins
+        if mel_BMT.ndim != 3 or mel_BMT.shape[1] != bins:
+            raise VocoderError(
+                f"{self.name}: mel spectrograms of shape {tuple(mel_BMT.shape)}; expected [utterances, {bins} mel "
+                "bins, frames]" + ("; transpose them" if mel_BMT.ndim == 3 and mel_BMT.shape[2] == bins else "")
+            )
+        if frames_B is not None:
+            longest = int(frames_B.max()) if frames_B.numel() else 0
+            if frames_B.shape != mel_BMT.shape[:1] or longest > mel_BMT.shape[2]:
+                raise VocoderError(
+                    f"{self.name}: frames {frames_B.tolist()} for mel spectrograms of shape {tuple(mel_BMT.shape)}; "
+                    "expected a number for each utterance, none beyond the last frame"
+                )
+            frames_B = frames_B.to(self.device)
+        if not bool(torch.isfinite(mel_BMT).all()):
+            raise VocoderError(f"{self.name}: the mel spectrogram holds values that are NaN or infinite")
+        return mel_BMT.to(self.device, DTYPES[self.precision]), frames_B
+
+
+class Denoiser:
+    """A vocoder without its hum: the spectrum it gives to silence is taken off all it says (WaveGlow's, of NVIDIA).
+
+    Magnitudes of a centred STFT lose `strength` times the hum's and stay at zero at least; phases are kept.
+    """
+
+    def __init__(self, vocoder: Vocoder, strength: float = 0.01):
+        if strength < 0:
+            raise VocoderError(f"Denoiser: strength {strength:g}; expected 0, for nothing, or more")
+        self.vocoder, self.strength = vocoder, strength
+        self.window_N = torch.hann_window(vocoder.features.n_fft, device=vocoder.device)
+        silence_BMT = torch.zeros(1, vocoder.features.mel_bins, BIAS_FRAMES)
+        self.hum_K1 = self._spectrum(vocoder(silence_BMT))[0, :, :1].abs()
+
+    def __call__(self, mel_BMT: Tensor, frames_B: Tensor | None = None, *, sigma: float = 0.0, seed: int = 0) -> Tensor:
+        """As `Vocoder`'s."""
+        return self._clean(self.vocoder(mel_BMT, frames_B, sigma=sigma, seed=seed), frames_B)
+
+    def stream(
+        self,
+        mel_BMT: Tensor,
+        frames_B: Tensor | None = None,
+        *,
+        chunk_frames: int = CHUNK_FRAMES,
+        sigma: float = 0.0,
+        seed: int = 0,
+    ) -> Iterator[Tensor]:
+        """As `Vocoder`'s; each piece waits for the next four frames."""
+        hop, frames = self.vocoder.hop_samples, mel_BMT.shape[2]
+        pieces = self.vocoder.stream(mel_BMT, frames_B, chunk_frames=chunk_frames, sigma=sigma, seed=seed)
+        said_BN = torch.zeros(len(mel_BMT), 0, device=self.vocoder.device)
+
+        def clean(start: int, end: int) -> Tensor:
+            nonlocal said_BN
+            while said_BN.shape[1] < end * hop:
+                said_BN = torch.cat([said_BN, next(pieces)], 1)
+            inside_B = None if frames_B is None else (frames_B - start).clamp(0, end - start)
+            return self._clean(said_BN[:, start * hop : end * hop], inside_B)
+
+        yield from _pieces(clean, frames, chunk_frames, self.vocoder.features.n_fft // hop, hop)
+
+    @torch.inference_mode()
+    def _clean(self, audio_BN: Tensor, frames_B: Tensor | None) -> Tensor:
+        if not self.strength or not audio_BN.shape[1]:
+            return audio_BN
+        # With the frames that reach beyond the end, which an utterance in a longer batch has too.
+        spectrum_BKT = self._spectrum(F.pad(audio_BN, (0, self.vocoder.features.n_fft // 2)))
+        magnitude_BKT = spectrum_BKT.abs()
+        wanted_BKT = (magnitude_BKT - self.strength * self.hum_K1).clamp(min=0)
+        clean_BKT = spectrum_BKT * (wanted_BKT / magnitude_BKT.clamp(min=1e-12))
+        clean_BN = torch.istft(
+            clean_BKT, self.vocoder.features.n_fft, self.vocoder.hop_samples, window=self.window_N,
+            length=audio_BN.shape[1],
+        )  # fmt: skip
+        if frames_B is None:
+            return clean_BN
+        place_N = torch.arange(audio_BN.shape[1], device=audio_BN.device)
+        return clean_BN * (place_N < frames_B.to(audio_BN.device)[:, None] * self.vocoder.hop_samples)
+
+    def _spectrum(self, audio_BN: Tensor) -> Tensor:
+        """[B, K, 1 + N / hop]; zeros, not a reflection, before and after, so that padding makes no difference."""
+        return torch.stft(
+            audio_BN, self.vocoder.features.n_fft, self.vocoder.hop_samples, window=self.window_N,
+            pad_mode="constant", return_complex=True,
+        )  # fmt: skip
+
+
+def load_vocoder(
+    path: str | Path, *, device: str = "auto", precision: Precision = "fp32", ema: bool | None = None
+) -> Vocoder:
+    """The vocoder saved at `path`: of this repository, of DeepLearningExamples (HiFi-GAN, WaveGlow) or of jik876.
+
+    `ema`: take the averaged weights; None takes them where there are any. Raises CheckpointError for a file that is
+    missing, damaged, not such a checkpoint, or has no averaged weights.
+    """
+    chosen = distributed.pick_device(device)
+    loaded = load_generator(Path(path), ema=ema)
+    return Vocoder(
+        loaded.generator, loaded.features, name=str(path), delay_samples=loaded.delay_samples, device=chosen,
+        precision=precision,
+    )  # fmt: skip
+
+
+def load_generator(path: Path, *, ema: bool | None = None) -> Loaded:
+    """As `load_vocoder`, of the network alone."""
+    state = checkpoint.load(path)
+    if waveglow_import.is_checkpoint(state):
+        flow = waveglow_import.read(state, path)
+        with torch.device("meta"):  # the weights come from the file: do not initialise 268 million of them first
+            network = Waveglow(flow.config.model, flow.config.features.mel_bins, flow.config.features.hop_samples)
+        return Loaded(_filled(network, flow.weights, flow.ema, ema, path), flow.config.features, 0)
+    if not hifigan_import.is_checkpoint(state):
+        raise CheckpointError(
+            f"{path}: not a vocoder: expected a HiFi-GAN, inverse-STFT or WaveGlow checkpoint, found "
+            f"{', '.join(map(str, list(state)[:5])) or 'nothing'}"
+        )
+    found = hifigan_import.read(state, path)
+    return Loaded(
+        _filled(build_generator(found.config), found.weights, found.ema, ema, path),
+        found.config.features,
+        found.delay_samples,
+    )
+
+
+def _filled(
+    network: Generator, weights: dict[str, Tensor], averaged: dict[str, Tensor] | None, ema: bool | None, path: Path
+) -> Generator:
+    if ema and averaged is None:
+        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+    chosen = averaged if averaged is not None and ema is not False else weights
+    try:
+        nn.Module.load_state_dict(network, folded(chosen), assign=True)
+    except (CheckpointError, RuntimeError) as error:
+        problem = " ".join(str(error).split())
+        raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
+    return network.eval()
+
+
+def _pieces(voice: Callable[[int, int], Tensor], frames: int, chunk: int, context: int, hop: int) -> Iterator[Tensor]:
+    """`voice(0, frames)` in pieces of `chunk` frames; each is computed with `context` frames on either side."""
+    if chunk < 1:
+        raise VocoderError(f"stream: chunk_frames = {chunk}: expected at least 1")
+    for start in range(0, frames, chunk):
+        first, end = max(0, start - context), min(frames, start + chunk)
+        audio_BN = voice(first, min(frames, end + context))
+        yield audio_BN[:, (start - first) * hop : (end - first) * hop]

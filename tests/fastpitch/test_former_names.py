@@ -1,0 +1,27 @@
+import pytest
+
+from tests.training import run_module
+
+
+@pytest.mark.parametrize(
+    ("former", "command"),
+    [
+        ("fastpitch.hifigan.train", "fastpitch.vocoders.train"),
+        ("fastpitch.hifigan.mels", "fastpitch.mels"),
+        ("fastpitch.hifigan.benchmark", "fastpitch.vocoders.benchmark"),
+        ("fastpitch.waveglow.train", "fastpitch.vocoders.train_waveglow"),
+    ],
+)
+def test_commands_run_under_their_former_names(former, command):
+    process = run_module(former, "--help")
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert "usage:" in said
+    assert f"python -m {command}" in said or "--vocoders" in said or "--sources" in said
+
+
+def test_vocoders_are_imported_from_their_former_place():
+    import fastpitch
+    from fastpitch.vocoder import load_vocoder
+
+    assert load_vocoder is fastpitch.load_vocoder

@@ -1,0 +1,515 @@
+import argparse
+import os
+import pickle
+import shutil
+import sys
+import types
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import wav2vec2
+from common import checkpoint, config
+from common.audio import AudioError
+from common.checkpoint import CheckpointError
+from tests.data import shared
+from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
+from wav2vec2.checkpoints import checkpoint_import, naming
+from wav2vec2.checkpoints.checkpoint_import import (
+    FORMAT,
+    LIBRISPEECH_LABELS,
+    StandIn,
+    load_foreign,
+    options_of,
+    parse_conv_layers,
+    plain,
+    read,
+)
+from wav2vec2.checkpoints.loading import build, for_finetuning, load_model
+
+PUBLISHED_LAYERS = "[(24,10,5)]+[(24,3,2)]*4+[(24,2,2)]+[(24,2,2)]"
+OPTIONS = {"conv_feature_layers": PUBLISHED_LAYERS, "encoder_attention_heads": 4, "layer_norm_first": False}
+OPTIONS |= {"normalize": False, "activation_fn": "gelu", "latent_groups": 2}
+
+
+def fairseq_weights(model: torch.nn.Module, prefix: str = "") -> dict[str, torch.Tensor]:
+    """The weights of a small model under Fairseq's names; those of an hourglass in its three stacks."""
+    weights = {}
+    backbone = model.wav2vec2
+    for name, tensor in naming.to_fairseq(model.state_dict(), backbone.config).items():
+        if backbone.config.shortening is not None and name.startswith("encoder.layers."):
+            layer, rest = name.removeprefix("encoder.layers.").split(".", 1)
+            stack, offset = (("layers", 0), ("hourglass_layers", 1), ("hourglass_layers", 1), ("post_layers", 3))[
+                int(layer)
+            ]
+            name = f"encoder.{stack}.{int(layer) - offset}.{rest}"
+        weights[name if name.startswith(naming.CTC_HEAD) else prefix + name] = tensor
+    return weights
+
+
+def save(path: Path, **state: Any) -> Path:
+    torch.save(state, path)
+    return path
+
+
+def same_output(path: Path, model: torch.nn.Module, **options: Any) -> None:
+    audio_BN, samples_B = audio_batch()
+    found = load_model(path, **options).eval()
+    with torch.inference_mode():
+        if hasattr(model, "head"):
+            assert torch.equal(found(audio_BN, samples_B).logits_BSV, model(audio_BN, samples_B).logits_BSV)
+        found, model = (m.wav2vec2 if hasattr(m, "wav2vec2") else m for m in (found, model))
+        assert torch.equal(found(audio_BN, samples_B).x_BSD, model(audio_BN, samples_B).x_BSD)
+
+
+@pytest.mark.parametrize("kind", ["base", "hourglass", "large"])
+def test_published_checkpoints_give_the_published_representations_and_logits(kind):
+    golden = shared(f"golden/wav2vec2/{kind}")
+    expected = np.load(golden / "expected.npz")
+    pretrained = wav2vec2.load(golden / "wav2vec2_update200.pt", device="cpu")
+    finetuned = wav2vec2.load(golden / "wav2vec2_finetuned.pt", device="cpu")
+    clips = [torch.from_numpy(expected[f"audio_{i}"]) for i in range(2)]
+    samples_B = torch.tensor([len(clip) for clip in clips])
+    audio_BN = torch.nn.utils.rnn.pad_sequence(clips, batch_first=True, padding_value=1.0)
+    x_BSC, frames_B = pretrained.encode(audio_BN, samples_B)
+    logits_BSV, _ = finetuned.logits(audio_BN, samples_B)
+    for i, frames in enumerate(frames_B):
+        np.testing.assert_allclose(x_BSC[i, :frames], expected[f"encoder_out_{i}"], atol=1e-4, rtol=0)
+        np.testing.assert_allclose(logits_BSV[i, :frames], expected[f"ctc_logits_{i}"], atol=1e-4, rtol=0)
+        alone = pretrained.encode(clips[i][None], samples_B[i : i + 1]).x_BSC[0]
+        np.testing.assert_allclose(alone, expected[f"encoder_out_{i}"], atol=1e-4, rtol=0)
+    assert finetuned.config.labels == LIBRISPEECH_LABELS
+
+
+@pytest.mark.parametrize("kind", ["base", "large", "base hourglass", "large linear"])
+def test_checkpoints_of_deeplearningexamples_load(kind, tmp_path):
+    model = pretraining_model(kind, labels=())
+    args = OPTIONS | {"layer_norm_first": "large" in kind, "normalize": "large" in kind, "mode": "pretrain"}
+    if kind not in ("base", "large"):
+        resample = "linear" if "linear" in kind else "naive"
+        args |= {"hourglass_transformer": "[1,(2,4),1]", "hourglass_resample": resample}
+    state = {"best_val_wer": np.float64(3.5), "epoch": 3}  # numpy's as of several processes
+    path = save(tmp_path / "x.pt", args=args, model=fairseq_weights(model), train_state=state, optimizer={})
+    imported = read(path)
+    assert imported.kind == "pretraining"
+    assert imported.config == model.wav2vec2.config
+    same_output(path, model)
+
+
+def test_a_fine_tuned_checkpoint_tells_its_labels(tmp_path):
+    model = ctc_model()
+    weights = fairseq_weights(model, naming.CTC_BACKBONE)
+    path = save(tmp_path / "x.pt", args=OPTIONS, model=weights, output_labels="| 9\nE 8\nT 7\nA 6\nO 5\nN 4\n")
+    assert read(path).config.labels == LABELS
+    same_output(path, model)
+    path = save(tmp_path / "y.pt", args=OPTIONS, model=weights)
+    (tmp_path / "dict.ltr.txt").write_text("| 9\nE 8\nT 7\nA 6\nO 5\nN 4\n")
+    assert read(path).config.labels == LABELS
+    (tmp_path / "dict.ltr.txt").unlink()
+    assert read(path).config.labels == ("<0>", "<1>", "<2>", "<3>", "<4>", "<5>", "<6>", "<7>", "<8>", "<9>")
+    assert read(path, labels=tuple("0123456789")).config.labels == tuple("0123456789")
+
+
+def test_a_checkpoint_of_several_processes_loads(tmp_path):
+    model = pretraining_model(labels=())
+    weights = {f"module.{name}": tensor for name, tensor in fairseq_weights(model).items()}
+    same_output(save(tmp_path / "x.pt", args=OPTIONS, model=weights), model)
+
+
+def test_options_that_a_checkpoint_lacks_are_those_of_the_published_models(tmp_path):
+    model = pretraining_model("large", dim=128, heads=2, labels=())
+    path = save(tmp_path / "x.pt", args=None, model=fairseq_weights(model))
+    assert read(path).config == model.wav2vec2.config
+
+
+def fairseq_module(monkeypatch: pytest.MonkeyPatch, name: str, **classes: type) -> None:
+    """Classes that can be pickled under the name of a module that is not installed."""
+    parts = name.split(".")
+    for i in range(1, len(parts) + 1):
+        path = ".".join(parts[:i])
+        monkeypatch.setitem(sys.modules, path, types.ModuleType(path))
+    for kind, cls in classes.items():
+        cls.__module__, cls.__qualname__ = name, kind
+        setattr(sys.modules[name], kind, cls)
+
+
+class Node:
+    def __init__(self, value: Any):
+        self._metadata, self._val = None, value
+
+
+class Container:
+    def __init__(self, content: Any):
+        self._metadata, self._content = {"optional": True}, content
+
+
+class Choice:
+    def __init__(self, value: str):
+        self.value = value
+
+    def __reduce__(self) -> Any:
+        return Choice, (self.value,)
+
+
+def test_options_pickled_as_namespaces_omegaconf_and_enums_are_read_without_those_libraries(tmp_path, monkeypatch):
+    fairseq_module(monkeypatch, "omegaconf.nodes", AnyNode=Node)
+    fairseq_module(monkeypatch, "omegaconf.dictconfig", DictConfig=Container)
+    fairseq_module(monkeypatch, "fairseq.dataclass.constants", ChoiceEnum=Choice)
+    inner = {key: Node(value) for key, value in OPTIONS.items()} | {"extractor_mode": Node(Choice("default"))}
+    cfg = Container({"model": Container({"w2v_args": Container({"model": Container(inner)}), "normalize": Node(True)})})
+    counts = defaultdict(list, {"steps": [1, 2]})
+    model = pretraining_model(labels=())
+    path = save(tmp_path / "x.pt", cfg=cfg, args=None, model=fairseq_weights(model), task_state=counts)
+    for name in ("omegaconf.nodes", "omegaconf.dictconfig", "fairseq.dataclass.constants"):
+        monkeypatch.delitem(sys.modules, name)
+    options = options_of(load_foreign(path))
+    assert options["extractor_mode"] == "default"
+    assert options["normalize"] is False  # of the pre-trained model
+    same_output(path, model)
+    state = {"args": argparse.Namespace(w2v_args=argparse.Namespace(**OPTIONS), w2v_path="x"), "model": {}}
+    assert options_of(load_foreign(save(tmp_path / "y.pt", **state))) == OPTIONS | {"w2v_path": "x"}
+
+
+def test_files_of_torch_before_1_6_load(tmp_path):
+    model = pretraining_model(labels=())
+    state = {"args": argparse.Namespace(**OPTIONS), "model": fairseq_weights(model)}
+    torch.save(state, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
+    same_output(tmp_path / "x.pt", model)
+
+
+class Attack:
+    def __init__(self, function: Any, *arguments: Any):
+        self.call = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize(
+    ("attack", "named"),
+    [
+        (Attack(os.system, "touch hacked"), "posix.system"),
+        (Attack(eval, "open('hacked', 'w')"), "eval"),
+        (Attack(exec, "open('hacked', 'w')"), "exec"),
+        (Attack(shutil.copy, "x.pt", "hacked"), "shutil.copy"),
+        (Attack(Path.touch, Path("hacked")), "getattr"),
+    ],
+)
+def test_code_in_a_checkpoint_is_refused_in_one_line_and_not_executed(attack, named, zipped, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    state = {"args": argparse.Namespace(layers=1, attack=attack), "model": {}}
+    torch.save(state, "x.pt", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(CheckpointError) as error:
+        read(Path("x.pt"))
+    if named != "getattr":  # which is bound to a stand-in, so that nothing is looked up
+        assert str(error.value).startswith(f"x.pt: refused: it wants to run {named}; a checkpoint may hold only ")
+    assert "\n" not in str(error.value)
+    assert not Path("hacked").exists()
+
+
+def test_a_stand_in_does_nothing_but_keep(tmp_path):
+    assert plain(StandIn("size")) == "size"
+    assert plain(StandIn()) == {}
+    assert plain((1, [StandIn(int, "x")])) == [1, ["x"]]
+    kept = StandIn()
+    kept.__setstate__({"a": 1})
+    kept.__setstate__((None, 2))
+    assert plain(kept) == {"a": 1}
+
+
+def test_a_pickle_that_misuses_a_stand_in_is_called_damaged(tmp_path):
+    path = tmp_path / "x.pt"
+    sizes = {"short": 2, "int": 4, "long": 4}
+    header = (0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True, "type_sizes": sizes})
+    reduce_with_a_number = b"\x80\x02cargparse\nNamespace\nK\x01R."
+    path.write_bytes(b"".join(pickle.dumps(part, protocol=2) for part in header) + reduce_with_a_number)
+    with pytest.raises(CheckpointError, match=r"x\.pt: damaged or not a checkpoint: .* must be an iterable, not int$"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"state_dict": {}}, "not a wav2vec 2.0 checkpoint of this repository, Fairseq or DeepLearningExamples; it "),
+        ({}, "not a wav2vec 2.0 checkpoint of this repository, Fairseq or DeepLearningExamples; it holds nothing"),
+        ({"model": {"a.b": torch.zeros(1)}}, "its weights are not those of a wav2vec 2.0 model: expected post_extra"),
+        ({"format": FORMAT}, "its own description cannot be read: 'config'"),
+        ({"format": FORMAT, "config": {"model": {"x": 1}}}, "its own description cannot be read: "),
+        ({"format": FORMAT, "config": {"model": {}}, "weights": {}}, "holds no weights of a wav2vec 2.0 model"),
+    ],
+)
+def test_what_is_no_such_checkpoint_is_told(state, message, tmp_path):
+    with pytest.raises(CheckpointError) as error:
+        read(save(tmp_path / "x.pt", **state))
+    assert str(error.value).startswith(f"{tmp_path / 'x.pt'}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"activation_fn": "relu"}, "has activation_fn = 'relu'; only 'gelu' is known"),
+        ({"rotary_embeddings": True}, "has rotary_embeddings = True; only False is known"),
+        ({"hourglass_transformer": "[1,(2,4),1]"}, "hourglass_transformer = '[1,(2,4),1]', but 0 layers are in an h"),
+        ({"conv_feature_layers": "__import__('os')"}, 'describes no model that is known: conv_feature_layers = "__im'),
+        (
+            {"encoder_attention_heads": 5},
+            "describes no model that is known: ModelConfig: heads = 5 does not divide dim = 32",
+        ),
+        ({"encoder_attention_heads": 4.0}, "describes no model that is known: heads = 4.0: expected int, found float"),
+        ({"latent_groups": 0}, "describes no model that is known: integer division or modulo by zero"),
+        ({"latent_groups": "2"}, "describes no model that is known: unsupported operand"),
+        ({"latent_groups": 4}, "does not fit its description: project_codes.weight is (16, 16), expected (16, 32)"),
+        ({"conv_feature_layers": [[24, 10, 5]]}, "describes no model that is known: 'list' object has no"),
+        (
+            {"conv_feature_layers": PUBLISHED_LAYERS.replace("10", "1" + "0" * 30)},
+            f"does not fit its description: wav2vec2.extractor.layers.0.weight is (24, 10, 1), expected (24, {10**30}",
+        ),
+    ],
+)
+def test_options_that_are_not_known_are_told(options, message, tmp_path):
+    path = save(tmp_path / "x.pt", args=OPTIONS | options, model=fairseq_weights(pretraining_model(labels=())))
+    with pytest.raises(CheckpointError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        (
+            "encoder.layers.99999999999.fc1.weight",
+            torch.zeros(64, 32),
+            "has weights that no part of the model is for: ",
+        ),
+        (
+            "encoder.layers.9.fc1.weight",
+            torch.zeros(64, 32),
+            "does not fit its description: wav2vec2.encoder.layers.4.",
+        ),
+        (
+            "encoder.layers.0.adapter.W",
+            torch.zeros(3),
+            "has weights that no part of the model is for: encoder.layers.0.",
+        ),
+        ("post_extract_proj.weight", torch.tensor(1.0), "describes no model that is known: len() of a 0-d tensor"),
+        ("encoder.pos_conv.0.weight_v", torch.zeros(32, 0, 16), "describes no model that is known: integer division"),
+        ("quantizer.vars", torch.zeros(1, 25, 8), "describes no model that is known: shape '[2, 12, -1]' is invalid"),
+    ],
+)
+def test_weights_that_no_model_has_are_told_at_once(name, tensor, message, tmp_path):
+    weights = fairseq_weights(pretraining_model(labels=())) | {name: tensor}
+    path = save(tmp_path / "x.pt", args=OPTIONS, model=weights)
+    with pytest.raises(CheckpointError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert len(str(error.value)) < 400
+
+
+def test_weights_that_fine_tuned_models_do_not_know_are_not_dropped_in_silence(tmp_path):
+    weights = fairseq_weights(ctc_model(), naming.CTC_BACKBONE)
+    path = save(tmp_path / "x.pt", args=OPTIONS, model=weights | {"w2v_encoder.w2v_model.encoder.x": torch.zeros(1)})
+    with pytest.raises(CheckpointError, match=r"x\.pt: has weights that no part of the model is for: encoder\.x$"):
+        read(path)
+    unused = {"w2v_encoder.w2v_model.project_q.bias": torch.zeros(16)}  # but these are of no use to them
+    assert read(save(tmp_path / "y.pt", args=OPTIONS, model=weights | unused)).kind == "ctc"
+
+
+def test_the_place_of_an_hourglass_must_be_that_of_its_layers(tmp_path):
+    weights = fairseq_weights(pretraining_model("base hourglass", labels=()))
+    path = save(tmp_path / "x.pt", args=OPTIONS | {"hourglass_transformer": "[2,(1,4),1]"}, model=weights)
+    with pytest.raises(
+        CheckpointError, match=r"'\[2,\(1,4\),1\]', but 2 layers are in an hourglass, 1 before it and 1 af"
+    ):
+        read(path)
+    options = OPTIONS | {"hourglass_transformer": "[1,(2,4),1]", "hourglass_resample": "attention"}
+    path = save(tmp_path / "y.pt", args=options, model=weights)
+    with pytest.raises(CheckpointError, match=r"hourglass_resample = 'attention': expected one of 'naive', 'linear'"):
+        read(path)
+
+
+def test_an_hourglass_without_layers_before_it_loads(tmp_path):
+    model = pretraining_model("base hourglass", labels=(), hourglass="[0,(3,4),1]")
+    weights = {}
+    for name, tensor in naming.to_fairseq(model.state_dict(), model.wav2vec2.config).items():
+        name = name.replace("encoder.layers.3.", "encoder.post_layers.0.")
+        weights[name.replace("encoder.layers.", "encoder.hourglass_layers.")] = tensor
+    path = save(tmp_path / "x.pt", args=OPTIONS | {"hourglass_transformer": "[0,(3,4),1]"}, model=weights)
+    same_output(path, model)
+
+
+def test_options_that_refer_to_others_do_not_hide_them(tmp_path):
+    model = pretraining_model(labels=())
+    cfg = {"task": {"normalize": False}, "model": OPTIONS | {"normalize": "${task.normalize}", "w2v_args": None}}
+    path = save(tmp_path / "x.pt", cfg=cfg, args=None, model=fairseq_weights(model))
+    assert options_of(load_foreign(path)) == OPTIONS
+    same_output(path, model)
+
+
+@pytest.mark.parametrize("state", [{"args": [1]}, {"cfg": "x"}, {"cfg": {"model": [1], "task": 5}}])
+def test_options_of_another_kind_are_as_good_as_none(state):
+    assert options_of(state) == {}
+
+
+def test_options_that_hold_themselves_are_told(tmp_path):
+    options: dict[str, Any] = {}
+    options["model"] = options
+    path = save(tmp_path / "x.pt", args=options, model=fairseq_weights(pretraining_model(labels=())))
+    with pytest.raises(CheckpointError, match=r"x\.pt: describes no model that is known: maximum recursion depth"):
+        read(path)
+
+
+def test_a_pickle_of_ever_more_names_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_import, "MOST_NAMES", 20)
+    for i in range(8):
+        fairseq_module(monkeypatch, f"fairseq.made_up_{i}", Thing=type("Thing", (), {}))
+    things = [sys.modules[f"fairseq.made_up_{i}"].Thing() for i in range(8)]
+    with pytest.raises(CheckpointError, match=r"x\.pt: refused: it wants to run fairseq\.made_up_7\.Thing;"):
+        load_foreign(save(tmp_path / "x.pt", args=things))
+    assert load_foreign(save(tmp_path / "y.pt", args=things[:7]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers": 10**9}, "does not fit its description: wav2vec2.encoder.layers.4.fc1.weight is missing, expected"),
+        ({"ffn_dim": 10**18}, "does not fit its description: wav2vec2.encoder.layers.0.fc1.weight is (64, 32), expec"),
+        ({"codebook_size": 10**15}, "does not fit its description: quantizer.codes_GVE is (2, 12, 8), expected (2, "),
+    ],
+)
+def test_a_description_that_asks_for_more_than_there_is_allocates_nothing(changes, message, tmp_path):
+    model = pretraining_model(labels=())
+    described = {"model": config.to_dict(model.wav2vec2.config) | changes}
+    path = save(tmp_path / "x.pt", format=FORMAT, config=described, weights=model.state_dict())
+    with pytest.raises(CheckpointError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_a_dictionary_that_cannot_be_read_is_told(tmp_path):
+    weights = fairseq_weights(ctc_model(), naming.CTC_BACKBONE)
+    (tmp_path / "dict.ltr.txt").write_bytes(b"\xff")
+    with pytest.raises(CheckpointError, match=r"dict\.ltr\.txt: cannot be read as a dictionary: "):
+        read(save(tmp_path / "x.pt", args=OPTIONS, model=weights))
+    with pytest.raises(CheckpointError, match=r"x\.pt: output_labels:1: found 'a b c'; expected a symbol and how of"):
+        read(save(tmp_path / "x.pt", args=OPTIONS, model=weights, output_labels="a b c"))
+
+
+def test_labels_that_do_not_fit_are_told(tmp_path):
+    weights = fairseq_weights(ctc_model(), naming.CTC_BACKBONE)
+    path = save(tmp_path / "x.pt", args=OPTIONS, model=weights, output_labels="| 1\n")
+    with pytest.raises(CheckpointError, match=r"x\.pt: writes 10 labels, and its dictionary has 5$"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "[(1,2,3)]*1000000000",
+        "[(1,2,3)]*100*100*100*100*100*100",
+        "[" + "-" * 900 + "1]",
+        "[(" * 499,
+        "[(1,2)]",
+        "[(1,2,'3')]",
+        "[(1,2,True)]",
+        "[1]",
+        "f()",
+        "(" * 500,
+        "[0]+" * 400,
+    ],
+)
+def test_layers_of_the_extractor_are_parsed_and_never_evaluated(text):
+    with pytest.raises(ValueError, match=r"^conv_feature_layers = .*: expected lists of \(channels, kernel, stride\)$"):
+        parse_conv_layers(text)
+    assert parse_conv_layers(PUBLISHED_LAYERS) == ctc_model().wav2vec2.config.conv_layers
+
+
+@pytest.mark.parametrize("kind", ["base hourglass", "large"])
+def test_our_own_checkpoints_load(kind, tmp_path):
+    for model in (pretraining_model(kind), ctc_model(kind)):
+        described = {"model": config.to_dict(model.wav2vec2.config)}
+        state = {"format": FORMAT, "config": described, "weights": model.state_dict()}
+        checkpoint.save(tmp_path / "x.pt", state)
+        same_output(tmp_path / "x.pt", model)
+
+
+def test_labels_that_are_named_are_those_of_our_own_checkpoints_too(tmp_path):
+    model = ctc_model()
+    described = {"model": config.to_dict(model.wav2vec2.config)}
+    path = save(tmp_path / "own.pt", format=FORMAT, config=described, weights=model.state_dict())
+    assert read(path).config.labels == LABELS
+    assert read(path, labels=tuple("0123456789")).config.labels == tuple("0123456789")
+
+
+def test_averaged_weights_are_taken_where_there_are_any(tmp_path):
+    model, averaged = ctc_model(), lively(ctc_model(), seed=1)
+    state = {
+        "format": FORMAT,
+        "config": {"model": config.to_dict(model.wav2vec2.config)},
+        "weights": model.state_dict(),
+    }
+    checkpoint.save(tmp_path / "with.pt", state | {"ema": averaged.state_dict()})
+    checkpoint.save(tmp_path / "without.pt", state | {"ema": None})
+    same_output(tmp_path / "with.pt", averaged)
+    same_output(tmp_path / "with.pt", averaged, ema=True)
+    same_output(tmp_path / "with.pt", model, ema=False)
+    same_output(tmp_path / "without.pt", model)
+    with pytest.raises(CheckpointError, match=r"without\.pt: has no averaged \(EMA\) weights; load it with ema=False$"):
+        load_model(tmp_path / "without.pt", ema=True)
+
+
+def test_fine_tuning_starts_from_the_pre_trained_network_and_a_new_head(tmp_path):
+    pretrained = pretraining_model(labels=())
+    path = save(tmp_path / "x.pt", args=OPTIONS, model=fairseq_weights(pretrained))
+    model = for_finetuning(path, LABELS, blank=1)
+    assert model.wav2vec2.config == small_config(blank=1)
+    ours, theirs = model.wav2vec2.state_dict(), pretrained.wav2vec2.state_dict()
+    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
+    assert model.head.weight.shape == (len(LABELS), 32)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_weights_that_do_not_fit_their_description_are_told(tmp_path):
+    imported = read(save(tmp_path / "x.pt", args=OPTIONS, model=fairseq_weights(pretraining_model(labels=()))))
+    del imported.weights["wav2vec2.norm.bias"]
+    with pytest.raises(CheckpointError, match=r'^x\.pt: does not fit its description: .*"wav2vec2\.norm\.bias"'):
+        build(imported, Path("x.pt"))
+
+
+def test_a_model_without_a_head_has_no_logits_and_audio_must_fit(tmp_path):
+    path = save(tmp_path / "x.pt", args=OPTIONS, model=fairseq_weights(pretraining_model(labels=())))
+    model = wav2vec2.load(path, device="cpu")
+    audio_BN, samples_B = audio_batch()
+    with pytest.raises(
+        CheckpointError, match=r"^the model is pre-trained only and has no CTC head: fine-tune it first$"
+    ):
+        model.logits(audio_BN, samples_B)
+    with pytest.raises(AudioError, match=r"^an utterance has 399 samples; the model needs 400 for its first frame$"):
+        model.encode(audio_BN, torch.tensor([16000, 399, 400]))
+    for wrong in (samples_B[:2], samples_B + 1):
+        with pytest.raises(
+            AudioError, match=r"^audio of shape \(3, 16000\) with .* samples: expected \[B, N\] and B n"
+        ):
+            model.encode(audio_BN, wrong)
+    with pytest.raises(AudioError, match=r"^audio of torch\.int64: expected floating-point samples from -1 to 1$"):
+        model.encode(audio_BN.long(), samples_B)
+    damaged_BN = audio_BN.clone()
+    damaged_BN[1, 100], damaged_BN[1, -1] = torch.nan, torch.inf
+    with pytest.raises(AudioError, match=r"^utterance 1 of the batch has samples that are not finite$"):
+        model.encode(damaged_BN, samples_B)
+    damaged_BN[1, 100] = 0.0  # what is left lies in the padding
+    assert model.encode(damaged_BN, samples_B).x_BSC.isfinite().all()
+    with pytest.raises(ValueError, match=r"^layers = 5: expected 0 to 4, or None for the whole model$"):
+        model.encode(audio_BN, samples_B, layers=5)
+    assert model.encode(audio_BN, samples_B, layers=2).x_BSC.shape == (3, 49, 32)
+
+
+def test_the_package_offers_what_it_says_and_nothing_else():
+    with pytest.raises(AttributeError, match=r"^module 'wav2vec2' has no attribute 'lod'; it has Recognizer, load$"):
+        wav2vec2.lod  # noqa: B018

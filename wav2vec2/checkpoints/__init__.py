@@ -1,0 +1,1 @@
+"""Checkpoints of every origin, and the state of a run."""

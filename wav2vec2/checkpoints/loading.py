@@ -1,0 +1,64 @@
+"""Models with the weights of a checkpoint of any origin: as it was saved, or with a new head for fine-tuning."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from common.checkpoint import CheckpointError
+from wav2vec2.checkpoints import checkpoint_import, naming
+from wav2vec2.checkpoints.checkpoint_import import Imported
+from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
+from wav2vec2.network.config import LearningConfig
+from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
+
+Model = Wav2Vec2ForPretraining | Wav2Vec2ForCTC | Wav2Vec2
+
+
+def load_model(
+    path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None, learning: LearningConfig | None = None
+) -> Model:
+    """The bare model saved at `path`, on the CPU; `labels` and `ema` as for checkpoint_import.read.
+
+    Raises CheckpointError.
+    """
+    return build(checkpoint_import.read(path, labels=labels, ema=ema), path, learning)
+
+
+def for_finetuning(
+    path: Path, labels: tuple[str, ...], *, blank: int = 0, learning: LearningConfig | None = None
+) -> Wav2Vec2ForCTC:
+    """The pre-trained network saved at `path` with a new CTC head that writes `labels`. Raises CheckpointError."""
+    imported = checkpoint_import.read(path, labels=labels)
+    model = Wav2Vec2ForCTC(replace(imported.config, labels=labels, blank=blank), learning)
+    prefix = naming.BACKBONE
+    weights = {name.removeprefix(prefix): w for name, w in imported.weights.items() if name.startswith(prefix)}
+    _fill(model.wav2vec2, weights, path)
+    return model
+
+
+def build(imported: Imported, path: Path, learning: LearningConfig | None = None) -> Model:
+    """The model that `imported` holds; `path` is for messages. Raises CheckpointError."""
+    weights, labels = imported.weights, imported.config.labels
+    if imported.kind == "ctc" and len(weights["head.weight"]) != len(labels):
+        raise CheckpointError(
+            f"{path}: writes {len(weights['head.weight'])} labels, and {len(labels)} are named (with the special ones)"
+        )
+    with torch.device("meta"):  # the weights come from the file: do not initialise others first
+        if imported.kind == "backbone":
+            model: Model = Wav2Vec2(imported.config, learning)
+            weights = {name.removeprefix(naming.BACKBONE): tensor for name, tensor in weights.items()}
+        else:
+            whole = Wav2Vec2ForCTC if imported.kind == "ctc" else Wav2Vec2ForPretraining
+            model = whole(imported.config, learning)
+    _fill(model, weights, path)
+    return model
+
+
+def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
+    try:
+        model.load_state_dict(weights, assign=True)
+    except RuntimeError as error:
+        problem = " ".join(str(error).split())
+        raise CheckpointError(f"{path}: does not fit its description: {problem[:300]}") from None

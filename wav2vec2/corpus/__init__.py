@@ -1,0 +1,1 @@
+"""Transcripts, lists of recordings, and batches of them."""

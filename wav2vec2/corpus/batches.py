@@ -1,0 +1,331 @@
+"""From lists of recordings to batches: audio, and what is hidden or to be written, all made in the loader's workers.
+
+A batch is a pure function of its plan: which utterances, in which sub-batch of which epoch. Crops, masks and
+distractors come of (seed, epoch, number of the sub-batch), so they do not depend on processes, workers or on how many
+sub-batches go through the network at once.
+
+Shapes: B utterances, N samples, U target labels, S frames, D width of the Transformer.
+"""
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from common.data.batching import BatchingError, bucketed_batches
+from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, LoadingError, SpeechDataset
+from common.data.manifest import Utterance
+from common.interruption import leave_group
+from common.seeds import mixed
+from ctc.align import frames_needed
+from wav2vec2.contrastive.masking import Targets, draw_channel_mask, draw_targets, draw_time_mask, joined
+from wav2vec2.corpus.letters import Letters
+from wav2vec2.network.extractor import n_frames
+from wav2vec2.run_config import FEWEST_FRAMES, SAMPLE_RATE, FinetuneConfig, PretrainConfig, TrainingConfig
+
+
+class Part(NamedTuple):
+    """A sub-batch: its number in the epoch, and its utterances."""
+
+    number: int
+    indices: list[int]
+
+
+class Plan(NamedTuple):
+    """The sub-batches that one process puts through the network at once."""
+
+    epoch: int
+    parts: list[Part]
+
+
+class PretrainingBatch(NamedTuple):
+    """Utterances cropped to the shortest of their sub-batch; those of shorter sub-batches are padded with zeros."""
+
+    audio_BN: Tensor
+    samples_B: Tensor | None
+    """None: N each."""
+    targets: list[Targets]
+    """Of each sub-batch."""
+    channel_mask_BD: Tensor | None
+    seeds: list[int]
+    """Of each sub-batch."""
+    ids: list[str]
+    failures: list[Failure]
+    seconds: float
+    """Of audio, without padding."""
+    counts: bool
+    """False for a stand-in: of what was asked for nothing could be read, and other processes wait for a step."""
+
+    @property
+    def n_targets(self) -> int:
+        """Masked frames, that the loss is a sum over."""
+        return sum(part.positions_BM.numel() for part in self.targets) if self.counts else 0
+
+
+class FinetuningBatch(NamedTuple):
+    """Utterances padded with zeros to the longest, their labels, and what is hidden of them in training."""
+
+    audio_BN: Tensor
+    samples_B: Tensor
+    targets_BU: Tensor
+    target_lengths_B: Tensor
+    mask_BS: Tensor | None
+    channel_mask_BD: Tensor | None
+    indices: list[int]
+    ids: list[str]
+    failures: list[Failure]
+    seconds: float
+    counts: bool
+
+    @property
+    def n_targets(self) -> int:
+        """Utterances, that the loss is a sum over."""
+        return len(self.ids) if self.counts else 0
+
+
+Batch = PretrainingBatch | FinetuningBatch
+
+
+class Unusable(NamedTuple):
+    """In place of a batch: nothing of what was asked for can be used, and nothing else can or is to stand in."""
+
+    failures: list[Failure]
+
+
+class PlannedDataset(Dataset[Any], ABC):
+    """Whole batches by their plans. An utterance that cannot be used is left out of its batch and told in it."""
+
+    def __init__(self, utterances: Sequence[Utterance], cfg: TrainingConfig, letters: Letters | None = None):
+        self.utterances, self.cfg = utterances, cfg
+        self.sizes = [min(round(u.seconds * SAMPLE_RATE), self.longest()) for u in utterances]
+        encode = letters.encode if letters is not None else None
+        self.recordings = SpeechDataset(utterances, encode=encode, sample_rate=SAMPLE_RATE, seed=cfg.seed)
+        self.skipped: dict[int, str] = {}
+
+    def longest(self) -> int:
+        """Samples that an utterance is cropped to, if it is longer."""
+        return sys.maxsize
+
+    def __len__(self) -> int:
+        """How many utterances there are."""
+        return len(self.utterances)
+
+    def __getitem__(self, plan: Plan) -> Any:
+        """The batch of `plan`, or Unusable: an error that is raised in a worker arrives with its traceback."""
+        results = [[self.item(index) for index in part.indices] for part in plan.parts]
+        failures = [result for part in results for result in part if isinstance(result, Failure)]
+        found = [
+            (mixed(self.cfg.seed, plan.epoch, part.number), [item for item in items if isinstance(item, Item)])
+            for part, items in zip(plan.parts, results, strict=True)
+        ]
+        found = [(seed, items) for seed, items in found if items]
+        if found:
+            return self.assemble(found, failures)
+        stand_in = self._stand_in() if self.cfg.data.on_error == "skip" else None
+        if stand_in is None:
+            return Unusable(failures)
+        return self.assemble([(0, [stand_in])], failures)._replace(counts=False)
+
+    @abstractmethod
+    def assemble(self, parts: list[tuple[int, list[Item]]], failures: list[Failure]) -> Any:
+        """The batch of the utterances of sub-batches, each with its seed."""
+
+    def item(self, index: int) -> Item | Failure:
+        """The utterance at `index`, or why it cannot be used."""
+        item, utterance = self.recordings.item(index, 0), self.utterances[index]
+        if isinstance(item, Failure):
+            return item
+        seconds = len(item.samples) / SAMPLE_RATE
+        if abs(seconds - utterance.seconds) > SEGMENT_TOLERANCE_SECONDS:
+            return Failure(
+                index,
+                f"utterance {utterance.id}: {utterance.audio} has {seconds:.2f} s, its list says "
+                f"{utterance.seconds:.2f} s; make the list anew",
+            )
+        frames = n_frames(len(item.samples), self.cfg.model.conv_layers)
+        if frames < (needed := self.frames_needed(item)):
+            labels = f"{len(item.target)} labels need" if item.target else "the model needs"
+            return Failure(
+                index, f"utterance {utterance.id}: {labels} {needed} frames, and {utterance.audio} has {frames}"
+            )
+        return item
+
+    @abstractmethod
+    def frames_needed(self, item: Item) -> int:
+        """The fewest with which it can be used."""
+
+    def _stand_in(self) -> Item | None:
+        items = map(self.item, range(len(self.utterances)))
+        return next((item for item in items if isinstance(item, Item)), None)
+
+
+class PretrainingSet(PlannedDataset):
+    """Crops of recordings with what is hidden of them."""
+
+    cfg: PretrainConfig
+
+    def longest(self) -> int:
+        """Samples that an utterance is cropped to, if it is longer."""
+        return self.cfg.data.max_samples or self.cfg.data.max_tokens
+
+    def frames_needed(self, item: Item) -> int:
+        """Enough that some are hidden and some are not."""
+        return FEWEST_FRAMES
+
+    def assemble(self, parts: list[tuple[int, list[Item]]], failures: list[Failure]) -> PretrainingBatch:
+        """The batch of the utterances of sub-batches, each with its seed."""
+        cfg, model = self.cfg, self.cfg.model
+        lengths = [min(self.longest(), *(len(item.samples) for item in items)) for _, items in parts]
+        audio_BN = torch.zeros(sum(len(items) for _, items in parts), max(lengths))
+        rows, targets, channels = iter(audio_BN.numpy()), [], []
+        for length, (seed, items) in zip(lengths, parts, strict=True):
+            random = np.random.default_rng(seed)
+            for item in items:
+                start = int(random.integers(len(item.samples) - length + 1))
+                next(rows)[:length] = item.samples[start : start + length]
+            frames = [n_frames(length, model.conv_layers)] * len(items)
+            targets.append(draw_targets(frames, cfg.mask, distractors=cfg.objective.distractors, seed=seed))
+            channels.append(draw_channel_mask(len(items), model.dim, cfg.mask, seed=mixed(seed, 1)))
+        samples = [length for length, (_, items) in zip(lengths, parts, strict=True) for _ in items]
+        return PretrainingBatch(
+            audio_BN=audio_BN,
+            samples_B=torch.tensor(samples) if min(lengths) < max(lengths) else None,
+            targets=targets,
+            channel_mask_BD=_joined(channels),
+            seeds=[seed for seed, _ in parts],
+            ids=[item.id for _, items in parts for item in items],
+            failures=failures,
+            seconds=sum(samples) / SAMPLE_RATE,
+            counts=True,
+        )
+
+
+class FinetuningSet(PlannedDataset):
+    """Recordings with their labels and, in training, with what is hidden of them."""
+
+    cfg: FinetuneConfig
+
+    def __init__(self, utterances: Sequence[Utterance], cfg: FinetuneConfig, letters: Letters, *, training: bool):
+        super().__init__(utterances, cfg, letters)
+        self.training = training
+
+    def frames_needed(self, item: Item) -> int:
+        """In training those of its labels; a validation counts every utterance that has a frame."""
+        return max(1, frames_needed(item.target)) if self.training else 1
+
+    def assemble(self, parts: list[tuple[int, list[Item]]], failures: list[Failure]) -> FinetuningBatch:
+        """The batch of the utterances of sub-batches, each with its seed."""
+        items = [item for _, items in parts for item in items]
+        audio_BN = torch.zeros(len(items), max(len(item.samples) for item in items))
+        targets_BU = torch.zeros(len(items), max(len(item.target) for item in items), dtype=torch.int64)
+        for audio_N, target_U, item in zip(audio_BN.numpy(), targets_BU.numpy(), items, strict=True):
+            audio_N[: len(item.samples)] = item.samples
+            target_U[: len(item.target)] = item.target
+        samples = [len(item.samples) for item in items]
+        hidden = [self._hidden(seed, items) for seed, items in parts] if self.training else []
+        return FinetuningBatch(
+            audio_BN=audio_BN,
+            samples_B=torch.tensor(samples),
+            targets_BU=targets_BU,
+            target_lengths_B=torch.tensor([len(item.target) for item in items]),
+            mask_BS=_joined([mask_BS for mask_BS, _ in hidden]),
+            channel_mask_BD=_joined([mask_BD for _, mask_BD in hidden]),
+            indices=[item.index for item in items],
+            ids=[item.id for item in items],
+            failures=failures,
+            seconds=sum(samples) / SAMPLE_RATE,
+            counts=True,
+        )
+
+    def _hidden(self, seed: int, items: list[Item]) -> tuple[Tensor | None, Tensor | None]:
+        mask, model = self.cfg.mask, self.cfg.model
+        frames = [n_frames(len(item.samples), model.conv_layers) for item in items]
+        mask_BS = draw_time_mask(frames, mask, seed=seed) if mask.time_prob else None
+        return mask_BS, draw_channel_mask(len(items), model.dim, mask, seed=mixed(seed, 1))
+
+
+class BatchLoader(DataLoader[Any]):
+    """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback."""
+
+    dataset: PlannedDataset
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        """The batches; LoadingError at the first failure if the configuration says so, or if nothing can be used."""
+        for batch in super().__iter__():
+            if batch.failures and self.dataset.cfg.data.on_error == "stop":
+                raise LoadingError(batch.failures[0].message)
+            if isinstance(batch, Unusable):
+                raise LoadingError(f"not one utterance can be used: {batch.failures[0].message}")
+            self.dataset.skipped.update((failure.index, failure.message) for failure in batch.failures)
+            yield batch
+
+
+def loader(dataset: PlannedDataset, plans: Iterable[Plan], *, workers: int = 0) -> BatchLoader:
+    """The batches of `plans` in their order, made by `workers` processes ahead of time (0: here, when asked)."""
+    return BatchLoader(
+        dataset,
+        sampler=plans,
+        batch_size=None,
+        num_workers=workers,
+        worker_init_fn=leave_group,
+        collate_fn=_as_it_is,
+        pin_memory=torch.cuda.is_available(),
+        generator=torch.Generator().manual_seed(dataset.cfg.seed),  # without one, iterating draws from the global one
+    )
+
+
+def training_plans(
+    sizes: Sequence[int], cfg: TrainingConfig, *, epoch: int, ranks: int = 1, rank: int = 0
+) -> list[Plan]:
+    """What process `rank` of `ranks` learns from in `epoch`; each cfg.update_freq plans are one update.
+
+    The sub-batches of an update are drawn first and dealt out after: they do not depend on the processes, only their
+    number does. Those of similar length go through the network together. Raises BatchingError.
+    """
+    budget = {"batch_size": cfg.data.batch_size} if cfg.data.batch_size else {"max_seconds": cfg.data.max_tokens}
+    batches = bucketed_batches(sizes, **budget, seed=cfg.seed, epoch=epoch, buckets=cfg.data.buckets)  # type: ignore[arg-type]
+    per_update = ranks * cfg.concat_batches * cfg.update_freq
+    if len(batches) < per_update:
+        size = f"{cfg.data.batch_size} utterances" if cfg.data.batch_size else f"up to {cfg.data.max_tokens} samples"
+        raise BatchingError(
+            f"{len(sizes)} utterances make {len(batches)} sub-batches of {size}, and an update needs {per_update}; "
+            f"lower data.{'batch_size' if cfg.data.batch_size else 'max_tokens'}, concat_batches or update_freq"
+        )
+    longest = [max(sizes[i] for i in batch) for batch in batches]
+    plans = []
+    for first in range(0, len(batches) // per_update * per_update, per_update):
+        numbers = sorted(range(first, first + per_update), key=lambda number: -longest[number])
+        for turn in range(cfg.update_freq):
+            start = (turn * ranks + rank) * cfg.concat_batches
+            own = numbers[start : start + cfg.concat_batches]
+            plans.append(Plan(epoch, [Part(number, batches[number]) for number in own]))
+    return plans
+
+
+def validation_plans(sizes: Sequence[int], max_tokens: int, *, ranks: int = 1, rank: int = 0) -> list[Plan]:
+    """The share of process `rank` in all utterances, a sub-batch at a time, the same in every validation."""
+    batches = bucketed_batches(sizes, max_seconds=max_tokens, seed=0, epoch=0, shuffle=False)
+    return [Plan(0, [Part(number, batch)]) for number, batch in enumerate(batches)][rank::ranks]
+
+
+def on_device(batch: Any, device: torch.device) -> Any:
+    """The batch with its tensors on `device`; from pinned memory without waiting for the copy."""
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, tuple):
+        return type(batch)(*(on_device(value, device) for value in batch))
+    return [on_device(value, device) for value in batch] if isinstance(batch, list) else batch
+
+
+def _joined(masks: Sequence[Tensor | None]) -> Tensor | None:
+    found = [mask for mask in masks if mask is not None]
+    return joined(found) if found else None
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch

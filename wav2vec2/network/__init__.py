@@ -1,0 +1,1 @@
+"""The network: audio to representations and to labels."""
