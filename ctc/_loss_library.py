@@ -202,7 +202,9 @@ def refused(problem: Problem) -> str:
 def left_over(labels: Labels) -> str:
     """What is wrong with concatenated targets that are more than their lengths."""
     expected = int(labels.target_lengths.sum())
-    return f"targets: expected {expected} concatenated labels, as target_lengths add up to, found {labels.targets.numel()}"
+    return (
+        f"targets: expected {expected} concatenated labels, as target_lengths add up to, found {labels.targets.numel()}"
+    )
 
 
 def wrong_option(problem: Problem) -> str | None:

@@ -26,7 +26,6 @@ def loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, p
 
     `in_place` and `pool` save memory where tensors are ordinary, and change no number.
     """
-    is_traced = is_compiling() or torch.jit.is_tracing()
     wants_gradient = _wants_derivative(logits_TBV)
     is_half = logits_TBV.dtype == torch.float16  # scaled (GradScaler) before it is rounded, so not before backward
     arguments: Arguments = (
@@ -44,13 +43,18 @@ def loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, p
         wants_gradient and not is_half,
         None,
     )
-    if is_traced:
+    if is_traced():
         return operator(*arguments)[0]
     is_ordinary = _are_ordinary(logits_TBV, labels.targets, labels.input_lengths, labels.target_lengths)
     if not wants_gradient:
         return _compute(logits_TBV, labels, options, None, None) if is_ordinary else operator(*arguments)[0]
     memory = None if is_half or not is_ordinary else _gradient_memory(logits_TBV, in_place, pool)
     return _Loss.apply(*arguments, memory, in_place and memory is not None)[0]
+
+
+def is_traced() -> bool:
+    """Whether what is called now is only written down, to be computed later."""
+    return is_compiling() or torch._C._is_tracing()
 
 
 def check_no_overlap(logits_TBV: Tensor) -> None:
@@ -75,12 +79,7 @@ def _wants_derivative(logits_TBV: Tensor) -> bool:
 
 def _are_ordinary(*tensors: Tensor) -> bool:
     """Whether tensors have memory that may be read now: none is fake, traced, or belongs to a transformation."""
-    is_special = (
-        is_compiling()
-        or torch.jit.is_tracing()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
+    is_special = is_traced() or torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() > 0
     return not is_special and all(
         type(x) in (Tensor, nn.Parameter) and not x.is_meta and not torch._C._functorch.is_legacy_batchedtensor(x)
         for x in tensors
@@ -218,14 +217,15 @@ def _mapped(
     call: Callable[..., tuple[Tensor, Tensor]], info: Any, in_dims: tuple[int | None, ...], *arguments: Any
 ) -> tuple[tuple[Tensor, Tensor], tuple[int, int | None]]:
     """One call for all that vmap maps over, as one batch of N * B utterances."""
-    logits_TNBV, targets_N, frames_NB, counts_NB, scale_NB = (
-        None
-        if x is None
-        else x.unsqueeze(place).expand(*x.shape[:place], info.batch_size, *x.shape[place:])
-        if dim is None
-        else x.movedim(dim, place)
-        for x, dim, place in zip((*arguments[:4], arguments[12]), (*in_dims[:4], in_dims[12]), (1, 0, 0, 0, 0), strict=True)
-    )
+
+    def placed(number: int, place: int) -> Tensor:
+        x, dim = arguments[number], in_dims[number]
+        if dim is not None:
+            return x.movedim(dim, place)
+        return x.unsqueeze(place).expand(*x.shape[:place], info.batch_size, *x.shape[place:])
+
+    logits_TNBV = placed(0, 1)
+    targets_N, frames_NB, counts_NB = (placed(number, 0) for number in (1, 2, 3))
     batch = frames_NB.shape[1]
     reduction, wants_gradient = arguments[6], arguments[11]
     losses, gradient = call(
@@ -237,7 +237,7 @@ def _mapped(
         arguments[5],
         "none",
         *arguments[7:12],
-        None if scale_NB is None else scale_NB.flatten(),
+        None if arguments[12] is None else placed(12, 0).flatten(),
     )
     losses_NB = losses.unflatten(0, (info.batch_size, batch))
     weight_NB = torch.ones_like(losses_NB)

@@ -10,7 +10,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.compiler import is_compiling
 
 from ctc import _compiled_loss, _cuda_loss, _loss_library, _loss_operator
 from ctc._loss_library import Labels, Options
@@ -57,8 +56,7 @@ def ctc_loss(
     Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types; RuntimeError for a second
     derivative.
     """
-    is_traced = is_compiling() or torch.jit.is_tracing()
-    compiled = None if in_place or is_traced else _compiled_loss.function()
+    compiled = None if in_place or _loss_operator.is_traced() else _compiled_loss.function()
     if compiled is not None:
         loss = compiled(
             log_probs,

@@ -1,7 +1,7 @@
 """What PyTorch's own test suite asks of `torch.nn.functional.ctc_loss` on a CPU, asked of ours in our own words.
 
-Not the same: torch raises RuntimeError where we raise ValueError or TypeError; an utterance whose frames cannot carry its
-labels has gradient 0 with us (torch: NaN unless zero_infinity); an empty batch is a loss of 0 (torch: an error).
+Not the same: torch raises RuntimeError where we raise ValueError or TypeError; an utterance whose frames cannot carry
+its labels has gradient 0 with us (torch: NaN unless zero_infinity); an empty batch is a loss of 0 (torch: an error).
 """
 
 import math

@@ -157,8 +157,8 @@ def test_meta_and_fake_tensors_have_shapes_and_types(loss):
 def test_what_was_traced_computes_what_its_inputs_hold(loss):
     other = logits(seed=1)
     assert_close(torch.jit.trace(loss, logits())(other), loss(other))
-    assert_close(make_fx(lambda x: loss(x))(logits())(other), loss(other))
-    gradient = make_fx(lambda x: torch.func.grad(lambda x: loss(x).sum())(x))(logits())
+    assert_close(make_fx(loss)(logits())(other), loss(other))
+    gradient = make_fx(torch.func.grad(lambda x: loss(x).sum()))(logits())
     assert_close(gradient(other), jacobian(loss, other).sum(0))
 
 
@@ -178,7 +178,9 @@ def test_the_operator_maps_without_a_gradient():
 
 def test_in_place_on_shared_memory_is_refused():
     for shared in (logits()[:, :1].expand(9, 2, 5), torch.randn(20).as_strided((9, 2, 5), (1, 1, 1))):
-        with pytest.raises(ValueError, match=r"in_place: expected logits whose elements have memory of their own, found"):
+        with pytest.raises(
+            ValueError, match=r"in_place: expected logits whose elements have memory of their own, found"
+        ):
             ctc.ctc_loss(shared, TARGETS, FRAMES, LABELS, in_place=True)
     every_second = torch.randn(9, 4, 10, dtype=torch.float64)[:, ::2, ::2]
     expected = ctc.ctc_loss(every_second, TARGETS, FRAMES, LABELS)
