@@ -28,7 +28,8 @@ setup() (
     fi
     .venv/bin/pip install -q -r requirements.txt -r requirements-dev.txt -c constraints.txt
     .venv/bin/pip install -q --no-deps -e .
-    .venv/bin/python -m ctc.build >&2 || echo "setup: no native code; slower paths in torch serve instead" >&2
+    { .venv/bin/python -m ctc.build && .venv/bin/python -m transducer.build; } >&2 ||
+      echo "setup: no native code; slower paths in torch serve instead" >&2
     echo "$wanted" > .venv/.installed
   fi
 )

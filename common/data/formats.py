@@ -139,15 +139,18 @@ def _read_chapter(transcripts: Path) -> Entries:
 
 
 def read_ljspeech(path: Path, root: Path | None) -> Entries:
-    """LJSpeech's folder or its metadata.csv; the text is the normalised one where there are both."""
+    """LJSpeech's folder or its metadata.csv, whose recordings lie beside it: `root` is not used.
+
+    The text is the normalised one where there are both.
+    """
     table = path / "metadata.csv" if path.is_dir() else path
-    base = root or table.parent
 
     def parse(line: int, content: str) -> Entry:
         columns = content.split("|")
         if len(columns) not in (2, 3) or not columns[0]:
             raise _EntryError(f"found {_short(content)}; expected id|text or id|text|normalised text")
-        return Entry(table, line, columns[0], base / "wavs" / f"{columns[0]}.wav", (columns[-1] or columns[1]).strip())
+        recording = table.parent / "wavs" / f"{columns[0]}.wav"
+        return Entry(table, line, columns[0], recording, (columns[-1] or columns[1]).strip())
 
     return _parsed(table, _lines(table), parse)
 

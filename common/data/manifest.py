@@ -15,8 +15,9 @@ Where there is an `offset`, 0 too, no more than `duration` is read from there.
 """
 
 import json
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,17 @@ from common import audio
 from common.data import formats
 from common.data.formats import Entry, ManifestError
 
-__all__ = ["Format", "Manifest", "ManifestError", "Selection", "Utterance", "read_manifest", "select", "write_jsonl"]
+__all__ = [
+    "Format",
+    "Manifest",
+    "ManifestError",
+    "Selection",
+    "Utterance",
+    "read_manifest",
+    "read_sources",
+    "select",
+    "write_jsonl",
+]
 
 Format = Literal["auto", "jsonl", "librispeech-json", "librispeech", "ljspeech", "pipe", "fairseq"]
 
@@ -108,6 +119,40 @@ def read_manifest(
         found = f"none of its {len(skipped)} utterances can be used; {skipped[0]}" if skipped else "no utterance in it"
         raise ManifestError(f"{path}: {found}")
     return Manifest(utterances, skipped)
+
+
+def read_sources(
+    sources: Iterable[str],
+    *,
+    root: Path | None = None,
+    on_error: Literal["stop", "skip"] = "stop",
+    training: bool,
+    speakers: Collection[str] = (),
+    min_seconds: float = 0.0,
+    max_seconds: float = math.inf,
+    need_text: bool = False,
+) -> Manifest:
+    """The utterances of all `sources`, manifests or corpus folders below `root`, and messages about what is left out.
+
+    Speakers (none named: all), durations and texts are selected in training only: an evaluation counts every utterance.
+    Raises ManifestError, also if nothing is left.
+    """
+    sources = list(sources)
+    utterances: list[Utterance] = []
+    messages: list[str] = []
+    for source in sources:
+        found = read_manifest(root / source if root is not None else Path(source), root=root, on_error=on_error)
+        utterances += found.utterances
+        messages += found.skipped
+    if training:
+        wanted = [utterance for utterance in utterances if not speakers or utterance.speaker in speakers]
+        utterances, dropped = select(wanted, min_seconds=min_seconds, max_seconds=max_seconds, need_text=need_text)
+        messages += [dropped] if dropped else []
+    if not utterances:
+        named = ", ".join(sources) or "none is named"
+        purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
+        raise ManifestError(f"no utterance to {purpose} on: {named}; name manifests with {flag}")
+    return Manifest(utterances, messages)
 
 
 def select(

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.data.loading import Failure, LoadingError, SpeechDataset
-from common.data.manifest import ManifestError, Utterance, read_manifest, select
+from common.data.manifest import ManifestError, Utterance, read_sources
 from common.interruption import leave_group
 from common.seeds import mixed
 from fastpitch.acoustic.config import Config
@@ -83,23 +83,11 @@ def read_utterances(sources: Iterable[str], cfg: Config, *, training: bool) -> t
 
     Durations are selected in training only.
     """
-    utterances: list[Utterance] = []
-    messages: list[str] = []
-    for source in sources:
-        path = cfg.data.root / source if cfg.data.root is not None else Path(source)
-        is_corpus = path.is_dir() or path.name == "metadata.csv"  # whose recordings lie beside it
-        manifest = read_manifest(path, root=None if is_corpus else cfg.data.root, on_error=cfg.data.on_error)
-        utterances += manifest.utterances
-        messages += manifest.skipped
-    if training:
-        utterances, dropped = select(
-            utterances, min_seconds=cfg.data.min_seconds, max_seconds=cfg.data.max_seconds, need_text=True
-        )
-        messages += [dropped] if dropped else []
-    if not utterances:
-        named = ", ".join(sources) or "none is named"
-        purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
-        raise ManifestError(f"no utterance to {purpose} on: {named}; name manifests with {flag}")
+    data = cfg.data
+    utterances, messages = read_sources(
+        sources, root=data.root, on_error=data.on_error, training=training,
+        min_seconds=data.min_seconds, max_seconds=data.max_seconds, need_text=True,
+    )  # fmt: skip
     for utterance in utterances:
         speaker_number(utterance, cfg)
     return utterances, messages

@@ -277,7 +277,7 @@ def _filled(
     chosen = averaged if averaged is not None and ema is not False else weights
     try:
         nn.Module.load_state_dict(network, folded(chosen), assign=True)
-    except RuntimeError as error:
+    except (CheckpointError, RuntimeError) as error:
         problem = " ".join(str(error).split())
         raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
     return network.eval()

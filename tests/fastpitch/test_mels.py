@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 import torch
 
+from common.data.manifest import read_sources
 from common.features import TTS
 from fastpitch.mels import MelsConfig, main
 from fastpitch.vocoders.config import DataConfig
-from fastpitch.vocoders.training.data import Segment, SegmentDataset, read_utterances
+from fastpitch.vocoders.training.data import Segment, SegmentDataset
 from tests.data import shared
 from tests.fastpitch.vocoders.corpus import LENGTHS, write_corpus
 
@@ -26,7 +27,7 @@ def test_a_spectrogram_has_the_frames_of_its_clip_and_is_what_fine_tuning_reads(
     assert left_out == ["utterance c3: 10 symbols but 2 frames, fewer than one each"]
     assert f"left out: {left_out[0]}" in told
     data = DataConfig(root=cfg.root, mels=cfg.output, segment_frames=8)
-    utterances, _ = read_utterances(cfg.sources, data, training=True)
+    utterances, _ = read_sources(cfg.sources, root=data.root, training=True)
     clips = SegmentDataset(utterances, data, TTS, seed=0)
     for index in (0, 4, 5):
         mel_MT = np.load(cfg.output / f"c{index}.npy")

@@ -6,7 +6,7 @@ its frames reach into, so that its mel spectrogram is a piece of the clip's.
 Shapes: B segments, M mel bins, T frames of a segment, N samples with their surroundings.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from common import audio, checkpoint
 from common.data.loading import Failure, LoadingError
-from common.data.manifest import ManifestError, Utterance, read_manifest
+from common.data.manifest import Utterance
 from common.features import LogMel, LogMelConfig
 from common.interruption import leave_group
 from fastpitch.vocoders.config import DataConfig
@@ -53,22 +53,6 @@ class Heard(NamedTuple):
 
     mel_BMT: Tensor
     audio_BN: Tensor
-
-
-def read_utterances(sources: Iterable[str], data: DataConfig, *, training: bool) -> tuple[list[Utterance], list[str]]:
-    """The clips of all `sources`, and one message for each that was left out. Raises ManifestError."""
-    utterances: list[Utterance] = []
-    messages: list[str] = []
-    for source in sources:
-        path = data.root / source if data.root is not None else Path(source)
-        manifest = read_manifest(path, root=data.root, on_error=data.on_error)
-        utterances += manifest.utterances
-        messages += manifest.skipped
-    if not utterances:
-        named = ", ".join(sources) or "none is named"
-        purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
-        raise ManifestError(f"no clip to {purpose} on: {named}; name manifests with {flag}")
-    return utterances, messages
 
 
 def heard(batch: SegmentBatch, log_mel: LogMel) -> Heard:

@@ -9,12 +9,13 @@ from torch.optim import Optimizer
 
 from common import checkpoint
 from common.data.batching import bucketed_batches
+from common.data.manifest import read_sources
 from common.distributed import World
 from common.logging import RunLogger
 from common.training import TrainingError, bad_batch, write_run_files
 from fastpitch.vocoders.config import TrainingConfig
 from fastpitch.vocoders.networks.weight_norm import unfolded
-from fastpitch.vocoders.training.data import SegmentBatch, SegmentDataset, read_utterances
+from fastpitch.vocoders.training.data import SegmentBatch, SegmentDataset
 
 
 def taken(network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> list[str]:
@@ -25,7 +26,8 @@ def taken(network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> list
 
 def open_clips(sources: Iterable[str], cfg: TrainingConfig, log: RunLogger, *, training: bool) -> SegmentDataset:
     """The clips of all `sources`; tells which are left out. Raises ManifestError."""
-    utterances, told = read_utterances(sources, cfg.data, training=training)
+    data = cfg.data
+    utterances, told = read_sources(sources, root=data.root, on_error=data.on_error, training=training)
     for message in told:
         log.event(f"left out: {message}")
     return SegmentDataset(utterances, cfg.data, cfg.features, seed=cfg.seed)

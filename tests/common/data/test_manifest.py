@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from common.data.manifest import ManifestError, Utterance, read_manifest, select, write_jsonl
+from common.data.manifest import ManifestError, Utterance, read_manifest, read_sources, select, write_jsonl
 
 
 @pytest.fixture
@@ -101,3 +101,37 @@ def test_what_was_written_is_read_back(clip, tmp_path):
         assert read_manifest(manifest).utterances == utterances
     assert '"audio_filepath": "a.wav"' in (tmp_path / "m.jsonl").read_text()
     assert list((tmp_path / "lists").iterdir()) == [tmp_path / "lists/m.jsonl"]
+
+
+def test_sources_are_read_together_below_their_root_and_selected_for_training_alone(tmp_path):
+    for name, seconds in (("a", 1), ("b", 3)):
+        soundfile.write(tmp_path / f"{name}.wav", np.zeros(16000 * seconds), 16000)
+    (tmp_path / "one.txt").write_text("a.wav|x|anna\nmissing.wav|y|anna\n")
+    (tmp_path / "two.txt").write_text("b.wav|z|berta\na.wav||anna\n")
+    options = {"root": tmp_path, "on_error": "skip", "max_seconds": 2.0, "need_text": True}
+    found = read_sources(("one.txt", "two.txt"), training=True, **options)
+    assert [u.text for u in found.utterances] == ["x"]
+    assert found.skipped[0].startswith(f"{tmp_path}/one.txt:2: utterance missing: no such audio file")
+    assert found.skipped[1] == "left out of 3 utterances: 1 without text, 1 longer than 2 s"
+    assert [u.text for u in read_sources(("one.txt", "two.txt"), training=False, **options).utterances] == [
+        "x",
+        "z",
+        "",
+    ]
+    assert [
+        u.text for u in read_sources(("two.txt",), root=tmp_path, training=True, speakers={"berta"}).utterances
+    ] == ["z"]
+    with pytest.raises(ManifestError, match="no utterance to train on: two.txt; name manifests with --data.train"):
+        read_sources(("two.txt",), root=tmp_path, training=True, speakers={"carla"})
+    with pytest.raises(ManifestError, match="no utterance to validate on: none is named; .*--data.validation"):
+        read_sources((), training=False)
+
+
+def test_a_corpus_folder_below_a_root_has_its_recordings_beside_its_table(tmp_path):
+    folder = tmp_path / "corpora" / "LJ"
+    (folder / "wavs").mkdir(parents=True)
+    soundfile.write(folder / "wavs" / "c0.wav", np.zeros(1600), 16000)
+    (folder / "metadata.csv").write_text("c0|zero|zero\n")
+    for source in ("corpora/LJ", "corpora/LJ/metadata.csv"):
+        (utterance,) = read_sources((source,), root=tmp_path, training=True).utterances
+        assert utterance.audio == folder / "wavs" / "c0.wav"

@@ -170,3 +170,14 @@ def test_a_file_that_is_no_vocoder_is_told(tmp_path):
     checkpoint.save(path, state)
     with pytest.raises(CheckpointError, match=r"broken.pt: does not fit its configuration: .*conv_pre.bias"):
         load_vocoder(path, device="cpu")
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_checkpoint_whose_weight_norm_has_another_shape_is_an_error_and_no_crash(tmp_path, size):
+    path = save_hifigan(tmp_path / "v.pt")
+    state = checkpoint.load(path)
+    weight = state["generator"].pop("conv_pre.weight")
+    state["generator"] |= {"conv_pre.weight_v": weight, "conv_pre.weight_g": torch.ones(size)}
+    checkpoint.save(path, state)
+    with pytest.raises(CheckpointError, match=r"v.pt: does not fit its configuration: conv_pre.weight: a magnitude of"):
+        load_vocoder(path)

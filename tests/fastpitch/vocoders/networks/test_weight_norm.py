@@ -3,6 +3,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
+from common.checkpoint import CheckpointError
 from fastpitch.vocoders.networks.weight_norm import folded, unfolded
 
 
@@ -51,3 +52,34 @@ def test_plain_weights_stay_plain_where_the_module_is_not_normalised():
     weights = unfolded(module.state_dict(), module)
     assert weights.keys() == module.state_dict().keys()
     assert all(torch.equal(weights[name], weight) for name, weight in module.state_dict().items())
+
+
+@pytest.mark.parametrize("notation", [dict, old_names])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g, v: (g.flatten()[:1], v), r"magnitude of shape \(1,\) for .* of \(4, 3, 5\); expected \(4, 1, 1\)"),
+        (lambda g, v: (g.flatten()[:0], v), r"magnitude of shape \(0,\)"),
+        (lambda g, v: (g, v[:0]), r"magnitude of shape \(4, 1, 1\) for a direction of \(0, 3, 5\)"),
+        (lambda g, v: (g, v.sum()), r"for a direction of \(\); expected \(\)"),
+        (lambda g, v: (g.double(), v), "a magnitude of torch.float64 .* for a direction of torch.float32"),
+        (lambda g, v: (g.long(), v.long()), "expected floating-point numbers of one type, strided"),
+        (lambda g, v: (g, v.to_sparse()), "torch.sparse_coo"),
+        (lambda g, v: (g, [1.0]), "a magnitude without its direction"),
+        (lambda g, v: (g, None), "a magnitude without its direction"),
+        (lambda g, v: (None, v), "a direction without its magnitude"),
+    ],
+)
+def test_a_magnitude_that_does_not_belong_to_its_direction_is_an_error_that_names_the_layer(notation, change, message):
+    weights = layers(normalized=True).state_dict()
+    names = [f"a.parametrizations.weight.original{i}" for i in (0, 1)]
+    weights |= dict(zip(names, change(*(weights[name] for name in names)), strict=True))
+    weights = {name: weight for name, weight in weights.items() if weight is not None}
+    with pytest.raises(CheckpointError, match=f"^a.weight: .*{message}"):
+        folded(notation(weights))
+
+
+def test_a_plain_weight_that_is_a_number_stays_so_that_loading_can_name_it():
+    module = layers(normalized=True)
+    weights = unfolded(folded(module.state_dict()) | {"a.weight": torch.ones(())}, module)
+    assert weights["a.weight"].shape == ()

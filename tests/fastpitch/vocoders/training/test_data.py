@@ -6,7 +6,7 @@ import torch
 
 from common import audio
 from common.data.loading import Failure, LoadingError
-from common.data.manifest import ManifestError
+from common.data.manifest import read_sources
 from common.features import TTS, LogMel
 from common.interruption import leave_group
 from fastpitch.vocoders.config import DataConfig
@@ -25,7 +25,7 @@ def root(tmp_path_factory):
 def dataset(root, seed: int = 0, **changes) -> SegmentDataset:
     cfg = DataConfig(root=root, train=("train.txt",), segment_frames=8, peak=0.0, workers=0)
     cfg = replace(cfg, **changes)
-    utterances, _ = data.read_utterances(cfg.train, cfg, training=True)
+    utterances, _ = read_sources(cfg.train, root=cfg.root, on_error=cfg.on_error, training=True)
     return SegmentDataset(utterances, cfg, TTS, seed=seed)
 
 
@@ -151,6 +151,13 @@ def test_other_rates_are_resampled(tmp_path):
     assert len(clip.samples) == RATE
 
 
-def test_no_data_is_an_error_that_says_what_to_name():
-    with pytest.raises(ManifestError, match="no clip to train on: none is named; name manifests with --data.train"):
-        data.read_utterances((), DataConfig(), training=True)
+def test_a_corpus_folder_below_the_root_is_read_with_the_recordings_beside_its_table(root, tmp_path):
+    corpus = tmp_path / "corpora" / "LJ"
+    (corpus / "wavs").mkdir(parents=True)
+    for i in range(2):
+        (corpus / "wavs" / f"c{i}.wav").write_bytes((root / "wavs" / f"c{i}.wav").read_bytes())
+    (corpus / "metadata.csv").write_text("c0|zero|zero\nc1|one|one\n")
+    for source in ("corpora/LJ", "corpora/LJ/metadata.csv"):
+        cfg = DataConfig(root=tmp_path, train=(source,), segment_frames=8, peak=0.0)
+        found, _ = read_sources(cfg.train, root=cfg.root, on_error=cfg.on_error, training=True)
+        assert [utterance.audio for utterance in found] == [corpus / "wavs" / f"c{i}.wav" for i in range(2)]
