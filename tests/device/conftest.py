@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from common import convolution
+from common.convolution import operator, winograd
 from ctc import _compiled_loss, _loss_library, monotonic
 from tests.device import mirror
 
@@ -28,4 +28,5 @@ def plain_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_loss_library, "is_available", lambda: False)
     monkeypatch.setattr(_compiled_loss, "function", lambda: None)
     monkeypatch.setattr(monotonic, "_load", lambda: None)
-    monkeypatch.setattr(convolution, "_pays", lambda x: False)
+    monkeypatch.setattr(winograd, "_pays", lambda x: False)
+    monkeypatch.setattr(operator, "_runs_natively", lambda x: False)

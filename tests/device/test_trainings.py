@@ -2,7 +2,7 @@ import pytest
 
 import ctc
 from tests.device.mirror import counted
-from tests.device.runs import COMMANDS
+from tests.device.runs import COMMANDS, logging_rarely
 from tests.training import assert_same_state, state_of
 
 
@@ -37,9 +37,9 @@ def test_no_step_waits_for_the_device(command, device, tmp_path, monkeypatch):
     root = command.write_corpus(tmp_path / "corpus", **command.larger)
     found = []
     for steps in (1, 2):
-        cfg = command.configured(root, tmp_path / str(steps), device="mirror", log_every=100, **{command.stop: steps})
+        cfg = command.configured(root, tmp_path / str(steps), device="mirror", **{command.stop: steps})
         with counted() as counts:
-            command.main(cfg)
+            command.main(logging_rarely(cfg))
         found.append(counts)
     assert found[1].waits - found[0].waits == {}
     assert found[1].copies("to the host, late") - found[0].copies("to the host, late") == 1
