@@ -38,15 +38,10 @@ class Read:
 
 
 def train(
-    folder: Path,
-    course: Course,
-    every: EveryConfig = NEVER,
-    *,
-    steps_per_epoch=4,
-    act=lambda step, loop: None,
-    **options,
+    folder: Path, course: Course, every: EveryConfig = NEVER, *, steps_per_epoch=4, act=None, work=None, **options
 ):
-    """A training of one weight that counts steps; `act` sees every step after it was counted. What was done."""
+    """A training of one weight that counts steps, each of which is some `work`; `act` sees it after it was counted."""
+    act, work = act or (lambda step, loop: None), work or (lambda: None)
     done = []
     with started(Settings(output_dir=folder), "m") as directory:
         model = torch.nn.Linear(1, 1)
@@ -168,8 +163,9 @@ def test_after_an_error_the_state_is_saved_if_it_is_that_between_two_steps(tmp_p
             loop._is_whole = between
             raise ValueError("a bug")
 
-    safe = "the last checkpoint is that of step 3" if between else "no checkpoint was saved yet"
-    with pytest.raises(TrainingError, match=f"^ValueError: a bug; {safe}, and the run goes on from there; what Python"):
+    on_from = "the last checkpoint is that of step 3, and the run goes on from there"
+    safe = on_from if between else "no checkpoint was saved yet"
+    with pytest.raises(TrainingError, match=f"^ValueError: a bug; {safe}; what Python says is in"):
         train(tmp_path, Course(epochs=1), act=act)
     assert [step for step, _ in checkpoint.saved_steps(tmp_path, "m")] == ([3] if between else [])
 
@@ -277,7 +273,6 @@ with termination() as came:
 
 def test_a_second_ctrl_c_ends_a_process_that_waits_for_ever():
 
-    start = time.monotonic()
     told = subprocess.run(
         [sys.executable, "-c", SECOND_INTERRUPT],
         capture_output=True,
