@@ -49,12 +49,15 @@ precision_flag() {
   fi
 }
 
-# without_effect REASON NAME...: names those of the published variables that are set and do nothing here.
+# without_effect REASON NAME...: names those of the published variables that ask for something and do nothing here.
 without_effect() {
   local reason="$1" name found=()
   shift
   for name in "$@"; do
-    [ -z "${!name:-}" ] || found+=("$name=${!name}")
+    case "$name=${!name:-}" in
+      *= | *=false | *=none | *=0 | *=-1 | NUM_GPUS=1) ;;
+      *) found+=("$name=${!name}") ;;
+    esac
   done
   [ ${#found[@]} = 0 ] || echo "${0##*/}: without effect: ${found[*]} ($reason)" >&2
 }
