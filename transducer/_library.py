@@ -10,7 +10,6 @@ from ctc import native
 
 PACKAGE = Path(__file__).parent
 LIBRARY = native.NativeLibrary(
-    name="transducer",
     package=PACKAGE,
     command="python -m transducer.build",
     headers=(Path(ctc.__file__).parent / "csrc",),
