@@ -1,4 +1,4 @@
-"""Calls the native decoder through ctypes: the structures of `include/transducer_decode.h`, and weights as it reads them.
+"""Calls the native decoder through ctypes: structures of `include/transducer_decode.h`, and weights as it reads them.
 
 Shapes: B utterances, S encoder frames, C encoder width, H prediction network, J joint, V labels and blank, W outputs.
 """
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from transducer._library import load_cpu
 from transducer._loss_library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, memory
-from transducer.weights import DecoderWeights
+from transducer.weights import DecoderWeights, LSTMLayer
 
 PANEL = 32
 """Widths are padded to a multiple of it, and so many rows of a packed matrix lie beside each other."""
@@ -37,7 +37,7 @@ class Options(Structure):
     """`transducerDecodeOptions`."""
 
     _fields_ = (
-        *((name, c_int64) for name in ("max_symbols", "slots", "window_rows")),
+        *((name, c_int64) for name in ("max_symbols", "slots", "window", "window_rows")),
         *((name, c_int32) for name in ("threads", "instruction_set")),
     )
 
@@ -70,7 +70,7 @@ class NativeNetwork:
     """Weights as the kernels read them: padded, packed, and the first layer's input gates as a table of the labels."""
 
     def __init__(self, weights: DecoderWeights) -> None:
-        weights = DecoderWeights(*(_single(value) for value in weights))
+        weights = _single(weights)
         classes, hidden = weights.embedding.shape
         first, *others = weights.lstm
         table_VG = F.linear(weights.embedding, first.input_weight, first.input_bias + first.hidden_bias)
@@ -123,6 +123,7 @@ class NativeNetwork:
         *,
         max_symbols: int,
         slots: int,
+        window: int,
         window_rows: int,
         instruction_set: str = "automatic",
     ) -> Found:
@@ -136,7 +137,7 @@ class NativeNetwork:
         capacity = frames * max_symbols
         threads = max(1, min(torch.get_num_threads(), batch))
         slots = max(1, min(slots, -(-batch // threads)))
-        choice = Options(max_symbols, slots, window_rows, threads, INSTRUCTION_SETS[instruction_set])
+        choice = Options(max_symbols, slots, window, window_rows, threads, INSTRUCTION_SETS[instruction_set])
         workspace = memory(library.transducer_decode_workspace, self.network, choice)
         tokens, emitted, durations = torch.empty(3, batch, capacity, dtype=torch.int32)
         confidences = torch.empty(batch, capacity)
@@ -160,13 +161,22 @@ def padded(width: int) -> int:
     return -(-width // PANEL) * PANEL
 
 
-def _single(value: object) -> object:
-    if isinstance(value, Tensor):
-        return value.detach().float()
-    if isinstance(value, tuple):
-        parts = [_single(part) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value
+def _single(weights: DecoderWeights) -> DecoderWeights:
+    """All in float32, without gradients."""
+
+    def single(tensor: Tensor) -> Tensor:
+        return tensor.detach().float()
+
+    return weights._replace(
+        embedding=single(weights.embedding),
+        lstm=tuple(LSTMLayer(*map(single, layer)) for layer in weights.lstm),
+        encoder_weight=single(weights.encoder_weight),
+        encoder_bias=single(weights.encoder_bias),
+        prediction_weight=single(weights.prediction_weight),
+        prediction_bias=single(weights.prediction_bias),
+        output_weight=single(weights.output_weight),
+        output_bias=single(weights.output_bias),
+    )
 
 
 def _widened(matrix: Tensor) -> Tensor:

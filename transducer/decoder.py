@@ -36,8 +36,10 @@ class DecoderOptions:
 
     slots: int = 32
     """Utterances that a thread decodes at once."""
+    window: int = 4
+    """Frames of an utterance that go through the joint at once, at most, where utterances are few."""
     window_rows: int | None = None
-    """Frames that go through the joint at once where utterances are few; None for what was fastest."""
+    """Frames of all utterances of a thread that do; None for what was fastest."""
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernel, for tests."""
 
@@ -57,9 +59,7 @@ class Decoder:
         hidden, joint = padded(self.weights.embedding.shape[1]), padded(len(self.weights.encoder_weight))
         device = self.weights.embedding.device
         network_BX = torch.zeros(batch, 2 * len(self.weights.lstm) * hidden + joint, device=device)
-        return DecoderState(
-            network_BX=network_BX, position_B3=torch.zeros(batch, 3, dtype=torch.int64, device=device)
-        )
+        return DecoderState(network_BX=network_BX, position_B3=torch.zeros(batch, 3, dtype=torch.int64, device=device))
 
     @torch.no_grad()
     def __call__(
@@ -105,7 +105,8 @@ class Decoder:
             None if state is None else (state.network_BX, state.position_B3),
             max_symbols=max_symbols,
             slots=self.options.slots,
-            window_rows=self.options.window_rows or (2 if weights.durations else 8),
+            window=self.options.window,
+            window_rows=self.options.window_rows or (6 if weights.durations else 24),
             instruction_set=self.options.instruction_set,
         )
         return _decoded(*found, has_durations=bool(weights.durations))

@@ -1,4 +1,4 @@
-"""The greedy decoder in plain torch, for devices without a kernel: the same steps for all rows, those that are done masked.
+"""The greedy decoder in plain torch, for devices without a kernel: the same steps for all rows, masked where done.
 
 Nothing depends on data but the end, which is looked for now and then, so that a device rarely waits for its host.
 Shapes: B utterances, S encoder frames, N labels of the longest result, H prediction network, J joint, V labels.
@@ -28,7 +28,7 @@ class State(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What was found, in rows of which each utterance fills the first `counts_B`; the last column is for what is not."""
+    """What was found: each utterance fills the first `counts_B` of its row. The last column is for what is not."""
 
     tokens_BN: Tensor
     frames_BN: Tensor
@@ -67,8 +67,9 @@ def decode_in_torch(
     """Decodes a batch; `state.frame_B` counts from the first frame given, and comes back past the last."""
     batch, frames, _ = encoded_BSC.shape
     encoded_BSJ = F.linear(encoded_BSC, weights.encoder_weight, weights.encoder_bias)
-    integers = torch.zeros(3, batch, frames * max_symbols + 1, dtype=torch.int64, device=encoded_BSC.device)
-    results = Results(*integers, integers[0].float(), torch.zeros_like(frames_B))
+    tokens_BN = torch.zeros(batch, frames * max_symbols + 1, dtype=torch.int64, device=encoded_BSC.device)
+    others = (torch.zeros_like(tokens_BN), torch.zeros_like(tokens_BN), tokens_BN.float(), torch.zeros_like(frames_B))
+    results = Results(tokens_BN, *others)
     for step in range(frames * (max_symbols + 1)):
         if step % STEPS_AT_ONCE == 0 and not bool((state.frame_B < frames_B).any()):
             break

@@ -28,7 +28,7 @@ def random_heads(
     activation: Activation = "relu",
     seed: int = 0,
 ) -> DecoderWeights:
-    """Weights whose biases are moved until blanks and durations are as frequent as in speech."""
+    """Random weights, without biases of the outputs: see `calibrate`."""
     random = torch.Generator().manual_seed(seed)
     durations = tuple(DURATION_SHARES) if has_durations else ()
 
@@ -46,7 +46,7 @@ def random_heads(
         )
         for _ in range(layers)
     )
-    weights = DecoderWeights(
+    return DecoderWeights(
         embedding,
         lstm,
         normal(joint, encoder, scale=encoder**-0.5),
@@ -58,8 +58,6 @@ def random_heads(
         durations,
         activation,
     )
-    calibrate(weights, seed=seed)
-    return weights
 
 
 def random_frames(weights: DecoderWeights, batch: int, frames: int, *, seed: int = 1) -> tuple[Tensor, Tensor]:
@@ -71,17 +69,23 @@ def random_frames(weights: DecoderWeights, batch: int, frames: int, *, seed: int
     return encoded_BSC, frames_B
 
 
-def calibrate(weights: DecoderWeights, *, seed: int, rounds: int = 40) -> None:
-    """Moves the biases of blank and durations, until what `rates` says is what Parakeet's are, to about 3 %."""
-    encoded_BSC, frames_B = random_frames(weights, 16, 200, seed=seed + 1000)
+def calibrate(weights: DecoderWeights, encoded_BSC: Tensor, frames_B: Tensor, *, rounds: int = 40) -> None:
+    """Moves the biases of blank and durations until what `rates` says of these frames is near to what it is of speech.
+
+    Of all rounds the best counts: the network is chaotic, and does not get nearer with every one.
+    """
     wanted = LABELS_PER_EVALUATION if weights.durations else TOKENS_PER_FRAME / (1 + TOKENS_PER_FRAME)
-    pace = 1.0
+    best, least, pace = weights.output_bias.clone(), float("inf"), 1.0
     for _ in range(rounds):
         labels, shares = rates(weights, encoded_BSC, frames_B)
-        weights.output_bias[weights.blank] += pace * (_logit(labels) - _logit(wanted))
-        for i, share in enumerate(DURATION_SHARES.values() if weights.durations else ()):
-            weights.output_bias[weights.blank + 1 + i] += pace * float(torch.tensor(share / max(shares[i], 1e-3)).log())
-        pace *= 0.93
+        steps = [_logit(labels) - _logit(wanted)]
+        if weights.durations:
+            steps += [_logit(p) - _logit(share) for p, share in zip(DURATION_SHARES.values(), shares, strict=True)]
+        if sum(map(abs, steps)) < least:
+            best, least = weights.output_bias.clone(), sum(map(abs, steps))
+        weights.output_bias[weights.blank :] += pace * torch.tensor(steps)
+        pace *= 0.95
+    weights.output_bias.copy_(best)
 
 
 def rates(weights: DecoderWeights, encoded_BSC: Tensor, frames_B: Tensor) -> tuple[float, list[float]]:

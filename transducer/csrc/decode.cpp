@@ -21,7 +21,7 @@ bool is_valid(const transducerNetwork* n) {
 }
 
 bool is_valid(const transducerDecodeOptions* o) {
-    return o && o->max_symbols >= 1 && o->slots >= 1 && o->window_rows >= 1 && o->threads >= 1 &&
+    return o && o->max_symbols >= 1 && o->slots >= 1 && o->window >= 1 && o->window_rows >= 1 && o->threads >= 1 &&
            (o->instruction_set == TRANSDUCER_AUTOMATIC || is_supported(InstructionSet(o->instruction_set)));
 }
 

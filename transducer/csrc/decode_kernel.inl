@@ -132,7 +132,7 @@ class GreedyDecoder {
     }
 
     void step() {
-        const int64_t window = larger(1, job.options.window_rows / active);
+        const int64_t window = smaller(job.options.window, larger(1, job.options.window_rows / active));
         int64_t rows = 0;
         for (int64_t i = 0; i < active; i++) {
             Slot& slot = slots[i];

@@ -43,7 +43,8 @@ typedef struct {
 typedef struct {
     int64_t max_symbols;     /* labels on a frame, 1 or more */
     int64_t slots;           /* utterances of a thread that are decoded at once */
-    int64_t window_rows;     /* so many frames of all slots together go through the joint at once, or one of each slot */
+    int64_t window;          /* so many frames of an utterance, at most, go through the joint at once */
+    int64_t window_rows;     /* and of all slots together, unless that is less than one of each */
     int32_t threads;
     int32_t instruction_set; /* transducerInstructionSet */
 } transducerDecodeOptions;
