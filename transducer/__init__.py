@@ -1,5 +1,7 @@
-"""FastConformer with CTC, RNN-T, TDT and hybrid heads. See transducer/README.md."""
+"""FastConformer with CTC, RNN-T, TDT and hybrid heads: train, evaluate and use them. See transducer/README.md."""
 
+from common.recognition.transcripts import Transcript, Word
 from transducer.losses import rnnt_loss, tdt_loss
+from transducer.recognizer import Hypothesis, Recognizer, load
 
-__all__ = ["rnnt_loss", "tdt_loss"]
+__all__ = ["Hypothesis", "Recognizer", "Transcript", "Word", "load", "rnnt_loss", "tdt_loss"]
