@@ -51,13 +51,14 @@ def normalized(text: str, labels: str) -> str:
 
 
 def speech_dataset(utterances: list[Utterance], config: Config, *, training: bool) -> SpeechDataset:
-    """Audio and targets of `utterances`, with speed perturbation in training only."""
+    """Audio and targets of `utterances`, perturbed in training only."""
     return SpeechDataset(
         utterances,
         encode=vocabulary_of(config).encode,
         sample_rate=config.features.sample_rate,
         trim=config.data.trim_silence,
         speed=config.data.speed if training else None,
+        perturbation=config.data.perturbation if training else None,
         seed=config.seed,
         on_error=config.data.on_error,
     )
