@@ -1,17 +1,18 @@
-"""Checkpoints: one file each, whole or absent, loaded without executing anything.
+"""Checkpoints: one file each, whole or absent, checked bit by bit, loaded without executing anything.
 
 A checkpoint is a dictionary of tensors and plain values. It appears under its name only when every byte is on disk,
-so a process killed at any moment leaves the previous state readable.
+so a process killed at any moment leaves the previous state readable. Ours end with a checksum of the whole file;
+those of others have one for each of their records. Both are looked at whenever a checkpoint is loaded.
 """
 
-import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import IO, Any, cast
 
 import torch
+
+from common import files, seal
 
 _STEP = re.compile(r"_step(\d+)\.pt$")
 
@@ -21,18 +22,11 @@ class CheckpointError(ValueError):
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Writes `state` to `path` atomically: temporary name, flush to disk, rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _flush_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Writes `state` to `path` atomically and sealed. Raises OSError."""
+    with files.written_whole(path) as file:
+        writer = seal.SealWriter(file)
+        torch.save(state, cast(IO[bytes], writer))
+        writer.seal()
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -55,7 +49,11 @@ def _unpickled(path: Path, kind: str) -> Any:
     if not path.is_file():
         raise CheckpointError(f"{path}: no such {kind}")
     try:
+        if problem := seal.damage(path):
+            raise CheckpointError(f"{path}: damaged or not a {kind}: {problem}")
         return torch.load(path, map_location="cpu", weights_only=True)
+    except CheckpointError:
+        raise
     except UnpicklingError as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         if found:
@@ -78,31 +76,23 @@ def saved_steps(folder: Path, name: str) -> list[tuple[int, Path]]:
     return sorted(found)
 
 
-def load_newest(folder: Path, name: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """The newest readable checkpoint in `folder`, and a message for each damaged one passed over.
+def load_newest(folder: Path, name: str) -> tuple[dict[str, Any] | None, list[Path]]:
+    """The newest whole checkpoint in `folder`, and the damaged ones that are newer; changes nothing.
 
-    None if there is no checkpoint at all. If there are some and none can be read, CheckpointError: training never
-    starts again from zero without being told to.
+    None if there is no checkpoint at all. If there are some and none is whole, CheckpointError: training never starts
+    again from zero without being told to.
     """
-    messages: list[str] = []
+    damaged: list[Path] = []
+    problems: list[str] = []
     for _, path in reversed(saved_steps(folder, name)):
         try:
-            return load(path), messages
+            return load(path), damaged
         except CheckpointError as error:
-            messages.append(f"{error}; taking the one before")
-    if messages:
-        raise CheckpointError(f"{folder}: none of its {len(messages)} checkpoints can be read: {messages[0]}")
-    return None, messages
-
-
-def remove_old(folder: Path, name: str, *, milestones: Iterable[int], keep_last: int = 2) -> None:
-    """Deletes step checkpoints except `milestones` (steps) and the `keep_last` newest, and what killed runs left."""
-    keep = set(milestones)
-    for step, path in saved_steps(folder, name)[:-keep_last]:
-        if step not in keep:
-            path.unlink(missing_ok=True)
-    for leftover in folder.glob(f".{name}*.tmp"):
-        leftover.unlink(missing_ok=True)
+            damaged.append(path)
+            problems.append(str(error))
+    if problems:
+        raise CheckpointError(f"{folder}: none of its {len(problems)} checkpoints can be read: {problems[0]}")
+    return None, damaged
 
 
 def load_matching(model: torch.nn.Module, weights: dict[str, torch.Tensor]) -> list[str]:
@@ -119,14 +109,6 @@ def load_matching(model: torch.nn.Module, weights: dict[str, torch.Tensor]) -> l
                 f"{name}: {tuple(weights[name].shape)} in the checkpoint, {tuple(tensor.shape)} here, starts anew"
             )
     return told + [f"{name}: in the checkpoint, not in this model, unused" for name in weights if name not in own]
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _first_line(error: BaseException) -> str:

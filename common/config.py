@@ -32,13 +32,16 @@ def load(cls: type[T], *files: str | Path) -> T:
     """Builds `cls` from its defaults and `files`, later ones over earlier ones. Raises ConfigError."""
     settings: dict[str, Any] = {}
     for file in files:
-        settings = _merged(settings, read_toml(Path(file)))
+        settings = _merged(settings, read_toml(Path(file), renamed=getattr(cls, "RENAMED", {})))
         build(cls, settings, str(file))  # so that a mistake is reported with the file that made it
     return build(cls, settings, ", ".join(map(str, files)))
 
 
-def read_toml(path: Path, _seen: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The settings of a TOML file over those of the file it `extends` (a path relative to itself)."""
+def read_toml(path: Path, _seen: tuple[Path, ...] = (), *, renamed: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The settings of a TOML file over those of the file it `extends` (a path relative to itself).
+
+    `renamed`: old names of settings and their places of today, for files written before. Raises ConfigError.
+    """
     if path.resolve() in _seen:
         raise ConfigError(f"{path}: extends itself by way of {_seen[-1]}")
     try:
@@ -50,17 +53,23 @@ def read_toml(path: Path, _seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     base = settings.pop("extends", None)
+    settings = _renamed(settings, renamed or {}, str(path))
     if base is None:
         return settings
     if not isinstance(base, str):
         raise ConfigError(f"{path}: extends = {base!r}: expected the path of one TOML file")
-    return _merged(read_toml(path.parent / base, (*_seen, path.resolve())), settings)
+    return _merged(read_toml(path.parent / base, (*_seen, path.resolve()), renamed=renamed), settings)
 
 
 def build(cls: type[T], settings: Mapping[str, Any], source: str, _prefix: str = "") -> T:
-    """An instance of dataclass `cls` from nested `settings`; `source` is named in the messages of ConfigError."""
+    """An instance of dataclass `cls` from nested `settings`; `source` is named in the messages of ConfigError.
+
+    A class may have `RENAMED`, old names of its settings and their places of today ("log_every": "every.log_steps"), so
+    that files and checkpoints written before are read.
+    """
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    settings = _renamed(settings, getattr(cls, "RENAMED", {}), source)
     for key in settings:
         if key not in fields:
             near = difflib.get_close_matches(key, fields, n=1)
@@ -108,6 +117,8 @@ def parse_flags(cls: type[T], default: T | None, arguments: Sequence[str], *, de
     import tyro
 
     said = io.StringIO()
+    renamed = {f"--{old}": f"--{new}" for old, new in getattr(cls, "RENAMED", {}).items()}
+    arguments = [re.sub(r"^--\w+", lambda flag: renamed.get(flag[0], flag[0]), argument) for argument in arguments]
     arguments = [{"true": "True", "false": "False"}.get(argument, argument) for argument in arguments]
     markers = (tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff)
     wanted_help = "-h" in arguments or "--help" in arguments
@@ -141,6 +152,22 @@ def _over_default(field: "dataclasses.Field[Any]", value: Any) -> Any:
     if not isinstance(value, Mapping) or not dataclasses.is_dataclass(default) or isinstance(default, type):
         return value
     return _merged(to_dict(default), value)
+
+
+def _renamed(settings: Mapping[str, Any], names: Mapping[str, str], source: str) -> dict[str, Any]:
+    """`settings` under the names of today. Raises ConfigError if one stands there under both."""
+    renamed = {key: value for key, value in settings.items() if key not in names}
+    for old in settings.keys() & names.keys():
+        table, *rest = (new := names[old]).split(".")
+        inner = renamed.get(table, {}) if rest else renamed
+        key = rest[0] if rest else table
+        if key in inner:
+            raise ConfigError(f"{source}: {old} and {new}: the same setting under its old and its new name")
+        if rest:
+            renamed[table] = {**inner, key: settings[old]}
+        else:
+            renamed[key] = settings[old]
+    return renamed
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,13 +21,22 @@ class Ema:
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
 
     @torch.no_grad()
-    def update(self) -> None:
-        """Follow the model by one step, without waiting for the device."""
+    def update(self, updates: int | None = None) -> None:
+        """Follow the model by one step, without waiting for the device.
+
+        With `updates`, the number of updates before this one, the decay warms up: min(decay, (1 + t) / (10 + t)), so
+        that the average of a short run is not mostly the initial weights.
+        """
         averages, values = _floating(self.model), _floating(self.source)
+        decay = self.decay if updates is None else min(self.decay, (1 + updates) / (10 + updates))
         # One pass over memory, and an average that equals the value stays equal to it.
-        torch._foreach_lerp_(averages, values, 1 - self.decay)
+        torch._foreach_lerp_(averages, values, 1 - decay)
         if counters := _integers(self.model):
             torch._foreach_copy_(counters, _integers(self.source))
+
+    def restart(self) -> None:
+        """The average becomes the weights of now."""
+        self.model.load_state_dict(self.source.state_dict())
 
     def state_dict(self) -> dict[str, Tensor]:
         """Of the averaged model."""

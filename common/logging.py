@@ -5,6 +5,7 @@ that parsers written for DLLogger read it.
 """
 
 import contextlib
+import io
 import json
 import os
 import platform
@@ -17,9 +18,11 @@ from typing import Any, TextIO
 
 import torch
 
+from common.interruption import discard_output
+
 Step = tuple[int, ...]
 
-_UNITS = {"loss": "{:7.3f}", "wer": "{:6.2%}", "cer": "{:6.2%}", "throughput": "{:6.1f} samples/s", "took": "{:5.2f} s"}
+_UNITS = {"loss": "{:7.3f}", "wer": "{:6.2%}", "cer": "{:6.2%}", "throughput": "{:6.1f}", "took": "{:5.2f} s"}
 _UNITS |= {"lrate": "{:.2e}", "grad_norm": "{:.2e}"}
 
 
@@ -31,6 +34,8 @@ class RunLogger:
 
     def __init__(self, folder: Path, *, enabled: bool = True, tensorboard: bool = True, stream: TextIO | None = None):
         self.folder, self.enabled = folder, enabled
+        self.throughput_unit = "samples/s"
+        """What throughput is counted in, shown behind it on the terminal."""
         self._start = time.time()
         self._stream = stream or sys.stdout
         self._bar: Any = None
@@ -54,7 +59,8 @@ class RunLogger:
         for name, value in values.items():
             if self._tensorboard:
                 self._writer(phase).add_scalar(name, value, global_step)
-        self.line(step, ("" if phase == "train" else f"{phase.replace('_', ' ')} | ") + _described(values))
+        where = "" if phase == "train" else f"{phase.replace('_', ' ')} | "
+        self.line(step, where + _described(values, self.throughput_unit))
 
     def event(self, message: str) -> None:
         """Tells something that is not a number: a checkpoint taken over, an utterance skipped."""
@@ -68,10 +74,16 @@ class RunLogger:
             return
         where = _where(step)
         line = f"DLL {time.strftime('%Y-%m-%d %H:%M:%S')} - {where}{text}"
-        if self._bar is not None:
-            self._bar.write(line, file=self._stream)
-        else:
-            print(line, file=self._stream, flush=True)
+        try:
+            if self._bar is not None:
+                self._bar.write(line, file=self._stream)
+            else:
+                print(line, file=self._stream, flush=True)
+        except BrokenPipeError:  # whoever read the output left, as `head` does: the run goes on, its files say all
+            self._bar = None
+            if self._stream is sys.stdout:
+                discard_output()
+            self._stream = io.StringIO()
 
     def progress(self, total: int, done: int) -> None:
         """Shows a progress bar with the remaining time, if the output is a terminal."""
@@ -180,5 +192,6 @@ def _where(step: Step) -> str:
     return f"epoch {step[0]:4d} | iter {step[1]:4d}/{step[2]} | "
 
 
-def _described(values: Mapping[str, float]) -> str:
-    return " | ".join(f"{name} {_UNITS.get(name, '{:g}').format(value)}" for name, value in values.items())
+def _described(values: Mapping[str, float], throughput_unit: str) -> str:
+    parts = [f"{name} {_UNITS.get(name, '{:g}').format(value)}" for name, value in values.items()]
+    return " | ".join(f"{part} {throughput_unit}" if part.startswith("throughput ") else part for part in parts)

@@ -13,30 +13,11 @@ from torch import Tensor
 from common import checkpoint, config, distributed
 from common.distributed import World
 from common.logging import RunLogger, environment
+from common.loop import HostCopy
 from common.precision import Precision, float32_math
+from common.training_state import TrainingError
 
-
-class TrainingError(RuntimeError):
-    """Training that cannot go on: numbers that are not finite, data that cannot be used."""
-
-
-class HostCopy:
-    """Numbers of a tensor as it is now, on their way to the host.
-
-    Reading them waits for them alone, where `tensor.tolist()` would wait for all that a GPU has been told since, the
-    step under way included.
-    """
-
-    def __init__(self, tensor: Tensor):
-        self._numbers = tensor.detach().to("cpu", non_blocking=True, copy=True)  # in pinned memory, if from a GPU
-        on_host = tensor.device.type == "cpu"
-        self._arrived = None if on_host else torch.accelerator.current_stream(tensor.device).record_event()
-
-    def tolist(self) -> Any:
-        """A number, or nested lists of them."""
-        if self._arrived is not None:
-            self._arrived.synchronize()
-        return self._numbers.tolist()
+__all__ = ["HostCopy", "TrainingError"]
 
 
 def check_settings(cfg: Any, *, counts: Iterable[str], optional: Iterable[str]) -> None:

@@ -35,13 +35,16 @@ from common.data.manifest import Utterance, write_jsonl
 from common.distributed import World
 from common.features import LogMel
 from common.logging import RunLogger
+from common.loop import HostCopy
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
-from common.training import HostCopy, TrainingError
+from common.run_directory import RunDirectory
+from common.training_state import TrainingError
 from jasper.config import Config
 from jasper.fused import GraphRunner, fuse
 from jasper.model import Jasper, Output
 from jasper.recognizer import load_model
-from jasper.train import Trainer
+from jasper.run import NAME, Run
+from jasper.train import update
 
 Mode = Literal["eager", "fused", "graph"]
 Part = Literal["features", "network", "both"]
@@ -139,15 +142,16 @@ def training(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
 
 def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: float) -> Row:
     with closing(RunLogger(folder, enabled=False)) as log:
-        trainer = Trainer(cfg, world, log)
-    batch = next(iter(loader(trainer.train_set, [list(range(cfg.batch_size))], workers=0)))
+        run = Run(cfg, RunDirectory(folder, NAME, world, log, None))
+    batch = next(iter(loader(run.train_set, [list(range(cfg.batch_size))], workers=0)))
+    weights_B = torch.ones(cfg.batch_size)
     losses: list[HostCopy] = []
 
     def step() -> None:
-        losses.append(trainer.update(batch).loss)
+        losses.append(HostCopy(world.mean(update(run, batch, weights_B).loss_1)))
 
     times = benchmark.measure(step, device=world.device, warmup=cfg.warmup, repeats=cfg.repeats)
-    loss = losses[-1].tolist()
+    (loss,) = losses[-1].tolist()
     if not math.isfinite(loss):
         raise ConfigError(f"the loss of step {len(losses)} is {loss}: what was timed is no training")
     memory = _peak_memory(step, world.device)

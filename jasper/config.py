@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from tyro.conf import Suppress
 
+from common.course import RENAMED, EveryConfig, check_batches
 from common.data.speed import SpeedConfig
 from common.features import CutoutConfig, LogMelConfig, SpecAugmentConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
-from common.training import check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +93,7 @@ class DataConfig:
 class Config:
     """A run of Jasper or QuartzNet."""
 
+    RENAMED: ClassVar[dict[str, str]] = RENAMED
     model: ModelConfig = field(default_factory=ModelConfig)
     features: LogMelConfig = field(default_factory=LogMelConfig)
     spec_augment: SpecAugmentConfig = field(default_factory=SpecAugmentConfig)
@@ -124,26 +125,23 @@ class Config:
     """Go on from the newest checkpoint in output_dir if there is one."""
     checkpoint: Path | None = None
     """Start from these weights (ours or DeepLearningExamples'); layers that do not fit start anew and are told."""
-    save_every_epochs: int = 10
-    """Epochs between checkpoints; one is always written at the end."""
-    save_every_steps: int = 0
-    """Optimiser steps between checkpoints besides, 0 for none."""
+    every: EveryConfig = field(default_factory=lambda: EveryConfig(save_epochs=10))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400)
     """Epochs whose checkpoint is kept; of the others the last two and the best."""
     save_best_from: int = 1
     """First epoch whose validation may become the best checkpoint."""
-    log_every: int = 25
-    """Optimiser steps between lines of training loss; the loss is checked to be finite then."""
-    evaluate_every: int = 0
-    """Optimiser steps between validations, 0 for the end of every epoch."""
     dry_run: bool = False
     """Only run forward and backward on the longest batch, to see that it fits in memory."""
     tensorboard: bool = True
     """Write TensorBoard event files."""
 
     def __post_init__(self) -> None:
-        check_settings(
-            self,
-            counts=("epochs", "save_every_epochs", "log_every"),
-            optional=("epochs_this_job", "steps", "save_every_steps", "evaluate_every"),
-        )
+        for name in ("epochs_this_job", "steps"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        check_batches(self.batch_size, self.grad_accumulation, self.ema)
+        if self.epochs < 1 or self.save_best_from > self.epochs:
+            raise ValueError(
+                f"epochs = {self.epochs}, save_best_from = {self.save_best_from}: expected at least 1 epoch, "
+                "and a best checkpoint from one of them"
+            )

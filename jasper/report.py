@@ -31,9 +31,9 @@ from common.report_page import to_flac, to_png
 from common.text.vocabulary import VocabularyError
 from jasper import data
 from jasper.config import DataConfig
-from jasper.evaluation import Evaluation, evaluate
 from jasper.recognizer import Recognizer, load
 from jasper.report_page import Clip, Pitch, Points, Report, Timed, render
+from jasper.validation import Evaluation, evaluate
 
 QUANTILES = (0.1, 0.998)  # of the log-mel energies: the darkest and the brightest colour
 

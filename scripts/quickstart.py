@@ -19,10 +19,11 @@ from common import checkpoint, config
 from common.config import ConfigError
 from common.data.manifest import Utterance
 from common.data.synthetic import SyntheticConfig, build_librispeech
-from jasper import report, state, train
+from jasper import report, train
 from jasper.config import Config
-from jasper.evaluation import Evaluation
 from jasper.recognizer import Recognizer
+from jasper.run import NAME
+from jasper.validation import Evaluation
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "jasper"
 CORPUS = {
@@ -119,7 +120,7 @@ def trained(run: Config, *, fresh: bool) -> bool:
     folder = run.output_dir
     if fresh and (folder / "nvlog.json").is_file():
         shutil.rmtree(folder)
-    saved, _ = checkpoint.load_newest(folder, state.NAME)
+    saved, _ = checkpoint.load_newest(folder, NAME)
     if saved is not None and saved["config"] != config.to_dict(run):
         raise ConfigError(f"{folder}: a run with other settings; --fresh trains anew in its place")
     if saved is not None and saved["progress"]["epoch"] >= run.epochs:

@@ -14,8 +14,16 @@ import torch
 from common import checkpoint, distributed
 from common.distributed import World
 from common.logging import RunLogger, read_events
+from common.run_directory import RunDirectory, started
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@contextlib.contextmanager
+def directory_of(cfg: Any, name: str) -> Iterator[RunDirectory]:
+    """The run directory of `cfg`, as a training holds it."""
+    with started(cfg, name) as directory:
+        yield directory
 
 
 @contextlib.contextmanager
@@ -55,8 +63,8 @@ def terminate_while_training(process: "subprocess.Popen[str]") -> None:
 def state_of(folder: Path) -> dict[str, Any]:
     """The newest checkpoint of a run, whatever the model."""
     (name,) = {path.name.split("_step")[0] for path in folder.glob("*_step*.pt")}
-    state, messages = checkpoint.load_newest(folder, name)
-    assert messages == []
+    state, damaged = checkpoint.load_newest(folder, name)
+    assert damaged == []
     assert state is not None
     return state
 

@@ -5,7 +5,8 @@ What an item is depends on the data set's settings, the index and the epoch alon
 Legend of shapes: B utterances, N samples, U target symbols.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -89,7 +90,6 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.speed = speed or SpeedConfig()
         self.seed = seed
         self.on_error = on_error
-        self.epoch = 0
         self.skipped: dict[int, str] = {}
         if self.speed.mode == "offline" and not any(utterance.speeds for utterance in utterances):
             raise LoadingError(
@@ -97,17 +97,14 @@ class SpeechDataset(Dataset[Item | Failure]):
                 "prepare them (SPEEDS='0.9 1.1' scripts/data/librispeech.sh) or choose another mode"
             )
 
-    def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that `dataset[index]` draws speeds for; call it before iterating over a loader."""
-        self.epoch = epoch
-
     def __len__(self) -> int:
         """How many utterances there are."""
         return len(self.utterances)
 
-    def __getitem__(self, index: int) -> Item | Failure:
-        """`item` in the current epoch."""
-        return self.item(index, self.epoch)
+    def __getitem__(self, place: int | tuple[int, int]) -> Item | Failure:
+        """`item` of an (epoch, index), or of an index in epoch 0."""
+        epoch, index = place if isinstance(place, tuple) else (0, place)
+        return self.item(index, epoch)
 
     def item(self, index: int, epoch: int) -> Item | Failure:
         """The utterance at `index` as it is heard in `epoch`, or why it cannot be had."""
@@ -166,16 +163,38 @@ class SpeechLoader(DataLoader[Item | Failure]):
     dataset: SpeechDataset
 
     def __iter__(self) -> Iterator[AudioBatch]:  # type: ignore[override]
-        """The batches; LoadingError at the first failure if the data set says so."""
-        for batch in super().__iter__():
+        """The batches; LoadingError at the first failure if the data set says so, or if a worker was killed."""
+        for batch in undisturbed(super().__iter__()):
             if batch.failures and self.dataset.on_error == "stop":
                 raise LoadingError(batch.failures[0].message)
             self.dataset.skipped.update((failure.index, failure.message) for failure in batch.failures)
             yield batch
 
 
-def loader(dataset: SpeechDataset, batches: Sequence[list[int]], *, workers: int = 0) -> SpeechLoader:
-    """Loads the batches in their order, `workers` processes ahead of time (0: in this process, when asked).
+def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
+    """The batches of a DataLoader; the death of a worker is a LoadingError when its batch is asked for.
+
+    torch would raise from a signal handler, in the middle of whatever this process does.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    while True:
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise LoadingError(
+                f"a data worker ended ({str(error).splitlines()[0]}): out of memory? Take fewer --data.workers, or none"
+            ) from None
+        yield batch
+
+
+def loader(dataset: SpeechDataset, batches: Iterable[list[Any]], *, workers: int = 0) -> SpeechLoader:
+    """Loads the batches of indices, or of (epoch, index), in their order, `workers` processes ahead of time.
+
+    No workers: in this process, when asked. The batches may be those of many epochs, which keeps the workers.
 
     Memory is pinned where there is a GPU. With workers, a batch crosses in shared memory: in a container give it
     several GB (--ipc=host or --shm-size).

@@ -76,3 +76,33 @@ def test_a_model_without_counters_is_averaged():
 def test_an_impossible_decay_is_named():
     with pytest.raises(ValueError, match="decay 1; expected 0 <= decay < 1"):
         Ema(nn.Linear(1, 1), 1.0)
+
+
+def test_the_average_warms_up():
+    model = network()
+    ema = Ema(model, 0.999)
+    average, weight = ema.model[0].weight.double(), None
+    for updates in range(5):
+        train_a_step(model, updates)
+        ema.update(updates)
+        decay = (1 + updates) / (10 + updates)
+        weight = model[0].weight.double()
+        average = decay * average + (1 - decay) * weight
+        torch.testing.assert_close(ema.model[0].weight.double(), average, rtol=1e-6, atol=1e-6)
+
+
+def test_a_warm_average_follows_with_its_decay():
+    model = network()
+    warm, constant = Ema(model, 0.9), Ema(model, 0.9)
+    train_a_step(model, 1)
+    warm.update(1000)
+    constant.update()
+    assert torch.equal(warm.model[0].weight, constant.model[0].weight)
+
+
+def test_an_average_can_begin_again_at_the_weights_of_now():
+    model = network()
+    ema = Ema(model, 0.9)
+    train_a_step(model, 1)
+    ema.restart()
+    assert torch.equal(ema.model[0].weight, model[0].weight)

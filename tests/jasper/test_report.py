@@ -11,9 +11,9 @@ from common.data.manifest import Utterance, write_jsonl
 from common.logging import RunLogger
 from common.metrics import word_errors
 from jasper import report
-from jasper.evaluation import Evaluation
 from jasper.report_charts import log_chart
 from jasper.report_page import render
+from jasper.validation import Evaluation
 from tests.jasper.tiny import run, save_tiny, tiny_config
 from tests.pages import assert_needs_nothing_else
 

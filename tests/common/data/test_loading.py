@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -56,8 +57,7 @@ def test_an_item_is_a_function_of_index_and_epoch(utterances):
     samples(dataset, 3, epoch=1)
     np.testing.assert_array_equal(samples(dataset, 2, epoch=5), first)
     assert len({len(samples(dataset, 2, epoch)) for epoch in range(10)}) > 5
-    dataset.set_epoch(5)
-    np.testing.assert_array_equal(dataset[2].samples, first)
+    np.testing.assert_array_equal(dataset[5, 2].samples, first)
     assert len(samples(SpeechDataset(utterances, speed=CONTINUOUS, seed=2), 2, epoch=5)) != len(first)
 
 
@@ -111,8 +111,8 @@ def test_without_an_encoder_there_are_no_targets(utterances):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_workers_change_nothing(utterances, workers):
     dataset = SpeechDataset(utterances, encode=encode, speed=CONTINUOUS, seed=3)
-    dataset.set_epoch(4)
     batches = bucketed_batches([u.seconds for u in utterances], batch_size=2, seed=0, epoch=4)
+    batches = [[(epoch, index) for index in batch] for epoch in (4, 5) for batch in batches]
     for alone, parallel in zip(loader(dataset, batches), loader(dataset, batches, workers=workers), strict=True):
         assert alone.ids == parallel.ids
         assert torch.equal(alone.audio_BN, parallel.audio_BN)
@@ -178,3 +178,9 @@ def test_real_speech_loads_as_it_is():
     batch = next(iter(loader(SpeechDataset(utterances, encode=encode), [[0, 1]])))
     assert batch.samples_B.tolist() == [round(utterance.seconds * 16000) for utterance in utterances]
     assert bytes(batch.targets_BU[1, : batch.target_lengths_B[1]].tolist()).decode() == utterances[1].text
+
+
+def test_the_death_of_a_worker_is_an_error_when_its_batch_is_asked_for(utterances):
+    dataset = SpeechDataset(utterances, encode=lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(LoadingError, match=r"a data worker ended \(.*\): out of memory\? Take fewer --data.workers"):
+        next(iter(loader(dataset, [[0]], workers=1)))

@@ -1,0 +1,388 @@
+"""When a training logs, validates, saves and stops. A `train.py` pulls the loop; it calls nothing back.
+
+    with Loop(state, cfg.every, Course(epochs=cfg.epochs)) as loop:
+        for epoch in loop.epochs():
+            for batch in loop.steps(batches, steps_of(epoch)):
+                losses = update(batch)
+                loop.did(losses, ids=batch.ids, amount=batch.seconds)
+                if loop.logs: ...
+                if loop.validates: ...
+                if loop.saves: state.save_step()
+
+Shapes: K numbers of a step, the loss first.
+"""
+
+import contextlib
+import itertools
+import math
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from common import checkpoint
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.course import Course, Decision, EveryConfig, Moment, decide, validation_is_due
+from common.data.loading import LoadingError
+from common.data.manifest import ManifestError
+from common.distributed import World
+from common.interruption import Interrupted, Termination, termination
+from common.run_directory import check_same_settings
+from common.training_state import TrainingError, TrainingState
+
+EXPECTED = (TrainingError, LoadingError, ManifestError, CheckpointError, ConfigError)
+"""Errors whose message is for the user."""
+
+Batch = TypeVar("Batch")
+
+
+class HostCopy:
+    """Numbers of a tensor as it is now, on their way to the host.
+
+    Reading them waits for them alone, where `tensor.tolist()` would wait for all that a GPU has been told since, the
+    step under way included.
+    """
+
+    def __init__(self, tensor: Tensor):
+        self._numbers = tensor.detach().to("cpu", non_blocking=True, copy=True)  # in pinned memory, if from a GPU
+        on_host = tensor.device.type == "cpu"
+        self._arrived = None if on_host else torch.accelerator.current_stream(tensor.device).record_event()
+
+    def tolist(self) -> Any:
+        """A number, or nested lists of them."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return self._numbers.tolist()
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A step whose numbers have not been looked at."""
+
+    step: int
+    numbers: HostCopy
+    ids: Sequence[str]
+    batch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CuttableWorld(World):
+    """All processes while they compute something that a signal to one of them may end, in all of them.
+
+    Every exchange is a `gather`; who is cut says so in its next one, and nobody waits for what does not come.
+    """
+
+    signals: Termination
+
+    def gather(self, item: Any) -> list[Any]:
+        """`item` of every process. Raises Interrupted in all if one of them is cut."""
+        with self.signals.held():
+            items = super().gather(_CUT if self.signals.came else item)
+            if _CUT in [item for item in items if isinstance(item, str)]:
+                raise Interrupted(is_agreed=True)
+        return items
+
+    def sum(self, value: Tensor) -> Tensor:
+        """The sum of `value` over all processes."""
+        return torch.stack(self.gather(value.detach().cpu())).sum(0).to(value.device)
+
+    def any(self, flag: bool) -> bool:
+        """Whether `flag` is set in at least one process."""
+        return any(self.gather(flag))
+
+    def say_cut(self) -> None:
+        """Ends the computation in the other processes."""
+        super().gather(_CUT)
+
+
+_CUT = "\0cut"
+
+
+class Loop:
+    """The loop of one training job, to be entered once.
+
+    Signals end it after the step under way; an error between two steps, in loading or validation, leaves it with a
+    checkpoint of the last step. `names` are those of the numbers of a step. `reads` are data sets that note in
+    `skipped` what they leave out, which is logged once.
+    """
+
+    def __init__(
+        self,
+        state: TrainingState,
+        every: EveryConfig,
+        course: Course,
+        *,
+        names: Sequence[str] = ("loss",),
+        unit: str = "samples/s",
+        reads: Iterable[Any] = (),
+        has_validation: bool = True,
+    ):
+        self.state, self.every, self.course = state, every, course
+        self.directory, self.progress = state.directory, state.progress
+        self.world, self.log = self.directory.world, self.directory.log
+        self.log.throughput_unit = unit
+        self.names, self.reads, self.has_validation = names, list(reads), has_validation
+        self.where: tuple[int, ...] = ()
+        """The place of the last step, for the log: epoch, step of it, steps of the epoch."""
+        self.left_out: set[str] = set()
+        """Messages of all processes about what could not be used."""
+        self.is_cut = False
+        """Whether a signal cut the last validation short."""
+        self._recent: list[list[float]] = []  # the numbers of the steps since the last line of the log
+        self._decision = Decision(logs=False, validates=False, keeps=False, saves=False, stops=False)
+        self._pending: _Pending | None = None
+        self._signalled = self._save_is_due = False
+        self._is_whole = True  # the state is that after a step, not within one
+        started, job = self.progress.epoch, course.epochs_this_job
+        self._last_epoch = started + job if job else math.inf
+        self._clock = self._did_at = self._saved_at = time.perf_counter()
+        self._amount = 0.0
+        self._spent: list[tuple[float, float]] = []  # amount and seconds of each line of the log
+        self._signals = Termination()
+        self._exits = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        """Raises ConfigError if the run is finished, and was made with other settings."""
+        if self.is_finished and self.directory.saved is not None:
+            check_same_settings(self.directory.saved, self.state.cfg)
+            if not self.owes_validation:
+                self.log.event(f"finished at step {self.progress.step}: there is nothing to do")
+        self._signals = self._exits.enter_context(termination())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        with self._exits:
+            if isinstance(error, Exception):
+                raise self._rescued(error) from None
+            if error is None:
+                self._end()
+
+    @property
+    def logs(self) -> bool:
+        """Whether a line of the log is due."""
+        return self._decision.logs
+
+    @property
+    def validates(self) -> bool:
+        """Whether a validation is due."""
+        return self._decision.validates and self.has_validation
+
+    @property
+    def saves(self) -> bool:
+        """Whether a checkpoint is due."""
+        return self._decision.saves or self._signalled
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the whole training is done."""
+        return self.course.is_done(self.progress.step, self.progress.epoch)
+
+    @property
+    def owes_validation(self) -> bool:
+        """Whether a signal cut short the validation that belongs before the next step."""
+        progress = self.progress
+        if not self.has_validation or not progress.step or progress.validated_at == progress.step:
+            return False
+        return validation_is_due(self.every, self.course, progress.step, progress.epoch, progress.batch == 0)
+
+    def epochs(self) -> Iterator[int]:
+        """The epochs that are left for this job, from 0; the first may be partly done."""
+        self._clock = self._saved_at = time.perf_counter()
+        while not (self.is_finished or self._decision.stops or self._stops_early() or self._is_last_epoch()):
+            yield self.progress.epoch
+
+    def plans(self, batches_of: Callable[[int], Sequence[Sequence[int]]]) -> Iterator[list[tuple[int, int]]]:
+        """The batches of (epoch, index) that are left for this job, for a loader that works ahead.
+
+        `batches_of` an epoch gives its batches of indices, one a step. Begins where training stands when the first is
+        asked for, which is within `steps`.
+        """
+        done, last = self.progress.batch, min(self.course.epochs or math.inf, self._last_epoch)
+        for epoch in itertools.takewhile(lambda epoch: epoch < last, itertools.count(self.progress.epoch)):
+            for batch in batches_of(epoch)[done:]:
+                yield [(epoch, index) for index in batch]
+            done = 0
+
+    def steps(self, batches: Iterable[Batch], count: int) -> Iterator[Batch]:
+        """The batches of the steps that are left of this epoch, which has `count`. After each, `did` is called."""
+        if moved := self.progress.begin_epoch(count):
+            self.log.event(moved)
+        for batch in itertools.islice(batches, count - self.progress.batch):
+            self._is_whole = False
+            yield batch
+            self._clock += time.perf_counter() - self._did_at  # what was done after the step is no part of it
+            if self._decision.stops or self._signalled:
+                return
+
+    def did(
+        self, numbers_K: Tensor, *, ids: Sequence[str], batch: Mapping[str, Any] | None = None, amount: float
+    ) -> None:
+        """Counts a step and decides what follows.
+
+        `numbers_K` [K] stay on the device and are looked at one step late, so that a GPU never waits; if one is not
+        finite, the run ends with `batch` saved. `amount`: what throughput counts, of this process. By all processes
+        together. Raises TrainingError.
+        """
+        progress = self.progress
+        self._settle()
+        self._pending = _Pending(progress.step, HostCopy(self._shared(numbers_K)), ids, batch or {})
+        self._amount += amount * self.world.size  # of the other processes about as much
+        progress.batch += 1
+        progress.step += 1
+        self.where = (progress.epoch + 1, progress.batch, progress.steps_per_epoch)
+        ends_epoch = progress.batch == progress.steps_per_epoch
+        if ends_epoch:
+            progress.epoch, progress.batch, progress.steps_per_epoch = progress.epoch + 1, 0, 0
+        self.state.is_saved, self._is_whole = False, True
+        self._did_at = time.perf_counter()
+        self.log.advance()
+        if self.world.size == 1:
+            self._signalled, self._save_is_due = self._signals.came, self._is_save_due()
+        moment = Moment(
+            step=progress.step, epoch=progress.epoch, ends_epoch=ends_epoch, last_epoch=self._last_epoch,
+            signalled=self._signalled, save_is_due=self._save_is_due,
+        )  # fmt: skip
+        self._decision = decide(self.every, self.course, moment)
+        if self._decision.keeps:
+            progress.milestones.append(progress.step)
+        if self.logs or self.validates or self.saves:
+            self._settle()
+        if ends_epoch or self.saves:
+            self.tell_left_out()
+        if self.saves:
+            self._saved_at, self._save_is_due = time.perf_counter(), False
+
+    def means(self) -> list[float]:
+        """[K] means over processes and over the steps since this was last asked for."""
+        steps = len(self._recent) * self.world.size
+        return [total / steps for total in self.totals()]
+
+    def totals(self) -> list[float]:
+        """[K] sums over processes and over the steps since this was last asked for."""
+        columns = zip(*self._recent, strict=True)
+        totals = [math.fsum(column) for column in columns]
+        self._recent = []
+        return totals
+
+    def speed(self) -> dict[str, float]:
+        """Throughput of all processes and seconds of the steps since this was last asked for."""
+        amount, took = self._amount, self._did_at - self._clock
+        self._amount, self._clock = 0.0, self._did_at
+        self._spent.append((amount, took))
+        return {"throughput": amount / took, "took": took}
+
+    @contextlib.contextmanager
+    def validation(self, *, can_be_cut: bool = True) -> Iterator[World]:
+        """A validation, to be computed with the processes it gives; a signal ends it at once in all of them.
+
+        Then `is_cut` is set, and the next job owes it. Not where what is computed needs all processes at every moment:
+        `can_be_cut`. Raises TrainingError if a number in a network is not finite.
+        """
+        self.state.check_finite()
+        self.is_cut = False
+        if not can_be_cut:
+            yield self.world
+            return
+        world = CuttableWorld(**vars(self.world), signals=self._signals)
+        try:
+            with self._signals.raising():
+                yield world
+                world.gather(None)
+        except Interrupted as cut:
+            if not cut.is_agreed:
+                world.say_cut()
+            self.is_cut = self._signalled = True
+            self.log.event(f"validation of step {self.progress.step} cut short by a signal; the next job does it")
+
+    def tell_left_out(self) -> None:
+        """Logs, once, what some process had to leave out; by all processes together."""
+        own = [message for read in self.reads for message in read.skipped.values()]
+        found = {message for share in self.world.gather(own) for message in share}
+        for message in sorted(found - self.left_out):
+            self.log.event(f"left out: {message}")
+        self.left_out |= found
+
+    def _stops_early(self) -> bool:
+        """Whether this job is over before its next step."""
+        if self.world.size == 1:
+            self._signalled = self._signals.came
+        return self._signalled or 0 < self.course.stop_at <= self.progress.step
+
+    def _is_last_epoch(self) -> bool:
+        return self.progress.epoch >= self._last_epoch
+
+    def _is_save_due(self) -> bool:
+        minutes = self.every.save_minutes
+        return 0 < minutes <= (time.perf_counter() - self._saved_at) / 60
+
+    def _shared(self, numbers_K: Tensor) -> Tensor:
+        """Sums over all processes, and how many of them want to stop and to save: asking by itself would wait."""
+        if self.world.size == 1:
+            return numbers_K
+        wishes = [torch.full_like(numbers_K[:1], float(wish)) for wish in (self._signals.came, self._is_save_due())]
+        return self.world.sum(torch.cat([numbers_K, *wishes]))
+
+    def _settle(self) -> None:
+        """Looks at the numbers of the last step, if not yet done."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        numbers = pending.numbers.tolist()
+        if self.world.size > 1:
+            *numbers, stop, save = numbers
+            self._signalled |= bool(stop)
+            self._save_is_due |= bool(save)
+        if all(map(math.isfinite, numbers)):
+            self._recent.append(numbers)
+            return
+        self._is_whole = False
+        path = self.directory.folder / f"bad_batch_rank{self.world.rank}.pt"
+        checkpoint.save(path, {"step": pending.step, "ids": list(pending.ids), **pending.batch})
+        named = zip(self.names, numbers, strict=True)
+        bad = ", ".join(f"{name} is {number}" for name, number in named if not math.isfinite(number))
+        raise TrainingError(
+            f"the {bad} at step {pending.step}; utterances {', '.join(pending.ids)}; batch saved as {path}; "
+            f"{self.directory.safe_step()}: lower the learning rate or leave out the bad utterance"
+        )
+
+    def _end(self) -> None:
+        self.state.save_step()
+        if counted := self._spent[1:]:  # the first line has the warm-up
+            amount, took = (sum(part) for part in zip(*counted, strict=True))
+            values = {"throughput": amount / took, "took": took}
+            self.log.log("train_avg", (), values, global_step=self.progress.step)
+        if self.left_out:
+            self.log.event(f"left out: {len(self.left_out)} utterances")
+
+    def _rescued(self, error: Exception) -> Exception:
+        """`error`, or what a user should read of it, after the state was saved, if it is whole."""
+        with contextlib.suppress(OSError):
+            (self.directory.folder / f"error_rank{self.world.rank}.txt").write_text(
+                "".join(traceback.format_exception(error)), encoding="utf-8"
+            )
+        problem: OSError | None = None
+        if self._is_whole and not self.state.is_saved:
+            try:
+                self.state.save_alone()
+            except OSError as unsaved:
+                problem = unsaved
+        with contextlib.suppress(OSError):
+            self.log.event(f"ended by an error: {self.directory.safe_step()}")
+        if isinstance(error, EXPECTED):
+            return error
+        if isinstance(error, OSError):
+            cause = problem or error
+            return TrainingError(
+                f"{cause.filename or self.directory.folder}: {cause.strerror or cause}; "
+                f"{self.directory.safe_step()}, and the run goes on from there"
+            )
+        first = next(iter(str(error).splitlines()), "")
+        return TrainingError(
+            f"{type(error).__name__}: {first}; {self.directory.safe_step()}, and the run goes on from there; "
+            f"what Python says is in {self.directory.folder}/error_rank{self.world.rank}.txt"
+        )

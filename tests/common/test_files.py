@@ -1,0 +1,30 @@
+import pytest
+
+from common import files
+
+
+def test_a_text_takes_the_place_of_the_one_before(tmp_path):
+    for text in ("before", "after é"):
+        files.write_text(tmp_path / "a.txt", text)
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "after é"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_after_an_error_the_file_of_before_is_untouched_and_nothing_is_left(tmp_path):
+    files.write_text(tmp_path / "a.txt", "before")
+
+    def write_half():
+        with files.written_whole(tmp_path / "a.txt") as file:
+            file.write(b"half")
+            raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        write_half()
+    assert (tmp_path / "a.txt").read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_an_error_of_the_system_names_the_file(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"(Not a directory|File exists): .*file/a.txt"):
+        files.write_text(tmp_path / "file" / "a.txt", "text")
