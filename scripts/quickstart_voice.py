@@ -27,7 +27,7 @@ from common.data.sentences import sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
 from common.metrics import ErrorCount, character_errors
 from fastpitch import train
-from fastpitch.acoustic import state
+from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
 from fastpitch.speaking import report, sound
 from fastpitch.speaking.synthesizer import Spoken
@@ -110,7 +110,7 @@ def trained(runs: Runs, *, fresh: bool) -> bool:
 
 
 def _all_trained(runs: Runs) -> bool:
-    acoustic, vocoder = _is_trained(runs.acoustic, state.NAME), _is_trained(runs.vocoder, vocoder_state.NAME)
+    acoustic, vocoder = _is_trained(runs.acoustic, acoustic_run.NAME), _is_trained(runs.vocoder, vocoder_state.NAME)
     return acoustic and vocoder
 
 
@@ -141,7 +141,7 @@ def _train_both(runs: Runs) -> None:
 
 def listen(runs: Runs, asr: Recognizer, size: Size) -> Hearing:
     """Says held-out sentences into the run directory, and has them transcribed."""
-    tts = fastpitch.load(_newest(runs.acoustic.output_dir, state.NAME))
+    tts = fastpitch.load(_newest(runs.acoustic.output_dir, acoustic_run.NAME))
     vocoder = fastpitch.load_vocoder(_newest(runs.vocoder.output_dir, vocoder_state.NAME))
     voice = fastpitch.Voice(vocoder)
     texts = sentences(HELD_OUT[size], subset="test")
@@ -180,7 +180,7 @@ def summarise(runs: Runs, hearing: Hearing, python: str) -> None:
         facts={"characters heard wrongly": errors},
         took_seconds=hearing.took_seconds,
     )
-    model = _newest(runs.acoustic.output_dir, state.NAME)
+    model = _newest(runs.acoustic.output_dir, acoustic_run.NAME)
     vocoder = _newest(runs.vocoder.output_dir, vocoder_state.NAME)
     print(
         f"CER      {errors}\n"
