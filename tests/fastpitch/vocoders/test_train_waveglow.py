@@ -1,3 +1,4 @@
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +10,19 @@ import torch
 
 from common import checkpoint, config
 from common.checkpoint import CheckpointError
+from common.course import EveryConfig
 from common.data.loading import LoadingError
+from common.training_state import TrainingError
 from fastpitch.vocoders.config import WaveglowRun
-from fastpitch.vocoders.train_waveglow import Trainer, TrainingError, main
+from fastpitch.vocoders.train import main
 from fastpitch.vocoders.training import data
-from fastpitch.vocoders.training.waveglow_state import TrainingState
+from fastpitch.vocoders.training.run import Run, name_of
+from fastpitch.vocoders.training.steps import update
 from fastpitch.vocoders.vocoder import load_vocoder
 from tests.data import shared
 from tests.fastpitch.vocoders.corpus import write_corpus
 from tests.fastpitch.vocoders.small import random_mel
-from tests.training import alone, assert_all_finite, assert_same_state, logged, state_of
+from tests.training import assert_all_finite, assert_same_state, directory_of, events, logged, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -35,6 +39,12 @@ def toy_config(root: Path, output_dir: Path, **changes) -> WaveglowRun:
     features = replace(cfg.features, mel_bins=16, n_fft=256, window_samples=256, hop_samples=64)
     cfg = replace(cfg, data=replace(cfg.data, root=root), features=features, output_dir=output_dir, batch_size=2)
     return replace(cfg, **changes)
+
+
+@contextlib.contextmanager
+def run_of(cfg):
+    with directory_of(cfg, name_of(cfg)) as directory:
+        yield Run(cfg, directory)
 
 
 def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path):
@@ -67,7 +77,7 @@ def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_st
 
 def test_the_loss_falls(root, tmp_path):
     cfg = toy_config(root, tmp_path, epochs=10, ema=0.0)
-    cfg = replace(cfg, optim=replace(cfg.optim, lr=3e-3), validate_every_epochs=5)
+    cfg = replace(cfg, optim=replace(cfg.optim, lr=3e-3), every=EveryConfig(validate_epochs=5))
     main(cfg)
     first, last = logged(tmp_path, "dev_loss")
     assert last < first - 0.1
@@ -77,17 +87,15 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path):
     cfg = toy_config(root, tmp_path, ema=0.0, batch_size=4)
     updates = []
     for parts in (1, 2, 4):
-        with alone(tmp_path / str(parts)) as (world, log):
-            trainer = Trainer(replace(cfg, grad_accumulation=parts), world, log)
-            trainer.state.optimizer = torch.optim.SGD(trainer.state.model.parameters(), lr=1.0)
-            (batch,) = data.loader(trainer.train_set, [[0, 1, 2, 4]], workers=0)
-            before = [p.detach().clone() for p in trainer.state.model.parameters()]
-            trainer.update(batch)
-            updates.append(
-                torch.cat([(p - b).flatten() for p, b in zip(trainer.state.model.parameters(), before, strict=True)])
-            )
-    for update in updates[1:]:
-        assert (update - updates[0]).norm() < 1e-3 * updates[0].norm()
+        with run_of(replace(cfg, grad_accumulation=parts, output_dir=tmp_path / str(parts))) as run:
+            run.generator_optimizer = torch.optim.SGD(run.generator.parameters(), lr=1.0)
+            (batch,) = data.loader(run.train_set, [[0, 1, 2, 4]])
+            before = [p.detach().clone() for p in run.generator.parameters()]
+            update(run, batch)
+            after = run.generator.parameters()
+            updates.append(torch.cat([(p - b).flatten() for p, b in zip(after, before, strict=True)]))
+    for other in updates[1:]:
+        assert (other - updates[0]).norm() < 1e-3 * updates[0].norm()
 
 
 def test_a_run_starts_from_a_published_checkpoint(root, tmp_path):
@@ -99,10 +107,10 @@ def test_a_run_starts_from_a_published_checkpoint(root, tmp_path):
         channels=described["WN_config"]["n_channels"],
     )  # fmt: skip
     cfg = replace(cfg, model=model, features=replace(WaveglowRun().features, mel_bins=20))
-    started = TrainingState(cfg, torch.device("cpu"))
-    assert started.messages == [f"{cfg.checkpoint}: taken"]
+    with run_of(cfg) as run:
+        assert events(tmp_path) == [f"{cfg.checkpoint}: taken"]
     expected = state["state_dict"]["WN.3.in_layers.1.weight_v"]
-    assert torch.equal(started.model.WN[3].in_layers[1].parametrizations.weight.original1, expected)
+    assert torch.equal(run.generator.WN[3].in_layers[1].parametrizations.weight.original1, expected)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(root, tmp_path):
@@ -115,11 +123,10 @@ def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(root, 
 
 
 def test_a_state_that_is_not_finite_is_not_saved(root, tmp_path):
-    with alone(tmp_path) as (world, log):
-        trainer = Trainer(toy_config(root, tmp_path), world, log)
-        next(trainer.state.model.parameters()).data[0] = torch.nan
+    with run_of(toy_config(root, tmp_path)) as run:
+        next(run.generator.parameters()).data[0] = torch.nan
         with pytest.raises(TrainingError, match="weights or running statistics are not finite after step 0"):
-            trainer._save()
+            run.state.save_step()
 
 
 def test_a_run_that_is_not_resumed_must_not_mix_with_an_earlier_one(root, tmp_path):
@@ -129,15 +136,14 @@ def test_a_run_that_is_not_resumed_must_not_mix_with_an_earlier_one(root, tmp_pa
         main(replace(cfg, resume=False))
     with pytest.raises(CheckpointError, match="newest checkpoint does not fit this configuration"):
         main(replace(cfg, model=replace(cfg.model, channels=16)))
-    with pytest.raises(CheckpointError, match="its optimiser is adamw, not lamb"):
+    with pytest.raises(CheckpointError, match="optim.kind adamw -> lamb"):
         main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
 
 
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
     cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
-    with alone(tmp_path / "look") as (world, log):
-        trainer = Trainer(replace(cfg, output_dir=tmp_path / "look"), world, log)
-        bad = trainer.train_set.utterances[trainer._batches(0)[1][0]]
+    with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
+        bad = run.train_set.utterances[run.batches(0)[1][0]]
     soundfile.write(bad.audio, np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
     with pytest.raises(LoadingError, match=bad.id):
         main(cfg)
