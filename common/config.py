@@ -32,9 +32,29 @@ def load(cls: type[T], *files: str | Path) -> T:
     """Builds `cls` from its defaults and `files`, later ones over earlier ones. Raises ConfigError."""
     settings: dict[str, Any] = {}
     for file in files:
-        settings = _merged(settings, read_toml(Path(file), renamed=getattr(cls, "RENAMED", {})))
+        settings = _merged(settings, read_toml(find(file), renamed=getattr(cls, "RENAMED", {})))
         build(cls, settings, str(file))  # so that a mistake is reported with the file that made it
     return build(cls, settings, ", ".join(map(str, files)))
+
+
+def find(name: str | Path) -> Path:
+    """The TOML file `name` if there is one, else the one of that name that comes with these packages.
+
+    "configs/jasper/toy.toml" and "jasper/toy" name the same file from anywhere.
+    """
+    path = Path(name)
+    if path.is_absolute() or path.is_file():
+        return path
+    relative = Path(*path.parts[1:]) if path.parts[:1] == ("configs",) else path
+    own = packaged() / relative
+    found = own if own.suffix == ".toml" else own.with_name(f"{own.name}.toml")
+    return found if found.is_file() else path
+
+
+def packaged() -> Path:
+    """The folder of the configurations that come with these packages: in a wheel, or in the repository."""
+    installed = Path(__file__).with_name("configs")
+    return installed if installed.is_dir() else Path(__file__).parents[1] / "configs"
 
 
 def read_toml(path: Path, _seen: tuple[Path, ...] = (), *, renamed: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -85,10 +105,10 @@ def build(cls: type[T], settings: Mapping[str, Any], source: str, _prefix: str =
 
 
 def command_line(cls: type[T], arguments: Sequence[str] | None = None, *, description: str) -> T:
-    """`cls` from the command line: TOML files first, then flags. `--help` is the manual; a mistake exits with 2."""
+    """`cls` from the command line: TOML files first (see `find`), then flags. A mistake exits with status 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     files = []
-    while arguments and arguments[0].endswith(".toml"):
+    while arguments and (arguments[0].endswith(".toml") or find(arguments[0]).suffix == ".toml"):
         files.append(arguments.pop(0))
     with reported():
         return parse_flags(cls, load(cls, *files), arguments, description=description)
@@ -250,8 +270,8 @@ def _captured(said: io.StringIO) -> Iterator[None]:
 
 
 def _nearest_file(path: Path) -> str:
-    names = [p.name for p in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, names, n=1)
+    folder = path.parent if path.parent.is_dir() else packaged() / path.parent.name
+    near = difflib.get_close_matches(path.name, [p.name for p in folder.glob("*.toml")], n=1)
     return f"; did you mean {path.parent / near[0]}?" if near else ""
 
 

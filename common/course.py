@@ -48,8 +48,9 @@ class EveryConfig:
 
 def check_batches(batch_size: int, grad_accumulation: int, ema: float) -> None:
     """Raises ValueError, which names the setting, if a step cannot be as they say; for a `__post_init__`."""
-    if min(batch_size, grad_accumulation) < 1:
-        raise ValueError(f"batch_size = {batch_size}, grad_accumulation = {grad_accumulation}: expected at least 1")
+    for name, value in (("batch_size", batch_size), ("grad_accumulation", grad_accumulation)):
+        if value < 1:
+            raise ValueError(f"{name} = {value}: expected at least 1")
     if batch_size % grad_accumulation:
         raise ValueError(f"batch_size = {batch_size} is not a multiple of grad_accumulation = {grad_accumulation}")
     if not 0 <= ema < 1:

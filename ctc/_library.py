@@ -8,7 +8,7 @@ from typing import Literal
 
 from ctc import native
 
-LIBRARY = native.NativeLibrary(name="ctc", package=Path(__file__).parent, command="python -m ctc.build")
+LIBRARY = native.NativeLibrary(package=Path(__file__).parent, command="python -m ctc.build")
 
 
 class SlowPathWarning(RuntimeWarning):

@@ -121,6 +121,8 @@ def run(
     )
     if status == INVALID_VALUE and invalid.value >= 0:
         raise ValueError(wrong_utterance(invalid.value, problem, labels))
+    if status == INVALID_VALUE:
+        raise ValueError(left_over(labels))
     if status != SUCCESS:
         raise RuntimeError(f"ctc_loss of the native library answered with status {status}")
     return losses_B if reduced is None else reduced
@@ -170,6 +172,8 @@ def check(logits_TBV: Tensor, labels: Labels, options: Options) -> None:
     misfits = _misfits(problem, labels)
     if len(misfits):
         raise ValueError(wrong_utterance(int(misfits[0]), problem, labels))
+    if not labels.is_padded and int(labels.target_lengths.sum()) != labels.targets.numel():
+        raise ValueError(left_over(labels))
 
 
 def _misfits(problem: Problem, labels: Labels) -> Tensor:
@@ -193,6 +197,14 @@ def refused(problem: Problem) -> str:
     """What a library may refuse although nothing is wrong with it."""
     sizes = f"{problem.frames} frames, {problem.batch} utterances, {problem.classes} classes"
     return f"{sizes}, flags {problem.flags}, instruction set {problem.instruction_set}"
+
+
+def left_over(labels: Labels) -> str:
+    """What is wrong with concatenated targets that are more than their lengths."""
+    expected = int(labels.target_lengths.sum())
+    return (
+        f"targets: expected {expected} concatenated labels, as target_lengths add up to, found {labels.targets.numel()}"
+    )
 
 
 def wrong_option(problem: Problem) -> str | None:

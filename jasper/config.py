@@ -140,8 +140,10 @@ class Config:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
-        if self.epochs < 1 or self.save_best_from > self.epochs:
+        if self.epochs < 1:
+            raise ValueError(f"epochs = {self.epochs}: expected at least 1")
+        if self.save_best_from > self.epochs:
             raise ValueError(
-                f"epochs = {self.epochs}, save_best_from = {self.save_best_from}: expected at least 1 epoch, "
-                "and a best checkpoint from one of them"
+                f"save_best_from = {self.save_best_from} is beyond the last of {self.epochs} epochs: "
+                "the run would end without a best checkpoint; lower it"
             )

@@ -9,7 +9,7 @@ setup() (
   cd "$repository"
   local wanted
   wanted="$(cat requirements.txt requirements-dev.txt constraints.txt pyproject.toml scripts/setup.sh \
-    ctc/native/*.py ctc/include/* $(find ctc/csrc -type f | LC_ALL=C sort) | cksum)"
+    ctc/native/*.py ctc/include/* $(find ctc/csrc common/convolution/csrc -type f | LC_ALL=C sort) | cksum)"
   if [ "$(cat .venv/.installed 2>/dev/null)" != "$wanted" ]; then
     local python
     for python in python3.13 python3.12 python3.11 python3 python none; do
@@ -28,7 +28,9 @@ setup() (
     fi
     .venv/bin/pip install -q -r requirements.txt -r requirements-dev.txt -c constraints.txt
     .venv/bin/pip install -q --no-deps -e .
-    .venv/bin/python -m ctc.build >&2 || echo "setup: no native code; slower paths in torch serve instead" >&2
+    { .venv/bin/python -m ctc.build && .venv/bin/python -m transducer.build &&
+      .venv/bin/python -m common.convolution.build; } >&2 ||
+      echo "setup: no native code; slower paths in torch serve instead" >&2
     echo "$wanted" > .venv/.installed
   fi
 )

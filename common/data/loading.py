@@ -177,6 +177,12 @@ class BatchLoader(DataLoader[Any]):
             yield batch
 
 
+def pins_memory() -> bool:
+    """Whether batches are to lie in pinned memory, from which they are copied to a device without being waited for."""
+    device = torch.accelerator.current_accelerator(check_available=True)
+    return device is not None and device.type != "mps"  # which has the memory of the host
+
+
 def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches of a DataLoader; the death of a worker is a LoadingError when its batch is asked for.
 
@@ -210,7 +216,7 @@ def batch_loader(
     No workers: in this process, when asked. The batches may be those of many epochs, which keeps the workers. `dataset`
     has, besides items, `seed`, `on_error` and `skipped`; `collate` makes a batch with `failures` of items.
 
-    Memory is pinned where there is a GPU. With workers, a batch crosses in shared memory: in a container give it
+    Memory is pinned where `pins_memory`. With workers, a batch crosses in shared memory: in a container give it
     several GB (--ipc=host or --shm-size).
     """
     ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
@@ -220,7 +226,7 @@ def batch_loader(
         num_workers=workers,
         worker_init_fn=leave_group,
         collate_fn=collate,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one
         **ahead,
     )

@@ -4,7 +4,7 @@ Shapes: S frames, V labels.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -28,6 +28,18 @@ class Word(NamedTuple):
     confidence: float
 
 
+class Alternative(NamedTuple):
+    """Another transcript of the same recording, its words, and its score: larger is better."""
+
+    text: str
+    words: list[Word]
+    score: float
+
+    def record(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {"text": self.text, "score": self.score, "words": [word._asdict() for word in self.words]}
+
+
 class Transcript(NamedTuple):
     """What was recognised in one recording; `error` says why nothing could be, "" where all went well.
 
@@ -43,16 +55,21 @@ class Transcript(NamedTuple):
     log_probs_SV: Tensor | None = None
     first_frame_seconds: float = 0.0
     seconds_per_frame: float = 0.0
+    alternatives: Sequence[Alternative] = ()
+    """Less probable transcripts, best first, where they were asked for."""
 
     def record(self) -> dict[str, Any]:
         """As a JSON object: what was said, and all words with their times."""
-        return {
+        record: dict[str, Any] = {
             "audio": self.audio,
             "duration": round(self.seconds, 3),
             "text": self.text,
             "confidence": round(sum(w.confidence for w in self.words) / len(self.words), 4) if self.words else 0.0,
             "words": [word._asdict() for word in self.words],
         }
+        if self.alternatives:
+            record["alternatives"] = [alternative.record() for alternative in self.alternatives]
+        return record
 
 
 def words_of(

@@ -218,7 +218,7 @@ CTC_UNROLL
             if (TEAM == FORWARD ? i < labels - frames + row : i > row) blank[k] = label[k] = 0;
             most = larger_of(most, larger_of(blank[k], label[k]));
         }
-        unsigned bits = __reduce_max_sync(ALL_LANES, __float_as_uint(most));
+        unsigned bits = warp_max_bits(__float_as_uint(most));
         if (W > 1) {
             unsigned* const largest = block->largest[TEAM];
             if (lane_index() == 0) largest[team_warp()] = bits;
@@ -256,7 +256,7 @@ CTC_UNROLL
             // Bits of numbers that are not negative are in their order, and NaN is above all.
             largest = larger_of(largest, larger_of(__float_as_uint(blanks[k]), __float_as_uint(others[k])));
         }
-        largest = __reduce_max_sync(ALL_LANES, largest);
+        largest = warp_max_bits(largest);
         if (lane_index() == 0)
             frame_maxima[row_of<TEAM>(step) * MOST_TEAM_WARPS + team_warp()] = __uint_as_float(largest);
         if (!is_active) return;

@@ -10,7 +10,7 @@ using namespace ctc_cuda;
 
 namespace {
 
-constexpr int32_t KNOWN_FLAGS = CTC_INDEX64 | CTC_ZERO_INFINITY | CTC_EXTENDED_RANGE;
+constexpr int32_t KNOWN_FLAGS = CTC_INDEX64 | CTC_ZERO_INFINITY | CTC_EXTENDED_RANGE | CTC_UNDERFLOW;
 
 bool is_valid(const ctcProblem& p) {
     const bool has_sizes = p.frames >= 0 && p.batch >= 0 && p.classes >= 1 && p.classes <= MOST_CLASSES &&
@@ -35,13 +35,19 @@ template <int K, int W> cudaError_t launch_lattice(const Batch& b, cudaStream_t 
     return cudaGetLastError();
 }
 
-// The smallest shape that holds every transcript which can be computed; which it is does not change the result.
-cudaError_t launch_lattice(const Batch& b, cudaStream_t stream) {
+// The smallest shape that holds every transcript which can be computed; which it is does not change the result. On
+// Turing, whose blocks have too little memory for more than 255 labels, the extended range takes a batch of such.
+cudaError_t launch_lattice(const Batch& given, cudaStream_t stream) {
+    Batch b = given;
     const ctcProblem& p = b.problem;
     const int64_t pairs = (p.longest_target < p.frames ? p.longest_target : p.frames) + 1;
     if (pairs <= Shape<2, 1>::PAIRS || p.type == CTC_FLOAT64) return launch_lattice<2, 1>(b, stream);
     if (pairs <= Shape<4, 1>::PAIRS) return launch_lattice<4, 1>(b, stream);
     if (pairs <= Shape<8, 1>::PAIRS) return launch_lattice<8, 1>(b, stream);
+    if (!fits_shared(Shape<8, 2>::SHARED_BYTES)) {
+        b.problem.flags |= CTC_EXTENDED_RANGE;
+        return launch_lattice<2, 1>(b, stream);
+    }
     if (pairs <= Shape<8, 2>::PAIRS) return launch_lattice<8, 2>(b, stream);
     if (pairs <= Shape<8, 4>::PAIRS) return launch_lattice<8, 4>(b, stream);
     static_assert(Shape<8, 8>::PAIRS == MOST_LINEAR_PAIRS, "");
@@ -114,7 +120,7 @@ ctcStatus_t ctc_loss_cuda_workspace(const ctcProblem* problem, size_t* bytes) {
 
 ctcStatus_t ctc_loss_cuda(const ctcProblem* problem, const void* logits, void* gradient, const void* targets,
                           const void* input_lengths, const void* target_lengths, const void* scale, void* losses,
-                          void* reduced, void* workspace, int64_t* invalid, struct CUstream_st* stream) {
+                          void* reduced, void* workspace, int64_t* invalid, CUstream stream) {
     if (!problem || !is_valid(*problem)) return CTC_STATUS_INVALID_VALUE;
     const ctcProblem& p = *problem;
     const bool has_logits = logits || p.frames == 0;
@@ -133,7 +139,7 @@ ctcStatus_t ctc_loss_cuda(const ctcProblem* problem, const void* logits, void* g
 }
 
 ctcStatus_t ctc_scale_gradient_cuda(const ctcProblem* problem, void* gradient, const void* by, int64_t by_stride,
-                                    struct CUstream_st* stream) {
+                                    CUstream stream) {
     if (!problem || !is_valid(*problem)) return CTC_STATUS_INVALID_VALUE;
     if (problem->batch * problem->frames == 0) return CTC_STATUS_SUCCESS;
     if (!gradient || !by) return CTC_STATUS_INVALID_VALUE;

@@ -30,6 +30,16 @@ template <typename Kernel> static cudaError_t allow_shared(Kernel kernel, size_t
     if (bytes <= 40 * 1024) return cudaSuccess;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes));
 }
+
+// Whether a block may ask for so much beside the 2 KB that a kernel may declare itself: Turing has 64 KB, all later
+// architectures 99 KB and more.
+static inline bool fits_shared(size_t bytes) {
+    int device = 0, most = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess &&
+           bytes + 2048 <= size_t(most);
+}
+
 #endif
 
 namespace ctc_cuda {
@@ -87,6 +97,18 @@ template <typename T> static __device__ inline T warp_max(T x) {
 template <typename T> static __device__ inline T warp_min(T x) {
     for (int by = WARP / 2; by > 0; by /= 2) x = smaller_of(x, __shfl_xor_sync(ALL_LANES, x, by));
     return x;
+}
+
+// In one instruction where there is one, from sm_80 on; the emulator compares both ways.
+static __device__ inline unsigned warp_max_bits(unsigned x) {
+#if defined(CTC_EMULATED)
+    const unsigned largest = warp_max(x);
+    return largest == __reduce_max_sync(ALL_LANES, x) ? largest : ~0u;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    return warp_max(x);
+#else
+    return __reduce_max_sync(ALL_LANES, x);
+#endif
 }
 
 static __host__ __device__ inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

@@ -14,7 +14,8 @@ static __device__ inline bool are_valid_lengths(const ctcProblem& p, int64_t fra
     return frames >= 0 && frames <= p.frames && labels >= 0 && labels <= p.longest_target;
 }
 
-// Called by whole warps. Where targets are concatenated, an utterance behind one of invalid length is invalid too.
+// Called by whole warps. Where targets are concatenated, an utterance behind one of invalid length is invalid too, and
+// all are where the lengths fit but leave labels over.
 static __device__ inline Claim claim_of(const Batch& b, int64_t n) {
     const ctcProblem& p = b.problem;
     Claim claim = {index_at(b.input_lengths, n, p.flags), index_at(b.target_lengths, n, p.flags), 0, true};
@@ -22,15 +23,18 @@ static __device__ inline Claim claim_of(const Batch& b, int64_t n) {
     if (p.targets_stride) {
         claim.first_label = n * p.targets_stride;
     } else {
-        int64_t before = 0;
-        bool is_valid = true;
-        for (int64_t m = lane_index(); m < n; m += WARP) {
+        int64_t before = 0, behind = 0;
+        bool is_valid_before = true, is_valid = true;
+        for (int64_t m = lane_index(); m < p.batch; m += WARP) {
             const int64_t count = index_at(b.target_lengths, m, p.flags);
             is_valid &= count >= 0 && count <= p.longest_target;
-            before += is_valid ? count : 0;
+            if (m < n) is_valid_before = is_valid;
+            (m < n ? before : behind) += is_valid ? count : 0;
         }
         claim.first_label = warp_sum(before);
-        claim.has_valid_lengths &= __ballot_sync(ALL_LANES, is_valid) == ALL_LANES;
+        const bool are_all_valid = __ballot_sync(ALL_LANES, is_valid) == ALL_LANES;
+        claim.has_valid_lengths &= __ballot_sync(ALL_LANES, is_valid_before) == ALL_LANES;
+        claim.has_valid_lengths &= !are_all_valid || claim.first_label + warp_sum(behind) == p.targets_count;
     }
     claim.has_valid_lengths &= claim.labels <= p.targets_count - claim.first_label;
     return claim;

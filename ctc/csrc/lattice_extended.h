@@ -3,7 +3,7 @@
 //
 // alpha walks over blocks of frames; beta is kept at the start of every block and computed anew inside it, so that
 // memory grows with the square root of the frames. A state is impossible when its exponent is below IMPOSSIBLE / 2,
-// which finite logits reach only if one frame after the other is a factor exp(1e9) away from its best class.
+// which no finite float reaches, and of doubles only those beyond 1e270.
 #pragma once
 
 #include "elements.h"
@@ -12,7 +12,9 @@
 
 namespace CTC_ISA {
 
-constexpr double IMPOSSIBLE = -0x1p50;
+constexpr double IMPOSSIBLE = -0x1p900;
+// With CTC_UNDERFLOW: classes that are this many powers of two less likely than the best do not exist.
+constexpr double UNDERFLOW_EXPONENT = -0x1p50;
 
 class ExtendedLattice {
   public:
@@ -112,9 +114,13 @@ class ExtendedLattice {
             const Doubles log2_q = (load(slot_mantissa + s) - reference) * 0x1.71547652b82fep0;
             const Doubles bounded = vmax(log2_q, all(IMPOSSIBLE));
             const Doubles exponent = round_of(bounded);
-            store(slot_mantissa + s, exp_reduced((bounded - exponent) * 0x1.62e42fefa39efp-1));
+            // Beyond 2^51 it is rounded to more than integers, and nothing is left of the rest.
+            const Doubles rest = vmax(all(-0.5), -vmax(all(-0.5), exponent - bounded));
+            store(slot_mantissa + s, exp_reduced(rest * 0x1.62e42fefa39efp-1));
             store(slot_exponent + s, exponent);
         }
+        for (int64_t s = 0; utterance.underflows && s < slots; s++)
+            if (slot_exponent[s] <= UNDERFLOW_EXPONENT) slot_exponent[s] = IMPOSSIBLE;
         for (int64_t i = 0; i < labels; i++) {
             emission_mantissa[i] = slot_mantissa[scratch.slot_of_label[i]];
             emission_exponent[i] = slot_exponent[scratch.slot_of_label[i]];

@@ -85,7 +85,7 @@ bool is_valid(const ctcProblem& p) {
            p.label_smoothing >= 0 && p.label_smoothing < 1 && isfinite(p.entropy_weight);
 }
 
-// The first utterance whose lengths or labels do not fit, or -1.
+// The first utterance whose lengths or labels do not fit; the batch where concatenated targets are left over; or -1.
 int64_t first_invalid(const ctcProblem& p, const void* targets, const void* input_lengths,
                       const void* target_lengths) {
     int64_t start = 0;
@@ -102,7 +102,7 @@ int64_t first_invalid(const ctcProblem& p, const void* targets, const void* inpu
         }
         start += labels;
     }
-    return -1;
+    return p.targets_stride == 0 && start != p.targets_count ? p.batch : -1;
 }
 
 int64_t scratch_bytes(const ctcProblem& p) {
@@ -146,6 +146,7 @@ Utterance utterance_at(const Batch& b, int64_t n, int64_t first_label) {
     u.past_caches = double(p.batch) * double(p.frames) * double(p.classes * bytes) > PAST_CACHES_BYTES;
     u.force_extended = p.flags & CTC_EXTENDED_RANGE;
     u.may_have_stars = p.flags & CTC_STARS;
+    u.underflows = p.flags & CTC_UNDERFLOW;
     u.star = p.star;
     u.scale = reduction_weight(p, u.label_count) * (b.scale ? real_at(b.scale, n, p.type) : 1);
     u.label_smoothing = p.label_smoothing;
@@ -217,6 +218,7 @@ ctcProblem compatible_problem(const int* label_lengths, const int* input_lengths
     p.logits_frame_stride = p.gradient_frame_stride = int64_t(minibatch) * alphabet_size;
     p.logits_batch_stride = p.gradient_batch_stride = alphabet_size;
     p.type = type;
+    p.flags = CTC_UNDERFLOW;
 #if defined(_OPENMP)
     p.threads = options.num_threads ? int32_t(options.num_threads) : omp_get_max_threads();
 #else
@@ -266,7 +268,7 @@ ctcStatus_t ctc_loss(const ctcProblem* problem, const void* logits, void* gradie
         return CTC_STATUS_INVALID_VALUE;
     const int64_t wrong = first_invalid(p, targets, input_lengths, target_lengths);
     if (wrong >= 0) {
-        if (invalid) *invalid = wrong;
+        if (invalid) *invalid = wrong < p.batch ? wrong : -1;
         return CTC_STATUS_INVALID_VALUE;
     }
     const Batch batch = {p,  (const char*)logits, (char*)gradient, (const char*)targets, input_lengths, target_lengths,

@@ -19,6 +19,7 @@ struct Utterance {
     bool past_caches;     // the gradient is larger than the caches
     bool force_extended;  // for tests: never the linear lattice
     bool may_have_stars;  // among the labels
+    bool underflows;      // CTC_UNDERFLOW
     int64_t star;
     const uint8_t* stars;  // null, or [labels + 1]: 1 where a star stood before the label, or behind the last
     double scale;      // of the gradient

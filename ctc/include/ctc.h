@@ -3,6 +3,15 @@
  * The library allocates nothing, prints nothing, throws nothing and keeps no state: the caller owns every buffer, and
  * any number of threads may call at once. The first half of this header is call-compatible with warp-ctc's; the second
  * half, `ctc_loss`, does the same for every layout and type. There is no limit on frames, labels, classes or batch.
+ *
+ * Where the first half departs from warp-ctc:
+ * - An example whose frames cannot carry its labels costs infinity and has gradient 0. warp-ctc: cost 0, and whatever
+ *   the gradients held before.
+ * - Gradients of the frames behind an example's length are 0. warp-ctc leaves them as they were.
+ * - Probabilities are not clamped to the smallest normal float, which makes warp-ctc's cost at most 87.3 a frame, and
+ *   finite where a label cannot be: here that costs infinity (CTC_UNDERFLOW says from where on).
+ * - A label that is blank, negative or no class, or a negative length, is CTC_STATUS_INVALID_VALUE.
+ * - On CUDA there may be more than 639 labels, and launches that fail are reported.
  */
 #ifndef CTC_H
 #define CTC_H
@@ -30,13 +39,13 @@ typedef enum {
 
 typedef enum { CTC_CPU = 0, CTC_GPU = 1 } ctcComputeLocation;
 
-struct CUstream_st;
+typedef struct CUstream_st* CUstream;
 
 struct ctcOptions {
     ctcComputeLocation loc;
     union {
         unsigned int num_threads; /* CTC_CPU: 0 is one thread per processor */
-        struct CUstream_st* stream; /* CTC_GPU */
+        CUstream stream;          /* CTC_GPU */
     };
     int blank_label;
 };
@@ -77,7 +86,10 @@ enum {
     CTC_INDEX64 = 1,        /* targets and both lengths are int64_t; otherwise int32_t */
     CTC_ZERO_INFINITY = 2,  /* impossible alignments cost 0 instead of infinity */
     CTC_EXTENDED_RANGE = 4, /* never take the fast path: the result is the same within rounding; for tests */
-    CTC_STARS = 8           /* CPU, invalid on CUDA: targets may hold `star`, for any number of frames of anything */
+    CTC_STARS = 8,          /* CPU, invalid on CUDA: targets may hold `star`, for any number of frames of anything */
+    CTC_UNDERFLOW = 16      /* a logit 7.8e14 below the best of blank and labels of its frame is impossible, like -inf;
+                               warp-ctc's functions set it. Without it the CPU counts all finite floats, and doubles
+                               down to -1e270; CUDA always has it */
 };
 
 /* CTC_MEAN divides each loss by its number of labels, or 1 if it has none, and then their sum by the batch. */
@@ -97,7 +109,7 @@ typedef struct {
     int64_t gradient_frame_stride;
     int64_t gradient_batch_stride;
     int64_t targets_stride;        /* labels from one utterance to the next; 0: concatenated without gaps */
-    int64_t targets_count;         /* labels that `targets` holds in all */
+    int64_t targets_count;         /* labels that `targets` holds in all; concatenated, what the lengths add up to */
     int64_t longest_target;        /* no target length exceeds it */
     int32_t type;                  /* ctcType of logits and gradient */
     int32_t flags;
@@ -136,17 +148,17 @@ CTC_API ctcStatus_t ctc_loss_cuda_workspace(const ctcProblem* problem, size_t* b
  *
  * Lengths and labels are looked at on the device alone: an utterance whose do not fit has loss and gradient NaN, and
  * `*invalid` becomes the number of the first, or -1, unless `invalid` is NULL. Where targets are concatenated, so have
- * all behind one whose target length does not fit.
+ * all behind one whose target length does not fit, and all of the batch where the lengths leave labels over.
  */
 CTC_API ctcStatus_t ctc_loss_cuda(const ctcProblem* problem, const void* logits, void* gradient, const void* targets,
                                   const void* input_lengths, const void* target_lengths, const void* scale,
                                   void* losses, void* reduced, void* workspace, int64_t* invalid,
-                                  struct CUstream_st* stream);
+                                  CUstream stream);
 
 /* Multiplies the gradient of utterance n with by[n * by_stride], float or for CTC_FLOAT64 double, in place; elements
  * that are 0 stay 0. Returns at once, on the device, where `by_stride` is 0 and `*by` is 1. */
 CTC_API ctcStatus_t ctc_scale_gradient_cuda(const ctcProblem* problem, void* gradient, const void* by,
-                                            int64_t by_stride, struct CUstream_st* stream);
+                                            int64_t by_stride, CUstream stream);
 
 #ifdef __cplusplus
 }

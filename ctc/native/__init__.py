@@ -1,6 +1,6 @@
 """Builds and loads the native code of a package: C++ for any processor and for its vector units, CUDA, test programs.
 
-    LIBRARY = native.NativeLibrary(name="speech", package=Path(__file__).parent, command="python -m speech.build")
+    LIBRARY = native.NativeLibrary(package=Path(__file__).parent, command="python -m speech.build")
     native.build(LIBRARY)             # what there are compilers for; says what was not built and why
     native.command_line(LIBRARY)      # the same as a command, with --sanitize, --cuda, --compiler, --force
     library = native.load(LIBRARY)    # a ctypes.CDLL, built at the first use; None: compute without it

@@ -28,7 +28,7 @@ SANITIZERS = {
     "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"),
     "thread": ("-fsanitize=thread", "-g", "-O1"),
 }
-CUDA_ARCHITECTURES = (80, 86, 89, 90, 100, 120)
+CUDA_ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 CUDA_FLAGS = (
     *("-std=c++17", "-O3", "--fmad=false", "--shared", "-cudart", "static", "-Werror", "all-warnings"),
     *("-Xcompiler", "-fPIC,-fvisibility=hidden,-Wall"),

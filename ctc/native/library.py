@@ -21,15 +21,19 @@ class NativeLibrary:
     - `csrc/test/x_test.cpp`, with every `csrc/x*.cpp`, becomes the program `x_test_address` or `x_test_thread`.
     """
 
-    name: str
     package: Path
-    """The folder that holds `csrc`, and `include` if there is one."""
+    """The folder that holds `csrc`, and `include` if there is one; its name is that of the library."""
     command: str
     """What builds it, for messages: "python -m ctc.build"."""
     headers: tuple[Path, ...] = ()
     """Folders of other packages whose headers the sources include."""
     folder: Path | None = None
     """Where it is built, in place of `_build` in the package or, where that cannot be written, the user's cache."""
+
+    @property
+    def name(self) -> str:
+        """What the files of the library are named after."""
+        return self.package.name
 
     @property
     def cpu(self) -> Path:

@@ -30,7 +30,6 @@ from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.vocoder import Generator, load_generator
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 COLUMNS = {"vocoder": "vocoder", "mode": "mode", "precision": "precision", "batch": "batch", "p50": "p50 ms"}
 COLUMNS |= {"p99": "p99 ms", "times_real_time": "x real", "times_faster_than_plain": "x plain"}
 COLUMNS["greatest_difference"] = "difference"
@@ -128,11 +127,11 @@ def _vocoder(name: str, seed: int) -> tuple[Generator, LogMelConfig]:
     torch.manual_seed(seed)
     builders: dict[str, Callable[[Path], tuple[Generator, LogMelConfig]]] = {"hifigan": _hifigan, "waveglow": _waveglow}
     for folder, build in builders.items():
-        path = CONFIGS / folder / f"{name}.toml"
+        path = config.packaged() / folder / f"{name}.toml"
         if path.is_file():
             generator, features = build(path)
             return _audible(generator).eval(), features
-    known = sorted(path.stem for folder in builders for path in (CONFIGS / folder).glob("*.toml"))
+    known = sorted(path.stem for folder in builders for path in (config.packaged() / folder).glob("*.toml"))
     raise ConfigError(f"vocoders: {name!r}: expected a checkpoint (.pt) or one of {', '.join(known)}")
 
 

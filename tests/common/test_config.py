@@ -131,3 +131,28 @@ def test_a_resolved_configuration_survives_toml_and_dict(tmp_path):
     original = Outer(blocks=(Block(filters=1), Block(filters=2)), names=("a", 'quo"te'), folder=Path("/x"))
     assert config.load(Outer, write(tmp_path, "c.toml", config.to_toml(original))) == original
     assert config.build(Outer, config.to_dict(original), "dict") == original
+
+
+@pytest.mark.parametrize("name", ["configs/jasper/toy.toml", "jasper/toy.toml", "jasper/toy"])
+def test_configurations_that_come_with_the_packages_are_found_from_anywhere(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    assert config.find(name) == config.packaged() / "jasper" / "toy.toml"
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text("")
+    assert config.find(name) == Path(name), "a file that is there comes first"
+
+
+def test_a_name_that_is_no_configuration_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert config.find("jasper/toi") == Path("jasper/toi")
+    assert config.find("/jasper/toy.toml") == Path("/jasper/toy.toml")
+    with pytest.raises(
+        ConfigError, match=r"configs/jasper/toi.toml: no such file; did you mean configs/jasper/toy.toml\?"
+    ):
+        config.load(Outer, "configs/jasper/toi.toml")
+
+
+def test_a_command_takes_a_configuration_by_its_name(tmp_path, monkeypatch):
+    write(tmp_path, "named.toml", "fast = true\noptim.lr = 0.5")
+    monkeypatch.setattr(config, "packaged", lambda: tmp_path)
+    assert config.command_line(Outer, ["named"], description="").fast

@@ -68,7 +68,7 @@ def test_periods_that_cannot_be_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((0, 1, 0.0), "batch_size = 0, grad_accumulation = 1: expected at least 1"),
+        ((0, 1, 0.0), "batch_size = 0: expected at least 1"),
         ((4, 3, 0.0), "batch_size = 4 is not a multiple of grad_accumulation = 3"),
         ((4, 2, 1.0), "ema = 1.0: expected a decay from 0, for none, to below 1"),
         ((4, 2, math.nan), "ema = nan: expected a decay"),

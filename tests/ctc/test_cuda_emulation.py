@@ -55,7 +55,6 @@ from tests.ctc.test_loss import (  # noqa: F401
     test_the_gradient_of_a_confident_alignment_keeps_its_digits,
     test_the_largest_floats_do_no_harm,
     test_the_operator_passes_opcheck,
-    test_vmap_is_refused,
     test_what_comes_back_scales_each_utterance,
     test_what_lies_behind_a_length_is_never_looked_at,
     test_without_a_gradient_the_loss_is_bitwise_the_same,
@@ -85,6 +84,24 @@ def test_every_shape_of_a_block_is_exact(labels):
     expected_losses, expected = ours(logits.double(), *rest)
     torch.testing.assert_close(losses.double(), expected_losses, rtol=1e-6, atol=1e-6)
     assert relative_error(gradient, expected) <= 1e-6
+
+
+def test_blocks_with_as_little_memory_as_turings_compute_the_same(monkeypatch):
+    batches = [random_batch(labels + 20, labels, 40, 2) for labels in (9, 255, 300)]
+    expected = [ours(*batch) for batch in batches]
+    monkeypatch.setenv("CTC_EMULATED_SHARED_KB", "64")
+    for batch, (losses, gradient) in zip(batches, expected, strict=True):
+        found, found_gradient = ours(*batch)
+        torch.testing.assert_close(found, losses, rtol=1e-6, atol=0)
+        assert relative_error(found_gradient, gradient.double()) <= 1e-6
+
+
+def test_concatenated_labels_that_are_left_over_make_all_losses_nan():
+    logits, targets, frames, labels = random_batch(12, 3, 8, 2)
+    for count, is_wrong in ((6, False), (7, True)):
+        flat = torch.cat([targets.flatten(), torch.ones(1, dtype=torch.int64)])[:count]
+        losses = _cuda_library.run(logits, Labels(flat, frames, labels, count), Options(reduction="none"), None)
+        assert losses.isnan().all() == is_wrong
 
 
 def test_the_extended_range_gives_what_the_fast_path_gives():

@@ -201,15 +201,19 @@ class RelativeAttention(nn.Module):
         """[H, D, P] of the distances from n_frames down to 1 - n_frames."""
         if not self.keeps_positions or n_frames > CACHED_POSITIONS:
             return self._projected(n_frames, like)
-        if self.kept_HDP is None or self.kept_HDP.shape[2] < 2 * n_frames:
-            longest = min(CACHED_POSITIONS, max(64, 2 * n_frames))
-            self.kept_HDP = self._projected(longest, like)
-        longest = self.kept_HDP.shape[2] // 2
-        return self.kept_HDP[:, :, longest - n_frames : longest + n_frames]
+        kept_HDP = self.kept_HDP
+        if kept_HDP is None or kept_HDP.shape[2] < 2 * n_frames or not _alike(kept_HDP, like):
+            kept_HDP = self.kept_HDP = self._projected(min(CACHED_POSITIONS, max(64, 2 * n_frames)), like)
+        longest = kept_HDP.shape[2] // 2
+        return kept_HDP[:, :, longest - n_frames : longest + n_frames]
 
     def _projected(self, n_frames: int, like: Tensor) -> Tensor:
         table_PC = sinusoids(n_frames, self.positions.in_features, like.device).to(like.dtype)
         return self.positions(table_PC).unflatten(-1, (self.heads, self.head_width)).permute(1, 2, 0)
+
+
+def _alike(x: Tensor, y: Tensor) -> bool:
+    return x.dtype == y.dtype and x.device == y.device
 
 
 def sinusoids(n_frames: int, width: int, device: torch.device) -> Tensor:

@@ -7,11 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from common import checkpoint
+from common import model_folder
 from common.checkpoint import CheckpointError
 from common.config import ConfigError, build
+from common.model_folder import of_file, read_json
+from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import naming
-from wav2vec2.corpus.letters import WORD_END, is_special
+from wav2vec2.corpus.letters import WORD_END
 from wav2vec2.network.config import ModelConfig
 
 # Fields of ModelConfig that config.json has under another name, with the same meaning.
@@ -51,7 +53,7 @@ SAMPLE_RATE = 16000
 
 def read_config(folder: Path) -> ModelConfig:
     """The architecture that the files in `folder` describe. Raises CheckpointError."""
-    described = _read_json(folder / "config.json")
+    described = read_json(folder / "config.json")
     if described.get("model_type") != "wav2vec2":
         raise CheckpointError(f"{folder}: config.json says model_type {described.get('model_type')!r}, not 'wav2vec2'")
     for key, expected in EXPECTED.items():
@@ -73,12 +75,12 @@ def read_config(folder: Path) -> ModelConfig:
 
 def _is_normalized(folder: Path, *, default: bool) -> bool:
     """Whether the audio is to be: `default` where nothing is said of audio. Raises CheckpointError."""
-    says = _of_file(folder / "processor_config.json").get("feature_extractor")  # since transformers 5
+    says = of_file(folder / "processor_config.json").get("feature_extractor")  # since transformers 5
     if not isinstance(says, dict):
         path = folder / "preprocessor_config.json"
         if not path.is_file():
             return default
-        says = _read_json(path)
+        says = read_json(path)
     if says.get("sampling_rate", SAMPLE_RATE) != SAMPLE_RATE:
         raise CheckpointError(f"{folder}: takes audio at {says['sampling_rate']!r} Hz; only {SAMPLE_RATE} is known")
     return says.get("do_normalize", True)  # as transformers takes it
@@ -86,31 +88,7 @@ def _is_normalized(folder: Path, *, default: bool) -> bool:
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """The weights in `folder` under Fairseq's names, in float32. Raises CheckpointError."""
-    for name, read in (("model.safetensors", _read_safetensors), ("pytorch_model.bin", checkpoint.load)):
-        if files := _parts(folder, name):
-            return naming.huggingface_to_fairseq({key: value for file in files for key, value in read(file).items()})
-    raise CheckpointError(f"{folder}: expected model.safetensors or pytorch_model.bin in it")
-
-
-def _parts(folder: Path, name: str) -> list[Path]:
-    """The files that weights called `name` consist of; none if they are not there."""
-    index = folder / f"{name}.index.json"
-    if (folder / name).is_file() or not index.is_file():
-        return [folder / name] if (folder / name).is_file() else []
-    names = _read_json(index).get("weight_map")
-    if not isinstance(names, dict) or not all(isinstance(n, str) and n == Path(n).name for n in names.values()):
-        raise CheckpointError(f"{index}: expected a weight_map to names of files in this folder")
-    return [folder / part for part in sorted(set(names.values()))]
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path}: damaged or not a safetensors file: {error}") from None
+    return naming.huggingface_to_fairseq(model_folder.read_weights(folder))
 
 
 def read_labels(folder: Path, n_labels: int) -> tuple[str, ...]:
@@ -120,14 +98,14 @@ def read_labels(folder: Path, n_labels: int) -> tuple[str, ...]:
     """
     if not (folder / "vocab.json").is_file():
         return naming.unknown_labels(n_labels)
-    numbers = _read_json(folder / "vocab.json") | _of_file(folder / "added_tokens.json")
+    numbers = read_json(folder / "vocab.json") | of_file(folder / "added_tokens.json")
     by_index = {index: label for label, index in numbers.items() if isinstance(index, int)}
     by_index = {index: label for index, label in by_index.items() if index < n_labels or not is_special(label)}
     if sorted(by_index) != list(range(n_labels)):
         raise CheckpointError(
             f"{folder}: vocab.json numbers {len(numbers)} labels; expected 0 to {n_labels - 1}, each once"
         )
-    word_end = _of_file(folder / "tokenizer_config.json").get("word_delimiter_token", WORD_END)
+    word_end = of_file(folder / "tokenizer_config.json").get("word_delimiter_token", WORD_END)
     labels = (by_index[index] for index in range(n_labels))
     return tuple(WORD_END if label == word_end and label != " " else label for label in labels)
 
@@ -183,23 +161,6 @@ def described(config: ModelConfig, architecture: str) -> dict[str, Any]:
         "codevector_dim": config.width_of_codes,
         "vocab_size": len(config.labels) or 32,
     }
-
-
-def _of_file(path: Path) -> dict[str, Any]:
-    """What a file that need not be there holds."""
-    return _read_json(path) if path.is_file() else {}
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path.parent}: expected a file {path.name} in it") from None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: expected an object, found {type(value).__name__}")
-    return value
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

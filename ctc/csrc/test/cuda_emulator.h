@@ -394,6 +394,11 @@ static inline cudaError_t cudaFree(void* memory) {
     free(memory);
     return cudaSuccess;
 }
+// With CTC_EMULATED_SHARED_KB in the environment a block has no more than that; Turing has 64.
+static inline bool fits_shared(size_t bytes) {
+    const char* const most = getenv("CTC_EMULATED_SHARED_KB");
+    return !most || bytes + 2048 <= size_t(atoi(most)) * 1024;
+}
 template <typename Kernel> static inline cudaError_t allow_shared(Kernel, size_t bytes) {
     emulator::machine().allowed_shared = std::max(bytes, emulator::FREE_SHARED);
     return cudaSuccess;

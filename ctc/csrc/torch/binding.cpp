@@ -11,6 +11,8 @@
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
@@ -51,8 +53,7 @@ bool is_one(const Tensor& x) {
 struct CtcLossBackward : torch::autograd::Node {
     torch::autograd::SavedVariable gradient;
     int64_t batch_dimension = 1;
-    bool is_last_use = false;   // nobody will ask for the saved gradient again
-    bool is_handed_out = false;  // somebody else may hold it
+    bool is_last_use = false;  // nobody will ask for the saved gradient again
 
     void release_variables() override { gradient.reset_data(); }
     void will_release_variables() override { is_last_use = true; }
@@ -76,28 +77,31 @@ struct CtcLossBackward : torch::autograd::Node {
     }
 
   private:
-    // The gradient times a number, or one for every utterance; the saved tensor itself where they are 1.
+    // The gradient times a number, or one for every utterance: the caller's own, the saved tensor only at its last use.
+    // `_scaled` in loss_operator.py, for what does not come here, is the same.
     Tensor scaled(const Tensor& saved, const Tensor& by, bool wants_graph) {
-        if (is_one(by)) {
-            is_handed_out |= !wants_graph;
-            return wants_graph ? saved.clone() : saved;
-        }
-        const Tensor factor = by.dim() == 0 ? by : batch_dimension == 0 ? by.view({-1, 1, 1}) : by.view({-1, 1});
+        Tensor factor = by.to(saved.scalar_type());
+        if (by.dim() > 0) factor = factor.unsqueeze(-1);
+        if (by.dim() > 0 && batch_dimension == 0) factor = factor.unsqueeze(-1);
         // What comes back for an infinite loss must not spoil its gradient of 0.
+        if (at::isTensorSubclassLike(by))  // of vmap among others, whose numbers cannot be looked at
+            return at::where(saved.eq(0), at::zeros({}, saved.options()), saved.mul(factor));
+        const bool is_owned = is_last_use && !wants_graph;
+        if (is_one(by)) return is_owned ? saved : saved.clone();
         const bool is_finite = by.isfinite().all().item<bool>();
         const Tensor nothing = is_finite ? Tensor() : saved.eq(0);
-        const bool in_place = is_last_use && !is_handed_out && !wants_graph;
-        Tensor result = in_place ? saved.mul_(factor.to(saved.scalar_type())) : saved.mul(factor.to(saved.scalar_type()));
+        Tensor result = is_owned ? saved.mul_(factor) : saved.mul(factor);
         if (!is_finite) result.masked_fill_(nothing, 0);
         return result;
     }
 };
 
-// A tensor as it is, no subclass and no view that is yet to be negated; null for anything else.
+// A tensor as it is: no subclass, no view that is yet to be negated, no derivative in forward mode; null for all else.
 const Tensor* plain_tensor(PyObject* object) {
     if (!THPVariable_CheckExact(object)) return nullptr;
     const Tensor& x = THPVariable_Unpack(object);
-    const bool is_plain = x.is_cpu() && x.layout() == at::kStrided && !x.is_neg() && !at::isTensorSubclassLike(x);
+    const bool is_plain = x.is_cpu() && x.layout() == at::kStrided && !x.is_neg() && !at::isTensorSubclassLike(x) &&
+                          !x._fw_grad(/*level=*/0).defined();
     return is_plain ? &x : nullptr;
 }
 

@@ -38,8 +38,9 @@ int main(int count, char**) { int room[2] = {7, 8}; std::puts(which()); return r
 """
 
 
-def write_product(package: Path, folder: Path | None = None) -> NativeLibrary:
-    """Writes the sources into `package`; nothing is built."""
+def write_product(around: Path) -> NativeLibrary:
+    """Writes the sources into the folder `product` in `around`; nothing is built."""
+    package = around / "product"
     files = {
         "include/product.h": HEADER,
         "csrc/which.cpp": WHICH,
@@ -51,4 +52,4 @@ def write_product(package: Path, folder: Path | None = None) -> NativeLibrary:
     for name, text in files.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)
-    return NativeLibrary(name="product", package=package, command="python -m product.build", folder=folder)
+    return NativeLibrary(package=package, command="python -m product.build")

@@ -54,7 +54,9 @@ def test_a_second_build_compiles_nothing_until_a_source_or_header_changes(tmp_pa
     assert report.built == []
     assert str(report) == f"up to date: {library.cpu}"
     assert build(library, force=True).built == [library.cpu]
-    (tmp_path / "include" / "product.h").write_text((tmp_path / "include" / "product.h").read_text() + "// changed")
+    (library.package / "include" / "product.h").write_text(
+        (library.package / "include" / "product.h").read_text() + "// changed"
+    )
     assert build(library).built == [library.cpu]
 
 
@@ -63,7 +65,7 @@ def test_what_was_copied_elsewhere_is_still_up_to_date(tmp_path: Path):
     build(write_product(tmp_path / "here"))
     shutil.copytree(tmp_path / "here", tmp_path / "there")
     report = build(write_product(tmp_path / "there"))
-    assert report.current == [tmp_path / "there" / "_build" / "libproduct.so"]
+    assert report.current == [tmp_path / "there" / "product" / "_build" / "libproduct.so"]
 
 
 @needs_compiler
@@ -79,7 +81,7 @@ def test_builds_at_the_same_time_wait_and_compile_once(tmp_path: Path):
 @needs_compiler
 def test_test_programs_are_linked_with_what_they_are_named_after(tmp_path: Path):
     library = write_product(tmp_path)
-    (tmp_path / "csrc" / "other.cpp").write_text("#error not of this test")
+    (library.package / "csrc" / "other.cpp").write_text("#error not of this test")
     (program,) = build(library, sanitize="address").built
     assert program.name == "which_test_address"
     assert subprocess.run([program], capture_output=True, text=True, check=True).stdout.startswith("generic")
@@ -127,8 +129,8 @@ def test_cuda_sources_are_compiled_for_the_gpus_that_are_here(tmp_path: Path, mo
     assert library.cuda in build(library, cuda="present").built
     command = library.cuda.read_text()
     assert "code=sm_86 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90" in command
-    assert f"-I{tmp_path / 'include'} -I{tmp_path / 'csrc'}" in command
-    assert str(tmp_path / "csrc" / "which_cuda.cu") in command
+    assert f"-I{library.package / 'include'} -I{library.package / 'csrc'}" in command
+    assert str(library.package / "csrc" / "which_cuda.cu") in command
     assert library.cuda in build(library, cuda="present").current
 
 
@@ -139,7 +141,7 @@ def test_every_architecture_gets_code_and_later_ones_what_they_can_compile():
 
 
 def test_headers_of_other_packages_are_found(tmp_path: Path):
-    library = NativeLibrary(name="b", package=tmp_path / "b", command="", headers=(tmp_path / "a",))
+    library = NativeLibrary(package=tmp_path / "b", command="", headers=(tmp_path / "a",))
     assert library.header_folders == [tmp_path / "b" / "include", tmp_path / "b" / "csrc", tmp_path / "a"]
 
 
@@ -151,6 +153,6 @@ def test_the_command_prints_the_report_and_a_failure_ends_it(
     monkeypatch.setattr(sys, "argv", ["build", "--cuda", "none"])
     command_line(library)
     assert capsys.readouterr().out == f"built {library.cpu}\n"
-    (tmp_path / "csrc" / "which.cpp").write_text("#error out of order")
+    (library.package / "csrc" / "which.cpp").write_text("#error out of order")
     with pytest.raises(SystemExit, match="out of order"):
         command_line(library)

@@ -45,7 +45,7 @@ def test_sources_that_do_not_compile_are_told_and_cost_the_library_alone(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     library = write_product(tmp_path)
-    (tmp_path / "csrc" / "which.cpp").write_text("#error out of order")
+    (library.package / "csrc" / "which.cpp").write_text("#error out of order")
     assert load(library) is None
     assert "out of order" in capfd.readouterr().err
 
@@ -55,20 +55,19 @@ def test_a_package_that_cannot_be_written_is_built_in_the_cache_of_its_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    package = tmp_path / "package"
-    library = write_product(package)
-    (package / "_build").touch()  # a file in the folder's place: nobody can write into it, not even root
+    library = write_product(tmp_path)
+    (library.package / "_build").touch()  # a file in the folder's place: nobody can write into it, not even root
     assert load(library) is not None
     assert library.cpu.is_relative_to(cache_folder())
     assert cache_folder() == tmp_path / "cache" / "speech-models"
-    (package / "csrc" / "which.cpp").write_text("// another version")
+    (library.package / "csrc" / "which.cpp").write_text("// another version")
     assert not library.cpu.exists(), "other sources have a folder of their own"
 
 
 @needs_compiler
 def test_a_library_that_was_installed_read_only_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    library = write_product(tmp_path / "package")
+    library = write_product(tmp_path)
     build(library)
     (library.cpu.parent / "libproduct.so.stamp").write_text("by another compiler")
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != library.cpu.parent)

@@ -1,0 +1,40 @@
+"""Folders of transformers are read without running anything."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from common.checkpoint import CheckpointError
+from common.model_folder import of_file, read_json, read_weights
+
+
+def test_weights_are_read_from_one_file_or_several(tmp_path):
+    save_file({"a": torch.ones(2)}, tmp_path / "one.safetensors")
+    save_file({"b": torch.zeros(3)}, tmp_path / "two.safetensors")
+    index = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert {name: len(w) for name, w in read_weights(tmp_path).items()} == {"a": 2, "b": 3}
+    save_file({"c": torch.ones(4)}, tmp_path / "model.safetensors")
+    assert list(read_weights(tmp_path)) == ["c"]
+
+
+def test_what_is_wrong_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"expected model.safetensors or pytorch_model.bin in it"):
+        read_weights(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../a"}}')
+    with pytest.raises(CheckpointError, match="expected a weight_map to names of files in this folder"):
+        read_weights(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"rubbish")
+    with pytest.raises(CheckpointError, match="damaged or not a safetensors file"):
+        read_weights(tmp_path)
+    assert of_file(tmp_path / "config.json") == {}
+    with pytest.raises(CheckpointError, match=r"expected a file config.json in it"):
+        read_json(tmp_path / "config.json")
+    (tmp_path / "config.json").write_text("[")
+    with pytest.raises(CheckpointError, match=r"config.json: cannot be read"):
+        read_json(tmp_path / "config.json")
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(CheckpointError, match="expected an object, found list"):
+        read_json(tmp_path / "config.json")

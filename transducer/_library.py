@@ -1,0 +1,28 @@
+"""The native library of `transducer`: loaded, and built at the first use where it is missing and a compiler is not."""
+
+import ctypes
+import functools
+import warnings
+from pathlib import Path
+
+import ctc
+from ctc import native
+
+PACKAGE = Path(__file__).parent
+LIBRARY = native.NativeLibrary(
+    package=PACKAGE,
+    command="python -m transducer.build",
+    headers=(Path(ctc.__file__).parent / "csrc",),
+)
+
+
+def load_cpu() -> ctypes.CDLL | None:
+    """The CPU library, or None where it is not built and cannot be."""
+    return native.load(LIBRARY)
+
+
+@functools.cache
+def warn_slow(what: str, on_cpu: bool) -> None:
+    """Says, once per process and purpose, that `what` runs without a kernel: its library is missing, or has none."""
+    reason = f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it" if on_cpu else "it has no kernel"
+    warnings.warn(f"{what} runs in plain torch, which is slower: {reason}", ctc.SlowPathWarning, stacklevel=4)

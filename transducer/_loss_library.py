@@ -1,0 +1,193 @@
+"""Calls the native losses through ctypes: the structure of `include/transducer_loss.h`, its arguments and statuses.
+
+Shapes: B utterances, T frames, U positions (labels of the longest utterance + 1), W outputs of the joint: V labels and
+the blank, then D durations.
+"""
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from transducer._library import load_cpu
+
+TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
+INSTRUCTION_SETS = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3}
+SUCCESS, INVALID_VALUE = 0, 2
+
+
+class Problem(Structure):
+    """`transducerProblem` of transducer_loss.h, field by field."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("batch", "frames", "positions", "classes", "blank")),
+        *((name, c_int64) for name in ("logits_batch_stride", "logits_frame_stride", "logits_position_stride")),
+        *((name, c_int64) for name in ("gradient_batch_stride", "gradient_frame_stride", "gradient_position_stride")),
+        *((name, c_int64) for name in ("targets_stride", "duration_count")),
+        ("durations", c_void_p),
+        *((name, c_int32) for name in ("type", "threads", "instruction_set", "loss_only")),
+        *((name, c_double) for name in ("sigma", "fastemit", "skip_below")),
+    )
+
+
+PROTOTYPES = {
+    "transducer_lattices_bytes": (POINTER(Problem), POINTER(c_size_t)),
+    "transducer_loss": (POINTER(Problem), *(c_void_p,) * 6, POINTER(c_int64)),
+    "transducer_workspace_bytes": (POINTER(Problem), POINTER(c_size_t)),
+    "transducer_gradient": (POINTER(Problem), *(c_void_p,) * 8),
+    "transducer_lattice_bytes": (POINTER(Problem), c_int64, c_int64, POINTER(c_size_t)),
+    "transducer_read_cells": (POINTER(Problem), c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_void_p),
+    "transducer_walk": (
+        *(POINTER(Problem), c_int64, c_int64, c_void_p, POINTER(c_double), c_void_p),
+        POINTER(c_int64),
+    ),
+    "transducer_cell_gradients": (
+        *(POINTER(Problem), c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, c_double, c_void_p),
+        c_void_p,
+    ),
+}
+
+
+@functools.cache
+def functions() -> ctypes.CDLL | None:
+    """The CPU library with the losses declared, or None where it was never built."""
+    library = load_cpu()
+    if library is None:
+        return None
+    for name, arguments in PROTOTYPES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = c_int32, arguments
+    return library
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What a call computes, beside its tensors."""
+
+    blank: int
+    """A class, not counted from the end."""
+    durations: tuple[int, ...] = ()
+    """Of TDT, in frames; none for RNN-T."""
+    sigma: float = 0.0
+    fastemit: float = 0.0
+    skip_below: float = 1e-9
+    instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
+    """Which build of the kernel, for tests."""
+
+
+class Labels(NamedTuple):
+    """Targets [B, L] and lengths [B]: int64, contiguous, on the CPU."""
+
+    targets_BL: Tensor
+    frames_B: Tensor
+    labels_B: Tensor
+
+    @property
+    def pointers(self) -> tuple[int, int, int]:
+        """As the kernels take them."""
+        return self.targets_BL.data_ptr(), self.frames_B.data_ptr(), self.labels_B.data_ptr()
+
+
+def losses(
+    logits_BTUW: Tensor, labels: Labels, options: Options, *, wants_gradient: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The losses, float64 [B], and the lattices that `gradient` reads. On the CPU, outputs of a cell adjacent.
+
+    Raises ValueError for lengths and labels that do not fit.
+    """
+    library = loaded()
+    problem, _durations = problem_of(logits_BTUW.dtype, logits_BTUW.shape, options)
+    _set_strides(problem, "logits", logits_BTUW)
+    problem.targets_stride, problem.loss_only = labels.targets_BL.shape[1], not wants_gradient
+    invalid = c_int64()
+    lattices = memory(library.transducer_lattices_bytes, problem)
+    losses_B = torch.empty(problem.batch, dtype=torch.float64)
+    pointers = (logits_BTUW.data_ptr(), *labels.pointers, losses_B.data_ptr(), lattices.data_ptr())
+    status = library.transducer_loss(problem, *pointers, invalid)
+    if status == INVALID_VALUE and invalid.value >= 0:
+        check(logits_BTUW.shape, labels, options)
+    if status != SUCCESS:
+        raise RuntimeError(f"transducer_loss of the native library answered with status {status}")
+    return losses_B, lattices
+
+
+def gradient(
+    logits_BTUW: Tensor, labels: Labels, options: Options, scale_B: Tensor, lattices: Tensor, out_BTUW: Tensor
+) -> None:
+    """Fills `out_BTUW`, which may be the logits, with the gradient of the sum of losses times `scale_B` (float64)."""
+    problem, _durations = problem_of(logits_BTUW.dtype, logits_BTUW.shape, options)
+    _set_strides(problem, "logits", logits_BTUW)
+    _set_strides(problem, "gradient", out_BTUW)
+    problem.targets_stride = labels.targets_BL.shape[1]
+    library = loaded()
+    workspace = memory(library.transducer_workspace_bytes, problem)
+    pointers = (logits_BTUW.data_ptr(), out_BTUW.data_ptr(), *labels.pointers, scale_B.data_ptr(), lattices.data_ptr())
+    call(library.transducer_gradient, problem, *pointers, workspace.data_ptr())
+
+
+def check(shape: Sequence[int], labels: Labels, options: Options) -> None:
+    """Raises ValueError where lengths or labels do not fit logits of `shape`. On the host."""
+    _, frames, positions, outputs = shape
+    classes, most = outputs - len(options.durations), min(positions - 1, labels.targets_BL.shape[1])
+    for n, (found_frames, count) in enumerate(zip(labels.frames_B.tolist(), labels.labels_B.tolist(), strict=True)):
+        if not 0 <= found_frames <= frames:
+            raise ValueError(f"utterance {n}: frames: expected at least 0 and at most {frames}, found {found_frames}")
+        if not 0 <= count <= most:
+            raise ValueError(f"utterance {n}: target length: expected at least 0 and at most {most}, found {count}")
+        for i, label in enumerate(labels.targets_BL[n, :count].tolist()):
+            if not 0 <= label < classes or label == options.blank:
+                expected = f"a class in [0, {classes}) other than blank, {options.blank}"
+                raise ValueError(f"utterance {n}: label {i}: expected {expected}; found {label}")
+
+
+def problem_of(dtype: torch.dtype, shape: Sequence[int], options: Options) -> tuple[Problem, object]:
+    """`transducerProblem` for logits of `shape` [B, T, U, W], and what must live as long as it."""
+    batch, frames, positions, outputs = shape
+    durations = (c_int32 * len(options.durations))(*options.durations)
+    problem = Problem(
+        batch=batch,
+        frames=frames,
+        positions=positions,
+        classes=outputs - len(options.durations),
+        blank=options.blank,
+        duration_count=len(options.durations),
+        durations=ctypes.addressof(durations) if options.durations else None,
+        type=TYPES[dtype],
+        threads=torch.get_num_threads(),
+        instruction_set=INSTRUCTION_SETS[options.instruction_set],
+        sigma=options.sigma,
+        fastemit=options.fastemit,
+        skip_below=options.skip_below,
+    )
+    return problem, durations
+
+
+def _set_strides(problem: Problem, name: str, tensor_BTUW: Tensor) -> None:
+    for axis, stride in zip(("batch", "frame", "position"), tensor_BTUW.stride()[:3], strict=True):
+        setattr(problem, f"{name}_{axis}_stride", stride)
+
+
+def loaded() -> ctypes.CDLL:
+    library = functions()
+    if library is None:
+        raise RuntimeError("the CPU library is not built: run `python -m transducer.build`")
+    return library
+
+
+def memory(measure: Callable[..., int], *arguments: object) -> Tensor:
+    """As much memory as a function of the library wants, all 0, aligned to 64 bytes, as all of torch's is."""
+    count = c_size_t()
+    call(measure, *arguments, count)
+    return torch.zeros(count.value, dtype=torch.uint8)
+
+
+def call(function: Callable[..., int], *arguments: object) -> None:
+    """Calls a native function; a status other than success is a defect of this binding, which checks the arguments."""
+    status = function(*arguments)
+    if status != SUCCESS:
+        raise RuntimeError(f"{getattr(function, '__name__', 'native loss')} answered with status {status}")

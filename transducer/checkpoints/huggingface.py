@@ -1,0 +1,206 @@
+"""Hugging Face folders: Parakeet with CTC, RNN-T and TDT heads, and the streaming Nemotron ASR with RNN-T."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from common import model_folder
+from common.checkpoint import CheckpointError
+from common.features import NEMO, LogMelConfig
+from common.text.pieces import SPACE, Pieces, read_pieces
+from common.text.vocabulary import VocabularyError
+from transducer.checkpoints.imported import Imported, Rules, renamed
+from transducer.checkpoints.settings import Settings
+from transducer.config import EncoderConfig, ModelConfig
+
+TRANSDUCERS = {
+    "parakeet_ctc": "none",
+    "parakeet_rnnt": "rnnt",
+    "parakeet_tdt": "tdt",
+    "nemotron_asr_streaming": "rnnt",
+}
+STREAMING = "nemotron_asr_streaming"
+_LAYER = r"encoder\.layers\.(\d+)\."
+RULES: Rules = (
+    (r".*\.num_batches_tracked", "-"),
+    (r"encoder\.subsampling\.linear\.(\w+)", r"encoder.subsampling.project.\1"),
+    (r"encoder\.subsampling\.(?:layers\.0|conv_in)\.(\w+)", r"encoder.subsampling.first.\1"),
+    (r"encoder\.subsampling\.layers\.(\d+)\.(depthwise|pointwise)_conv\.(\w+)", r"encoder.subsampling.\2.\1.\3"),
+    (r"encoder\.subsampling\.layers\.2\.(\w+)", r"encoder.subsampling.depthwise.0.\1"),
+    (r"encoder\.subsampling\.layers\.3\.(\w+)", r"encoder.subsampling.pointwise.0.\1"),
+    (r"encoder\.subsampling\.layers\.5\.(\w+)", r"encoder.subsampling.depthwise.1.\1"),
+    (r"encoder\.subsampling\.layers\.6\.(\w+)", r"encoder.subsampling.pointwise.1.\1"),
+    (_LAYER + r"norm_feed_forward1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.norm.\2"),
+    (_LAYER + r"feed_forward1\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.enter.\2"),
+    (_LAYER + r"feed_forward1\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_in.leave.\2"),
+    (_LAYER + r"norm_feed_forward2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.norm.\2"),
+    (_LAYER + r"feed_forward2\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_out.enter.\2"),
+    (_LAYER + r"feed_forward2\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.leave.\2"),
+    (_LAYER + r"norm_self_att\.(\w+)", r"encoder.blocks.\1.attention_norm.\2"),
+    (_LAYER + r"self_attn\.bias_u", r"encoder.blocks.\1.attention.content_bias_HD"),
+    (_LAYER + r"self_attn\.bias_v", r"encoder.blocks.\1.attention.position_bias_HD"),
+    (_LAYER + r"self_attn\.([qkv])_proj\.(\w+)", r"encoder.blocks.\1.attention.\2.\3"),
+    (_LAYER + r"self_attn\.relative_k_proj\.weight", r"encoder.blocks.\1.attention.positions.weight"),
+    (_LAYER + r"self_attn\.o_proj\.(\w+)", r"encoder.blocks.\1.attention.leave.\2"),
+    (_LAYER + r"norm_conv\.(\w+)", r"encoder.blocks.\1.convolution.norm_in.\2"),
+    (_LAYER + r"conv\.pointwise_conv1\.(\w+)", r"encoder.blocks.\1.convolution.enter.\2"),
+    (_LAYER + r"conv\.depthwise_conv\.(\w+)", r"encoder.blocks.\1.convolution.depthwise.\2"),
+    (_LAYER + r"conv\.norm\.(\w+)", r"encoder.blocks.\1.convolution.norm.\2"),
+    (_LAYER + r"conv\.pointwise_conv2\.(\w+)", r"encoder.blocks.\1.convolution.leave.\2"),
+    (_LAYER + r"norm_out\.(\w+)", r"encoder.blocks.\1.norm.\2"),
+    (r"decoder\.embedding\.weight", "prediction.embedding.weight"),
+    (r"decoder\.lstm\.(\w+)", r"prediction.rnn.\1"),
+    (r"encoder_projector\.(\w+)", r"joint.encoder.\1"),
+    (r"decoder\.decoder_projector\.(\w+)", r"joint.prediction.\1"),
+    (r"joint\.head\.(\w+)", r"joint.output.\1"),
+    (r"ctc_head\.(\w+)", r"ctc.\1"),
+)
+# Of config.json: what transformers writes of every model, and what only training or generation needs.
+# fmt: off
+_GENERAL = (
+    "architectures", "dtype", "torch_dtype", "transformers_version", "model_type", "initializer_range",
+    "is_encoder_decoder", "auto_map", "max_symbols_per_step", "ctc_loss_reduction", "ctc_zero_infinity",
+    "seconds_per_frame", "activation_dropout", "layerdrop", "dropout_positions", "max_position_embeddings",
+    "num_key_value_heads", "bos_token_id", "eos_token_id", "_name_or_path", "return_dict", "output_attentions",
+)
+# fmt: on
+
+
+def read(folder: Path) -> Imported:
+    """The model in a folder of transformers. Raises CheckpointError for everything that is not known here."""
+    source = f"{folder}: config.json"
+    described = model_folder.read_json(folder / "config.json")
+    kind = described.get("model_type")
+    if kind not in TRANSDUCERS:
+        raise CheckpointError(f"{source}: model_type {kind!r} is not known; known are {', '.join(TRANSDUCERS)}")
+    features = _features(folder, kind)
+    model = _model(Settings(described, "", source), kind, features.mel_bins)
+    weights = renamed(model_folder.read_weights(folder), RULES, str(folder))
+    return Imported(weights, model, features, _pieces(folder, model.pieces))
+
+
+def _model(s: Settings, kind: str, mel_bins: int) -> ModelConfig:
+    encoder = _encoder(s.section("encoder_config"), kind, mel_bins)
+    s.ignore(_GENERAL)
+    pieces = s.number("vocab_size", least=2) - 1
+    blank = "pad_token_id" if kind == "parakeet_ctc" else "blank_token_id"
+    if s.number(blank, pieces, least=0) != pieces:
+        raise CheckpointError(f"{s.source}: {blank} is not the last of {pieces + 1}; only that is known")
+    if kind == "parakeet_ctc":
+        s.done()
+        return ModelConfig(encoder=encoder, transducer="none", ctc=True, pieces=pieces)
+    s.ignore(("pad_token_id",))
+    width = s.number("decoder_hidden_size")
+    config = ModelConfig(
+        encoder=encoder,
+        transducer="tdt" if kind == "parakeet_tdt" else "rnnt",
+        ctc=False,
+        pieces=pieces,
+        durations=tuple(s.take("durations")) if kind == "parakeet_tdt" else (0, 1),
+        prediction_width=width,
+        prediction_layers=s.number("num_decoder_layers"),
+        joint_width=width,
+        joint_activation=s.choice("hidden_act", "relu", {n: n for n in ("relu", "tanh", "sigmoid")}),
+    )
+    s.done()
+    return config
+
+
+def _encoder(s: Settings, kind: str, mel_bins: int) -> EncoderConfig:
+    s.ignore(_GENERAL)
+    s.expect("num_mel_bins", mel_bins)
+    s.expect("hidden_act", "silu")
+    s.expect("subsampling_conv_kernel_size", 3)
+    s.expect("subsampling_conv_stride", 2)
+    width = s.number("hidden_size")
+    biases = s.flag("attention_bias", True)
+    s.expect("convolution_bias", biases)
+    inner = s.number("intermediate_size")
+    if inner % width:
+        raise CheckpointError(
+            f"{s.source}: intermediate_size = {inner}: expected a multiple of {width}, the hidden size"
+        )
+    streams = kind == STREAMING
+    config = EncoderConfig(
+        width=width,
+        layers=s.number("num_hidden_layers"),
+        heads=s.number("num_attention_heads"),
+        subsampling=s.choice("subsampling_factor", 8, {2: 2, 4: 4, 8: 8}),
+        subsampling_channels=s.number("subsampling_conv_channels", 256),
+        causal_subsampling=streams,
+        kernel=s.number("conv_kernel_size", 9),
+        causal_convolution=streams,
+        norm="layer" if streams else "batch",
+        expansion=inner // width,
+        biases=biases,
+        scale_input=s.flag("scale_input", True),
+        attention="chunked" if streams else "regular",
+        left_frames=s.number("sliding_window", 71) - 1 if streams else -1,
+        right_frames=s.number("default_num_lookahead_tokens", 13, least=0) if streams else -1,
+        dropout=float(s.take("dropout", 0.1)),
+        attention_dropout=float(s.take("attention_dropout", 0.1)),
+    )
+    s.done()
+    return config
+
+
+def _features(folder: Path, kind: str) -> LogMelConfig:
+    says = model_folder.of_file(folder / "processor_config.json").get("feature_extractor")  # since transformers 5
+    if not isinstance(says, dict):
+        says = model_folder.of_file(folder / "preprocessor_config.json")
+    s = Settings(says, "feature_extractor", str(folder))
+    s.expect("mel_filters_dtype", "float32")
+    s.expect("padding_value", 0.0)
+    return LogMelConfig(
+        sample_rate=s.number("sampling_rate", NEMO.sample_rate),
+        n_fft=s.number("n_fft", NEMO.n_fft),
+        window_samples=s.number("win_length", NEMO.window_samples),
+        hop_samples=s.number("hop_length", NEMO.hop_samples),
+        mel_bins=s.number("feature_size", NEMO.mel_bins),
+        preemphasis=float(s.take("preemphasis", NEMO.preemphasis)),
+        highest_hz=s.number("sampling_rate", NEMO.sample_rate) / 2,
+        log_floor=NEMO.log_floor,
+        normalize="none" if kind == STREAMING else "per_feature",
+        edges="zeros",
+        frame_count="floor",
+        pad_to_multiple=1,
+    )
+
+
+def _pieces(folder: Path, count: int) -> Pieces:
+    """`count` pieces from tokenizer.model, with which texts can be encoded too, or from tokenizer.json."""
+    if (folder / "tokenizer.model").is_file():
+        try:
+            pieces = read_pieces(folder / "tokenizer.model")
+        except VocabularyError as error:
+            raise CheckpointError(str(error)) from None
+        if pieces.blank == count:
+            return pieces
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise CheckpointError(f"{folder}: has no tokenizer: expected tokenizer.model or tokenizer.json in it")
+    described = model_folder.read_json(path)
+    model = described.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocabulary, list):  # unigram: pieces with their scores
+        vocabulary = {entry[0]: i for i, entry in enumerate(vocabulary) if isinstance(entry, list) and entry}
+    if not isinstance(model, dict) or not isinstance(vocabulary, dict):
+        raise CheckpointError(f"{path}: expected pieces under model.vocab")
+    added = [token for token in described.get("added_tokens") or [] if isinstance(token, dict)]
+    numbers = {**{str(t.get("content")): t.get("id") for t in added}, **vocabulary}
+    labels = {number: label for label, number in numbers.items() if isinstance(number, int) and 0 <= number < count}
+    if len(labels) < count or not any(label.startswith(SPACE) for label in labels.values()):
+        raise CheckpointError(
+            f"{path}: names {len(labels)} of {count} pieces; expected all, with {SPACE!r} where a word begins"
+        )
+    unknown = {model.get("unk_token"), "<unk>"}
+    return Pieces(
+        labels=tuple(labels[i] for i in range(count)),
+        unknown=frozenset(i for i, label in labels.items() if label in unknown or i == model.get("unk_id")),
+        control=frozenset(i for i, label in labels.items() if _is_control(label, i, added) and label not in unknown),
+    )
+
+
+def _is_control(label: str, number: int, added: list[dict[str, Any]]) -> bool:
+    special = any(token.get("id") == number and token.get("special") for token in added)
+    return special or bool(re.fullmatch(r"<\|.*\|>|<pad>|<s>|</s>", label))

@@ -1,0 +1,62 @@
+"""What a model file gives, whoever wrote it, and how the weights of others get the names of ours."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from common.checkpoint import CheckpointError
+from common.features import LogMelConfig
+from common.text.pieces import Pieces
+from transducer.config import ModelConfig
+
+
+class Imported(NamedTuple):
+    """A trained model under our names: weights, what they are of, what it hears and what it writes."""
+
+    weights: dict[str, Tensor]
+    model: ModelConfig
+    features: LogMelConfig
+    pieces: Pieces
+
+
+Rules = Sequence[tuple[str, str]]
+"""Patterns of whole names and what to write in their place; "-" for weights that are not needed."""
+
+
+def renamed(weights: dict[str, Tensor], rules: Rules, source: str) -> dict[str, Tensor]:
+    """Weights under our names, floating-point ones in float32. Raises CheckpointError naming what no rule knows.
+
+    Convolutions of one frame become linear layers; q, k and v become one layer.
+    """
+    patterns = [(re.compile(pattern), replacement) for pattern, replacement in rules]
+    found: dict[str, Tensor] = {}
+    unknown = []
+    for name, tensor in weights.items():
+        for pattern, replacement in patterns:
+            if pattern.fullmatch(name):
+                if replacement != "-":
+                    found[pattern.sub(replacement, name)] = tensor.float() if tensor.is_floating_point() else tensor
+                break
+        else:
+            unknown.append(name)
+    if unknown:
+        raise CheckpointError(f"{source}: {', '.join(unknown[:5])}: weights of a layer that is not known")
+    return _joined(found, source)
+
+
+def _joined(weights: dict[str, Tensor], source: str) -> dict[str, Tensor]:
+    joined: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        if name.endswith((".enter.weight", ".leave.weight", "ctc.weight")) and tensor.ndim == 3:
+            joined[name] = tensor[:, :, 0]
+        elif found := re.fullmatch(r"(.*\.)q\.(weight|bias)", name):
+            parts = [weights.get(f"{found[1]}{part}.{found[2]}") for part in "qkv"]
+            if any(part is None or part.shape != tensor.shape for part in parts):
+                raise CheckpointError(f"{source}: {name}: expected k and v of the same shape beside it")
+            joined[f"{found[1]}qkv.{found[2]}"] = torch.cat([part for part in parts if part is not None])
+        elif not re.fullmatch(r".*\.[kv]\.(weight|bias)", name):
+            joined[name] = tensor
+    return joined

@@ -1,0 +1,252 @@
+"""NVIDIA NeMo's checkpoints: FastConformer with CTC, RNN-T, TDT and hybrid heads, over SentencePiece pieces."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from common.checkpoint import CheckpointError
+from common.features import LogMelConfig, mel_filters
+from common.text.pieces import Pieces, read_pieces
+from common.text.vocabulary import VocabularyError
+from transducer.checkpoints.archive import MOST_TOKENIZER_BYTES, Archive, opened
+from transducer.checkpoints.imported import Imported, Rules, renamed
+from transducer.checkpoints.settings import Settings
+from transducer.config import EncoderConfig, ModelConfig
+
+# The classes that are known, by the last part of their path, and which heads they have.
+TARGETS = {
+    "EncDecCTCModelBPE": "ctc",
+    "EncDecRNNTBPEModel": "transducer",
+    "EncDecHybridRNNTCTCBPEModel": "hybrid",
+}
+_LAYER = r"encoder\.layers\.(\d+)\."
+RULES: Rules = (
+    (r"preprocessor\..*", "-"),
+    (r".*\.num_batches_tracked", "-"),
+    (r"encoder\.pos_enc\..*", "-"),  # sinusoids, computed here
+    (r"encoder\.pre_encode\.out\.(\w+)", r"encoder.subsampling.project.\1"),
+    (r"encoder\.pre_encode\.conv\.0\.(?:conv\.)?(\w+)", r"encoder.subsampling.first.\1"),
+    (r"encoder\.pre_encode\.conv\.2\.(?:conv\.)?(\w+)", r"encoder.subsampling.depthwise.0.\1"),
+    (r"encoder\.pre_encode\.conv\.3\.(\w+)", r"encoder.subsampling.pointwise.0.\1"),
+    (r"encoder\.pre_encode\.conv\.5\.(?:conv\.)?(\w+)", r"encoder.subsampling.depthwise.1.\1"),
+    (r"encoder\.pre_encode\.conv\.6\.(\w+)", r"encoder.subsampling.pointwise.1.\1"),
+    (_LAYER + r"norm_feed_forward1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.norm.\2"),
+    (_LAYER + r"feed_forward1\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.enter.\2"),
+    (_LAYER + r"feed_forward1\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_in.leave.\2"),
+    (_LAYER + r"norm_feed_forward2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.norm.\2"),
+    (_LAYER + r"feed_forward2\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_out.enter.\2"),
+    (_LAYER + r"feed_forward2\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.leave.\2"),
+    (_LAYER + r"norm_self_att\.(\w+)", r"encoder.blocks.\1.attention_norm.\2"),
+    (_LAYER + r"self_attn\.pos_bias_u", r"encoder.blocks.\1.attention.content_bias_HD"),
+    (_LAYER + r"self_attn\.pos_bias_v", r"encoder.blocks.\1.attention.position_bias_HD"),
+    (_LAYER + r"self_attn\.linear_([qkv])\.(\w+)", r"encoder.blocks.\1.attention.\2.\3"),
+    (_LAYER + r"self_attn\.linear_pos\.weight", r"encoder.blocks.\1.attention.positions.weight"),
+    (_LAYER + r"self_attn\.linear_out\.(\w+)", r"encoder.blocks.\1.attention.leave.\2"),
+    (_LAYER + r"norm_conv\.(\w+)", r"encoder.blocks.\1.convolution.norm_in.\2"),
+    (_LAYER + r"conv\.pointwise_conv1\.(\w+)", r"encoder.blocks.\1.convolution.enter.\2"),
+    (_LAYER + r"conv\.depthwise_conv\.(?:conv\.)?(\w+)", r"encoder.blocks.\1.convolution.depthwise.\2"),
+    (_LAYER + r"conv\.batch_norm\.(\w+)", r"encoder.blocks.\1.convolution.norm.\2"),
+    (_LAYER + r"conv\.pointwise_conv2\.(\w+)", r"encoder.blocks.\1.convolution.leave.\2"),
+    (_LAYER + r"norm_out\.(\w+)", r"encoder.blocks.\1.norm.\2"),
+    (r"decoder\.prediction\.embed\.weight", "prediction.embedding.weight"),
+    (r"decoder\.prediction\.dec_rnn\.lstm\.(\w+)", r"prediction.rnn.\1"),
+    (r"joint\.enc\.(\w+)", r"joint.encoder.\1"),
+    (r"joint\.pred\.(\w+)", r"joint.prediction.\1"),
+    (r"joint\.joint_net\.\d\.(\w+)", r"joint.output.\1"),
+    (r"(?:ctc_)?decoder\.decoder_layers\.0\.(\w+)", r"ctc.\1"),
+)
+
+
+def read(path: Path) -> Imported:
+    """The model in the .nemo archive at `path`. Raises CheckpointError for everything that is not known here."""
+    with opened(path) as archive:
+        described = archive.config()
+        source = str(path)
+        heads = _heads(described, source)
+        pieces = _pieces(archive, described, source)
+        features = _features(Settings(described.get("preprocessor"), "preprocessor", source))
+        encoder = _encoder(Settings(described.get("encoder"), "encoder", source), features.mel_bins)
+        model = _model(described, heads, encoder, pieces, source)
+        weights = archive.weights()
+    _check_filters(weights, features, source)
+    return Imported(renamed(weights, RULES, source), model, features, pieces)
+
+
+def _heads(described: dict[str, Any], source: str) -> str:
+    target = str(described.get("target", "nothing")).rpartition(".")[2]
+    if target not in TARGETS:
+        raise CheckpointError(f"{source}: is a {target} of NeMo; known are {', '.join(TARGETS)}")
+    return TARGETS[target]
+
+
+def _pieces(archive: Archive, described: dict[str, Any], source: str) -> Pieces:
+    tokenizer = described.get("tokenizer")
+    if not isinstance(tokenizer, dict) or not isinstance(tokenizer.get("model_path"), str):
+        raise CheckpointError(f"{source}: has no tokenizer: expected tokenizer.model_path in its description")
+    if tokenizer.get("type", "bpe") != "bpe":  # what NeMo calls every SentencePiece model
+        raise CheckpointError(f"{source}: tokenizer.type = {tokenizer['type']!r} is not known; expected 'bpe'")
+    name = tokenizer["model_path"].removeprefix("nemo:")
+    try:
+        return read_pieces(archive.read(name, at_most=MOST_TOKENIZER_BYTES))
+    except VocabularyError as error:
+        raise CheckpointError(f"{source}: {name}: {error}") from None
+
+
+def _features(s: Settings) -> LogMelConfig:
+    rate = s.number("sample_rate", 16_000)
+    window = round(s.take("window_size", 0.02) * rate)
+    highest = s.take("highfreq", rate / 2)
+    s.expect("window", "hann")
+    s.expect("log", True)
+    s.expect("frame_splicing", 1)
+    s.expect("mag_power", 2.0)
+    s.expect("log_zero_guard_type", "add")
+    s.expect("exact_pad", False)
+    s.expect("mel_norm", "slaney")
+    s.expect("pad_value", 0.0, 0)
+    s.ignore(("_target_", "pad_to", "use_torchaudio", "nb_augmentation_prob", "nb_max_freq", "stft_exact_pad"))
+    s.ignore(("stft_conv", "sync_max_audio_length"))
+    floor = s.take("log_zero_guard_value", 2**-24)
+    features = LogMelConfig(
+        sample_rate=rate,
+        n_fft=s.number("n_fft", 2 ** (window - 1).bit_length()),
+        window_samples=window,
+        hop_samples=round(s.take("window_stride", 0.01) * rate),
+        mel_bins=s.number("features", 64),
+        lowest_hz=float(s.take("lowfreq", 0.0)),
+        highest_hz=float(highest),
+        preemphasis=float(s.take("preemph", 0.97)),
+        dither=float(s.take("dither", 1e-5)),
+        log_floor=float(floor),
+        normalize=s.choice(
+            "normalize", "NA", {"per_feature": "per_feature", "all_features": "all_features", "NA": "none"}
+        ),
+        edges="zeros",
+        frame_count="floor",
+        pad_to_multiple=1,
+    )
+    s.done()
+    return features
+
+
+def _encoder(s: Settings, mel_bins: int) -> EncoderConfig:
+    s.expect("feat_in", mel_bins)
+    s.expect("feat_out", -1)
+    s.expect("subsampling", "dw_striding")
+    s.expect("reduction", None)
+    s.expect("self_attention_model", "rel_pos", "rel_pos_local_attn")
+    s.expect("untie_biases", True)
+    s.expect("global_tokens", 0)
+    s.ignore(("_target_", "reduction_position", "reduction_factor", "pos_emb_max_len", "global_tokens_spacing"))
+    s.ignore(("dropout_pre_encoder", "dropout_emb", "stochastic_depth_drop_prob", "stochastic_depth_mode"))
+    s.ignore(("stochastic_depth_start_layer", "use_pytorch_sdpa", "use_pytorch_sdpa_backends", "att_context_probs"))
+    s.ignore(("global_attn_separate", "sync_max_audio_length", "subsampling_conv_chunking_factor"))
+    width, kernel = s.number("d_model"), s.number("conv_kernel_size", 31)
+    channels = s.number("subsampling_conv_channels", -1, least=-1)
+    context = s.take("conv_context_size", None)
+    causal = context in ("causal", [kernel - 1, 0])
+    if not causal and context not in (None, [kernel // 2, kernel // 2]):
+        raise CheckpointError(f"{s.source}: encoder.conv_context_size = {context!r} is not known; expected 'causal'")
+    style = s.choice(
+        "att_context_style",
+        "regular",
+        {"regular": "regular", "chunked_limited": "chunked", "chunked_limited_with_rc": "chunked_right"},
+    )
+    left, right = _context(s, style)
+    config = EncoderConfig(
+        width=width,
+        layers=s.number("n_layers"),
+        heads=s.number("n_heads", 4),
+        subsampling=s.choice("subsampling_factor", 4, {2: 2, 4: 4, 8: 8}),
+        subsampling_channels=width if channels == -1 else channels,
+        causal_subsampling=s.flag("causal_downsampling", False),
+        kernel=kernel,
+        causal_convolution=causal,
+        norm=s.choice("conv_norm_type", "batch_norm", {"batch_norm": "batch", "layer_norm": "layer"}),
+        expansion=s.number("ff_expansion_factor", 4),
+        biases=s.flag("use_bias", True),
+        scale_input=s.flag("xscaling", True),
+        attention=style,
+        left_frames=left,
+        right_frames=right,
+        dropout=float(s.take("dropout", 0.1)),
+        attention_dropout=float(s.take("dropout_att", 0.1)),
+    )
+    s.done()
+    return config
+
+
+def _context(s: Settings, style: str) -> tuple[int, int]:
+    """Frames before and after that are seen: of several choices the first, as NeMo does."""
+    context = s.take("att_context_size", [-1, -1])
+    if style == "chunked_right":  # without a choice it is the whole recording, and so are its convolutions
+        s.ignore(("att_chunk_context_size", "conv_context_style"))
+        return -1, -1
+    if isinstance(context, list) and context and isinstance(context[0], list):
+        context = context[0]
+    if not (isinstance(context, list) and len(context) == 2 and all(type(n) is int and n >= -1 for n in context)):
+        raise CheckpointError(f"{s.source}: encoder.att_context_size = {context!r}: expected two numbers of frames")
+    return context[0], context[1]
+
+
+def _model(described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces: Pieces, source: str) -> ModelConfig:
+    if heads == "ctc":
+        ctc = Settings(described.get("decoder"), "decoder", source)
+        ctc.expect("num_classes", pieces.blank, -1)
+        ctc.expect("feat_in", encoder.width)
+        ctc.ignore(("_target_", "vocabulary", "init_mode"))
+        ctc.done()
+        return ModelConfig(encoder=encoder, transducer="none", ctc=True, pieces=pieces.blank)
+    decoder, joint = (Settings(described.get(name), name, source) for name in ("decoder", "joint"))
+    decoder.expect("vocab_size", pieces.blank, -1)
+    decoder.expect("normalization_mode", None)
+    decoder.expect("blank_as_pad", True)
+    decoder.ignore(("_target_", "random_state_sampling"))
+    prediction = decoder.section("prednet")
+    prediction.expect("rnn_hidden_size", -1)
+    prediction.ignore(("dropout", "t_max", "forget_gate_bias", "weights_init_scale", "hidden_hidden_bias_scale"))
+    extra = joint.number("num_extra_outputs", 0, least=0)
+    joint.expect("num_classes", pieces.blank, -1)
+    joint.ignore(("_target_", "log_softmax", "preserve_memory", "fuse_loss_wer", "fused_batch_size", "vocabulary"))
+    joint.ignore(("experimental_fuse_loss_wer",))
+    joint_net = joint.section("jointnet")
+    joint_net.ignore(("dropout", "encoder_hidden", "pred_hidden"))
+    durations = _durations(described, source) if extra else (0, 1)
+    if extra and len(durations) != extra:
+        raise CheckpointError(f"{source}: joint.num_extra_outputs = {extra}, but durations are {list(durations)}")
+    config = ModelConfig(
+        encoder=encoder,
+        transducer="tdt" if extra else "rnnt",
+        ctc=heads == "hybrid",
+        pieces=pieces.blank,
+        durations=durations,
+        prediction_width=prediction.number("pred_hidden"),
+        prediction_layers=prediction.number("pred_rnn_layers", 1),
+        joint_width=joint_net.number("joint_hidden"),
+        joint_activation=joint_net.choice("activation", "relu", {n: n for n in ("relu", "tanh", "sigmoid")}),
+    )
+    for section in (decoder, prediction, joint, joint_net):
+        section.done()
+    return config
+
+
+def _durations(described: dict[str, Any], source: str) -> tuple[int, ...]:
+    places = (("model_defaults", "tdt_durations"), ("decoding", "durations"))
+    for section, key in places:
+        found = (described.get(section) or {}).get(key)
+        if isinstance(found, list) and all(type(d) is int for d in found):
+            return tuple(found)
+    raise CheckpointError(f"{source}: says nothing of its durations; expected model_defaults.tdt_durations")
+
+
+def _check_filters(weights: dict[str, torch.Tensor], features: LogMelConfig, source: str) -> None:
+    """Raises CheckpointError where the file's own mel filters are not what its description makes of them."""
+    theirs = weights.get("preprocessor.featurizer.fb")
+    if theirs is None:
+        return
+    ours = torch.from_numpy(mel_filters(features))
+    if theirs.squeeze(0).shape != ours.shape or not torch.allclose(
+        theirs.squeeze(0).float(), ours, rtol=1e-2, atol=1e-6
+    ):
+        raise CheckpointError(f"{source}: its mel filters are not those that it describes")

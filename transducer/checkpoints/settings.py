@@ -1,0 +1,76 @@
+"""Descriptions of models by others, read setting by setting: what is not known is named, not ignored."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from common.checkpoint import CheckpointError
+
+_NO_DEFAULT = object()
+
+
+class Settings:
+    """The settings of a section. Every one is taken once; `done` names those that nobody asked for."""
+
+    def __init__(self, values: Any, name: str, source: str):
+        if not isinstance(values, Mapping):
+            raise CheckpointError(f"{source}: expected settings under {name}, found {type(values).__name__}")
+        self._left, self.name, self.source = dict(values), name, source
+
+    def take(self, key: str, default: Any = _NO_DEFAULT) -> Any:
+        """A setting; `default` where it is absent or null. Raises CheckpointError where there is no default."""
+        value = self._left.pop(key, None)
+        if value is None:
+            if default is _NO_DEFAULT:
+                raise CheckpointError(f"{self.source}: says nothing of {self._full(key)}")
+            return default
+        return value
+
+    def number(self, key: str, default: Any = _NO_DEFAULT, *, least: int = 1) -> int:
+        """A setting that is a whole number, at least `least`."""
+        value = self.take(key, default)
+        if type(value) is not int or value < least:
+            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r}: expected a whole number from {least}")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        """A setting that is true or false."""
+        value = self.take(key, default)
+        if not isinstance(value, bool):
+            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r}: expected true or false")
+        return value
+
+    def choice(self, key: str, default: Any, choices: Mapping[Any, Any]) -> Any:
+        """What `choices` make of a setting. Raises CheckpointError for another one."""
+        value = self.take(key, default)
+        try:
+            return choices[value]
+        except (KeyError, TypeError):
+            known = " or ".join(map(repr, choices))
+            raise CheckpointError(
+                f"{self.source}: {self._full(key)} = {value!r} is not known; expected {known}"
+            ) from None
+
+    def expect(self, key: str, *values: Any) -> None:
+        """A setting whose other values would mean a model that is not built here; absent and null are the first."""
+        value = self.take(key, values[0])
+        if value not in values:
+            known = " or ".join(map(repr, values))
+            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r} is not known; expected {known}")
+
+    def section(self, key: str) -> "Settings":
+        """The settings under one of these."""
+        return Settings(self.take(key), self._full(key), self.source)
+
+    def ignore(self, keys: Iterable[str]) -> None:
+        """Settings that do not change what a trained model computes."""
+        for key in keys:
+            self._left.pop(key, None)
+
+    def done(self) -> None:
+        """Raises CheckpointError if a setting has not been asked for, and says something."""
+        left = [self._full(key) for key, value in self._left.items() if value not in (None, False)]
+        if left:
+            raise CheckpointError(f"{self.source}: {', '.join(left[:5])}: a setting that is not known")
+
+    def _full(self, key: str) -> str:
+        return f"{self.name}.{key}" if self.name else key

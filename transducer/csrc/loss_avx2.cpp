@@ -1,0 +1,1 @@
+#include "loss_kernel.inl"

@@ -1,0 +1,280 @@
+"""The losses of transducers from logits: RNN-T (Graves 2012) and TDT (Xu et al., ICML 2023).
+
+Alpha and beta are float64, whatever the logits are. On a CPU both are native (`csrc/`): the loss reads the logits once,
+backward once more, where the gradient is not negligible. Elsewhere plain torch computes the same (`plain_losses.py`).
+
+Shapes: B utterances, T frames, L labels of the longest target, U positions: L + 1, W outputs: V labels and blank, and
+for TDT one more per duration.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from transducer import _loss_library
+from transducer._library import warn_slow
+from transducer._loss_library import Labels, Options
+from transducer.plain_losses import plain_losses
+
+Lengths = Tensor | Sequence[int]
+Reduction = Literal["none", "mean", "sum"]
+SKIP_BELOW = 1e-9
+"""Cells of the lattice with less than this of the probability of all paths have gradient 0 and are not read again."""
+
+
+def rnnt_loss(
+    logits_BTUV: Tensor,
+    targets_BL: Tensor,
+    frames_B: Lengths,
+    target_lengths_B: Lengths,
+    blank: int = -1,
+    reduction: Reduction = "mean",
+    fastemit: float = 0.0,
+    *,
+    skip_below: float = SKIP_BELOW,
+    in_place: bool = False,
+) -> Tensor:
+    """Minus the log-probability of `targets_BL`, summed over all alignments, from logits [B, T, U, V].
+
+    `blank` is a class, counted from the end if negative. `reduction`: "none" gives the losses [B], "sum" their sum,
+    "mean" their mean over utterances. `fastemit`, l, multiplies the loss, and the gradient of emitting a label, by
+    1 + l, which makes labels early (Yu et al. 2021).
+    `skip_below`: the gradient is 0 where less of the probability of all paths goes through a cell; 0 computes all.
+    `in_place`: backward writes the gradient over the logits, which nobody may need any more; saves its memory.
+
+    The loss is float64 for float64 logits, else float32; half types are summed in float32. An utterance without a path
+    (it has no frames, or needs a class at -inf) costs inf, and its gradient is 0. NaN or +inf in a cell of an utterance
+    makes its own loss and gradient NaN; anything behind its lengths has no effect and gradient 0. There is no second
+    derivative. Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types.
+    """
+    options = Options(blank=blank, fastemit=fastemit, skip_below=skip_below)
+    return _loss(logits_BTUV, targets_BL, frames_B, target_lengths_B, options, reduction, in_place)
+
+
+def tdt_loss(
+    logits_BTUW: Tensor,
+    targets_BL: Tensor,
+    frames_B: Lengths,
+    target_lengths_B: Lengths,
+    durations: Sequence[int],
+    blank: int = -1,
+    sigma: float = 0.0,
+    reduction: Reduction = "mean",
+    *,
+    fastemit: float = 0.0,
+    skip_below: float = SKIP_BELOW,
+    in_place: bool = False,
+) -> Tensor:
+    """As `rnnt_loss`, of labels with durations: the last outputs of a cell are logits of `durations`, in frames.
+
+    Both parts are normalised by themselves. `durations` ascend; a blank never has duration 0; a path ends with a blank
+    that lands exactly behind the last frame. `sigma` is taken off every log-probability of a label or blank. `blank`
+    counts among labels and blank: -1 is the last of them.
+
+    Raises ValueError and TypeError as `rnnt_loss`, and ValueError for durations that do not ascend from 0 or more to 1
+    or more.
+    """
+    steps = tuple(int(d) for d in durations)
+    if not steps or steps[0] < 0 or steps[-1] < 1 or any(b <= a for a, b in pairwise(steps)):
+        raise ValueError(f"durations: expected ascending numbers of frames, one above 0 at least, found {list(steps)}")
+    options = Options(blank=blank, durations=steps, sigma=sigma, fastemit=fastemit, skip_below=skip_below)
+    return _loss(logits_BTUW, targets_BL, frames_B, target_lengths_B, options, reduction, in_place)
+
+
+def _loss(
+    logits_BTUW: Tensor,
+    targets_BL: Tensor,
+    frames_B: Lengths,
+    target_lengths_B: Lengths,
+    options: Options,
+    reduction: Reduction,
+    in_place: bool,
+) -> Tensor:
+    if logits_BTUW.dim() != 4:
+        raise ValueError(
+            f"logits: expected [utterance, frame, position, output], found shape {list(logits_BTUW.shape)}"
+        )
+    if logits_BTUW.dtype not in _loss_library.TYPES:
+        raise TypeError(f"logits: expected float32, float64, float16 or bfloat16, found {logits_BTUW.dtype}")
+    options = checked_options(options, logits_BTUW.shape[3])
+    labels = checked_labels(logits_BTUW, targets_BL, frames_B, target_lengths_B)
+    if logits_BTUW.shape[2] == 0:
+        raise ValueError(f"logits: expected one position at least, found shape {list(logits_BTUW.shape)}")
+    if is_native(logits_BTUW, "transducer losses"):
+        if logits_BTUW.stride(3) != 1 and logits_BTUW.shape[3] != 1:
+            logits_BTUW = logits_BTUW.contiguous()
+        wants_gradient = torch.is_grad_enabled() and logits_BTUW.requires_grad
+        losses_B, _ = _losses_op(
+            logits_BTUW,
+            *labels,
+            options.blank,
+            list(options.durations),
+            options.sigma,
+            options.fastemit,
+            options.skip_below,
+            wants_gradient,
+            in_place,
+        )
+    else:
+        if not torch.compiler.is_compiling() and logits_BTUW.is_cpu:
+            _loss_library.check(logits_BTUW.shape, labels, options)
+        losses_B = plain_losses(
+            logits_BTUW,
+            *labels,
+            blank=options.blank,
+            durations=options.durations,
+            sigma=options.sigma,
+            fastemit=options.fastemit,
+        )
+    return reduced(losses_B, reduction, logits_BTUW.dtype)
+
+
+def is_native(tensor: Tensor, what: str) -> bool:
+    """Whether the kernels of the CPU compute; says once that they do not, where `what` could be faster."""
+    if tensor.is_cpu and _loss_library.functions() is not None:
+        return True
+    warn_slow(what, tensor.is_cpu)
+    return False
+
+
+def reduced(losses_B: Tensor, reduction: Reduction, dtype: torch.dtype) -> Tensor:
+    """The losses, their sum or mean; float64 for float64, else float32. Raises ValueError for other reductions."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', found {reduction!r}")
+    if reduction == "sum":
+        losses_B = losses_B.sum()
+    elif reduction == "mean":
+        losses_B = losses_B.sum() / max(len(losses_B), 1)
+    return losses_B if dtype == torch.float64 else losses_B.float()
+
+
+def checked_options(options: Options, outputs: int) -> Options:
+    """`options` with the blank counted from the start. Raises ValueError for those that do not fit the outputs."""
+    classes = outputs - len(options.durations)
+    if classes < 1 or not -classes <= options.blank < classes:
+        raise ValueError(f"blank: expected one of {max(classes, 0)} classes, found {options.blank}")
+    for name in ("fastemit", "skip_below"):
+        if not 0 <= getattr(options, name) < float("inf"):
+            raise ValueError(f"{name}: expected a number that is not negative, found {getattr(options, name)}")
+    if not abs(options.sigma) < float("inf"):
+        raise ValueError(f"sigma: expected a finite number, found {options.sigma}")
+    return replace(options, blank=options.blank % classes)
+
+
+def checked_labels(like: Tensor, targets_BL: Tensor, frames_B: Lengths, target_lengths_B: Lengths) -> Labels:
+    """Targets and lengths as int64 on the device of `like`, whose first dimension is the batch."""
+    batch = like.shape[0]
+    if targets_BL.dim() != 2 or len(targets_BL) != batch:
+        raise ValueError(f"targets: expected [{batch}, labels], found shape {list(targets_BL.shape)}")
+    if targets_BL.is_floating_point():
+        raise TypeError(f"targets: expected integers, found {targets_BL.dtype}")
+    lengths = []
+    for name, values in (("frames", frames_B), ("target_lengths", target_lengths_B)):
+        values_B = torch.as_tensor(values)
+        if values_B.shape != (batch,):
+            raise ValueError(f"{name}: expected one for each of {batch} utterances, found {list(values_B.shape)}")
+        if values_B.is_floating_point() and batch > 0:  # an empty list is one of floats to torch
+            raise TypeError(f"{name}: expected integers, found {values_B.dtype}")
+        lengths.append(values_B.to(like.device, torch.int64).contiguous())
+    return Labels(targets_BL.to(like.device, torch.int64).contiguous(), *lengths)
+
+
+# What `torch.compile` sees of the losses: an operator each for the loss and for its gradient.
+
+
+@torch.library.custom_op("transducer::losses", mutates_args=())
+def _losses_op(
+    logits_BTUW: Tensor,
+    targets_BL: Tensor,
+    frames_B: Tensor,
+    labels_B: Tensor,
+    blank: int,
+    durations: list[int],
+    sigma: float,
+    fastemit: float,
+    skip_below: float,
+    wants_gradient: bool,
+    in_place: bool,
+) -> tuple[Tensor, Tensor]:
+    """The losses, float64 [B], and the lattices that the gradient is made of."""
+    options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
+    labels = Labels(targets_BL, frames_B, labels_B)
+    return _loss_library.losses(logits_BTUW.resolve_neg(), labels, options, wants_gradient=wants_gradient)
+
+
+@_losses_op.register_fake
+def _(logits_BTUW: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    size = torch.library.get_ctx().new_dynamic_size()
+    losses_B = logits_BTUW.new_empty(logits_BTUW.shape[0], dtype=torch.float64)
+    return losses_B, logits_BTUW.new_empty(size, dtype=torch.uint8)
+
+
+@torch.library.custom_op("transducer::gradient", mutates_args=())
+def _gradient_op(
+    logits_BTUW: Tensor,
+    targets_BL: Tensor,
+    frames_B: Tensor,
+    labels_B: Tensor,
+    blank: int,
+    durations: list[int],
+    sigma: float,
+    fastemit: float,
+    skip_below: float,
+    scale_B: Tensor,
+    lattices: Tensor,
+) -> Tensor:
+    """The gradient of the sum of the losses times `scale_B`."""
+    gradient_BTUW = torch.empty_like(logits_BTUW)
+    options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
+    labels = Labels(targets_BL, frames_B, labels_B)
+    _loss_library.gradient(logits_BTUW.resolve_neg(), labels, options, scale_B.contiguous(), lattices, gradient_BTUW)
+    return gradient_BTUW
+
+
+@_gradient_op.register_fake
+def _(logits_BTUW: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(logits_BTUW)
+
+
+@torch.library.custom_op("transducer::gradient_", mutates_args=("logits_BTUW",))
+def _gradient_in_place_op(
+    logits_BTUW: Tensor,
+    targets_BL: Tensor,
+    frames_B: Tensor,
+    labels_B: Tensor,
+    blank: int,
+    durations: list[int],
+    sigma: float,
+    fastemit: float,
+    skip_below: float,
+    scale_B: Tensor,
+    lattices: Tensor,
+) -> None:
+    """The same, over the logits."""
+    options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
+    labels = Labels(targets_BL, frames_B, labels_B)
+    _loss_library.gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, logits_BTUW)
+
+
+def _save_for_gradient(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors_and_options, _, ctx.in_place = inputs
+    ctx.save_for_backward(*tensors_and_options[:4], output[1])
+    ctx.options = tensors_and_options[4:]
+    ctx.mark_non_differentiable(output[1])
+
+
+def _losses_backward(ctx: Any, scale_B: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    logits_BTUW, *labels, lattices = ctx.saved_tensors
+    arguments = (logits_BTUW, *labels, *ctx.options, scale_B, lattices)
+    if not ctx.in_place:
+        return _gradient_op(*arguments), *(None,) * 10
+    logits_BTUW = logits_BTUW.detach()
+    _gradient_in_place_op(logits_BTUW, *arguments[1:])
+    return logits_BTUW, *(None,) * 10
+
+
+_losses_op.register_autograd(_losses_backward, setup_context=_save_for_gradient)
