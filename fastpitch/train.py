@@ -44,7 +44,6 @@ def main(cfg: Config) -> Progress:
         if cfg.dry_run:
             try_longest_batch(run)
             return progress
-        run.describe()
         course = Course(
             epochs=cfg.epochs, epochs_this_job=cfg.epochs_this_job, stop_at=cfg.steps, keep_epochs=cfg.keep_epochs
         )
@@ -55,6 +54,7 @@ def main(cfg: Config) -> Progress:
                 has_validation=run.validation is not None,
             ) as loop,
         ):  # fmt: skip
+            run.describe()
             if loop.owes_validation:
                 validate(run, loop, samples)
             batches = data.loader(run.train_set, loop.plans(run.batches), workers=cfg.data.workers)

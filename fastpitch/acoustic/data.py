@@ -110,6 +110,8 @@ class ClipDataset(Dataset[Clip | Failure]):
         self._text = TextProcessor(cfg.text)
         self._recordings = SpeechDataset(utterances, sample_rate=cfg.features.sample_rate, seed=cfg.seed)
         self._pitch_dir = cfg.data.pitch_dir or cfg.output_dir / PITCH_FOLDER
+        if cfg.data.pitch_dir is not None:
+            cfg.data.pitch_dir.mkdir(parents=True, exist_ok=True)
 
     def __len__(self) -> int:
         """How many clips there are."""
@@ -161,7 +163,8 @@ class ClipDataset(Dataset[Clip | Failure]):
             pitch_T = read_tensor(path).flatten()
         else:
             pitch_T = torch.from_numpy(self._extracted(index, samples_N))
-            write_tensor(path, pitch_T)
+            if self._pitch_dir.parent.is_dir():  # a run directory that was removed is not made anew
+                write_tensor(path, pitch_T)
         if abs(len(pitch_T) - frames) > 1:  # the published recipe has one more or fewer
             raise ClipError(f"{path}: pitch of {len(pitch_T)} frames for {frames} frames of sound; prepare it anew")
         if not pitch_T.isfinite().all() or (pitch_T < 0).any():

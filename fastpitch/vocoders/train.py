@@ -31,7 +31,6 @@ def main(cfg: HifiganRun | WaveglowRun) -> Progress:
     with started(cfg, name_of(cfg)) as directory:
         run = Run(cfg, directory)
         state, progress = run.state, run.state.progress
-        run.describe()
         course = Course(
             epochs=cfg.epochs, epochs_this_job=cfg.epochs_this_job, stop_at=cfg.steps, keep_epochs=cfg.keep_epochs
         )
@@ -39,6 +38,7 @@ def main(cfg: HifiganRun | WaveglowRun) -> Progress:
             state, cfg.every, course, names=run.loss_names, unit="segments/s", reads=run.reads,
             has_validation=run.validation is not None,
         ) as loop:  # fmt: skip
+            run.describe()
             if loop.owes_validation:
                 validate(run, loop)
             batches = data.loader(run.train_set, loop.plans(run.batches), workers=cfg.data.workers)
@@ -53,11 +53,11 @@ def main(cfg: HifiganRun | WaveglowRun) -> Progress:
                         validate(run, loop)
                     if shows_samples(run, loop):
                         write_samples(run)
+                    if loop.is_finished:
+                        state.check_finite()
+                        state.export("final", run.spoken)
                     if loop.saves:
                         state.save_step()
-            finished = loop.is_finished
-        if finished:
-            state.export("final", run.spoken)
         return progress
 
 

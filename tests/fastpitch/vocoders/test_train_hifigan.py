@@ -22,7 +22,7 @@ from fastpitch.vocoders.training.objective import discriminator_loss
 from fastpitch.vocoders.training.run import Run, name_of
 from fastpitch.vocoders.training.steps import generated, judged, update, update_discriminators
 from fastpitch.vocoders.vocoder import load_vocoder
-from tests.fastpitch.vocoders.corpus import write_corpus
+from tests.fastpitch.vocoders.corpus import CONFIGS, hifigan_config, write_corpus
 from tests.fastpitch.vocoders.small import random_mel
 from tests.training import (
     assert_all_finite,
@@ -38,18 +38,12 @@ from tests.training import (
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-TOY = Path(__file__).resolve().parents[3] / "configs" / "hifigan" / "toy.toml"
+TOY = CONFIGS / "hifigan" / "toy.toml"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-def toy_config(root: Path, output_dir: Path, **changes) -> HifiganRun:
-    cfg = config.load(HifiganRun, TOY)
-    cfg = replace(cfg, data=replace(cfg.data, root=root), output_dir=output_dir, batch_size=2)
-    return replace(cfg, **changes)
 
 
 @contextlib.contextmanager
@@ -60,7 +54,7 @@ def run_of(cfg):
 
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path, generator):
-    cfg = toy_config(root, tmp_path, generator=generator, tensorboard=True, samples_every_epochs=2)
+    cfg = hifigan_config(root, tmp_path, generator=generator, tensorboard=True, samples_every_epochs=2)
     progress = main(cfg)
     assert (progress.epoch, progress.step) == (2, 6)
     assert config.load(HifiganRun, tmp_path / "config.toml") == cfg
@@ -76,14 +70,14 @@ def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path,
 
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_the_loss_curve_is_the_one_on_record(root, tmp_path, generator):
-    main(toy_config(root, tmp_path, generator=generator, every=EveryConfig(log_steps=1, validate_epochs=9)))
+    main(hifigan_config(root, tmp_path, generator=generator, every=EveryConfig(log_steps=1, validate_epochs=9)))
     recorded = on_record(Path(__file__).with_name(f"golden_toy_{generator}.txt"))
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
 @pytest.mark.parametrize("stop_at", [1, 3, 4])
 def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_stopping(root, tmp_path, stop_at):
-    cfg = toy_config(root, tmp_path / "whole")
+    cfg = hifigan_config(root, tmp_path / "whole")
     cfg = replace(cfg, loss=replace(cfg.loss, adversarial_from=2))
     main(cfg)
     stopped = replace(cfg, output_dir=tmp_path / "stopped")
@@ -93,7 +87,7 @@ def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_st
 
 
 def test_the_average_follows_the_generator_from_its_first_weights_on(root, tmp_path):
-    cfg = toy_config(root, tmp_path, ema=0.9)
+    cfg = hifigan_config(root, tmp_path, ema=0.9)
     with run_of(cfg) as run:
         expected = {name: weight.clone() for name, weight in run.generator.state_dict().items()}
         for step, batch in enumerate(data.loader(run.train_set, run.batches(0))):
@@ -109,7 +103,7 @@ def test_the_average_follows_the_generator_from_its_first_weights_on(root, tmp_p
 
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, generator):
-    cfg = toy_config(root, tmp_path, generator=generator, ema=0.0, batch_size=4)
+    cfg = hifigan_config(root, tmp_path, generator=generator, ema=0.0, batch_size=4)
     weights = []
     for parts in (1, 4):
         parted = replace(cfg, grad_accumulation=parts, output_dir=tmp_path / str(parts))
@@ -125,7 +119,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, 
 
 
 def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_says(root, tmp_path):
-    cfg = toy_config(root, tmp_path)
+    cfg = hifigan_config(root, tmp_path)
     with run_of(cfg) as run:
         (batch,) = data.loader(run.train_set, [[0, 4]])
         part = Heard(*data.heard(batch, run.log_mel))
@@ -136,7 +130,7 @@ def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_say
 
 
 def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path):
-    cfg = toy_config(root, tmp_path)
+    cfg = hifigan_config(root, tmp_path)
     cfg = replace(cfg, loss=replace(cfg.loss, adversarial=0.0, features=0.0), epochs=1)
     with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
         fresh = run.discriminators.state_dict()
@@ -146,7 +140,7 @@ def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path
 
 
 def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp_path):
-    first = toy_config(root, tmp_path / "first", ema=0.0, epochs=1)
+    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
     main(first)
     start = tmp_path / "first" / "hifigan_step00000003.pt"
     saved = state_of(tmp_path / "first")
@@ -158,7 +152,7 @@ def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp
 
 
 def test_losses_that_are_not_finite_stop_the_run_before_anything_is_saved(root, tmp_path):
-    cfg = toy_config(root, tmp_path, epochs=9)
+    cfg = hifigan_config(root, tmp_path, epochs=9)
     cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30))
     with pytest.raises(TrainingError, match=r"the loss is (nan|inf).* at step \d+; utterances c\d"):
         main(cfg)
@@ -167,7 +161,7 @@ def test_losses_that_are_not_finite_stop_the_run_before_anything_is_saved(root, 
 
 
 def test_a_state_that_is_not_finite_is_not_saved(root, tmp_path):
-    cfg = toy_config(root, tmp_path)
+    cfg = hifigan_config(root, tmp_path)
     with run_of(cfg) as run:
         next(run.generator.parameters()).data[0] = torch.nan
         with pytest.raises(TrainingError, match="weights or running statistics are not finite after step 0"):
@@ -176,11 +170,11 @@ def test_a_state_that_is_not_finite_is_not_saved(root, tmp_path):
 
 def test_more_segments_than_there_are_is_told(root, tmp_path):
     with pytest.raises(BatchingError, match="6 utterances do not fill one batch"):
-        main(toy_config(root, tmp_path, batch_size=100))
+        main(hifigan_config(root, tmp_path, batch_size=100))
 
 
 def test_a_run_that_is_not_resumed_must_not_mix_with_an_earlier_one(root, tmp_path):
-    cfg = toy_config(root, tmp_path, epochs=1)
+    cfg = hifigan_config(root, tmp_path, epochs=1)
     main(cfg)
     with pytest.raises(CheckpointError, match=r"holds checkpoints of an earlier run, up to step 3; .*--resume true"):
         main(replace(cfg, resume=False))
@@ -193,14 +187,14 @@ def test_a_run_that_is_not_resumed_must_not_mix_with_an_earlier_one(root, tmp_pa
 def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
     root = write_corpus(tmp_path / "corpus")
     soundfile.write(root / "wavs" / "c5.wav", np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
-    cfg = toy_config(root, tmp_path / "run", epochs=1)
+    cfg = hifigan_config(root, tmp_path / "run", epochs=1)
     cfg = replace(cfg, data=replace(cfg.data, on_error="skip"))
     assert main(cfg).step == 3
     assert len([event for event in events(tmp_path / "run") if "left out: utterance c5" in event]) == 1
 
 
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
-    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
+    cfg = hifigan_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
     with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
         bad = run.train_set.utterances[run.batches(0)[1][0]]
     soundfile.write(bad.audio, np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
@@ -214,7 +208,7 @@ def test_two_processes_learn_what_one_learns(root, tmp_path):
     """A global batch is drawn first and split: two processes with two segments are one with four."""
     flags = ("--data.root", root, "--epochs", 1, "--ema", 0.5, "--discriminator.scales", 0, "--batch_size", 1)
     finish(run_module("fastpitch.vocoders.train", TOY, *flags, "--output_dir", tmp_path / "two", processes=2))
-    cfg = toy_config(root, tmp_path / "one", epochs=1, ema=0.5)
+    cfg = hifigan_config(root, tmp_path / "one", epochs=1, ema=0.5)
     main(replace(cfg, discriminator=replace(cfg.discriminator, scales=0)))
     one, two = state_of(tmp_path / "one"), state_of(tmp_path / "two")
     for part in ("generator", "generator_ema", "discriminators"):
