@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from common import audio
 from common.data.manifest import Utterance
+from common.data.perturbation import PerturbationConfig, perturbed
 from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
 
@@ -75,6 +76,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         sample_rate: int = 16000,
         trim: bool = False,
         speed: SpeedConfig | None = None,
+        perturbation: PerturbationConfig | None = None,
         seed: int = 0,
         on_error: Literal["stop", "skip"] = "stop",
     ):
@@ -88,6 +90,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.sample_rate = sample_rate
         self.trim = trim
         self.speed = speed or SpeedConfig()
+        self.perturbation = perturbation or PerturbationConfig()
         self.seed = seed
         self.on_error = on_error
         self.skipped: dict[int, str] = {}
@@ -111,7 +114,10 @@ class SpeechDataset(Dataset[Item | Failure]):
         utterance = self.utterances[index]
         version = draw_version(utterance, self.speed, seed=self.seed, epoch=epoch, index=index)
         try:
-            samples = self._samples(utterance, version)
+            samples = perturbed(
+                self._samples(utterance, version), self.perturbation,
+                sample_rate=self.sample_rate, seed=self.seed, epoch=epoch, index=index,
+            )  # fmt: skip
             target = self.encode(utterance.text) if self.encode else []
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")

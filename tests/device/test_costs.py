@@ -67,7 +67,7 @@ class PrecisionOfProducts(TorchDispatchMode):
 def test_what_has_to_stay_float32_does_in_a_run_in_tf32():
     lengths_B, frames_B = torch.tensor([5, 3]), torch.tensor([9, 7])
     with float32_math("tf32"), PrecisionOfProducts() as products:
-        LogMel()(AUDIO_BN, SAMPLES_B)
+        LogMel().eval()(AUDIO_BN, SAMPLES_B)
         Aligner(4, 6)(torch.randn(2, 5, 4), lengths_B, torch.randn(2, 6, 9), frames_B)
         assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("high", True)
     assert len(products.found) > 6

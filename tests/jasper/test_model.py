@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from common import config
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper, frame_mask
+from tests.jasper.runs import TOY
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "jasper"
 
@@ -222,3 +223,17 @@ def test_autocast_leaves_activations_in_its_type(cfg, training):
         model(torch.randn(2, 8, 40), torch.tensor([40, 30]))
     assert seen[0] == torch.float32  # the features
     assert set(seen[1:]) == {torch.bfloat16}
+
+
+def test_blocks_computed_again_in_the_backward_pass_give_the_same_gradients_and_statistics():
+    cfg = config.load(Config, TOY)
+    found = []
+    for again in (False, True):
+        torch.manual_seed(0)
+        model = Jasper(cfg.model, 64)
+        model.checkpoints_activations = again
+        torch.manual_seed(1)
+        features_BFT = torch.randn(2, 64, 40)
+        model(features_BFT, torch.tensor([40, 31])).log_probs_BSV[..., 0].sum().backward()
+        found.append({name: p.grad for name, p in model.named_parameters()} | dict(model.named_buffers()))
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
