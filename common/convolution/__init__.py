@@ -1,0 +1,10 @@
+"""1-D convolutions by whichever algorithm costs least: direct, Winograd's, overlap-save.
+
+`FusedConvolution`, for inference, takes the weights of an `nn.Conv1d`; `prepare` packs those of a whole network for
+this processor. `Convolution` is trained.
+"""
+
+from common.convolution.operator import FusedConvolution, Lengths, Prepared, convolve, prepare
+from common.convolution.winograd import Convolution
+
+__all__ = ["Convolution", "FusedConvolution", "Lengths", "Prepared", "convolve", "prepare"]

@@ -1,0 +1,162 @@
+// The C interface: checks, sizes, packing, and which kernels run.
+#include "convolution.h"
+
+#include <string.h>
+
+#include <algorithm>
+
+#include "kernels.h"
+
+namespace convolution {
+namespace {
+
+constexpr size_t LINE = 64;
+// Transformed values of a chunk stay in the second cache, unless weights that are larger are read for every chunk.
+constexpr int64_t CACHED_BYTES = 1 << 20;
+constexpr int64_t ROWS_PER_READING = 96;
+constexpr int64_t COPIED_BYTES = 256 << 10;
+constexpr int64_t LEAST_ROWS = 48;
+
+uint16_t to_bfloat16(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+bool is_valid(const convolution_problem& p) {
+    const bool sizes = p.batch >= 0 && p.frames >= 0 && p.outputs >= 0 && p.channels > 0 && p.filters > 0 &&
+                       p.taps > 0 && p.stride > 0 && p.dilation > 0 && p.before >= 0 && p.threads > 0;
+    if (!sizes || !p.x || !p.y || !p.weight) return false;
+    if (p.form == CONVOLUTION_DIRECT) return true;
+    if (p.form != CONVOLUTION_PLAIN && p.form != CONVOLUTION_HALVES) return false;
+    const bool halves = p.form == CONVOLUTION_HALVES;
+    if (halves && p.points != p.block + sines(p.block)) return false;
+    return p.stride == 1 && p.input && p.output && p.block >= p.taps && p.points > 0;
+}
+
+int32_t widest() {
+#ifdef NATIVE_HAS_AVX512
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
+#ifdef NATIVE_HAS_AVX512BF16
+        if (__builtin_cpu_supports("avx512bf16")) return CONVOLUTION_AVX512_BF16;
+#endif
+        return CONVOLUTION_AVX512;
+    }
+#endif
+#ifdef NATIVE_HAS_AVX2
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return CONVOLUTION_AVX2;
+#endif
+    return CONVOLUTION_GENERIC;
+}
+
+}  // namespace
+
+Layout layout_of(const convolution_problem& p) {
+    Layout layout{};
+    const int64_t value = is_rounded(p) ? 2 : 4, weight_value = p.is_bf16 ? 2 : 4;
+    layout.starts_bytes = rounded((p.batch + 1) * sizeof(int64_t), LINE);
+    if (p.form == CONVOLUTION_DIRECT) {
+        layout.rows = p.outputs * p.batch;
+        layout.input_stride = p.is_bf16 ? rounded(p.channels, 2) : p.channels;
+        const int64_t frame_bytes = layout.input_stride * value * p.stride;
+        const int64_t fitting = std::max(LEAST_ROWS, COPIED_BYTES / frame_bytes);
+        layout.chunk = std::min(rounded(fitting, LEAST_ROWS), rounded(p.outputs, 1));
+        const int64_t frames = (layout.chunk - 1) * p.stride + (p.taps - 1) * p.dilation + 1;
+        // A kernel of fewer rows reads no further, but whole vectors of a row's last values are converted.
+        if (is_copied(p)) layout.input_bytes = rounded((frames * layout.input_stride + PANEL) * value, LINE);
+        return layout;
+    }
+    const int64_t columns = rounded(p.filters, PANEL), made = fresh(p) * p.dilation;
+    layout.input_stride = rounded(p.channels, PANEL);
+    layout.rows = p.batch * ((p.outputs + made - 1) / made) * p.dilation;
+    const int64_t row_bytes = p.points * (layout.input_stride * value + columns * 4);
+    const int64_t weight_bytes = p.points * p.channels * columns * weight_value;
+    layout.is_streamed = weight_bytes > CACHED_BYTES;
+    int64_t fitting = std::max<int64_t>(12, CACHED_BYTES / row_bytes / 12 * 12);
+    if (layout.is_streamed) fitting = std::max(fitting, ROWS_PER_READING);
+    const int64_t chunks = std::max<int64_t>(1, (layout.rows + fitting - 1) / fitting);
+    layout.chunk = (layout.rows + chunks - 1) / chunks;
+    // One panel more than the rows need, so that planes do not all start in the same set of the first cache.
+    layout.input_plane = layout.chunk * layout.input_stride + PANEL * 4 / value;
+    layout.sums_plane = layout.chunk * columns + PANEL;
+    layout.input_bytes = rounded(p.points * layout.input_plane * value, LINE);
+    layout.sums_bytes = rounded(p.points * layout.sums_plane * 4, LINE);
+    return layout;
+}
+
+}  // namespace convolution
+
+using namespace convolution;
+
+int32_t convolution_best_instructions(void) { return widest(); }
+
+size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filters, int32_t is_bf16) {
+    const int64_t values = points * rounded(channels, is_bf16 ? 2 : 1) * rounded(filters, PANEL);
+    return static_cast<size_t>(values) * (is_bf16 ? 2 : 4);
+}
+
+int32_t convolution_pack(const float* weight_KIO, const double* transform, int64_t points, int64_t taps,
+                         int64_t channels, int64_t filters, int32_t is_bf16, int32_t threads, void* packed) {
+    if (!weight_KIO || !packed || points <= 0 || taps <= 0 || channels <= 0 || filters <= 0 || threads <= 0 ||
+        (!transform && points != taps))
+        return CONVOLUTION_INVALID_VALUE;
+    const int64_t panels = rounded(filters, PANEL) / PANEL, depth = rounded(channels, is_bf16 ? 2 : 1);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t panel = 0; panel < panels; panel++) {
+        const int64_t first = panel * PANEL, count = std::min(PANEL, filters - first);
+        for (int64_t channel = 0; channel < depth; channel++)
+            for (int64_t point = 0; point < points; point++) {
+                double sum[PANEL] = {};
+                const bool is_filling = channel >= channels;
+                for (int64_t k = transform || is_filling ? 0 : point; k < (is_filling ? 0 : taps); k++) {
+                    const float* row = weight_KIO + (k * channels + channel) * filters + first;
+                    const double factor = transform ? transform[point * taps + k] : 1.0;
+                    if (count == PANEL)
+                        for (int64_t j = 0; j < PANEL; j++) sum[j] += factor * row[j];
+                    else
+                        for (int64_t j = 0; j < count; j++) sum[j] += factor * row[j];
+                    if (!transform) break;
+                }
+                // A direct sum goes over all taps of a panel; a fast one over the panels of a point.
+                const int64_t slab = transform ? point * panels + panel : panel * points + point;
+                if (is_bf16) {
+                    uint16_t* target = static_cast<uint16_t*>(packed) + (slab * depth + channel / 2 * 2) * PANEL;
+                    for (int64_t j = 0; j < PANEL; j++)
+                        target[2 * j + channel % 2] = to_bfloat16(static_cast<float>(sum[j]));
+                } else {
+                    float* target = static_cast<float*>(packed) + (slab * depth + channel) * PANEL;
+                    for (int64_t j = 0; j < PANEL; j++) target[j] = static_cast<float>(sum[j]);
+                }
+            }
+    }
+    return CONVOLUTION_SUCCESS;
+}
+
+size_t convolution_workspace(const convolution_problem* problem) {
+    return problem && is_valid(*problem) ? layout_of(*problem).bytes() : 0;
+}
+
+int32_t convolution_run(const convolution_problem* problem) {
+    if (!problem || !is_valid(*problem)) return CONVOLUTION_INVALID_VALUE;
+    if (problem->batch == 0 || problem->outputs == 0) return CONVOLUTION_SUCCESS;
+    const Layout layout = layout_of(*problem);
+    if (problem->workspace_bytes < layout.bytes()) return CONVOLUTION_INVALID_VALUE;
+    const int32_t best = widest(), widest_floats = std::min<int32_t>(best, CONVOLUTION_AVX512);
+    const int32_t chosen = problem->instructions ? problem->instructions : widest_floats;
+    if (chosen > (problem->is_bf16 ? best : widest_floats)) return CONVOLUTION_NO_INSTRUCTIONS;
+    switch (chosen) {
+        case CONVOLUTION_GENERIC: run_generic(*problem); break;
+#ifdef NATIVE_HAS_AVX2
+        case CONVOLUTION_AVX2: run_avx2(*problem); break;
+#endif
+#ifdef NATIVE_HAS_AVX512
+        case CONVOLUTION_AVX512: run_avx512(*problem); break;
+#endif
+#ifdef NATIVE_HAS_AVX512BF16
+        case CONVOLUTION_AVX512_BF16: run_avx512_bf16(*problem); break;
+#endif
+        default: return CONVOLUTION_NO_INSTRUCTIONS;
+    }
+    return CONVOLUTION_SUCCESS;
+}

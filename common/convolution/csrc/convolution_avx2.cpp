@@ -1,0 +1,11 @@
+// For AVX2: vectors of 8 floats, 12 of 16 registers hold sums.
+#define WIDTH 8
+#define ROWS 6
+#include "run.inl"
+
+void convolution::run_avx2(const convolution_problem& problem) {
+    if (problem.is_bf16)
+        Run<float, uint16_t>{problem}();
+    else
+        Run<float, float>{problem}();
+}

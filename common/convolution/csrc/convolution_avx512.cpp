@@ -1,0 +1,11 @@
+// For AVX-512: vectors of 16 floats, 24 of 32 registers hold sums.
+#define WIDTH 16
+#define ROWS 12
+#include "run.inl"
+
+void convolution::run_avx512(const convolution_problem& problem) {
+    if (problem.is_bf16)
+        Run<float, uint16_t>{problem}();
+    else
+        Run<float, float>{problem}();
+}

@@ -1,0 +1,52 @@
+// What the kernels of every instruction set have in common: what they are called with, and where they are.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "convolution.h"
+
+namespace convolution {
+
+// Columns (output channels, or channels of a transform) that a kernel works on; every instruction set has a divisor.
+constexpr int64_t PANEL = 32;
+
+inline int64_t rounded(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+inline int64_t sines(int64_t block) { return (block - 1) / 2; }
+
+// Frames, or blocks of frames, that are worked on at once, and where their intermediate values are.
+struct Layout {
+    int64_t rows;          // of all utterances, if none is shorter than the longest
+    int64_t chunk;         // of them at once
+    int64_t input_stride;  // values of the input between rows: of transformed rows, or of frames of the copy
+    int64_t input_plane;   // values of the transformed input between points
+    int64_t sums_plane;    // values of the products between points
+    bool is_streamed;      // weights are too many to stay in the second cache
+    size_t starts_bytes, input_bytes, sums_bytes;
+    size_t bytes() const { return starts_bytes + input_bytes + sums_bytes; }
+};
+
+Layout layout_of(const convolution_problem& problem);
+
+// The frames of a block that are new, and so its outputs.
+inline int64_t fresh(const convolution_problem& problem) { return problem.block - problem.taps + 1; }
+
+// Products of bfloat16 with bfloat16; otherwise weights are widened to floats.
+inline bool is_rounded(const convolution_problem& problem) {
+    return problem.is_bf16 && problem.instructions == CONVOLUTION_AVX512_BF16;
+}
+
+// Whether the direct sum is over a copy of the input, with zeros around it, and not over the input itself.
+inline bool is_copied(const convolution_problem& problem) {
+    return problem.taps > 1 || problem.before != 0 || problem.input_slope != 1.0f || is_rounded(problem) ||
+           (problem.is_bf16 && problem.channels % 2 != 0) ||
+           (problem.outputs - 1) * problem.stride >= problem.frames;
+}
+
+void run_generic(const convolution_problem& problem);
+void run_avx2(const convolution_problem& problem);
+void run_avx512(const convolution_problem& problem);
+void run_avx512_bf16(const convolution_problem& problem);
+
+}  // namespace convolution

@@ -1,0 +1,100 @@
+/* Convolutions over time with fewer multiplications: y = A [(G w) * (B x)], on a CPU.
+ *
+ * The library allocates nothing, prints nothing, throws nothing and keeps no state: the caller owns every buffer, and
+ * any number of threads may call at once. All pointers but those of lengths and 16-bit weights are to float. Channels
+ * are adjacent in memory; strides count values.
+ */
+#ifndef CONVOLUTION_H
+#define CONVOLUTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define CONVOLUTION_API __attribute__((visibility("default")))
+#else
+#define CONVOLUTION_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    CONVOLUTION_SUCCESS = 0,
+    CONVOLUTION_INVALID_VALUE = 1,
+    CONVOLUTION_NO_INSTRUCTIONS = 2 /* this processor lacks the instruction set that is asked for */
+} convolution_status;
+
+/* Which kernels: 0 takes the widest vectors of this processor. AVX512_BF16 is for weights in bfloat16 alone: it rounds
+ * the transformed inputs to bfloat16 too, and multiplies both at once, which some processors do at twice the speed of
+ * floats and others at half. All others widen the weights, so that only they are rounded. */
+typedef enum {
+    CONVOLUTION_AUTOMATIC = 0,
+    CONVOLUTION_GENERIC = 1,
+    CONVOLUTION_AVX2 = 2,
+    CONVOLUTION_AVX512 = 3,
+    CONVOLUTION_AVX512_BF16 = 4
+} convolution_instructions;
+
+typedef enum {
+    CONVOLUTION_DIRECT = 0, /* the sum as it is defined: any stride */
+    CONVOLUTION_PLAIN = 1,  /* input [points, block] and output [fresh, points] as they are */
+    CONVOLUTION_HALVES = 2  /* overlap-save: sums and differences of mirrored frames first, see `input` */
+} convolution_form;
+
+typedef enum {
+    CONVOLUTION_IDENTITY = 0,
+    CONVOLUTION_LEAKY_RELU = 1, /* of slope `output_slope`; ReLU is that of slope 0 */
+    CONVOLUTION_CLIPPED_RELU = 2 /* between 0 and `output_slope` */
+} convolution_activation;
+
+/* One layer applied to one batch. Output frame s of an utterance is the sum over taps k of weight[k] times input frame
+ * s * stride + k * dilation - before; input frames outside of [0, frames) are zero. */
+typedef struct {
+    int64_t batch, frames, outputs, channels, filters, taps, stride, dilation, before;
+    const float* x;
+    int64_t x_batch_stride, x_frame_stride;
+    const int64_t* output_lengths; /* [batch] output frames that count; zeros are written beyond. NULL: all */
+    float* y;
+    int64_t y_batch_stride, y_frame_stride;
+    const float* bias;     /* [filters] or NULL */
+    const float* residual; /* added before the activation, or NULL; it may be y itself */
+    int64_t residual_batch_stride, residual_frame_stride;
+    int32_t activation;
+    float input_slope; /* leaky ReLU of the input; 1 leaves it as it is */
+    float output_slope;
+
+    int32_t form;
+    int64_t block, points;      /* input frames of a block; products per output block: `block` - taps + 1 outputs */
+    const float* input;         /* plain: [points, block]. halves: cosines [E, E], then sines [O, E] */
+    const float* output;        /* plain: [fresh, points]. halves: [fresh, block] */
+    const void* weight;         /* made by convolution_pack for the same form */
+    int32_t is_bf16;            /* weights in bfloat16, sums in float */
+    int32_t threads;            /* of OpenMP */
+    int32_t instructions;
+    void* workspace;
+    size_t workspace_bytes;
+} convolution_problem;
+
+/* The last instruction set of the list that this processor has. */
+CONVOLUTION_API int32_t convolution_best_instructions(void);
+
+/* Bytes of the packed weights of `points` products (taps, if direct). */
+CONVOLUTION_API size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filters, int32_t is_bf16);
+
+/* weight_KIO [taps, channels, filters] to the order the kernels read, at the points of `transform` [points, taps] in
+ * double precision; if direct transform is NULL and points is taps. */
+CONVOLUTION_API int32_t convolution_pack(const float* weight_KIO, const double* transform, int64_t points, int64_t taps,
+                                         int64_t channels, int64_t filters, int32_t is_bf16, int32_t threads,
+                                         void* packed);
+
+/* Bytes of workspace that `convolution_run` needs for the problem. */
+CONVOLUTION_API size_t convolution_workspace(const convolution_problem* problem);
+
+CONVOLUTION_API int32_t convolution_run(const convolution_problem* problem);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

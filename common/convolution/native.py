@@ -1,0 +1,203 @@
+"""The native library for Python: `include/convolution.h` by ctypes, with a workspace for each thread."""
+
+import ctypes
+import functools
+import threading
+import warnings
+from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_size_t, c_void_p
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from common.convolution.algorithms import Algorithm, in_float32
+from ctc import SlowPathWarning
+from ctc import native as building
+from ctc.native import NativeLibrary
+
+LIBRARY = NativeLibrary(package=Path(__file__).parent, command="python -m common.convolution.build")
+Instructions = Literal["automatic", "generic", "avx2", "avx512", "avx512_bf16"]
+INSTRUCTIONS: dict[Instructions, int] = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3, "avx512_bf16": 4}
+Activation = Literal["identity", "leaky_relu", "clipped_relu"]
+ACTIVATIONS: dict[Activation, int] = {"identity": 0, "leaky_relu": 1, "clipped_relu": 2}
+PLAIN, HALVES = 1, 2  # direct is 0
+PANEL = 32  # columns that weights are packed in
+STATUS = {1: "an argument is invalid", 2: "this processor lacks the instructions"}
+
+
+class Problem(Structure):
+    """`convolution_problem`, field by field."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("batch", "frames", "outputs", "channels", "filters")),
+        *((name, c_int64) for name in ("taps", "stride", "dilation", "before")),
+        ("x", c_void_p),
+        *((name, c_int64) for name in ("x_batch_stride", "x_frame_stride")),
+        *((name, c_void_p) for name in ("output_lengths", "y")),
+        *((name, c_int64) for name in ("y_batch_stride", "y_frame_stride")),
+        *((name, c_void_p) for name in ("bias", "residual")),
+        *((name, c_int64) for name in ("residual_batch_stride", "residual_frame_stride")),
+        ("activation", c_int32),
+        *((name, c_float) for name in ("input_slope", "output_slope")),
+        ("form", c_int32),
+        *((name, c_int64) for name in ("block", "points")),
+        *((name, c_void_p) for name in ("input", "output", "weight")),
+        *((name, c_int32) for name in ("is_bf16", "threads", "instructions")),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+    )
+
+
+@functools.cache
+def load() -> ctypes.CDLL | None:
+    """The library with its functions declared, or None, and a warning, where it is not built and cannot be."""
+    library = building.load(LIBRARY)
+    if library is None:
+        reason = f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it"
+        warnings.warn(f"convolutions run in plain torch, which is slower: {reason}", SlowPathWarning, stacklevel=3)
+        return None
+    for name, result, arguments in (
+        ("convolution_best_instructions", c_int32, []),
+        ("convolution_packed_bytes", c_size_t, [c_int64, c_int64, c_int64, c_int32]),
+        ("convolution_pack", c_int32, [c_void_p, c_void_p, *[c_int64] * 4, c_int32, c_int32, c_void_p]),
+        ("convolution_workspace", c_size_t, [POINTER(Problem)]),
+        ("convolution_run", c_int32, [POINTER(Problem)]),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def best_instructions() -> Instructions | None:
+    """The last of `Instructions` that this processor has; None without the library."""
+    library = load()
+    number = 0 if library is None else library.convolution_best_instructions()
+    return next((name for name, value in INSTRUCTIONS.items() if value == number), None) if number else None
+
+
+class Packed(NamedTuple):
+    """A convolution's weights in the order of the kernels, and the matrices of its algorithm."""
+
+    weight: Tensor
+    """float32 or bfloat16."""
+    taps: int
+    channels: int
+    filters: int
+    algorithm: Algorithm | None
+    """None: direct."""
+    input: Tensor
+    output: Tensor
+
+
+def pack(weight_KIO: Tensor, algorithm: Algorithm | None, *, is_bf16: bool = False) -> Packed:
+    """float32 weights [K, I, O], on the CPU, for `run`. Needs the library."""
+    library = _library()
+    taps, channels, filters = weight_KIO.shape
+    weight_KIO = weight_KIO.float().contiguous()
+    points = taps if algorithm is None else algorithm.points
+    dtype = torch.bfloat16 if is_bf16 else torch.float32
+    n_bytes = library.convolution_packed_bytes(points, channels, filters, is_bf16)
+    packed = torch.empty(n_bytes // dtype.itemsize, dtype=dtype)
+    transform_PK = None if algorithm is None else algorithm.weight_PK.contiguous()
+    pointer = None if transform_PK is None else transform_PK.data_ptr()
+    sizes = (points, taps, channels, filters, int(is_bf16), torch.get_num_threads())
+    _check(library.convolution_pack(weight_KIO.data_ptr(), pointer, *sizes, packed.data_ptr()))
+    matrices = torch.empty(0), torch.empty(0)
+    if algorithm is not None and algorithm.halves is not None:
+        cosine_EE, sine_OE, output_MN = algorithm.halves
+        matrices = in_float32([cosine_EE, sine_OE]), in_float32([output_MN])
+    elif algorithm is not None:
+        matrices = in_float32([algorithm.input_PN]), in_float32([algorithm.output_MP])
+    return Packed(packed, taps, channels, filters, algorithm, *matrices)
+
+
+def unpack(packed: Packed) -> Tensor:
+    """float32 weights [K, I, O], or [P, I, O] at the points of its algorithm."""
+    points = packed.taps if packed.algorithm is None else packed.algorithm.points
+    panels, pair = -(-packed.filters // PANEL), 2 if packed.weight.dtype == torch.bfloat16 else 1
+    slabs = (panels, points) if packed.algorithm is None else (points, panels)
+    by_panel = packed.weight.view(*slabs, -1, PANEL, pair).transpose(3, 4).flatten(2, 3)[:, :, : packed.channels]
+    by_point = by_panel.transpose(0, 1) if packed.algorithm is None else by_panel
+    return by_point.transpose(1, 2).flatten(2)[..., : packed.filters].float()
+
+
+class Epilogue(NamedTuple):
+    """What happens to inputs on the way in, and to sums on the way out."""
+
+    bias_O: Tensor | None = None
+    residual_BSO: Tensor | None = None
+    activation: Activation = "identity"
+    slope: float = 0.0
+    """Of the leaky ReLU; the ceiling of the clipped one."""
+    input_slope: float = 1.0
+    """Of a leaky ReLU of the input."""
+
+
+def run(
+    x_BTI: Tensor,
+    packed: Packed,
+    epilogue: Epilogue,
+    out_BSO: Tensor,
+    *,
+    stride: int,
+    dilation: int,
+    before: int,
+    output_lengths_B: Tensor | None = None,
+    instructions: Instructions = "automatic",
+) -> None:
+    """Writes the convolution of x_BTI, zeros around it, to out_BSO, and zeros beyond output_lengths_B (int64).
+
+    Values are float32, channels adjacent in memory.
+    """
+    bias_O, residual_BSO, activation, slope, input_slope = epilogue
+    problem = Problem()
+    problem.batch, problem.frames, problem.channels = x_BTI.shape
+    problem.outputs, problem.filters = out_BSO.shape[1:]
+    problem.taps, problem.stride, problem.dilation, problem.before = packed.taps, stride, dilation, before
+    problem.x, problem.x_batch_stride, problem.x_frame_stride = x_BTI.data_ptr(), *x_BTI.stride()[:2]
+    problem.y, problem.y_batch_stride, problem.y_frame_stride = out_BSO.data_ptr(), *out_BSO.stride()[:2]
+    if output_lengths_B is not None:
+        problem.output_lengths = output_lengths_B.data_ptr()
+    if bias_O is not None:
+        problem.bias = bias_O.data_ptr()
+    if residual_BSO is not None:
+        problem.residual = residual_BSO.data_ptr()
+        problem.residual_batch_stride, problem.residual_frame_stride = residual_BSO.stride()[:2]
+    problem.activation, problem.output_slope, problem.input_slope = ACTIVATIONS[activation], slope, input_slope
+    algorithm = packed.algorithm
+    if algorithm is not None:
+        problem.form = PLAIN if algorithm.halves is None else HALVES
+        problem.block, problem.points = algorithm.block, algorithm.points
+        problem.input, problem.output = packed.input.data_ptr(), packed.output.data_ptr()
+    problem.weight, problem.is_bf16 = packed.weight.data_ptr(), packed.weight.dtype == torch.bfloat16
+    problem.threads, problem.instructions = torch.get_num_threads(), INSTRUCTIONS[instructions]
+    library = _library()
+    problem.workspace_bytes = library.convolution_workspace(ctypes.byref(problem))
+    problem.workspace = _workspace(problem.workspace_bytes).data_ptr()
+    _check(library.convolution_run(ctypes.byref(problem)))
+
+
+class _Workspace(threading.local):
+    buffer = torch.empty(0, dtype=torch.uint8)
+
+
+_OWN = _Workspace()
+
+
+def _workspace(n_bytes: int) -> Tensor:
+    """This thread's buffer, which grows: fresh memory costs a fault per page, as long as some layers take."""
+    if _OWN.buffer.numel() < n_bytes:
+        _OWN.buffer = torch.empty(n_bytes, dtype=torch.uint8)
+    return _OWN.buffer
+
+
+def _library() -> ctypes.CDLL:
+    library = load()
+    assert library is not None, "callers ask `load` first"
+    return library
+
+
+def _check(status: int) -> None:
+    if status != 0:
+        raise RuntimeError(f"native convolution: {STATUS[status]}")

@@ -1,0 +1,263 @@
+"""A convolution over time of [B, T, C], for inference: bias, residual, activation and mask on the way out.
+
+As it is made it is direct, through torch, on any device and under tracing. `prepare` packs its weights for this
+processor, by the algorithm that `planning` expects to be fastest, and drops the direct ones.
+
+Shapes: B utterances, T input frames, S output frames, I and O channels in and out, K taps, P points.
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from common.convolution import native, planning
+from common.convolution.algorithms import Algorithm
+from common.convolution.native import Activation, Epilogue, Packed
+from common.convolution.planning import Choice, Shape
+
+Kind = Literal["fp32", "bf16"]
+
+
+class Lengths(NamedTuple):
+    """How many output frames of each utterance count, as int64 and as a mask: 1 inside, 0 beyond."""
+
+    frames_B: Tensor
+    mask_BS1: Tensor
+
+
+class Transformed(NamedTuple):
+    """Weights for torch.bmm, where the native library was not built."""
+
+    algorithm: Algorithm
+    weight_PIO: Tensor
+    input_PN: Tensor
+    output_MP: Tensor
+
+
+class FusedConvolution(nn.Module):
+    """`nn.Conv1d` for [B, T, I] -> contiguous [B, S, O], with `before` and `after` zero frames around the input.
+
+    By default those are half of the taps, so that S = ceil(T / stride). `frames` is how many output frames a call has
+    that the algorithm is chosen for. The weights are copies.
+    """
+
+    def __init__(
+        self,
+        weight_OIK: Tensor,
+        bias_O: Tensor | None = None,
+        *,
+        stride: int = 1,
+        dilation: int = 1,
+        before: int | None = None,
+        after: int | None = None,
+        frames: int = 512,
+    ):
+        super().__init__()
+        filters, channels, self.taps = weight_OIK.shape
+        same = self.taps // 2 * dilation
+        self.before, self.after = same if before is None else before, same if after is None else after
+        self.stride, self.dilation = stride, dilation
+        self.shape = Shape(self.taps, channels, filters, stride, dilation, frames)
+        self.weight_OKI = nn.Parameter(weight_OIK.detach().transpose(1, 2).contiguous().clone(), requires_grad=False)
+        self.bias = None if bias_O is None else nn.Parameter(bias_O.detach().clone(), requires_grad=False)
+        self.packed: Packed | Transformed | None = None
+
+    def outputs(self, frames: int) -> int:
+        """Output frames of so many input frames."""
+        return (frames + self.before + self.after - (self.taps - 1) * self.dilation - 1) // self.stride + 1
+
+    def forward(
+        self,
+        x_BTI: Tensor,
+        lengths: Lengths | None = None,
+        *,
+        residual_BSO: Tensor | None = None,
+        activation: Activation = "identity",
+        slope: float = 0.0,
+        input_slope: float = 1.0,
+        out_BSO: Tensor | None = None,
+    ) -> Tensor:
+        """activation(convolution(x_BTI) + bias + residual_BSO), zero beyond the lengths (x_BTI has to be so too).
+
+        `leaky_relu` has `slope` below zero, `clipped_relu` lies between 0 and `slope`. `input_slope` other than 1 is
+        that of a leaky ReLU of the input. `out_BSO`, with channels adjacent, receives the result and may be
+        residual_BSO itself; without it the result is a new tensor.
+        """
+        epilogue = Epilogue(self.bias, residual_BSO, activation, slope, input_slope)
+        if self.packed is None or not _runs_natively(x_BTI):
+            return self._direct(x_BTI, lengths, epilogue, out_BSO)
+        if x_BTI.stride(2) != 1:
+            x_BTI = x_BTI.contiguous()
+        if residual_BSO is not None and residual_BSO.stride(2) != 1:
+            epilogue = epilogue._replace(residual_BSO=residual_BSO.contiguous())
+        if isinstance(self.packed, Transformed):
+            return self._by_bmm(x_BTI, self.packed, lengths, epilogue, out_BSO)
+        if out_BSO is None:
+            out_BSO = x_BTI.new_empty(x_BTI.shape[0], self.outputs(x_BTI.shape[1]), self.shape.filters)
+        assert out_BSO.stride(2) == 1, "channels of the output have to be adjacent"
+        native.run(
+            x_BTI,
+            self.packed,
+            epilogue,
+            out_BSO,
+            stride=self.stride,
+            dilation=self.dilation,
+            before=self.before,
+            output_lengths_B=None if lengths is None else lengths.frames_B,
+        )
+        return out_BSO
+
+    def pack(self, choice: Choice, kind: Kind = "fp32") -> None:
+        """Packs the weights for an algorithm, and drops the direct ones."""
+        weight_KIO = self.weight_OKI.detach().permute(1, 2, 0)
+        if native.load() is not None:
+            self.packed = native.pack(weight_KIO, choice.algorithm, is_bf16=kind == "bf16")
+        elif choice.algorithm is not None:
+            weight_PK, flat = choice.algorithm.weight_PK, weight_KIO.double().flatten(1)
+            weight_PIO = (weight_PK @ flat).view(-1, *weight_KIO.shape[1:]).float()
+            matrices = choice.algorithm.input_PN.float(), choice.algorithm.output_MP.float()
+            self.packed = Transformed(choice.algorithm, weight_PIO, *matrices)
+        if self.packed is not None:
+            self.weight_OKI = nn.Parameter(weight_KIO.new_empty(0), requires_grad=False)
+
+    def direct_weight(self) -> Tensor:
+        """[O, K, I]: of packed weights those that come closest, which are the same but for rounding."""
+        if self.packed is None:
+            return self.weight_OKI
+        algorithm = self.packed.algorithm
+        weight_PIO = self.packed.weight_PIO if isinstance(self.packed, Transformed) else native.unpack(self.packed)
+        if algorithm is None:
+            return weight_PIO.permute(2, 0, 1).contiguous()
+        inverse_KP = torch.linalg.pinv(algorithm.weight_PK)
+        weight_KIO = (inverse_KP @ weight_PIO.double().flatten(1)).view(-1, *weight_PIO.shape[1:])
+        return weight_KIO.permute(2, 0, 1).float().contiguous()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "FusedConvolution":
+        """Packed weights are of use on this processor in float32 only: with any change the direct ones come back."""
+        if self.packed is not None:
+            probe = fn(torch.empty(0))
+            if probe.device.type != "cpu" or probe.dtype != torch.float32:
+                self.weight_OKI = nn.Parameter(self.direct_weight(), requires_grad=False)
+                self.packed = None
+        return super()._apply(fn, recurse)
+
+    def _direct(self, x_BTI: Tensor, lengths: Lengths | None, epilogue: Epilogue, out_BSO: Tensor | None) -> Tensor:
+        if epilogue.input_slope != 1.0:
+            x_BTI = F.leaky_relu(x_BTI, epilogue.input_slope)
+        weight_OKI = self.direct_weight()
+        if self.taps == 1 and self.stride == 1 and self.before == self.after == 0:
+            y_BSO = F.linear(x_BTI, weight_OKI.squeeze(1), self.bias)
+        else:
+            y_BSO = convolve(
+                F.pad(x_BTI, (0, 0, 0, self.after - self.before)) if self.after > self.before else x_BTI,
+                weight_OKI, self.bias, stride=self.stride, dilation=self.dilation, padding=self.before,
+            )  # fmt: skip
+            y_BSO = y_BSO[:, : self.outputs(x_BTI.shape[1])]
+        return _finish(y_BSO, lengths, epilogue, out_BSO)
+
+    def _by_bmm(
+        self, x_BTI: Tensor, packed: Transformed, lengths: Lengths | None, epilogue: Epilogue, out_BSO: Tensor | None
+    ) -> Tensor:
+        """The matrices as they are; a block's dilated frames stand for frames of more channels."""
+        if epilogue.input_slope != 1.0:
+            x_BTI = F.leaky_relu(x_BTI, epilogue.input_slope)
+        algorithm, d = packed.algorithm, self.dilation
+        batch, frames, channels = x_BTI.shape
+        outputs, filters = self.outputs(frames), self.shape.filters
+        blocks = -(-outputs // (algorithm.outputs * d))
+        rows = ((blocks - 1) * algorithm.outputs + algorithm.block) * d
+        padded_BTI = F.pad(x_BTI, (0, 0, self.before, rows - self.before - frames))
+        blocks_BUEN = padded_BTI.view(batch, -1, d * channels).unfold(1, algorithm.block, algorithm.outputs)
+        points_PR = packed.input_PN @ blocks_BUEN.permute(3, 0, 1, 2).reshape(algorithm.block, -1)
+        products_PRO = torch.bmm(points_PR.view(algorithm.points, -1, channels), packed.weight_PIO)
+        y_MBUE = (packed.output_MP @ products_PRO.flatten(1)).view(-1, batch, blocks, d * filters)
+        y_BSO = y_MBUE.permute(1, 2, 0, 3).reshape(batch, -1, filters)[:, :outputs]
+        if self.bias is not None:
+            y_BSO = y_BSO + self.bias
+        return _finish(y_BSO, lengths, epilogue, out_BSO)
+
+
+class Prepared(NamedTuple):
+    """What `prepare` did: bytes of weights now and before, and how many layers a limit made slower."""
+
+    weight_bytes: int
+    direct_bytes: int
+    limited: int
+
+
+def prepare(network: nn.Module, kind: Kind = "fp32", *, limit_bytes: int | None = None) -> Prepared:
+    """Packs the weights of every `FusedConvolution` in a network that is on the CPU in float32, for inference there.
+
+    Layers above `limit_bytes` of weights together take algorithms that need less. The weights of one layer at a time
+    are held twice.
+    """
+    layers = [module for module in network.modules() if isinstance(module, FusedConvolution) and module.packed is None]
+    options = [planning.choices(layer.shape, is_bf16=kind == "bf16") for layer in layers]
+    chosen = planning.within(options, limit_bytes)
+    direct_bytes = sum(layer.weight_OKI.numel() * 4 for layer in layers)
+    for layer, choice in zip(layers, chosen, strict=True):
+        layer.pack(choice, kind)
+    limited = sum(choice is not layer[0] for choice, layer in zip(chosen, options, strict=True))
+    return Prepared(sum(choice.weight_bytes for choice in chosen), direct_bytes, limited)
+
+
+def convolve(
+    x_BTI: Tensor, weight_OKI: Tensor, bias_O: Tensor | None, *, stride: int = 1, dilation: int = 1, padding: int = 0,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """The direct sum through torch, [B, S, O]: channels stay adjacent, which its libraries want ("channels last").
+
+    On a CPU dilated frames are taken apart first, because oneDNN has no fast code for dilation: the same sums.
+    """
+    if dilation > 1 and stride == 1 and x_BTI.device.type == "cpu" and not _is_traced():
+        return _by_phases(x_BTI, weight_OKI, bias_O, dilation=dilation, padding=padding, groups=groups)
+    y_BO1S = F.conv2d(
+        x_BTI.unsqueeze(1).permute(0, 3, 1, 2),  # both are "channels last" without a copy
+        weight_OKI.unsqueeze(1).permute(0, 3, 1, 2),
+        bias_O,
+        (1, stride),
+        (0, padding),
+        (1, dilation),
+        groups,
+    )
+    return y_BO1S.permute(0, 2, 3, 1).squeeze(1).contiguous()
+
+
+def _by_phases(
+    x_BTI: Tensor, weight_OKI: Tensor, bias_O: Tensor | None, *, dilation: int, padding: int, groups: int
+) -> Tensor:
+    """Every `dilation`-th frame is an utterance of its own."""
+    batch, frames, channels = x_BTI.shape
+    outputs = frames + 2 * padding - (weight_OKI.shape[1] - 1) * dilation
+    rest = -(frames + 2 * padding) % dilation
+    padded_BTI = F.pad(x_BTI, (0, 0, padding, padding + rest))
+    phases_BTI = padded_BTI.view(batch, -1, dilation, channels).transpose(1, 2).flatten(0, 1)
+    y_BSO = convolve(phases_BTI, weight_OKI, bias_O, groups=groups)
+    y_BSO = y_BSO.view(batch, dilation, y_BSO.shape[1], -1).transpose(1, 2).flatten(1, 2)
+    return y_BSO[:, :outputs].contiguous()
+
+
+def _finish(y_BSO: Tensor, lengths: Lengths | None, epilogue: Epilogue, out_BSO: Tensor | None) -> Tensor:
+    if epilogue.residual_BSO is not None:
+        y_BSO = y_BSO + epilogue.residual_BSO
+    if epilogue.activation == "leaky_relu":
+        y_BSO = F.relu(y_BSO) if epilogue.slope == 0 else F.leaky_relu(y_BSO, epilogue.slope)
+    elif epilogue.activation == "clipped_relu":
+        y_BSO = y_BSO.clamp(0.0, epilogue.slope)
+    if lengths is not None:
+        y_BSO = y_BSO * lengths.mask_BS1
+    return y_BSO.contiguous() if out_BSO is None else out_BSO.copy_(y_BSO)
+
+
+def _is_traced() -> bool:
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+
+
+def _runs_natively(x: Tensor) -> bool:
+    """Not on a GPU or under autocast, which have matrix units, nor in a graph, which has to know what it computes."""
+    if x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+        return False
+    return not _is_traced() and not (torch.is_grad_enabled() and x.requires_grad)

@@ -1,0 +1,140 @@
+"""Which algorithm a convolution takes on this processor: by a model of its cost, with measured constants if asked for.
+
+`python -m common.convolution calibrate` measures the constants and writes them beside the native library.
+"""
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from common.convolution import native
+from common.convolution.algorithms import LONGEST_BLOCK, Algorithm, overlap_save, toom_cook
+
+CALIBRATION = native.LIBRARY.place("machine.json")
+BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLOCK)
+# Points of Toom-Cook, and taps up to which six digits are left.
+POINTS: tuple[tuple[tuple[float, ...], int], ...] = (((0, 1, -1, 2, -2), 4), ((0, 1, -1, 2, -2, 0.5, -0.5), 4))
+REGISTER_ROWS = 12
+CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
+
+
+class Machine(NamedTuple):
+    """What the model of the cost knows of a processor; of one thread."""
+
+    flops: float
+    """Operations per second of products with packed weights."""
+    bandwidth: float
+    """Bytes per second of weights that are read once."""
+    moving: float
+    """Bytes per second of frames and points between the stages."""
+
+
+# Measured: an Intel Xeon of 2023 (AVX-512), the same with its AVX2 kernels; the last is a guess.
+MACHINES: dict[str, Machine] = {
+    "avx512": Machine(140e9, 11e9, 15e9),
+    "avx2": Machine(75e9, 11e9, 15e9),
+    "generic": Machine(20e9, 11e9, 15e9),
+}
+
+
+class Shape(NamedTuple):
+    """What a convolution is, and how many output frames a call has that its algorithm is chosen for."""
+
+    taps: int
+    channels: int
+    filters: int
+    stride: int = 1
+    dilation: int = 1
+    frames: int = 512
+
+
+class Choice(NamedTuple):
+    """An algorithm (None: direct), the seconds of a call and the bytes of the weights that the model expects."""
+
+    algorithm: Algorithm | None
+    seconds: float
+    weight_bytes: int
+
+
+def choices(shape: Shape, *, is_bf16: bool = False, machine: Machine | None = None) -> list[Choice]:
+    """The direct sum and every algorithm that is worth its memory: faster than all that need less. Fastest first."""
+    machine = machine or this_machine()
+    found = [_choice(shape, algorithm, is_bf16, machine) for algorithm in (None, *_algorithms(shape))]
+    found.sort(key=lambda choice: choice.seconds)
+    smallest: list[Choice] = []
+    for choice in found:
+        if not smallest or choice.weight_bytes < smallest[-1].weight_bytes:
+            smallest.append(choice)
+    return smallest
+
+
+def within(options: Sequence[Sequence[Choice]], limit_bytes: int | None) -> list[Choice]:
+    """Of each layer's `choices` one, together of at most `limit_bytes` if that can be: where least time is lost."""
+    places = [0] * len(options)
+    total = sum(layer[0].weight_bytes for layer in options)
+    while limit_bytes is not None and total > limit_bytes:
+        steps = [
+            ((layer[i + 1].seconds - layer[i].seconds) / (layer[i].weight_bytes - layer[i + 1].weight_bytes), n)
+            for n, (layer, i) in enumerate(zip(options, places, strict=True))
+            if i + 1 < len(layer)
+        ]
+        if not steps:
+            break
+        _, n = min(steps)
+        total -= options[n][places[n]].weight_bytes - options[n][places[n] + 1].weight_bytes
+        places[n] += 1
+    return [layer[i] for layer, i in zip(options, places, strict=True)]
+
+
+@functools.cache
+def this_machine() -> Machine:
+    """What `calibrate` measured here, or else the constants of a processor with the same instructions."""
+    if CALIBRATION.exists():
+        return Machine(**json.loads(CALIBRATION.read_text(encoding="utf-8")))
+    best = native.best_instructions() or "generic"
+    return MACHINES["avx512" if best == "avx512_bf16" else best]
+
+
+def write_calibration(machine: Machine) -> None:
+    """Writes what was measured to where `this_machine` looks for it."""
+    CALIBRATION.parent.mkdir(exist_ok=True)
+    CALIBRATION.write_text(json.dumps(machine._asdict(), indent=1), encoding="utf-8")
+    this_machine.cache_clear()
+
+
+def _algorithms(shape: Shape) -> Iterator[Algorithm]:
+    if shape.stride > 1 or shape.taps == 1:
+        return
+    for points, longest in POINTS:
+        if 2 < shape.taps <= longest:
+            yield toom_cook(points, shape.taps)
+    for block in BLOCKS:
+        if 4 < shape.taps <= block - 4 and block <= 8 * shape.taps:
+            yield overlap_save(block, shape.taps)
+
+
+def _choice(shape: Shape, algorithm: Algorithm | None, is_bf16: bool, machine: Machine) -> Choice:
+    """Seconds of products, reading weights (mostly at the same time), transforms, and moving values between them."""
+    taps, channels, filters, _, dilation, frames = shape
+    columns = -(-filters // native.PANEL) * native.PANEL
+    bytes_of_points = channels * columns * (2 if is_bf16 else 4)
+    if algorithm is None:
+        weight_bytes, rows, transforms = taps * bytes_of_points, frames, 0.0
+        multiplications = taps * channels * columns
+        moved = 4.0 * frames * (2 * channels * (taps > 1) + columns)
+    else:
+        weight_bytes = algorithm.points * bytes_of_points
+        rows = -(-frames // (algorithm.outputs * dilation)) * dilation
+        multiplications = algorithm.points * channels * columns
+        size = algorithm.block if algorithm.halves else algorithm.points
+        per_block = algorithm.block * (algorithm.block // 2 if algorithm.halves else algorithm.points)
+        transforms = 2.0 * rows * (per_block * channels + size * algorithm.outputs * columns)
+        moved = 4.0 * rows * (2 * algorithm.points * (channels + columns) + algorithm.block * channels)
+        moved += 4.0 * frames * columns
+    passes = rows + -(-rows // REGISTER_ROWS)  # a pass over the weights costs about a row's time besides
+    products = 2.0 * multiplications * passes / machine.flops
+    reading = weight_bytes / machine.bandwidth if weight_bytes > CACHED_BYTES else 0.0
+    seconds = max(products, reading) + 0.3 * min(products, reading)
+    seconds += transforms / machine.flops + moved / machine.moving
+    return Choice(algorithm, seconds, weight_bytes)

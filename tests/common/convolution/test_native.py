@@ -1,0 +1,121 @@
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from common.convolution import native
+from common.convolution.algorithms import Algorithm, overlap_save, toom_cook
+
+pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
+ALL = list(native.INSTRUCTIONS)[1:]
+HERE = ALL[: ALL.index(native.best_instructions() or "generic") + 1]
+FLOATS = [name for name in HERE if name != "avx512_bf16"]
+WINOGRAD = toom_cook((0, 1, -1, 2, -2), 3)
+# batch, frames, channels, filters, taps, dilation, stride, algorithm: sizes that fill no vector, panel or block.
+CASES = [
+    (2, 50, 8, 12, 11, 1, 1, overlap_save(32, 11)),
+    (2, 50, 40, 70, 11, 1, 1, overlap_save(33, 11)),
+    (1, 50, 7, 12, 29, 2, 1, overlap_save(48, 29)),
+    (3, 37, 33, 64, 3, 3, 1, WINOGRAD),
+    (1, 1, 33, 32, 3, 1, 1, WINOGRAD),
+    (1, 700, 96, 96, 11, 1, 1, overlap_save(24, 11)),
+    (2, 90, 9, 33, 11, 1, 2, None),
+    (2, 90, 40, 33, 5, 3, 1, None),
+    (1, 20, 64, 64, 1, 1, 1, None),
+    (2, 419, 63, 31, 1, 1, 1, None),
+]
+
+
+def both(
+    case: tuple, *, is_bf16: bool = False, instructions: native.Instructions = "automatic"
+) -> tuple[Tensor, Tensor]:
+    """What the library gives, and the sum as it is defined in float64; with bias, residual and a leaky ReLU."""
+    batch, frames, channels, filters, taps, dilation, stride, algorithm = case
+    torch.manual_seed(0)
+    x_BTI, bias_O = torch.randn(batch, frames, channels), torch.randn(filters)
+    weight_KIO = torch.randn(taps, channels, filters) / (taps * channels) ** 0.5
+    outputs, before = (frames - 1) // stride + 1, taps // 2 * dilation
+    residual_BSO, found_BSO = torch.randn(batch, outputs, filters), torch.full((batch, outputs, filters), torch.nan)
+    epilogue = native.Epilogue(bias_O, residual_BSO, "leaky_relu", 0.1, 0.2)
+    packed = native.pack(weight_KIO, algorithm, is_bf16=is_bf16)
+    native.run(
+        x_BTI, packed, epilogue, found_BSO, stride=stride, dilation=dilation, before=before, instructions=instructions
+    )
+    x_BIT = F.leaky_relu(x_BTI.double().mT, 0.2)
+    weight_OIK = weight_KIO.double().permute(2, 1, 0)
+    exact_BOS = F.conv1d(x_BIT, weight_OIK, bias_O.double(), stride, before, dilation)
+    return found_BSO, F.leaky_relu(exact_BOS.mT + residual_BSO, 0.1)
+
+
+def largest_error(found: Tensor, exact: Tensor) -> float:
+    return ((found - exact).abs().max() / exact.abs().max()).item()
+
+
+@pytest.mark.parametrize("instructions", FLOATS)
+@pytest.mark.parametrize("case", CASES)
+def test_every_instruction_set_gives_the_sum_as_it_is_defined(case, instructions):
+    assert largest_error(*both(case, instructions=instructions)) < 1e-6
+
+
+@pytest.mark.parametrize("instructions", HERE)
+@pytest.mark.parametrize("case", CASES)
+def test_weights_in_bfloat16_cost_their_rounding_only(case, instructions):
+    assert largest_error(*both(case, is_bf16=True, instructions=instructions)) < 2e-2
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_threads_change_nothing(case, threads):
+    before = torch.get_num_threads()
+    alone, _ = both(case)
+    try:
+        torch.set_num_threads(threads)
+        assert torch.equal(both(case)[0], alone)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("is_bf16", [False, True])
+@pytest.mark.parametrize("algorithm", [None, overlap_save(32, 11)])
+def test_packed_weights_can_be_read_back(algorithm: Algorithm | None, is_bf16):
+    weight_KIO = torch.randn(11, 7, 40)
+    found = native.unpack(native.pack(weight_KIO, algorithm, is_bf16=is_bf16))
+    transform = torch.eye(11).double() if algorithm is None else algorithm.weight_PK
+    expected = (transform @ weight_KIO.double().flatten(1)).view(-1, 7, 40).float()
+    expected = expected.bfloat16().float() if is_bf16 else expected
+    assert found.shape == expected.shape
+    assert (found - expected).abs().max() < (0.05 if is_bf16 else 1e-5)
+
+
+def test_rows_beyond_the_lengths_are_zeros_and_nothing_else_is_written():
+    x_BTI, packed = torch.randn(3, 40, 8), native.pack(torch.randn(3, 8, 12), WINOGRAD)
+    room = torch.full((3, 40, 20), 7.0)
+    out_BSO = room[:, :, 4:16]
+    lengths_B = torch.tensor([40, 11, 0])
+    native.run(x_BTI, packed, native.Epilogue(), out_BSO, stride=1, dilation=1, before=1, output_lengths_B=lengths_B)
+    assert (out_BSO[1, 11:] == 0).all()
+    assert (out_BSO[2] == 0).all()
+    assert (out_BSO[1, :11] != 0).all()
+    assert (room[:, :, :4] == 7).all()
+    assert (room[:, :, 16:] == 7).all()
+
+
+def test_clipped_relu_lies_between_zero_and_its_ceiling():
+    x_BTI, weight_KIO = torch.randn(1, 40, 8), torch.randn(1, 8, 12)
+    out_BSO = torch.empty(1, 40, 12)
+    epilogue = native.Epilogue(activation="clipped_relu", slope=1.5)
+    native.run(x_BTI, native.pack(weight_KIO, None), epilogue, out_BSO, stride=1, dilation=1, before=0)
+    assert (out_BSO - (x_BTI @ weight_KIO[0]).clamp(0, 1.5)).abs().max() < 1e-5
+
+
+def test_what_the_library_refuses_is_an_error():
+    packed = native.pack(torch.randn(3, 8, 12), WINOGRAD)
+    with pytest.raises(RuntimeError, match="native convolution: an argument is invalid"):
+        native.run(
+            torch.randn(1, 9, 8), packed, native.Epilogue(), torch.empty(1, 9, 12), stride=2, dilation=1, before=1
+        )
+    with pytest.raises(RuntimeError, match="native convolution: this processor lacks the instructions"):
+        native.run(
+            torch.randn(1, 9, 8), packed, native.Epilogue(), torch.empty(1, 9, 12), stride=1, dilation=1, before=1,
+            instructions="avx512_bf16",
+        )  # fmt: skip

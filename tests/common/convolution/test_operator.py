@@ -1,0 +1,174 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from common.convolution import FusedConvolution, Lengths, convolve, native, prepare
+
+# taps, channels, filters, stride, dilation
+SHAPES = [
+    (11, 24, 40, 1, 1),
+    (3, 64, 64, 1, 1),
+    (29, 16, 24, 1, 2),
+    (11, 24, 40, 2, 1),
+    (1, 24, 40, 1, 1),
+    (3, 32, 32, 1, 5),
+]
+
+
+@pytest.fixture(params=["native", "torch"])
+def library(request, monkeypatch):
+    """With the native library, and as if it was never built."""
+    if request.param == "torch":
+        monkeypatch.setattr(native, "load", lambda: None)
+    elif native.load() is None:
+        pytest.skip("the native library was never built")
+    return request.param
+
+
+def layer(taps: int, channels: int, filters: int, stride: int, dilation: int) -> FusedConvolution:
+    torch.manual_seed(0)
+    weight_OIK = torch.randn(filters, channels, taps) / (taps * channels) ** 0.5
+    return FusedConvolution(weight_OIK, torch.randn(filters), stride=stride, dilation=dilation, frames=300)
+
+
+def lengths(frames_B: list[int], frames: int) -> Lengths:
+    valid_B = torch.tensor(frames_B)
+    return Lengths(valid_B, (torch.arange(frames) < valid_B[:, None]).float().unsqueeze(2))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_prepared_gives_what_a_plain_convolution_gives(shape, library):
+    taps, channels, _, stride, dilation = shape
+    module = layer(*shape)
+    x_BTI = torch.randn(2, 83, channels)
+    weight_OIK = module.weight_OKI.mT.double()
+    exact_BOS = F.conv1d(x_BTI.mT.double(), weight_OIK, module.bias.double(), stride, taps // 2 * dilation, dilation)
+    assert (module(x_BTI) - exact_BOS.mT).abs().max() < 1e-5
+    prepare(module)
+    found_BSO = module(x_BTI)
+    assert found_BSO.is_contiguous()
+    assert (found_BSO - exact_BOS.mT).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("activation", ["identity", "leaky_relu", "clipped_relu"])
+def test_bias_residual_activation_and_mask_are_done_on_the_way_out(shape, activation, library):
+    module = layer(*shape)
+    x_BTI = torch.randn(2, 50, shape[1])
+    valid = lengths([module.outputs(50), 7], module.outputs(50))
+    residual_BSO = torch.randn(2, module.outputs(50), shape[2])
+    options = {"residual_BSO": residual_BSO, "activation": activation, "slope": 0.3, "input_slope": 0.1}
+    expected_BSO = module(x_BTI, valid, **options)
+    prepare(module)
+    found_BSO = module(x_BTI, valid, **options)
+    assert (found_BSO - expected_BSO).abs().max() < 1e-5
+    assert (found_BSO[1, 7:] == 0).all()
+    assert module(x_BTI, valid, **options, out_BSO=residual_BSO) is residual_BSO
+    assert torch.equal(residual_BSO, found_BSO)
+
+
+@pytest.mark.parametrize("kind", ["fp32", "bf16"])
+def test_an_utterance_gives_the_same_alone_and_in_a_batch(kind):
+    for shape in SHAPES:
+        module = layer(*shape)
+        prepare(module, kind)
+        x_BTI = torch.randn(3, 200, shape[1])
+        x_BTI[1, 60:] = 0
+        together_BSO = module(x_BTI)
+        alone_BSO = module(x_BTI[1:2, :60])
+        inside = module.outputs(60)
+        assert (together_BSO[1, :inside] - alone_BSO[0]).abs().max() < 1e-5
+
+
+def test_the_direct_weights_are_dropped_and_can_be_had_back(library):
+    for shape in SHAPES:
+        module = layer(*shape)
+        weight_OKI = module.weight_OKI.clone()
+        report = prepare(module)
+        if module.packed is not None:
+            assert module.weight_OKI.numel() == 0
+        assert report.direct_bytes == weight_OKI.numel() * 4
+        assert (module.direct_weight() - weight_OKI).abs().max() < 1e-6
+
+
+def test_a_change_of_type_brings_the_direct_weights_back_and_none_does_not():
+    module = layer(*SHAPES[0])
+    weight_OKI = module.weight_OKI.clone()
+    prepare(module)
+    assert module.float().cpu().packed is not None
+    assert module.double().packed is None
+    assert module.weight_OKI.dtype == torch.float64
+    assert (module.weight_OKI - weight_OKI).abs().max() < 1e-6
+
+
+def test_traced_it_is_direct():
+    module = layer(*SHAPES[0])
+    x_BTI = torch.randn(1, 40, SHAPES[0][1])
+    prepare(module)
+    traced = torch.jit.trace(module, x_BTI, check_trace=False)
+    assert "conv" in str(traced.inlined_graph)
+    exported = torch.export.export(module, (x_BTI,))
+    for graph in (traced, exported.module()):
+        assert (graph(x_BTI) - module(x_BTI)).abs().max() < 1e-5
+
+
+def test_under_autocast_it_is_direct():
+    module = layer(*SHAPES[0])
+    prepare(module)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert module(torch.randn(1, 40, SHAPES[0][1])).dtype == torch.bfloat16
+
+
+def test_a_gradient_of_the_input_is_that_of_the_direct_sum():
+    module = layer(*SHAPES[0])
+    x_BTI = torch.randn(1, 40, SHAPES[0][1], requires_grad=True)
+    (expected,) = torch.autograd.grad(module(x_BTI).square().sum(), x_BTI)
+    prepare(module)
+    (found,) = torch.autograd.grad(module(x_BTI).square().sum(), x_BTI)
+    assert (found - expected).abs().max() < 1e-4
+
+
+def test_bfloat16_weights_cost_no_more_than_plain_bfloat16():
+    for shape in SHAPES:
+        module = layer(*shape)
+        x_BTI = torch.randn(2, 60, shape[1])
+        exact = module(x_BTI)
+        plain = copy.deepcopy(module).bfloat16()(x_BTI.bfloat16()).float()
+        prepare(module, "bf16")
+        assert (module(x_BTI) - exact).norm() < 2 * (plain - exact).norm()
+
+
+def test_a_limit_of_bytes_is_kept_where_direct_weights_fit_and_told():
+    network = nn.Sequential(*(layer(25, 64, 64, 1, 1) for _ in range(4)))
+    free = prepare(copy.deepcopy(network))
+    assert free.limited == 0
+    assert free.weight_bytes > free.direct_bytes == 4 * 25 * 64 * 64 * 4
+    tight = prepare(network, limit_bytes=(free.weight_bytes + free.direct_bytes) // 2)
+    assert tight.weight_bytes <= (free.weight_bytes + free.direct_bytes) // 2
+    assert tight.limited > 0
+    x_BTI = torch.randn(1, 80, 64)
+    assert network(x_BTI).isfinite().all()
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_dilated_frames_that_are_taken_apart_give_the_same(groups):
+    torch.manual_seed(0)
+    x_BTI, weight_OIK = torch.randn(2, 31, 8), torch.randn(8, 8 // groups, 7)
+    expected = F.conv1d(x_BTI.mT, weight_OIK, padding=9, dilation=3, groups=groups).mT
+    found = convolve(x_BTI, weight_OIK.transpose(1, 2), None, dilation=3, padding=9, groups=groups)
+    assert found.is_contiguous()
+    assert (found - expected).abs().max() < 1e-5
+
+
+def test_more_frames_after_than_before_and_the_other_way_round(library):
+    torch.manual_seed(0)
+    x_BTI, weight_OIK = torch.randn(2, 30, 16), torch.randn(24, 16, 8) / 11
+    for before, after in ((4, 3), (3, 4), (7, 7), (0, 0)):
+        module = FusedConvolution(weight_OIK, before=before, after=after)
+        expected = F.conv1d(F.pad(x_BTI.mT, (before, after)), weight_OIK).mT
+        assert (module(x_BTI) - expected).abs().max() < 1e-5
+        prepare(module)
+        assert (module(x_BTI) - expected).abs().max() < 1e-5

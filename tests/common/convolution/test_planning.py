@@ -1,0 +1,66 @@
+import json
+
+import pytest
+
+from common.convolution import planning
+from common.convolution.planning import MACHINES, Machine, Shape, choices, within
+
+FAST = MACHINES["avx512"]
+
+
+def best(**shape) -> planning.Choice:
+    return choices(Shape(**shape), machine=FAST)[0]
+
+
+def test_many_taps_are_done_by_blocks_and_one_tap_or_a_stride_directly():
+    assert best(taps=25, channels=768, filters=768).algorithm.halves is not None
+    assert best(taps=3, channels=384, filters=1536).algorithm.halves is None
+    assert best(taps=1, channels=768, filters=768).algorithm is None
+    assert best(taps=11, channels=64, filters=256, stride=2).algorithm is None
+
+
+def test_few_frames_take_shorter_blocks_because_reading_weights_decides():
+    few, many = (best(taps=25, channels=768, filters=768, frames=frames) for frames in (50, 4000))
+    assert few.weight_bytes < many.weight_bytes
+
+
+def test_choices_are_faster_the_more_memory_they_need_and_end_with_the_least():
+    found = choices(Shape(taps=25, channels=256, filters=256), machine=FAST)
+    assert [c.seconds for c in found] == sorted(c.seconds for c in found)
+    assert [c.weight_bytes for c in found] == sorted((c.weight_bytes for c in found), reverse=True)
+    assert found[-1].algorithm is None
+
+
+def test_a_limit_is_kept_by_the_layers_that_lose_least():
+    options = [choices(Shape(taps=taps, channels=256, filters=256), machine=FAST) for taps in (11, 13, 25)]
+    free = sum(layer[0].weight_bytes for layer in options)
+    least = sum(layer[-1].weight_bytes for layer in options)
+    assert [c.weight_bytes for c in within(options, None)] == [layer[0].weight_bytes for layer in options]
+    seconds = []
+    for limit in (free, (free + least) // 2, least):
+        chosen = within(options, limit)
+        assert sum(c.weight_bytes for c in chosen) <= limit
+        seconds.append(sum(c.seconds for c in chosen))
+    assert seconds == sorted(seconds)
+    assert sum(c.weight_bytes for c in within(options, 0)) == least
+
+
+def test_bfloat16_halves_the_weights():
+    (full, *_), (half, *_) = (choices(Shape(taps=1, channels=64, filters=64), is_bf16=b, machine=FAST) for b in (0, 1))
+    assert half.weight_bytes == full.weight_bytes / 2
+
+
+@pytest.fixture
+def calibration(tmp_path, monkeypatch):
+    path = tmp_path / "made" / "machine.json"
+    monkeypatch.setattr(planning, "CALIBRATION", path)
+    planning.this_machine.cache_clear()
+    yield path
+    planning.this_machine.cache_clear()
+
+
+def test_what_was_measured_is_taken(calibration):
+    assert planning.this_machine() in MACHINES.values()
+    planning.write_calibration(Machine(1e9, 2e9, 3e9))
+    assert json.loads(calibration.read_text()) == {"flops": 1e9, "bandwidth": 2e9, "moving": 3e9}
+    assert planning.this_machine() == Machine(1e9, 2e9, 3e9)
