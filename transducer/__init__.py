@@ -2,7 +2,7 @@
 
 from common.recognition.transcripts import Transcript, Word
 from transducer.decoder import Decoder, DecoderOptions, DecoderState
-from transducer.joint_loss import joint_loss
+from transducer.fused_loss import joint_loss
 from transducer.losses import rnnt_loss, tdt_loss
 from transducer.recognizer import Hypothesis, Recognizer, load
 

@@ -6,9 +6,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from common.benchmark import peak_memory
-from transducer import _loss_library, joint_loss, losses
+from transducer import _loss_library, fused_loss, losses
 
-fused = joint_loss.joint_loss
+fused = fused_loss.joint_loss
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 Labels = tuple[Tensor, Tensor, Tensor]
 DURATIONS = (0, 1, 2, 3, 4)
@@ -17,7 +17,7 @@ DURATIONS = (0, 1, 2, 3, 4)
 @pytest.fixture(params=["native", "plain torch"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "plain torch":
-        monkeypatch.setattr(joint_loss, "is_native", lambda tensor, what: False)
+        monkeypatch.setattr(fused_loss, "is_native", lambda tensor, what: False)
         monkeypatch.setattr(losses, "is_native", lambda tensor, what: False)
     elif _loss_library.functions() is None:
         pytest.skip("no compiler")
@@ -35,7 +35,7 @@ def random_problem(*, outputs: int = 12, dtype: torch.dtype = torch.float64) -> 
 
 def unfused(inputs: Inputs, labels: Labels, durations: tuple[int, ...], activation: str, **options) -> Tensor:
     encoded_BTJ, predicted_BUJ, weight_WJ, bias_W = inputs
-    hidden_BTUJ = joint_loss.ACTIVATIONS[activation](encoded_BTJ[:, :, None] + predicted_BUJ[:, None])
+    hidden_BTUJ = fused_loss.ACTIVATIONS[activation](encoded_BTJ[:, :, None] + predicted_BUJ[:, None])
     logits_BTUW = F.linear(hidden_BTUJ, weight_WJ, bias_W)
     if durations:
         return losses.tdt_loss(logits_BTUW, *labels, durations, sigma=0.05, **options)
@@ -96,7 +96,7 @@ def test_the_gradient_of_an_utterance_is_bitwise_the_same_alone_and_in_a_batch()
 def test_dropout_is_the_same_in_loss_and_gradient(activation: str, monkeypatch: pytest.MonkeyPatch):
     if _loss_library.functions() is None:
         pytest.skip("no compiler")
-    monkeypatch.setattr(joint_loss, "TILE_ROWS", 7)
+    monkeypatch.setattr(fused_loss, "TILE_ROWS", 7)
     random = torch.Generator().manual_seed(1)
     shapes = ((2, 6, 5), (2, 4, 5), (7, 5), (7,))
     inputs = [torch.randn(*shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
