@@ -29,8 +29,8 @@ from common.precision import float32_math
 LOCK = ".lock"
 # What may be different in a job that goes on: it changes where, how fast and how often, not what is learned.
 FREE = (
-    "output_dir", "resume", "device", "every", "keep_epochs", "keep_steps", "epochs_this_job", "steps", "dry_run",
-    "tensorboard", "save", "samples", "vocoder", "data.root", "data.workers", "compile",
+    "output_dir", "resume", "device", "every", "keep_epochs", "keep_steps", "epochs_this_job", "steps", "stop_at",
+    "dry_run", "tensorboard", "save", "samples", "vocoder", "data.root", "data.workers", "compile",
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from common.data.batching import BatchingError, bucketed_batches
-from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, LoadingError, SpeechDataset
+from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, LoadingError, SpeechDataset, undisturbed
 from common.data.manifest import Utterance
 from common.interruption import leave_group
 from common.seeds import mixed
@@ -255,8 +255,9 @@ class BatchLoader(DataLoader[Any]):
     dataset: PlannedDataset
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        """The batches; LoadingError at the first failure if the configuration says so, or if nothing can be used."""
-        for batch in super().__iter__():
+        """The batches; LoadingError at the first failure if the configuration says so, or if nothing can be used; or
+        where a worker was killed."""
+        for batch in undisturbed(super().__iter__()):
             if batch.failures and self.dataset.cfg.data.on_error == "stop":
                 raise LoadingError(batch.failures[0].message)
             if isinstance(batch, Unusable):
