@@ -207,7 +207,7 @@ class Loop:
                 yield [(epoch, index) for index in batch]
 
     def ahead(self) -> Iterator[tuple[int, int]]:
-        """The epochs that are left for this job, each with how many of its steps are done, for a loader that is ahead."""
+        """The epochs that are left for this job, each with how many of its steps are done, for loaders ahead."""
         done, last = self.progress.batch, min(self.course.epochs or math.inf, self._last_epoch)
         for epoch in itertools.takewhile(lambda epoch: epoch < last, itertools.count(self.progress.epoch)):
             yield epoch, done
