@@ -42,7 +42,7 @@ class RunDirectory:
 
     def __init__(self, folder: Path, name: str, world: World, log: RunLogger, saved: dict[str, Any] | None):
         self.folder, self.name, self.world, self.log, self.saved = folder, name, world, log, saved
-        self.last_saved: int | None = saved["progress"]["step"] if saved is not None else None
+        self.last_saved: int | None = (saved or {}).get("progress", {}).get("step")
         """The step of the newest checkpoint that is known to be whole."""
 
     def compare(self, cfg: Any, *, depends_on: Sequence[str]) -> None:

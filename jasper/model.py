@@ -8,7 +8,9 @@ V labels and the blank.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
 import torch
@@ -16,6 +18,7 @@ import torch.distributed as dist
 import torch.distributed.nn.functional as dist_functional
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from common.config import ConfigError
 from jasper.config import BlockConfig, ModelConfig
@@ -48,6 +51,8 @@ class Jasper(nn.Module):
                 residual_channels = list(dense_channels)
             blocks.append(Block(channels, block, residual_channels, config))
             channels = block.filters
+        self.checkpoints_activations = False
+        """Whether blocks are computed again in the backward pass, in place of keeping what they need there."""
         self.blocks = nn.ModuleList(blocks)
         self.decoder = nn.Conv1d(channels, len(config.labels) + 1, kernel_size=1)
         initialise = getattr(nn.init, f"{config.init}_")
@@ -92,7 +97,11 @@ class Jasper(nn.Module):
                 mask_B1T = frame_mask(frames_B, x_BCT, n_frames=block.output_frames(x_BCT.shape[-1]))
             if block.residual == "dense":
                 dense_inputs.append(x_BCT)
-            x_BCT = block(x_BCT, mask_B1T, dense_inputs)
+            if self.checkpoints_activations and torch.is_grad_enabled():
+                again = partial(_again, block)
+                x_BCT = checkpoint(block, x_BCT, mask_B1T, list(dense_inputs), use_reentrant=False, context_fn=again)
+            else:
+                x_BCT = block(x_BCT, mask_B1T, dense_inputs)
         logits_BVS = self.decoder(x_BCT)
         return Output(F.log_softmax(logits_BVS.transpose(1, 2).float(), dim=-1), frames_B)
 
@@ -185,6 +194,26 @@ class SyncBatchNorm1d(nn.BatchNorm1d):
             cast("Tensor", self.num_batches_tracked).add_(1)
         scale = self.weight * (variance + self.eps).rsqrt()
         return x_BCT * scale[:, None] + (self.bias - mean * scale)[:, None]
+
+
+def _again(block: Block) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """What stands around the first and the second computation of a block."""
+    return nullcontext(), _statistics_kept(block)
+
+
+@contextmanager
+def _statistics_kept(block: Block) -> Iterator[None]:
+    """While a block is computed for the second time, its batch statistics are not counted again."""
+    norms = [module for module in block.modules() if isinstance(module, nn.BatchNorm1d)]
+    before = [(norm.momentum, cast("Tensor", norm.num_batches_tracked).clone()) for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, (momentum, count) in zip(norms, before, strict=True):
+            norm.momentum = momentum
+            cast("Tensor", norm.num_batches_tracked).copy_(count)
 
 
 def frame_mask(frames_B: Tensor, like_BCT: Tensor, *, n_frames: int | None = None) -> Tensor:

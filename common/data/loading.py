@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from common import audio
 from common.data.manifest import Utterance
+from common.data.perturbation import PerturbationConfig, perturbed
 from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
 
@@ -75,6 +76,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         sample_rate: int = 16000,
         trim: bool = False,
         speed: SpeedConfig | None = None,
+        perturbation: PerturbationConfig | None = None,
         seed: int = 0,
         on_error: Literal["stop", "skip"] = "stop",
     ):
@@ -88,6 +90,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.sample_rate = sample_rate
         self.trim = trim
         self.speed = speed or SpeedConfig()
+        self.perturbation = perturbation or PerturbationConfig()
         self.seed = seed
         self.on_error = on_error
         self.skipped: dict[int, str] = {}
@@ -111,7 +114,10 @@ class SpeechDataset(Dataset[Item | Failure]):
         utterance = self.utterances[index]
         version = draw_version(utterance, self.speed, seed=self.seed, epoch=epoch, index=index)
         try:
-            samples = self._samples(utterance, version)
+            samples = perturbed(
+                self._samples(utterance, version), self.perturbation,
+                sample_rate=self.sample_rate, seed=self.seed, epoch=epoch, index=index,
+            )  # fmt: skip
             target = self.encode(utterance.text) if self.encode else []
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")
@@ -171,6 +177,12 @@ class SpeechLoader(DataLoader[Item | Failure]):
             yield batch
 
 
+def pins_memory() -> bool:
+    """Whether batches are to lie in pinned memory, from which they are copied to a device without being waited for."""
+    device = torch.accelerator.current_accelerator(check_available=True)
+    return device is not None and device.type != "mps"  # which has the memory of the host
+
+
 def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches of a DataLoader; the death of a worker is a LoadingError when its batch is asked for.
 
@@ -196,7 +208,7 @@ def loader(dataset: SpeechDataset, batches: Iterable[list[Any]], *, workers: int
 
     No workers: in this process, when asked. The batches may be those of many epochs, which keeps the workers.
 
-    Memory is pinned where there is a GPU. With workers, a batch crosses in shared memory: in a container give it
+    Memory is pinned where `pins_memory`. With workers, a batch crosses in shared memory: in a container give it
     several GB (--ipc=host or --shm-size).
     """
     ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
@@ -206,7 +218,7 @@ def loader(dataset: SpeechDataset, batches: Iterable[list[Any]], *, workers: int
         num_workers=workers,
         worker_init_fn=leave_group,
         collate_fn=collate,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one
         **ahead,
     )

@@ -3,11 +3,14 @@
 Shapes: S frames, V labels.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
+
+from common.text.pieces import Pieces, is_spoken, word_groups
 
 
 class Letter(NamedTuple):
@@ -79,20 +82,52 @@ def words_of(
 
     The confidence of a word is the geometric mean of those of its letters.
     """
-    words: list[Word] = []
+    groups: list[tuple[str, list[Letter]]] = []
     spelled: list[Letter] = []
     for letter in [*letters, Letter(separator, 0, 0, 1.0)]:
         if letter.text != separator:
             spelled.append(letter)
         elif spelled:
-            start, end = (spelled[0].start_frame * seconds_per_frame, spelled[-1].end_frame * seconds_per_frame)
-            words.append(
-                Word(
-                    text="".join(letter.text for letter in spelled),
-                    start=round(first_seconds + start, 3),
-                    end=round(min(first_seconds + end, seconds), 3),
-                    confidence=round(math.prod(c.confidence for c in spelled) ** (1 / len(spelled)), 4),
-                )
-            )
+            groups.append(("".join(letter.text for letter in spelled), spelled))
             spelled = []
+    return _words(groups, first_seconds, seconds_per_frame, seconds)
+
+
+def words_of_pieces(
+    pieces: Pieces,
+    tokens: Sequence[int],
+    spans: Sequence[Letter],
+    *,
+    first_seconds: float,
+    seconds_per_frame: float,
+    seconds: float,
+) -> list[Word]:
+    """The words that recognised `tokens` spell, as `words_of`. `spans` has a letter for each of them.
+
+    Punctuation is part of the word before it, but has no part in its times and confidence. A word ends when the next
+    one starts, at the latest, unless both start in the same frame.
+    """
+    groups = []
+    for group in word_groups(pieces, tokens):
+        spoken = [spans[p] for p in group if is_spoken(pieces, tokens[p])]
+        text = pieces.decode([tokens[p] for p in group]).strip()
+        groups.append((text, spoken or [spans[p] for p in group]))
+    words = _words([group for group in groups if group[0]], first_seconds, seconds_per_frame, seconds)
+    for i, (word, following) in enumerate(itertools.pairwise(words)):
+        if following.start > word.start:
+            words[i] = word._replace(end=min(word.end, following.start))
     return words
+
+
+def _words(
+    groups: Iterable[tuple[str, list[Letter]]], first_seconds: float, seconds_per_frame: float, seconds: float
+) -> list[Word]:
+    return [
+        Word(
+            text=text,
+            start=round(min(first_seconds + letters[0].start_frame * seconds_per_frame, seconds), 3),
+            end=round(min(first_seconds + letters[-1].end_frame * seconds_per_frame, seconds), 3),
+            confidence=round(math.prod(c.confidence for c in letters) ** (1 / len(letters)), 4),
+        )
+        for text, letters in groups
+    ]

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from common import checkpoint
 from common.checkpoint import CheckpointError
-from common.data.loading import Failure, LoadingError, SpeechDataset
+from common.data.loading import Failure, LoadingError, SpeechDataset, pins_memory
 from common.data.manifest import ManifestError, Utterance, read_sources
 from common.interruption import leave_group
 from common.seeds import mixed
@@ -273,7 +273,7 @@ def loader(dataset: ClipDataset, batches: Sequence[list[int]], *, workers: int =
         num_workers=workers,
         worker_init_fn=leave_group,
         collate_fn=collate,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.cfg.seed),  # without one, iterating draws from the global one
         **ahead,
     )

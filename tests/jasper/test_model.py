@@ -7,6 +7,7 @@ import torch
 from common import config
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper, frame_mask
+from tests.jasper.runs import TOY
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "jasper"
 
@@ -155,3 +156,17 @@ def test_a_mask_is_one_for_frames_and_zero_for_padding():
 def test_a_configuration_that_makes_no_sense_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_blocks_computed_again_in_the_backward_pass_give_the_same_gradients_and_statistics():
+    cfg = config.load(Config, TOY)
+    found = []
+    for again in (False, True):
+        torch.manual_seed(0)
+        model = Jasper(cfg.model, 64)
+        model.checkpoints_activations = again
+        torch.manual_seed(1)
+        features_BFT = torch.randn(2, 64, 40)
+        model(features_BFT, torch.tensor([40, 31])).log_probs_BSV[..., 0].sum().backward()
+        found.append({name: p.grad for name, p in model.named_parameters()} | dict(model.named_buffers()))
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from common import audio, checkpoint
-from common.data.loading import Failure, LoadingError
+from common.data.loading import Failure, LoadingError, pins_memory
 from common.data.manifest import Utterance
 from common.features import LogMel, LogMelConfig
 from common.interruption import leave_group
@@ -184,7 +184,7 @@ def loader(dataset: SegmentDataset, batches: Sequence[list[int]], *, workers: in
         num_workers=workers,
         worker_init_fn=leave_group,
         collate_fn=collate,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one
         **ahead,
     )
