@@ -438,7 +438,7 @@ void record_stream(Tensor&, at::Stream) {}
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, at::kBool)};
   Tensor noise = p == 1 ? at::zeros_like(input) : at::empty_like(input).bernoulli_(1 - p).div_(1 - p);
-  return {input * noise, noise.to(at::kBool)};
+  return {input * noise, noise.ne(0)};
 }
 
 int64_t choose_attention(
