@@ -48,7 +48,7 @@ class DataConfig:
     min_samples: int = 0
     """Fewest samples of a training utterance; shorter ones are left out."""
     max_samples: int = 0
-    """Most samples of an utterance in pre-training, which longer ones are cropped to at a random place; 0: max_tokens."""
+    """Most samples of an utterance in pre-training; longer ones are cropped, at a random place. 0: max_tokens."""
     buckets: int = 50
     """Groups of similar length that sub-batches are drawn from: more of them waste less, fewer mix more."""
     normalize_text: bool = True
