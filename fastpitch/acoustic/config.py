@@ -1,5 +1,6 @@
 """Schema, defaults and help of everything FastPitch reads from TOML files and flags."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -12,6 +13,7 @@ from common.schedule import ScheduleConfig
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig
 
+PUBLISHED_BATCH = 256  # clips per step, of all processes, that the published learning rate was made for
 MEAN_HZ, DEVIATION_HZ = 214.72203, 65.72038  # of the pitch of LJSpeech's speaker, over voiced frames
 
 
@@ -184,6 +186,9 @@ class Config:
     """Stop (and save) at this optimiser step, 0 for none."""
     batch_size: int = 32
     """Clips per process and optimiser step; the published one is 256 over all processes."""
+    lr_made_for: int = 0
+    """Clips per step, of all processes, that optim.lr was made for: the rate is scaled by the square root of how many
+    more or fewer there are (You et al. 2020, of LAMB). 0: optim.lr as it is."""
     grad_accumulation: int = 1
     """Micro-batches a step is split into; divides batch_size."""
     ema: float = 0.0
@@ -214,7 +219,7 @@ class Config:
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
-        for name in ("epochs_this_job", "steps", "samples"):
+        for name in ("epochs_this_job", "steps", "samples", "lr_made_for"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
         framing = (self.features.sample_rate, self.features.hop_samples)
@@ -228,6 +233,24 @@ class Config:
                 f"data.pitch_mean has {len(self.data.pitch_mean)} values: expected 1, or {self.model.speakers}, "
                 "one for each speaker"
             )
+
+
+def scaled_rate(cfg: Config, processes: int) -> float:
+    """The peak of the learning rate for the clips of a step of all `processes`, as `lr_made_for` says."""
+    ratio = cfg.batch_size * processes / cfg.lr_made_for if cfg.lr_made_for else 1.0
+    return cfg.optim.lr * math.sqrt(ratio)
+
+
+def rate_warning(cfg: Config, processes: int) -> str | None:
+    """What is to be said where the published learning rate meets another number of clips than it was made for."""
+    clips, published = cfg.batch_size * processes, _published_optimiser()
+    if cfg.lr_made_for or clips == PUBLISHED_BATCH or (cfg.optim.kind, cfg.optim.lr) != (published.kind, published.lr):
+        return None
+    scaled = published.lr * math.sqrt(clips / PUBLISHED_BATCH)
+    return (
+        f"warning: the learning rate {published.lr} was made for steps of {PUBLISHED_BATCH} clips, and these have "
+        f"{clips}: --lr_made_for {PUBLISHED_BATCH} scales it to {scaled:.3g}"
+    )
 
 
 def _check_kernel(kernel: int) -> None:

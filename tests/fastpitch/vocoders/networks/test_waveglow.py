@@ -149,6 +149,4 @@ def test_under_autocast_the_condition_is_not_cast_by_every_layer_that_hears_it()
     network = loud(Waveglow(WaveglowConfig(flows=2, layers=8, channels=8), 16, 256))
     with torch.autocast("cpu", torch.bfloat16), Casts() as casts:
         network(random_mel(1, 16, 20), torch.randn(1, 20 * 256))
-    assert (
-        casts.count <= 2 * 5
-    )  # of a flow: its input, mixed and changed halves; 16 more when layers cast the condition
+    assert casts.count == 3  # 19 when each of the 16 layers casts the condition
