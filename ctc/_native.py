@@ -147,9 +147,22 @@ PROTOTYPES = {
             c_void_p,
             POINTER(ScorerTable),
             POINTER(BeamSearchOptions),
-            *[c_void_p] * 6,
+            *[c_void_p] * 8,
             c_size_t,
         ],
+    ),
+    "ctc_beam_stream_bytes": (c_size_t, [c_int64, POINTER(BeamSearchOptions)]),
+    "ctc_beam_stream_start": (
+        c_int32,
+        [c_int64, POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_size_t],
+    ),
+    "ctc_beam_stream_push": (
+        c_int32,
+        [POINTER(Scores), POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, POINTER(c_int32)],
+    ),
+    "ctc_beam_stream_result": (
+        c_int32,
+        [c_int64, POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_int64, *[c_void_p] * 7],
     ),
 }
 
