@@ -27,6 +27,11 @@ typedef enum {
   CTC_DECODE_DEVICE = 3,    /* CUDA refused a launch */
 } ctc_decode_status;
 
+#define CTC_DECODE_VERSION 2
+
+/* CTC_DECODE_VERSION of the sources that the library was built from: what programs have to compare with their own. */
+CTC_DECODE_API int ctc_decode_version(void);
+
 /* Log-probabilities or logits: element (b, t, v) at data[b * batch_stride + t * frame_stride + v]. */
 typedef struct {
   const void *data;
