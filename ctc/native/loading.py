@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Literal
 
 from ctc.native import compilers
-from ctc.native.building import build
+from ctc.native.building import build, is_stale
 from ctc.native.library import NativeLibrary
 
 SWITCH = "NATIVE_BUILD"
@@ -44,10 +44,11 @@ def load_binding(library: NativeLibrary) -> ModuleType | None:
 
 
 def _is_there(library: NativeLibrary, kind: Literal["cpu", "cuda", "binding"]) -> bool:
-    """Whether that library is there, once it was built where it was missing and a compiler was not."""
+    """Whether that library is there, once it was built where it was missing or stale, and a compiler was not."""
     target = getattr(library, kind)
     has_compiler = _has_cuda_compiler if kind == "cuda" else compilers.find_compiler
-    if target.exists() or os.environ.get(SWITCH) == "0" or not has_compiler():
+    is_current = target.exists() and not is_stale(library, target)
+    if is_current or os.environ.get(SWITCH) == "0" or not has_compiler():
         return bool(target.exists())
     print(f"{library.name}: compiling {target}, once; {SWITCH}=0 in the environment prevents it", file=sys.stderr)
     try:
