@@ -29,12 +29,11 @@ def test_the_first_use_builds_and_says_so(tmp_path: Path, capfd: pytest.CaptureF
 def test_a_library_of_other_sources_is_built_anew_when_it_is_loaded(tmp_path: Path):
     library = write_product(tmp_path)
     assert load(library) is not None
-    before = library.cpu.read_bytes()
     source = library.package / "csrc" / "which.cpp"
     source.write_text(source.read_text() + '\nextern "C" int added_by_a_pull() { return 7; }\n')
     load.cache_clear()
-    assert load(library).added_by_a_pull() == 7
-    assert library.cpu.read_bytes() != before
+    assert load(library) is not None  # what this process has loaded stays; the next has the new one
+    assert b"added_by_a_pull" in library.cpu.read_bytes()
 
 
 def test_the_environment_can_forbid_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
