@@ -136,7 +136,7 @@ def _build_cpu(
             list(pool.map(run, commands))
         linked = Path(folder) / target.name
         run([*common, *(() if sanitize else ("-shared",)), *map(str, objects), "-o", str(linked)])
-        _put(library, linked, target, stamp)
+        _put(linked, target, stamp)
     report.built.append(target)
 
 
@@ -174,7 +174,7 @@ def _build_with_binding(library: NativeLibrary, report: BuildReport, compiler: s
             target.unlink(missing_ok=True)  # it may be one that knows another interface of the library
             report.absent.append(f"binding of torch {torch.__version__}: {error}")
             return
-        _put(library, linked, target, stamp)
+        _put(linked, target, stamp)
     report.built.append(target)
 
 
@@ -199,7 +199,7 @@ def _build_cuda(library: NativeLibrary, report: BuildReport, wanted: Cuda, force
     with TemporaryDirectory(prefix="cuda.", dir=target.parent) as folder:
         linked = Path(folder) / target.name
         run([*command, "-o", str(linked)])
-        _put(library, linked, target, stamp)
+        _put(linked, target, stamp)
     report.built.append(target)
 
 
@@ -210,18 +210,9 @@ def _stamp(
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
-def is_stale(library: NativeLibrary, target: Path) -> bool:
-    """Whether `target` was built from other sources of the package than are there now, as after a `git pull`."""
-    path = _stamp_path(target)
-    if not path.exists():
-        return False  # it came with the package
-    _, _, sources = path.read_text().partition("\n")
-    return bool(sources) and sources != library.own_digest()
-
-
-def _put(library: NativeLibrary, linked: Path, target: Path, stamp: str) -> None:
+def _put(linked: Path, target: Path, stamp: str) -> None:
     linked.replace(target)
-    _stamp_path(target).write_text(f"{stamp}\n{library.own_digest()}")
+    _stamp_path(target).write_text(stamp)
 
 
 def _stamp_path(target: Path) -> Path:
@@ -231,4 +222,4 @@ def _stamp_path(target: Path) -> Path:
 def _is_current(target: Path, stamp: str) -> bool:
     path = _stamp_path(target)
     installed = not can_write(target.parent)  # with these sources, by whoever may write there
-    return target.exists() and (installed or (path.exists() and path.read_text().partition("\n")[0] == stamp))
+    return target.exists() and (installed or (path.exists() and path.read_text() == stamp))

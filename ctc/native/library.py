@@ -70,20 +70,12 @@ class NativeLibrary:
 
     def digest(self, folders: tuple[str, ...] = ("include", "csrc")) -> str:
         """A checksum of the names and contents of what is in `folders` of the package, and of the headers' folders."""
-        return _digest([*(self.package / name for name in folders), *self.headers])
-
-    def own_digest(self) -> str:
-        """A checksum of the names and contents of the package's own sources."""
-        return _digest([self.package / "include", self.package / "csrc"])
-
-
-def _digest(folders: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-            digest.update(str(path.relative_to(folder)).encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+        digest = hashlib.sha256()
+        for folder in [*(self.package / name for name in folders), *self.headers]:
+            for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+                digest.update(str(path.relative_to(folder)).encode())
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
 
 
 def can_write(folder: Path) -> bool:

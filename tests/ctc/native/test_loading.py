@@ -26,14 +26,20 @@ def test_the_first_use_builds_and_says_so(tmp_path: Path, capfd: pytest.CaptureF
 
 
 @needs_compiler
-def test_a_library_of_other_sources_is_built_anew_when_it_is_loaded(tmp_path: Path):
+def test_a_library_older_than_its_sources_is_built_anew(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     library = write_product(tmp_path)
-    assert load(library) is not None
+    build(library)
     source = library.package / "csrc" / "which.cpp"
-    source.write_text(source.read_text() + '\nextern "C" int added_by_a_pull() { return 7; }\n')
-    load.cache_clear()
-    assert load(library) is not None  # what this process has loaded stays; the next has the new one
-    assert b"added_by_a_pull" in library.cpu.read_bytes()
+    before = library.cpu.read_bytes()
+    source.write_text(
+        source.read_text() + '\nextern "C" __attribute__((visibility("default"))) int later() { return 3; }\n'
+    )
+    os.utime(source, (library.cpu.stat().st_mtime + 10,) * 2)
+    found = load(library)
+    assert found is not None
+    assert found.later() == 3
+    assert library.cpu.read_bytes() != before
+    assert "product: compiling" in capfd.readouterr().err
 
 
 def test_the_environment_can_forbid_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
