@@ -11,6 +11,8 @@ from typing import Literal, TypeVar
 import torch
 from torch import nn
 
+from common.convolution import can_be_prepared, prepare
+
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Model = TypeVar("Model", bound=nn.Module)
 DTYPES: dict[str, torch.dtype] = {
@@ -53,5 +55,14 @@ def grad_scaler(device: torch.device | str, precision: Precision) -> torch.amp.G
 
 
 def cast_for_inference(model: Model, precision: Precision) -> Model:
-    """`model` itself, in evaluation mode, its floating-point parameters and buffers cast once."""
-    return model.eval().requires_grad_(False).to(DTYPES[precision])
+    """`model` itself, in evaluation mode, its floating-point parameters and buffers cast once.
+
+    On a CPU convolutions that can be (`FusedConvolution`) are packed for it, in bf16 if so, and what is around them
+    stays in float32, as their inputs and sums do.
+    """
+    model.eval().requires_grad_(False)
+    kind: Literal["fp32", "bf16"] = "bf16" if precision == "bf16" else "fp32"
+    if precision != "fp16" and can_be_prepared(model):
+        prepare(model, kind)
+        return model
+    return model.to(DTYPES[precision])
