@@ -152,7 +152,7 @@ def _choice(shape: Shape, algorithm: Algorithm | None, is_bf16: bool, machine: M
             4.0 * rows * (2 * (algorithm.points * channels + algorithm.stored * columns) + algorithm.block * channels)
         )
         moved += 4.0 * frames * columns
-    passes = rows + -(-rows // REGISTER_ROWS)  # a pass over the weights costs about a row's time besides
+    passes = 1.0 * rows + -(-rows // REGISTER_ROWS)  # a pass over the weights costs about a row's time besides
     if algorithm is not None and algorithm.in_pairs:
         passes = rows + 2 * -(-rows // PAIR_ROWS) / 3  # what is made of the two parts costs two of three products' row
     products = 2.0 * multiplications * passes / machine.flops
