@@ -6,6 +6,7 @@ sides of a comparison take turns in one run.
 
 import json
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from common.logging import environment
 
@@ -60,6 +62,34 @@ def compare(
 def ratio(slow: Timings, fast: Timings) -> float:
     """Median over the turns of slow/fast: how many times faster `fast` is."""
     return statistics.median(s / f for s, f in zip(slow.milliseconds, fast.milliseconds, strict=True))
+
+
+def peak_memory(call: Callable[[], object], device: torch.device) -> int:
+    """Bytes that torch's allocator holds at most during `call` beyond what it held before."""
+    if device.type == "cuda":
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        call()
+        return torch.cuda.max_memory_allocated(device) - before
+    os.environ.setdefault(
+        "KINETO_LOG_LEVEL", "6"
+    )  # the profiler reports its start and stop on stderr at all levels below
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        call()
+    held = peak = 0
+    results = profiled.profiler.kineto_results
+    for _, size in sorted((e.start_ns(), e.nbytes()) for e in results.events() if e.name() == "[memory]"):
+        held += size
+        peak = max(peak, held)
+    return peak
+
+
+def peak_memory_mib(call: Callable[[], object], device: torch.device) -> int | None:
+    """MiB that torch's allocator holds at most during `call`, weights of all models included; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    held = torch.cuda.memory_allocated(device)
+    return round((held + peak_memory(call, device)) / 2**20)
 
 
 def append_row(name: str, row: Mapping[str, Any], *, device: torch.device, folder: Path = RESULTS) -> dict[str, Any]:

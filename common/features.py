@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from common.precision import float32_math
+
 # Utterances are taken in blocks of about this many values, which stay in the cache of a CPU from one pass to the next,
 # and which bound the memory of the transform on a GPU.
 NORMALIZE_BLOCK = {"cpu": 2**21}
@@ -135,7 +137,7 @@ class LogMel(nn.Module):
         `seed` is for the dither, in training mode only. Raises ValueError for wrong shapes and for a missing seed.
         """
         _check_audio(audio_BN, samples_B)
-        with torch.autocast(audio_BN.device.type, enabled=False):
+        with torch.autocast(audio_BN.device.type, enabled=False), float32_math("fp32"):
             audio_BN = self._dithered(audio_BN.float(), seed)
             samples_B = samples_B.to(audio_BN.device)
             frames_B = self.cfg.frames(samples_B)
@@ -348,6 +350,8 @@ def spec_augment(
 
     The same bands on every device. `out` may be `features_BFT`, which halves the time of this memory-bound work.
     """
+    if not (cfg.freq_masks or cfg.time_masks):
+        return features_BFT if out is None or out is features_BFT else out.copy_(features_BFT)
     draw = torch.Generator().manual_seed(seed)
     freq_BMF, time_BMT = _bands(
         features_BFT, frames_B, cfg.freq_masks, cfg.time_masks, cfg, draw, time_fraction=cfg.max_time_fraction
@@ -365,6 +369,8 @@ def spec_augment(
 
 def cutout(features_BFT: Tensor, frames_B: Tensor, cfg: CutoutConfig, *, seed: int) -> Tensor:
     """Features with rectangles set to zero; positions uniform within the frames of each utterance."""
+    if not cfg.masks:
+        return features_BFT
     # Another stream than SpecAugment's, which may have the same seed.
     draw = torch.Generator().manual_seed(seed ^ 0x5EED)
     freq_BMF, time_BMT = _bands(features_BFT, frames_B, cfg.masks, cfg.masks, cfg, draw)

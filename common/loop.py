@@ -28,6 +28,7 @@ from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.course import Course, Decision, EveryConfig, Moment, decide, validation_is_due
+from common.data.batching import BatchingError
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
@@ -35,7 +36,7 @@ from common.interruption import Interrupted, Termination, termination
 from common.run_directory import check_same_settings
 from common.training_state import TrainingError, TrainingState
 
-EXPECTED = (TrainingError, LoadingError, ManifestError, CheckpointError, ConfigError)
+EXPECTED = (TrainingError, LoadingError, BatchingError, ManifestError, CheckpointError, ConfigError)
 """Errors whose message is for the user."""
 
 Batch = TypeVar("Batch")
@@ -361,28 +362,23 @@ class Loop:
 
     def _rescued(self, error: Exception) -> Exception:
         """`error`, or what a user should read of it, after the state was saved, if it is whole."""
-        with contextlib.suppress(OSError):
-            (self.directory.folder / f"error_rank{self.world.rank}.txt").write_text(
-                "".join(traceback.format_exception(error)), encoding="utf-8"
-            )
-        problem: OSError | None = None
+        cause = error
         if self._is_whole and not self.state.is_saved:
             try:
                 self.state.save_alone()
             except OSError as unsaved:
-                problem = unsaved
+                cause = unsaved if isinstance(error, OSError) else error
+        safe = self.directory.safe_step()
         with contextlib.suppress(OSError):
-            self.log.event(f"ended by an error: {self.directory.safe_step()}")
+            self.log.event(f"ended by an error: {safe}")
         if isinstance(error, EXPECTED):
             return error
-        if isinstance(error, OSError):
-            cause = problem or error
-            return TrainingError(
-                f"{cause.filename or self.directory.folder}: {cause.strerror or cause}; "
-                f"{self.directory.safe_step()}, and the run goes on from there"
-            )
+        if self.directory.last_saved is not None:
+            safe += ", and the run goes on from there"
+        if isinstance(cause, OSError):
+            return TrainingError(f"{cause.filename or self.directory.folder}: {cause.strerror or cause}; {safe}")
+        path = self.directory.folder / f"error_rank{self.world.rank}.txt"
+        with contextlib.suppress(OSError):
+            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         first = next(iter(str(error).splitlines()), "")
-        return TrainingError(
-            f"{type(error).__name__}: {first}; {self.directory.safe_step()}, and the run goes on from there; "
-            f"what Python says is in {self.directory.folder}/error_rank{self.world.rank}.txt"
-        )
+        return TrainingError(f"{type(error).__name__}: {first}; {safe}; what Python says is in {path}")

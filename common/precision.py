@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Literal, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from common.convolution import can_be_prepared, prepare
 from common.convolution.native import Instructions
@@ -48,6 +48,12 @@ def autocast(device: torch.device | str, precision: Precision) -> Iterator[None]
     dtype = DTYPES[precision] if is_reduced else None
     with float32_math(precision), torch.autocast(torch.device(device).type, dtype, enabled=is_reduced):
         yield
+
+
+def compute_dtype(tensor: Tensor) -> torch.dtype:
+    """The type that autocast computes in on the device of `tensor`; without autocast its own."""
+    kind = tensor.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 
 
 def grad_scaler(device: torch.device | str, precision: Precision) -> torch.amp.GradScaler:

@@ -151,7 +151,7 @@ def _rows(
         yield (
             shared
             | {"mode": mode}
-            | _speed(times, batch * cfg.seconds, _peak_memory(calls[mode], device))
+            | _speed(times, batch * cfg.seconds, benchmark.peak_memory_mib(calls[mode], device))
             | {"times_faster_than_eager": round(benchmark.ratio(eager, times), 3) if eager else None}
         )
 
@@ -203,15 +203,6 @@ def _call(model: FastPitch, voice: Vocoder | Denoiser | None, text: Text, cfg: B
         return voice(spectrogram.mel_BMT, spectrogram.frames_B, sigma=cfg.sigma)
 
     return speak
-
-
-def _peak_memory(call: Call, device: torch.device) -> int | None:
-    """MiB that torch's allocator holds at most during a call, weights of all modes included; None on a CPU."""
-    if device.type != "cuda":
-        return None
-    torch.cuda.reset_peak_memory_stats(device)
-    call()
-    return round(torch.cuda.max_memory_allocated(device) / 2**20)
 
 
 def _speed(times: Timings, seconds: float, memory: int | None) -> Row:

@@ -130,7 +130,7 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
                     for name, times in timings.items():
                         part, _, mode = name.partition(" ")
                         row = shared | {"batch": batch, "seconds_of_audio": seconds, "part": part, "mode": mode}
-                        row |= _speed(times, batch, seconds, _peak_memory(calls[name], device))
+                        row |= _speed(times, batch, seconds, benchmark.peak_memory_mib(calls[name], device))
                         for other in ("eager", "published"):
                             slow = timings.get(f"{part} {other}")
                             row[f"times_faster_than_{other}"] = round(benchmark.ratio(slow, times), 3) if slow else None
@@ -161,7 +161,7 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
     (loss,) = losses[-1].tolist()
     if not math.isfinite(loss):
         raise ConfigError(f"the loss of step {len(losses)} is {loss}: what was timed is no training")
-    memory = _peak_memory(step, world.device)
+    memory = benchmark.peak_memory_mib(step, world.device)
     about = {"config": cfg.name, "precision": cfg.precision, "batch": cfg.batch_size, "seconds_of_audio": seconds}
     about |= {"processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}
     return about | _speed(times, cfg.batch_size * world.size, seconds, memory)
@@ -247,15 +247,6 @@ def _noise(batch: int, seconds: float, cfg: Config, device: torch.device) -> tup
     generator = torch.Generator().manual_seed(cfg.seed)
     audio_BN = 0.1 * torch.randn(batch, samples, generator=generator)
     return audio_BN.to(device), torch.full((batch,), samples, device=device)
-
-
-def _peak_memory(call: Callable[[], object], device: torch.device) -> int | None:
-    """MiB that torch's allocator holds at most during a call, weights of all modes included; None on a CPU."""
-    if device.type != "cuda":
-        return None
-    torch.cuda.reset_peak_memory_stats(device)
-    call()
-    return round(torch.cuda.max_memory_allocated(device) / 2**20)
 
 
 def _speed(times: Timings, utterances: int, seconds: float, memory: int | None) -> Row:

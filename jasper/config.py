@@ -1,5 +1,6 @@
 """Schema, defaults and help of everything Jasper reads from TOML files and flags."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -7,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from tyro.conf import Suppress
 
 from common.course import RENAMED, EveryConfig, check_batches
+from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
 from common.features import CutoutConfig, LogMelConfig, SpecAugmentConfig
 from common.optim import OptimConfig
@@ -83,6 +85,7 @@ class DataConfig:
     normalize_text: bool = True
     """Spell out numbers, abbreviations and symbols of the transcripts, then drop what is not a label."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
+    perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
@@ -111,6 +114,8 @@ class Config:
     """Stop (and save) at this optimiser step, 0 for none; the schedule is not affected."""
     batch_size: int = 64
     """Utterances per process and optimiser step."""
+    batch_seconds: float = 0.0
+    """Seconds of audio per process and optimiser step, padding included, in place of batch_size; 0 for batch_size."""
     grad_accumulation: int = 1
     """Micro-batches a step is split into; divides batch_size."""
     ema: float = 0.999
@@ -130,18 +135,29 @@ class Config:
     """Epochs whose checkpoint is kept; of the others the last two and the best."""
     save_best_from: int = 1
     """First epoch whose validation may become the best checkpoint."""
+    prediction_frequency: int = 0
+    """Optimiser steps between examples in the log of what the model writes, beside the reference; 0 for none."""
+    compile: bool = False
+    """torch.compile each block."""
+    checkpoint_activations: bool = False
+    """Blocks compute their activations again in the backward pass: a third more time, a fraction of the memory."""
     dry_run: bool = False
     """Only run forward and backward on the longest batch, to see that it fits in memory."""
     tensorboard: bool = True
     """Write TensorBoard event files."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs_this_job", "steps"):
-            if getattr(self, name) < 0:
+        for name in ("epochs_this_job", "steps", "prediction_frequency", "batch_seconds"):
+            if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
+        if 0 < self.batch_seconds < self.data.max_seconds:
+            raise ValueError(
+                f"batch_seconds = {self.batch_seconds} does not hold an utterance of data.max_seconds = "
+                f"{self.data.max_seconds}: raise the one or lower the other"
+            )
         if self.save_best_from > self.epochs:
             raise ValueError(
                 f"save_best_from = {self.save_best_from} is beyond the last of {self.epochs} epochs: "

@@ -1,14 +1,15 @@
 """From the manifests of a configuration to batches of log-mel features and targets."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from common.data import corpora
 from common.data.loading import AudioBatch, SpeechDataset
-from common.data.manifest import ManifestError, Utterance, read_manifest, select
+from common.data.manifest import Utterance
 from common.text.normalize import normalize_english
 from common.text.vocabulary import Vocabulary
 from jasper.config import Config, DataConfig
@@ -26,24 +27,18 @@ def read_utterances(
 
     Durations and speakers are selected in training only: an evaluation counts every utterance. Raises ManifestError.
     """
-    utterances: list[Utterance] = []
-    messages: list[str] = []
-    for source in sources:
-        path = data.root / source if data.root is not None else Path(source)
-        manifest = read_manifest(path, root=data.root, on_error=data.on_error)
-        utterances += manifest.utterances
-        messages += manifest.skipped
-    if training:
-        if data.speakers:
-            utterances = [u for u in utterances if u.speaker in data.speakers]
-        utterances, dropped = select(utterances, min_seconds=data.min_seconds, max_seconds=data.max_seconds)
-        messages += [dropped] if dropped else []
+    utterances, messages = corpora.read_utterances(
+        sources,
+        root=data.root,
+        on_error=data.on_error,
+        purpose="train" if training else "evaluate",
+        advice=f"name manifests with {'--data.train' if training else '--data.validation'}",
+        speakers=data.speakers if training else (),
+        min_seconds=data.min_seconds if training else 0.0,
+        max_seconds=data.max_seconds if training else math.inf,
+    )
     if data.normalize_text:
         utterances = [replace(u, text=normalized(u.text, labels)) for u in utterances]
-    if not utterances:
-        named = ", ".join(sources) or "none is named"
-        purpose, flag = ("train", "--data.train") if training else ("evaluate", "--data.validation")
-        raise ManifestError(f"no utterance to {purpose} on: {named}; name manifests with {flag}")
     return utterances, messages
 
 
@@ -56,13 +51,14 @@ def normalized(text: str, labels: str) -> str:
 
 
 def speech_dataset(utterances: list[Utterance], config: Config, *, training: bool) -> SpeechDataset:
-    """Audio and targets of `utterances`, with speed perturbation in training only."""
+    """Audio and targets of `utterances`, perturbed in training only."""
     return SpeechDataset(
         utterances,
         encode=vocabulary_of(config).encode,
         sample_rate=config.features.sample_rate,
         trim=config.data.trim_silence,
         speed=config.data.speed if training else None,
+        perturbation=config.data.perturbation if training else None,
         seed=config.seed,
         on_error=config.data.on_error,
     )

@@ -1,5 +1,9 @@
 """Transcribes recordings: `python -m jasper.inference CHECKPOINT a.flac b.wav folder/ manifest.jsonl …`.
 
+    python -m jasper.inference jasper_best.pt talk.flac --format srt
+    python -m jasper.inference jasper_best.pt test.jsonl --decoding.language_model 4-gram.arpa.gz
+    python -m jasper.inference jasper_best.pt a.flac --decoding.hot_words "new york" --decoding.n_best 5 --format json
+
 Takes files of any format that libsndfile reads, at any sample rate, mono or stereo; folders, with all that is in them;
 manifests and corpora, of which the word error rate is told at the end. What cannot be transcribed is told in one line
 each and makes the exit status 1; all else is transcribed nevertheless.
@@ -8,7 +12,7 @@ each and makes the exit status 1; all else is transcribed nevertheless.
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +23,7 @@ from common.checkpoint import CheckpointError
 from common.metrics import ErrorCount, word_errors
 from common.precision import Precision
 from common.recognition import writing
+from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import Item, find_recordings
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
@@ -39,6 +44,7 @@ class InferenceConfig:
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
     """Longer utterances of manifests are left out."""
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
     """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
     output: Path | None = None
@@ -106,6 +112,7 @@ def _transcripts(asr: Recognizer, items: list[Item], cfg: InferenceConfig) -> It
         [item.source for item in items],
         batch_size=cfg.batch_size,
         chunk_seconds=cfg.chunk_seconds,
+        decoder=asr.decoder(cfg.decoding),
         on_error="skip",
         keep_log_probs=cfg.save_logits is not None,
     )

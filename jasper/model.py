@@ -8,7 +8,9 @@ V labels and the blank.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
 import torch
@@ -16,8 +18,10 @@ import torch.distributed as dist
 import torch.distributed.nn.functional as dist_functional
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from common.config import ConfigError
+from common.precision import compute_dtype
 from jasper.config import BlockConfig, ModelConfig
 
 Frames = TypeVar("Frames", int, Tensor)
@@ -48,6 +52,8 @@ class Jasper(nn.Module):
                 residual_channels = list(dense_channels)
             blocks.append(Block(channels, block, residual_channels, config))
             channels = block.filters
+        self.checkpoints_activations = False
+        """Whether blocks are computed again in the backward pass, in place of keeping what they need there."""
         self.blocks = nn.ModuleList(blocks)
         self.decoder = nn.Conv1d(channels, len(config.labels) + 1, kernel_size=1)
         initialise = getattr(nn.init, f"{config.init}_")
@@ -83,16 +89,22 @@ class Jasper(nn.Module):
     def forward(self, features_BFT: Tensor, frames_B: Tensor) -> Output:
         """features_BFT with frames_B valid frames each; frames beyond are ignored."""
         x_BCT = features_BFT.to(self.decoder.weight.dtype)  # the network may be cast; features are always fp32
-        mask_B1T = frame_mask(frames_B, x_BCT)
+        # A mask in float32 would make float32 of every activation that autocast has computed in fewer bits.
+        dtype = compute_dtype(x_BCT)
+        mask_B1T = frame_mask(frames_B, x_BCT.shape[-1], dtype)
         x_BCT = x_BCT * mask_B1T
         dense_inputs: list[Tensor] = []
         for block in self._blocks():
             if block.stride > 1:
                 frames_B = block.output_frames(frames_B)
-                mask_B1T = frame_mask(frames_B, x_BCT, n_frames=block.output_frames(x_BCT.shape[-1]))
+                mask_B1T = frame_mask(frames_B, block.output_frames(x_BCT.shape[-1]), dtype)
             if block.residual == "dense":
                 dense_inputs.append(x_BCT)
-            x_BCT = block(x_BCT, mask_B1T, dense_inputs)
+            if self.checkpoints_activations and torch.is_grad_enabled():
+                again = partial(_again, block)
+                x_BCT = checkpoint(block, x_BCT, mask_B1T, list(dense_inputs), use_reentrant=False, context_fn=again)
+            else:
+                x_BCT = block(x_BCT, mask_B1T, dense_inputs)
         logits_BVS = self.decoder(x_BCT)
         return Output(F.log_softmax(logits_BVS.transpose(1, 2).float(), dim=-1), frames_B)
 
@@ -124,10 +136,10 @@ class Block(nn.Module):
         """`x_BCT` zero beyond each utterance's frames gives an output that is so too, by mask_B1T."""
         residual_inputs = dense_inputs if self.residual == "dense" else [x_BCT]
         for i, layer in enumerate(self.layers):
-            x_BCT = layer(x_BCT)
+            x_BCT = layer(x_BCT, mask_B1T)
             if i == len(self.layers) - 1:
                 for residual, input_BCT in zip(self.residuals, residual_inputs, strict=False):
-                    x_BCT = x_BCT + residual(input_BCT)
+                    x_BCT = x_BCT + residual(input_BCT, mask_B1T)
             x_BCT = F.dropout(self.activation(x_BCT), self.dropout, self.training) * mask_B1T
         return x_BCT
 
@@ -159,10 +171,14 @@ class ConvNorm(nn.Module):
         self.conv = nn.Conv1d(c_in, c_out, kernel, stride, padding, dilation, bias=False)
         self.norm = (SyncBatchNorm1d if sync else nn.BatchNorm1d)(c_out, eps=NORM_EPSILON)
 
-    def forward(self, x_BCT: Tensor) -> Tensor:
-        """x_BCT -> [B, c_out, ceil(T / stride)]."""
+    def forward(self, x_BCT: Tensor, mask_B1S: Tensor) -> Tensor:
+        """x_BCT, zero beyond each utterance's frames -> [B, c_out, S]; mask_B1S says which of the S frames count.
+
+        As published, both convolutions of a separable one see zeros there: what the first one spreads beyond the end of
+        an utterance would count in the statistics of the normalisation.
+        """
         if self.depthwise is not None:
-            x_BCT = self.depthwise(x_BCT)
+            x_BCT = self.depthwise(x_BCT) * mask_B1S
         return self.norm(self.conv(x_BCT))
 
 
@@ -174,7 +190,7 @@ class SyncBatchNorm1d(nn.BatchNorm1d):
         if not (self.training and dist.is_initialized()):
             return super().forward(x_BCT)
         x_BCT = x_BCT.float()
-        count = x_BCT.new_tensor([x_BCT.shape[0] * x_BCT.shape[2]])
+        count = torch.full((1,), float(x_BCT.shape[0] * x_BCT.shape[2]), device=x_BCT.device)  # no copy to wait for
         local = torch.cat([count, x_BCT.sum((0, 2)), x_BCT.square().sum((0, 2))])
         count, total, squares = dist_functional.all_reduce(local).split([1, self.num_features, self.num_features])
         mean = total / count
@@ -187,10 +203,30 @@ class SyncBatchNorm1d(nn.BatchNorm1d):
         return x_BCT * scale[:, None] + (self.bias - mean * scale)[:, None]
 
 
-def frame_mask(frames_B: Tensor, like_BCT: Tensor, *, n_frames: int | None = None) -> Tensor:
-    """[B, 1, n_frames or T] in the type of `like_BCT`: 1 for the first frames_B frames of each utterance, then 0."""
-    positions_T = torch.arange(like_BCT.shape[-1] if n_frames is None else n_frames, device=like_BCT.device)
-    return (positions_T < frames_B[:, None]).to(like_BCT.dtype).unsqueeze(1)
+def _again(block: Block) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """What stands around the first and the second computation of a block."""
+    return nullcontext(), _statistics_kept(block)
+
+
+@contextmanager
+def _statistics_kept(block: Block) -> Iterator[None]:
+    """While a block is computed for the second time, its batch statistics are not counted again."""
+    norms = [module for module in block.modules() if isinstance(module, nn.BatchNorm1d)]
+    before = [(norm.momentum, cast("Tensor", norm.num_batches_tracked).clone()) for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, (momentum, count) in zip(norms, before, strict=True):
+            norm.momentum = momentum
+            cast("Tensor", norm.num_batches_tracked).copy_(count)
+
+
+def frame_mask(frames_B: Tensor, n_frames: int, dtype: torch.dtype) -> Tensor:
+    """[B, 1, n_frames] of `dtype`: 1 for the first frames_B frames of each utterance, then 0."""
+    positions_T = torch.arange(n_frames, device=frames_B.device)
+    return (positions_T < frames_B[:, None]).to(dtype).unsqueeze(1)
 
 
 def clipped_relu(x: Tensor) -> Tensor:

@@ -32,9 +32,15 @@ class MicroBatch(NamedTuple):
 
 
 def micro_batches(batch: AudioBatch, weights_B: Tensor, parts: int) -> list[MicroBatch]:
-    """`batch` in up to `parts` pieces of rows, none of them empty."""
+    """`batch` in `parts` pieces of rows; where there are fewer rows, the last one stands in, with a weight of 0.
+
+    Each process then has as many, which is what normalisation over all of them waits for.
+    """
     rows = [r for r in torch.arange(len(batch.indices)).tensor_split(parts) if len(r)]
-    return [MicroBatch(_rows(batch, int(r[0]), int(r[-1]) + 1), weights_B[r[0] : r[-1] + 1]) for r in rows]
+    pieces = [MicroBatch(_rows(batch, int(r[0]), int(r[-1]) + 1), weights_B[r[0] : r[-1] + 1]) for r in rows]
+    last = len(batch.indices) - 1
+    stand_in = MicroBatch(_rows(batch, last, last + 1), torch.zeros(1))
+    return pieces + [stand_in] * (parts - len(pieces))
 
 
 def ctc_objective(

@@ -5,19 +5,19 @@ Shapes: B utterances or chunks, N samples, F mel bands, T feature frames, S outp
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-import ctc
 from common import audio, checkpoint, distributed
 from common.features import Features, LogMel
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.decoding import Decoder, DecodingOptions, transcripts
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
-from common.recognition.transcripts import Letter, Transcript, Word, words_of
+from common.recognition.transcripts import Transcript
 from jasper import checkpoint_import, data
 from jasper.config import Config
 from jasper.fused import fuse
@@ -25,6 +25,7 @@ from jasper.model import Jasper
 
 # Longer recordings are recognised in chunks of this length, because the memory that the network takes grows with it.
 CHUNK_SECONDS = 60.0
+BLANK = "<blank>"
 
 
 class Recognizer:
@@ -52,22 +53,28 @@ class Recognizer:
         with torch.no_grad():
             return self.log_mel(audio_BN.to(self.device), samples_B.to(self.device))
 
+    def decoder(self, options: DecodingOptions | None = None) -> Decoder:
+        """What `transcribe` decodes with. Raises ConfigError for words or files that cannot be used."""
+        return Decoder((*self.vocabulary.labels, BLANK), blank=self.vocabulary.blank, options=options)
+
     def transcribe(
         self,
         recordings: Iterable[Source],
         *,
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
+        decoder: Decoder | None = None,
         on_error: Literal["stop", "skip"] = "stop",
         keep_log_probs: bool = False,
     ) -> list[Transcript]:
         """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
 
-        Recordings longer than `chunk_seconds` are recognised in overlapping chunks. With on_error="skip" one that
-        cannot be read gives a transcript with `error` set; otherwise its AudioError is raised.
+        Recordings longer than `chunk_seconds` are recognised in overlapping chunks. `decoder`: see the method of that
+        name; by default the best path. With on_error="skip" one that cannot be read gives a transcript with `error`
+        set; otherwise its AudioError is raised.
         """
-        options = {"batch_size": batch_size, "chunk_seconds": chunk_seconds, "keep_log_probs": keep_log_probs}
-        return list(self.stream(recordings, on_error=on_error, **options))  # type: ignore[arg-type]
+        options: dict[str, Any] = {"batch_size": batch_size, "chunk_seconds": chunk_seconds, "decoder": decoder}
+        return list(self.stream(recordings, on_error=on_error, keep_log_probs=keep_log_probs, **options))
 
     def stream(
         self,
@@ -75,6 +82,7 @@ class Recognizer:
         *,
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
+        decoder: Decoder | None = None,
         on_error: Literal["stop", "skip"] = "stop",
         keep_log_probs: bool = False,
     ) -> Iterator[Transcript]:
@@ -83,10 +91,14 @@ class Recognizer:
         found = in_batches(
             read_in, lambda samples_N: self._pieces(samples_N, chunk_seconds), self._log_probs, batch_size=batch_size
         )
-        for recording, log_probs_SV in found:
-            if log_probs_SV is None:
-                log_probs_SV = torch.zeros(0, len(self.vocabulary))
-            yield self._transcript(recording, log_probs_SV, keep_log_probs)
+        seconds = self.samples_per_frame / self.config.features.sample_rate
+        yield from transcripts(
+            found,
+            decoder or self.decoder(),
+            seconds_per_frame=seconds,
+            precision=self.precision,
+            keep_log_probs=keep_log_probs,
+        )
 
     def _read(self, source: Source) -> Recording:
         rate = self.config.features.sample_rate
@@ -121,36 +133,6 @@ class Recognizer:
     def _log_probs(self, samples: Sequence[np.ndarray]) -> Tensor:
         with float32_math(self.precision):
             return self.model(*self.features(*padded(samples))).log_probs_BSV
-
-    def _transcript(self, recording: Recording, log_probs_SV: Tensor, keep_log_probs: bool) -> Transcript:
-        seconds_per_frame = self.samples_per_frame / self.config.features.sample_rate
-        words, error = [], recording.error
-        if log_probs_SV.isnan().any():
-            advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
-            error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
-        elif len(log_probs_SV):
-            words = self._words(log_probs_SV, recording, seconds_per_frame)
-        return Transcript(
-            audio=recording.name,
-            text=" ".join(word.text for word in words),
-            words=words,
-            seconds=recording.seconds,
-            error=error,
-            log_probs_SV=log_probs_SV if keep_log_probs and not error else None,
-            first_frame_seconds=recording.first_seconds,
-            seconds_per_frame=seconds_per_frame,
-        )
-
-    def _words(self, log_probs_SV: Tensor, recording: Recording, seconds_per_frame: float) -> list[Word]:
-        (decoded,) = ctc.greedy(log_probs_SV[None], [len(log_probs_SV)], blank=self.vocabulary.blank)
-        text = self.vocabulary.decode(decoded.labels)
-        return words_of(
-            map(Letter, text, decoded.start_frames, decoded.end_frames, decoded.confidence),
-            separator=" ",
-            first_seconds=recording.first_seconds,
-            seconds_per_frame=seconds_per_frame,
-            seconds=recording.seconds,
-        )
 
 
 def load(

@@ -42,6 +42,10 @@ class Run:
         self.ema = Ema(self.model, cfg.ema) if cfg.ema else None
         parts = {"weights": self.model, "ema": self.ema, "optimizer": self.optimizer, "scaler": self.scaler}
         self.state = TrainingState(directory, cfg, parts, extra={"format": FORMAT})
+        self.model.checkpoints_activations = cfg.checkpoint_activations
+        if cfg.compile:
+            for block in self.model.blocks:
+                block.compile(dynamic=True)
         self.parallel = distributed.data_parallel(self.model, self.world)
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.train_set = self._dataset(training=True)
@@ -76,8 +80,14 @@ class Run:
     def _batches(self, epoch: int) -> Batches:
         """This process's share of the batches of an epoch."""
         cfg, world = self.cfg, self.world
+        size = {"max_seconds": cfg.batch_seconds} if cfg.batch_seconds else {"batch_size": cfg.batch_size}
         return bucketed_batches(
-            self.seconds, batch_size=cfg.batch_size, seed=cfg.seed, epoch=epoch, ranks=world.size, rank=world.rank
+            self.seconds,
+            **size,
+            seed=cfg.seed,
+            epoch=epoch,
+            ranks=world.size,
+            rank=world.rank,
         )
 
     def _start_from_checkpoint(self) -> None:

@@ -62,6 +62,8 @@ def main(cfg: Config) -> Progress:
                     loop.did(step.loss_1, ids=batch.ids, batch=kept, amount=len(batch.indices))
                     if loop.logs:
                         log_training(run, loop, step)
+                    if cfg.prediction_frequency and progress.step % cfg.prediction_frequency == 0:
+                        show_prediction(run, loop, step)
                     if loop.validates:
                         validate(run, loop)
                     if loop.saves:
@@ -130,15 +132,27 @@ def stand_in(run: Run, batch: AudioBatch) -> AudioBatch:
 
 def log_training(run: Run, loop: Loop, step: Step) -> None:
     """The loss since the last line, and the word error rate of the last micro-batch."""
-    decoded = ctc.greedy(step.log_probs_BSV, step.frames_B, blank=run.vocabulary.blank)
-    hypotheses = [run.vocabulary.decode(d.labels) for d in decoded]
-    lengths = step.part.target_lengths_B.tolist()
-    targets = [t[:n] for t, n in zip(step.part.targets_BU.tolist(), lengths, strict=True)]
-    references = [run.vocabulary.decode(t) for t in targets]
+    references, hypotheses = texts(run, step)
     (loss,) = loop.means()
     values = {"loss": loss, "wer": word_errors(references, hypotheses).rate} | loop.speed()
     values["lrate"] = step.learning_rate
     loop.log.log("train", loop.where, values, global_step=loop.progress.step)
+
+
+def show_prediction(run: Run, loop: Loop, step: Step) -> None:
+    """One utterance of the step, what was said and what the model writes."""
+    references, hypotheses = texts(run, step)
+    loop.log.event(f"reference:  {references[0]}")
+    loop.log.event(f"hypothesis: {hypotheses[0]}")
+
+
+def texts(run: Run, step: Step) -> tuple[list[str], list[str]]:
+    """References and greedy hypotheses of the last micro-batch of a step."""
+    decoded = ctc.greedy(step.log_probs_BSV, step.frames_B, blank=run.vocabulary.blank)
+    hypotheses = [run.vocabulary.decode(d.labels) for d in decoded]
+    lengths = step.part.target_lengths_B.tolist()
+    targets = [t[:n] for t, n in zip(step.part.targets_BU.tolist(), lengths, strict=True)]
+    return [run.vocabulary.decode(t) for t in targets], hypotheses
 
 
 def validate(run: Run, loop: Loop) -> None:

@@ -49,12 +49,54 @@ precision_flag() {
   fi
 }
 
-# launch MODULE ARGUMENT...: one process, or one per GPU by torchrun.
+# without_effect REASON NAME...: names those of the published variables that ask for something and do nothing here.
+without_effect() {
+  local reason="$1" name found=()
+  shift
+  for name in "$@"; do
+    case "$name=${!name:-}" in
+      *= | *=false | *=none | *=0 | *=-1 | NUM_GPUS=1) ;;
+      *) found+=("$name=${!name}") ;;
+    esac
+  done
+  [ ${#found[@]} = 0 ] || echo "${0##*/}: without effect: ${found[*]} ($reason)" >&2
+}
+
+# nodes: sets NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT: as they are, or by what srun says of its tasks.
+nodes() {
+  if [ -z "${NNODES:-}" ] && [ "${SLURM_STEP_NUM_NODES:-1}" -gt 1 ]; then
+    if [ "${SLURM_STEP_NUM_TASKS:-}" != "$SLURM_STEP_NUM_NODES" ]; then
+      echo "error: srun started ${SLURM_STEP_NUM_TASKS:-?} tasks on $SLURM_STEP_NUM_NODES nodes; expected one on each:" \
+        "srun --ntasks-per-node 1" >&2
+      exit 2
+    fi
+    NNODES="$SLURM_STEP_NUM_NODES"
+    NODE_RANK="${NODE_RANK:-$SLURM_NODEID}"
+    MASTER_ADDR="${MASTER_ADDR:-$(scontrol show hostnames "$SLURM_STEP_NODELIST" | head -n 1)}"
+    MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))}"
+    NUM_GPUS="${NUM_GPUS:-${SLURM_GPUS_ON_NODE:-1}}"
+  elif [ -z "${NNODES:-}" ] && [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
+    echo "${0##*/}: Slurm gave $SLURM_JOB_NUM_NODES nodes, of which this uses one; start it with" \
+      "srun --ntasks-per-node 1 to use all" >&2
+  fi
+  [ "${NNODES:-1}" -gt 1 ] || return 0
+  if [ -z "${NODE_RANK:-}" ] || [ -z "${MASTER_ADDR:-}" ]; then
+    echo "error: NNODES is $NNODES; expected NODE_RANK (0 to $((NNODES - 1))) and MASTER_ADDR, the first node's name, too" >&2
+    exit 2
+  fi
+}
+
+# launch MODULE ARGUMENT...: one process, or by torchrun one per GPU of this node, and of NNODES nodes.
 launch() {
   local module="$1"
   shift
-  if [ "${NUM_GPUS:-1}" -gt 1 ]; then
-    exec "$python" -m torch.distributed.run --standalone --nproc_per_node "$NUM_GPUS" -m "$module" "$@"
+  nodes
+  local torchrun=()
+  if [ "${NNODES:-1}" -gt 1 ]; then
+    torchrun=(-m torch.distributed.run --nnodes "$NNODES" --node_rank "$NODE_RANK" --master_addr "$MASTER_ADDR"
+      --master_port "${MASTER_PORT:-29500}" --nproc_per_node "${NUM_GPUS:-1}")
+  elif [ "${NUM_GPUS:-1}" -gt 1 ]; then
+    torchrun=(-m torch.distributed.run --standalone --nproc_per_node "$NUM_GPUS")
   fi
-  exec "$python" -m "$module" "$@"
+  exec "$python" "${torchrun[@]}" -m "$module" "$@"
 }

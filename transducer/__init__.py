@@ -1,5 +1,21 @@
-"""FastConformer with CTC, RNN-T, TDT and hybrid heads. See transducer/README.md."""
+"""FastConformer with CTC, RNN-T, TDT and hybrid heads: train, evaluate and use them. See transducer/README.md."""
 
+from common.recognition.transcripts import Transcript, Word
+from transducer.decoder import Decoder, DecoderOptions, DecoderState
+from transducer.fused_loss import joint_loss
 from transducer.losses import rnnt_loss, tdt_loss
+from transducer.recognizer import Hypothesis, Recognizer, load
 
-__all__ = ["rnnt_loss", "tdt_loss"]
+__all__ = [
+    "Decoder",
+    "DecoderOptions",
+    "DecoderState",
+    "Hypothesis",
+    "Recognizer",
+    "Transcript",
+    "Word",
+    "joint_loss",
+    "load",
+    "rnnt_loss",
+    "tdt_loss",
+]

@@ -30,11 +30,11 @@ from common.distributed import World
 from common.metrics import word_errors
 from common.precision import Precision
 from common.recognition import writing
+from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import Item, find_recordings
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 from wav2vec2.corpus.letters import Letters, read_dictionary
-from wav2vec2.decoding import DecodingOptions
 from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS, Recognizer, Represented, load
 
 Result = TypeVar("Result", Transcript, Represented)

@@ -16,10 +16,12 @@ from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks, in_batches, padded
-from common.recognition.recordings import Recording, Source, in_threads, is_silent, read, read_ahead
-from common.recognition.transcripts import Transcript, words_of
+from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
+from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.transcripts import Transcript
+from common.text.vocabulary import is_special
 from wav2vec2.checkpoints.loading import Model, load_model
-from wav2vec2.decoding import Decoder, DecodingOptions
+from wav2vec2.corpus.letters import Letters
 from wav2vec2.network.extractor import n_frames
 from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
 from wav2vec2.run_config import SAMPLE_RATE
@@ -84,9 +86,18 @@ class Recognizer:
         return Scored(output.logits_BSV, n_frames(samples_B, self.config.conv_layers))
 
     def decoder(self, options: DecodingOptions | None = None) -> Decoder:
-        """What `transcribe` decodes with. Raises CheckpointError without a head, ConfigError for unusable words."""
+        """What `transcribe` decodes with.
+
+        Raises CheckpointError without a head or names of labels, ConfigError for words or files that cannot be used.
+        """
         self._with_head()
-        return Decoder(self.config, options)
+        labels = self.config.labels
+        if all(map(is_special, labels)):
+            raise CheckpointError(
+                f"the checkpoint does not say what its {len(labels)} labels are; name its dictionary (dict.ltr.txt) "
+                "with --labels"
+            )
+        return Decoder(labels, blank=self.config.blank, separator=Letters(labels).separator, options=options)
 
     def transcribe(
         self,
@@ -132,13 +143,10 @@ class Recognizer:
             batch_size=batch_size,
         )
 
-        def transcript(recognised: tuple[Recording, Tensor | None]) -> Transcript:
-            return self._transcript(*recognised, decoder, keep_log_probs)
-
-        if decoder.options.searches:
-            yield from in_threads(found, transcript, threads=torch.get_num_threads())
-        else:
-            yield from map(transcript, found)
+        seconds = self.config.samples_per_frame / SAMPLE_RATE
+        yield from transcripts(
+            found, decoder, seconds_per_frame=seconds, precision=self.precision, keep_log_probs=keep_log_probs
+        )
 
     def represent(
         self,
@@ -162,7 +170,7 @@ class Recognizer:
         )
         for recording, x_SC in found:
             x_SC = torch.zeros(0, self.config.dim) if x_SC is None else x_SC
-            error = recording.error or self._not_finite(recording, x_SC)
+            error = recording.error or not_finite(recording.name, x_SC, self.precision)
             yield Represented(recording.name, x_SC, recording.seconds, error)
 
     def _read(self, source: Source) -> Recording:
@@ -194,39 +202,6 @@ class Recognizer:
             heard = slice(start * cfg.samples_per_frame, None if stop == frames else last_sample)
             pieces.append(Piece(samples_N[heard], first - start, end - start))
         return pieces
-
-    def _transcript(
-        self, recording: Recording, log_probs_SV: Tensor | None, decoder: Decoder, keep_log_probs: bool
-    ) -> Transcript:
-        if log_probs_SV is None:
-            log_probs_SV = torch.zeros(0, len(self.config.labels))
-        seconds_per_frame = self.config.samples_per_frame / SAMPLE_RATE
-        error = recording.error or self._not_finite(recording, log_probs_SV)
-        letters = decoder(log_probs_SV) if len(log_probs_SV) and not error else []
-        words = words_of(
-            letters,
-            separator=decoder.separator,
-            first_seconds=0.0,
-            seconds_per_frame=seconds_per_frame,
-            seconds=recording.seconds,
-        )
-        return Transcript(
-            audio=recording.name,
-            text=" ".join(word.text for word in words),
-            words=words,
-            seconds=recording.seconds,
-            error=error,
-            log_probs_SV=log_probs_SV if keep_log_probs and not error else None,
-            seconds_per_frame=seconds_per_frame,
-        )
-
-    def _not_finite(self, recording: Recording, x_SX: Tensor) -> str:
-        """A message where the network gives NaN or infinity, as an overflow in fp16 does."""
-        if x_SX.isfinite().all():
-            return ""
-        found = "NaN" if x_SX.isnan().any() else "infinity"
-        advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
-        return f"{recording.name}: the network gives {found} in {self.precision}; {advice}"
 
     def _with_head(self) -> Wav2Vec2ForCTC:
         if not isinstance(self.model, Wav2Vec2ForCTC):

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from common import audio
 from common.data.manifest import Utterance
+from common.data.perturbation import PerturbationConfig, perturbed
 from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
 
@@ -42,6 +43,8 @@ class Failure:
 
     index: int
     message: str
+    stops: bool | None = None
+    """Whether it ends the run; None: where `on_error` of its data set is "stop"."""
 
 
 class AudioBatch(NamedTuple):
@@ -75,6 +78,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         sample_rate: int = 16000,
         trim: bool = False,
         speed: SpeedConfig | None = None,
+        perturbation: PerturbationConfig | None = None,
         seed: int = 0,
         on_error: Literal["stop", "skip"] = "stop",
     ):
@@ -88,6 +92,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.sample_rate = sample_rate
         self.trim = trim
         self.speed = speed or SpeedConfig()
+        self.perturbation = perturbation or PerturbationConfig()
         self.seed = seed
         self.on_error = on_error
         self.skipped: dict[int, str] = {}
@@ -111,7 +116,10 @@ class SpeechDataset(Dataset[Item | Failure]):
         utterance = self.utterances[index]
         version = draw_version(utterance, self.speed, seed=self.seed, epoch=epoch, index=index)
         try:
-            samples = self._samples(utterance, version)
+            samples = perturbed(
+                self._samples(utterance, version), self.perturbation,
+                sample_rate=self.sample_rate, seed=self.seed, epoch=epoch, index=index,
+            )  # fmt: skip
             target = self.encode(utterance.text) if self.encode else []
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")
@@ -157,18 +165,28 @@ def collate(results: Sequence[Item | Failure]) -> AudioBatch:
     )
 
 
-class SpeechLoader(DataLoader[Item | Failure]):
-    """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback."""
+class BatchLoader(DataLoader[Any]):
+    """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback.
 
-    dataset: SpeechDataset
+    Its data set has `on_error` and notes in `skipped` what is left out; its batches have `failures`.
+    """
 
-    def __iter__(self) -> Iterator[AudioBatch]:  # type: ignore[override]
-        """The batches; LoadingError at the first failure if the data set says so, or if a worker was killed."""
+    dataset: Any
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        """The batches; LoadingError at the first failure that ends the run, or if a worker was killed."""
         for batch in undisturbed(super().__iter__()):
-            if batch.failures and self.dataset.on_error == "stop":
-                raise LoadingError(batch.failures[0].message)
-            self.dataset.skipped.update((failure.index, failure.message) for failure in batch.failures)
+            for failure in batch.failures:
+                if failure.stops or (failure.stops is None and self.dataset.on_error == "stop"):
+                    raise LoadingError(failure.message)
+                self.dataset.skipped[failure.index] = failure.message
             yield batch
+
+
+def pins_memory() -> bool:
+    """Whether batches are to lie in pinned memory, from which they are copied to a device without being waited for."""
+    device = torch.accelerator.current_accelerator(check_available=True)
+    return device is not None and device.type != "mps"  # which has the memory of the host
 
 
 def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
@@ -191,22 +209,30 @@ def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
         yield batch
 
 
-def loader(dataset: SpeechDataset, batches: Iterable[list[Any]], *, workers: int = 0) -> SpeechLoader:
+def loader(dataset: SpeechDataset, batches: Iterable[list[Any]], *, workers: int = 0) -> Iterable[AudioBatch]:
+    """`batch_loader` of utterances."""
+    return batch_loader(dataset, batches, collate, workers=workers)
+
+
+def batch_loader(
+    dataset: Any, batches: Iterable[list[Any]], collate: Callable[[Any], Any], *, workers: int = 0
+) -> BatchLoader:
     """Loads the batches of indices, or of (epoch, index), in their order, `workers` processes ahead of time.
 
-    No workers: in this process, when asked. The batches may be those of many epochs, which keeps the workers.
+    No workers: in this process, when asked. The batches may be those of many epochs, which keeps the workers. `dataset`
+    has, besides items, `seed`, `on_error` and `skipped`; `collate` makes a batch with `failures` of items.
 
-    Memory is pinned where there is a GPU. With workers, a batch crosses in shared memory: in a container give it
+    Memory is pinned where `pins_memory`. With workers, a batch crosses in shared memory: in a container give it
     several GB (--ipc=host or --shm-size).
     """
     ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
-    return SpeechLoader(
+    return BatchLoader(
         dataset,
         batch_sampler=batches,
         num_workers=workers,
         worker_init_fn=leave_group,
         collate_fn=collate,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one
         **ahead,
     )

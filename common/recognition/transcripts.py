@@ -3,11 +3,14 @@
 Shapes: S frames, V labels.
 """
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
+
+from common.text.pieces import Pieces, is_spoken, word_groups
 
 
 class Letter(NamedTuple):
@@ -28,6 +31,18 @@ class Word(NamedTuple):
     confidence: float
 
 
+class Alternative(NamedTuple):
+    """Another transcript of the same recording, its words, and its score: larger is better."""
+
+    text: str
+    words: list[Word]
+    score: float
+
+    def record(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {"text": self.text, "score": self.score, "words": [word._asdict() for word in self.words]}
+
+
 class Transcript(NamedTuple):
     """What was recognised in one recording; `error` says why nothing could be, "" where all went well.
 
@@ -43,16 +58,21 @@ class Transcript(NamedTuple):
     log_probs_SV: Tensor | None = None
     first_frame_seconds: float = 0.0
     seconds_per_frame: float = 0.0
+    alternatives: Sequence[Alternative] = ()
+    """Less probable transcripts, best first, where they were asked for."""
 
     def record(self) -> dict[str, Any]:
         """As a JSON object: what was said, and all words with their times."""
-        return {
+        record: dict[str, Any] = {
             "audio": self.audio,
             "duration": round(self.seconds, 3),
             "text": self.text,
             "confidence": round(sum(w.confidence for w in self.words) / len(self.words), 4) if self.words else 0.0,
             "words": [word._asdict() for word in self.words],
         }
+        if self.alternatives:
+            record["alternatives"] = [alternative.record() for alternative in self.alternatives]
+        return record
 
 
 def words_of(
@@ -62,20 +82,52 @@ def words_of(
 
     The confidence of a word is the geometric mean of those of its letters.
     """
-    words: list[Word] = []
+    groups: list[tuple[str, list[Letter]]] = []
     spelled: list[Letter] = []
     for letter in [*letters, Letter(separator, 0, 0, 1.0)]:
         if letter.text != separator:
             spelled.append(letter)
         elif spelled:
-            start, end = (spelled[0].start_frame * seconds_per_frame, spelled[-1].end_frame * seconds_per_frame)
-            words.append(
-                Word(
-                    text="".join(letter.text for letter in spelled),
-                    start=round(first_seconds + start, 3),
-                    end=round(min(first_seconds + end, seconds), 3),
-                    confidence=round(math.prod(c.confidence for c in spelled) ** (1 / len(spelled)), 4),
-                )
-            )
+            groups.append(("".join(letter.text for letter in spelled), spelled))
             spelled = []
+    return _words(groups, first_seconds, seconds_per_frame, seconds)
+
+
+def words_of_pieces(
+    pieces: Pieces,
+    tokens: Sequence[int],
+    spans: Sequence[Letter],
+    *,
+    first_seconds: float,
+    seconds_per_frame: float,
+    seconds: float,
+) -> list[Word]:
+    """The words that recognised `tokens` spell, as `words_of`. `spans` has a letter for each of them.
+
+    Punctuation is part of the word before it, but has no part in its times and confidence. A word ends when the next
+    one starts, at the latest, unless both start in the same frame.
+    """
+    groups = []
+    for group in word_groups(pieces, tokens):
+        spoken = [spans[p] for p in group if is_spoken(pieces, tokens[p])]
+        text = pieces.decode([tokens[p] for p in group]).strip()
+        groups.append((text, spoken or [spans[p] for p in group]))
+    words = _words([group for group in groups if group[0]], first_seconds, seconds_per_frame, seconds)
+    for i, (word, following) in enumerate(itertools.pairwise(words)):
+        if following.start > word.start:
+            words[i] = word._replace(end=min(word.end, following.start))
     return words
+
+
+def _words(
+    groups: Iterable[tuple[str, list[Letter]]], first_seconds: float, seconds_per_frame: float, seconds: float
+) -> list[Word]:
+    return [
+        Word(
+            text=text,
+            start=round(min(first_seconds + letters[0].start_frame * seconds_per_frame, seconds), 3),
+            end=round(min(first_seconds + letters[-1].end_frame * seconds_per_frame, seconds), 3),
+            confidence=round(math.prod(c.confidence for c in letters) ** (1 / len(letters)), 4),
+        )
+        for text, letters in groups
+    ]

@@ -60,3 +60,8 @@ class Vocabulary:
 
 ENGLISH = Vocabulary(tuple(" abcdefghijklmnopqrstuvwxyz'"))
 """The 28 characters of the LibriSpeech recipes."""
+
+
+def is_special(label: str) -> bool:
+    """Whether it stands for no letter: <s>, <pad>, <unk>; [PAD], [UNK] of many Hugging Face models."""
+    return len(label) > 2 and label[0] + label[-1] in ("<>", "[]")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
+from common.precision import float32_math
 
 TEMPERATURE = 0.0005  # of the published models: their keys and queries are large
 BLANK_LOGIT = -1.0  # of the published forward-sum loss, next to the logits of the symbols
@@ -56,8 +57,11 @@ class Aligner(nn.Module):
             nn.init.xavier_uniform_(convolution.weight, gain)
 
     def forward(self, symbols_BLC: Tensor, lengths_B: Tensor, mel_BMT: Tensor, frames_B: Tensor) -> Alignment:
-        """From embedded symbols and mel frames, both zero in their padding. In float32, whatever autocast says."""
-        with torch.autocast(mel_BMT.device.type, enabled=False):
+        """From embedded symbols and mel frames, both zero in their padding. In float32, whatever autocast says.
+
+        Nor in TF32: distances are small differences of large numbers.
+        """
+        with torch.autocast(mel_BMT.device.type, enabled=False), float32_math("fp32"):
             key_BML = self.key_out(F.relu(self.key_wide(symbols_BLC.float().mT)))
             query_BMT = F.relu(self.query_wide(mel_BMT.float()))
             query_BMT = self.query_out(F.relu(self.query_middle(query_BMT)))

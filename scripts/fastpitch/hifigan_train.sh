@@ -3,11 +3,12 @@
 # published train_lj22khz.sh; what is not set keeps the value of the configuration.
 #   NUM_GPUS=8 BATCH_SIZE=16 AMP=true DATASET_PATH=/data/LJSpeech-1.1 bash scripts/fastpitch/hifigan_train.sh
 # FINE_TUNE_DIR holds <clip>.npy or .pt, the mel spectrograms that FastPitch makes of each clip. The batch of a step is
-# NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published.
+# NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published. Published variables that have no effect are named when they
+# are set.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-flag --data.root DATASET_PATH DATA_DIR
+flag --data.root DATASET_PATH DATASET_DIR DATA_DIR
 list_flag --data.train TRAIN_FILELIST
 list_flag --data.validation VAL_FILELIST
 flag --output_dir OUTPUT_DIR
@@ -29,4 +30,7 @@ path_flag --data.mels FINE_TUNE_DIR
 path_flag --checkpoint CHECKPOINT
 path_flag --checkpoint_discriminators CHECKPOINT_DISCRIMINATORS
 precision_flag
+without_effect "the log is always written" LOG_FILE
+without_effect "the log has all epochs" BMARK_EPOCHS_NUM
+without_effect "fine-tuning begins anew: set LEARNING_RATE" FINE_TUNE_LR_FACTOR
 launch fastpitch.hifigan.train "${HIFIGAN_CONFIG:-configs/hifigan/v1.toml}" "${flags[@]}" "$@"

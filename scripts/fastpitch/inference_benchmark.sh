@@ -3,8 +3,8 @@
 # not set keeps the default of `python -m fastpitch.benchmark --help`.
 #   AMP=true BS_SEQUENCE="1 4 8" HIFIGAN=hifigan.pt bash scripts/fastpitch/inference_benchmark.sh
 # FASTPITCH, HIFIGAN and WAVEGLOW are optional: speed does not depend on the weights. MODES="eager compiled graph" measures
-# several. OUTPUT_DIR gets the rows, in place of benchmarks/results. Without effect: FILELIST (128 symbols and 8.05 s
-# always), TORCHSCRIPT, PHONE.
+# several. OUTPUT_DIR gets the rows, in place of benchmarks/results. Published variables that have no effect are named when
+# they are set.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -25,4 +25,7 @@ if [ -n "${PRECISION:-}" ]; then flags+=(--precisions "$PRECISION")
 elif [ "${BF16:-false}" = true ]; then flags+=(--precisions bf16)
 elif [ "${AMP:-false}" = true ] || [ "${FP16:-false}" = true ]; then flags+=(--precisions fp16)
 fi
+without_effect "128 symbols and 8.05 s are measured" FILELIST PHONE
+without_effect "no script is made of the network; see MODES" TORCHSCRIPT
+without_effect "one process is measured" NUM_GPUS
 exec "$python" -m fastpitch.benchmark "${flags[@]}" "$@"

@@ -4,8 +4,7 @@
 #   FASTPITCH=nvidia_fastpitch_210824.pt HIFIGAN=hifigan_gen_checkpoint_10000_ft.pt bash scripts/fastpitch/inference_example.sh
 # FILELIST is configs/fastpitch/phrases/devset10.tsv by default, OUTPUT_DIR is named after it and the models, as published.
 # REPORT=true adds report.html. MODE is eager, compiled or graph. VOCODER is any vocoder; HIFIGAN or WAVEGLOW will do.
-# Without effect: DATASET_DIR (paths start from the phrase file), TORCHSCRIPT, CUDNN_BENCHMARK, WARMUP, REPEATS (see
-# inference_benchmark.sh).
+# Published variables that have no effect are named when they are set.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -41,4 +40,9 @@ esac
 [ "${REPORT:-false}" != true ] || flags+=(--report)
 [ "${CPU:-false}" != true ] || flags+=(--device cpu)
 precision_flag
+without_effect "paths start from the phrase file" DATASET_DIR
+without_effect "no script is made of the network; see MODE" TORCHSCRIPT
+without_effect "lengths vary from batch to batch" CUDNN_BENCHMARK
+without_effect "everything is said once; see inference_benchmark.sh" WARMUP REPEATS
+without_effect "one process speaks" NUM_GPUS
 exec "$python" -m fastpitch.inference "$filelist" "${flags[@]}" "$@"

@@ -3,7 +3,7 @@
 # configuration (FASTPITCH_CONFIG, configs/fastpitch/fastpitch.toml).
 #   NUM_GPUS=8 BATCH_SIZE=16 GRAD_ACCUMULATION=2 AMP=true DATASET_PATH=LJSpeech-1.1 bash scripts/fastpitch/train.sh
 # The batch of a step is NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published; the learning rate is made for 256.
-# ARGS holds further flags. Without effect, because the log is always written: LOG_FILE.
+# ARGS holds further flags. Published variables that have no effect are named when they are set.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -56,5 +56,6 @@ case "${SAMPLING_RATE:-22050}" in
   *) echo "error: SAMPLING_RATE is $SAMPLING_RATE; expected 22050 or 44100, or give --features and --pitch" >&2; exit 2 ;;
 esac
 precision_flag
+without_effect "the log is always written" LOG_FILE
 # shellcheck disable=SC2086
 launch fastpitch.train "${FASTPITCH_CONFIG:-configs/fastpitch/fastpitch.toml}" "${flags[@]}" ${ARGS:-} "$@"

@@ -10,3 +10,14 @@ model_config() {
   if [ ! -e "$wanted" ] || [ "${wanted##*.}" != toml ] && [ -e "$ours" ]; then wanted="$ours"; fi
   printf %s "$wanted"
 }
+
+# optimizer_flags: OPTIMIZER by its published names.
+optimizer_flags() {
+  case "${OPTIMIZER:-}" in
+    "") ;;
+    novograd | fused_novograd) flags+=(--optim.kind novograd) ;;
+    adam | adamw) flags+=(--optim.kind adamw) ;;
+    lamb98) flags+=(--optim.kind lamb --optim.betas 0.9 0.98 --optim.eps 1e-9) ;;
+    *) echo "error: OPTIMIZER is $OPTIMIZER; expected novograd, fused_novograd, adamw or lamb98" >&2; exit 2 ;;
+  esac
+}

@@ -32,6 +32,16 @@ dataset_input() {
   inputs+=("$path")
 }
 
+# nothing_random: names the variables of the published scripts that change nothing here.
+nothing_random() {
+  without_effect "nothing is random" SEED
+  without_effect "padding changes no result" PAD_LEADING PAD_TO_MAX_DURATION
+  without_effect "data are read without DALI" DALI_DEVICE
+  without_effect "lengths vary from batch to batch" CUDNN_BENCHMARK
+  without_effect "everything is recognised once; see inference_benchmark.sh" NUM_STEPS NUM_WARMUP_STEPS
+  without_effect "no log is written" LOG_FILE CREATE_LOGFILE
+}
+
 # common_flags: those that mean the same in both scripts.
 common_flags() {
   [ -z "${MODEL_CONFIG:-}" ] || flags+=(--config "$(model_config)")

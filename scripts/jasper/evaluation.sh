@@ -4,8 +4,7 @@
 #   DATA_DIR=/datasets/LibriSpeech DATASET=test-other CHECKPOINT=jasper.pt NUM_GPUS=8 bash scripts/jasper/evaluation.sh
 # Positional, 2019: DATA_DIR DATASET MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK NUM_GPUS PRECISION
 # NUM_STEPS SEED BATCH_SIZE; 2021: DATA_DIR MODEL_CONFIG OUTPUT_DIR CHECKPOINT.
-# Without effect, because nothing here is random, padded or needs DALI: SEED, PAD_LEADING, PAD_TO_MAX_DURATION,
-# DALI_DEVICE, CUDNN_BENCHMARK, NUM_STEPS, LOG_FILE.
+# Published variables that have no effect are named when they are set.
 # shellcheck source=scripts/jasper/dataset.sh
 source "$(dirname "${BASH_SOURCE[0]}")/dataset.sh"
 set_from_published_positions DATA_DIR DATASET MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK \
@@ -19,4 +18,5 @@ common_flags
 folder="${OUTPUT_DIR:-${RESULT_DIR:-}}"
 [ -z "$folder" ] || [ -z "${DATASET:-}" ] || : "${PREDICTION_FILE:=$folder/$DATASET.jsonl}"
 path_flag --hypotheses PREDICTION_FILE
+nothing_random
 launch jasper.evaluation "$CHECKPOINT" "${inputs[@]}" "${flags[@]}" "$@"

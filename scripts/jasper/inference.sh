@@ -5,8 +5,8 @@
 #   CHECKPOINT=jasper.pt bash scripts/jasper/inference.sh -- a.flac b.wav --format json
 # Positional, 2019: DATA_DIR DATASET MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK PRECISION
 # NUM_STEPS SEED BATCH_SIZE MODELOUTPUT_FILE PREDICTION_FILE; 2021: DATA_DIR MODEL_CONFIG OUTPUT_DIR CHECKPOINT.
-# LOGITS_FILE (MODELOUTPUT_FILE) is a folder with one file per recording. Without effect, because nothing here is random,
-# padded or needs DALI: SEED, PAD_LEADING, PAD_TO_MAX_DURATION, DALI_DEVICE, CUDNN_BENCHMARK, NUM_STEPS, LOG_FILE.
+# LOGITS_FILE (MODELOUTPUT_FILE) is a folder with one file per recording. Published variables that have no effect are named
+# when they are set.
 # shellcheck source=scripts/jasper/dataset.sh
 source "$(dirname "${BASH_SOURCE[0]}")/dataset.sh"
 set_from_published_positions DATA_DIR DATASET MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK \
@@ -22,4 +22,6 @@ folder="${OUTPUT_DIR:-${RESULT_DIR:-}}"
 path_flag --output PREDICTION_FILE
 path_flag --save_logits LOGITS_FILE
 path_flag --save_logits MODELOUTPUT_FILE
+nothing_random
+without_effect "one process transcribes; see evaluation.sh" NUM_GPUS
 exec "$python" -m jasper.inference "$CHECKPOINT" "${inputs[@]}" "${flags[@]}" "$@"

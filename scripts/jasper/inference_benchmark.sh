@@ -4,9 +4,8 @@
 #   PRECISION=bf16 BATCH_SIZE_SEQ="1 8" MAX_DURATION_SEQ="2 16.7" bash scripts/jasper/inference_benchmark.sh
 # Positional, 2019: DATA_DIR DATASET MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK PRECISION
 # NUM_STEPS MAX_DURATION SEED BATCH_SIZE; 2021: DATA_DIR MODEL_CONFIG OUTPUT_DIR CHECKPOINT. CHECKPOINT is optional:
-# speed does not depend on the weights. OUTPUT_DIR gets the rows, in place of benchmarks/results. Without effect, because
-# the audio is noise of exactly MAX_DURATION seconds: DATA_DIR, DATASET, PAD_TO_MAX_DURATION, PAD_LEADING, DALI_DEVICE,
-# LOG_FILE, CREATE_LOGFILE.
+# speed does not depend on the weights. OUTPUT_DIR gets the rows, in place of benchmarks/results. Published variables that
+# have no effect are named when they are set.
 # shellcheck source=scripts/jasper/measuring.sh
 source "$(dirname "${BASH_SOURCE[0]}")/measuring.sh"
 set_from_published_positions DATA_DIR DATASET MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK \
@@ -15,4 +14,5 @@ shift "$positions"
 
 benchmark_flags
 path_flag --checkpoint CHECKPOINT
+without_effect "one process is measured" NUM_GPUS
 exec "$python" -m jasper.benchmark "$(model_config)" --task inference "${flags[@]}" "$@"

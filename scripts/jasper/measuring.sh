@@ -15,4 +15,7 @@ benchmark_flags() {
   flag --results OUTPUT_DIR RESULT_DIR
   [ "${CPU:-false}" != true ] || flags+=(--device cpu)
   precision_flag
+  without_effect "the audio is noise of MAX_DURATION seconds" DATA_DIR DATASET TRAIN_MANIFESTS PAD_TO_MAX_DURATION \
+    PAD_LEADING DALI_DEVICE
+  without_effect "rows are written in place of a log" LOG_FILE CREATE_LOGFILE
 }

@@ -3,9 +3,9 @@
 # set keeps the value of the configuration.
 #   NUM_GPUS=8 PRECISION=bf16 bash scripts/jasper/train.sh /datasets/LibriSpeech
 # Positional: DATA_DIR MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK NUM_GPUS PRECISION EPOCHS SEED
-# BATCH_SIZE LEARNING_RATE GRADIENT_ACCUMULATION_STEPS, of which 2021 has the first four. Without effect, because the log
-# is always written, lengths vary from batch to batch and DALI is not needed: CREATE_LOGFILE, LOG_FILE, CUDNN_BENCHMARK,
-# DALI_DEVICE, PRE_ALLOCATE (see --dry_run), PREDICTION_FREQUENCY (see --log_every).
+# BATCH_SIZE LEARNING_RATE GRADIENT_ACCUMULATION_STEPS, of which 2021 has the first four. BATCH_SIZE is what a GPU sees in
+# a step, as in Jasper's script; GPU_BATCH_SIZE is what it sees at once, GRAD_ACCUMULATION times a step, as in QuartzNet's.
+# Published variables that have no effect are named when they are set.
 # shellcheck source=scripts/jasper/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 set_from_positions DATA_DIR MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK NUM_GPUS PRECISION \
@@ -19,8 +19,13 @@ flag --epochs EPOCHS
 flag --epochs_this_job EPOCHS_THIS_JOB
 [ "${NUM_STEPS:-}" = -1 ] || flag --steps NUM_STEPS
 flag --seed SEED
-flag --batch_size BATCH_SIZE GPU_BATCH_SIZE
+if [ -n "${GPU_BATCH_SIZE:-}" ]; then
+  : "${GRAD_ACCUMULATION:=2}"
+  BATCH_SIZE=$((GPU_BATCH_SIZE * GRAD_ACCUMULATION))
+fi
+flag --batch_size BATCH_SIZE
 flag --grad_accumulation GRAD_ACCUMULATION_STEPS GRADIENT_ACCUMULATION_STEPS GRAD_ACCUMULATION
+optimizer_flags
 flag --optim.lr LEARNING_RATE
 flag --schedule.floor MIN_LEARNING_RATE
 flag --schedule.gamma LR_EXP_GAMMA
@@ -40,4 +45,11 @@ flag --data.pad_to_max PAD_TO_MAX_DURATION
 list_flag --data.train TRAIN_MANIFESTS
 list_flag --data.validation VAL_MANIFESTS
 precision_flag
+without_effect "the log is always written" CREATE_LOGFILE LOG_FILE
+without_effect "lengths vary from batch to batch" CUDNN_BENCHMARK
+without_effect "data are read without DALI" DALI_DEVICE
+without_effect "see --dry_run" PRE_ALLOCATE
+without_effect "there is one implementation" MULTI_TENSOR_EMA
+without_effect "the log has all epochs" BENCHMARK_EPOCHS
+without_effect "see --log_every" PREDICTION_FREQUENCY
 launch jasper.train "$(model_config)" "${flags[@]}" "$@"

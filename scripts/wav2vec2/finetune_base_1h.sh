@@ -2,7 +2,8 @@
 # Fine-tunes a pre-trained Base for recognition, with the variables of the published script; what is not set keeps
 # the value of configs/wav2vec2/finetune_base_1h.toml.
 #   NUM_GPUS=8 NUM_CONCAT_BATCHES=1 BF16=true PRETRAINED_MODEL=pretrained.pt bash scripts/wav2vec2/finetune_base_1h.sh
-# NUM_GPUS x NUM_CONCAT_BATCHES x UPDATE_FREQ must be 8, which is checked. Without effect: OPTIMIZER, CUDNN_BENCHMARK.
+# NUM_GPUS x NUM_CONCAT_BATCHES x UPDATE_FREQ must be 8, which is checked. Published variables
+# that have no effect are named when they are set.
 # shellcheck source=scripts/wav2vec2/training.sh
 source "$(dirname "${BASH_SOURCE[0]}")/training.sh"
 finetune configs/wav2vec2/finetune_base_1h.toml "$@"

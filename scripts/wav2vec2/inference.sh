@@ -5,9 +5,7 @@
 #   FINETUNED_MODEL=wav2vec2_best.pt bash scripts/wav2vec2/inference.sh -- a.flac b.wav --format json
 # VALID_SUBSET is a Fairseq list (.tsv, with its .ltr the word error rate is told), a manifest (.jsonl) or a folder in
 # DATASET_DIR. LOGITS_FILE is a folder with one file per recording; LABELS_PATH is a dict.ltr.txt. EMA other than 0 takes
-# the averaged weights. Without effect, because nothing here is random, masked or timed: SEED, MASK_PROB,
-# MASK_CHANNEL_PROB, CUDNN_BENCHMARK, NUM_STEPS and NUM_WARMUP_STEPS (see inference_benchmark.sh and --timings),
-# TORCHSCRIPT, TORCHSCRIPT_SAVE, LOG_FILE.
+# the averaged weights. Published variables that have no effect are named when they are set.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 [ "${1:-}" != -- ] || shift
@@ -37,4 +35,9 @@ esac
 precision_flag
 path_flag --output PREDICTION_FILE
 path_flag --save_logits LOGITS_FILE
+without_effect "nothing is random or masked" SEED MASK_PROB MASK_CHANNEL_PROB
+without_effect "lengths vary from batch to batch" CUDNN_BENCHMARK
+without_effect "everything is recognised once; see inference_benchmark.sh and --timings" NUM_STEPS NUM_WARMUP_STEPS
+without_effect "no script is made of the network" TORCHSCRIPT TORCHSCRIPT_SAVE
+without_effect "no log is written" LOG_FILE
 launch wav2vec2.inference "$FINETUNED_MODEL" "${inputs[@]}" "${flags[@]}" "$@"

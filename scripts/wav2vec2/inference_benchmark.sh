@@ -3,8 +3,8 @@
 # `python -m wav2vec2.benchmark --help`.
 #   BF16=true BATCH_SIZE_SEQ="1 4 8 16" MAX_DURATION=6.54 bash scripts/wav2vec2/inference_benchmark.sh --sides ours hourglass
 # MODEL_CONFIG is the model, with random weights, on which speed does not depend; HOURGLASS_CONFIG the shortening of a
-# second side. OUTPUT_DIR gets the rows, in place of benchmarks/results. Without effect, because the audio is
-# MAX_DURATION seconds of noise: DATASET_DIR, VALID_SUBSET, FINETUNED_MODEL, MASK_PROB, MASK_CHANNEL_PROB, EMA, LOG_FILE.
+# second side. OUTPUT_DIR gets the rows, in place of benchmarks/results. Published variables that have no effect are named
+# when they are set.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -18,4 +18,9 @@ flag --hourglass HOURGLASS_CONFIG
 flag --seed SEED
 flag --results OUTPUT_DIR
 precision_flag
+without_effect "the audio is MAX_DURATION seconds of noise" DATASET_DIR VALID_SUBSET
+without_effect "the weights are random, on which speed does not depend" FINETUNED_MODEL EMA
+without_effect "nothing is masked" MASK_PROB MASK_CHANNEL_PROB
+without_effect "rows are written in place of a log" LOG_FILE
+without_effect "one process is measured" NUM_GPUS
 exec "$python" -m wav2vec2.benchmark "${MODEL_CONFIG:-configs/wav2vec2/base.toml}" --task inference "${flags[@]}" "$@"

@@ -2,9 +2,8 @@
 # Pre-trains wav2vec 2.0 Large, with the variables of the published script; what is not set keeps the value of
 # configs/wav2vec2/pretrain_large.toml.
 #   NUM_GPUS=8 NUM_CONCAT_BATCHES=1 UPDATE_FREQ=16 BF16=true bash scripts/wav2vec2/pretrain_large.sh
-# NUM_GPUS x NUM_CONCAT_BATCHES x UPDATE_FREQ must be 128, which is checked. Without effect, because there is one way:
-# OPTIMIZER, CUDNN_BENCHMARK, FP32_TRANSFORMER_LAYERNORM, FP32_MHA_SOFTMAX, FP32_COSINE_SIM, FP32_POS_CONV,
-# FP32_CONV_NORMS.
+# NUM_GPUS x NUM_CONCAT_BATCHES x UPDATE_FREQ must be 128, which is checked. Published variables that have no effect
+# are named when they are set.
 # shellcheck source=scripts/wav2vec2/training.sh
 source "$(dirname "${BASH_SOURCE[0]}")/training.sh"
 pretrain configs/wav2vec2/pretrain_large.toml "$@"

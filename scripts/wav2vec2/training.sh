@@ -25,6 +25,10 @@ training_flags() {
   flag --save_every_epochs SAVE_FREQUENCY
   [ "${NO_SAVE:-false}" != true ] || flags+=(--save false)
   precision_flag
+  [ "${OPTIMIZER:-adam}" = adam ] || without_effect "the optimiser is Adam, as published" OPTIMIZER
+  without_effect "lengths vary from batch to batch" CUDNN_BENCHMARK
+  without_effect "autocast decides what is computed in float32" FP32_TRANSFORMER_LAYERNORM FP32_MHA_SOFTMAX \
+    FP32_COSINE_SIM FP32_POS_CONV FP32_CONV_NORMS
 }
 
 # split_flags VALUE --FLAG…: the words of VALUE are values of the flags, in order.

@@ -49,3 +49,14 @@ def test_rows_are_appended_with_date_device_and_commit(tmp_path):
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_the_highest_percentile_is_the_slowest_call(n):
     assert Timings([float(i) for i in range(n)]).percentile(99) == n - 1
+
+
+def test_the_peak_of_memory_counts_what_is_alive_at_once_and_the_profiler_says_nothing(capfd):
+    def call():
+        a = torch.zeros(2**20)
+        del a
+        return torch.zeros(2**21).sum()
+
+    assert round(benchmark.peak_memory(call, torch.device("cpu")) / 2**20) == 8
+    assert benchmark.peak_memory_mib(call, torch.device("cpu")) is None
+    assert capfd.readouterr() == ("", "")

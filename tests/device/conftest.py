@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from common.convolution import operator, winograd
+from ctc import _compiled_loss, _loss_library, monotonic
 from tests.device import mirror
 
 try:
@@ -18,3 +20,13 @@ def device(one_thread: None) -> torch.device:
     if why_not is not None:
         pytest.skip(why_not)
     return mirror.DEVICE
+
+
+@pytest.fixture
+def plain_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU computes as a device for which there are no kernels: plainly, with torch alone."""
+    monkeypatch.setattr(_loss_library, "is_available", lambda: False)
+    monkeypatch.setattr(_compiled_loss, "function", lambda: None)
+    monkeypatch.setattr(monotonic, "_load", lambda: None)
+    monkeypatch.setattr(winograd, "_pays", lambda x: False)
+    monkeypatch.setattr(operator, "_runs_natively", lambda x: False)

@@ -409,10 +409,11 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool non_blocking) 
     on_cpu(target).copy_(on_cpu(source));
     return target;
   }
-  const bool to_host = target.is_cpu();
-  const bool late = non_blocking && is_pinned(to_host ? target : source);
+  // Memory that is not pinned is copied twice on its way to a GPU; on its way back somebody has to wait for it.
+  const bool to_host = target.is_cpu(), pins = is_pinned(to_host ? target : source);
+  const bool late = non_blocking && (pins || !to_host);
   const std::string what = to_host ? "copy: to the host" : "copy: from the host";
-  count(late ? what + ", late" : what);
+  count(!late ? what : pins ? what + ", late" : what + ", not pinned");
   if (!late && target.numel() > 0) wait(what);
   if (late && to_host) {
     Tensor value = on_cpu(source).to(target.scalar_type(), false, true);
@@ -437,7 +438,7 @@ void record_stream(Tensor&, at::Stream) {}
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, at::kBool)};
   Tensor noise = p == 1 ? at::zeros_like(input) : at::empty_like(input).bernoulli_(1 - p).div_(1 - p);
-  return {input * noise, noise.to(at::kBool)};
+  return {input * noise, noise.ne(0)};
 }
 
 int64_t choose_attention(

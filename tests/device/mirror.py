@@ -105,7 +105,7 @@ class Counts:
         return self.all["cast"]
 
     def copies(self, kind: str) -> int:
-        """Of "to the host", "from the host", each also with ", late", and "on the device"."""
+        """Of "to the host", "from the host", both also with ", late", "from the host, not pinned", "on the device"."""
         return self.all[f"copy: {kind}"]
 
     def _of(self, prefix: str) -> Counter[str]:

@@ -1,15 +1,14 @@
 """The six trainings, small: three steps with accumulation, averages, a validation and a checkpoint."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jasper.train
 from common import config
 from fastpitch import train as fastpitch_train
-from fastpitch.vocoders import train as hifigan_train
-from fastpitch.vocoders import train_waveglow
+from fastpitch.vocoders import train as vocoder_train
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from tests.fastpitch import runs as fastpitch_runs
 from tests.fastpitch.vocoders import corpus as vocoder_corpus
@@ -27,6 +26,8 @@ class Command:
     configured: Callable[..., Any]
     main: Callable[[Any], Any]
     stop: str = "steps"
+    larger: dict[str, int] = field(default_factory=dict)
+    """Arguments of `write_corpus` for an epoch of three steps, if it has fewer."""
 
 
 def jasper_config(root: Path, output_dir: Path, **changes: object) -> Any:
@@ -68,11 +69,18 @@ def finetune_config(root: Path, output_dir: Path, **changes: Any) -> Any:
     )
 
 
+def logging_rarely(cfg: Any) -> Any:
+    """`cfg` without a line of the log for every step."""
+    if hasattr(cfg, "every"):
+        return replace(cfg, every=replace(cfg.every, log_steps=100))
+    return replace(cfg, log_every=100)
+
+
 COMMANDS = {
     "jasper": Command(jasper_runs.write_corpus, jasper_config, jasper.train.main),
     "fastpitch": Command(fastpitch_runs.write_corpus, fastpitch_config, fastpitch_train.main),
-    "hifigan": Command(vocoder_corpus.write_corpus, hifigan_config, hifigan_train.main),
-    "waveglow": Command(vocoder_corpus.write_corpus, waveglow_config, train_waveglow.main),
-    "pretrain": Command(wav2vec2_runs.write_corpus, pretrain_config, pretrain.main, "stop_at"),
-    "finetune": Command(wav2vec2_runs.write_corpus, finetune_config, finetune.main, "stop_at"),
+    "hifigan": Command(vocoder_corpus.write_corpus, hifigan_config, vocoder_train.main),
+    "waveglow": Command(vocoder_corpus.write_corpus, waveglow_config, vocoder_train.main),
+    "pretrain": Command(wav2vec2_runs.write_corpus, pretrain_config, pretrain.main, "stop_at", {"train": 40}),
+    "finetune": Command(wav2vec2_runs.write_corpus, finetune_config, finetune.main, "stop_at", {"train": 40}),
 }

@@ -106,12 +106,17 @@ def test_a_late_copy_is_there_when_somebody_waited_for_it(device):
     assert late.tolist() == [0.0, 1.0, 2.0]
 
 
-def test_a_copy_from_memory_that_is_not_pinned_waits(device):
+def test_what_kind_of_memory_is_copied_is_counted(device):
     x = torch.ones(3)
-    with no_waits():
+    with counted() as counts, no_waits():
         x.pin_memory().to(device, non_blocking=True)
+        x.to(device, non_blocking=True)
         with pytest.raises(RuntimeError, match="copy: from the host"):
-            x.to(device, non_blocking=True)
+            x.to(device)
+        y = torch.ones(3, device=device)
+        with pytest.raises(RuntimeError, match="copy: to the host"):
+            x.copy_(y, non_blocking=True)
+    assert counts.copies("from the host, late") == counts.copies("from the host, not pinned") == 1
 
 
 def test_states_cross_devices(device):

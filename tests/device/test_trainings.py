@@ -1,8 +1,8 @@
 import pytest
 
-from common import convolution
-from ctc import _compiled_loss, _loss_library, monotonic
-from tests.device.runs import COMMANDS
+import ctc
+from tests.device.mirror import counted
+from tests.device.runs import COMMANDS, logging_rarely
 from tests.training import assert_same_state, state_of
 
 
@@ -11,26 +11,36 @@ def command(request):
     return COMMANDS[request.param]
 
 
-@pytest.fixture(autouse=True)
-def plain_cpu(monkeypatch):
-    """The CPU computes as a device for which there are no kernels: plainly, with torch alone."""
-    monkeypatch.setattr(_loss_library, "is_available", lambda: False)
-    monkeypatch.setattr(_compiled_loss, "function", lambda: None)
-    monkeypatch.setattr(monotonic, "_load", lambda: None)
-    monkeypatch.setattr(convolution, "_pays", lambda x: False)
-
-
-def test_three_steps_give_bitwise_the_state_of_the_cpu(command, device, tmp_path):
+def test_a_run_gives_bitwise_the_state_of_the_cpu_also_where_it_changes_the_device(
+    command, device, plain_cpu, tmp_path
+):
     root = command.write_corpus(tmp_path / "corpus")
-    for place in ("cpu", "mirror"):
-        command.main(command.configured(root, tmp_path / place, device=place))
-    assert_same_state(state_of(tmp_path / "cpu"), state_of(tmp_path / "mirror"))
+    for name, jobs in (
+        ("cpu", {"cpu": 0}),
+        ("mirror", {"mirror": 0}),
+        ("both", {"cpu": 1, "mirror": 2, "mirror:1": 0}),
+    ):
+        for place, stop in jobs.items():
+            command.main(command.configured(root, tmp_path / name, device=place, **{command.stop: stop}))
+    for name in ("mirror", "both"):
+        assert_same_state(state_of(tmp_path / "cpu"), state_of(tmp_path / name))
 
 
-@pytest.mark.parametrize(("first", "then"), [("cpu", "mirror"), ("mirror", "cpu")])
-def test_a_run_goes_on_on_another_device(command, device, tmp_path, first, then):
-    root = command.write_corpus(tmp_path / "corpus")
-    command.main(command.configured(root, tmp_path / "whole", device="cpu"))
-    command.main(command.configured(root, tmp_path / "moved", device=first, **{command.stop: 2}))
-    command.main(command.configured(root, tmp_path / "moved", device=then))
-    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "moved"))
+def kernel(log_probs, targets, frames_B, lengths_B, **options):
+    """Stands in for the CTC loss's kernels, which there are for CUDA and not here: in plain torch it waits."""
+    return log_probs.clamp(min=-100).square().mean((1, 2)) * (frames_B / lengths_B)
+
+
+def test_no_step_waits_for_the_device(command, device, tmp_path, monkeypatch):
+    """What another step adds to a run: its loss on its way to the host, and nothing that waits."""
+    monkeypatch.setattr(ctc, "ctc_loss", kernel)
+    root = command.write_corpus(tmp_path / "corpus", **command.larger)
+    found = []
+    for steps in (1, 2):
+        cfg = command.configured(root, tmp_path / str(steps), device="mirror", **{command.stop: steps})
+        with counted() as counts:
+            command.main(logging_rarely(cfg))
+        found.append(counts)
+    assert found[1].waits - found[0].waits == {}
+    assert found[1].copies("to the host, late") - found[0].copies("to the host, late") == 1
+    assert found[1].copies("from the host, late") > found[0].copies("from the host, late")  # batches are pinned

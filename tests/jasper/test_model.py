@@ -3,10 +3,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from common import config
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper, frame_mask
+from tests.jasper.runs import TOY
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "jasper"
 
@@ -131,7 +133,7 @@ def test_every_activation_and_initialisation_trains(activation, init):
 
 
 def test_a_mask_is_one_for_frames_and_zero_for_padding():
-    mask = frame_mask(torch.tensor([2, 0, 3]), torch.zeros(3, 1, 3))
+    mask = frame_mask(torch.tensor([2, 0, 3]), 3, torch.float32)
     assert mask.tolist() == [[[1, 1, 0]], [[0, 0, 0]], [[1, 1, 1]]]
 
 
@@ -155,3 +157,83 @@ def test_a_mask_is_one_for_frames_and_zero_for_padding():
 def test_a_configuration_that_makes_no_sense_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def published_forward(model: Jasper, features_BFT: torch.Tensor, frames_B: torch.Tensor) -> torch.Tensor:
+    """The network in training as it was published, written anew: every convolution sees zeros in the padding.
+
+    Batch statistics are of all frames, the padding's too. From the papers and their words on masking alone, a loop per
+    layer: nothing is shared with `jasper.model` but the weights.
+    """
+    weights = model.state_dict()
+
+    def masked(x, frames):
+        return torch.stack(
+            [torch.cat([u[:, :n], torch.zeros_like(u[:, n:])], 1) for u, n in zip(x, frames, strict=True)]
+        )
+
+    def conv_norm(prefix, x, frames, stride, dilation):
+        names = [n for n in ("depthwise", "conv") if f"{prefix}.{n}.weight" in weights]
+        for name in names:
+            weight = weights[f"{prefix}.{name}.weight"]
+            groups = len(weight) if name == "depthwise" else 1
+            by, apart = (stride, dilation) if name == names[0] else (1, 1)
+            padding = weight.shape[2] // 2 * apart
+            x = F.conv1d(masked(x, frames), weight, None, by, padding, apart, groups)
+            frames = [-(-n // by) for n in frames]
+        mean, variance = x.mean((0, 2), keepdim=True), x.var((0, 2), unbiased=False, keepdim=True)
+        scale, shift = (weights[f"{prefix}.norm.{name}"][:, None] for name in ("weight", "bias"))
+        return (x - mean) / (variance + 1e-3).sqrt() * scale + shift, frames
+
+    x, frames, inputs = features_BFT, frames_B.tolist(), []
+    for i, block in enumerate(model.blocks):
+        inputs.append((x, frames))
+        own = inputs[1:] if block.residual == "dense" else [inputs[-1]] if block.residual == "block" else []
+        for j in range(len(block.layers)):
+            layer = block.layers[j]
+            dilation = (layer.depthwise or layer.conv).dilation[0]
+            x, frames = conv_norm(f"blocks.{i}.layers.{j}", x, frames, block.stride if j == 0 else 1, dilation)
+            if j == len(block.layers) - 1:
+                x = x + sum(conv_norm(f"blocks.{i}.residuals.{k}", *given, 1, 1)[0] for k, given in enumerate(own))
+            x = F.relu(x)
+    x = F.conv1d(masked(x, frames), weights["decoder.weight"], weights["decoder.bias"])
+    return x.transpose(1, 2).log_softmax(2)
+
+
+@pytest.mark.parametrize("cfg", [TINY, SEPARABLE], ids=["jasper", "quartznet"])
+def test_training_on_a_ragged_batch_computes_what_was_published(cfg):
+    model = randomised(cfg).double().train()
+    features = torch.randn(3, 8, 100, dtype=torch.float64)
+    frames = torch.tensor([100, 63, 7])
+    expected = published_forward(model, features, frames)
+    found, out_frames = model(features, frames)
+    for row, n in enumerate(out_frames.tolist()):
+        torch.testing.assert_close(found[row, :n], expected[row, :n].float(), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("cfg", [TINY, SEPARABLE], ids=["jasper", "quartznet"])
+@pytest.mark.parametrize("training", [True, False])
+def test_autocast_leaves_activations_in_its_type(cfg, training):
+    model = randomised(cfg).train(training)
+    seen = []
+    for module in model.modules():
+        if isinstance(module, torch.nn.Conv1d):
+            module.register_forward_pre_hook(lambda module, given: seen.append(given[0].dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        model(torch.randn(2, 8, 40), torch.tensor([40, 30]))
+    assert seen[0] == torch.float32  # the features
+    assert set(seen[1:]) == {torch.bfloat16}
+
+
+def test_blocks_computed_again_in_the_backward_pass_give_the_same_gradients_and_statistics():
+    cfg = config.load(Config, TOY)
+    found = []
+    for again in (False, True):
+        torch.manual_seed(0)
+        model = Jasper(cfg.model, 64)
+        model.checkpoints_activations = again
+        torch.manual_seed(1)
+        features_BFT = torch.randn(2, 64, 40)
+        model(features_BFT, torch.tensor([40, 31])).log_probs_BSV[..., 0].sum().backward()
+        found.append({name: p.grad for name, p in model.named_parameters()} | dict(model.named_buffers()))
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])

@@ -10,12 +10,16 @@ import pytest
 import soundfile
 import torch
 
+import ctc
 import jasper
 from common import audio
 from common.audio import AudioError
 from common.config import ConfigError
 from common.data.manifest import Utterance
 from common.features import LogMel
+from common.recognition.chunks import Piece
+from common.recognition.decoding import DecodingOptions
+from ctc.ngram import estimate
 from jasper.recognizer import Recognizer
 from tests.data import shared
 from tests.jasper.tiny import save_tiny, tiny_config
@@ -263,3 +267,37 @@ def test_the_configuration_of_a_checkpoint_decides_whether_silence_is_cut(tmp_pa
     )
     assert len(kept) == 100
     assert 50 <= len(cut) < 60
+
+
+def sounding(asr: Recognizer, *texts: str, share: float = 0.6) -> torch.Tensor:
+    """Log-probabilities of the first text, frame by frame, where the others are heard almost as loudly."""
+    blank = asr.vocabulary.blank
+    probs_SV = torch.full((2 * len(texts[0]), blank + 1), 1e-4)
+    for text, part in zip(texts, (share, 1 - share), strict=False):
+        frames = [label for letter in text for label in (asr.vocabulary.encode(letter)[0], blank)]
+        probs_SV[range(len(frames)), frames] += part
+    return (probs_SV / probs_SV.sum(1, keepdim=True)).log()
+
+
+def test_a_language_model_and_hot_words_are_heard_as_by_wav2vec2(tiny, monkeypatch, tmp_path):
+    log_probs_SV = sounding(tiny, "the cot sat", "the cat sat", share=0.55)
+    monkeypatch.setattr(
+        tiny.__class__, "_log_probs", lambda self, samples: log_probs_SV[None].repeat(len(samples), 1, 1)
+    )
+    monkeypatch.setattr(tiny.__class__, "_pieces", lambda *_: [Piece(noise(1), 0, len(log_probs_SV))])
+    arpa = tmp_path / "words.arpa"
+    ctc.write_arpa(arpa, estimate([["the", "cat", "sat"]], order=2))
+
+    def text(**options):
+        return tiny.transcribe([noise(1)], decoder=tiny.decoder(DecodingOptions(**options)))[0]
+
+    assert text().text == text(beam=20).text == "the cot sat"
+    assert text(language_model=arpa).text == text(hot_words=("cat sat",)).text == "the cat sat"
+    several = text(n_best=3)
+    assert several.text == "the cot sat"
+    assert several.alternatives[0].text == "the cat sat"
+    assert [word.text for word in several.alternatives[0].words] == ["the", "cat", "sat"]
+    times = [(0.0, 0.12), (0.16, 0.28), (0.32, 0.44)]  # of 20 ms frames, a letter and a blank
+    for found in (text(), text(beam=20), text(language_model=arpa)):
+        spans = [(word.start, word.end) for word in found.words]
+        assert np.allclose(spans, times, atol=0.021)

@@ -11,12 +11,13 @@ from common import audio, checkpoint, config
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError, loader
 from common.data.manifest import ManifestError
+from common.data.perturbation import PerturbationConfig
 from common.features import SpecAugmentConfig
 from common.training_state import TrainingError
 from jasper.config import Config
 from jasper.run import NAME, Run
 from jasper.train import main, update, weighted
-from tests.jasper.runs import TOY, toy_config, write_corpus
+from tests.jasper.runs import TOY, WORDS, toy_config, write_corpus
 from tests.training import (
     directory_of,
     events,
@@ -191,3 +192,42 @@ def test_the_learning_rate_of_the_first_step_is_the_warm_up_s_not_the_peak(corpu
     rates = logged(tmp_path, "train_lrate")
     assert rates == pytest.approx([cfg.optim.lr * 1 / 7, cfg.optim.lr * 2 / 7])
     assert math.isfinite(logged(tmp_path)[0])
+
+
+def test_batches_of_so_many_seconds_hold_all_utterances_that_fit(tmp_path):
+    root = write_corpus(tmp_path / "corpus", train=12)
+    cfg = toy_config(root, tmp_path / "run", epochs=1)
+    cfg = replace(cfg, batch_seconds=6.0, data=replace(cfg.data, max_seconds=6.0))
+    with pytest.raises(ValueError, match="batch_seconds = 5.0 does not hold an utterance of data.max_seconds = 6.0"):
+        replace(cfg, batch_seconds=5.0)
+    with directory_of(cfg, NAME) as directory:
+        run = Run(cfg, directory)
+        batches = run.batches(0)
+        padded = [len(batch) * max(run.seconds[i] for i in batch) for batch in batches]
+    assert sorted(index for batch in batches for index in batch) == list(range(12))
+    assert max(padded) <= 6.0
+    assert main(cfg).step == len(batches)
+
+
+def test_what_the_model_writes_is_shown_beside_the_reference(corpus, tmp_path):
+    main(toy_config(corpus, tmp_path, epochs=1, prediction_frequency=2))
+    told = [event for event in events(tmp_path) if event.startswith(("reference:", "hypothesis:"))]
+    assert [line.split(":")[0] for line in told] == ["reference", "hypothesis"]
+    assert set(told[0].removeprefix("reference:").split()) <= set(WORDS)
+
+
+def test_blocks_are_compiled_where_the_configuration_says_so(corpus, tmp_path, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda module, **options: compiled.append((module, options)))
+    main(toy_config(corpus, tmp_path, steps=1, compile=True))
+    assert [options for _, options in compiled] == [{"dynamic": True}] * 5
+
+
+def test_perturbed_utterances_train_and_are_heard_unchanged_in_validation(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path / "a", steps=1)
+    perturbed = replace(cfg, data=replace(cfg.data, perturbation=PerturbationConfig(gain_db=6, shift_ms=5)))
+    with directory_of(perturbed, NAME) as directory:
+        run = Run(perturbed, directory)
+        plain = Run(cfg, directory)
+        assert not np.array_equal(run.train_set[0].samples, plain.train_set[0].samples)
+        np.testing.assert_array_equal(run.validation[0].samples, plain.validation[0].samples)

@@ -65,6 +65,6 @@ def test_train_benchmark_takes_the_positions_of_2019(call):
     )  # fmt: skip
     assert asked == (
         "-m jasper.benchmark configs/jasper/jasper10x5dr.toml --task training --batch_sizes 64 --seconds 16.7 "
-        "--repeats 100 --cudnn_benchmark true --seed 0 --results /results --precision fp16 --grad_accumulation 1 "
-        "--optim.lr 0.015"
+        "--repeats 100 --cudnn_benchmark true --seed 0 --results /results --precision fp16 --optim.lr 0.015 "
+        "--grad_accumulation 1"
     )

@@ -20,7 +20,7 @@ def test_without_variables_the_configuration_decides_everything(python):
         ({"OUTPUT_DIR": "/o", "CHECKPOINT": "none"}, ["--output_dir", "/o"]),
         ({"RESULT_DIR": "/r", "CHECKPOINT": "/c.pt"}, ["--output_dir", "/r", "--checkpoint", "/c.pt"]),
         ({"BATCH_SIZE": "64", "GRAD_ACCUMULATION_STEPS": "2"}, ["--batch_size", "64", "--grad_accumulation", "2"]),
-        ({"GPU_BATCH_SIZE": "72", "GRAD_ACCUMULATION": "2"}, ["--batch_size", "72", "--grad_accumulation", "2"]),
+        ({"GPU_BATCH_SIZE": "72", "GRAD_ACCUMULATION": "2"}, ["--batch_size", "144", "--grad_accumulation", "2"]),
         ({"LR_POLICY": "legacy"}, ["--schedule.kind", "polynomial"]),
         ({"LR_POLICY": "exponential"}, ["--schedule.kind", "exponential"]),
         ({"LR_EXP_GAMMA": "0.98"}, ["--schedule.gamma", "0.98"]),

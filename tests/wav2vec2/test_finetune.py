@@ -261,7 +261,7 @@ def test_the_published_recipes_have_their_numbers(name):
     cfg = config.load(FinetuneConfig, CONFIGS / f"finetune_{name}.toml")
     updates, lr, freeze, time_prob, channel_prob, layer_drop, tokens, sub_batches = PUBLISHED[name]
     assert (cfg.max_updates, cfg.optim.lr, cfg.freeze_updates) == (updates, lr, freeze)
-    assert cfg.mask == MaskConfig(time_prob=time_prob, channel_prob=channel_prob, channel_length=64)
+    assert cfg.mask == MaskConfig(time_prob=time_prob, channel_prob=channel_prob, channel_length=64, equal_counts=True)
     assert (cfg.data.max_tokens, cfg.data.max_tokens_valid, cfg.batches_per_update) == (tokens, tokens, sub_batches)
     assert (cfg.optim.betas, cfg.optim.eps, cfg.optim.weight_decay) == ((0.9, 0.98), 1e-8, 0.0)
     schedule = cfg.schedule

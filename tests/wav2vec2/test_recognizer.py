@@ -9,11 +9,10 @@ import torch
 
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
-from common.recognition.recordings import Recording
+from common.recognition.decoding import DecodingOptions
 from tests.data import shared
 from tests.wav2vec2.small import ctc_model, pretraining_model
 from wav2vec2 import load
-from wav2vec2.decoding import DecodingOptions
 from wav2vec2.recognizer import Recognizer
 
 RATE = 16_000
@@ -172,11 +171,6 @@ def test_a_network_that_gives_nan_is_told(base):
     (transcript,) = broken.transcribe([CLIPS[0]], keep_log_probs=True)
     assert transcript.error == "array: the network gives NaN in fp32; its weights are damaged"
     assert transcript.log_probs_SV is None
-    broken.precision = "fp16"
-    said = broken._not_finite(Recording("a", CLIPS[0], 1.0), torch.full((2, 2), torch.nan))
-    assert said == "a: the network gives NaN in fp16; take bf16 or fp32"
-    said = broken._not_finite(Recording("a", CLIPS[0], 1.0), torch.full((2, 2), torch.inf))
-    assert said == "a: the network gives infinity in fp16; take bf16 or fp32"
 
 
 def test_features_that_are_infinite_are_told():
@@ -234,3 +228,9 @@ def test_searches_in_several_threads_come_in_order(base):
 
 def test_a_stream_takes_a_generator(base, tmp_path: Path):
     assert [t.text for t in base.stream(iter(CLIPS))] == [t.text for t in base.transcribe(CLIPS)]
+
+
+def test_labels_without_names_cannot_be_written():
+    unknown = Recognizer(ctc_model(labels=tuple(f"<{i}>" for i in range(10))))
+    with pytest.raises(CheckpointError, match=r"^the checkpoint does not say what its 10 labels are; name its dictio"):
+        unknown.decoder()

@@ -116,7 +116,8 @@ def tells_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise CheckpointError(f"{path}: damaged or not a .nemo archive: {error or type(error).__name__}") from None
+        problem = (str(error) or type(error).__name__).splitlines()[0]
+        raise CheckpointError(f"{path}: damaged or not a .nemo archive: {problem}") from None
 
 
 def _unpickled(file: IO[bytes], size: int, path: Path) -> Any:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from common import benchmark, distributed
 from common.benchmark import Timings
@@ -64,27 +63,10 @@ def fitting(sides: Sides, batch_size: int) -> Sides:
     return dict(reversed(fit.items()))
 
 
-def peak_memory(call: Callable[[], object], device: torch.device) -> int:
-    """Bytes that torch's allocator holds at most during `call` beyond what it held before."""
-    if device.type == "cuda":
-        before = torch.cuda.memory_allocated(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        call()
-        return torch.cuda.max_memory_allocated(device) - before
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        call()
-    held = peak = 0
-    results = profiled.profiler.kineto_results
-    for _, size in sorted((e.start_ns(), e.nbytes()) for e in results.events() if e.name() == "[memory]"):
-        held += size
-        peak = max(peak, held)
-    return peak
-
-
 def _rows(
     cfg: BenchmarkConfig, batch_size: int, sides: Sides, timings: dict[str, Timings], device: torch.device
 ) -> Iterator[Row]:
-    peaks = {name: peak_memory(side.call, device) for name, side in sides.items()}
+    peaks = {name: benchmark.peak_memory(side.call, device) for name, side in sides.items()}
     memory = {name: peaks[name] + sum(tensor.nbytes for tensor in side.kept()) for name, side in sides.items()}
     for name, times in timings.items():
         seconds = batch_size * cfg.concat_batches * cfg.seconds

@@ -28,6 +28,9 @@ class MaskConfig:
     """The same for channels, which are hidden in all frames of an utterance."""
     channel_length: int = 10
     """Channels of a span."""
+    equal_counts: bool = False
+    """Every utterance of a sub-batch hides as many frames, and as many channels, as the one that hides the fewest; of
+    the others some are shown again, at random. The published recipes have it; frames in pre-training always do."""
 
     def __post_init__(self) -> None:
         for name in ("time", "channel"):
@@ -58,37 +61,57 @@ def draw_targets(frames: Sequence[int], cfg: MaskConfig, *, distractors: int, se
     """
     generator = torch.Generator().manual_seed(seed)
     mask_BS = _spans(frames, cfg.time_prob, cfg.time_length, FEWEST_SPANS, generator)
-    n_masked = int(mask_BS.sum(1).min()) if len(frames) else 0
+    positions_BM = _thinned(mask_BS, generator)
+    n_masked = positions_BM.shape[1]
     if n_masked < 2:
         raise ValueError(
             f"an utterance of {min(frames, default=0)} frames has {n_masked} masked ones; expected 2 at least, "
             "to tell one from another: leave out shorter utterances"
         )
-    keys_BS = torch.rand(mask_BS.shape, generator=generator).masked_fill(~mask_BS, 2.0)
-    positions_BM = keys_BS.argsort(1)[:, :n_masked].sort(1).values
-    mask_BS = torch.zeros_like(mask_BS).scatter_(1, positions_BM, torch.tensor(True).expand_as(positions_BM))
+    mask_BS = _true_at(positions_BM, mask_BS.shape[1])
     others_BMK = torch.randint(n_masked - 1, (len(frames), n_masked, distractors), generator=generator)
     others_BMK += others_BMK >= torch.arange(n_masked)[:, None]
     return Targets(mask_BS, positions_BM, others_BMK)
 
 
 def draw_time_mask(frames: Sequence[int], cfg: MaskConfig, *, seed: int) -> Tensor:
-    """mask_BS of the frames that are hidden; how many are does not depend on the other utterances."""
-    return _spans(frames, cfg.time_prob, cfg.time_length, FEWEST_SPANS, torch.Generator().manual_seed(seed))
+    """mask_BS of the frames that are hidden; with cfg.equal_counts the same number in every utterance."""
+    generator = torch.Generator().manual_seed(seed)
+    mask_BS = _spans(frames, cfg.time_prob, cfg.time_length, FEWEST_SPANS, generator)
+    return _with_equal_counts(mask_BS, generator) if cfg.equal_counts else mask_BS
 
 
 def draw_channel_mask(utterances: int, width: int, cfg: MaskConfig, *, seed: int) -> Tensor | None:
-    """mask_BD of the channels that are hidden; None if none are to be."""
+    """mask_BD of the channels that are hidden, as many as `draw_time_mask` says; None if none are to be."""
     if not cfg.channel_prob:
         return None
     generator = torch.Generator().manual_seed(seed)
-    return _spans([width] * utterances, cfg.channel_prob, cfg.channel_length, 0, generator)
+    mask_BD = _spans([width] * utterances, cfg.channel_prob, cfg.channel_length, 0, generator)
+    return _with_equal_counts(mask_BD, generator) if cfg.equal_counts else mask_BD
 
 
 def joined(masks: Sequence[Tensor]) -> Tensor:
     """The rows of all `masks`, [B, S] each, filled up with false to the longest S."""
     longest = max(mask_BS.shape[1] for mask_BS in masks)
     return torch.cat([torch.nn.functional.pad(mask_BS, (0, longest - mask_BS.shape[1])) for mask_BS in masks])
+
+
+def _with_equal_counts(mask_BS: Tensor, generator: torch.Generator) -> Tensor:
+    """The mask with as many true in every row as in the row that has the fewest."""
+    return _true_at(_thinned(mask_BS, generator), mask_BS.shape[1])
+
+
+def _thinned(mask_BS: Tensor, generator: torch.Generator) -> Tensor:
+    """positions_BM, ascending: M of each row that are true, at random, where M is the least number of a row."""
+    n_masked = int(mask_BS.sum(1).min()) if len(mask_BS) else 0
+    keys_BS = torch.rand(mask_BS.shape, generator=generator).masked_fill(~mask_BS, 2.0)
+    return keys_BS.argsort(1)[:, :n_masked].sort(1).values
+
+
+def _true_at(positions_BM: Tensor, size: int) -> Tensor:
+    """[B, size], true at the positions alone."""
+    mask_BS = torch.zeros(len(positions_BM), size, dtype=torch.bool)
+    return mask_BS.scatter_(1, positions_BM, torch.tensor(True).expand_as(positions_BM))
 
 
 def _spans(sizes: Sequence[int], prob: float, length: int, fewest: int, generator: torch.Generator) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from common.data.batching import BatchingError, bucketed_batches
-from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, LoadingError, SpeechDataset
+from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, LoadingError, SpeechDataset, pins_memory
 from common.data.manifest import Utterance
 from common.interruption import leave_group
 from common.seeds import mixed
@@ -274,7 +274,7 @@ def loader(dataset: PlannedDataset, plans: Iterable[Plan], *, workers: int = 0) 
         num_workers=workers,
         worker_init_fn=leave_group,
         collate_fn=_as_it_is,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.cfg.seed),  # without one, iterating draws from the global one
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from common.config import ConfigError
 from common.text.normalize import normalize_english
-from common.text.vocabulary import VocabularyError
+from common.text.vocabulary import VocabularyError, is_special
 
 SPECIAL_LABELS = ("<s>", "<pad>", "</s>", "<unk>")  # Fairseq puts them before the dictionary's; the first is the blank
 WORD_END = "|"
@@ -59,11 +59,6 @@ class Letters:
         labels = [self.labels[index] for index in indices]
         letters = "".join(label for label in labels if not is_special(label))
         return " ".join(letters.replace(self.separator, " ").split())
-
-
-def is_special(label: str) -> bool:
-    """Whether it stands for no letter: <s>, <pad>, <unk>; [PAD], [UNK] of many Hugging Face models."""
-    return len(label) > 2 and label[0] + label[-1] in ("<>", "[]")
 
 
 def read_dictionary(path: Path) -> tuple[str, ...]:

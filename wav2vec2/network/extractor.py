@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.precision import compute_dtype
 from wav2vec2.network.config import ConvLayer, ModelConfig, samples_per_frame, samples_seen
 
 Length = TypeVar("Length", int, Tensor)
@@ -259,12 +260,6 @@ def _tap_groups(kernel: int, size: int) -> list[slice]:
 
 def _n_rows(x_RI: Tensor, weight_OKI: Tensor, stride: int) -> int:
     return (len(x_RI) - weight_OKI.shape[1]) // stride + 1
-
-
-def compute_dtype(weight: Tensor) -> torch.dtype:
-    """The type that autocast would compute in, or that of the weight."""
-    kind = weight.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
 
 
 def initialise_conv(weight_OKI: Tensor, bias_O: Tensor | None) -> None:

@@ -35,8 +35,8 @@ def test_both_sides_get_a_row_with_their_ratio(task, sides, tmp_path, capsys):
     pytest.importorskip("transformers")
     rows = measure.main(quick(tmp_path, task=task))
     assert [row["side"] for row in rows] == sides
-    first, second = (row["times_faster"] for row in rows)
-    assert first[sides[1]] == pytest.approx(1 / second[sides[0]], rel=0.01)
+    a, b = rows[0]["times_faster"][sides[1]], rows[1]["times_faster"][sides[0]]
+    assert a * b == pytest.approx(1, abs=0.0006 * (a + b))  # each is rounded to 0.001
     assert all(row["peak_memory_mib"] >= 0 and row["p50"] > 0 for row in rows)
     written = (tmp_path / f"wav2vec2_{task}.jsonl").read_text().splitlines()
     assert [json.loads(line)["side"] for line in written] == sides
@@ -68,7 +68,7 @@ def test_several_hourglasses_are_compared_in_one_run(task, kind, tmp_path, capsy
     assert [row["side"] for row in rows] == ["ours", "hourglass 2", "hourglass 3"]
     assert [row["hourglass"] for row in rows] == ["", *wanted["hourglass"]]
     for row in rows:
-        assert row["times_real_time"] == pytest.approx(n_batches * 2 * 1.0 / row["mean"] * 1e3, rel=1e-3)
+        assert row["times_real_time"] == pytest.approx(n_batches * 2 * 1.0 / row["mean"] * 1e3, abs=0.006)  # rounded
         assert row["memory_mib"] >= row["peak_memory_mib"]
         assert len(row["times_faster"]) == 2
         assert row.get("memory_percent_of_ours", 100) > 0
@@ -143,15 +143,6 @@ def test_speech_comes_from_recordings_that_are_long_enough(tmp_path):
     assert audio_BN[:, 0].tolist() == pytest.approx([0.1, 0.2], abs=1e-4)
     with pytest.raises(ConfigError, match=r": 2 recordings of 0\.5 s; expected 3$"):
         benchmark_sides.speech(quick(tmp_path, audio=tmp_path), 3)
-
-
-def test_the_peak_of_memory_counts_what_is_alive_at_once():
-    def call():
-        a = torch.zeros(2**20)
-        del a
-        return torch.zeros(2**21).sum()
-
-    assert round(measure.peak_memory(call, torch.device("cpu")) / 2**20) == 8
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -44,6 +46,49 @@ def test_targets_are_as_many_in_every_utterance_and_no_frame_is_its_own_distract
 def test_as_much_is_masked_as_in_the_published_recipe(frames, published):
     masks = [draw_targets([frames] * 8, MaskConfig(), distractors=1, seed=7919 * i).mask_BS for i in range(400)]
     assert torch.cat(masks).float().mean().item() == pytest.approx(published, abs=0.008)
+
+
+def published_mask(sizes, prob, length, fewest, random):
+    """By definition, a row at a time: spans from starts without repetition, then thinned to the least number."""
+    rows = []
+    for size in sizes:
+        n_spans = max(fewest, int(prob * size / length + random.random()))
+        starts = random.choice(size - length, n_spans, replace=False)
+        rows.append(np.unique([start + i for start in starts for i in range(length)]))
+    least = min(map(len, rows))
+    return [random.choice(row, least, replace=False) for row in rows]
+
+
+# The masks of the published fine-tuning recipes: time_prob, channel_prob.
+@pytest.mark.parametrize("probs", [(0.5, 0.1), (0.65, 0.5), (0.65, 0.25), (0.5, 0.25)])
+def test_with_equal_counts_fine_tuning_masks_as_much_as_published(probs):
+    frames = [620, 640, 650, 655, 660, 680, 690, 700]
+    cfg = MaskConfig(time_prob=probs[0], channel_prob=probs[1], channel_length=64, equal_counts=True)
+    whole = replace(cfg, equal_counts=False)
+    ours, without, random = {"time": [], "channel": []}, {"time": [], "channel": []}, np.random.default_rng(0)
+    published = {"time": [], "channel": []}
+    for seed in range(0, 7919 * 150, 7919):
+        for counts, options in ((ours, cfg), (without, whole)):
+            counts["time"].append(draw_time_mask(frames, options, seed=seed).sum(1))
+            counts["channel"].append(draw_channel_mask(8, 768, options, seed=seed + 1).sum(1))
+        published["time"].append(len(published_mask(frames, probs[0], 10, 2, random)[0]))
+        published["channel"].append(len(published_mask([768] * 8, probs[1], 64, 0, random)[0]))
+    for name in ("time", "channel"):
+        counts_TB = torch.stack(ours[name]).float()
+        assert (counts_TB == counts_TB[:, :1]).all()  # the same in every utterance
+        assert counts_TB.mean().item() == pytest.approx(np.mean(published[name]), rel=0.04)
+        assert torch.stack(without[name]).float().mean() > 1.07 * counts_TB.mean()
+
+
+def test_what_equal_counts_show_again_was_hidden_and_is_drawn_evenly():
+    cfg = MaskConfig(time_prob=0.5, equal_counts=True)
+    pairs = [
+        (draw_time_mask([150, 300], cfg, seed=i), draw_time_mask([150, 300], replace(cfg, equal_counts=False), seed=i))
+        for i in range(0, 7919 * 600, 7919)
+    ]
+    assert all((~thinned_BS | whole_BS).all() for thinned_BS, whole_BS in pairs)
+    hidden_S = torch.stack([thinned_BS[1] for thinned_BS, _ in pairs]).float().mean(0)
+    assert hidden_S[20:140].mean().item() == pytest.approx(hidden_S[160:280].mean().item(), abs=0.02)
 
 
 def test_every_frame_but_those_at_the_ends_is_masked_equally_often():

@@ -1,0 +1,285 @@
+import math
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+
+from common import checkpoint, loop
+from common.course import Course, EveryConfig
+from common.data.loading import LoadingError
+from common.logging import read_events
+from common.loop import HostCopy, Loop
+from common.run_directory import started
+from common.training_state import TrainingError, TrainingState
+from tests.processes import run_python
+from tests.training import REPOSITORY, events, logged
+
+NEVER = EveryConfig(log_steps=1000, validate_epochs=1000, save_epochs=0, save_minutes=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    output_dir: Path
+    device: str = "cpu"
+    precision: str = "fp32"
+    tensorboard: bool = False
+    resume: bool = True
+    numbers: tuple[float, ...] = field(default=())
+
+
+class Read:
+    def __init__(self):
+        self.skipped = {}
+
+
+def train(
+    folder: Path, course: Course, every: EveryConfig = NEVER, *, steps_per_epoch=4, act=None, work=None, **options
+):
+    """A training of one weight that counts steps, each of which is some `work`; `act` sees it after it was counted."""
+    act, work = act or (lambda step, loop: None), work or (lambda: None)
+    done = []
+    with started(Settings(output_dir=folder), "m") as directory:
+        model = torch.nn.Linear(1, 1)
+        state = TrainingState(directory, Settings(output_dir=folder), {"weights": model}, extra={"format": 1})
+        with Loop(state, every, course, **options) as loop:
+            batches = loop.plans(lambda epoch: [[i] for i in range(steps_per_epoch)])
+            for epoch in loop.epochs():
+                for batch in loop.steps(batches, steps_per_epoch):
+                    assert batch == [(epoch, loop.progress.batch)]
+                    work()
+                    loop.did(torch.tensor([float(loop.progress.step)]), ids=[f"u{batch}"], amount=2.0)
+                    act(loop.progress.step, loop)
+                    what = "".join(name[0] for name in ("logs", "validates", "saves") if getattr(loop, name))
+                    done.append((loop.progress.step, what))
+                    if loop.logs:
+                        loop.log.log("train", loop.where, {"loss": loop.means()[0]} | loop.speed(), global_step=0)
+                    if loop.saves:
+                        state.save_step()
+        return done, state.progress
+
+
+def test_what_is_due_is_due_once_and_the_last_step_ends_with_everything(tmp_path):
+    every = EveryConfig(log_steps=3, validate_epochs=1, save_epochs=0, save_steps=5, save_minutes=0)
+    done, progress = train(tmp_path, Course(epochs=2), every)
+    assert done == [(1, ""), (2, ""), (3, "l"), (4, "lv"), (5, "s"), (6, "l"), (7, ""), (8, "lvs")]
+    assert (progress.epoch, progress.batch, progress.step) == (2, 0, 8)
+    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "m")] == [5, 8]
+
+
+def test_a_line_of_the_log_is_the_mean_of_the_steps_since_the_last_one(tmp_path):
+    train(tmp_path, Course(epochs=2), EveryConfig(log_steps=3))
+    assert logged(tmp_path) == [1.0, 3.0, 4.5, 6.5]
+    where = [event["step"] for event in read_events(tmp_path / "nvlog.json") if "train_loss" in event["data"]]
+    assert where == [[1, 3, 4], [1, 4, 4], [2, 2, 4], [2, 4, 4]]
+
+
+def test_throughput_leaves_out_what_is_done_between_two_steps(tmp_path, monkeypatch):
+    now = [0.0]
+
+    def passes(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: now[0])
+    every = EveryConfig(log_steps=2, save_minutes=0)
+    train(tmp_path, Course(epochs=1), every, work=lambda: passes(1.0), act=lambda step, _: passes(100.0))
+    assert logged(tmp_path, "train_took") == [2.0, 2.0]
+    assert logged(tmp_path, "train_throughput") == [2.0, 2.0]
+
+
+def test_a_job_stops_at_its_step_and_the_next_goes_on(tmp_path):
+    done, _ = train(tmp_path, Course(epochs=2, stop_at=3))
+    assert done == [(1, ""), (2, ""), (3, "ls")]
+    done, _ = train(tmp_path, Course(epochs=2, epochs_this_job=1))
+    assert done == [(4, "ls")]
+    done, _ = train(tmp_path, Course(epochs=2))
+    assert done[-1] == (8, "lvs")
+    assert train(tmp_path, Course(epochs=2))[0] == []
+
+
+def test_an_epoch_of_other_length_goes_on_at_the_same_part(tmp_path):
+    train(tmp_path, Course(epochs=1, stop_at=2))
+    done, _ = train(tmp_path, Course(epochs=1), steps_per_epoch=8)
+    assert len(done) == 4
+    expected = "the epoch has 8 steps, and had 4 when the run was stopped: it goes on at step 4 of it, in another order"
+    assert any(event.startswith(expected) for event in events(tmp_path))
+
+
+def train_with_bad_numbers(folder: Path) -> None:
+    with started(Settings(output_dir=folder), "m") as directory:
+        state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})
+        with Loop(state, NEVER, Course(steps=9), names=("loss", "mel")) as loop:
+            for _ in loop.epochs():
+                for step in loop.steps(range(9), 9):
+                    numbers = [math.nan, math.inf] if step == 2 else [1.0, 2.0]
+                    ids, batch = [f"u{step}", f"v{step}"], {"audio_BN": torch.ones(2, 3)}
+                    loop.did(torch.tensor(numbers), ids=ids, batch=batch, amount=1)
+                    assert step < 3, "one step late"
+
+
+def test_numbers_that_are_not_finite_end_the_run_with_the_batch_and_save_nothing(tmp_path):
+    expected = (
+        r"the loss is nan, mel is inf at step 2; utterances u2, v2; batch saved as .*bad_batch_rank0.pt; "
+        r"no checkpoint was saved yet: lower the learning rate or leave out the bad utterance"
+    )
+    with pytest.raises(TrainingError, match=expected):
+        train_with_bad_numbers(tmp_path)
+    saved = checkpoint.load(tmp_path / "bad_batch_rank0.pt")
+    assert (saved["step"], saved["ids"], saved["audio_BN"].shape) == (2, ["u2", "v2"], (2, 3))
+    assert checkpoint.saved_steps(tmp_path, "m") == []
+
+
+def test_a_checkpoint_is_written_when_the_last_one_is_old(tmp_path):
+    every = EveryConfig(log_steps=1000, save_epochs=0, save_minutes=1)
+
+    def act(step, loop):
+        if step == 1:
+            loop._saved_at -= 61
+
+    done, _ = train(tmp_path, Course(epochs=1), every, act=act)
+    assert done == [(1, ""), (2, "s"), (3, ""), (4, "lvs")]
+
+
+def test_what_is_left_out_is_logged_once(tmp_path):
+    read = Read()
+
+    def act(step, loop):
+        read.skipped[step % 4] = f"utterance {step % 4}: broken"
+
+    train(tmp_path, Course(epochs=3), EveryConfig(), act=act, reads=[read])
+    told = [event for event in events(tmp_path) if event.startswith("left out: utterance")]
+    assert sorted(told) == [f"left out: utterance {i}: broken" for i in range(4)]
+    assert events(tmp_path)[-1] == "left out: 4 utterances"
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_after_an_error_the_state_is_saved_if_it_is_that_between_two_steps(tmp_path, between):
+    def act(step, loop):
+        if step == 3:
+            loop._is_whole = between
+            raise ValueError("a bug")
+
+    on_from = "the last checkpoint is that of step 3, and the run goes on from there"
+    safe = on_from if between else "no checkpoint was saved yet"
+    with pytest.raises(TrainingError, match=f"^ValueError: a bug; {safe}; what Python says is in"):
+        train(tmp_path, Course(epochs=1), act=act)
+    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "m")] == ([3] if between else [])
+
+
+def test_errors_for_the_user_stay_as_they_are(tmp_path):
+    def act(step, loop):
+        raise LoadingError("utterance 7: damaged")
+
+    with pytest.raises(LoadingError, match="^utterance 7: damaged$"):
+        train(tmp_path, Course(epochs=1), act=act)
+
+
+def test_a_validation_cut_short_is_owed(tmp_path):
+    every = EveryConfig(validate_steps=2)
+
+    def act(step, loop):
+        if step == 2:
+            with loop.validation():
+                os.kill(os.getpid(), signal.SIGTERM)
+                raise AssertionError("it went on")
+            assert loop.is_cut
+            assert loop.saves
+
+    done, _ = train(tmp_path, Course(epochs=1), every, act=act)
+    assert done == [(1, ""), (2, "vs")]
+    with started(Settings(output_dir=tmp_path), "m") as directory:
+        parts = {"weights": torch.nn.Linear(1, 1)}
+        state = TrainingState(directory, Settings(output_dir=tmp_path), parts, extra={"format": 1})
+        loop = Loop(state, every, Course(epochs=1))
+        assert loop.owes_validation
+        state.save_best({"raw": 0.5})
+        assert not loop.owes_validation
+
+
+def test_numbers_on_their_way_to_the_host_are_those_of_when_they_left():
+    numbers = torch.ones(3)
+    copy = HostCopy(numbers)
+    numbers.zero_()
+    assert copy.tolist() == [1, 1, 1]
+
+
+TWO = """
+import os, signal, sys, time, torch
+from pathlib import Path
+from common.course import Course, EveryConfig
+from common.loop import Loop
+from common.run_directory import started
+from common.training_state import TrainingState
+sys.path.insert(0, ".")
+from tests.common.test_loop import Settings
+cfg, when = Settings(output_dir=Path(sys.argv[1])), sys.argv[2]
+with started(cfg, "m") as directory:
+    world = directory.world
+    state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
+    every = EveryConfig(log_steps=1000, validate_steps=5, save_minutes=0)
+    with Loop(state, every, Course(steps=1000)) as loop:
+        for _ in loop.epochs():
+            for step in loop.steps(range(1000), 1000):
+                loop.did(torch.ones(1), ids=[], amount=1)
+                if world.rank == 1 and (step, when) == (6, "in a step"):
+                    os.kill(os.getpid(), signal.SIGTERM)
+                if loop.validates:
+                    with loop.validation() as some:
+                        if world.rank == 1 and when == "in a validation":
+                            os.kill(os.getpid(), signal.SIGTERM)
+                        for _ in range(3):
+                            some.gather(step)
+                    if loop.is_cut:
+                        print("cut", file=sys.stderr)
+                    else:
+                        state.save_best({"raw": 1.0 / (step + 1)})
+                if loop.saves:
+                    state.save_step()
+    print("step", loop.progress.step, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("when", "step"), [("in a step", 9), ("in a validation", 5)])
+def test_processes_agree_on_a_signal_to_one_of_them_within_two_steps(tmp_path, when, step):
+    statuses, told = run_python("-c", TWO, tmp_path / "run", when)
+    assert statuses == [0, 0], told
+    cut = ["cut"] if when == "in a validation" else []
+    own = [[line for line in lines if line.startswith(("cut", "step"))] for lines in told]
+    assert own[0] == own[1]
+    assert own[0][:-1] == cut
+    assert abs(int(own[0][-1].split()[1]) - step) <= 1
+    assert [saved for saved, _ in checkpoint.saved_steps(tmp_path / "run", "m")] == [int(own[0][-1].split()[1])]
+
+
+SECOND_INTERRUPT = """
+import os, signal, socket, threading, time
+from common.interruption import termination
+mine, other = socket.socketpair()
+with termination() as came:
+    def twice():
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.3)
+    threading.Thread(target=twice, daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    while True:
+        mine.recv(1)  # a collective that never ends
+"""
+
+
+def test_a_second_ctrl_c_ends_a_process_that_waits_for_ever():
+
+    told = subprocess.run(
+        [sys.executable, "-c", SECOND_INTERRUPT],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=REPOSITORY,
+    )
+    assert told.returncode == 130
+    assert told.stderr == "interrupted twice: ended at once, nothing more is saved\n"

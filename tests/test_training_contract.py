@@ -1,0 +1,343 @@
+"""What every training command promises, whatever happens to it: its run directory survives, and the weights with it."""
+
+import contextlib
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from common import checkpoint, config, logging
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.course import EveryConfig
+from common.training_state import TrainingError
+from tests.training import REPOSITORY, assert_same_state, events, logged, state_of
+from tests.training_commands import COMMANDS, Command
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
+STEPS = 6
+KILLS = int(os.environ.get("SPEECH_KILLS", "3"))
+FLIPS = int(os.environ.get("SPEECH_FLIPS", "20"))
+EVERY_STEP = EveryConfig(log_steps=1, save_steps=1)
+
+
+@pytest.fixture(scope="module", params=COMMANDS, ids=lambda command: command.name)
+def command(request) -> Command:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def corpus(command, tmp_path_factory) -> Path:
+    return command.corpus(tmp_path_factory.mktemp("corpus") / command.name)
+
+
+@pytest.fixture(scope="module")
+def whole(command, corpus, tmp_path_factory):
+    """The configuration of a run that nothing happened to, and its last checkpoint."""
+    folder = tmp_path_factory.mktemp("whole") / command.name
+    cfg = command.config(corpus, folder)
+    assert command.module.main(cfg).step == STEPS
+    return cfg, state_of(folder)
+
+
+@contextlib.contextmanager
+def at_step(monkeypatch, step: int, act):
+    """Calls `act` once, when the progress bar is moved to `step`: the step is done, and nothing is decided yet."""
+    done = []
+    before = logging.RunLogger.advance
+
+    def advance(log):
+        before(log)
+        done.append(1)
+        if len(done) == step:
+            act()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(logging.RunLogger, "advance", advance)
+        yield
+
+
+def signalled(number: int):
+    return lambda: os.kill(os.getpid(), number)
+
+
+def in_child(work) -> tuple[int, list[str]]:
+    """Exit status of `work` in a process of its own, and its lines but those of the log; an error is reported."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        torch.set_num_threads(1)
+        sys.stdout = sys.stderr = os.fdopen(writer, "w", encoding="utf-8")
+        status = 1
+        try:
+            with config.reported(TrainingError, CheckpointError):
+                work()
+            status = 0
+        except SystemExit as exit_:
+            status = int(exit_.code or 0)
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as told:
+        said = [line for line in told if not line.startswith("DLL ")]
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), said
+
+
+def newest_step(folder: Path, name: str) -> int:
+    """Of the checkpoints that are there, 0 for none."""
+    return max([step for step, _ in checkpoint.saved_steps(folder, name)], default=0)
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 4])
+def test_stopping_and_resuming_gives_bitwise_the_weights_of_never_stopping(command, whole, tmp_path, stop_at):
+    cfg, expected = whole
+    key = "stop_at" if hasattr(cfg, "stop_at") else "steps"
+    assert command.module.main(replace(cfg, output_dir=tmp_path / "run", **{key: stop_at})).step == stop_at
+    command.module.main(replace(cfg, output_dir=tmp_path / "run"))
+    assert_same_state(state_of(tmp_path / "run"), expected)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT], ids=lambda n: n.name)
+@pytest.mark.parametrize("step", [2, 3], ids=["within an epoch", "at its end"])
+def test_a_signal_saves_the_step_under_way_without_validating(command, whole, tmp_path, monkeypatch, number, step):
+    cfg, expected = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+    with at_step(monkeypatch, step, signalled(number)):
+        assert command.module.main(cfg).step == step
+    assert [saved for saved, _ in checkpoint.saved_steps(cfg.output_dir, command.name)] == [step]
+    assert not (cfg.output_dir / f"{command.name}_best.pt").exists()
+    assert not (cfg.output_dir / f"{command.name}_final.pt").exists()
+    command.module.main(cfg)
+    assert_same_state(state_of(cfg.output_dir), expected)
+    assert (cfg.output_dir / f"{command.name}_best.pt").exists()
+
+
+def test_a_signal_in_a_validation_ends_it_at_once_and_the_next_job_does_it(command, whole, tmp_path, monkeypatch):
+    cfg, expected = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+
+    def evaluate(*_given, **_named):
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the validation went on")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command.module, command.evaluates_by, evaluate)
+        assert command.module.main(cfg).step == 3
+    assert "validation of step 3 cut short by a signal; the next job does it" in events(cfg.output_dir)
+    command.module.main(cfg)
+    assert_same_state(state_of(cfg.output_dir), expected)
+
+
+def test_an_error_in_a_validation_loses_no_step_and_is_one_line(command, whole, tmp_path, monkeypatch):
+    cfg, expected = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+
+    def evaluate(*_given, **_named):
+        raise RuntimeError("a bug\nof two lines")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command.module, command.evaluates_by, evaluate)
+        with pytest.raises(TrainingError, match="^RuntimeError: a bug; the last checkpoint is that of step 3, and the"):
+            command.module.main(cfg)
+    assert "of two lines" in (cfg.output_dir / "error_rank0.txt").read_text()
+    command.module.main(cfg)
+    assert_same_state(state_of(cfg.output_dir), expected)
+
+
+def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(command, whole, tmp_path):
+    cfg, expected = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+    for source in whole[0].output_dir.glob("*.pt"):
+        cfg.output_dir.mkdir(exist_ok=True)
+        (cfg.output_dir / source.name).write_bytes(source.read_bytes())
+    newest = checkpoint.step_path(cfg.output_dir, command.name, STEPS)
+    bytes_ = newest.read_bytes()
+    draw = random.Random(1)
+    for _ in range(FLIPS):
+        damaged = bytearray(bytes_)
+        damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        newest.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="damaged or not a checkpoint"):
+            checkpoint.load(newest)
+    for start in draw.sample(range(max(1, len(bytes_) - 4096)), min(FLIPS, 20)):
+        newest.write_bytes(bytes_[:start] + bytes(4096) + bytes_[start + 4096 :])
+        with pytest.raises(CheckpointError, match="damaged or not a checkpoint"):
+            checkpoint.load(newest)
+    command.module.main(cfg)
+    told = [event for event in events(cfg.output_dir) if "damaged" in event]
+    assert told == [f"{newest}: damaged, moved to {newest.name}.damaged; taking the one before"]
+    assert newest.with_name(f"{newest.name}.damaged").exists()
+    assert_same_state(state_of(cfg.output_dir), expected)
+
+
+def test_damaged_files_of_later_steps_cost_no_good_one(command, whole, tmp_path):
+    cfg, _ = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run", every=EVERY_STEP)
+    key = "stop_at" if hasattr(cfg, "stop_at") else "steps"
+    command.module.main(replace(cfg, **{key: 2}))
+    for step in (100, 101, 102):
+        checkpoint.step_path(cfg.output_dir, command.name, step).write_bytes(b"PK, and damaged")
+    command.module.main(replace(cfg, **{key: 3}))
+    assert [step for step, _ in checkpoint.saved_steps(cfg.output_dir, command.name)] == [2, 3]
+    assert len(list(cfg.output_dir.glob("*.damaged"))) == 3
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_never_begins_anew(command, whole, tmp_path):
+    cfg, _ = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+    cfg.output_dir.mkdir()
+    checkpoint.step_path(cfg.output_dir, command.name, 3).write_bytes(b"PK")
+    with pytest.raises(CheckpointError, match="none of its 1 checkpoints can be read"):
+        command.module.main(cfg)
+    assert checkpoint.step_path(cfg.output_dir, command.name, 3).exists()
+
+
+def test_a_second_job_ends_at_once_and_names_the_first(command, whole, tmp_path, monkeypatch):
+    cfg, expected = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+    second = []
+    with at_step(monkeypatch, 2, lambda: second.append(in_child(lambda: command.module.main(cfg)))):
+        command.module.main(cfg)
+    ((status, (said,)),) = second
+    assert status == 2
+    assert f"process {os.getpid()} on host {socket.gethostname()}" in said
+    assert "is writing there; take another --output_dir" in said
+    assert_same_state(state_of(cfg.output_dir), expected)
+
+
+def test_kills_at_random_moments_leave_a_run_that_resumes_to_the_same_weights(command, whole, tmp_path):
+    cfg, expected = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+    draw = random.Random(2)
+    lasting, after_a_save = replace(cfg, every=EVERY_STEP), 0
+    for _ in range(KILLS):
+        pid = os.fork()
+        if pid == 0:
+            torch.set_num_threads(1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            command.module.main(lasting)
+            os._exit(0)
+        before = newest_step(cfg.output_dir, command.name)
+        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+            if newest_step(cfg.output_dir, command.name) > before:  # the kill falls after a save
+                time.sleep(draw.uniform(0, 0.05))
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                break
+        saved, damaged = checkpoint.load_newest(cfg.output_dir, command.name)
+        assert damaged == []
+        assert saved is not None
+        after_a_save += saved["progress"]["step"] < STEPS
+    assert after_a_save
+    command.module.main(replace(lasting))
+    assert_same_state(state_of(cfg.output_dir), expected)
+
+
+def test_a_reader_of_the_output_who_leaves_does_not_end_the_run(command, whole, corpus, tmp_path):
+    cfg, expected = whole
+    (tmp_path / "cfg.toml").write_text(config.to_toml(replace(cfg, output_dir=tmp_path / "run")))
+    module = command.module.__name__
+    told = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m {module} {tmp_path}/cfg.toml | head -n 1; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True, check=False, timeout=120, cwd=REPOSITORY,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
+    )  # fmt: skip
+    assert (told.returncode, told.stdout.count("\n"), told.stderr) == (0, 1, "")
+    assert_same_state(state_of(tmp_path / "run"), expected)
+
+
+def test_a_full_disk_is_one_line_and_more_space_gives_the_same_weights(command, whole, tmp_path):
+    cfg, expected = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run", every=replace(cfg.every, save_steps=2))
+    key = "stop_at" if hasattr(cfg, "stop_at") else "steps"
+    command.module.main(replace(cfg, **{key: 2}))
+    size = checkpoint.step_path(cfg.output_dir, command.name, 2).stat().st_size
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
+        command.module.main(cfg)
+
+    status, (said,) = in_child(limited)
+    assert status == 2
+    assert f"{command.name}_" in said
+    assert "File too large; the last checkpoint is that of step 2, and the run goes on from there" in said
+    command.module.main(cfg)
+    assert_same_state(state_of(cfg.output_dir), expected)
+
+
+def test_a_run_directory_that_cannot_be_one_is_one_line(command, whole, tmp_path):
+    cfg, _ = whole
+    (tmp_path / "file").touch()
+    for output_dir in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(ConfigError, match=f"{output_dir}: cannot be used as a run directory: "):
+            command.module.main(replace(cfg, output_dir=output_dir))
+
+
+def test_a_run_directory_that_is_removed_under_way_is_one_line(command, whole, tmp_path, monkeypatch):
+    cfg, _ = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+    with (
+        at_step(monkeypatch, 2, lambda: cfg.output_dir.rename(tmp_path / "moved")),
+        pytest.raises(TrainingError, match="run: the run directory was removed or replaced under way; no checkpoint"),
+    ):
+        command.module.main(cfg)
+    assert not cfg.output_dir.exists()
+
+
+def test_changed_settings_are_told(command, whole, tmp_path):
+    cfg, _ = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+    key = "stop_at" if hasattr(cfg, "stop_at") else "steps"
+    command.module.main(replace(cfg, **{key: 2}))
+    command.module.main(replace(cfg, optim=replace(cfg.optim, lr=0.5 * cfg.optim.lr), **{key: 3}))
+    assert f"setting changed: optim.lr {cfg.optim.lr} -> {0.5 * cfg.optim.lr}" in events(cfg.output_dir)
+
+
+def test_what_the_weights_depend_on_cannot_change(command, whole):
+    cfg, _ = whole
+    kind = "adamw" if cfg.optim.kind != "adamw" else "lamb"
+    with pytest.raises(CheckpointError, match=f"does not fit this configuration: .*optim.kind {cfg.optim.kind} -> "):
+        command.module.main(replace(cfg, optim=replace(cfg.optim, kind=kind)))
+
+
+def test_another_start_for_an_existing_run_is_refused(command, whole):
+    cfg, _ = whole
+    start = checkpoint.step_path(cfg.output_dir, command.name, STEPS)
+    key = "checkpoint" if hasattr(cfg, "checkpoint") else "pretrained"
+    with pytest.raises(CheckpointError, match=f"holds a run that did not start from there: {key} none -> "):
+        command.module.main(replace(cfg, **{key: start}))
+
+
+def test_a_finished_run_stays_as_it_is_and_refuses_other_settings(command, whole):
+    cfg, expected = whole
+    assert command.module.main(cfg).step == STEPS
+    assert f"finished at step {STEPS}: there is nothing to do" in events(cfg.output_dir)
+    with pytest.raises(
+        ConfigError, match=r"this run is finished, and was made with other settings: optim.lr .* -> 0.5"
+    ):
+        command.module.main(replace(cfg, optim=replace(cfg.optim, lr=0.5)))
+    assert_same_state(state_of(cfg.output_dir), expected)
+
+
+def test_the_run_directory_describes_the_run(command, whole):
+    cfg, state = whole
+    assert config.load(type(cfg), cfg.output_dir / "config.toml") == config.build(type(cfg), state["config"], "")
+    described = json.loads((cfg.output_dir / "environment.json").read_text())
+    assert {"torch", "device", "commit", "processes"} <= set(described)
+    assert len(logged(cfg.output_dir)) == STEPS
+    assert logged(cfg.output_dir, "train_throughput")
+    best = checkpoint.load(cfg.output_dir / f"{command.name}_best.pt")
+    assert "config" in best

@@ -1,0 +1,163 @@
+"""A model in use: what NeMo recognises, whatever is beside it, with words, times and confidence."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import transducer
+from common.audio import AudioError
+from common.checkpoint import CheckpointError
+from tests.transducer import golden
+from tests.transducer.checkpoints import archives
+from transducer.recognizer import Recognizer
+
+MODELS = ["ctc", *golden.TRANSDUCERS]
+
+
+def asr(name: str, **options) -> Recognizer:
+    return transducer.load(golden.folder() / f"{name}.nemo", device="cpu", **options)
+
+
+def audio() -> list[np.ndarray]:
+    arrays = golden.arrays("inputs")
+    return [arrays[f"audio_{i}"].astype(np.float32) / 32768 for i in range(3)]
+
+
+@pytest.fixture
+def small(tmp_path) -> Recognizer:
+    return transducer.load(archives.write(tmp_path / "small.nemo", archives.files()), device="cpu")
+
+
+def noise(*samples: int) -> list[np.ndarray]:
+    draw = np.random.default_rng(0)
+    return [draw.normal(0, 0.1, n).astype(np.float32) for n in samples]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_texts_tokens_frames_and_durations_are_those_of_nemo_from_the_audio_on(name):
+    recognizer, arrays, facts = asr(name), golden.arrays(name), golden.facts(name)
+    samples = audio()
+    audio_BN = torch.zeros(3, max(map(len, samples)))
+    for row, samples_N in zip(audio_BN, samples, strict=True):
+        row[: len(samples_N)] = torch.from_numpy(samples_N)
+    encoded_BSC, frames_B = recognizer.encode(*recognizer.features(audio_BN, torch.tensor([len(s) for s in samples])))
+    for head in [head for head in ("rnnt", "tdt", "ctc") if f"{head}_tokens_0" in arrays]:
+        chosen = "ctc" if head == "ctc" else "transducer"
+        for b, found in enumerate(recognizer.decode(encoded_BSC, frames_B, head=chosen)):
+            assert found.tokens == arrays[f"{head}_tokens_{b}"].tolist()
+            if head == "ctc":
+                assert found.frames == arrays[f"ctc_start_{b}"].tolist()
+                ends = [frame + duration for frame, duration in zip(found.frames, found.durations, strict=True)]
+                assert ends == arrays[f"ctc_end_{b}"].tolist()
+                continue
+            assert found.frames == arrays[f"{head}_frames_{b}"].tolist()
+            assert found.durations == (None if head == "rnnt" else arrays[f"tdt_durations_{b}"].tolist())
+            assert found.text == facts[f"{head}_greedy"]["text"][b]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_recordings_are_transcribed_the_same_alone_and_together(name):
+    recognizer, samples = asr(name), audio()
+    together = recognizer.transcribe(samples, batch_size=8)
+    for transcript, samples_N in zip(together, samples, strict=True):
+        (alone,) = recognizer.transcribe([samples_N], batch_size=1)
+        assert [word[:3] for word in transcript.words] == [word[:3] for word in alone.words]
+        confidence = [word.confidence for word in alone.words]
+        assert [word.confidence for word in transcript.words] == pytest.approx(confidence, abs=2e-4)
+    for transcript, samples_N in zip(together, samples, strict=True):
+        assert transcript.text == " ".join(word.text for word in transcript.words)
+        starts = [word.start for word in transcript.words]
+        assert starts == sorted(starts)
+        assert all(0 <= w.start < w.end <= len(samples_N) / 16_000 and 0 < w.confidence <= 1 for w in transcript.words)
+
+
+def test_word_times_are_those_of_their_pieces():
+    recognizer = asr("tdt")
+    (found,) = recognizer.decode(torch.from_numpy(golden.arrays("tdt")["encoder_alone_0"]).T[None], [146])
+    (transcript,) = recognizer.transcribe(audio()[:1])
+    assert transcript.words[0].start == round(found.frames[0] * 0.08, 3)
+    assert transcript.text.split() == found.text.split()
+    assert recognizer.seconds_per_frame == 0.08
+
+
+def test_a_long_recording_is_encoded_in_chunks_and_decoded_in_one_go(small):
+    (samples_N,) = noise(16_000 * 30)
+    whole, parts = (small.transcribe([samples_N], chunk_seconds=s)[0] for s in (60.0, 10.0))
+    assert parts.seconds == whole.seconds == 30.0
+    pieces = small._pieces(samples_N, 10.0)
+    assert len(pieces) > 1
+    assert sum(piece.end - piece.first for piece in pieces) == 375
+    assert len(small._pieces(samples_N, 60.0)) == 1
+
+
+def test_the_shortest_recordings_are_transcribed(small):
+    recordings = noise(1, 159, 160, 161, 1279, 1281, 16_000)
+    together = small.transcribe(recordings)
+    assert together == [small.transcribe([recording])[0] for recording in recordings]
+    assert [t.words for t in together[:2]] == [[], []]
+    assert small.transcribe([np.zeros(16_000, np.float32)])[0].words == []
+    assert small.transcribe([]) == []
+
+
+def test_heads_that_are_not_there_are_named(tmp_path):
+    recognizer = asr("rnnt")
+    with pytest.raises(ValueError, match="this model has no CTC head: decode with its transducer"):
+        recognizer.ctc_log_probs(torch.zeros(1, 2, 72))
+    with pytest.raises(CheckpointError, match="head = ctc: this model has no such head"):
+        asr("rnnt", head="ctc")
+    with pytest.raises(CheckpointError, match="head = transducer: this model has no such head"):
+        asr("ctc", head="transducer")
+    assert (
+        asr("tdt_ctc", head="ctc").transcribe(audio()[2:])[0].text == golden.facts("tdt_ctc")["ctc_greedy"]["text"][2]
+    )
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_features_are_the_same_in_every_precision(precision):
+    samples = torch.from_numpy(audio()[2])[None]
+    full, half = asr("tdt"), asr("tdt", precision=precision)
+    expected, found = (each.features(samples, torch.tensor([samples.shape[1]])) for each in (full, half))
+    assert torch.equal(found.features_BFT, expected.features_BFT)
+    encoded, _ = half.encode(*found)
+    assert encoded.dtype == torch.float32
+    difference = (encoded - full.encode(*expected).encoded_BSC).abs()
+    assert difference.max() < (0.5 if precision == "bf16" else 0.05)
+
+
+def test_numbers_that_are_none_end_one_recording(small):
+    with torch.no_grad():
+        small.model.encoder.blocks[0].norm.weight[0] = float("nan")
+    transcript, silent = small.transcribe([*noise(16_000), np.zeros(8_000, np.float32)])
+    assert transcript.error == "array: the network gives NaN in fp32; its weights are damaged"
+    assert not silent.error
+
+
+def test_what_cannot_be_read_is_skipped_or_raised(small, tmp_path):
+    missing = tmp_path / "no.wav"
+    with pytest.raises(AudioError, match=r"no\.wav"):
+        small.transcribe([missing])
+    transcript, fine = small.transcribe([missing, *noise(1_600)], on_error="skip")
+    assert "no.wav" in transcript.error
+    assert not fine.error
+    with pytest.raises(TypeError, match=r"expected a list of recordings"):
+        small.transcribe("a.wav")
+
+
+def test_weights_that_do_not_fit_their_description_are_named(tmp_path):
+    described = archives.description()
+    described["encoder"]["n_layers"] = 3
+    import yaml
+
+    path = archives.write(tmp_path / "a.nemo", archives.files(model_config=yaml.safe_dump(described).encode()))
+    with pytest.raises(CheckpointError, match=r"its weights do not fit its description: Missing key.*encoder.blocks.2"):
+        transducer.load(path)
+
+
+def test_importing_says_nothing_and_is_quick():
+    code = "import time; t = time.perf_counter(); import transducer; print(time.perf_counter() - t)"
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert float(run.stdout) < 10  # 3 s where nothing else runs
+    assert run.stderr == ""

@@ -1,0 +1,58 @@
+"""Checkpoints of this repository: weights, their moving average, configuration and pieces in one file."""
+
+import base64
+import binascii
+from pathlib import Path
+from typing import Any
+
+from common import checkpoint, config
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.features import LogMelConfig
+from common.text.pieces import Pieces, read_pieces
+from common.text.vocabulary import VocabularyError
+from transducer.checkpoints.imported import Imported
+from transducer.config import ModelConfig
+
+FORMAT = "transducer"  # what our checkpoints say they are
+
+
+def is_own(path: Path) -> bool:
+    """Whether the file is one that torch saved, rather than an archive of NeMo."""
+    if not path.is_file():
+        return path.suffix == ".pt"
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"
+
+
+def read(path: Path, *, ema: bool | None = None) -> Imported:
+    """The model in a checkpoint of a training run. Raises CheckpointError."""
+    state = checkpoint.load(path)
+    if state.get("format") != FORMAT:
+        found = ", ".join(map(str, list(state)[:5])) or "nothing"
+        raise CheckpointError(f"{path}: not a transducer checkpoint of this repository; it holds {found}")
+    if ema and state.get("ema") is None:
+        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+    try:
+        settings, pieces = state["config"], decoded_pieces(state["pieces"])
+        model = config.build(ModelConfig, settings["model"], str(path))
+        features = config.build(LogMelConfig, settings["features"], str(path))
+        weights = state["ema"] if state.get("ema") is not None and ema is not False else state["weights"]
+    except (KeyError, TypeError, ConfigError, VocabularyError) as error:
+        raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
+    if pieces.blank != model.pieces:
+        raise CheckpointError(f"{path}: {model.pieces} pieces by its description, {pieces.blank} in its tokenizer")
+    return Imported(weights, model, features, pieces)
+
+
+def encoded_pieces(pieces: Pieces) -> str:
+    """The SentencePiece model as text, as a checkpoint holds it."""
+    return base64.b64encode(pieces.model).decode("ascii")
+
+
+def decoded_pieces(text: Any) -> Pieces:
+    """What `encoded_pieces` made text of. Raises VocabularyError."""
+    try:
+        return read_pieces(base64.b64decode(text, validate=True))
+    except (TypeError, ValueError, binascii.Error):
+        raise VocabularyError("no SentencePiece model") from None

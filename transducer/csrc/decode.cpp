@@ -1,0 +1,94 @@
+// The C entry points of the decoder: checks, the choice of the instruction set, threads.
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#include "job.h"
+#include "processor.h"
+
+namespace {
+
+constexpr uintptr_t ALIGNMENT = 64;
+
+bool is_valid(const transducerNetwork* n) {
+    if (!n || n->classes < 1 || n->classes > INT32_MAX || n->encoder < 1 || n->hidden < 1 || n->joint < 1 ||
+        n->layers < 1 || n->duration_count < 0 || n->activation < TRANSDUCER_RELU ||
+        n->activation > TRANSDUCER_SIGMOID || (n->duration_count && !n->durations))
+        return false;
+    for (int64_t i = 0; i < n->duration_count; i++)
+        if (n->durations[i] < 0 || (i > 0 && n->durations[i] <= n->durations[i - 1])) return false;
+    return true;
+}
+
+bool is_valid(const transducerDecodeOptions* o) {
+    return o && o->max_symbols >= 1 && o->slots >= 1 && o->window >= 1 && o->window_rows >= 1 && o->threads >= 1 &&
+           (o->instruction_set == TRANSDUCER_AUTOMATIC || is_supported(InstructionSet(o->instruction_set)));
+}
+
+void decode_one_thread(const DecodeJob& job, void* memory) {
+    switch (chosen(InstructionSet(job.options.instruction_set))) {
+#if defined(NATIVE_HAS_AVX512)
+        case InstructionSet::AVX512: return avx512::decode(job, memory);
+#endif
+#if defined(NATIVE_HAS_AVX2)
+        case InstructionSet::AVX2: return avx2::decode(job, memory);
+#endif
+        default: return generic::decode(job, memory);
+    }
+}
+
+}  // namespace
+
+transducerStatus transducer_state_floats(const transducerNetwork* network, int64_t* count) {
+    if (!is_valid(network) || !count) return TRANSDUCER_INVALID_VALUE;
+    const transducerDecodeOptions unused = {};
+    *count = DecodeSizes{*network, unused}.state_floats();
+    return TRANSDUCER_SUCCESS;
+}
+
+transducerStatus transducer_decode_workspace(const transducerNetwork* network, const transducerDecodeOptions* options,
+                                             size_t* bytes) {
+    if (!is_valid(network) || !is_valid(options) || !bytes) return TRANSDUCER_INVALID_VALUE;
+    *bytes = size_t(DecodeSizes{*network, *options}.memory_bytes()) * size_t(options->threads);
+    return TRANSDUCER_SUCCESS;
+}
+
+transducerStatus transducer_decode(const transducerNetwork* network, const transducerDecodeOptions* options,
+                                   const float* encoded, int64_t batch, int64_t batch_stride, int64_t frame_stride,
+                                   const int64_t* frame_counts, int64_t capacity, int32_t* tokens, int32_t* frames,
+                                   int32_t* durations, float* confidences, float* entropies, int64_t* counts,
+                                   float* states, transducerPosition* positions, void* workspace, int64_t* invalid) {
+    if (invalid) *invalid = -1;
+    if (!is_valid(network) || !is_valid(options) || batch < 0 || !states != !positions || capacity < 0)
+        return TRANSDUCER_INVALID_VALUE;
+    if (batch == 0) return TRANSDUCER_SUCCESS;
+    if (!frame_counts || !counts || !workspace || (uintptr_t)workspace % ALIGNMENT != 0)
+        return TRANSDUCER_INVALID_VALUE;
+    for (int64_t n = 0; n < batch; n++) {
+        const bool has_buffers = frame_counts[n] == 0 || (encoded && tokens && frames && confidences);
+        const bool is_known = !positions || (positions[n].next_frame >= 0 && positions[n].symbols >= 0);
+        if (frame_counts[n] < 0 || frame_counts[n] > capacity / options->max_symbols || !has_buffers || !is_known) {
+            if (invalid) *invalid = n;
+            return TRANSDUCER_INVALID_VALUE;
+        }
+    }
+    int64_t next = 0, with_nan = batch;
+    const DecodeJob job = {{*network, *options}, encoded,  batch,      batch_stride, frame_stride, frame_counts,
+                           capacity,             tokens,   frames,     durations,    confidences,  entropies,
+                           counts,               states,   positions,  &next,        &with_nan};
+    const int threads = int(options->threads < batch ? options->threads : batch);
+    if (threads == 1) {
+        decode_one_thread(job, workspace);
+    } else {
+#if defined(_OPENMP)
+        const int64_t bytes = job.memory_bytes();
+#pragma omp parallel num_threads(threads)
+        decode_one_thread(job, (char*)workspace + bytes * omp_get_thread_num());
+#else
+        decode_one_thread(job, workspace);
+#endif
+    }
+    if (with_nan == batch) return TRANSDUCER_SUCCESS;
+    if (invalid) *invalid = with_nan;
+    return TRANSDUCER_INVALID_VALUE;
+}

@@ -1,0 +1,165 @@
+"""Greedy decoding, exact, for RNN-T and TDT: every utterance has a pointer of its own into its frames.
+
+On a CPU it is one native call for a batch (`csrc/decode_kernel.inl`): the joint for rows that are not finished, the
+prediction network for rows that emitted a label, finished rows replaced by utterances that wait, and of few rows a
+window of frames at once. Elsewhere it is plain torch (`plain_decoder.py`).
+
+Shapes: B utterances, S encoder frames, C encoder width, N labels of the longest result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from transducer._decoder_library import NativeNetwork, functions, padded
+from transducer._library import warn_slow
+from transducer.plain_decoder import State, decode_in_torch, start_state
+from transducer.weights import Decoded, DecoderWeights
+
+
+@dataclass(kw_only=True, slots=True)
+class DecoderState:
+    """Where utterances go on whose frames come in pieces. `Decoder.start` makes one; every call updates it."""
+
+    network_BX: Tensor
+    """The prediction network after the labels so far."""
+    position_B3: Tensor
+    """int64: the first frame to come that is not jumped over; labels on it already; whether it has begun."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderOptions:
+    """How the native decoder works. Nothing of it changes what is found."""
+
+    slots: int = 32
+    """Utterances that a thread decodes at once."""
+    window: int = 4
+    """Frames of an utterance that go through the joint at once, at most, where utterances are few."""
+    window_rows: int | None = None
+    """Frames of all utterances of a thread that do; None for what was fastest."""
+    instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
+    """Which build of the kernel, for tests."""
+
+
+class Decoder:
+    """Prediction network and joint, made ready to decode greedily. Weights that change afterwards have no effect."""
+
+    def __init__(self, weights: DecoderWeights, options: DecoderOptions | None = None) -> None:
+        self.options = options or DecoderOptions()
+        self.weights = weights
+        self._native = NativeNetwork(weights) if weights.embedding.is_cpu and functions() is not None else None
+        if self._native is None:
+            warn_slow("transducer.Decoder", weights.embedding.is_cpu)
+
+    def start(self, batch: int) -> DecoderState:
+        """The state of `batch` utterances before their first frames."""
+        hidden, joint = padded(self.weights.embedding.shape[1]), padded(len(self.weights.encoder_weight))
+        device = self.weights.embedding.device
+        network_BX = torch.zeros(batch, 2 * len(self.weights.lstm) * hidden + joint, device=device)
+        return DecoderState(network_BX=network_BX, position_B3=torch.zeros(batch, 3, dtype=torch.int64, device=device))
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor | Sequence[int],
+        *,
+        max_symbols: int = 10,
+        state: DecoderState | None = None,
+    ) -> list[Decoded]:
+        """Labels, their frames and durations, and the confidence in them, of every utterance.
+
+        `frames_B`: how many of the S frames belong to each utterance; the others have no effect. After `max_symbols`
+        labels on a frame the next one is looked at. With `state`, the utterances go on where they were; frames are
+        numbered from the first of this call. Of labels that are equally probable the first is emitted.
+
+        Raises ValueError for shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
+        """
+        weights = self.weights
+        if encoded_BSC.dim() != 3 or encoded_BSC.shape[2] != weights.encoder_weight.shape[1]:
+            expected = f"[utterance, frame, {weights.encoder_weight.shape[1]}]"
+            raise ValueError(f"encoded: expected {expected}, found shape {list(encoded_BSC.shape)}")
+        if max_symbols < 1:
+            raise ValueError(f"max_symbols: expected 1 or more, found {max_symbols}")
+        batch, frames, _ = encoded_BSC.shape
+        frames_B = torch.as_tensor(frames_B, device=encoded_BSC.device)
+        if frames_B.shape != (batch,):
+            raise ValueError(f"frames: expected one for each of {batch} utterances, found {list(frames_B.shape)}")
+        if state is not None and len(state.position_B3) != batch:
+            raise ValueError(f"state: expected that of {batch} utterances, found {len(state.position_B3)}")
+        frames_B = frames_B.to(torch.int64).contiguous()
+        if self._native is None:
+            return self._decode_in_torch(encoded_BSC, frames_B, max_symbols, state)
+        for n, count in enumerate(frames_B.tolist()):
+            if not 0 <= count <= frames:
+                raise ValueError(f"frames: utterance {n}: expected at least 0 and at most {frames}, found {count}")
+        encoded_BSC = encoded_BSC.detach().float()
+        if encoded_BSC.stride(2) != 1:
+            encoded_BSC = encoded_BSC.contiguous()
+        found = self._native.decode(
+            encoded_BSC,
+            frames_B,
+            None if state is None else (state.network_BX, state.position_B3),
+            max_symbols=max_symbols,
+            slots=self.options.slots,
+            window=self.options.window,
+            window_rows=self.options.window_rows or (6 if weights.durations else 24),
+            instruction_set=self.options.instruction_set,
+        )
+        return _decoded(*found, has_durations=bool(weights.durations))
+
+    def _decode_in_torch(
+        self, encoded_BSC: Tensor, frames_B: Tensor, max_symbols: int, state: DecoderState | None
+    ) -> list[Decoded]:
+        batch, layers = len(encoded_BSC), len(self.weights.lstm)
+        fresh = start_state(self.weights, batch)
+        if state is None:
+            results, _ = decode_in_torch(self.weights, encoded_BSC, frames_B, fresh, max_symbols=max_symbols)
+            return _decoded(*results, has_durations=bool(self.weights.durations))
+        is_new_B1 = state.position_B3[:, 2:] == 0
+        wide, joint = padded(self.weights.embedding.shape[1]), len(self.weights.encoder_weight)
+        hidden_LBH, cell_LBH = (
+            part_BX.view(batch, layers, wide).transpose(0, 1)
+            for part_BX in state.network_BX[:, : 2 * layers * wide].chunk(2, dim=1)
+        )
+        prediction_BJ = state.network_BX[:, 2 * layers * wide :]
+        width = self.weights.embedding.shape[1]
+        before = State(
+            torch.where(is_new_B1, fresh.hidden_LBH, hidden_LBH[..., :width].to(fresh.hidden_LBH.dtype)),
+            torch.where(is_new_B1, fresh.cell_LBH, cell_LBH[..., :width].to(fresh.cell_LBH.dtype)),
+            torch.where(is_new_B1, fresh.prediction_BJ, prediction_BJ[:, :joint].to(fresh.prediction_BJ.dtype)),
+            state.position_B3[:, 0],
+            state.position_B3[:, 1],
+        )
+        results, after = decode_in_torch(self.weights, encoded_BSC, frames_B, before, max_symbols=max_symbols)
+        hidden_LBH[..., :width], cell_LBH[..., :width] = after.hidden_LBH, after.cell_LBH
+        prediction_BJ[:, :joint] = after.prediction_BJ
+        begun_B = torch.ones_like(after.frame_B)
+        state.position_B3.copy_(torch.stack([after.frame_B - frames_B, after.symbols_B, begun_B], dim=1))
+        return _decoded(*results, has_durations=bool(self.weights.durations))
+
+
+def _decoded(
+    tokens_BN: Tensor,
+    frames_BN: Tensor,
+    durations_BN: Tensor,
+    confidences_BN: Tensor,
+    counts_B: Tensor,
+    *,
+    has_durations: bool,
+) -> list[Decoded]:
+    counts = counts_B.tolist()
+    longest = max(counts, default=0)
+    columns = [part[:, :longest].cpu() for part in (tokens_BN, frames_BN, durations_BN, confidences_BN)]
+    return [
+        Decoded(
+            columns[0][n, :count].tolist(),
+            columns[1][n, :count].tolist(),
+            columns[2][n, :count].tolist() if has_durations else None,
+            columns[3][n, :count].tolist(),
+        )
+        for n, count in enumerate(counts)
+    ]

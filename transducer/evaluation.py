@@ -1,0 +1,128 @@
+"""Error rates of a model on a data set: `python -m transducer.evaluation MODEL MANIFEST…`.
+
+Manifests, file lists and corpus folders of every format are taken. Run by torchrun, the processes share the utterances;
+none is counted twice or missing. What cannot be read is told in one line each and makes the exit status 1.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from common import config, distributed
+from common.checkpoint import CheckpointError
+from common.data import corpora
+from common.data.loading import SpeechDataset
+from common.data.manifest import ManifestError
+from common.precision import Precision
+from common.text.normalize import normalize_english
+from transducer.recognizer import Head, Recognizer, load
+from transducer.validation import Evaluation, EvaluationError, evaluate
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Which model to evaluate on what."""
+
+    model: Annotated[Path, Positional, arg(metavar="MODEL")]
+    """A .nemo archive, a folder of transformers, or a checkpoint of this repository."""
+    manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
+    """Manifests, file lists or corpus folders with transcripts."""
+    root: Path | None = None
+    """Folder that relative paths in manifests start from; by default that of the manifest."""
+    max_seconds: float = math.inf
+    """Longer utterances are left out."""
+    normalize_text: bool = True
+    """Compare words in lower case without punctuation, numbers spelled out (English); otherwise texts as they are."""
+    hypotheses: Path | None = None
+    """A file for one JSON object per utterance: id, reference, hypothesis."""
+    head: Head = "auto"
+    """What decodes in hybrid models: transducer or ctc; by default the transducer."""
+    max_symbols: int = 10
+    """Most pieces that a transducer emits at one frame."""
+    ema: bool | None = None
+    """Of our checkpoints: take the averaged weights or not; by default where there are any."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    precision: Precision = "fp32"
+    """Arithmetic of the encoder; features and heads are always fp32."""
+    batch_size: int = 16
+    """Utterances per process recognised at once."""
+    workers: int = 2
+    """Loader processes per process; 0 loads in the process itself."""
+
+    def __post_init__(self) -> None:
+        if not self.manifests:
+            raise ValueError("nothing to evaluate on; name manifests or corpus folders after the model")
+        if self.batch_size < 1 or self.workers < 0 or self.max_symbols < 1:
+            raise ValueError(
+                f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}, workers = {self.workers}: "
+                "expected above 0, above 0, at least 0"
+            )
+
+
+def main(cfg: EvaluationConfig) -> int:
+    """Prints the error rates that `cfg` asks for; returns the exit status, 1 if anything was left out for an error.
+
+    Raises ConfigError, CheckpointError and ManifestError.
+    """
+    with distributed.start(cfg.device) as world:
+        asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head)
+        normalized = normalize_english if cfg.normalize_text else _stripped
+        dataset, problems = _dataset(asr, cfg, normalized)
+        (result,) = evaluate(
+            asr,
+            dataset,
+            world,
+            normalized=normalized,
+            batch_size=cfg.batch_size,
+            workers=cfg.workers,
+            max_symbols=cfg.max_symbols,
+        )
+        problems += [message for part in world.gather(dataset.skipped) for message in part.values()]
+        if world.is_main:
+            _report(result, problems, cfg.hypotheses)
+        return 1 if problems else 0
+
+
+def _stripped(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _dataset(
+    asr: Recognizer, cfg: EvaluationConfig, normalized: Callable[[str], str]
+) -> tuple[SpeechDataset, list[str]]:
+    sources = [str(path.absolute()) for path in cfg.manifests]
+    utterances, problems = corpora.read_utterances(
+        sources, root=cfg.root, on_error="skip", purpose="evaluate", advice="name others after the model"
+    )
+    fitting = [replace(u, text=normalized(u.text)) for u in utterances if u.seconds <= cfg.max_seconds]
+    rate = asr.feature_config.sample_rate
+    return SpeechDataset(fitting, encode=lambda _: [], sample_rate=rate, trim=False, on_error="skip"), problems
+
+
+def _report(result: Evaluation, problems: list[str], hypotheses: Path | None) -> None:
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        print(f"error: {len(problems)} utterances could not be read; the others follow", file=sys.stderr)
+    print(f"utterances {len(result.ids)}")
+    for name, errors in (("WER", result.words), ("CER", result.characters)):
+        kinds = f"{errors.substitutions} substituted, {errors.deletions} deleted, {errors.insertions} inserted"
+        print(f"{name}        {errors.rate:.2%} ({errors.errors} of {errors.length}: {kinds})")
+    if hypotheses is not None:
+        rows = zip(result.ids, result.references, result.hypotheses, strict=True)
+        keys = ("id", "reference", "hypothesis")
+        lines = [json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) + "\n" for row in rows]
+        hypotheses.parent.mkdir(parents=True, exist_ok=True)
+        hypotheses.write_text("".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError, EvaluationError, ManifestError):
+        sys.exit(main(config.parse_flags(EvaluationConfig, None, sys.argv[1:], description=__doc__ or "")))

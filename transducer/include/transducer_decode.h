@@ -1,0 +1,86 @@
+/* Greedy decoding of transducers, RNN-T and TDT, on the CPU: one call for a batch, however long.
+ *
+ * Every utterance has a pointer of its own into its frames. A step evaluates the joint for rows that are not finished,
+ * and the prediction network for rows that emitted a label; finished rows are replaced by utterances that wait. Tokens,
+ * frames, durations and numbers of an utterance are bitwise the same in every batch, on any number of threads.
+ *
+ * The library allocates nothing, prints nothing, throws nothing and keeps no state.
+ */
+#ifndef TRANSDUCER_DECODE_H
+#define TRANSDUCER_DECODE_H
+
+#include "transducer_loss.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum { TRANSDUCER_RELU = 0, TRANSDUCER_TANH = 1, TRANSDUCER_SIGMOID = 2 } transducerActivation;
+
+/* Prediction network and joint. Widths H, J and 4 x H count padded to a multiple of 32, with zeros; C does not. A packed
+ * matrix of n rows and k columns lies as [n / 32][k][32]: 32 rows beside each other, column after column. */
+typedef struct {
+    int64_t classes;                 /* labels and, behind them, the blank */
+    int64_t encoder;                 /* C, width of an encoder frame */
+    int64_t hidden;                  /* H, of the prediction network */
+    int64_t joint;                   /* J */
+    int64_t layers;                  /* of LSTM */
+    int64_t duration_count;          /* 0: RNN-T */
+    const int32_t* durations;        /* ascending */
+    const float* first_gates;        /* [classes][4 H]: what the first layer makes of each label, with both biases; the
+                                      * gates are input, forget, cell, output */
+    const float* const* gate_weights; /* per layer, packed: [4 H][H] of the first, of its state; [4 H][2 H] of others, of
+                                      * their input and of their state */
+    const float* const* gate_biases; /* per layer [4 H]; of the first nothing */
+    const float* encoder_weights;    /* packed [J][C] */
+    const float* encoder_bias;       /* [J], both projections' sum */
+    const float* prediction_weights; /* packed [J][H] */
+    const float* output_weights;     /* packed [classes padded to 32, then durations padded to 32][J] */
+    const float* output_bias;        /* the same rows; -infinity for those that pad */
+    int32_t activation;              /* transducerActivation of the joint */
+} transducerNetwork;
+
+typedef struct {
+    int64_t max_symbols;     /* labels on a frame, 1 or more */
+    int64_t slots;           /* utterances of a thread that are decoded at once */
+    int64_t window;          /* so many frames of an utterance, at most, go through the joint at once */
+    int64_t window_rows;     /* and of all slots together, unless that is less than one of each */
+    int32_t threads;
+    int32_t instruction_set; /* transducerInstructionSet */
+} transducerDecodeOptions;
+
+/* Where an utterance goes on, for those whose frames come in pieces. All 0 before the first. */
+typedef struct {
+    int64_t next_frame; /* of the frames to come, the first that is not jumped over */
+    int64_t symbols;    /* labels on it already */
+    int64_t started;
+} transducerPosition;
+
+/* Floats of the state of one utterance: H and C of every layer, and the projected output. */
+TRANSDUCER_API transducerStatus transducer_state_floats(const transducerNetwork* network, int64_t* count);
+
+TRANSDUCER_API transducerStatus transducer_decode_workspace(const transducerNetwork* network,
+                                                            const transducerDecodeOptions* options, size_t* bytes);
+
+/* Frame t of utterance n is at encoded + n * batch_stride + t * frame_stride, its C numbers adjacent. What is found goes
+ * to rows of `capacity` elements: tokens, the frames they are emitted at, durations (unless NULL), probabilities among
+ * labels and blank, and the entropies of those in nats (unless NULL); and counts. No utterance finds more than
+ * max_symbols times its frames. `states` and `positions` are NULL, or those of every utterance, which are updated; then
+ * frames are numbered from the first of this call.
+ *
+ * TRANSDUCER_INVALID_VALUE: an argument does not fit; or, with its number in `invalid`, an utterance has a length that
+ * does not fit, or NaN in a frame: other utterances are then decoded all the same.
+ */
+TRANSDUCER_API transducerStatus transducer_decode(const transducerNetwork* network,
+                                                  const transducerDecodeOptions* options, const float* encoded,
+                                                  int64_t batch, int64_t batch_stride, int64_t frame_stride,
+                                                  const int64_t* frame_counts, int64_t capacity, int32_t* tokens,
+                                                  int32_t* frames, int32_t* durations, float* confidences,
+                                                  float* entropies, int64_t* counts, float* states,
+                                                  transducerPosition* positions, void* workspace, int64_t* invalid);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
