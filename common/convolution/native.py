@@ -214,7 +214,7 @@ def run(
     problem.threads, problem.instructions = torch.get_num_threads(), INSTRUCTIONS[packed.instructions]
     library = _library()
     problem.workspace_bytes = library.convolution_workspace(ctypes.byref(problem))
-    problem.workspace = _workspace(problem.workspace_bytes).data_ptr()
+    problem.workspace = workspace(_BYTE, "points", problem.workspace_bytes).data_ptr()
     _check(library.convolution_run(ctypes.byref(problem)))
 
 
@@ -235,17 +235,23 @@ def fastest_for_bfloat16() -> Instructions:
 
 
 class _Workspace(threading.local):
-    buffer = torch.empty(0, dtype=torch.uint8)
+    def __init__(self) -> None:
+        self.buffers: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
 
 
-_OWN = _Workspace()
+_OWN, _BYTE = _Workspace(), torch.empty(0, dtype=torch.uint8)
 
 
-def _workspace(n_bytes: int) -> Tensor:
-    """This thread's buffer, which grows: fresh memory costs a fault per page, as long as some layers take."""
-    if _OWN.buffer.numel() < n_bytes:
-        _OWN.buffer = torch.empty(n_bytes, dtype=torch.uint8)
-    return _OWN.buffer
+def workspace(like: Tensor, name: str, *shape: int) -> Tensor:
+    """This thread's buffer of that name, of the type and on the device of `like`, with whatever was in it before.
+
+    It grows and stays: fresh memory costs a fault per page, which takes as long as some layers.
+    """
+    key, size = (name, like.dtype, like.device), math.prod(shape)
+    if key not in _OWN.buffers or _OWN.buffers[key].numel() < size:
+        with torch.inference_mode(False):
+            _OWN.buffers[key] = torch.empty(size, dtype=like.dtype, device=like.device)
+    return _OWN.buffers[key][:size].view(shape)
 
 
 def _library() -> ctypes.CDLL:

@@ -36,7 +36,10 @@ class Run {
         const int64_t valid = frame >= 0 && frame < p.frames ? count : 0;
         const float* from = p.x + b * p.x_batch_stride + (valid ? frame : 0) * p.x_frame_stride + column;
         if (valid == PANEL && p.input_slope == 1.0f) return put(to, from);
-        for (int64_t j = 0; j < valid; j++) to[j] = from[j] * (from[j] < 0 ? p.input_slope : 1.0f);
+        if (valid == PANEL)
+            for (int64_t j = 0; j < PANEL; j += WIDTH) store(to + j, leaky(load(from + j), p.input_slope));
+        else
+            for (int64_t j = 0; j < valid; j++) to[j] = from[j] < 0 ? from[j] * p.input_slope : from[j];
         for (int64_t j = valid; j < PANEL; j++) to[j] = 0;
     }
 
@@ -51,27 +54,27 @@ class Run {
         if (p.residual && is_first)
             residual = p.residual + b * p.residual_batch_stride + s * p.residual_frame_stride + column;
         const int32_t activation = is_last ? p.activation : CONVOLUTION_IDENTITY;
-        if (count == PANEL)
-            finish(sum, bias, residual, activation, y, PANEL);
-        else
-            finish(sum, bias, residual, activation, y, count);
+        const float slope = p.output_slope;
+        if (count == PANEL) {
+            for (int64_t j = 0; j < PANEL; j += WIDTH) {
+                Vector value = load(sum + j);
+                if (bias) value += load(bias + j);
+                if (residual) value += load(residual + j);
+                if (activation == CONVOLUTION_LEAKY_RELU) value = leaky(value, slope);
+                if (activation == CONVOLUTION_CLIPPED_RELU) value = value < 0 ? Vector{} : value > slope ? Vector{} + slope : value;
+                store(y + j, value);
+            }
+            return;
+        }
+        for (int64_t j = 0; j < count; j++) {
+            float value = sum[j] + (bias ? bias[j] : 0) + (residual ? residual[j] : 0);
+            if (activation == CONVOLUTION_LEAKY_RELU) value = value < 0 ? value * slope : value;
+            if (activation == CONVOLUTION_CLIPPED_RELU) value = value < 0 ? 0 : value > slope ? slope : value;
+            y[j] = value;
+        }
     }
 
-    inline __attribute__((always_inline)) void finish(const float* sum, const float* bias, const float* residual,
-                                                      int32_t activation, float* y, int64_t count) const {
-        float value[PANEL];
-        for (int64_t j = 0; j < count; j++) value[j] = sum[j];
-        if (bias)
-            for (int64_t j = 0; j < count; j++) value[j] += bias[j];
-        if (residual)
-            for (int64_t j = 0; j < count; j++) value[j] += residual[j];
-        const float slope = p.output_slope;
-        if (activation == CONVOLUTION_LEAKY_RELU)
-            for (int64_t j = 0; j < count; j++) value[j] = value[j] < 0 ? value[j] * slope : value[j];
-        else if (activation == CONVOLUTION_CLIPPED_RELU)
-            for (int64_t j = 0; j < count; j++) value[j] = value[j] < 0 ? 0 : (value[j] > slope ? slope : value[j]);
-        for (int64_t j = 0; j < count; j++) y[j] = value[j];
-    }
+    static Vector leaky(Vector value, float slope) { return value < 0 ? value * slope : value; }
 
     // ---- the sum as it is defined
 
