@@ -31,6 +31,7 @@ from common.benchmark import RESULTS, Timings
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.convolution.native import Instructions
+from common.cuda_graphs import GraphRunner
 from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl
 from common.distributed import World
@@ -41,7 +42,7 @@ from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from common.run_directory import RunDirectory
 from common.training_state import TrainingError
 from jasper.config import Config
-from jasper.fused import GraphRunner, fuse
+from jasper.fused import fuse
 from jasper.model import Jasper, Output
 from jasper.recognizer import load_model
 from jasper.run import NAME, Run
@@ -211,7 +212,7 @@ def _networks(
     if "fused" in modes or "graph" in modes:
         fused = cast_for_inference(fuse(model), precision, instructions)
         networks |= {"fused": fused} if "fused" in modes else {}
-        networks |= {"graph": GraphRunner(fused)} if "graph" in modes else {}
+        networks |= {"graph": GraphRunner(fused, fused)} if "graph" in modes else {}
     return networks
 
 
