@@ -222,7 +222,12 @@ class Loop:
             done = 0
 
     def steps(self, batches: Iterable[Batch], count: int) -> Iterator[Batch]:
-        """The batches of the steps that are left of this epoch, which has `count`. After each, `did` is called."""
+        """The batches of the steps that are left of this epoch, which has `count`. After each, `did` is called.
+
+        Raises TrainingError if there are fewer, or none.
+        """
+        if count < 1:
+            raise TrainingError(f"epoch {self.progress.epoch + 1} has no steps: expected at least 1")
         if moved := self.progress.begin_epoch(count):
             self.log.event(moved)
         for batch in itertools.islice(batches, count - self.progress.batch):
@@ -231,6 +236,11 @@ class Loop:
             self._clock += time.perf_counter() - self._did_at  # what was done after the step is no part of it
             if self._decision.stops or self._signalled:
                 return
+        if self.progress.steps_per_epoch:  # which is 0 between two epochs
+            raise TrainingError(
+                f"epoch {self.progress.epoch + 1} has data for {self.progress.batch} of its {count} steps; "
+                f"{self.directory.safe_step()}"
+            )
 
     def did(
         self, numbers_K: Tensor, *, ids: Sequence[str], batch: Mapping[str, Any] | None = None, amount: float
@@ -360,11 +370,15 @@ class Loop:
             return
         self._is_whole = False
         path = self.directory.folder / f"bad_batch_rank{self.world.rank}.pt"
-        checkpoint.save(path, {"step": pending.step, "ids": list(pending.ids), **pending.batch})
+        try:
+            checkpoint.save(path, {"step": pending.step, "ids": list(pending.ids), **pending.batch})
+            batch = f"batch saved as {path}"
+        except OSError as error:
+            batch = f"its batch could not be saved ({error.strerror})"
         named = zip(self.names, numbers, strict=True)
         bad = ", ".join(f"{name} is {number}" for name, number in named if not math.isfinite(number))
         raise TrainingError(
-            f"the {bad} at step {pending.step}; utterances {', '.join(pending.ids)}; batch saved as {path}; "
+            f"the {bad} at step {pending.step}; utterances {', '.join(pending.ids)}; {batch}; "
             f"{self.directory.safe_step()}: lower the learning rate or leave out the bad utterance"
         )
 

@@ -134,6 +134,31 @@ def test_numbers_that_are_not_finite_end_the_run_with_the_batch_and_save_nothing
     assert checkpoint.saved_steps(tmp_path, "m") == []
 
 
+def test_a_batch_that_cannot_be_saved_does_not_hide_the_numbers_that_are_not_finite(tmp_path, monkeypatch):
+    def full(path, _state):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(loop.checkpoint, "save", full)
+    expected = (
+        r"the loss is nan, .* its batch could not be saved \(No space left on device\); no checkpoint was saved yet"
+    )
+    with pytest.raises(TrainingError, match=expected):
+        train_with_bad_numbers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [(3, "epoch 1 has data for 3 of its 4 steps; no checkpoint"), (0, "epoch 1 has no steps: expected at least 1")],
+)
+def test_an_epoch_with_too_few_batches_ends_the_run_and_is_not_begun_for_ever(tmp_path, found, expected):
+    with started(Settings(output_dir=tmp_path), "m") as directory:
+        state = TrainingState(directory, Settings(output_dir=tmp_path), {"weights": torch.nn.Linear(1, 1)}, extra={})
+        with pytest.raises(TrainingError, match=expected), Loop(state, NEVER, Course(epochs=1)) as loop:
+            for _ in loop.epochs():
+                for _ in loop.steps(range(found), 4 if found else 0):
+                    loop.did(torch.ones(1), ids=[], amount=1)
+
+
 def test_a_checkpoint_is_written_when_the_last_one_is_old(tmp_path):
     every = EveryConfig(log_steps=1000, save_epochs=0, save_minutes=1)
 
@@ -300,7 +325,9 @@ with started(cfg, "m") as directory:
 """
 
 
-@pytest.mark.parametrize(("when", "step"), [("in a step", 9), ("in a validation", 5), ("at the end of a validation", 6)])
+@pytest.mark.parametrize(
+    ("when", "step"), [("in a step", 9), ("in a validation", 5), ("at the end of a validation", 6)]
+)
 def test_processes_agree_on_a_signal_to_one_of_them_within_two_steps(tmp_path, when, step):
     statuses, told = run_python("-c", TWO, tmp_path / "run", when)
     assert statuses == [0, 0], told
