@@ -3,9 +3,10 @@
 Shapes: B utterances, N samples, F mel bands, T feature frames, K frequencies of the transform.
 """
 
+import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,8 @@ class ExportGraph(NamedTuple):
     """A network whose inputs and outputs are tensors alone, in an order that their names follow."""
 
     module: nn.Module
+    reference: Callable[..., Sequence[Tensor]]
+    """What the model computes where it is at home, features and all; takes the inputs in their order."""
     inputs: Mapping[str, Tensor]
     """An example, with no two of its sizes equal by chance, from which the graph is traced."""
     axes: Mapping[str, Mapping[int, str]]
@@ -28,7 +31,12 @@ class ExportGraph(NamedTuple):
     tolerance: float
     """Greatest difference that is taken for rounding."""
     metadata: Mapping[str, str]
-    """What a runtime must know besides: labels, rates, kind of input."""
+    """What a runtime must know besides: labels, rates, kind of input. Every value is JSON."""
+
+
+def encoded(**values: Any) -> dict[str, str]:
+    """Plain values as the metadata of a graph: JSON, in which a space is a space and a number has a type."""
+    return {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
 
 
 class PlainLogMel(nn.Module):
