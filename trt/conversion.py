@@ -90,9 +90,11 @@ def _difference(found: np.ndarray, expected: np.ndarray) -> float:
 
 def _first_difference(program: Program, inputs: Mapping[str, Tensor], tolerance: float) -> str:
     """Where the graph leaves the module it was traced from."""
-    with _quiet():
-        steps = verify_onnx_program(program.source, tuple(inputs.values()), compare_intermediates=True)
-    wrong = next((step.name for step in steps if not step.max_abs_diff <= tolerance), None)
+    with _quiet(), torch.no_grad():
+        values = tuple(inputs.values())
+        inner = verify_onnx_program(program.source, values, compare_intermediates=True)
+        outputs = verify_onnx_program(program.source, values)
+    wrong = next((step.name for step in (*inner, *outputs) if not step.max_abs_diff <= tolerance), None)
     return f"the first value that differs is {wrong}" if wrong else "the plain module that was traced differs already"
 
 
