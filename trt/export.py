@@ -50,7 +50,7 @@ class ExportConfig:
 
 
 def main(cfg: ExportConfig) -> None:
-    """Writes the file. Raises CheckpointError, VocoderError, ExportError where it would not compute the same, and OSError."""
+    """Writes the file. Raises CheckpointError, VocoderError, OSError; ExportError where it computed something else."""
     graph = read_graph(cfg)
     program = converted(graph)
     difference = greatest_difference(program, graph)
@@ -73,7 +73,8 @@ def read_graph(cfg: ExportConfig) -> ExportGraph:
     if kind == recognizers.FORMAT:
         return recognizer_export.graph(*recognizer.load_model(cfg.checkpoint, ema=cfg.ema), cfg.input)
     raise CheckpointError(
-        f"{cfg.checkpoint}: is of {kind}, which has no export yet; expected Jasper, QuartzNet, HiFi-GAN or the light vocoder"
+        f"{cfg.checkpoint}: is of {kind}, which has no export yet; expected Jasper, QuartzNet, HiFi-GAN or the light "
+        "vocoder"
     )
 
 
