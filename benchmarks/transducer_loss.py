@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/transducer_loss.py [--repeats 5] [--only losses|errors|fused]
 
-Losses with their gradient from logits: RNN-T against anti-diagonals in torch, TDT against transformers' tdt_loss.
+Losses with their gradient from logits: RNN-T against anti-diagonals in torch, TDT against transformers' tdt_loss. "In
+place" the gradient takes the place of the logits; otherwise most of the time goes into page faults of a fresh one.
 Errors: against float64. Fused: with the joint, on a synthetic alignment; the other sides make all logits, and have
-anti-diagonals or the native loss behind them. "In place" the gradient
-takes the place of the logits; otherwise most of the time are page faults of a fresh one. Seconds of processor time, the sides in turns.
+anti-diagonals or the native loss behind them. Seconds of processor time, the sides in turns.
 """
 
 import argparse
