@@ -114,6 +114,9 @@ def share_buffers(model: nn.Module, world: World) -> None:
 
 def gradient_sync(model: nn.Module, *, enabled: bool) -> contextlib.AbstractContextManager[None]:
     """Whether the next backward exchanges gradients: only the last of an accumulated step needs to."""
+    if set_sync := getattr(model, "set_requires_gradient_sync", None):  # FSDP2
+        set_sync(enabled)
+        return contextlib.nullcontext()
     if enabled or not isinstance(model, nn.parallel.DistributedDataParallel):
         return contextlib.nullcontext()
     return model.no_sync()

@@ -30,6 +30,7 @@ from common import audio, benchmark, config, distributed
 from common.benchmark import RESULTS, Timings
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.cuda_graphs import GraphRunner
 from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl
 from common.distributed import World
@@ -40,7 +41,7 @@ from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from common.run_directory import RunDirectory
 from common.training_state import TrainingError
 from jasper.config import Config
-from jasper.fused import GraphRunner, fuse
+from jasper.fused import fuse
 from jasper.model import Jasper, Output
 from jasper.recognizer import load_model
 from jasper.run import NAME, Run
@@ -202,7 +203,7 @@ def _networks(model: Jasper, modes: tuple[Mode, ...], precision: Precision) -> d
     if modes != ("eager",):
         fused = cast_for_inference(fuse(model), precision)
         networks |= {"fused": fused} if "fused" in modes else {}
-        networks |= {"graph": GraphRunner(fused)} if "graph" in modes else {}
+        networks |= {"graph": GraphRunner(fused, fused)} if "graph" in modes else {}
     return networks
 
 

@@ -63,7 +63,8 @@ class Layer(nn.Module):
         """x_BTC with zeros in its padding to the same."""
         attended_BTC = self.dropout(self.attention(x_BTC, inside_BT))
         x_BTC = self.attention_norm(x_BTC + attended_BTC) * mask_BT1
-        wide_BTC = F.relu(self.widen(x_BTC)) * mask_BT1
+        wide_BTC = F.relu(self.widen(x_BTC))
+        wide_BTC = wide_BTC * mask_BT1.to(wide_BTC.dtype)  # under autocast it stays in half precision
         return self.convolution_norm(x_BTC + self.dropout(self.narrow(wide_BTC))) * mask_BT1
 
 

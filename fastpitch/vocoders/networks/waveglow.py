@@ -101,7 +101,8 @@ class Waveglow(nn.Module):
         weight_EN = self.upsample.weight.unflatten(2, (reach, -1)).transpose(1, 2).flatten(2).flatten(0, 1)
         spread_BTMPG = (frames_BTE @ weight_EN).unflatten(2, (bins, -1, group))
         assert self.upsample.bias is not None
-        spread_BTMPG = spread_BTMPG + self.upsample.bias[:, None, None]
+        # The sum is in float32; cast once, it is not cast again by each of the layers that hear it.
+        spread_BTMPG = (spread_BTMPG + self.upsample.bias[:, None, None]).to(spread_BTMPG.dtype)
         return spread_BTMPG.permute(0, 2, 4, 1, 3).flatten(3).flatten(1, 2)
 
     def _flows(self) -> "list[tuple[InvertibleConvolution, CouplingNetwork]]":
