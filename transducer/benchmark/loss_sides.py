@@ -78,9 +78,11 @@ def joint_problem(batch: int, frames: int, labels: int, joint: int, classes: int
     for unit, sign in ((0, sharpness), (1, -sharpness)):
         encoded_BTJ[:, :, unit], predicted_BUJ[:, :, unit] = sign * time_T, -sign * due_U
     tensors = (encoded_BTJ, predicted_BUJ, weight_VJ, torch.zeros(classes))
+    for x in tensors:
+        x.requires_grad_()
     targets_BL = torch.randint(0, classes - 1, (batch, labels), generator=random)
     lengths = (torch.full((batch,), frames), torch.full((batch,), labels))
-    return JointProblem(*(x.requires_grad_() for x in tensors), targets_BL, *lengths)
+    return JointProblem(*tensors, targets_BL, *lengths)
 
 
 def unfused_logits(problem: JointProblem) -> Tensor:
