@@ -34,13 +34,14 @@ from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl
 from common.distributed import World
 from common.features import LogMel
+from common.graphs import Graphed
 from common.logging import RunLogger
 from common.loop import HostCopy
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from common.run_directory import RunDirectory
 from common.training_state import TrainingError
 from jasper.config import Config
-from jasper.fused import GraphRunner, fuse
+from jasper.fused import fuse
 from jasper.model import Jasper, Output
 from jasper.recognizer import load_model
 from jasper.run import NAME, Run
@@ -202,7 +203,7 @@ def _networks(model: Jasper, modes: tuple[Mode, ...], precision: Precision) -> d
     if modes != ("eager",):
         fused = cast_for_inference(fuse(model), precision)
         networks |= {"fused": fused} if "fused" in modes else {}
-        networks |= {"graph": GraphRunner(fused)} if "graph" in modes else {}
+        networks |= {"graph": Graphed(fused, fused)} if "graph" in modes else {}
     return networks
 
 

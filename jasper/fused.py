@@ -135,7 +135,7 @@ class FusedConv(nn.Module):
         """x_BTC -> contiguous [B, S, O] with "same" padding."""
         if self.weight_OKI.shape[1] == 1 and self.stride == 1:
             return F.linear(x_BTC, self.weight_OKI.squeeze(1), self.bias)
-        if x_BTC.is_cuda or self.groups > 1 or x_BTC.dtype != torch.float32:
+        if not x_BTC.is_cpu or self.groups > 1 or x_BTC.dtype != torch.float32:
             return self._by_library(x_BTC)
         return self._by_matrix_product(x_BTC)
 
@@ -169,41 +169,6 @@ class FusedConv(nn.Module):
             for part_SKI, part_SO in zip(windows_SKI.split(stretch), y_SO.split(stretch), strict=True):
                 torch.addmm(self.bias, part_SKI.flatten(1), weight_PO, out=part_SO)
         return y_BSO
-
-
-class GraphRunner:
-    """Replays a model as one CUDA graph, recorded once per shape of its input: no time goes to launching kernels.
-
-    All graphs share their memory, so keep to one stream. What a call returns is its own.
-    """
-
-    def __init__(self, model: nn.Module):
-        self.model = model
-        self._recorded: dict[torch.Size, tuple[torch.cuda.CUDAGraph, Tensor, Tensor, Output]] = {}
-        self._memory = torch.cuda.graph_pool_handle()
-
-    @torch.inference_mode()
-    def __call__(self, features_BFT: Tensor, frames_B: Tensor) -> Output:
-        """As the model, for features in its type on its device."""
-        if features_BFT.shape not in self._recorded:
-            self._recorded[features_BFT.shape] = self._record(features_BFT.clone(), frames_B.clone())
-        graph, its_features_BFT, its_frames_B, output = self._recorded[features_BFT.shape]
-        its_features_BFT.copy_(features_BFT)
-        its_frames_B.copy_(frames_B)
-        graph.replay()
-        return Output(output.log_probs_BSV.clone(), output.frames_B.clone())
-
-    def _record(self, features_BFT: Tensor, frames_B: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor, Tensor, Output]:
-        beside = torch.cuda.Stream()
-        beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):  # libraries choose algorithms and allocate at their first calls
-            for _ in range(3):
-                self.model(features_BFT, frames_B)
-        torch.cuda.current_stream().wait_stream(beside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._memory):
-            output = self.model(features_BFT, frames_B)
-        return graph, features_BFT, frames_B, output
 
 
 def _folded(layer: ConvNorm) -> Folded:

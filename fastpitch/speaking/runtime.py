@@ -8,13 +8,14 @@ Shapes: B utterances, T positions (symbols or frames), M mel bins, G and P group
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from common.config import ConfigError
+from common.graphs import Graphed
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.vocoders.vocoder import Vocoder
 
@@ -80,48 +81,12 @@ class Padded:
         return -length % self.multiple * (tensor.shape[dim] // length)
 
 
-class Graphed:
-    """A network replayed as a CUDA graph, recorded once for each combination of shapes of its arguments.
-
-    All graphs share their memory, so keep to one stream. What a call returns is its own.
-    """
-
-    def __init__(self, network: Network):
-        self.network = network
-        self._recorded: dict[tuple[torch.Size, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], Tensor]] = {}
-        self._memory = torch.cuda.graph_pool_handle()
-
-    @torch.inference_mode()
-    def __call__(self, *arguments: Tensor) -> Tensor:
-        """As the network, for tensors on its device."""
-        shapes = tuple(argument.shape for argument in arguments)
-        if shapes not in self._recorded:
-            self._recorded[shapes] = self._record([argument.clone() for argument in arguments])
-        graph, own_arguments, result = self._recorded[shapes]
-        for own, argument in zip(own_arguments, arguments, strict=True):
-            own.copy_(argument)
-        graph.replay()
-        return result.clone()
-
-    def _record(self, arguments: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, list[Tensor], Tensor]:
-        beside = torch.cuda.Stream()
-        beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):  # libraries choose algorithms and allocate at their first calls
-            for _ in range(3):
-                self.network(*arguments)
-        torch.cuda.current_stream().wait_stream(beside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._memory):
-            result = self.network(*arguments)
-        return graph, arguments, result
-
-
 def _runner(mode: Mode, device: torch.device) -> Callable[[Network], Network]:
     if mode == "compiled":
         return lambda network: torch.compile(network, dynamic=True)
     if device.type != "cuda":
         raise ConfigError(f"mode graph needs a CUDA device, and this model is on {device}; take eager or compiled")
-    return Graphed
+    return lambda call: Graphed(call, cast("Any", call).__self__)  # a network's bound method
 
 
 def _with_frames(network: Network) -> Network:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
@@ -21,9 +22,11 @@ def shard(model: nn.Module, world: World) -> nn.Module:
     if world.size == 1:
         raise ConfigError("fsdp = true with one process: there is nothing to share; start several by torchrun")
     model.to(world.device)
+    # Without a mesh the devices would be those that torch was built for, whatever this run computes on.
+    mesh = init_device_mesh(world.device.type, (world.size,))
     for layer in model.get_submodule("wav2vec2.encoder.layers").children():
-        fully_shard(layer)
-    fully_shard(model)
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
     return model
 
 

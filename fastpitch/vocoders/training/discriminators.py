@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrize
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 from fastpitch.vocoders.config import DiscriminatorConfig
@@ -95,7 +96,12 @@ class ScaleDiscriminator(nn.Module):
 
     def forward(self, audio_BN: Tensor) -> list[Tensor]:
         """Activations of all layers, the scores last."""
-        return _activations(audio_BN[:, None], self.convs, self.conv_post)
+        with parametrize.cached():
+            # Autocast would do a spectral normalisation's power iteration in 8 bits, and the norm be as coarse.
+            with torch.autocast(audio_BN.device.type, enabled=False):
+                for conv in (*self.convs, self.conv_post):
+                    _ = conv.weight
+            return _activations(audio_BN[:, None], self.convs, self.conv_post)
 
 
 class ResolutionDiscriminator(nn.Module):
