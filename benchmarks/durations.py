@@ -25,7 +25,7 @@ from common.features import LogMel
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import read
 from fastpitch.acoustic.objective import targets_of
-from fastpitch.acoustic.state import build_model
+from fastpitch.acoustic.run import build_model
 from fastpitch.front.symbols import TextProcessor
 from jasper.recognizer import Recognizer
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.summary import summary
 from common.benchmark import RESULTS, newest, read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -199,16 +200,18 @@ def updated(text: str, path: Path, folder: Path = RESULTS) -> str:
     whole = {match.start() for match in BETWEEN.finditer(text)}
     for opening in OPENING.finditer(text):
         where = f"{path}:{text.count(chr(10), 0, opening.start()) + 1}: {opening[0]}"
-        if opening[1] not in TABLES:
-            raise TablesError(f"{where}: no such table; known: {', '.join(TABLES)}")
+        if opening[1] not in (*TABLES, "summary"):
+            raise TablesError(f"{where}: no such table; known: {', '.join((*TABLES, 'summary'))}")
         if opening.start() not in whole:
             raise TablesError(f"{where}: expected a line {'<!-- /table -->'} after it")
 
     def render(match: re.Match[str]) -> str:
-        table = TABLES[match["name"]]
-        return (
-            f"<!-- table:{match['name']} -->\n{rendered(table, read_rows(table.source, folder=folder))}<!-- /table -->"
-        )
+        name = match["name"]
+        if name == "summary":
+            text = summary(folder)
+        else:
+            text = rendered(TABLES[name], read_rows(TABLES[name].source, folder=folder))
+        return f"<!-- table:{name} -->\n{text}<!-- /table -->"
 
     return BETWEEN.sub(render, text)
 

@@ -28,6 +28,7 @@ from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.course import Course, Decision, EveryConfig, Moment, decide, validation_is_due
+from common.data.batching import BatchingError
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
@@ -35,7 +36,7 @@ from common.interruption import Interrupted, Termination, termination
 from common.run_directory import check_same_settings
 from common.training_state import TrainingError, TrainingState
 
-EXPECTED = (TrainingError, LoadingError, ManifestError, CheckpointError, ConfigError)
+EXPECTED = (TrainingError, LoadingError, BatchingError, ManifestError, CheckpointError, ConfigError)
 """Errors whose message is for the user."""
 
 Batch = TypeVar("Batch")

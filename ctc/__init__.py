@@ -11,6 +11,7 @@ if find_spec("torch") is not None:
     from ctc.align import Alignment, WordSpan, align, word_spans
     from ctc.arpa import BackoffModel, read_arpa, write_arpa
     from ctc.beam import BeamOptions, Hypothesis, beam_search
+    from ctc.compiled import NgramModel, compile_model, read_model, write_model
     from ctc.greedy import Decoded, greedy
     from ctc.loss import CTCLoss, ctc_loss
     from ctc.memory import GradientPool
@@ -33,6 +34,7 @@ __all__ = [
     "Decoded",
     "GradientPool",
     "Hypothesis",
+    "NgramModel",
     "Scorer",
     "ScorerOptions",
     "Segment",
@@ -41,13 +43,16 @@ __all__ = [
     "WordSpan",
     "align",
     "beam_search",
+    "compile_model",
     "ctc_loss",
     "greedy",
     "include_dir",
     "library_file",
     "monotonic_alignment",
     "read_arpa",
+    "read_model",
     "segment",
     "word_spans",
     "write_arpa",
+    "write_model",
 ]

@@ -3,12 +3,13 @@
 import ctypes
 import functools
 from collections.abc import Callable
-from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
 
 import torch
 from torch import Tensor
 
 from ctc import _library
+from ctc._arpa_text import Place, WordsTable
 
 STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 
@@ -108,6 +109,18 @@ class BeamSearchOptions(Structure):
     )
 
 
+class LevelTable(Structure):
+    """`ctc_ngram_level`."""
+
+    _fields_ = (("count", c_int64), ("ngrams", c_void_p), ("log10_prob", c_void_p), ("log10_backoff", c_void_p))
+
+
+class ModelTable(Structure):
+    """`ctc_ngram_model`."""
+
+    _fields_ = (("orders", c_int32), ("words", c_int32), ("levels", POINTER(LevelTable)))
+
+
 PROTOTYPES = {
     "ctc_greedy": (c_int32, [POINTER(Scores), c_void_p, c_int32, c_int32, *[c_void_p] * 4]),
     "ctc_align_workspace": (c_size_t, [c_int64, c_int64, POINTER(AlignOptions)]),
@@ -115,6 +128,17 @@ PROTOTYPES = {
         c_int32,
         [POINTER(Scores), c_void_p, c_void_p, c_int64, c_void_p, POINTER(AlignOptions), *[c_void_p] * 6, c_size_t],
     ),
+    "ctc_arpa_level": (
+        c_int32,
+        [c_char_p, c_int64, c_int32, c_int64, POINTER(WordsTable), POINTER(Place), *[c_void_p] * 3],
+    ),
+    "ctc_ngram_workspace": (c_size_t, [POINTER(ModelTable)]),
+    "ctc_ngram_plan": (
+        c_int32,
+        [POINTER(ModelTable), c_void_p, POINTER(c_int32), POINTER(c_int64), POINTER(c_int64 * 2)],
+    ),
+    "ctc_ngram_fill": (c_int32, [POINTER(ModelTable), c_void_p, c_int32, *[c_void_p] * 8]),
+    "ctc_scorer_check": (c_int32, [POINTER(ScorerTable), c_int64]),
     "ctc_beam_workspace": (c_size_t, [c_int64, c_int64, POINTER(BeamSearchOptions)]),
     "ctc_beam_search": (
         c_int32,

@@ -4,13 +4,18 @@ N n-grams of one order n.
 """
 
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO, cast
 
 import numpy as np
 
+from ctc import _library, _native
+from ctc._arpa_text import BLANKS, Place, Status, Words, line_before, next_line, read_level, read_level_in_python
+
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
+SPACE = "|"  # a space as a word of a character model, for ARPA files separate words by spaces
 IMPOSSIBLE = -99.0  # how the format writes log10 of 0
 
 
@@ -65,70 +70,116 @@ def _lines(model: BackoffModel, level: Level, *, has_backoff: bool) -> Iterator[
 
 
 def read_arpa(path: str | Path) -> BackoffModel:
-    """Reads an ARPA file, plain or .gz. Raises ArpaError that names file and line."""
+    """Reads an ARPA file, plain or .gz, and refuses what kenlm refuses, but for models of one order or without <s>.
+
+    Raises ArpaError that names file and line: for damaged compression, counts that are not kept, words that are not
+    UTF-8 or listed twice, numbers that are not finite, probabilities above 1, and anything behind the end.
+    """
     path = Path(path)
-    vocabulary: list[str] = []
-    levels: list[Level] = []
-    with _open(path, "rt", is_gzip=path.suffix == ".gz") as file:
-        lines = enumerate(file, 1)
-        sizes = _read_sizes(path, lines)
-        index: dict[str, int] = {}
-        for order, size in enumerate(sizes, 1):
-            levels.append(_read_level(path, lines, order, size, index))
-            if order == 1:
-                vocabulary = list(index)
-    return BackoffModel(tuple(vocabulary), tuple(levels))
+    text = _read_bytes(path)
+    place, sizes = _read_sizes(path, text)
+    library = _native.load()
+    if library is None:
+        _library.warn_slow("ctc.read_arpa")
+    for order, size in enumerate(sizes, 1):
+        if size * (2 * order + 2) > len(text):  # "0 a b" and the end of the line, at least
+            raise ArpaError(f"{path}: expected {size} {order}-grams, found only {len(text)} bytes")
+    words = Words.empty(sizes[0])
+    levels = []
+    for order, size in enumerate(sizes, 1):
+        level = Level(np.empty((size, order), np.int32), np.empty(size), np.empty(size))
+        if library is not None:
+            status = read_level(library, text, order, level, words, place)
+        else:
+            status = read_level_in_python(text, order, level, words, place)
+        if status != Status.SUCCESS:
+            raise ArpaError(_problem(path, text, order, size, place, status))
+        levels.append(level)
+    _read_end(path, text, place)
+    return BackoffModel(_vocabulary(path, text, words), tuple(levels))
 
 
-def _read_sizes(path: Path, lines: Iterator[tuple[int, str]]) -> list[int]:
-    if not any(line.strip() == "\\data\\" for _, line in lines):
-        raise ArpaError(f"{path}: expected a line \\data\\, found the end of the file")
+def _read_bytes(path: Path) -> bytes:
+    if path.suffix != ".gz":
+        return path.read_bytes()
+    try:
+        with gzip.open(path) as file:
+            return file.read()
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ArpaError(f"{path}: expected a whole .gz file, found a damaged one: {error}") from error
+
+
+def _read_sizes(path: Path, text: bytes) -> tuple[Place, list[int]]:
+    place = Place(0, 0, 0)
+    line = next_line(text, place)
+    while line is not None and not line.strip(BLANKS):
+        line = next_line(text, place)
+    if line is None or line.strip(BLANKS) != b"\\data\\":
+        found = "the end of the file" if line is None else f"{_shown(line)} in line {place.line}"
+        raise ArpaError(f"{path}: expected \\data\\ before all else, found {found}")
     sizes: list[int] = []
-    for number, line in lines:
-        text = line.strip()
-        if not text.startswith("ngram "):
-            if sizes:
-                break
-            raise ArpaError(f"{path}:{number}: expected `ngram 1=...`, found {text!r}")
-        order, _, size = text.removeprefix("ngram ").partition("=")
-        if order.strip() != str(len(sizes) + 1) or not size.strip().isdigit():
-            raise ArpaError(f"{path}:{number}: expected `ngram {len(sizes) + 1}=...`, found {text!r}")
+    while (line := next_line(text, place)) is not None:
+        if not line.strip(BLANKS) and sizes:
+            break
+        order, _, size = line.strip(BLANKS).removeprefix(b"ngram ").partition(b"=")
+        is_size = line.strip(BLANKS).startswith(b"ngram ") and size.strip().isdigit() and len(size) < 19
+        if not is_size or order.strip() != str(len(sizes) + 1).encode():
+            raise ArpaError(f"{path}:{place.line}: expected `ngram {len(sizes) + 1}=...`, found {_shown(line)}")
         sizes.append(int(size))
-    return sizes
+    if not sizes:
+        raise ArpaError(f"{path}:{place.line}: expected `ngram 1=...`, found the end of the file")
+    return place, sizes
 
 
-def _read_level(path: Path, lines: Iterator[tuple[int, str]], order: int, size: int, index: dict[str, int]) -> Level:
-    """The n-grams after the next header; those of order 1 fill `index`."""
-    words = np.zeros((size, order), np.int32)
-    log10_prob, log10_backoff = np.zeros((2, size))
-    row, is_inside = 0, order > 1 and size == 0
-    for number, line in lines:
-        fields = line.split()
-        if not fields:
-            if row == size and is_inside:
-                break
-            continue
-        if not is_inside:
-            if fields[0] != f"\\{order}-grams:":
-                raise ArpaError(f"{path}:{number}: expected \\{order}-grams:, found {line.strip()!r}")
-            is_inside = True
-            continue
-        if row == size or not order + 1 <= len(fields) <= order + 2:
-            raise ArpaError(
-                f"{path}:{number}: expected {size} {order}-grams, found {line.strip()!r} after {row} of them"
-            )
-        if order == 1:
-            index.setdefault(fields[1], len(index))
-        try:
-            words[row] = [index[word] for word in fields[1 : order + 1]]
-            log10_prob[row] = float(fields[0])
-            log10_backoff[row] = float(fields[order + 1]) if len(fields) == order + 2 else 0.0
-        except (KeyError, ValueError) as error:
-            raise ArpaError(f"{path}:{number}: not a {order}-gram of known words: {line.strip()!r}") from error
-        row += 1
-    if row != size:
-        raise ArpaError(f"{path}: expected {size} {order}-grams, found the end of the file after {row}")
-    return Level(words, log10_prob, log10_backoff)
+def _read_end(path: Path, text: bytes, place: Place) -> None:
+    for expected in (b"\\end\\", None):
+        line = next_line(text, place)
+        while line is not None and not line.strip(BLANKS):
+            line = next_line(text, place)
+        if line is None and expected is not None:
+            raise ArpaError(f"{path}: expected \\end\\, found the end of the file")
+        if line is not None and line.strip(BLANKS) != expected:
+            end = "the end of the file" if expected is None else f"{expected.decode()}"
+            raise ArpaError(f"{path}:{place.line}: expected {end}, found {_shown(line)}")
+
+
+def _vocabulary(path: Path, text: bytes, words: Words) -> tuple[str, ...]:
+    try:
+        return tuple(words.texts(text))
+    except UnicodeDecodeError as error:
+        found = next(word for word in words.written(text) if not _is_utf8(word))
+        raise ArpaError(f"{path}: expected words in UTF-8, found {found!r}") from error
+
+
+def _is_utf8(word: bytes) -> bool:
+    try:
+        return word.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def _problem(path: Path, text: bytes, order: int, size: int, place: Place, status: Status) -> str:
+    line = line_before(text, place)
+    where, found = f"{path}:{place.line}", _shown(line)
+    if place.at >= len(text) and not line.strip(BLANKS):
+        found = "the end of the file"
+    match status:
+        case Status.HEADER:
+            return f"{where}: expected \\{order}-grams:, found {found}"
+        case Status.NUMBER:
+            return f"{where}: expected finite numbers up to 1e30, found {found}"
+        case Status.POSITIVE:
+            return f"{where}: expected the logarithm of a probability, at most 0, found {found}"
+        case Status.WORD:
+            return f"{where}: expected words that are 1-grams, found {found}"
+        case Status.TWICE:
+            return f"{where}: expected every word once, found it again: {found}"
+        case _:
+            return f"{where}: expected {size} {order}-grams, found {found} after {place.row} of them"
+
+
+def _shown(line: bytes) -> str:
+    return repr(line[:80].decode(errors="replace").strip())
 
 
 def _open(path: Path, mode: str, *, is_gzip: bool) -> TextIO:

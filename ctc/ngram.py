@@ -1,5 +1,7 @@
 """Estimates n-gram language models from text: `python -m ctc.ngram text... -o lm.arpa --order 4`.
 
+`python -m ctc.ngram compile lm.arpa -o lm.ngram` makes of any ARPA file one that loads at once (see `ctc.compiled`).
+
 Interpolated modified Kneser-Ney smoothing (Chen and Goodman 1998), written as a back-off model:
     p(w | h) = (a(hw) - D(a(hw))) / a(h.) + g(h) p(w | h'),    g(h) = sum of the discounts of h / a(h.)
 a is the count for the longest n-grams and those at the start of a sentence, else the number of different words seen
@@ -15,11 +17,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ctc.arpa import END, IMPOSSIBLE, START, UNKNOWN, BackoffModel, Level, write_arpa
+from ctc.arpa import END, IMPOSSIBLE, SPACE, START, UNKNOWN, ArpaError, BackoffModel, Level, read_arpa, write_arpa
+from ctc.compiled import compile_model, write_model
 
 # Where a text is too small or too regular for the formula (Heafield et al. 2013 use the same).
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
-SPACE = "|"  # a space as a word of a character model, for ARPA files separate words by spaces
 
 
 class _Counts(NamedTuple):
@@ -143,8 +145,27 @@ def read_sentences(paths: Iterable[Path], *, unit: Literal["word", "character"])
                     yield words if unit == "word" else list(SPACE.join(words))
 
 
+def compile_command(arguments: Sequence[str]) -> None:
+    """The command line of `compile`."""
+    description = "Makes of an ARPA file one that a decoder maps into memory."
+    parser = argparse.ArgumentParser(prog="python -m ctc.ngram compile", description=description)
+    parser.add_argument("arpa", type=Path, help="ARPA file, plain or .gz")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="compiled model to write")
+    options = parser.parse_args(arguments)
+    try:
+        model = compile_model(read_arpa(options.arpa))
+        write_model(options.output, model)
+    except (OSError, ArpaError, ValueError) as error:
+        sys.exit(f"ctc.ngram: {error}")
+    size = options.output.stat().st_size
+    print(f"{options.output}: {len(model.vocabulary)} words, {len(model.automaton.arc_word)} n-grams, {size} bytes")
+
+
 def main() -> None:
     """The command line: reads text files, one sentence per line, and writes an ARPA model."""
+    if sys.argv[1:2] == ["compile"]:
+        compile_command(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m ctc.ngram", description="Estimates an n-gram language model.")
     parser.add_argument("text", nargs="+", type=Path, help="text files, one sentence per line")
     parser.add_argument("-o", "--output", type=Path, required=True, help="ARPA file to write; .gz compresses")

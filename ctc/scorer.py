@@ -8,9 +8,22 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ctc import _native
-from ctc.arpa import BackoffModel
-from ctc.ngram import SPACE
-from ctc.tables import NONE, Labels, Lexicon, as_labels, lexicon, ngram_automaton, phrases
+from ctc.arpa import SPACE, BackoffModel
+from ctc.compiled import NgramModel
+from ctc.tables import (
+    NONE,
+    Labels,
+    Lexicon,
+    as_labels,
+    lexicon,
+    lexicon_of_texts,
+    native_ngram,
+    ngram_automaton,
+    phrases,
+)
+
+LARGEST_NUMBER = 1e6
+"""Bound of weights, bonuses and boosts: a million times any log-probability of a label that one can tell from 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +46,9 @@ class ScorerOptions:
             raise ValueError(f"weight: expected at least 0, found {self.weight}")
         if not self.unknown_penalty <= 0:
             raise ValueError(f"unknown_penalty: expected at most 0, found {self.unknown_penalty}")
+        for name in ("weight", "word_bonus", "unknown_penalty"):
+            if not abs(getattr(self, name)) <= LARGEST_NUMBER:
+                raise ValueError(f"{name}: expected a number up to {LARGEST_NUMBER:g}, found {getattr(self, name)}")
 
 
 class State(NamedTuple):
@@ -50,12 +66,12 @@ class Scorer:
         self,
         labels: Sequence[str],
         *,
-        model: BackoffModel | None = None,
+        model: BackoffModel | NgramModel | None = None,
         words: Iterable[str] | None = None,
         hot_words: Mapping[str, float] | None = None,
         options: ScorerOptions | None = None,
     ) -> None:
-        """`labels`: text of every label in order (a blank at the end may be missing). `model`: see `ctc.read_arpa`.
+        """`labels`: text of every label in order (a blank at the end may be missing). `model`: see `ctc.read_model`.
         `words`: nothing but these may be spelled. `hot_words`: words or phrases and what each adds to a score.
 
         Raises ValueError for a word, or a whole model, that the labels cannot spell.
@@ -65,14 +81,15 @@ class Scorer:
         number_of = {text: number for number, text in enumerate(labels)}
         self.boundary = number_of.get(self.options.boundary, NONE)
         self.is_closed = words is not None
-        self.ngram = ngram_automaton(model) if model is not None else None
+        compiled = ngram_automaton(model) if isinstance(model, BackoffModel) else None
+        self.ngram = model.automaton if isinstance(model, NgramModel) else compiled
         self.lexicon = self._lexicon(model, words, number_of)
         boosts = {self._spell(word, number_of): self._boost(word, boost) for word, boost in (hot_words or {}).items()}
         self.phrases = phrases(boosts, self.boundary) if boosts else None
         self.label_word = self._label_words(model)
 
     def _lexicon(
-        self, model: BackoffModel | None, words: Iterable[str] | None, number_of: Mapping[str, int]
+        self, model: BackoffModel | NgramModel | None, words: Iterable[str] | None, number_of: Mapping[str, int]
     ) -> Lexicon | None:
         is_word_model = model is not None and self.options.unit == "word"
         if words is None and not is_word_model:
@@ -85,12 +102,12 @@ class Scorer:
         unknown = self.ngram.unknown_word if self.ngram is not None else 0
         if words is not None:
             return lexicon({self._spell(word, number_of): numbers.get(word, unknown) for word in words})
-        spelled = {labels: number for word, number in numbers.items() if (labels := as_labels(word, number_of))}
-        if not spelled:
+        spelled = lexicon_of_texts(numbers, number_of)
+        if len(spelled.word) == 1:
             raise ValueError(
                 f"model: the labels {''.join(number_of)!r} spell none of its words, such as {list(numbers)[-1]!r}"
             )
-        return lexicon(spelled)
+        return spelled
 
     def _spell(self, word: str, number_of: Mapping[str, int]) -> Labels:
         text = word.replace(" ", self.options.boundary)
@@ -102,11 +119,11 @@ class Scorer:
 
     @staticmethod
     def _boost(word: str, boost: float) -> float:
-        if not boost > 0:
-            raise ValueError(f"hot word {word!r}: expected a boost above 0, found {boost}")
+        if not 0 < boost <= LARGEST_NUMBER:
+            raise ValueError(f"hot word {word!r}: expected a boost above 0 and up to {LARGEST_NUMBER:g}, found {boost}")
         return boost
 
-    def _label_words(self, model: BackoffModel | None) -> np.ndarray | None:
+    def _label_words(self, model: BackoffModel | NgramModel | None) -> np.ndarray | None:
         if self.ngram is None or model is None or self.options.unit == "word":
             return None
         numbers = {word: number for number, word in enumerate(model.vocabulary)}
@@ -178,7 +195,7 @@ class Scorer:
     def table(self) -> _native.ScorerTable:
         """`ctc_scorer`, which points to arrays of this object."""
         return _native.ScorerTable(
-            ngram=_pointer(_native.NgramTable, self._ngram_fields()),
+            ngram=None if self.ngram is None else ctypes.pointer(native_ngram(self.ngram)),
             lexicon=_pointer(_native.LexiconTable, self._lexicon_fields()),
             phrases=_pointer(_native.PhraseTable, self._phrase_fields()),
             label_word=None if self.label_word is None else self.label_word.ctypes.data,
@@ -188,12 +205,6 @@ class Scorer:
             word_bonus=self.options.word_bonus,
             unknown_penalty=self.options.unknown_penalty,
         )
-
-    def _ngram_fields(self) -> dict[str, int] | None:
-        if self.ngram is None:
-            return None
-        fields = {name: _address(value) for name, value in self.ngram._asdict().items()}
-        return {**fields, "states": len(self.ngram.backoff), "words": int(self.ngram.first_arc[1])}
 
     def _lexicon_fields(self) -> dict[str, int] | None:
         if self.lexicon is None:

@@ -3,13 +3,16 @@
 They are the arrays that `include/ctc_decode.h` describes, so that the native search and the Python one read the same.
 """
 
+import ctypes
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ctc.arpa import END, START, UNKNOWN, BackoffModel
+from ctc import _native
+from ctc._arpa_text import LARGEST
+from ctc.arpa import END, START, UNKNOWN, BackoffModel, Level
 
 NONE = -1
 Labels = tuple[int, ...]
@@ -43,7 +46,79 @@ class NgramAutomaton(NamedTuple):
 
 
 def ngram_automaton(model: BackoffModel) -> NgramAutomaton:
-    """The automaton of `model`. A model without <unk> gives unknown words the probability of its rarest word."""
+    """The automaton of `model`. A model without <unk> gives unknown words the probability of its rarest word.
+
+    Raises ValueError for numbers that are not finite or not what probabilities are, and for n-grams listed twice.
+    """
+    for order, level in enumerate(model.levels, 1):
+        numbers = (level.log10_prob, level.log10_backoff)
+        if not all(bool((np.abs(column) <= LARGEST).all()) for column in numbers) or (level.log10_prob > 0).any():
+            raise ValueError(f"model: {order}-grams: expected finite numbers and probabilities of at most 1")
+    if UNKNOWN not in model.vocabulary:
+        first = model.levels[0]
+        rarest = min((log10 for log10 in first.log10_prob.tolist() if log10 > -99), default=-99.0)
+        words = np.vstack([first.words, [[len(model.vocabulary)]]]).astype(np.int32)
+        columns = np.append(first.log10_prob, rarest), np.append(first.log10_backoff, 0.0)
+        model = BackoffModel((*model.vocabulary, UNKNOWN), (Level(words, *columns), *model.levels[1:]))
+    library = _native.load()
+    return automaton_in_python(model) if library is None else automaton_native(library, model)
+
+
+def native_ngram(automaton: NgramAutomaton) -> _native.NgramTable:
+    """`ctc_ngram`, which points to the arrays of `automaton`."""
+    fields = {
+        name: value.ctypes.data if isinstance(value, np.ndarray) else value
+        for name, value in automaton._asdict().items()
+    }
+    return _native.NgramTable(states=len(automaton.backoff), words=len(automaton.word_bound), **fields)
+
+
+def is_valid_automaton(library: ctypes.CDLL, automaton: NgramAutomaton) -> bool:
+    """Whether every index leads somewhere and all numbers are finite (`ctc_scorer_check`)."""
+    no_words = _lexicon({})
+    arrays = (no_words.tree.first_child, no_words.tree.label, no_words.word)
+    lexicon_table = _native.LexiconTable(1, *(array.ctypes.data for array in arrays))
+    table = _native.ScorerTable(
+        ngram=ctypes.pointer(native_ngram(automaton)), lexicon=ctypes.pointer(lexicon_table), boundary=NONE
+    )
+    return bool(library.ctc_scorer_check(table, 1) == 0)
+
+
+def automaton_native(library: ctypes.CDLL, model: BackoffModel) -> NgramAutomaton:
+    """`ngram_automaton` of a model with <unk>, in C++ (csrc/decode_ngram.cpp)."""
+    levels = [
+        Level(
+            np.ascontiguousarray(level.words, np.int32),
+            np.ascontiguousarray(level.log10_prob, np.float64),
+            np.ascontiguousarray(level.log10_backoff, np.float64),
+        )
+        for level in model.levels
+    ]
+    fields = [(len(level.words), *(column.ctypes.data for column in level)) for level in levels]
+    rows = (_native.LevelTable(*row) for row in fields)
+    table = _native.ModelTable(model.order, len(model.vocabulary), (_native.LevelTable * model.order)(*rows))
+    workspace = np.zeros(library.ctc_ngram_workspace(table), np.uint8)
+    states, arcs, twice = ctypes.c_int32(), ctypes.c_int64(), (ctypes.c_int64 * 2)()
+    status = library.ctc_ngram_plan(table, workspace.ctypes.data, states, arcs, twice)
+    if twice[0]:
+        ngram = " ".join(model.vocabulary[word] for word in levels[twice[0] - 1].words[twice[1]])
+        raise ValueError(f"model: expected every n-gram once, found the {twice[0]}-gram {ngram!r} twice")
+    if status != 0:
+        raise ValueError(f"model: expected {len(model.vocabulary)} 1-grams and n-grams of their words")
+    index = {word: number for number, word in enumerate(model.vocabulary)}
+    first_arc, start_state = np.empty(states.value + 1, np.int64), ctypes.c_int32()
+    arc_word, arc_next = np.empty((2, arcs.value), np.int32)
+    arc_log_prob = np.empty(arcs.value, np.float32)
+    backoff, backoff_state = np.empty(states.value, np.float32), np.empty(states.value, np.int32)
+    word_bound = np.empty(len(model.vocabulary), np.float32)
+    arrays = (first_arc, arc_word, arc_log_prob, arc_next, backoff, backoff_state, word_bound)
+    pointers = [*(array.ctypes.data for array in arrays), ctypes.byref(start_state)]
+    _native.call(library.ctc_ngram_fill, table, workspace.ctypes.data, index.get(START, NONE), *pointers)
+    return NgramAutomaton(*arrays, start_state.value, index[UNKNOWN], index.get(END, NONE))
+
+
+def automaton_in_python(model: BackoffModel) -> NgramAutomaton:
+    """`ngram_automaton` of a model with <unk>, for where there is no compiler, and to compare with."""
     states = _histories(model)
 
     def longest(ngram: Labels) -> int:
@@ -62,11 +137,12 @@ def ngram_automaton(model: BackoffModel) -> NgramAutomaton:
             if ngram in states:
                 backoff[states[ngram]] = log10_backoff * math.log(10)
     index = {word: number for number, word in enumerate(model.vocabulary)}
-    if UNKNOWN not in index:
-        rarest = min(log10 for log10 in model.levels[0].log10_prob.tolist() if log10 > -99)
-        arcs.append((0, len(index), rarest, 0))
     arcs.sort()
     state, word, log10_prob, next_state = (np.array(column) for column in zip(*arcs, strict=True))
+    repeated = np.flatnonzero((np.diff(state) == 0) & (np.diff(word) == 0))
+    if len(repeated):
+        last = model.vocabulary[word[repeated[0]]]
+        raise ValueError(f"model: expected every n-gram once, found one that ends in {last!r} twice")
     arc_log_prob = (log10_prob * math.log(10)).astype(np.float32)
     backoff_state = np.array([0, *[longest(ngram[1:]) for ngram in list(states)[1:]]], np.int32)
     return NgramAutomaton(
@@ -78,7 +154,7 @@ def ngram_automaton(model: BackoffModel) -> NgramAutomaton:
         backoff_state=backoff_state,
         word_bound=_word_bounds(word, arc_log_prob.astype(float) + _backoff_bounds(backoff, backoff_state)[state]),
         start_state=longest((index[START],)) if START in index else 0,
-        unknown_word=index.get(UNKNOWN, len(index)),
+        unknown_word=index[UNKNOWN],
         end_word=index.get(END, NONE),
     )
 
@@ -121,6 +197,7 @@ class Tree(NamedTuple):
     first_child: np.ndarray
     label: np.ndarray
     node_of: dict[Labels, int]
+    """Of all beginnings; of a lexicon, whose words are many, none."""
 
     def child(self, node: int, label: int) -> int:
         """The node after `label`, or NONE."""
@@ -150,11 +227,41 @@ class Lexicon(NamedTuple):
 
 def lexicon(words: Mapping[Labels, int]) -> Lexicon:
     """The lexicon of {spelling: number of the word}."""
-    spelled = tree(words)
-    word = np.full(len(spelled.label), NONE, np.int32)
-    for spelling, number in words.items():
-        word[spelled.node_of[spelling]] = number
-    return Lexicon(spelled, word)
+    return _lexicon({"".join(map(chr, spelling)): number for spelling, number in words.items()})
+
+
+def lexicon_of_texts(words: Mapping[str, int], number_of: Mapping[str, int]) -> Lexicon:
+    """The lexicon of {word: its number}, of those words alone that labels of one character, `number_of`, can spell."""
+    letters = {text: number for text, number in number_of.items() if len(text) == 1}
+    spelling = str.maketrans({text: chr(number) for text, number in letters.items()})
+    known = frozenset(letters)
+    return _lexicon(
+        {word.translate(spelling): number for word, number in words.items() if word and known.issuperset(word)}
+    )
+
+
+def _lexicon(words: Mapping[str, int]) -> Lexicon:
+    """`words`: spelled with the characters whose codes are the numbers of the labels."""
+    ordered = sorted(words)
+    labels = np.frombuffer("".join(ordered).encode("utf-32-le", "surrogatepass"), np.int32)
+    lengths = np.fromiter(map(len, ordered), np.int64, len(ordered))
+    starts = np.cumsum(lengths) - lengths
+    node = np.zeros(len(ordered), np.int64)  # of every word, so far
+    parents, leading, size = [np.array([NONE])], [np.array([NONE])], 1
+    active = np.flatnonzero(lengths > 0)
+    for depth in range(int(lengths.max(initial=0))):  # words are in order, so those of one beginning are neighbours
+        label, above = labels[starts[active] + depth], node[active]
+        is_new = np.ones(len(active), bool)
+        is_new[1:] = (label[1:] != label[:-1]) | (above[1:] != above[:-1])
+        node[active] = size - 1 + np.cumsum(is_new)
+        parents.append(above[is_new])
+        leading.append(label[is_new])
+        size += int(is_new.sum())
+        active = active[lengths[active] > depth + 1]
+    word = np.full(size, NONE, np.int32)
+    word[node] = np.fromiter((words[text] for text in ordered), np.int32, len(ordered))
+    first_child = np.searchsorted(np.concatenate(parents), np.arange(size + 1)).astype(np.int32)
+    return Lexicon(Tree(first_child, np.concatenate(leading).astype(np.int32), {}), word)
 
 
 class Phrases(NamedTuple):

@@ -26,14 +26,15 @@ from common.data.manifest import ManifestError
 from common.data.sentences import sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
 from common.metrics import ErrorCount, character_errors
+from common.training_state import TrainingError
 from fastpitch import train
-from fastpitch.acoustic import state
+from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
 from fastpitch.speaking import report, sound
 from fastpitch.speaking.synthesizer import Spoken
 from fastpitch.vocoders import train as vocoder_train
 from fastpitch.vocoders.config import HifiganRun
-from fastpitch.vocoders.training import hifigan_state as vocoder_state
+from fastpitch.vocoders.training.run import name_of
 from jasper.recognizer import Recognizer
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
@@ -110,7 +111,7 @@ def trained(runs: Runs, *, fresh: bool) -> bool:
 
 
 def _all_trained(runs: Runs) -> bool:
-    acoustic, vocoder = _is_trained(runs.acoustic, state.NAME), _is_trained(runs.vocoder, vocoder_state.NAME)
+    acoustic, vocoder = _is_trained(runs.acoustic, acoustic_run.NAME), _is_trained(runs.vocoder, name_of(runs.vocoder))
     return acoustic and vocoder
 
 
@@ -141,8 +142,8 @@ def _train_both(runs: Runs) -> None:
 
 def listen(runs: Runs, asr: Recognizer, size: Size) -> Hearing:
     """Says held-out sentences into the run directory, and has them transcribed."""
-    tts = fastpitch.load(_newest(runs.acoustic.output_dir, state.NAME))
-    vocoder = fastpitch.load_vocoder(_newest(runs.vocoder.output_dir, vocoder_state.NAME))
+    tts = fastpitch.load(_newest(runs.acoustic.output_dir, acoustic_run.NAME))
+    vocoder = fastpitch.load_vocoder(_newest(runs.vocoder.output_dir, name_of(runs.vocoder)))
     voice = fastpitch.Voice(vocoder)
     texts = sentences(HELD_OUT[size], subset="test")
     folder = runs.acoustic.output_dir / "spoken"
@@ -180,8 +181,8 @@ def summarise(runs: Runs, hearing: Hearing, python: str) -> None:
         facts={"characters heard wrongly": errors},
         took_seconds=hearing.took_seconds,
     )
-    model = _newest(runs.acoustic.output_dir, state.NAME)
-    vocoder = _newest(runs.vocoder.output_dir, vocoder_state.NAME)
+    model = _newest(runs.acoustic.output_dir, acoustic_run.NAME)
+    vocoder = _newest(runs.vocoder.output_dir, name_of(runs.vocoder))
     print(
         f"CER      {errors}\n"
         f"Report   {page}\n"
@@ -213,7 +214,7 @@ def _train_vocoder(run: HifiganRun, threads: int) -> None:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
         torch.set_num_threads(threads)
-        with config.reported(CheckpointError, ManifestError, LoadingError, vocoder_train.TrainingError):
+        with config.reported(CheckpointError, ManifestError, LoadingError, TrainingError):
             vocoder_train.main(run)
 
 

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fastpitch.train
+import fastpitch.vocoders.train
 import jasper.train
+from tests.fastpitch import runs as fastpitch_runs
+from tests.fastpitch.vocoders import corpus as vocoder_runs
 from tests.jasper import runs as jasper_runs
 
 
@@ -31,5 +35,25 @@ COMMANDS = [
         module=jasper.train,
         corpus=jasper_runs.write_corpus,
         config=jasper_runs.toy_config,
+    ),
+    Command(
+        name="fastpitch",
+        module=fastpitch.train,
+        corpus=fastpitch_runs.write_corpus,
+        config=fastpitch_runs.toy_config,
+    ),
+    Command(
+        name="hifigan",
+        module=fastpitch.vocoders.train,
+        corpus=vocoder_runs.write_corpus,
+        config=vocoder_runs.hifigan_config,
+        evaluates_by="evaluation",
+    ),
+    Command(
+        name="waveglow",
+        module=fastpitch.vocoders.train,
+        corpus=vocoder_runs.write_corpus,
+        config=vocoder_runs.waveglow_config,
+        evaluates_by="evaluation",
     ),
 ]

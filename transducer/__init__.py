@@ -2,6 +2,7 @@
 
 from common.recognition.transcripts import Transcript, Word
 from transducer.decoder import Decoder, DecoderOptions, DecoderState
+from transducer.fused_loss import joint_loss
 from transducer.losses import rnnt_loss, tdt_loss
 from transducer.recognizer import Hypothesis, Recognizer, load
 
@@ -13,6 +14,7 @@ __all__ = [
     "Recognizer",
     "Transcript",
     "Word",
+    "joint_loss",
     "load",
     "rnnt_loss",
     "tdt_loss",

@@ -145,6 +145,43 @@ def check(shape: Sequence[int], labels: Labels, options: Options) -> None:
                 raise ValueError(f"utterance {n}: label {i}: expected {expected}; found {label}")
 
 
+class NativeLattice:
+    """The lattice of one utterance whose logits are made in pieces: read all cells, walk, then ask for gradients."""
+
+    def __init__(
+        self, dtype: torch.dtype, outputs: int, labels_L: Tensor, frames: int, options: Options, lattice: Tensor | None
+    ) -> None:
+        """`lattice` is what another one left in its `memory`, to go on with gradients."""
+        self._problem, self._durations = problem_of(dtype, (1, frames, len(labels_L) + 1, outputs), options)
+        self._labels_L, self._frames = labels_L.contiguous(), frames
+        sizes = (self._problem, frames, len(labels_L))
+        self.memory = memory(loaded().transducer_lattice_bytes, *sizes) if lattice is None else lattice
+
+    def read(self, first: int, logits_NW: Tensor) -> None:
+        """Reads the logits of cells from number `first` on, rows adjacent."""
+        call(
+            *(loaded().transducer_read_cells, self._problem, logits_NW.data_ptr(), first, len(logits_NW)),
+            *(self._labels_L.data_ptr(), self._frames, len(self._labels_L), self.memory.data_ptr()),
+        )
+
+    def walk(self) -> tuple[float, Tensor]:
+        """The loss, and the numbers of the cells that are not skipped."""
+        kept = torch.empty(self._frames * (len(self._labels_L) + 1), dtype=torch.int64)
+        loss, count = c_double(), c_int64()
+        sizes = (self._problem, self._frames, len(self._labels_L))
+        call(loaded().transducer_walk, *sizes, self.memory.data_ptr(), loss, kept.data_ptr(), count)
+        return loss.value, kept[: count.value].clone()
+
+    def gradients_(self, logits_NW: Tensor, cells_N: Tensor, scale: float) -> None:
+        """The logits of some cells become `scale` times their gradients."""
+        workspace = memory(loaded().transducer_workspace_bytes, self._problem)
+        call(
+            *(loaded().transducer_cell_gradients, self._problem, logits_NW.data_ptr(), cells_N.data_ptr()),
+            *(len(cells_N), self._labels_L.data_ptr(), self._frames, len(self._labels_L), scale),
+            *(self.memory.data_ptr(), workspace.data_ptr()),
+        )
+
+
 def problem_of(dtype: torch.dtype, shape: Sequence[int], options: Options) -> tuple[Problem, object]:
     """`transducerProblem` for logits of `shape` [B, T, U, W], and what must live as long as it."""
     batch, frames, positions, outputs = shape

@@ -43,6 +43,8 @@ class Failure:
 
     index: int
     message: str
+    stops: bool | None = None
+    """Whether it ends the run; None: where `on_error` of its data set is "stop"."""
 
 
 class AudioBatch(NamedTuple):
@@ -163,17 +165,21 @@ def collate(results: Sequence[Item | Failure]) -> AudioBatch:
     )
 
 
-class SpeechLoader(DataLoader[Item | Failure]):
-    """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback."""
+class BatchLoader(DataLoader[Any]):
+    """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback.
 
-    dataset: SpeechDataset
+    Its data set has `on_error` and notes in `skipped` what is left out; its batches have `failures`.
+    """
 
-    def __iter__(self) -> Iterator[AudioBatch]:  # type: ignore[override]
-        """The batches; LoadingError at the first failure if the data set says so, or if a worker was killed."""
+    dataset: Any
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        """The batches; LoadingError at the first failure that ends the run, or if a worker was killed."""
         for batch in undisturbed(super().__iter__()):
-            if batch.failures and self.dataset.on_error == "stop":
-                raise LoadingError(batch.failures[0].message)
-            self.dataset.skipped.update((failure.index, failure.message) for failure in batch.failures)
+            for failure in batch.failures:
+                if failure.stops or (failure.stops is None and self.dataset.on_error == "stop"):
+                    raise LoadingError(failure.message)
+                self.dataset.skipped[failure.index] = failure.message
             yield batch
 
 
@@ -203,16 +209,24 @@ def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
         yield batch
 
 
-def loader(dataset: SpeechDataset, batches: Iterable[list[Any]], *, workers: int = 0) -> SpeechLoader:
+def loader(dataset: SpeechDataset, batches: Iterable[list[Any]], *, workers: int = 0) -> Iterable[AudioBatch]:
+    """`batch_loader` of utterances."""
+    return batch_loader(dataset, batches, collate, workers=workers)
+
+
+def batch_loader(
+    dataset: Any, batches: Iterable[list[Any]], collate: Callable[[Any], Any], *, workers: int = 0
+) -> BatchLoader:
     """Loads the batches of indices, or of (epoch, index), in their order, `workers` processes ahead of time.
 
-    No workers: in this process, when asked. The batches may be those of many epochs, which keeps the workers.
+    No workers: in this process, when asked. The batches may be those of many epochs, which keeps the workers. `dataset`
+    has, besides items, `seed`, `on_error` and `skipped`; `collate` makes a batch with `failures` of items.
 
     Memory is pinned where `pins_memory`. With workers, a batch crosses in shared memory: in a container give it
     several GB (--ipc=host or --shm-size).
     """
     ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
-    return SpeechLoader(
+    return BatchLoader(
         dataset,
         batch_sampler=batches,
         num_workers=workers,

@@ -174,7 +174,7 @@ class Decoder:
         try:
             return ctc.Scorer(
                 self.labels,
-                model=ctc.read_arpa(options.language_model) if options.language_model is not None else None,
+                model=ctc.read_model(options.language_model) if options.language_model is not None else None,
                 hot_words=dict.fromkeys(options.hot_words, options.hot_word_boost),
                 options=ctc.ScorerOptions(
                     boundary=self.separator, weight=options.weight, word_bonus=options.word_bonus

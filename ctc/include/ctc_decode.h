@@ -119,6 +119,11 @@ typedef struct {
   double unknown_penalty;       /* added once to a word that is not in the lexicon */
 } ctc_scorer;
 
+/* Whether a search over `vocabulary` labels may walk these tables: every index leads somewhere, arcs and children are in
+ * order, suffixes are shorter, and all numbers are finite. CTC_DECODE_SUCCESS or CTC_DECODE_INVALID. A search trusts its
+ * tables, so call this once for tables from outside. Takes time in proportion to their size. */
+CTC_DECODE_API int ctc_scorer_check(const ctc_scorer *scorer, int64_t vocabulary);
+
 typedef struct {
   int32_t blank;
   int32_t threads;

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
+from common.course import RENAMED, EveryConfig, check_batches
 from common.features import TTS, LogMelConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
-from common.training import check_settings
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig
 
@@ -165,6 +165,7 @@ def _published_optimiser() -> OptimConfig:
 class Config:
     """A run of FastPitch."""
 
+    RENAMED: ClassVar[dict[str, str]] = RENAMED
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
     features: LogMelConfig = TTS
@@ -197,16 +198,9 @@ class Config:
     """Go on from the newest checkpoint in output_dir if there is one."""
     checkpoint: Path | None = None
     """Start from these weights (ours or DeepLearningExamples'); embeddings of symbols that both know are kept."""
-    save_every_epochs: int = 20
-    """Epochs between checkpoints; one is always written at the end."""
-    save_every_steps: int = 0
-    """Optimiser steps between checkpoints besides, 0 for none."""
+    every: EveryConfig = field(default_factory=lambda: EveryConfig(log_steps=10, validate_epochs=10, save_epochs=20))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400, 500, 600, 700, 800, 900)
     """Epochs whose checkpoint is kept; of the others the last two and the best."""
-    log_every: int = 10
-    """Optimiser steps between lines of training loss; the loss is checked to be finite then."""
-    validate_every_epochs: int = 10
-    """Epochs between validations; there is always one at the end."""
     samples: int = 2
     """Validation clips shown in TensorBoard at each validation: alignment, pitch and sound; 0 for none."""
     vocoder: Path | None = None
@@ -217,11 +211,12 @@ class Config:
     """Write TensorBoard event files."""
 
     def __post_init__(self) -> None:
-        check_settings(
-            self,
-            counts=("epochs", "save_every_epochs", "log_every", "validate_every_epochs"),
-            optional=("epochs_this_job", "steps", "save_every_steps", "samples"),
-        )
+        check_batches(self.batch_size, self.grad_accumulation, self.ema)
+        if self.epochs < 1:
+            raise ValueError(f"epochs = {self.epochs}: expected at least 1")
+        for name in ("epochs_this_job", "steps", "samples"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
         framing = (self.features.sample_rate, self.features.hop_samples)
         if framing != (self.pitch.sample_rate, self.pitch.hop_samples):
             raise ValueError(

@@ -6,7 +6,7 @@ Shapes: B clips, L symbols, T frames, N samples, M mel bins.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,24 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from common import checkpoint
 from common.checkpoint import CheckpointError
-from common.data.loading import Failure, LoadingError, SpeechDataset, pins_memory
+from common.data.loading import Failure, SpeechDataset, batch_loader
 from common.data.manifest import ManifestError, Utterance, read_sources
-from common.interruption import leave_group
 from common.seeds import mixed
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.pitch import extract_pitch
 from fastpitch.front.symbols import TextProcessor
 
 PITCH_FOLDER = "pitch"  # of a run directory, where data.pitch_dir names no other
-
-
-@dataclass(frozen=True, slots=True)
-class Unfit(Failure):
-    """A clip with more symbols than frames: nothing is wrong with it, but nothing can be learned from it."""
 
 
 class ClipError(ValueError):
@@ -111,24 +105,22 @@ class ClipDataset(Dataset[Clip | Failure]):
 
     def __init__(self, utterances: Sequence[Utterance], cfg: Config, *, training: bool):
         self.utterances, self.cfg, self.training = utterances, cfg, training
-        self.on_error = cfg.data.on_error
-        self.epoch = 0
+        self.on_error, self.seed = cfg.data.on_error, cfg.seed
         self.skipped: dict[int, str] = {}
         self._text = TextProcessor(cfg.text)
         self._recordings = SpeechDataset(utterances, sample_rate=cfg.features.sample_rate, seed=cfg.seed)
         self._pitch_dir = cfg.data.pitch_dir or cfg.output_dir / PITCH_FOLDER
-
-    def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that `dataset[index]` draws pronunciations for; call it before iterating over a loader."""
-        self.epoch = epoch
+        if cfg.data.pitch_dir is not None:
+            cfg.data.pitch_dir.mkdir(parents=True, exist_ok=True)
 
     def __len__(self) -> int:
         """How many clips there are."""
         return len(self.utterances)
 
-    def __getitem__(self, index: int) -> Clip | Failure:
-        """`item` in the current epoch."""
-        return self.item(index, self.epoch)
+    def __getitem__(self, place: int | tuple[int, int]) -> Clip | Failure:
+        """`item` of an (epoch, index), or of an index in epoch 0."""
+        epoch, index = place if isinstance(place, tuple) else (0, place)
+        return self.item(index, epoch)
 
     def item(self, index: int, epoch: int) -> Clip | Failure:
         """The clip at `index` as it is read in `epoch`, or why it cannot be had."""
@@ -149,9 +141,8 @@ class ClipDataset(Dataset[Clip | Failure]):
                 return item
             samples_N, frames = item.samples, self.cfg.features.frames(len(item.samples))
         if frames < len(tokens):
-            return Unfit(
-                index, f"utterance {utterance.id}: {len(tokens)} symbols but {frames} frames, fewer than one each"
-            )
+            message = f"utterance {utterance.id}: {len(tokens)} symbols but {frames} frames, fewer than one each"
+            return Failure(index, message, stops=False)  # nothing is wrong with it, but nothing can be learned from it
         pitch_T = self._pitch(index, utterance, samples_N, frames)
         speaker = speaker_number(utterance, self.cfg)
         return Clip(index, utterance.id, tokens, speaker, frames, samples_N, mel_MT, pitch_T)
@@ -172,7 +163,8 @@ class ClipDataset(Dataset[Clip | Failure]):
             pitch_T = read_tensor(path).flatten()
         else:
             pitch_T = torch.from_numpy(self._extracted(index, samples_N))
-            write_tensor(path, pitch_T)
+            if self._pitch_dir.parent.is_dir():  # a run directory that was removed is not made anew
+                write_tensor(path, pitch_T)
         if abs(len(pitch_T) - frames) > 1:  # the published recipe has one more or fewer
             raise ClipError(f"{path}: pitch of {len(pitch_T)} frames for {frames} frames of sound; prepare it anew")
         if not pitch_T.isfinite().all() or (pitch_T < 0).any():
@@ -249,31 +241,6 @@ def collate(results: Sequence[Clip | Failure]) -> ClipBatch:
 _SIZES = (lambda clip: len(clip.tokens), lambda clip: len(clip.samples_N), lambda clip: clip.frames)
 
 
-class ClipLoader(DataLoader[Clip | Failure]):
-    """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback."""
-
-    dataset: ClipDataset
-
-    def __iter__(self) -> Iterator[ClipBatch]:  # type: ignore[override]
-        """The batches; LoadingError at the first failure if the data set says so."""
-        for batch in super().__iter__():
-            for failure in batch.failures:
-                if self.dataset.on_error == "stop" and not isinstance(failure, Unfit):
-                    raise LoadingError(failure.message)
-                self.dataset.skipped[failure.index] = failure.message
-            yield batch
-
-
-def loader(dataset: ClipDataset, batches: Sequence[list[int]], *, workers: int = 0) -> ClipLoader:
-    """Loads the batches in their order, `workers` processes ahead of time (0: in this process, when asked)."""
-    ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
-    return ClipLoader(
-        dataset,
-        batch_sampler=batches,
-        num_workers=workers,
-        worker_init_fn=leave_group,
-        collate_fn=collate,
-        pin_memory=pins_memory(),
-        generator=torch.Generator().manual_seed(dataset.cfg.seed),  # without one, iterating draws from the global one
-        **ahead,
-    )
+def loader(dataset: ClipDataset, batches: Iterable[list[Any]], *, workers: int = 0) -> Iterable[ClipBatch]:
+    """`batch_loader` of clips."""
+    return batch_loader(dataset, batches, collate, workers=workers)

@@ -1,14 +1,15 @@
 """Schema, defaults and help of everything that the training of vocoders reads from TOML files and flags."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
+from common.course import RENAMED, EveryConfig, check_batches
 from common.features import TTS, LogMelConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
-from common.training import check_settings
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig, WaveglowConfig
 
 
@@ -47,6 +48,7 @@ class DataConfig:
 class TrainingConfig:
     """A run; the networks, and the defaults that go with them, are each vocoder's own."""
 
+    RENAMED: ClassVar[dict[str, str]] = RENAMED
     features: LogMelConfig = TTS
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig
@@ -76,23 +78,19 @@ class TrainingConfig:
     """Initial weights, data order and segments are functions of it."""
     resume: bool = True
     """Go on from the newest checkpoint in output_dir if there is one."""
-    save_every_epochs: int
-    """Epochs between checkpoints; one is always written at the end."""
+    every: EveryConfig
     keep_epochs: tuple[int, ...]
     """Epochs whose checkpoint is kept; of the others the last two and the best."""
-    validate_every_epochs: int = 10
-    """Epochs between validations; there is always one at the end."""
-    log_every: int = 25
-    """Steps between lines of training loss; the losses are checked to be finite then at the latest."""
     tensorboard: bool = True
     """Write TensorBoard event files."""
 
     def __post_init__(self) -> None:
-        check_settings(
-            self,
-            counts=("epochs", "save_every_epochs", "validate_every_epochs", "log_every"),
-            optional=("epochs_this_job", "steps", "clip_norm"),
-        )
+        check_batches(self.batch_size, self.grad_accumulation, self.ema)
+        if self.epochs < 1:
+            raise ValueError(f"epochs = {self.epochs}: expected at least 1")
+        for name in ("epochs_this_job", "steps", "clip_norm"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +157,7 @@ class HifiganRun(TrainingConfig):
     """Start from this generator (ours or DeepLearningExamples'), and its discriminators where the file has them."""
     checkpoint_discriminators: Path | None = None
     """Start from the discriminators of this file (DeepLearningExamples' hifigan_discrim_checkpoint_*.pt)."""
-    save_every_epochs: int = 10
+    every: EveryConfig = field(default_factory=lambda: EveryConfig(validate_epochs=10, save_epochs=10))
     keep_epochs: tuple[int, ...] = (1000, 2000, 3000, 4000, 5000, 6000)
     samples_every_epochs: int = 100
     """Epochs between sounds and spectrograms of validation clips in TensorBoard, 0 for none."""
@@ -184,6 +182,8 @@ class HifiganRun(TrainingConfig):
 class WaveglowRun(TrainingConfig):
     """A run of WaveGlow."""
 
+    generator: Literal["waveglow"] = "waveglow"
+    """The network that is trained."""
     model: WaveglowConfig = field(default_factory=WaveglowConfig)
     sigma: float = 1.0
     """Standard deviation of the noise that audio is mapped to."""
@@ -195,7 +195,7 @@ class WaveglowRun(TrainingConfig):
     batch_size: int = 10
     checkpoint: Path | None = None
     """Start from these weights (ours or DeepLearningExamples')."""
-    save_every_epochs: int = 50
+    every: EveryConfig = field(default_factory=lambda: EveryConfig(validate_epochs=10, save_epochs=50))
     keep_epochs: tuple[int, ...] = (250, 500, 750, 1000)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,10 @@
-"""The former name of `python -m fastpitch.vocoders.train_waveglow`."""
+"""The former name of `python -m fastpitch.vocoders.train`, for WaveGlow's configurations, old ones too."""
 
-import runpy
+from common import config
+from common.loop import EXPECTED
+from fastpitch.vocoders.config import WaveglowRun
+from fastpitch.vocoders.train import main
 
 if __name__ == "__main__":
-    runpy.run_module("fastpitch.vocoders.train_waveglow", run_name="__main__", alter_sys=True)
+    with config.reported(*EXPECTED):
+        main(config.command_line(WaveglowRun, description=__doc__ or ""))

@@ -81,3 +81,19 @@ def test_command_line_tells_a_missing_file_in_one_line(tmp_path, monkeypatch):
     with pytest.raises(SystemExit) as exit_:
         runpy.run_path(tables.__file__, run_name="__main__")
     assert exit_.value.code == f"error: [Errno 2] No such file or directory: '{tmp_path / 'none.md'}'"
+
+
+def test_the_summary_takes_the_newest_row_and_the_ratio_of_the_same_run(tmp_path):
+    both = {"config": "base", "precision": "fp32", "seconds_of_audio": 10.0, "device": "G", "date": "2026-01-02"}
+    rows = [
+        both | {"side": "transformers", "p50": 1000.0, "date": "2026-01-01"},
+        both | {"side": "ours", "p50": 100.0},
+        both | {"side": "transformers", "p50": 150.0},
+    ]
+    write_rows(tmp_path, "wav2vec2_inference", rows)
+    lines = tables.summary(tmp_path).splitlines()
+    ours = next(line for line in lines if line.startswith("| wav2vec 2.0 Base"))
+    assert ours.startswith(
+        "| wav2vec 2.0 Base, 10 s of audio | transformers | 1.50× | G | `python -m wav2vec2.benchmark"
+    )
+    assert "| pitch, C2 to C7 | librosa.pyin | – | – |" in "\n".join(lines)

@@ -318,7 +318,21 @@ def test_a_prefix_that_leaves_the_beam_and_returns_is_one_hypothesis():
         (lambda: ScorerOptions(unknown_penalty=1.0), "unknown_penalty: expected at most 0, found 1.0"),
         (lambda: Scorer("ab", words=["a"]), "boundary: expected a label between words, found no ' ' in the labels"),
         (lambda: Scorer("ab ", words=["ax"]), r"word 'ax': expected characters among the labels, found \['x'\]"),
-        (lambda: Scorer("ab ", hot_words={"a": -1.0}), "hot word 'a': expected a boost above 0, found -1.0"),
+        (
+            lambda: Scorer("ab ", hot_words={"a": -1.0}),
+            "hot word 'a': expected a boost above 0 .* found -1.0",
+        ),
+        (lambda: Scorer("ab ", hot_words={"a": 1e300}), "hot word 'a': expected a boost above 0 and up to .*1e.300"),
+        (
+            lambda: Scorer("ab ", hot_words={"a": math.inf}),
+            "hot word 'a': expected a boost above 0 .* found inf",
+        ),
+        (lambda: ScorerOptions(word_bonus=math.inf), "word_bonus: expected a number up to 1e.06, found inf"),
+        (lambda: ScorerOptions(weight=math.inf), "weight: expected a number up to 1e.06, found inf"),
+        (
+            lambda: ScorerOptions(unknown_penalty=-math.inf),
+            "unknown_penalty: expected a number .* found -inf",
+        ),
         (lambda: Scorer("xy ", model=estimate(SENTENCES, order=1)), "model: the labels 'xy ' spell none of its words"),
     ],
 )

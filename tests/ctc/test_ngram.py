@@ -1,15 +1,19 @@
 """Language models: their probabilities add up, and are those of the formula."""
 
+import gzip
 import itertools
 import math
 import random
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from ctc import arpa
 from ctc.arpa import END, START, UNKNOWN, ArpaError, index_ngrams, log10_prob, read_arpa, write_arpa
 from ctc.ngram import FALLBACK_DISCOUNTS, estimate, read_sentences
+from ctc.tables import automaton_in_python, ngram_automaton
 from tests.data import shared
 
 TEXT = [line.split() for line in ("a b a c", "b a b", "a", "c c a b a c d", "d a b a", "b b", "a b e")]
@@ -137,24 +141,152 @@ def test_wrong_arguments_are_named(sentences, options, message):
 HEAD = "\\data\\\nngram 1=2\nngram 2=1\n\n"
 
 
+ONE = HEAD + "\\1-grams:\n-1 a\n-1 b\n\n"
+WHOLE = ONE + "\\2-grams:\n-1 a b\n\n\\end\\\n"
+
+
+@pytest.fixture(params=["native", "Python"])
+def reader(request, monkeypatch):
+    if request.param == "Python":
+        monkeypatch.setattr(arpa._native, "load", lambda: None)
+        monkeypatch.setattr(arpa._library, "warn_slow", lambda what: None)
+
+
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nothing\n", r"lm: expected a line \\data\\, found the end of the file"),
+        ("", r"lm: expected \\data\\ before all else, found the end of the file"),
+        ("nothing\n" + WHOLE, r"lm: expected \\data\\ before all else, found 'nothing' in line 1"),
         ("\\data\\\n\n", "lm:2: expected `ngram 1=...`, found ''"),
+        ("\\data\\\n", "lm:1: expected `ngram 1=...`, found the end of the file"),
         ("\\data\\\nngram 2=1\n", "lm:2: expected `ngram 1=...`, found 'ngram 2=1'"),
+        ("\\data\\\nngram 1=-1\n", "lm:2: expected `ngram 1=...`, found 'ngram 1=-1'"),
+        ("\\data\\\nngram 1=" + "9" * 5000, "lm:2: expected `ngram 1=...`, found 'ngram 1=999"),
+        ("\\data\\\nngram 1=99999999999\n", "lm: expected 99999999999 1-grams, found only 27 bytes"),
         (HEAD + "\\2-grams:\n", r"lm:5: expected \\1-grams:, found '\\\\2-grams:'"),
         (HEAD + "\\1-grams:\n-1 a\n-1\n", "lm:7: expected 2 1-grams, found '-1' after 1 of them"),
-        (HEAD + "\\1-grams:\n-1 a\n-1 b\n-1 c\n", "lm:8: expected 2 1-grams, found '-1 c' after 2 of them"),
-        (HEAD + "\\1-grams:\n-1 a\nx b\n", "lm:7: not a 1-gram of known words: 'x b'"),
-        (HEAD + "\\1-grams:\n-1 a\n-1 b\n\n\\2-grams:\n-1 a c\n", "lm:10: not a 2-gram of known words: '-1 a c'"),
-        (HEAD + "\\1-grams:\n-1 a\n-1 b\n\n", "lm: expected 1 2-grams, found the end of the file after 0"),
+        (HEAD + "\\1-grams:\n-1 a b c\n-1\n", "lm:6: expected finite numbers up to 1e30, found '-1 a b c'"),
+        (HEAD + "\\1-grams:\n-1 a\n\n-1 b\n", "lm:7: expected 2 1-grams, found '' after 1 of them"),
+        (HEAD + "\\1-grams:\n-1 a\n-1 b\n-1 c\n", r"lm:8: expected \\2-grams:, found '-1 c'"),
+        (HEAD + "\\1-grams:\n-1 a\nx b\n", "lm:7: expected finite numbers up to 1e30, found 'x b'"),
+        (HEAD + "\\1-grams:\n-1 a\n-1 a\n", "lm:7: expected every word once, found it again: '-1 a'"),
+        (ONE + "\\2-grams:\n-1 a c\n", "lm:10: expected words that are 1-grams, found '-1 a c'"),
+        (ONE, r"lm:8: expected \\2-grams:, found the end of the file"),
+        (WHOLE[:-7], r"lm: expected \\end\\, found the end of the file"),
+        (WHOLE + "-1 a b\n", "lm:13: expected the end of the file, found '-1 a b'"),
+        (WHOLE.replace("-1 a b", "1e-3 a b"), "lm:10: expected the logarithm of a probability, at most 0, found '1e-3"),
     ],
 )
 def test_a_damaged_file_is_named_with_its_line(tmp_path, text, message):
     (tmp_path / "lm").write_text(text)
     with pytest.raises(ArpaError, match=message):
         read_arpa(tmp_path / "lm")
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e300", "-1e31", "0x10", "1_0", "--1", "1e", "."])
+@pytest.mark.parametrize("place", ["probability", "back-off"])
+def test_numbers_that_are_not_finite_are_refused(tmp_path, number, place):
+    line = f"{number} a" if place == "probability" else f"-1 a {number}"
+    (tmp_path / "lm").write_text(WHOLE.replace("-1 a", line, 1))
+    with pytest.raises(ArpaError, match=r"lm:6: expected finite numbers up to 1e30, found"):
+        read_arpa(tmp_path / "lm")
+
+
+@pytest.mark.usefixtures("reader")
+def test_only_blanks_and_tabs_separate(tmp_path):
+    odd = "a\u00a0b\u2003\x0b"
+    text = WHOLE.replace("-1 b", f"-1\t{odd} \t-.5e+0").replace("-1 a b", f"-1.25 a\t{odd}").replace("\n", "\r\n")
+    (tmp_path / "lm").write_bytes(text.encode())
+    model = read_arpa(tmp_path / "lm")
+    assert model.vocabulary == ("a", odd)
+    assert model.levels[0].log10_backoff.tolist() == [0, -0.5]
+    assert model.levels[1].log10_prob.tolist() == [-1.25]
+
+
+@pytest.mark.usefixtures("reader")
+def test_words_that_are_not_utf8_are_shown(tmp_path):
+    (tmp_path / "lm").write_bytes(
+        WHOLE.replace("-1 b", "-1 gr\xfc\xdf").replace("a b", "a gr\xfc\xdf").encode("latin-1")
+    )
+    with pytest.raises(ArpaError, match=r"lm: expected words in UTF-8, found b'gr\\xfc\\xdf'"):
+        read_arpa(tmp_path / "lm")
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "not gzip"])
+def test_damaged_compression_is_named(tmp_path, damage):
+    whole = gzip.compress((WHOLE * 50).encode())
+    middle = len(whole) // 2
+    damaged = {
+        "cut": whole[:middle],
+        "flipped": whole[:middle] + b"\xff" * 8 + whole[middle + 8 :],
+        "not gzip": b"text",
+    }
+    (tmp_path / "lm.gz").write_bytes(damaged[damage])
+    with pytest.raises(ArpaError, match=r"lm.gz: expected a whole .gz file, found a damaged one"):
+        read_arpa(tmp_path / "lm.gz")
+
+
+def test_both_readers_make_the_same_of_a_written_model(tmp_path, monkeypatch):
+    write_arpa(tmp_path / "lm.arpa", estimate(TEXT, order=4))
+    native = read_arpa(tmp_path / "lm.arpa")
+    monkeypatch.setattr(arpa._native, "load", lambda: None)
+    monkeypatch.setattr(arpa._library, "warn_slow", lambda what: None)
+    python = read_arpa(tmp_path / "lm.arpa")
+    assert native.vocabulary == python.vocabulary
+    for left, right in zip(native.levels, python.levels, strict=True):
+        for one, other in zip(left, right, strict=True):
+            assert (one == other).all()
+
+
+@pytest.mark.parametrize("prune", [(), (0, 0, 1)])
+def test_both_automata_score_alike(prune):
+    model = estimate(TEXT, order=4, prune=prune)
+    sparse = model._replace(
+        levels=(
+            *model.levels[:2],
+            model.levels[2]._replace(**{name: column[::2] for name, column in model.levels[2]._asdict().items()}),
+            model.levels[3],
+        )
+    )  # 4-grams whose beginnings are no 3-grams
+    for each in (model, sparse, model._replace(levels=model.levels[:1])):
+        native, python = ngram_automaton(each), automaton_in_python(each)
+        assert len(native.backoff) == len(python.backoff)
+        assert native.word_bound == pytest.approx(python.word_bound, abs=1e-5)
+        draw, states = random.Random(0), [native.start_state, python.start_state]
+        for _ in range(2000):
+            word = draw.randrange(len(each.vocabulary))
+            (left, states[0]), (right, states[1]) = native.step(states[0], word), python.step(states[1], word)
+            assert left == right
+
+
+def test_an_ngram_that_is_listed_twice_is_named(monkeypatch):
+    model = estimate(TEXT, order=2)
+    twice = model.levels[1]._replace(**{n: np.concatenate([c, c[:1]]) for n, c in model.levels[1]._asdict().items()})
+    model = model._replace(levels=(model.levels[0], twice))
+    first = " ".join(model.vocabulary[word] for word in model.levels[1].words[0])
+    with pytest.raises(ValueError, match=f"model: expected every n-gram once, found the 2-gram '{first}' twice"):
+        ngram_automaton(model)
+    with pytest.raises(ValueError, match="model: expected every n-gram once, found one that ends in '.*' twice"):
+        automaton_in_python(model)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("log10_prob", 0.5), ("log10_prob", math.nan), ("log10_backoff", math.inf)]
+)
+def test_a_model_whose_numbers_are_none_is_refused(column, value):
+    model = estimate(TEXT, order=2)
+    getattr(model.levels[0], column)[1] = value
+    with pytest.raises(ValueError, match="model: 1-grams: expected finite numbers and probabilities of at most 1"):
+        ngram_automaton(model)
+
+
+def test_a_model_of_words_it_does_not_list_is_refused():
+    model = estimate(TEXT, order=2)
+    model.levels[1].words[0, 0] = 99
+    with pytest.raises(ValueError, match="model: expected 8 1-grams and n-grams of their words"):
+        ngram_automaton(model)
 
 
 def test_probabilities_of_the_definition_back_off():

@@ -8,8 +8,7 @@ from typing import Any
 import jasper.train
 from common import config
 from fastpitch import train as fastpitch_train
-from fastpitch.vocoders import train as hifigan_train
-from fastpitch.vocoders import train_waveglow
+from fastpitch.vocoders import train as vocoder_train
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from tests.fastpitch import runs as fastpitch_runs
 from tests.fastpitch.vocoders import corpus as vocoder_corpus
@@ -80,8 +79,8 @@ def logging_rarely(cfg: Any) -> Any:
 COMMANDS = {
     "jasper": Command(jasper_runs.write_corpus, jasper_config, jasper.train.main),
     "fastpitch": Command(fastpitch_runs.write_corpus, fastpitch_config, fastpitch_train.main),
-    "hifigan": Command(vocoder_corpus.write_corpus, hifigan_config, hifigan_train.main),
-    "waveglow": Command(vocoder_corpus.write_corpus, waveglow_config, train_waveglow.main),
+    "hifigan": Command(vocoder_corpus.write_corpus, hifigan_config, vocoder_train.main),
+    "waveglow": Command(vocoder_corpus.write_corpus, waveglow_config, vocoder_train.main),
     "pretrain": Command(wav2vec2_runs.write_corpus, pretrain_config, pretrain.main, "stop_at", {"train": 40}),
     "finetune": Command(wav2vec2_runs.write_corpus, finetune_config, finetune.main, "stop_at", {"train": 40}),
 }

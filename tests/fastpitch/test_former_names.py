@@ -9,7 +9,7 @@ from tests.training import run_module
         ("fastpitch.hifigan.train", "fastpitch.vocoders.train"),
         ("fastpitch.hifigan.mels", "fastpitch.mels"),
         ("fastpitch.hifigan.benchmark", "fastpitch.vocoders.benchmark"),
-        ("fastpitch.waveglow.train", "fastpitch.vocoders.train_waveglow"),
+        ("fastpitch.waveglow.train", "fastpitch.vocoders.train"),
     ],
 )
 def test_commands_run_under_their_former_names(former, command):

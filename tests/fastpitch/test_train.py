@@ -10,18 +10,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import ctc.monotonic
 from common import audio, checkpoint, config
+from common.course import EveryConfig
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
+from common.training_state import TrainingError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import write_tensor
-from fastpitch.train import Trainer, TrainingError, main
+from fastpitch.acoustic.run import NAME, Run
+from fastpitch.train import main, update
 from tests.fastpitch.runs import RATE, TOY, toy_config, write_corpus
 from tests.training import (
-    alone,
     assert_all_finite,
     assert_same_state,
+    directory_of,
     events,
     finish,
     logged,
@@ -48,9 +51,9 @@ def test_a_run_directory_describes_itself_and_logs_every_loss(corpus, tmp_path):
     assert config.build(Config, state["config"], "checkpoint") == cfg
     assert {"weights", "ema", "optimizer", "scaler", "progress", "symbols"} <= set(state)
     names = ("loss", "mel_loss", "duration_predictor_loss", "pitch_loss", "energy_loss", "attn_loss", "kl_loss")
-    for name in (*names, "kl_weight", "dur_error", "attn_entropy", "frames/s", "lrate", "took"):
+    for name in (*names, "kl_weight", "dur_error", "attn_entropy", "throughput", "lrate", "took"):
         assert len(logged(tmp_path, f"train_{name}")) == 6
-    assert len(logged(tmp_path, "val_mel_loss")) == len(logged(tmp_path, "val_ema_mel_loss")) == 2
+    assert len(logged(tmp_path, "dev_mel_loss")) == len(logged(tmp_path, "dev_ema_mel_loss")) == 2
     assert logged(tmp_path, "train_kl_weight") == [0.5] * 3 + [1.0] * 3
 
 
@@ -76,20 +79,20 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
     cfg = replace(cfg, optim=replace(cfg.optim, kind="adamw", eps=1.0))  # a step in proportion to the gradient
     updates = []
     for parts in (1, 2, 4):
-        with trainer_of(replace(cfg, grad_accumulation=parts)) as trainer:
-            batch = next(iter(data.loader(trainer.train_set, [[0, 4, 2, 7]])))
-            before = [p.detach().clone() for p in trainer.model.parameters()]
-            trainer.update(batch)
-            updates.append([p.detach() - b for p, b in zip(trainer.model.parameters(), before, strict=True)])
-    for update in updates[1:]:
-        for whole, part in zip(updates[0], update, strict=True):
+        with run_of(replace(cfg, grad_accumulation=parts)) as run:
+            batch = next(iter(data.loader(run.train_set, [[0, 4, 2, 7]])))
+            before = [p.detach().clone() for p in run.model.parameters()]
+            update(run, batch)
+            updates.append([p.detach() - b for p, b in zip(run.model.parameters(), before, strict=True)])
+    for other in updates[1:]:
+        for whole, part in zip(updates[0], other, strict=True):
             torch.testing.assert_close(part, whole, rtol=1e-3, atol=1e-6)
 
 
 @contextlib.contextmanager
-def trainer_of(cfg: Config):
-    with alone(cfg.output_dir) as (world, log):
-        yield Trainer(cfg, world, log)
+def run_of(cfg: Config):
+    with directory_of(cfg, NAME) as directory:
+        yield Run(cfg, directory)
 
 
 def without_dropout(cfg: Config) -> Config:
@@ -123,17 +126,17 @@ class Reads(TorchDispatchMode):
 
 def test_a_training_step_never_waits_for_a_number_from_the_device(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(ctc.monotonic, "_load", lambda: None)  # the search of devices without native code
-    with trainer_of(toy_config(corpus, tmp_path, grad_accumulation=2)) as trainer:
-        batch = next(iter(data.loader(trainer.train_set, [[0, 1, 2, 3]])))
+    with run_of(toy_config(corpus, tmp_path, grad_accumulation=2)) as run:
+        batch = next(iter(data.loader(run.train_set, [[0, 1, 2, 3]])))
         with Reads() as reads:
-            trainer.update(batch)
+            update(run, batch)
     assert [line for line in reads.lines if "/fastpitch/" in line] == []
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus, tmp_path):
-    cfg = toy_config(corpus, tmp_path, save_every_steps=1, epochs=50)
+    cfg = toy_config(corpus, tmp_path, every=EveryConfig(save_steps=1), epochs=50)
     cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30), schedule=replace(cfg.schedule, kind="constant", warmup=0))
-    with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step \d+.*utterances TRAIN-\d{4}.*batch saved"):
+    with pytest.raises(TrainingError, match=r"the loss is (nan|inf).* at step \d+.*utterances TRAIN-.*batch saved"):
         main(cfg)
     assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"]
     assert_all_finite(tmp_path, "fastpitch")
@@ -151,7 +154,7 @@ def test_a_clip_with_more_symbols_than_frames_is_left_out_and_named(tmp_path):
     assert main(toy_config(root, tmp_path / "run")).epoch == 2
     said = events(tmp_path / "run")
     assert "\n".join(said).count("left out: utterance BRIEF: 18 symbols but 13 frames, fewer than one each") == 1
-    assert "left out: 1 clips" in said
+    assert "left out: 1 utterances" in said
 
 
 def test_pitch_that_is_not_a_number_stops_the_run_with_the_clip_s_name_or_is_skipped(corpus, tmp_path):
@@ -195,16 +198,17 @@ def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=5, keep_epochs=(2,)))
     assert [step for step, _ in checkpoint.saved_steps(tmp_path, "fastpitch")] == [6, 12, 15]
     best = checkpoint.load(tmp_path / "fastpitch_best.pt")
-    assert best["progress"]["best_loss"] == min(logged(tmp_path, "val_ema_mel_loss"))
+    assert best["progress"]["best"] == min(logged(tmp_path, "dev_ema_mel_loss") + logged(tmp_path, "dev_mel_loss"))
+    assert (best["ema"] is None) == (best["progress"]["best_weights"] == "raw")
 
 
 def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path / "online", steps=2)
     main(cfg)
-    with trainer_of(replace(cfg, output_dir=tmp_path / "look", steps=0)) as trainer:
-        for read in (trainer.train_set, trainer.validation):
+    with run_of(replace(cfg, output_dir=tmp_path / "look", steps=0)) as run:
+        for read in (run.train_set, run.validation):
             for batch in data.loader(read, [[i] for i in range(len(read))]):
-                mel_BMT, _ = trainer.log_mel(batch.audio_BN, batch.samples_B)
+                mel_BMT, _ = run.log_mel(batch.audio_BN, batch.samples_B)
                 write_tensor(tmp_path / "mels" / f"{batch.ids[0]}.pt", mel_BMT[0])
     prepared = replace(cfg.data, mel_dir=tmp_path / "mels", pitch_dir=tmp_path / "online" / "pitch")
     main(replace(cfg, data=prepared, output_dir=tmp_path / "prepared"))
@@ -245,10 +249,10 @@ def test_every_configuration_can_be_read(path):
 
 
 def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path):
-    rarely = {"epochs": 12, "validate_every_epochs": 12, "save_every_epochs": 12}
-    cfg = toy_config(corpus, tmp_path / "whole", **rarely)
+    rarely = EveryConfig(validate_epochs=12, save_epochs=12, log_steps=1)
+    cfg = toy_config(corpus, tmp_path / "whole", epochs=12, every=rarely)
     main(cfg)
-    flags = [text for name, value in rarely.items() for text in (f"--{name}", value)]
+    flags = ["--epochs", 12, "--every.validate_epochs", 12, "--every.save_epochs", 12]
     flags += ["--data.root", corpus, "--output_dir", tmp_path / "stopped"]
     terminate_while_training(run_module("fastpitch.train", TOY, *flags))
     assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 36
@@ -264,16 +268,16 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
     toml.write_text(config.to_toml(cfg))
     flags = ("--batch_size", 4, "--output_dir", tmp_path / "two")
     finish(run_module("fastpitch.train", toml, *flags, processes=2))
-    for key in ("train_loss", "train_attn_loss", "val_loss", "val_mel_loss", "val_ema_pitch_loss"):
+    for key in ("train_loss", "train_attn_loss", "dev_loss", "dev_mel_loss", "dev_ema_pitch_loss"):
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-4), key
 
 
 def test_a_clip_that_only_the_second_process_cannot_use_is_told_and_training_goes_on(tmp_path):
     """With one clip per process, it also has to take part in a step for which it has nothing."""
     root = write_corpus(tmp_path / "corpus", train=4)
-    with trainer_of(toy_config(root, tmp_path / "run", batch_size=1)) as trainer:
-        batches = bucketed_batches(trainer.seconds, batch_size=1, seed=trainer.cfg.seed, epoch=0, ranks=2, rank=1)
-        bad = trainer.train_set.utterances[batches[-1][0]]
+    with run_of(toy_config(root, tmp_path / "look", batch_size=1)) as run:
+        batches = bucketed_batches(run.seconds, batch_size=1, seed=run.cfg.seed, epoch=0, ranks=2, rank=1)
+        bad = run.train_set.utterances[batches[-1][0]]
     write_tensor(tmp_path / "run" / "pitch" / f"{bad.id}.pt", torch.full((64,), torch.nan))
     process = run_module(
         "fastpitch.train", TOY, "--data.root", root, "--epochs", 1, "--batch_size", 1, "--data.on_error", "skip",

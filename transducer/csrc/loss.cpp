@@ -262,15 +262,15 @@ transducerStatus transducer_read_cells(const transducerProblem* problem, const v
 
 transducerStatus transducer_walk(const transducerProblem* problem, int64_t frame_count, int64_t label_count,
                                  void* lattice, double* loss, int64_t* kept, int64_t* kept_count) {
-    if (!is_valid_utterance(problem, frame_count, label_count, lattice) || !loss || !kept != !kept_count)
+    if (!is_valid_utterance(problem, frame_count, label_count, lattice) || !loss || (kept_count && !kept && frame_count > 0))
         return TRANSDUCER_INVALID_VALUE;
     const Cells cells = cells_of(*problem, nullptr, frame_count, label_count, lattice);
     bool is_finite = true;
     for (int64_t t = 0; t < frame_count; t++)
         for (int64_t u = 0; u <= label_count; u++) is_finite &= cells.plane(t, SUM_PLANE)[u] < INFINITY;
-    const double log_probability = is_finite ? kernels_of(*problem).walk(cells, kept != nullptr) : NAN;
+    const double log_probability = is_finite ? kernels_of(*problem).walk(cells, kept_count != nullptr) : NAN;
     *loss = loss_of(*problem, log_probability);
-    if (!kept) return TRANSDUCER_SUCCESS;
+    if (!kept_count) return TRANSDUCER_SUCCESS;
     *kept_count = 0;
     for (int64_t t = 0; t < frame_count && !(log_probability == -INFINITY); t++) {
         double *const blanks = cells.plane(t, BLANK_PLANE), *const labels = cells.plane(t, LABEL_PLANE);

@@ -47,6 +47,7 @@ static double walk(const Cells& cells, bool wants_flows) {
 
 static void write_any_gradient(const Cells& cells, const void* logits, void* gradient, int64_t t, int64_t u,
                                double scale, bool has_normaliser, bool streams, void* row) {
+    const FlushDenormals flushing;  // nobody misses them, and a product with them takes many times as long
     of_type<WriteGradient>(cells.problem.type, &cells, logits, gradient, t, u, scale, has_normaliser, streams, row);
 }
 

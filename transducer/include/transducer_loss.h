@@ -104,8 +104,9 @@ TRANSDUCER_API transducerStatus transducer_read_cells(const transducerProblem* p
                                                       int64_t first, int64_t count, const int64_t* labels,
                                                       int64_t frame_count, int64_t label_count, void* lattice);
 
-/* The loss; and in the lattice what the gradient needs. `kept`, unless NULL, takes the numbers of the cells that are not
- * skipped, ascending, and `kept_count` how many there are: none where the loss is infinite, all where it is NaN. */
+/* The loss; and unless `kept_count` is NULL, in the lattice what the gradient needs. `kept` then takes the numbers of
+ * cells that are not skipped, ascending, and `kept_count` how many there are: none where the loss is infinite, all where
+ * it is NaN. */
 TRANSDUCER_API transducerStatus transducer_walk(const transducerProblem* problem, int64_t frame_count,
                                                 int64_t label_count, void* lattice, double* loss, int64_t* kept,
                                                 int64_t* kept_count);

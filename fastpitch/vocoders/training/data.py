@@ -6,7 +6,7 @@ its frames reach into, so that its mel spectrogram is a piece of the clip's.
 Shapes: B segments, M mel bins, T frames of a segment, N samples with their surroundings.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from common import audio, checkpoint
-from common.data.loading import Failure, LoadingError, pins_memory
+from common.data.loading import Failure, batch_loader
 from common.data.manifest import Utterance
 from common.features import LogMel, LogMelConfig
-from common.interruption import leave_group
 from fastpitch.vocoders.config import DataConfig
 
 
@@ -46,6 +45,13 @@ class SegmentBatch(NamedTuple):
         """The batch with its tensors on `device`; from pinned memory without waiting for the copy."""
         mel_BMT = None if self.mel_BMT is None else self.mel_BMT.to(device, non_blocking=True)
         return self._replace(audio_BN=self.audio_BN.to(device, non_blocking=True), mel_BMT=mel_BMT)
+
+
+class Replaced(NamedTuple):
+    """Why a segment cannot be had, and the one that is taken in its place."""
+
+    failure: Failure
+    segment: Segment
 
 
 class Heard(NamedTuple):
@@ -77,26 +83,33 @@ def share(part: Heard, parts: Sequence[Heard]) -> float:
     return len(part.audio_BN) / sum(len(each.audio_BN) for each in parts)
 
 
-class SegmentDataset(Dataset[Segment | Failure]):
-    """Random segments of clips, `data.segments_per_clip` of each."""
+class SegmentDataset(Dataset[Segment | Replaced | Failure]):
+    """Random segments of clips, `data.segments_per_clip` of each; the next clip stands in for one that is skipped."""
 
     def __init__(self, utterances: Sequence[Utterance], data: DataConfig, features: LogMelConfig, *, seed: int):
         self.utterances, self.data, self.features, self.seed = utterances, data, features, seed
-        self.epoch = 0
+        self.on_error = data.on_error
         self.skipped: dict[int, str] = {}
-
-    def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that segments are drawn for; call it before iterating over a loader."""
-        self.epoch = epoch
 
     def __len__(self) -> int:
         """Segments of an epoch."""
         return len(self.utterances) * self.data.segments_per_clip
 
-    def __getitem__(self, index: int) -> Segment | Failure:
-        """A segment in the current epoch, or why it cannot be had."""
+    def __getitem__(self, place: int | tuple[int, int]) -> Segment | Replaced | Failure:
+        """The segment of an (epoch, index), or of an index in epoch 0; where it is skipped, that of the next clip."""
+        epoch, index = place if isinstance(place, tuple) else (0, place)
+        found = self.item(index, epoch)
+        if isinstance(found, Segment) or self.on_error == "stop":
+            return found
+        for step in range(1, len(self)):
+            if isinstance(other := self.item((index + step) % len(self), epoch), Segment):
+                return Replaced(found, other)
+        return Failure(index, f"not one clip can be read: {found.message}", stops=True)
+
+    def item(self, index: int, epoch: int) -> Segment | Failure:
+        """Segment `index` in `epoch`, or why it cannot be had."""
         utterance = self.utterances[index % len(self.utterances)]
-        random = np.random.default_rng((self.seed, self.epoch, index))
+        random = np.random.default_rng((self.seed, epoch, index))
         try:
             return self._cut(index, utterance, random)
         except ValueError as error:
@@ -157,45 +170,21 @@ def read_mel(stem: Path, features: LogMelConfig, *, seconds: float) -> np.ndarra
     return mel
 
 
-class SegmentLoader(DataLoader[Segment | Failure]):
-    """Loads batches; takes the next clip in place of one that cannot be read, or raises LoadingError if told to."""
-
-    dataset: SegmentDataset
-
-    def __iter__(self) -> Iterator[SegmentBatch]:  # type: ignore[override]
-        """The batches of full size."""
-        for batch in super().__iter__():
-            if batch.failures and self.dataset.data.on_error == "stop":
-                raise LoadingError(batch.failures[0].message)
-            self.dataset.skipped.update((failure.index, failure.message) for failure in batch.failures)
-            yield batch
+def loader(dataset: SegmentDataset, batches: Iterable[list[Any]], *, workers: int = 0) -> Iterable[SegmentBatch]:
+    """`batch_loader` of segments."""
+    return batch_loader(dataset, batches, collate, workers=workers)
 
 
-def loader(dataset: SegmentDataset, batches: Sequence[list[int]], *, workers: int) -> SegmentLoader:
-    """Loads the batches in their order, `workers` processes ahead of time (0: in this process, when asked)."""
-    ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
-
-    def collate(segments: list[Segment | Failure]) -> SegmentBatch:
-        return collated(segments, dataset)
-
-    return SegmentLoader(
-        dataset,
-        batch_sampler=batches,
-        num_workers=workers,
-        worker_init_fn=leave_group,
-        collate_fn=collate,
-        pin_memory=pins_memory(),
-        generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one
-        **ahead,
-    )
-
-
-def collated(results: Sequence[Segment | Failure], dataset: SegmentDataset) -> SegmentBatch:
-    """A batch of as many segments as there are `results`; LoadingError if not one clip can be read."""
-    failures = [result for result in results if isinstance(result, Failure)]
-    if failures and dataset.data.on_error == "stop":
-        return SegmentBatch(torch.zeros(0, 0), None, [], failures)
-    segments = [_readable(result, dataset) if isinstance(result, Failure) else result for result in results]
+def collate(results: Sequence[Segment | Replaced | Failure]) -> SegmentBatch:
+    """A batch of segments, as many as `results` unless a failure ends the run."""
+    segments, failures = [], []
+    for result in results:
+        if isinstance(result, Failure):
+            return SegmentBatch(torch.zeros(0, 0), None, [], [result])
+        if isinstance(result, Replaced):
+            failures.append(result.failure)
+            result = result.segment
+        segments.append(result)
     mels = [torch.from_numpy(s.mel_MT) for s in segments if s.mel_MT is not None]
     return SegmentBatch(
         audio_BN=torch.stack([torch.from_numpy(segment.samples) for segment in segments]),
@@ -203,13 +192,6 @@ def collated(results: Sequence[Segment | Failure], dataset: SegmentDataset) -> S
         ids=[segment.id for segment in segments],
         failures=failures,
     )
-
-
-def _readable(failure: Failure, dataset: SegmentDataset) -> Segment:
-    for step in range(1, len(dataset)):
-        if isinstance(result := dataset[(failure.index + step) % len(dataset)], Segment):
-            return result
-    raise LoadingError(f"not one clip can be read: {failure.message}")
 
 
 def _margin(features: LogMelConfig) -> int:

@@ -3,18 +3,19 @@
 Shapes: B utterances, M mel bins, T frames, N samples.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from common.data.batching import evaluation_batches
 from common.data.loading import Failure, LoadingError
 from common.distributed import World
 from common.features import LogMel
 from common.precision import Precision, autocast
-from fastpitch.vocoders.training.data import SegmentDataset
+from fastpitch.vocoders.training.data import Heard, SegmentDataset, heard, loader
 from fastpitch.vocoders.training.objective import log_spectral_distance, mel_loss
 
 
@@ -50,6 +51,26 @@ def evaluate(
     if not count:
         raise LoadingError(f"not one clip can be read: {next(iter(clips.skipped.values()))}")
     return Evaluation(mel_sum / count, lsd_sum / count)
+
+
+@torch.no_grad()
+def flow_evaluation(
+    network: nn.Module,
+    loss_of: Callable[[Heard], Tensor],
+    log_mel: LogMel,
+    clips: SegmentDataset,
+    world: World,
+    batch_size: int,
+) -> float:
+    """Mean of `loss_of` segments, the same one of every clip each time, over all processes."""
+    network.eval()
+    batches = evaluation_batches([0.0] * len(clips), batch_size=batch_size, ranks=world.size, rank=world.rank)
+    total_2 = torch.zeros(2, dtype=torch.float64, device=world.device)
+    for batch in loader(clips, batches, workers=clips.data.workers):
+        loss = loss_of(heard(batch.to(world.device), log_mel))
+        total_2 += torch.stack([loss * len(batch.ids), torch.full_like(loss, len(batch.ids))])
+    loss_sum, count = world.sum(total_2).tolist()
+    return loss_sum / count
 
 
 @torch.no_grad()

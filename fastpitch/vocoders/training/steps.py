@@ -1,58 +1,140 @@
-"""What the training of every vocoder does before its loop and within a step."""
+"""One optimiser step of a vocoder: of a generator against discriminators, or of a flow by its likelihood.
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+Shapes: B segments, N samples, M mel bins, T frames, K numbers of a step.
+"""
 
+from typing import NamedTuple
+
+import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from common import checkpoint
-from common.data.batching import bucketed_batches
-from common.data.manifest import read_sources
-from common.distributed import World
-from common.logging import RunLogger
-from common.training import TrainingError, bad_batch, write_run_files
-from fastpitch.vocoders.config import TrainingConfig
-from fastpitch.vocoders.networks.weight_norm import unfolded
-from fastpitch.vocoders.training.data import SegmentBatch, SegmentDataset
+from common import distributed
+from common.precision import autocast
+from fastpitch.vocoders.config import HifiganRun, WaveglowRun
+from fastpitch.vocoders.training import data
+from fastpitch.vocoders.training.data import Heard, SegmentBatch
+from fastpitch.vocoders.training.discriminators import Judgement
+from fastpitch.vocoders.training.objective import (
+    GeneratorLoss,
+    discriminator_loss,
+    generator_loss,
+    negative_log_likelihood,
+)
+from fastpitch.vocoders.training.run import Run
 
 
-def taken(network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> list[str]:
-    """Gives `network` the weights of the file at `path`, normalised or not; what is to be told of it."""
-    told = checkpoint.load_matching(network, unfolded(weights, network))
-    return [f"{path}: {message}" for message in told] or [f"{path}: taken"]
+class Step(NamedTuple):
+    """What a step leaves for the log: its losses, [K], means over the segments of this process."""
+
+    losses_K: Tensor
+    learning_rate: float
 
 
-def open_clips(sources: Iterable[str], cfg: TrainingConfig, log: RunLogger, *, training: bool) -> SegmentDataset:
-    """The clips of all `sources`; tells which are left out. Raises ManifestError."""
-    data = cfg.data
-    utterances, told = read_sources(sources, root=data.root, on_error=data.on_error, training=training)
-    for message in told:
-        log.event(f"left out: {message}")
-    return SegmentDataset(utterances, cfg.data, cfg.features, seed=cfg.seed)
+def update(run: Run, batch: SegmentBatch) -> Step:
+    """One step of all networks, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
+    cfg, progress = run.cfg, run.state.progress
+    rate = run.learning_rate(progress.step)
+    for optimizer in (run.generator_optimizer, run.discriminators_optimizer):
+        for group in optimizer.param_groups if optimizer is not None else ():
+            group["lr"] = rate
+    run.parallel_generator.train()
+    parts = data.micro_batches(data.heard(batch.to(run.world.device), run.log_mel), cfg.grad_accumulation)
+    losses_K = update_flow(run, parts) if isinstance(cfg, WaveglowRun) else update_adversarially(run, parts)
+    if run.ema is not None:
+        run.ema.update(progress.step if progress.warm_average else None)
+    return Step(losses_K, rate)
 
 
-def epoch_batches(clips: SegmentDataset, cfg: TrainingConfig, epoch: int, world: World) -> list[list[int]]:
-    """This process's share of the batches of an epoch, as indices of segments. Raises BatchingError."""
-    return bucketed_batches(
-        [0.0] * len(clips),  # segments are of one length
-        batch_size=cfg.batch_size, seed=cfg.seed, epoch=epoch, ranks=world.size, rank=world.rank,
-    )  # fmt: skip
+def update_flow(run: Run, parts: list[Heard]) -> Tensor:
+    """A step of WaveGlow; its loss, [1]."""
+    losses = []
+    for i, part in enumerate(parts):
+        with distributed.gradient_sync(run.parallel_generator, enabled=i == len(parts) - 1):
+            loss = flow_loss(run, run.parallel_generator, part) * data.share(part, parts)
+            run.generator_scaler.scale(loss).backward()
+        losses.append(loss.detach())
+    apply_gradients(run.generator_optimizer, run.generator_scaler, run.generator, clip_norm=run.cfg.clip_norm)
+    return torch.stack(losses).sum()[None]
 
 
-def describe_run(
-    cfg: TrainingConfig, parameters: str, clips: SegmentDataset, steps_per_epoch: int, world: World, log: RunLogger
-) -> None:
-    """Into the files of the run directory, and in a line."""
-    write_run_files(cfg, world, log)
-    hours = sum(utterance.seconds for utterance in clips.utterances) / 3600
-    log.event(f"{parameters}; {len(clips.utterances)} clips, {hours:.2f} h; {steps_per_epoch} steps an epoch")
+def flow_loss(run: Run, model: nn.Module, part: Heard) -> Tensor:
+    """What WaveGlow minimises, of a micro-batch."""
+    assert isinstance(run.cfg, WaveglowRun)
+    with autocast(run.world.device, run.cfg.precision):
+        said = model(part.mel_BMT, part.audio_BN)
+    return negative_log_likelihood(said, run.cfg.sigma)
 
 
-def n_parameters(network: nn.Module) -> int:
-    """Numbers that are trained."""
-    return sum(parameter.numel() for parameter in network.parameters())
+def update_adversarially(run: Run, parts: list[Heard]) -> Tensor:
+    """A step of the discriminators, then one of the generator; the generator's loss, its parts, the discriminators'."""
+    cfg = run.cfg
+    assert isinstance(cfg, HifiganRun)
+    is_adversarial = cfg.loss.needs_discriminators and run.state.progress.step >= cfg.loss.adversarial_from
+    kept = generated(run, parts[0], sync=True) if len(parts) == 1 else None
+    discriminators = torch.zeros((), device=run.world.device)
+    if is_adversarial:
+        discriminators = update_discriminators(run, parts, kept)
+    return torch.cat([update_generator(run, parts, kept, is_adversarial), discriminators[None]])
+
+
+def update_discriminators(run: Run, parts: list[Heard], kept: Tensor | None) -> Tensor:
+    """A step of the discriminators on recordings and on what the generator says; their loss."""
+    assert run.discriminators is not None
+    assert run.parallel_discriminators is not None
+    assert run.discriminators_optimizer is not None
+    assert run.discriminators_scaler is not None
+    losses = []
+    run.discriminators.requires_grad_(True)
+    for i, part in enumerate(parts):
+        fake_BN = generated(run, part, sync=False, grad=False) if kept is None else kept.detach()
+        with distributed.gradient_sync(run.parallel_discriminators, enabled=i == len(parts) - 1):
+            with autocast(run.world.device, run.cfg.precision):
+                both = run.parallel_discriminators(torch.cat([part.audio_BN, fake_BN]))
+            loss = discriminator_loss(*_split(both)) * data.share(part, parts)
+            run.discriminators_scaler.scale(loss).backward()
+        losses.append(loss.detach())
+    optimizer, scaler = run.discriminators_optimizer, run.discriminators_scaler
+    apply_gradients(optimizer, scaler, run.discriminators, clip_norm=run.cfg.clip_norm)
+    return torch.stack(losses).sum()
+
+
+def update_generator(run: Run, parts: list[Heard], kept: Tensor | None, is_adversarial: bool) -> Tensor:
+    """A step of the generator; its `GeneratorLoss`, [K]."""
+    assert isinstance(run.cfg, HifiganRun)
+    assert run.discriminators is not None
+    losses = []
+    run.discriminators.requires_grad_(False)
+    for i, part in enumerate(parts):
+        with distributed.gradient_sync(run.parallel_generator, enabled=i == len(parts) - 1):
+            fake_BN = generated(run, part, sync=i == len(parts) - 1) if kept is None else kept
+            real, fake = judged(run, part.audio_BN, fake_BN) if is_adversarial else (None, None)
+            loss = generator_loss(run.cfg.loss, run.full_mel, part.audio_BN, fake_BN, real, fake)
+            loss = GeneratorLoss(*(value * data.share(part, parts) for value in loss))
+            run.generator_scaler.scale(loss.value).backward()
+        losses.append(torch.stack(loss).detach())
+    apply_gradients(run.generator_optimizer, run.generator_scaler, run.generator, clip_norm=run.cfg.clip_norm)
+    return torch.stack(losses).sum(0)
+
+
+def generated(run: Run, part: Heard, *, sync: bool, grad: bool = True) -> Tensor:
+    """What the generator says of the mel frames, audio_BN."""
+    with (
+        distributed.gradient_sync(run.parallel_generator, enabled=sync),
+        autocast(run.world.device, run.cfg.precision),
+        torch.set_grad_enabled(grad),
+    ):
+        return run.parallel_generator(part.mel_BMT)
+
+
+def judged(run: Run, audio_BN: Tensor, fake_BN: Tensor) -> tuple[Judgement, Judgement]:
+    """Recorded and generated audio by the bare discriminators: their gradients are neither wanted nor exchanged."""
+    assert run.discriminators is not None
+    with autocast(run.world.device, run.cfg.precision):
+        with torch.no_grad():
+            real = run.discriminators(audio_BN)
+        return real, run.discriminators(fake_BN)
 
 
 def apply_gradients(optimizer: Optimizer, scaler: GradScaler, network: nn.Module, *, clip_norm: float) -> None:
@@ -65,8 +147,8 @@ def apply_gradients(optimizer: Optimizer, scaler: GradScaler, network: nn.Module
     optimizer.zero_grad(set_to_none=True)
 
 
-def bad_segments(problem: str, step: int, batch: SegmentBatch, folder: Path, world: World) -> TrainingError:
-    """Saves the batch of `step`; the error that says so. `problem`: which number is what."""
-    failures = [failure.message for failure in batch.failures]
-    kept = {"step": step, **batch._asdict(), "failures": failures}
-    return bad_batch(f"{problem} at step {step}", batch.ids, kept, folder, world)
+def _split(both: Judgement) -> tuple[Judgement, Judgement]:
+    """Of recorded and generated audio, judged in one batch."""
+    half = len(both.scores[0]) // 2
+    real, fake = (Judgement([s[rows] for s in both.scores], []) for rows in (slice(half), slice(half, None)))
+    return real, fake

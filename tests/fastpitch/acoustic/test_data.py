@@ -14,7 +14,6 @@ from fastpitch.acoustic.config import Config, DataConfig, LossConfig, ModelConfi
 from fastpitch.acoustic.data import (
     ClipDataset,
     ClipError,
-    Unfit,
     collate,
     loader,
     read_tensor,
@@ -137,7 +136,7 @@ def test_a_brief_clip_is_unfit_and_a_bad_one_a_failure_that_stops_or_is_noted(co
     dataset = dataset_of(cfg)
     audio.write(tmp_path / "brief.wav", np.full(400, 0.1, np.float32), RATE)
     dataset.utterances[1] = replace(dataset.utterances[1], audio=tmp_path / "brief.wav")
-    assert isinstance(dataset.item(1, 0), Unfit)
+    assert dataset.item(1, 0).stops is False
     (batch,) = loader(dataset, [[0, 1]])
     assert batch.indices == [0]
     assert "fewer than one each" in dataset.skipped[1]

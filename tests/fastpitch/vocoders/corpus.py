@@ -1,11 +1,14 @@
-"""A corpus of tones for the tests of vocoder training."""
+"""A corpus of tones and configurations for the tests of vocoder training."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from common import audio
+from common import audio, config
+from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 RATE = 22050
 LENGTHS = (9000, 2048, 2049, 500, 30000, 12345)  # the second is exactly a segment of the toy configuration
 
@@ -22,3 +25,18 @@ def write_corpus(root: Path, *, lengths: tuple[int, ...] = LENGTHS) -> Path:
     (root / "train.txt").write_text("".join(lines))
     (root / "validation.txt").write_text("".join(lines[-2:]))
     return root
+
+
+def hifigan_config(root: Path, output_dir: Path, **changes: object) -> HifiganRun:
+    """configs/hifigan/toy.toml on the corpus at `root`, with top-level `changes`."""
+    cfg = config.load(HifiganRun, CONFIGS / "hifigan" / "toy.toml")
+    cfg = replace(cfg, data=replace(cfg.data, root=root), output_dir=output_dir, batch_size=2)
+    return replace(cfg, **changes)  # type: ignore[arg-type]
+
+
+def waveglow_config(root: Path, output_dir: Path, **changes: object) -> WaveglowRun:
+    """configs/waveglow/toy.toml likewise, with short frames."""
+    cfg = config.load(WaveglowRun, CONFIGS / "waveglow" / "toy.toml")
+    features = replace(cfg.features, mel_bins=16, n_fft=256, window_samples=256, hop_samples=64)
+    cfg = replace(cfg, data=replace(cfg.data, root=root), features=features, output_dir=output_dir, batch_size=2)
+    return replace(cfg, **changes)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
+import contextlib
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,20 +9,23 @@ import torch
 
 from common import checkpoint, config
 from common.checkpoint import CheckpointError
+from common.course import EveryConfig
 from common.data.loading import LoadingError
+from common.training_state import TrainingError
 from fastpitch.vocoders.config import WaveglowRun
-from fastpitch.vocoders.train_waveglow import Trainer, TrainingError, main
+from fastpitch.vocoders.train import main
 from fastpitch.vocoders.training import data
-from fastpitch.vocoders.training.waveglow_state import TrainingState
+from fastpitch.vocoders.training.run import Run, name_of
+from fastpitch.vocoders.training.steps import update
 from fastpitch.vocoders.vocoder import load_vocoder
 from tests.data import shared
-from tests.fastpitch.vocoders.corpus import write_corpus
+from tests.fastpitch.vocoders.corpus import CONFIGS, waveglow_config, write_corpus
 from tests.fastpitch.vocoders.small import random_mel
-from tests.training import alone, assert_all_finite, assert_same_state, logged, state_of
+from tests.training import assert_all_finite, assert_same_state, directory_of, events, logged, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-TOY = Path(__file__).resolve().parents[3] / "configs" / "waveglow" / "toy.toml"
+TOY = CONFIGS / "waveglow" / "toy.toml"
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +33,14 @@ def root(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-def toy_config(root: Path, output_dir: Path, **changes) -> WaveglowRun:
-    cfg = config.load(WaveglowRun, TOY)
-    features = replace(cfg.features, mel_bins=16, n_fft=256, window_samples=256, hop_samples=64)
-    cfg = replace(cfg, data=replace(cfg.data, root=root), features=features, output_dir=output_dir, batch_size=2)
-    return replace(cfg, **changes)
+@contextlib.contextmanager
+def run_of(cfg):
+    with directory_of(cfg, name_of(cfg)) as directory:
+        yield Run(cfg, directory)
 
 
 def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path):
-    cfg = toy_config(root, tmp_path)
+    cfg = waveglow_config(root, tmp_path)
     progress = main(cfg)
     assert (progress.epoch, progress.step) == (2, 6)
     assert config.load(WaveglowRun, tmp_path / "config.toml") == cfg
@@ -57,7 +59,7 @@ def test_the_shipped_toy_configuration_trains(root, tmp_path):
 
 @pytest.mark.parametrize("stop_at", [1, 3, 4])
 def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_stopping(root, tmp_path, stop_at):
-    cfg = toy_config(root, tmp_path / "whole")
+    cfg = waveglow_config(root, tmp_path / "whole")
     main(cfg)
     stopped = replace(cfg, output_dir=tmp_path / "stopped")
     assert main(replace(stopped, steps=stop_at)).step == stop_at
@@ -66,47 +68,45 @@ def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_st
 
 
 def test_the_loss_falls(root, tmp_path):
-    cfg = toy_config(root, tmp_path, epochs=10, ema=0.0)
-    cfg = replace(cfg, optim=replace(cfg.optim, lr=3e-3), validate_every_epochs=5)
+    cfg = waveglow_config(root, tmp_path, epochs=10, ema=0.0)
+    cfg = replace(cfg, optim=replace(cfg.optim, lr=3e-3), every=EveryConfig(validate_epochs=5))
     main(cfg)
     first, last = logged(tmp_path, "dev_loss")
     assert last < first - 0.1
 
 
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path):
-    cfg = toy_config(root, tmp_path, ema=0.0, batch_size=4)
+    cfg = waveglow_config(root, tmp_path, ema=0.0, batch_size=4)
     updates = []
     for parts in (1, 2, 4):
-        with alone(tmp_path / str(parts)) as (world, log):
-            trainer = Trainer(replace(cfg, grad_accumulation=parts), world, log)
-            trainer.state.optimizer = torch.optim.SGD(trainer.state.model.parameters(), lr=1.0)
-            (batch,) = data.loader(trainer.train_set, [[0, 1, 2, 4]], workers=0)
-            before = [p.detach().clone() for p in trainer.state.model.parameters()]
-            trainer.update(batch)
-            updates.append(
-                torch.cat([(p - b).flatten() for p, b in zip(trainer.state.model.parameters(), before, strict=True)])
-            )
-    for update in updates[1:]:
-        assert (update - updates[0]).norm() < 1e-3 * updates[0].norm()
+        with run_of(replace(cfg, grad_accumulation=parts, output_dir=tmp_path / str(parts))) as run:
+            run.generator_optimizer = torch.optim.SGD(run.generator.parameters(), lr=1.0)
+            (batch,) = data.loader(run.train_set, [[0, 1, 2, 4]])
+            before = [p.detach().clone() for p in run.generator.parameters()]
+            update(run, batch)
+            after = run.generator.parameters()
+            updates.append(torch.cat([(p - b).flatten() for p, b in zip(after, before, strict=True)]))
+    for other in updates[1:]:
+        assert (other - updates[0]).norm() < 1e-3 * updates[0].norm()
 
 
 def test_a_run_starts_from_a_published_checkpoint(root, tmp_path):
     state = checkpoint.load(shared("golden/tts/checkpoint_WaveGlow_9.pt"))
     described = state["config"]
-    cfg = toy_config(root, tmp_path, checkpoint=shared("golden/tts/checkpoint_WaveGlow_9.pt"))
+    cfg = waveglow_config(root, tmp_path, checkpoint=shared("golden/tts/checkpoint_WaveGlow_9.pt"))
     model = replace(
         cfg.model, flows=described["n_flows"], layers=described["WN_config"]["n_layers"],
         channels=described["WN_config"]["n_channels"],
     )  # fmt: skip
     cfg = replace(cfg, model=model, features=replace(WaveglowRun().features, mel_bins=20))
-    started = TrainingState(cfg, torch.device("cpu"))
-    assert started.messages == [f"{cfg.checkpoint}: taken"]
+    with run_of(cfg) as run:
+        assert events(tmp_path) == [f"{cfg.checkpoint}: taken"]
     expected = state["state_dict"]["WN.3.in_layers.1.weight_v"]
-    assert torch.equal(started.model.WN[3].in_layers[1].parametrizations.weight.original1, expected)
+    assert torch.equal(run.generator.WN[3].in_layers[1].parametrizations.weight.original1, expected)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(root, tmp_path):
-    cfg = toy_config(root, tmp_path, epochs=9)
+    cfg = waveglow_config(root, tmp_path, epochs=9)
     cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30))
     with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step \d+; utterances c\d.*batch saved as"):
         main(cfg)
@@ -115,29 +115,27 @@ def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(root, 
 
 
 def test_a_state_that_is_not_finite_is_not_saved(root, tmp_path):
-    with alone(tmp_path) as (world, log):
-        trainer = Trainer(toy_config(root, tmp_path), world, log)
-        next(trainer.state.model.parameters()).data[0] = torch.nan
+    with run_of(waveglow_config(root, tmp_path)) as run:
+        next(run.generator.parameters()).data[0] = torch.nan
         with pytest.raises(TrainingError, match="weights or running statistics are not finite after step 0"):
-            trainer._save()
+            run.state.save_step()
 
 
 def test_a_run_that_is_not_resumed_must_not_mix_with_an_earlier_one(root, tmp_path):
-    cfg = toy_config(root, tmp_path, epochs=1)
+    cfg = waveglow_config(root, tmp_path, epochs=1)
     main(cfg)
     with pytest.raises(CheckpointError, match=r"holds checkpoints of an earlier run, up to step 3; .*--resume true"):
         main(replace(cfg, resume=False))
     with pytest.raises(CheckpointError, match="newest checkpoint does not fit this configuration"):
         main(replace(cfg, model=replace(cfg.model, channels=16)))
-    with pytest.raises(CheckpointError, match="its optimiser is adamw, not lamb"):
+    with pytest.raises(CheckpointError, match="optim.kind adamw -> lamb"):
         main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
 
 
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
-    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
-    with alone(tmp_path / "look") as (world, log):
-        trainer = Trainer(replace(cfg, output_dir=tmp_path / "look"), world, log)
-        bad = trainer.train_set.utterances[trainer._batches(0)[1][0]]
+    cfg = waveglow_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
+    with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
+        bad = run.train_set.utterances[run.batches(0)[1][0]]
     soundfile.write(bad.audio, np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
     with pytest.raises(LoadingError, match=bad.id):
         main(cfg)

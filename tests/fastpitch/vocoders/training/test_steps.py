@@ -4,12 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from common import checkpoint
-from common.data.loading import Failure
 from common.precision import grad_scaler
-from fastpitch.vocoders.training.data import Heard, SegmentBatch, micro_batches, share
-from fastpitch.vocoders.training.steps import apply_gradients, bad_segments, taken
-from tests.training import alone
+from fastpitch.vocoders.training.data import Heard, micro_batches, share
+from fastpitch.vocoders.training.run import taken
+from fastpitch.vocoders.training.steps import apply_gradients
 
 
 @pytest.mark.parametrize(("clip_norm", "length"), [(0.0, 5.0), (10.0, 5.0), (2.5, 2.5)])
@@ -42,12 +40,3 @@ def test_a_network_takes_weights_in_either_notation_and_tells_what_did_not_fit()
     told = taken(network(5), plain.state_dict(), Path("a.pt"))
     assert "a.pt: 0.bias: (4,) in the checkpoint, (5,) here, starts anew" in told
     assert "a.pt: taken" not in told
-
-
-def test_bad_segments_are_saved_with_what_was_left_out_of_them(tmp_path):
-    batch = SegmentBatch(torch.zeros(1, 8), None, ["c1"], [Failure(3, "utterance c3: cannot be read")])
-    with alone(tmp_path) as (world, _):
-        error = bad_segments("the loss is nan", 7, batch, tmp_path, world)
-    assert str(error).startswith("the loss is nan at step 7; utterances c1; batch saved as")
-    kept = checkpoint.load(tmp_path / "bad_batch_rank0.pt")
-    assert (kept["step"], kept["ids"], kept["failures"]) == (7, ["c1"], ["utterance c3: cannot be read"])

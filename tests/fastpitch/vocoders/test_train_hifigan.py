@@ -1,3 +1,4 @@
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,21 +10,24 @@ import torch
 
 from common import checkpoint, config
 from common.checkpoint import CheckpointError
+from common.course import EveryConfig
 from common.data.batching import BatchingError
 from common.data.loading import LoadingError
+from common.training_state import TrainingError
 from fastpitch.vocoders.config import HifiganRun
-from fastpitch.vocoders.train import Trainer, TrainingError, main
+from fastpitch.vocoders.train import main
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.data import Heard
-from fastpitch.vocoders.training.hifigan_state import TrainingState
 from fastpitch.vocoders.training.objective import discriminator_loss
+from fastpitch.vocoders.training.run import Run, name_of
+from fastpitch.vocoders.training.steps import generated, judged, update, update_discriminators
 from fastpitch.vocoders.vocoder import load_vocoder
-from tests.fastpitch.vocoders.corpus import write_corpus
+from tests.fastpitch.vocoders.corpus import CONFIGS, hifigan_config, write_corpus
 from tests.fastpitch.vocoders.small import random_mel
 from tests.training import (
-    alone,
     assert_all_finite,
     assert_same_state,
+    directory_of,
     events,
     finish,
     logged,
@@ -34,7 +38,7 @@ from tests.training import (
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-TOY = Path(__file__).resolve().parents[3] / "configs" / "hifigan" / "toy.toml"
+TOY = CONFIGS / "hifigan" / "toy.toml"
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +46,15 @@ def root(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-def toy_config(root: Path, output_dir: Path, **changes) -> HifiganRun:
-    cfg = config.load(HifiganRun, TOY)
-    cfg = replace(cfg, data=replace(cfg.data, root=root), output_dir=output_dir, batch_size=2)
-    return replace(cfg, **changes)
+@contextlib.contextmanager
+def run_of(cfg):
+    with directory_of(cfg, name_of(cfg)) as directory:
+        yield Run(cfg, directory)
 
 
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path, generator):
-    cfg = toy_config(root, tmp_path, generator=generator, tensorboard=True, samples_every_epochs=2)
+    cfg = hifigan_config(root, tmp_path, generator=generator, tensorboard=True, samples_every_epochs=2)
     progress = main(cfg)
     assert (progress.epoch, progress.step) == (2, 6)
     assert config.load(HifiganRun, tmp_path / "config.toml") == cfg
@@ -66,14 +70,14 @@ def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path,
 
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_the_loss_curve_is_the_one_on_record(root, tmp_path, generator):
-    main(toy_config(root, tmp_path, generator=generator, validate_every_epochs=9))
+    main(hifigan_config(root, tmp_path, generator=generator, every=EveryConfig(log_steps=1, validate_epochs=9)))
     recorded = on_record(Path(__file__).with_name(f"golden_toy_{generator}.txt"))
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
 @pytest.mark.parametrize("stop_at", [1, 3, 4])
 def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_stopping(root, tmp_path, stop_at):
-    cfg = toy_config(root, tmp_path / "whole")
+    cfg = hifigan_config(root, tmp_path / "whole")
     cfg = replace(cfg, loss=replace(cfg.loss, adversarial_from=2))
     main(cfg)
     stopped = replace(cfg, output_dir=tmp_path / "stopped")
@@ -83,123 +87,116 @@ def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_st
 
 
 def test_the_average_follows_the_generator_from_its_first_weights_on(root, tmp_path):
-    cfg = toy_config(root, tmp_path, ema=0.9)
-    start = TrainingState(cfg, torch.device("cpu")).generator.state_dict()
-    expected = {name: weight.clone() for name, weight in start.items()}
-    with alone(tmp_path) as (world, log):
-        trainer = Trainer(cfg, world, log)
-        for batch in data.loader(trainer.train_set, trainer._batches(0), workers=0):
-            trainer.update(batch)
-            trainer.progress.step += 1
-            for name, weight in trainer.state.generator.state_dict().items():
-                expected[name] = 0.9 * expected[name] + 0.1 * weight
-    assert trainer.state.ema is not None
-    for name, average in trainer.state.ema.state_dict().items():
+    cfg = hifigan_config(root, tmp_path, ema=0.9)
+    with run_of(cfg) as run:
+        expected = {name: weight.clone() for name, weight in run.generator.state_dict().items()}
+        for step, batch in enumerate(data.loader(run.train_set, run.batches(0))):
+            update(run, batch)
+            run.state.progress.step += 1
+            decay = min(0.9, (1 + step) / (10 + step))
+            for name, weight in run.generator.state_dict().items():
+                expected[name] = decay * expected[name] + (1 - decay) * weight
+    assert run.ema is not None
+    for name, average in run.ema.state_dict().items():
         torch.testing.assert_close(average, expected[name], rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, generator):
-    cfg = toy_config(root, tmp_path, generator=generator, ema=0.0, batch_size=4)
+    cfg = hifigan_config(root, tmp_path, generator=generator, ema=0.0, batch_size=4)
     weights = []
     for parts in (1, 4):
-        with alone(tmp_path / str(parts)) as (world, log):
-            trainer = Trainer(replace(cfg, grad_accumulation=parts, optim=replace(cfg.optim, lr=1e-2)), world, log)
-            trainer.state.generator_optimizer = torch.optim.SGD(trainer.state.generator.parameters(), lr=1.0)
-            trainer.state.discriminators_optimizer = torch.optim.SGD(trainer.state.discriminators.parameters(), lr=1.0)
-            (batch,) = data.loader(trainer.train_set, [[0, 1, 2, 4]], workers=0)
-            before = [p.detach().clone() for p in trainer.state.generator.parameters()]
-            trainer.update(batch)
-            weights.append([p - b for p, b in zip(trainer.state.generator.parameters(), before, strict=True)])
+        parted = replace(cfg, grad_accumulation=parts, output_dir=tmp_path / str(parts))
+        with run_of(replace(parted, optim=replace(cfg.optim, lr=1e-2))) as run:
+            run.generator_optimizer = torch.optim.SGD(run.generator.parameters(), lr=1.0)
+            run.discriminators_optimizer = torch.optim.SGD(run.discriminators.parameters(), lr=1.0)
+            (batch,) = data.loader(run.train_set, [[0, 1, 2, 4]])
+            before = [p.detach().clone() for p in run.generator.parameters()]
+            update(run, batch)
+            weights.append([p - b for p, b in zip(run.generator.parameters(), before, strict=True)])
     whole, parts = (torch.cat([w.flatten() for w in each]) for each in weights)
     assert (parts - whole).norm() < 2e-3 * whole.norm()  # spectral normalisation sees one more forward pass
 
 
 def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_says(root, tmp_path):
-    cfg = toy_config(root, tmp_path)
-    with alone(tmp_path) as (world, log):
-        trainer = Trainer(cfg, world, log)
-        (batch,) = data.loader(trainer.train_set, [[0, 4]], workers=0)
-        part = Heard(*data.heard(batch, trainer.log_mel))
-        kept = trainer._generated(part, sync=True).detach()
-        losses = [trainer._update_discriminators([part], kept).item() for _ in range(12)]
+    cfg = hifigan_config(root, tmp_path)
+    with run_of(cfg) as run:
+        (batch,) = data.loader(run.train_set, [[0, 4]])
+        part = Heard(*data.heard(batch, run.log_mel))
+        kept = generated(run, part, sync=True).detach()
+        losses = [update_discriminators(run, [part], kept).item() for _ in range(12)]
     assert losses[-1] < 0.9 * losses[0]
-    assert discriminator_loss(*trainer._judged(part.audio_BN, kept)) < losses[0]
+    assert discriminator_loss(*judged(run, part.audio_BN, kept)) < losses[0]
 
 
 def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path):
-    cfg = toy_config(root, tmp_path)
+    cfg = hifigan_config(root, tmp_path)
     cfg = replace(cfg, loss=replace(cfg.loss, adversarial=0.0, features=0.0), epochs=1)
-    fresh = TrainingState(cfg, torch.device("cpu")).discriminators.state_dict()
+    with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
+        fresh = run.discriminators.state_dict()
     main(cfg)
     assert all(torch.equal(fresh[name], weight) for name, weight in state_of(tmp_path)["discriminators"].items())
     assert logged(tmp_path, "train_discriminator_loss") == []
 
 
 def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp_path):
-    first = toy_config(root, tmp_path / "first", ema=0.0, epochs=1)
+    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
     main(first)
-    started = TrainingState(
-        replace(first, output_dir=tmp_path / "second", checkpoint=tmp_path / "first" / "hifigan_step00000003.pt"),
-        torch.device("cpu"),
-    )
+    start = tmp_path / "first" / "hifigan_step00000003.pt"
     saved = state_of(tmp_path / "first")
-    for module, part in ((started.generator, "generator"), (started.discriminators, "discriminators")):
-        assert all(torch.equal(weight, saved[part][name]) for name, weight in module.state_dict().items())
-    assert started.progress.step == 0
-    assert [message.split(": ")[1] for message in started.messages] == ["taken", "taken"]
+    with run_of(replace(first, output_dir=tmp_path / "second", checkpoint=start)) as run:
+        for module, part in ((run.generator, "generator"), (run.discriminators, "discriminators")):
+            assert all(torch.equal(weight, saved[part][name]) for name, weight in module.state_dict().items())
+        assert run.state.progress.step == 0
+    assert events(tmp_path / "second") == [f"{start}: taken"] * 2
 
 
 def test_losses_that_are_not_finite_stop_the_run_before_anything_is_saved(root, tmp_path):
-    cfg = toy_config(root, tmp_path, epochs=9)
+    cfg = hifigan_config(root, tmp_path, epochs=9)
     cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30))
-    with pytest.raises(
-        TrainingError, match=r"the losses of generator and discriminators are .* at step \d+; utterances c\d"
-    ):
+    with pytest.raises(TrainingError, match=r"the loss is (nan|inf).* at step \d+; utterances c\d"):
         main(cfg)
     assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"]
     assert_all_finite(tmp_path, "hifigan", "generator")
 
 
 def test_a_state_that_is_not_finite_is_not_saved(root, tmp_path):
-    cfg = toy_config(root, tmp_path)
-    with alone(tmp_path) as (world, log):
-        trainer = Trainer(cfg, world, log)
-        next(trainer.state.generator.parameters()).data[0] = torch.nan
+    cfg = hifigan_config(root, tmp_path)
+    with run_of(cfg) as run:
+        next(run.generator.parameters()).data[0] = torch.nan
         with pytest.raises(TrainingError, match="weights or running statistics are not finite after step 0"):
-            trainer._save()
+            run.state.save_step()
 
 
 def test_more_segments_than_there_are_is_told(root, tmp_path):
     with pytest.raises(BatchingError, match="6 utterances do not fill one batch"):
-        main(toy_config(root, tmp_path, batch_size=100))
+        main(hifigan_config(root, tmp_path, batch_size=100))
 
 
 def test_a_run_that_is_not_resumed_must_not_mix_with_an_earlier_one(root, tmp_path):
-    cfg = toy_config(root, tmp_path, epochs=1)
+    cfg = hifigan_config(root, tmp_path, epochs=1)
     main(cfg)
     with pytest.raises(CheckpointError, match=r"holds checkpoints of an earlier run, up to step 3; .*--resume true"):
         main(replace(cfg, resume=False))
     with pytest.raises(CheckpointError, match="newest checkpoint does not fit this configuration"):
         main(replace(cfg, generator="istft"))
-    with pytest.raises(CheckpointError, match="its optimiser is adamw, not lamb"):
+    with pytest.raises(CheckpointError, match="optim.kind adamw -> lamb"):
         main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
 
 
 def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
     root = write_corpus(tmp_path / "corpus")
     soundfile.write(root / "wavs" / "c5.wav", np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
-    cfg = toy_config(root, tmp_path / "run", epochs=1)
+    cfg = hifigan_config(root, tmp_path / "run", epochs=1)
     cfg = replace(cfg, data=replace(cfg.data, on_error="skip"))
     assert main(cfg).step == 3
     assert len([event for event in events(tmp_path / "run") if "left out: utterance c5" in event]) == 1
 
 
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
-    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
-    with alone(tmp_path / "look") as (world, log):
-        trainer = Trainer(replace(cfg, output_dir=tmp_path / "look"), world, log)
-        bad = trainer.train_set.utterances[trainer._batches(0)[1][0]]
+    cfg = hifigan_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
+    with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
+        bad = run.train_set.utterances[run.batches(0)[1][0]]
     soundfile.write(bad.audio, np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
     with pytest.raises(LoadingError, match=bad.id):
         main(cfg)
@@ -211,7 +208,7 @@ def test_two_processes_learn_what_one_learns(root, tmp_path):
     """A global batch is drawn first and split: two processes with two segments are one with four."""
     flags = ("--data.root", root, "--epochs", 1, "--ema", 0.5, "--discriminator.scales", 0, "--batch_size", 1)
     finish(run_module("fastpitch.vocoders.train", TOY, *flags, "--output_dir", tmp_path / "two", processes=2))
-    cfg = toy_config(root, tmp_path / "one", epochs=1, ema=0.5)
+    cfg = hifigan_config(root, tmp_path / "one", epochs=1, ema=0.5)
     main(replace(cfg, discriminator=replace(cfg.discriminator, scales=0)))
     one, two = state_of(tmp_path / "one"), state_of(tmp_path / "two")
     for part in ("generator", "generator_ema", "discriminators"):

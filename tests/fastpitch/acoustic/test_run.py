@@ -11,17 +11,16 @@ import torch
 from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.data.loading import Failure
+from common.training_state import TrainingError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import read
 from fastpitch.acoustic.config import Config
-from fastpitch.acoustic.state import TrainingState, embeddings_of_shared_symbols
+from fastpitch.acoustic.run import NAME, Run, embeddings_of_shared_symbols
 from fastpitch.front.symbols import TextProcessor
-from fastpitch.train import Trainer, TrainingError, main
+from fastpitch.train import main, update
 from tests.data import shared
 from tests.fastpitch.runs import toy_config, write_corpus
-from tests.training import alone
-
-CPU = torch.device("cpu")
+from tests.training import directory_of, events
 
 
 @pytest.fixture(scope="module")
@@ -38,35 +37,39 @@ def stopped(corpus, tmp_path_factory) -> Config:
 
 
 @contextlib.contextmanager
-def trainer_of(cfg: Config):
-    with alone(cfg.output_dir) as (world, log):
-        yield Trainer(cfg, world, log)
+def run_of(cfg: Config):
+    with directory_of(cfg, NAME) as directory:
+        yield Run(cfg, directory)
 
 
 def test_an_average_that_begins_later_begins_at_the_weights_of_then(stopped):
-    state = TrainingState(replace(stopped, ema=0.9), CPU)
-    assert state.progress.step == 2
-    for name, weight in state.model.state_dict().items():
-        assert torch.equal(state.ema.model.state_dict()[name], weight)
+    with run_of(replace(stopped, ema=0.9)) as run:
+        assert run.state.progress.step == 2
+        for name, weight in run.model.state_dict().items():
+            assert torch.equal(run.ema.model.state_dict()[name], weight)
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda c: replace(c, model=replace(c.model, uses_energy=False)), "Unexpected key.*energy"),
-        (lambda c: replace(c, optim=replace(c.optim, kind="adamw")), "its optimiser is lamb, not adamw"),
-        (lambda c: replace(c, text=replace(c.text, symbol_set="english_basic_lowercase")), "its symbols are not those"),
+        (lambda c: replace(c, model=replace(c.model, uses_energy=False)), "model.uses_energy True -> False"),
+        (lambda c: replace(c, optim=replace(c.optim, kind="adamw")), "optim.kind lamb -> adamw"),
+        (
+            lambda c: replace(c, text=replace(c.text, symbol_set="english_basic_lowercase")),
+            "text.symbol_set english_basic -> english",
+        ),
     ],
 )
 def test_a_checkpoint_of_another_model_optimiser_or_alphabet_is_one_line(stopped, change, problem):
-    with pytest.raises(CheckpointError, match=f"does not fit this configuration: .*{problem}.*; take another"):
-        TrainingState(change(stopped), CPU)
+    expected = f"does not fit this configuration: .*{problem}.*; take another"
+    with pytest.raises(CheckpointError, match=expected), run_of(change(stopped)):
+        pass
 
 
 def test_a_new_run_does_not_begin_among_the_checkpoints_of_another(stopped):
     expected = f"{re.escape(str(stopped.output_dir))}: holds checkpoints of an earlier run, up to step 2; go on from"
-    with pytest.raises(CheckpointError, match=expected):
-        TrainingState(replace(stopped, resume=False), CPU)
+    with pytest.raises(CheckpointError, match=expected), run_of(replace(stopped, resume=False)):
+        pass
 
 
 def test_fine_tuning_with_other_symbols_keeps_the_embeddings_of_those_that_both_know(stopped, tmp_path):
@@ -74,23 +77,28 @@ def test_fine_tuning_with_other_symbols_keeps_the_embeddings_of_those_that_both_
     text = replace(stopped.text, symbol_set="english_mandarin_basic")
     cfg = replace(stopped, text=text, checkpoint=start, output_dir=tmp_path)
     cfg = replace(cfg, data=replace(cfg.data, pitch_mean=(150.0,)))
-    state = TrainingState(cfg, CPU)
+    with run_of(cfg) as run:
+        model, progress = run.model, run.state.progress
     theirs = checkpoint.load(start)["weights"]["symbols.weight"]
-    ours = state.model.symbols.weight
+    ours = model.symbols.weight
     before, after = TextProcessor(stopped.text).symbols, TextProcessor(text).symbols
     assert len(after) > len(before)
     for symbol in before:
         assert torch.equal(ours[after.index(symbol)], theirs[before.index(symbol)])
-    assert f"{start}: embeddings of {len(before)} of {len(after)} symbols kept, the others start anew" in state.messages
-    assert state.model.pitch_mean.tolist() == [150.0]
-    assert state.progress.step == 0
+    assert f"{start}: embeddings of {len(before)} of {len(after)} symbols kept, the others start anew" in events(
+        tmp_path
+    )
+    assert model.pitch_mean.tolist() == [150.0]
+    assert progress.step == 0
 
 
-def test_fine_tuning_begins_with_a_published_checkpoint(stopped, tmp_path):
+def test_fine_tuning_begins_with_a_published_checkpoint(corpus, tmp_path):
     start = shared("golden/tts/FastPitch_checkpoint_3.pt")
     published = read(checkpoint.load(start), start)
     cfg = replace(published.config, checkpoint=start, output_dir=tmp_path)
-    weights = TrainingState(cfg, CPU).model.state_dict()
+    cfg = replace(cfg, data=replace(cfg.data, root=corpus, train=("train",), validation=()), batch_size=1, device="cpu")
+    with run_of(cfg) as run:
+        weights = run.model.state_dict()
     same = [name for name in weights if torch.equal(weights[name], published.weights[name])]
     assert set(weights) - set(same) <= {"pitch_mean", "pitch_std"}
 
@@ -102,25 +110,24 @@ def test_models_of_other_width_share_no_embeddings():
 
 
 def test_weights_that_are_not_finite_are_not_saved(stopped, tmp_path):
-    with trainer_of(replace(stopped, output_dir=tmp_path)) as trainer:
-        trainer.model.projection.weight.data[0, 0] = torch.inf
+    with run_of(replace(stopped, output_dir=tmp_path)) as run:
+        run.model.projection.weight.data[0, 0] = torch.inf
         with pytest.raises(TrainingError, match="weights or running statistics are not finite after step 0, though"):
-            trainer._save()
+            run.state.save_step()
     assert checkpoint.saved_steps(tmp_path, "fastpitch") == []
 
 
 def test_a_run_goes_on_with_other_batches_at_the_same_part_of_the_epoch(stopped):
-    with trainer_of(replace(stopped, batch_size=2)) as trainer:
-        assert trainer.progress.batch == 4
-        assert "the epoch has 6 steps, and had 3" in (stopped.output_dir / "nvlog.json").read_text()
+    main(replace(stopped, batch_size=2, steps=3))
+    assert "the epoch has 6 steps, and had 3" in (stopped.output_dir / "nvlog.json").read_text()
 
 
 def test_where_not_one_clip_can_be_used_it_says_why(stopped, tmp_path):
-    with trainer_of(replace(stopped, output_dir=tmp_path)) as trainer:
-        trainer.train_set.item = lambda index, epoch: Failure(index, "utterance X: no good")
+    with run_of(replace(stopped, output_dir=tmp_path)) as run:
+        run.train_set.item = lambda index, epoch: Failure(index, "utterance X: no good")
         batch = data.collate([Failure(0, "utterance X: no good")])
         with pytest.raises(TrainingError, match="not one clip can be used: utterance X: no good"):
-            trainer.update(batch)
+            update(run, batch)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""Language models compiled to a file that is mapped into memory: `python -m ctc.ngram compile lm.arpa -o lm.ngram`.
+
+The file is a header, the words, one a line in UTF-8, and the arrays of `ctc_ngram` (`ctc_decode.h`), each from a
+multiple of ALIGNMENT on, all numbers little-endian.
+"""
+
+import struct
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ctc import _native
+from ctc.arpa import ArpaError, BackoffModel, read_arpa
+from ctc.tables import NgramAutomaton, is_valid_automaton, ngram_automaton
+
+MAGIC = b"CTCNGRM1"
+# Magic, checksum of the rest; states, arcs, words; the states or words of start, unknown and end; bytes of the words.
+HEADER = struct.Struct("<8sI7q")
+ALIGNMENT = 64
+TYPES = {
+    "first_arc": "<i8",
+    "arc_word": "<i4",
+    "arc_log_prob": "<f4",
+    "arc_next": "<i4",
+    "backoff": "<f4",
+    "backoff_state": "<i4",
+    "word_bound": "<f4",
+}
+
+
+class NgramModel(NamedTuple):
+    """A model as a scorer walks it."""
+
+    vocabulary: tuple[str, ...]
+    automaton: NgramAutomaton
+
+
+def compile_model(model: BackoffModel) -> NgramModel:
+    """`model` as a scorer walks it. Raises ValueError for what `ngram_automaton` refuses."""
+    return NgramModel(model.vocabulary, ngram_automaton(model))
+
+
+def write_model(path: str | Path, model: NgramModel) -> None:
+    """Writes the file whole or not at all."""
+    path = Path(path)
+    automaton, words = model.automaton, "\n".join(model.vocabulary).encode()
+    parts = [words, *(getattr(automaton, name).astype(kind).tobytes() for name, kind in TYPES.items())]
+    body = b"".join(part + bytes(-len(part) % ALIGNMENT) for part in parts)
+    fixed = (automaton.start_state, automaton.unknown_word, automaton.end_word, len(words))
+    sizes = (len(automaton.backoff), len(automaton.arc_word), len(automaton.word_bound), *fixed)
+    rest = struct.pack("<7q", *sizes)
+    header = HEADER.pack(MAGIC, zlib.crc32(body, zlib.crc32(rest)), *sizes)
+    partial = path.with_name(f".{path.name}")
+    with partial.open("wb") as file:
+        file.write(header + bytes(-len(header) % ALIGNMENT) + body)
+    partial.replace(path)
+
+
+def read_model(path: str | Path) -> BackoffModel | NgramModel:
+    """A model of either kind of file: compiled, or ARPA (plain or .gz). Raises ArpaError that names the file."""
+    path = Path(path)
+    with path.open("rb") as file:
+        is_compiled = file.read(len(MAGIC)) == MAGIC
+    return map_model(path) if is_compiled else read_arpa(path)
+
+
+def map_model(path: str | Path) -> NgramModel:
+    """A compiled model, mapped into memory, its checksum and its tables looked at. Raises ArpaError."""
+    path = Path(path)
+    size = path.stat().st_size
+    if size < HEADER.size:
+        raise ArpaError(f"{path}: expected a compiled model, found {size} bytes")
+    content = np.memmap(path, np.uint8, mode="r")
+    magic, checksum, *sizes = HEADER.unpack(content[: HEADER.size].tobytes())
+    states, arcs, words, start_state, unknown_word, end_word, word_bytes = sizes
+    if magic != MAGIC:
+        raise ArpaError(f"{path}: expected a compiled model, found one of another kind or version")
+    counts = {"first_arc": states + 1, "arc_word": arcs, "arc_log_prob": arcs, "arc_next": arcs}
+    counts |= {"backoff": states, "backoff_state": states, "word_bound": words}
+    lengths = [word_bytes, *(counts[name] * np.dtype(kind).itemsize for name, kind in TYPES.items())]
+    begin = HEADER.size + -HEADER.size % ALIGNMENT
+    starts = [begin]
+    for length in lengths:
+        starts.append(starts[-1] + length + -length % ALIGNMENT)
+    if min(states, arcs, words, *lengths) < 0 or starts[-1] != size:
+        raise ArpaError(f"{path}: expected {starts[-1]} bytes, found {size}: it is damaged")
+    if zlib.crc32(content[begin:].data, zlib.crc32(struct.pack("<7q", *sizes))) != checksum:
+        raise ArpaError(f"{path}: expected the content that its checksum promises, found other: it is damaged")
+    arrays = {
+        name: content[start : start + length].view(kind)
+        for (name, kind), start, length in zip(TYPES.items(), starts[1:], lengths[1:], strict=False)
+    }
+    automaton = NgramAutomaton(**arrays, start_state=start_state, unknown_word=unknown_word, end_word=end_word)
+    try:
+        vocabulary = tuple(content[begin : begin + word_bytes].tobytes().decode().split("\n"))
+    except UnicodeDecodeError as error:
+        raise ArpaError(f"{path}: expected words in UTF-8, found {error.reason}") from error
+    library = _native.load()
+    is_valid = library is None or is_valid_automaton(library, automaton)
+    if len(vocabulary) not in (words, words - 1) or not is_valid:
+        raise ArpaError(f"{path}: expected tables that lead from one to the other, found others: it is damaged")
+    return NgramModel(vocabulary, automaton)

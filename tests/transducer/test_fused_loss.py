@@ -1,0 +1,174 @@
+"""The loss fused with the joint is that of its logits, and so are the gradients, whatever is skipped or dropped."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from common.benchmark import peak_memory
+from transducer import _loss_library, fused_loss, losses
+
+fused = fused_loss.joint_loss
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
+Labels = tuple[Tensor, Tensor, Tensor]
+DURATIONS = (0, 1, 2, 3, 4)
+
+
+@pytest.fixture(params=["native", "plain torch"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "plain torch":
+        monkeypatch.setattr(fused_loss, "is_native", lambda tensor, what: False)
+        monkeypatch.setattr(losses, "is_native", lambda tensor, what: False)
+    elif _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    return request.param
+
+
+def random_problem(*, outputs: int = 12, dtype: torch.dtype = torch.float64) -> tuple[Inputs, Labels]:
+    """Four utterances, one without labels and one without frames."""
+    random = torch.Generator().manual_seed(0)
+    shapes = ((4, 70, 9), (4, 12, 9), (outputs, 9), (outputs,))
+    inputs = tuple(torch.randn(*shape, generator=random, dtype=dtype).requires_grad_() for shape in shapes)
+    targets_BL = torch.randint(0, 6, (4, 11), generator=random)
+    return inputs, (targets_BL, torch.tensor([70, 31, 9, 0]), torch.tensor([11, 5, 0, 0]))  # type: ignore[return-value]
+
+
+def unfused(inputs: Inputs, labels: Labels, durations: tuple[int, ...], activation: str, **options) -> Tensor:
+    encoded_BTJ, predicted_BUJ, weight_WJ, bias_W = inputs
+    hidden_BTUJ = fused_loss.ACTIVATIONS[activation](encoded_BTJ[:, :, None] + predicted_BUJ[:, None])
+    logits_BTUW = F.linear(hidden_BTUJ, weight_WJ, bias_W)
+    if durations:
+        return losses.tdt_loss(logits_BTUW, *labels, durations, sigma=0.05, **options)
+    return losses.rnnt_loss(logits_BTUW, *labels, **options)
+
+
+def finite_sum(losses_B: Tensor) -> Tensor:
+    return losses_B[losses_B.isfinite()].sum()
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_losses_and_gradients_are_those_of_the_logits(path: str, durations: tuple[int, ...], activation: str):
+    inputs, labels = random_problem()
+    options = {"reduction": "none", "blank": 6, "skip_below": 0.0}
+    sigma = {"sigma": 0.05} if durations else {}
+    found = fused(*inputs, *labels, durations, activation=activation, **sigma, **options)  # type: ignore[arg-type]
+    expected = unfused(inputs, labels, durations, activation, **options)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    gradients = torch.autograd.grad(finite_sum(found), inputs)
+    expected_gradients = torch.autograd.grad(finite_sum(expected), inputs)
+    for gradient, wanted in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(gradient, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_of_the_cells_that_are_skipped_little_is_missing():
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    inputs, labels = random_problem()
+    whole, most = (
+        torch.autograd.grad(finite_sum(fused(*inputs, *labels, reduction="none", skip_below=skip_below)), inputs)
+        for skip_below in (0.0, 1e-9)
+    )
+    for gradient, wanted in zip(most, whole, strict=True):
+        assert not torch.equal(gradient, wanted)
+        assert (gradient - wanted).norm() <= 1e-6 * wanted.norm()
+
+
+def test_the_gradient_of_an_utterance_is_bitwise_the_same_alone_and_in_a_batch():
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    (encoded_BTJ, predicted_BUJ, *layer), (targets_BL, frames_B, counts_B) = random_problem(dtype=torch.float32)
+    together = fused(encoded_BTJ, predicted_BUJ, *layer, targets_BL, frames_B, counts_B, reduction="none")
+    gradients = torch.autograd.grad(finite_sum(together), (encoded_BTJ, predicted_BUJ))
+    for n, (T, L) in enumerate(zip(frames_B.tolist(), counts_B.tolist(), strict=True)):
+        own = (encoded_BTJ[n : n + 1, :T], predicted_BUJ[n : n + 1, : L + 1])
+        alone = fused(*own, *layer, targets_BL[n : n + 1, :L], [T], [L], reduction="none")
+        assert torch.equal(alone[0], together[n])
+        if alone.isfinite():
+            own_gradients = torch.autograd.grad(alone.sum(), own)
+            assert torch.equal(own_gradients[0][0], gradients[0][n, :T])
+            assert torch.equal(own_gradients[1][0], gradients[1][n, : L + 1])
+        assert not gradients[0][n, T:].any()
+        assert not gradients[1][n, L + 1 :].any()
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_dropout_is_the_same_in_loss_and_gradient(activation: str, monkeypatch: pytest.MonkeyPatch):
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    monkeypatch.setattr(fused_loss, "TILE_ROWS", 7)
+    random = torch.Generator().manual_seed(1)
+    shapes = ((2, 6, 5), (2, 4, 5), (7, 5), (7,))
+    inputs = [torch.randn(*shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
+    targets = torch.randint(0, 6, (2, 3), generator=random)
+
+    def loss(*given: Tensor) -> Tensor:
+        torch.manual_seed(3)
+        options = {"dropout": 0.4, "reduction": "sum", "skip_below": 0.0, "activation": activation}
+        return fused(*given, targets, [6, 4], [3, 2], **options)
+
+    assert torch.autograd.gradcheck(loss, inputs)
+    torch.manual_seed(4)
+    assert fused(*inputs, targets, [6, 4], [3, 2], dropout=0.4).item() != loss(*inputs).item()
+
+
+def test_half_types_give_gradients_of_their_type():
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    inputs, labels = random_problem()
+    halves = tuple(x.detach().bfloat16().requires_grad_() for x in inputs)
+    found = finite_sum(fused(*halves, *labels, reduction="none"))
+    expected = finite_sum(fused(*inputs, *labels, reduction="none"))
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(expected.item(), rel=1e-2)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert fused(*(x.float() for x in inputs), *labels, reduction="none").dtype == torch.float32
+    for half, whole in zip(torch.autograd.grad(found, halves), torch.autograd.grad(expected, inputs), strict=True):
+        assert half.dtype == torch.bfloat16
+        assert (half.double() - whole).norm() < 0.05 * whole.norm()
+
+
+def test_neither_logits_nor_their_gradient_are_ever_there_as_a_whole():
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    shapes = ((1, 150, 32), (1, 41, 32), (256, 32), (256,))
+    inputs = [torch.randn(*shape).requires_grad_() for shape in shapes]
+    labels = (torch.randint(0, 255, (1, 40)), [150], [40])
+    needed = peak_memory(lambda: fused(*inputs, *labels).backward(), torch.device("cpu"))
+    given = sum(x.numel() * 4 for x in inputs)
+    assert needed - given < 150 * 41 * 256 * 4 / 2
+
+
+def test_the_operators_keep_to_the_rules_of_torch():
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    inputs, labels = random_problem()
+    labels = (labels[0][:3], labels[1][:3], labels[2][:3])
+    inputs = tuple(x.detach()[:3].clone().requires_grad_() if i < 2 else x for i, x in enumerate(inputs))  # type: ignore[assignment]
+    arguments = (*inputs, *labels, 6, [], 0.0, 0.0, 0.0, "relu", 0.0, labels[1])
+    torch.library.opcheck(torch.ops.transducer.joint_losses.default, arguments)
+
+
+def test_an_empty_batch_is_no_special_case(path: str):
+    (encoded_BTJ, predicted_BUJ, *layer), (targets_BL, frames_B, counts_B) = random_problem()
+    loss = fused(encoded_BTJ[:0], predicted_BUJ[:0], *layer, targets_BL[:0], frames_B[:0], counts_B[:0])
+    loss.backward()
+    assert loss.item() == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"encoded": torch.zeros(4, 70, 8)}, ValueError, "encoded and predicted: expected"),
+        ({"bias": torch.zeros(3)}, ValueError, r"weight and bias: expected \[output, 9\] and \[output\], found"),
+        ({"dropout": 1.0}, ValueError, "dropout: expected at least 0 and less than 1, found 1.0"),
+        ({"bias": torch.zeros(12)}, TypeError, "encoded, predicted, weight, bias: expected one floating-point type"),
+        ({"frames": [71, 1, 1, 1]}, ValueError, "utterance 0: frames: expected at least 0 and at most 70, found 71"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(path: str, change: dict, error: type[Exception], message: str):
+    (encoded, predicted, weight, bias), (targets, frames, counts) = random_problem()
+    given = {"encoded": encoded, "bias": bias, "frames": frames} | change
+    options = {"dropout": change["dropout"]} if "dropout" in change else {}
+    with pytest.raises(error, match=message):
+        fused(given["encoded"], predicted, weight, given["bias"], targets, given["frames"], counts, **options)
