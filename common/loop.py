@@ -203,10 +203,15 @@ class Loop:
         `batches_of` an epoch gives its batches of indices, one a step. Begins where training stands when the first is
         asked for, which is within `steps`.
         """
-        done, last = self.progress.batch, min(self.course.epochs or math.inf, self._last_epoch)
-        for epoch in itertools.takewhile(lambda epoch: epoch < last, itertools.count(self.progress.epoch)):
+        for epoch, done in self.ahead():
             for batch in batches_of(epoch)[done:]:
                 yield [(epoch, index) for index in batch]
+
+    def ahead(self) -> Iterator[tuple[int, int]]:
+        """The epochs that are left for this job, each with how many of its steps are done, for loaders ahead."""
+        done, last = self.progress.batch, min(self.course.epochs or math.inf, self._last_epoch)
+        for epoch in itertools.takewhile(lambda epoch: epoch < last, itertools.count(self.progress.epoch)):
+            yield epoch, done
             done = 0
 
     def steps(self, batches: Iterable[Batch], count: int) -> Iterator[Batch]:

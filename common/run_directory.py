@@ -29,8 +29,8 @@ from common.precision import float32_math
 LOCK = ".lock"
 # What may be different in a job that goes on: it changes where, how fast and how often, not what is learned.
 FREE = (
-    "output_dir", "resume", "device", "every", "keep_epochs", "keep_steps", "epochs_this_job", "steps", "dry_run",
-    "tensorboard", "save", "samples", "vocoder", "data.root", "data.workers", "compile",
+    "output_dir", "resume", "device", "every", "keep_epochs", "keep_steps", "epochs_this_job", "steps", "stop_at",
+    "dry_run", "tensorboard", "save", "samples", "vocoder", "data.root", "data.workers", "compile",
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ class RunDirectory:
 
     def __init__(self, folder: Path, name: str, world: World, log: RunLogger, saved: dict[str, Any] | None):
         self.folder, self.name, self.world, self.log, self.saved = folder, name, world, log, saved
-        self.last_saved: int | None = saved["progress"]["step"] if saved is not None else None
+        self.last_saved: int | None = (saved or {}).get("progress", {}).get("step")
         """The step of the newest checkpoint that is known to be whole."""
 
     def compare(self, cfg: Any, *, depends_on: Sequence[str]) -> None:

@@ -151,6 +151,7 @@ class TrainingState:
         their average, the file has no average, so that whoever reads it takes the better. A score does not `count`
         where a run may not yet have its best. `names`: the parts to write, None for all. Raises OSError.
         """
+        scores = self.directory.world.gather(dict(scores))[0]  # of one: on sharded weights each has its own rounding
         self.progress.validated_at = self.progress.step
         self.is_saved = False
         kind, score = min(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0] == "raw"))
@@ -181,14 +182,18 @@ class TrainingState:
 
     def is_finite(self) -> bool:
         """Whether all numbers in the networks of this process are."""
-        networks = [part for part in self.parts.values() if isinstance(part, nn.Module)]
-        own = [local(tensor) for network in networks for tensor in network.state_dict().values()]
+        own = [local(tensor) for network in self._networks() for tensor in network.state_dict().values()]
         numbers = [tensor for tensor in own if tensor.is_floating_point() and tensor.numel()]
         return not numbers or bool(torch.stack(torch._foreach_norm(numbers, ord=math.inf)).isfinite().all())
 
     def _is_sharded(self) -> bool:
-        networks = [part for part in self.parts.values() if isinstance(part, nn.Module)]
-        return any(hasattr(tensor, "to_local") for network in networks for tensor in network.state_dict().values())
+        tensors = (tensor for network in self._networks() for tensor in network.state_dict().values())
+        return any(hasattr(tensor, "to_local") for tensor in tensors)
+
+    def _networks(self) -> list[nn.Module]:
+        """The parts that are networks, and the `network` of those that make whole weights of sharded ones."""
+        parts = (getattr(part, "network", part) for part in self.parts.values())
+        return [part for part in parts if isinstance(part, nn.Module)]
 
     def to_dict(self) -> dict[str, Any]:
         """What a checkpoint holds; by all processes together, which may each have a part of the weights."""

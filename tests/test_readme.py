@@ -19,7 +19,7 @@ ARCHITECTURE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf
 PAGES = [
     *("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/new_language.md", "ctc/README.md"),
     "benchmarks/README.md",
-    *("jasper/README.md", "wav2vec2/README.md"),
+    *("jasper/README.md", "wav2vec2/README.md", "transducer/README.md"),
     *("fastpitch/README.md", "fastpitch/vocoders/README.md"),
 ]
 # Commands that read TOML files before their flags; all others have flags, and an options class of their name.
@@ -29,6 +29,7 @@ RUNS = {
     "wav2vec2.pretrain": "wav2vec2.pretrain.PretrainConfig",
     "wav2vec2.finetune": "wav2vec2.finetune.FinetuneConfig",
     "wav2vec2.benchmark": "wav2vec2.benchmark.config.BenchmarkConfig",
+    "transducer.train": "transducer.config.Config",
     "jasper.benchmark": "jasper.benchmark.BenchmarkConfig",
     "fastpitch.vocoders.benchmark": "fastpitch.vocoders.benchmark.BenchmarkConfig",
 }

@@ -1,9 +1,16 @@
 """Schema, defaults and help of everything that the transducers read from TOML files and flags."""
 
+import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
-from common.features import NEMO, LogMelConfig
+from common.course import EveryConfig, check_batches
+from common.data.speed import SpeedConfig
+from common.features import NEMO, LogMelConfig, SpecAugmentConfig
+from common.optim import OptimConfig
+from common.precision import Precision
+from common.schedule import ScheduleConfig
 from transducer.weights import Activation
 
 
@@ -96,5 +103,105 @@ class ModelConfig:
         return self.durations if self.transducer == "tdt" else ()
 
 
-FEATURES: LogMelConfig = NEMO
-"""What the models hear, unless their checkpoint says otherwise."""
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What is read, and how it is batched."""
+
+    root: Path | None = None
+    """Folder that relative paths in manifests and of manifests start from."""
+    train: tuple[str, ...] = ()
+    """Manifests, file lists or corpus folders to train on."""
+    validation: tuple[str, ...] = ()
+    """The same for validation during training."""
+    min_seconds: float = 0.1
+    """Shorter training utterances are left out."""
+    max_seconds: float = 20.0
+    """Longer training utterances are left out."""
+    speakers: tuple[str, ...] = ()
+    """Train only on these speakers, if any are named."""
+    normalize_text: bool = True
+    """Train on words in lower case without punctuation, numbers spelled out (English); otherwise on texts as are."""
+    piece_kind: Literal["unigram", "bpe"] = "unigram"
+    """How pieces are learned from the training texts, model.pieces of them; a checkpoint to start from has its own."""
+    speed: SpeedConfig = field(default_factory=SpeedConfig)
+    workers: int = 4
+    """Loader processes per training process; 0 loads in the training process itself."""
+    on_error: Literal["stop", "skip"] = "stop"
+    """A bad manifest entry or audio file ends the run, or is left out and counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """What training minimises: the loss of the transducer and that of CTC, per utterance."""
+
+    ctc_weight: float = 0.3
+    """Share of CTC where there are both heads; the transducer has the rest."""
+    ctc_epochs: int = 0
+    """Epochs at the beginning in which CTC counts alone, where there are both heads."""
+    sigma: float = 0.02
+    """TDT: taken off every log-probability of a piece or blank, which favours long durations."""
+    omega: float = 0.1
+    """TDT: probability that a step takes the RNN-T loss of the pieces, without durations."""
+    fastemit: float = 0.0
+    """Additional weight of emitting a piece, which makes pieces early (Yu et al. 2021)."""
+    clip: float = 1.0
+    """Greatest norm of the gradient of a step; 0 for no limit."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.ctc_weight <= 1 and 0 <= self.omega <= 1):
+            raise ValueError(f"ctc_weight = {self.ctc_weight}, omega = {self.omega}: expected 0 to 1")
+        for name in ("ctc_epochs", "sigma", "fastemit", "clip"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number of at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A training run of a transducer, a CTC model or both in one."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    features: LogMelConfig = field(default=NEMO)
+    spec_augment: SpecAugmentConfig = field(
+        default=SpecAugmentConfig(freq_masks=2, max_freq=27, time_masks=10, max_time_fraction=0.05)
+    )
+    data: DataConfig = field(default_factory=DataConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optim: OptimConfig = field(default=OptimConfig(kind="adamw", lr=2e-3, betas=(0.9, 0.98), weight_decay=1e-3))
+    schedule: ScheduleConfig = field(
+        default=ScheduleConfig(kind="polynomial", unit="fraction", warmup=0.1, power=1.0, floor=0.0)
+    )
+    output_dir: Path = Path("runs/transducer")
+    """The run directory: configuration, logs, checkpoints."""
+    epochs: int = 100
+    """Passes over the training data; the learning-rate schedule spans them."""
+    epochs_this_job: int = 0
+    """Stop (and save) after so many epochs of this job, 0 for none; the schedule is not affected."""
+    steps: int = 0
+    """Stop (and save) at this optimiser step, 0 for none; the schedule is not affected."""
+    batch_size: int = 16
+    """Utterances per process and optimiser step."""
+    ema: float = 0.997
+    """Decay of the exponential moving average of the weights, 0 for none."""
+    precision: Precision = "fp32"
+    """Arithmetic of the network; weights, features and losses stay fp32."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    seed: int = 0
+    """Initial weights, data order, augmentation and dropout are functions of it."""
+    resume: bool = True
+    """Go on from the newest checkpoint in output_dir if there is one."""
+    checkpoint: Path | None = None
+    """Start from this model (ours, .nemo, a folder of transformers), with its architecture, features and pieces."""
+    every: EveryConfig = field(default_factory=EveryConfig)
+    keep_epochs: tuple[int, ...] = ()
+    """Epochs whose checkpoint is kept; of the others the last two and the best."""
+    tensorboard: bool = True
+    """Write TensorBoard event files."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs_this_job", "steps"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        check_batches(self.batch_size, 1, self.ema)
+        if self.epochs < 1:
+            raise ValueError(f"epochs = {self.epochs}: expected at least 1")

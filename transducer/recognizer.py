@@ -23,11 +23,10 @@ from common.recognition.recordings import Recording, Source, is_silent, read, re
 from common.recognition.transcripts import Letter, Transcript, Word, words_of_pieces
 from common.text.pieces import Pieces
 from transducer.checkpoints.reading import read_model
+from transducer.decoder import Decoder
 from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
 from transducer.network.model import Model
-from transducer.reference import greedy
-from transducer.weights import DecoderWeights
 
 CHUNK_SECONDS = 60.0  # longer recordings are encoded in chunks: the memory of attention grows with the square
 CONTEXT_SECONDS = 10.0  # on both sides of a chunk, encoded with it and not counted
@@ -121,7 +120,7 @@ class Recognizer:
             ]
         return [
             Hypothesis(d.tokens, d.frames, d.durations, self.pieces.decode(d.tokens), d.confidence)
-            for d in greedy(encoded_BSC, frames_B, self._weights, max_symbols=max_symbols)
+            for d in self._decoder(encoded_BSC, frames_B, max_symbols=max_symbols)
         ]
 
     @torch.inference_mode()
@@ -171,8 +170,8 @@ class Recognizer:
         yield from self._transcripts(group, max_symbols)
 
     @functools.cached_property
-    def _weights(self) -> DecoderWeights:
-        return self.model.decoder_weights()
+    def _decoder(self) -> Decoder:
+        return Decoder(self.model.decoder_weights())
 
     @functools.cached_property
     def _nothing(self) -> Tensor:

@@ -4,7 +4,7 @@
 
 On several GPUs: `torchrun --nproc_per_node 8 -m wav2vec2.finetune …`. The loss is CTC's per utterance, in nats.
 
-Shapes: B utterances, N samples, S frames, U target labels, V labels.
+Shapes: B utterances.
 """
 
 from collections.abc import Sequence
@@ -12,51 +12,85 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import ctc
 from common import config
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.distributed import World
-from common.metrics import ErrorCount, character_errors, word_errors
-from common.precision import autocast
+from common.loop import EXPECTED, Loop
+from common.metrics import character_errors, word_errors
+from common.run_directory import RunDirectory, started
+from common.training_state import Progress
 from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
 from wav2vec2.checkpoints.loading import for_finetuning
-from wav2vec2.checkpoints.state import Progress
-from wav2vec2.corpus.batches import (
-    FinetuningBatch,
-    FinetuningSet,
-    PlannedDataset,
-    loader,
-    on_device,
-    validation_plans,
-)
+from wav2vec2.corpus.batches import Batch, FinetuningSet, loader, on_device, validation_plans
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.corpus.sources import located, read_utterances
+from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
-from wav2vec2.network.model import Logits, Masked, Wav2Vec2ForCTC
+from wav2vec2.network.model import Wav2Vec2ForCTC
+from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step, log_validation
 from wav2vec2.run_config import DataConfig, FinetuneConfig
-from wav2vec2.training import EXPECTED_ERRORS, Loss, train
 
 
 def main(cfg: FinetuneConfig) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
-    return train(cfg, build)
+    with started(cfg, NAME, saves=cfg.save) as directory:
+        cfg.check_batches(directory.world.size)
+        run = prepared(cfg, directory)
+        with Loop(
+            run.state, cfg.every, run.course, names=("loss", "targets"), unit=UNIT, reads=run.reads,
+            has_validation=run.validation is not None,
+        ) as loop:  # fmt: skip
+            run.describe()
+            if loop.owes_validation:
+                validate(run, loop)
+            batches = run.batches(loop)
+            for epoch in loop.epochs():
+                for turns in loop.steps(batches, run.updates(epoch)):
+                    step = update(run, turns)
+                    loop.did(step.sums_K, ids=step.ids, batch=step.kept, amount=step.seconds)
+                    if loop.logs:
+                        loss, utterances = loop.totals()
+                        log_step(run, loop, step, {"loss": loss / max(1.0, utterances)})
+                    if loop.validates:
+                        validate(run, loop)
+                    if loop.saves:
+                        run.state.save_step()
+        return run.state.progress
 
 
-def build(cfg: FinetuneConfig, saved: dict[str, Any] | None) -> tuple["FineTuning", list[str]]:
-    """The task with the weights that it starts from, and what is to be told of them. Raises CheckpointError."""
-    if saved is not None:
-        cfg = replace(cfg, model=_model_of(saved, cfg))
-        return FineTuning(cfg, Wav2Vec2ForCTC(cfg.model, cfg.learning)), []
+def prepared(cfg: FinetuneConfig, directory: RunDirectory) -> Run[FinetuneConfig]:
+    """The run, new or as the checkpoint in `directory` says. Raises CheckpointError, ManifestError, ConfigError."""
+    torch.manual_seed(cfg.seed)  # the same initial weights in every process
+    model = starting_model(cfg, directory)
+    cfg = replace(cfg, model=model.wav2vec2.config)
+    if not cfg.mask.time_prob:
+        model.wav2vec2.mask_embedding.requires_grad_(False)  # data-parallel training would wait for its gradient
+    train_set = dataset(cfg, directory, cfg.data.train, training=True)
+    validation = dataset(cfg, directory, cfg.data.validation, training=False) if cfg.data.validation else None
+    run = Run(cfg, directory, model, train_set, validation)
+    thaw(run, run.state.progress.step)
+    run.wrap()
+    return run
+
+
+def starting_model(cfg: FinetuneConfig, directory: RunDirectory) -> Wav2Vec2ForCTC:
+    """The network: of the architecture in the checkpoint, else with the weights of cfg.pretrained, else random ones.
+
+    Raises CheckpointError.
+    """
+    if directory.saved is not None:
+        return Wav2Vec2ForCTC(_model_of(directory.saved, cfg), cfg.learning)
     labels = cfg.model.labels or labels_of(cfg.data)
     if cfg.pretrained is None:
-        cfg = replace(cfg, model=replace(cfg.model, labels=labels))
-        return FineTuning(cfg, Wav2Vec2ForCTC(cfg.model, cfg.learning)), ["no pre-trained model: random weights"]
+        directory.log.event("no pre-trained model: random weights")
+        return Wav2Vec2ForCTC(replace(cfg.model, labels=labels), cfg.learning)
     model = for_finetuning(cfg.pretrained, labels, blank=cfg.model.blank, learning=cfg.learning)
-    cfg = replace(cfg, model=model.wav2vec2.config)
-    return FineTuning(cfg, model), [f"{cfg.pretrained}: taken over but for the output layer"]
+    directory.log.event(f"{cfg.pretrained}: taken over but for the output layer")
+    return model
 
 
 def labels_of(data: DataConfig) -> tuple[str, ...]:
@@ -67,92 +101,50 @@ def labels_of(data: DataConfig) -> tuple[str, ...]:
     return next((read_dictionary(path) for path in beside if path.is_file()), LIBRISPEECH_LABELS)
 
 
-class FineTuning:
-    """What was said? Only the output layer learns at first, then all but the extractor."""
+def dataset(cfg: FinetuneConfig, directory: RunDirectory, sources: tuple[str, ...], *, training: bool) -> FinetuningSet:
+    """Utterances as batches. Raises ManifestError."""
+    letters = Letters(cfg.model.labels)
+    found = read_utterances(sources, cfg.data, cfg.model, training=training, letters=letters)
+    for message in found.skipped:
+        directory.log.event(f"left out: {message}")
+    return FinetuningSet(found.utterances, cfg, letters, training=training)
 
-    score = "wer"
 
-    def __init__(self, cfg: FinetuneConfig, model: Wav2Vec2ForCTC):
-        self.cfg, self.model = cfg, model
-        self.letters = Letters(cfg.model.labels)
-        if not cfg.mask.time_prob:
-            model.wav2vec2.mask_embedding.requires_grad_(False)  # data-parallel training would wait for its gradient
-        self.backbone = [parameter for parameter in model.wav2vec2.parameters() if parameter.requires_grad]
+def thaw(run: Run[FinetuneConfig], update: int) -> bool:
+    """Freezes all but the output layer before cfg.freeze_updates, and nothing from then on; whether anything changed.
 
-    def dataset(self, sources: tuple[str, ...], *, training: bool) -> tuple[PlannedDataset, list[str]]:
-        """Utterances as batches, and what was left out. Raises ManifestError."""
-        cfg = self.cfg
-        found = read_utterances(sources, cfg.data, cfg.model, training=training, letters=self.letters)
-        return FinetuningSet(found.utterances, cfg, self.letters, training=training), found.skipped
+    Without a gradient Adam changes nothing; only data-parallel training must know beforehand that none will come.
+    """
+    learns = update >= run.cfg.freeze_updates
+    backbone = [parameter for name, parameter in run.trained.items() if name.startswith("wav2vec2.")]
+    if run.cfg.fsdp or all(parameter.requires_grad == learns for parameter in backbone):
+        return False
+    for parameter in backbone:
+        parameter.requires_grad_(learns)
+    return True
 
-    def loss(self, network: nn.Module, batch: FinetuningBatch, *, update: int, seed: int) -> Loss:
-        """Of a batch on the device; `seed` is the same in all processes."""
-        output = self._logits(network, batch, seed=seed, freeze_encoder=update < self.cfg.freeze_updates)
-        value = self._losses(output, batch).sum()
-        return Loss(value, value.detach().float()[None])
 
-    def described(self, sums: Sequence[float], n_targets: float, update: int) -> dict[str, float]:
-        """What the log says of sums_K."""
-        return {"loss": sums[0] / n_targets}
+def update(run: Run[FinetuneConfig], batches: Sequence[Batch]) -> Step:
+    """One optimiser step."""
+    cfg = run.cfg
+    if thaw(run, run.state.progress.step):
+        run.wrap()
+    step = Update(run, batches)
+    for batch, seed in step.batches():
+        output = ctc_logits(cfg, run.parallel, batch, seed=seed, freeze_encoder=step.step < cfg.freeze_updates)
+        loss = ctc_losses(cfg, output, batch).sum()
+        step.backward(loss, loss.detach().float()[None])
+    return step.finished()
 
-    def prepare(self, update: int) -> bool:
-        """Freezes all but the output layer before cfg.freeze_updates.
 
-        Without a gradient Adam changes nothing; only data-parallel training must know beforehand that none will come.
-        """
-        learns = update >= self.cfg.freeze_updates
-        if self.cfg.fsdp or all(parameter.requires_grad == learns for parameter in self.backbone):
-            return False
-        for parameter in self.backbone:
-            parameter.requires_grad_(learns)
-        return True
-
-    @torch.inference_mode()
-    def validated(self, model: nn.Module, dataset: PlannedDataset, world: World) -> dict[str, float]:
-        """Mean CTC loss, word and character error rate of greedy transcripts, over all utterances.
-
-        The loss of one whose labels do not fit its frames counts as 0.
-        """
-        model.eval()
-        data = self.cfg.data
-        mine: list[_Result] = []
-        plans = validation_plans(dataset.sizes, data.max_tokens_valid, ranks=world.size, rank=world.rank)
-        for batch in loader(dataset, plans, workers=data.workers):
-            if not batch.counts:
-                continue
-            batch = on_device(batch, world.device)
-            output = self._logits(model, batch)
-            assert output.frames_B is not None
-            best = ctc.greedy(output.logits_BSV, output.frames_B, blank=self.cfg.model.blank)
-            hypotheses = [self.letters.decode(decoded.labels) for decoded in best]
-            mine += map(_Result, batch.indices, self._losses(output, batch).tolist(), hypotheses)
-        results = sorted(result for part in world.gather(mine) for result in part)
-        references = [dataset.utterances[result.row].text for result in results]
-        words, characters = (
-            count(references, [result.hypothesis for result in results]) for count in (word_errors, character_errors)
-        )
-        return _rates(words, characters) | {"loss": sum(result.loss for result in results) / max(1, len(results))}
-
-    def _logits(
-        self, network: nn.Module, batch: FinetuningBatch, *, seed: int = 0, freeze_encoder: bool = False
-    ) -> Logits:
-        masked = Masked(batch.mask_BS, batch.channel_mask_BD)
-        with autocast(batch.audio_BN.device, self.cfg.precision):
-            return network(batch.audio_BN, batch.samples_B, masked=masked, seed=seed, freeze_encoder=freeze_encoder)
-
-    def _losses(self, output: Logits, batch: FinetuningBatch) -> Tensor:
-        """[B]"""
-        assert output.frames_B is not None
-        return ctc.ctc_loss(
-            output.logits_BSV,
-            batch.targets_BU,
-            output.frames_B,
-            batch.target_lengths_B,
-            blank=self.cfg.model.blank,
-            reduction="none",
-            zero_infinity=True,
-            batch_first=True,
-        )
+def validate(run: Run[FinetuneConfig], loop: Loop) -> None:
+    """Error rates of the weights and of their moving average; keeps the best checkpoint by the better of both."""
+    assert isinstance(run.validation, FinetuningSet)
+    found = {}
+    with loop.validation(can_be_cut=not run.cfg.fsdp) as world:
+        for phase, model in run.models.items():
+            found[phase] = evaluate(run.cfg, model, run.validation, run.evaluators(world))
+    log_validation(run, loop, found, score="wer")
 
 
 class _Result(NamedTuple):
@@ -161,8 +153,29 @@ class _Result(NamedTuple):
     hypothesis: str
 
 
-def _rates(words: ErrorCount, characters: ErrorCount) -> dict[str, float]:
-    return {"wer": words.rate, "cer": characters.rate}
+@torch.inference_mode()
+def evaluate(cfg: FinetuneConfig, model: nn.Module, dataset: FinetuningSet, world: World) -> dict[str, float]:
+    """Word and character error rate of greedy transcripts, and the mean CTC loss, over all utterances."""
+    model.eval()
+    letters, mine = Letters(cfg.model.labels), list[_Result]()
+    plans = validation_plans(dataset.sizes, cfg.data.max_tokens_valid, ranks=world.size, rank=world.rank)
+    for batch in loader(dataset, plans, workers=cfg.data.workers):
+        if not batch.counts:
+            continue
+        batch = on_device(batch, world.device)
+        output = ctc_logits(cfg, model, batch)
+        assert output.frames_B is not None
+        best = ctc.greedy(output.logits_BSV, output.frames_B, blank=cfg.model.blank)
+        hypotheses = [letters.decode(decoded.labels) for decoded in best]
+        mine += map(_Result, batch.indices, ctc_losses(cfg, output, batch).tolist(), hypotheses)
+    results = sorted(result for part in world.gather(mine) for result in part)
+    references = [dataset.utterances[result.row].text for result in results]
+    hypotheses = [result.hypothesis for result in results]
+    return {
+        "wer": word_errors(references, hypotheses).rate,
+        "cer": character_errors(references, hypotheses).rate,
+        "loss": sum(result.loss for result in results) / max(1, len(results)),
+    }
 
 
 def _model_of(saved: dict[str, Any], cfg: FinetuneConfig) -> ModelConfig:
@@ -182,5 +195,5 @@ def _model_of(saved: dict[str, Any], cfg: FinetuneConfig) -> ModelConfig:
 
 
 if __name__ == "__main__":
-    with config.reported(*EXPECTED_ERRORS, OSError):
+    with config.reported(*EXPECTED):
         main(config.command_line(FinetuneConfig, description=__doc__ or ""))

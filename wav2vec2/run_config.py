@@ -8,9 +8,10 @@ sub-batch's own, so the constants of a recipe hold for any number of processes a
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from common.config import ConfigError
+from common.course import RENAMED, EveryConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
@@ -77,6 +78,7 @@ class DataConfig:
 class TrainingConfig:
     """What pre-training and fine-tuning have in common."""
 
+    RENAMED: ClassVar[dict[str, str]] = RENAMED
     model: ModelConfig = field(default_factory=ModelConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
     mask: MaskConfig = field(default_factory=MaskConfig)
@@ -119,32 +121,30 @@ class TrainingConfig:
     """Go on from the newest checkpoint in output_dir if there is one."""
     save: bool = True
     """Write checkpoints; false for measurements."""
-    save_every_epochs: int = 1
-    """Epochs between checkpoints; one is always written at the end."""
-    save_every_updates: int = 0
-    """Updates between checkpoints besides, 0 for none."""
-    keep_updates: tuple[int, ...] = (100_000, 200_000, 300_000, 400_000)
-    """Updates that are milestones: a checkpoint is written there and kept; of the others the last two and the best."""
+    every: EveryConfig = field(default_factory=EveryConfig)
+    keep_steps: tuple[int, ...] = (100_000, 200_000, 300_000, 400_000)
+    """Updates that are milestones, whose checkpoints are all kept; of the others the last two and the best."""
     save_best_from: int = 0
     """First update whose validation may become the best checkpoint."""
-    log_every: int = 25
-    """Updates between lines of training loss; the loss is checked to be finite then at the latest."""
-    validate_every: int = 0
-    """Updates between validations, 0 for the end of every epoch."""
     tensorboard: bool = True
     """Write TensorBoard event files."""
 
     def __post_init__(self) -> None:
-        for name in ("max_updates", "concat_batches", "update_freq", "save_every_epochs", "log_every"):
+        for name in ("max_updates", "concat_batches", "update_freq"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        for name in ("stop_at", "epochs_this_job", "batches_per_update", "save_every_updates", "validate_every"):
+        for name in ("stop_at", "epochs_this_job", "batches_per_update"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
-        if min(self.seed, self.save_best_from, *self.keep_updates, 0) < 0:
+        if min(self.seed, self.save_best_from, *self.keep_steps, 0) < 0:
             raise ValueError(
-                f"seed = {self.seed}, save_best_from = {self.save_best_from}, keep_updates = {self.keep_updates}: "
+                f"seed = {self.seed}, save_best_from = {self.save_best_from}, keep_steps = {self.keep_steps}: "
                 "expected no negative number"
+            )
+        if self.save_best_from > self.max_updates:
+            raise ValueError(
+                f"save_best_from = {self.save_best_from} is beyond the last of {self.max_updates} updates: "
+                "the run would end without a best checkpoint; lower it"
             )
         if not (0 <= self.clip_norm < math.inf and 0 <= self.ema < 1):
             raise ValueError(f"clip_norm = {self.clip_norm}, ema = {self.ema}: expected at least 0, and 0 to below 1")

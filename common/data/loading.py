@@ -215,17 +215,18 @@ def loader(dataset: SpeechDataset, batches: Iterable[list[Any]], *, workers: int
 
 
 def batch_loader(
-    dataset: Any, batches: Iterable[list[Any]], collate: Callable[[Any], Any], *, workers: int = 0
+    dataset: Any, batches: Iterable[list[Any]], collate: Callable[[Any], Any], *, workers: int = 0, each_ahead: int = 4
 ) -> BatchLoader:
     """Loads the batches of indices, or of (epoch, index), in their order, `workers` processes ahead of time.
 
     No workers: in this process, when asked. The batches may be those of many epochs, which keeps the workers. `dataset`
-    has, besides items, `seed`, `on_error` and `skipped`; `collate` makes a batch with `failures` of items.
+    has, besides items, `seed`, `on_error` and `skipped`; `collate` makes a batch with `failures` of items. Each worker
+    makes `each_ahead` batches before they are wanted.
 
     Memory is pinned where `pins_memory`. With workers, a batch crosses in shared memory: in a container give it
     several GB (--ipc=host or --shm-size).
     """
-    ahead: dict[str, Any] = {"prefetch_factor": 4} if workers else {}
+    ahead: dict[str, Any] = {"prefetch_factor": each_ahead} if workers else {}
     return BatchLoader(
         dataset,
         batch_sampler=batches,

@@ -39,6 +39,7 @@ case "${LR_POLICY:-}" in
 esac
 flag --save_every_epochs SAVE_FREQUENCY
 flag --evaluate_every EVAL_FREQUENCY
+flag --prediction_frequency PREDICTION_FREQUENCY
 flag --data.max_seconds MAX_DURATION
 flag --resume RESUME
 flag --data.pad_to_max PAD_TO_MAX_DURATION
@@ -51,5 +52,4 @@ without_effect "data are read without DALI" DALI_DEVICE
 without_effect "see --dry_run" PRE_ALLOCATE
 without_effect "there is one implementation" MULTI_TENSOR_EMA
 without_effect "the log has all epochs" BENCHMARK_EPOCHS
-without_effect "see --log_every" PREDICTION_FREQUENCY
 launch jasper.train "$(model_config)" "${flags[@]}" "$@"

@@ -22,7 +22,7 @@ training_flags() {
   flag --learning.layer_drop ENCODER_LAYERDROP LAYERDROP
   flag --ema EMA
   flag --seed SEED
-  flag --save_every_epochs SAVE_FREQUENCY
+  flag --every.save_epochs SAVE_FREQUENCY
   [ "${NO_SAVE:-false}" != true ] || flags+=(--save false)
   precision_flag
   [ "${OPTIMIZER:-adam}" = adam ] || without_effect "the optimiser is Adam, as published" OPTIMIZER

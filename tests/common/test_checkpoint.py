@@ -3,7 +3,6 @@ import multiprocessing
 import os
 import pickle
 import random
-import time
 
 import pytest
 import torch
@@ -118,24 +117,35 @@ def test_layers_that_do_not_fit_are_told():
     ]
 
 
-def save_for_ever(folder):
+def save_for_ever(folder, told):
+    """Tells when it syncs and when a checkpoint is saved."""
     torch.set_num_threads(1)  # a forked child must not wait for its parent's threads
+    sync = os.fsync
+
+    def told_sync(descriptor):
+        told.send("before a sync")
+        sync(descriptor)
+        told.send("after a sync")
+
+    os.fsync = told_sync
     for step in itertools.count(1):
         state = {"step": step, "w": torch.full((500_000,), float(step))}
         checkpoint.save(checkpoint.step_path(folder, "m", step), state)
+        told.send("saved")
         for _, path in checkpoint.saved_steps(folder, "m")[:-2]:
             path.unlink()
 
 
-def test_being_killed_at_random_moments_never_leaves_an_unreadable_folder(tmp_path):
+def test_being_killed_at_random_moments_after_a_save_never_leaves_an_unreadable_folder(tmp_path):
     random = torch.Generator().manual_seed(0)
     for _ in range(20):
-        saver = multiprocessing.get_context("fork").Process(target=save_for_ever, args=(tmp_path,))
+        heard, told = multiprocessing.Pipe(duplex=False)
+        saver = multiprocessing.get_context("fork").Process(target=save_for_ever, args=(tmp_path, told))
         saver.start()
-        until = time.monotonic() + 30  # a busy machine may need long for the first
-        while not checkpoint.saved_steps(tmp_path, "m") and time.monotonic() < until:
-            time.sleep(0.005)
-        time.sleep(0.02 + 0.1 * torch.rand((), generator=random).item())
+        while heard.recv() != "saved":
+            pass
+        for _ in range(int(torch.randint(12, (), generator=random))):  # moments of the next two saves
+            heard.recv()
         saver.kill()
         saver.join()
         state, damaged = checkpoint.load_newest(tmp_path, "m")

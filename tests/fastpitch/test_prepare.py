@@ -1,9 +1,12 @@
 import json
 import os
+import pty
+import re
+import select
 import signal
 import subprocess
 import sys
-import time
+import termios
 from pathlib import Path
 
 import numpy as np
@@ -142,38 +145,42 @@ def test_what_is_there_is_kept_and_what_is_damaged_made_again(tmp_path):
     assert [path.stat().st_mtime == 1 for path in paths] == [False, True, True, True]
 
 
-def assert_ended(group: int) -> None:
-    """No process of the group is left, soon."""
-    for _ in range(500):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.02)
-    os.killpg(group, signal.SIGKILL)
-    pytest.fail("the workers outlived the process that was killed")
+def heard(terminal: int) -> bytes:
+    """What was written to a terminal, once there is something; nothing when all that could write have ended."""
+    ready, _, _ = select.select([terminal], [], [], 60)
+    assert ready, "neither progress nor an end for a minute"
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # Linux's end of a terminal
+        return b""
 
 
 def test_a_run_that_was_killed_goes_on(tmp_path):
-    clips = {f"clip{i:02d}": (voice(3.0, 100 + 5 * i), RATE, "a clip") for i in range(24)}
+    clips = {f"clip{i:02d}": (voice(2.0, 100 + 2 * i), RATE, "a clip") for i in range(72)}
     folder = corpus(tmp_path / "lj", clips)
     command = [sys.executable, "-m", "fastpitch.prepare", str(folder), "--output", str(tmp_path / "out")]
     command += ["--workers", "2", "--text.p-arpabet", "0"]
-    process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL, start_new_session=True)
-    for _ in range(1200):
-        if len(list((tmp_path / "out").glob("pitch/clip*.pt"))) >= 3:
-            break
-        time.sleep(0.02)
+    terminal, its_end = pty.openpty()  # the bar of progress is for terminals
+    termios.tcsetwinsize(its_end, (24, 80))
+    process = subprocess.Popen(command, cwd=REPOSITORY, stderr=its_end, start_new_session=True)
+    os.close(its_end)
+    shown = b""
+    while not re.search(rb"\b[1-9]\d*/72 ", shown):
+        more = heard(terminal)
+        assert more, shown
+        shown += more
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert_ended(process.pid)
+    while heard(terminal):  # workers that outlived the process would hold the terminal open
+        pass
+    os.close(terminal)
     killed = {path: path.read_bytes() for path in (tmp_path / "out").glob("*/clip*.pt")}
-    assert 3 <= len(killed) < 48
+    assert 3 <= len(killed) < 144
     assert not (tmp_path / "out/manifest.jsonl").exists()
     assert main(configured(tmp_path, folder)) == 0
-    assert len(list((tmp_path / "out").glob("*/clip*.pt"))) == 48
+    assert len(list((tmp_path / "out").glob("*/clip*.pt"))) == 144
     assert all(path.read_bytes() == content for path, content in killed.items())
-    assert len(read_manifest(tmp_path / "out/manifest.jsonl").utterances) == 24
+    assert len(read_manifest(tmp_path / "out/manifest.jsonl").utterances) == 72
 
 
 def test_several_processes_prepare_the_same(tmp_path):

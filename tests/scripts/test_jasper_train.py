@@ -34,7 +34,8 @@ def test_without_variables_the_configuration_decides_everything(python):
         ({"MAX_DURATION": "16.7"}, ["--data.max_seconds", "16.7"]),
         ({"AMP": "true"}, ["--precision", "fp16"]),
         ({"PRECISION": "bf16", "AMP": "true"}, ["--precision", "bf16"]),
-        ({"CUDNN_BENCHMARK": "true", "DALI_DEVICE": "gpu", "PREDICTION_FREQUENCY": "544", "LOG_FILE": "l"}, []),
+        ({"CUDNN_BENCHMARK": "true", "DALI_DEVICE": "gpu", "LOG_FILE": "l"}, []),
+        ({"PREDICTION_FREQUENCY": "544"}, ["--prediction_frequency", "544"]),
     ],
 )  # fmt: skip
 def test_a_published_variable_becomes_its_flag(python, variables, expected):

@@ -1,5 +1,7 @@
 """A tiny corpus and configurations that the tests of training share."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,12 +10,14 @@ import numpy as np
 import torch
 
 from common import audio, config
-from tests.training import REPOSITORY
+from tests.training import REPOSITORY, directory_of
 from tests.wav2vec2.small import CONV_LAYERS
+from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.network.config import ModelConfig
-from wav2vec2.run_config import FinetuneConfig, PretrainConfig
+from wav2vec2.run import NAME, Run
+from wav2vec2.run_config import FinetuneConfig, PretrainConfig, TrainingConfig
 
 CONFIGS = REPOSITORY / "configs" / "wav2vec2"
 RATE = 16000
@@ -65,8 +69,16 @@ def _on(cfg: Any, root: Path, output_dir: Path, data: dict[str, Any], changes: d
     data = {**lists, **data, **changes.pop("data", {})}
     for name in ("learning", "optim", "schedule", "mask"):
         changes[name] = replace(getattr(cfg, name), **changes.get(name, {}))
-    kept = {"output_dir": output_dir, "log_every": 1} | changes
-    return replace(cfg, data=replace(cfg.data, **data), **kept)
+    every = replace(cfg.every, **({"log_steps": 1} | changes.pop("every", {})))
+    return replace(cfg, data=replace(cfg.data, **data), every=every, **({"output_dir": output_dir} | changes))
+
+
+@contextlib.contextmanager
+def run_of(cfg: TrainingConfig) -> Iterator[Run[Any]]:
+    """The run as a training begins it."""
+    module: Any = pretrain if isinstance(cfg, PretrainConfig) else finetune
+    with directory_of(cfg, NAME) as directory:
+        yield module.prepared(cfg, directory)
 
 
 def assert_float32(state: dict[str, Any]) -> None:

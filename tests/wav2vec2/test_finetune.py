@@ -11,16 +11,16 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.loading import LoadingError
 from common.distributed import World
-from tests.training import alone, assert_same_state, events, finish, logged, run_module, state_of
-from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config
+from tests.training import assert_same_state, events, finish, logged, run_module, state_of
+from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import pretrain
 from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Part, Plan, loader
-from wav2vec2.finetune import build, labels_of, main
+from wav2vec2.corpus.letters import Letters
+from wav2vec2.finetune import evaluate, labels_of, main, update
 from wav2vec2.recognizer import load
 from wav2vec2.run_config import DataConfig, FinetuneConfig, PretrainConfig
-from wav2vec2.training import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -46,9 +46,9 @@ def test_a_pretrained_model_learns_to_write_and_its_checkpoint_transcribes(corpu
 
 
 def test_it_starts_from_the_pretrained_weights(corpus, tmp_path, pretrained):
-    task, _ = build(finetune_config(corpus, tmp_path, pretrained=pretrained), None)
     before = checkpoint.load(pretrained)["weights"]
-    ours = task.model.state_dict()
+    with run_of(finetune_config(corpus, tmp_path, pretrained=pretrained)) as run:
+        ours = run.model.state_dict()
     assert all(torch.equal(ours[name], before[name]) for name in ours if not name.startswith("head."))
 
 
@@ -73,7 +73,7 @@ def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_
 
 def test_at_first_only_the_output_layer_learns_then_all_but_the_extractor(corpus, tmp_path, pretrained):
     cfg = finetune_config(
-        corpus, tmp_path, pretrained=pretrained, max_updates=4, freeze_updates=2, save_every_updates=2,
+        corpus, tmp_path, pretrained=pretrained, max_updates=4, freeze_updates=2, every={"save_steps": 2},
         learning={"extractor_gradient": 0.0},
     )  # fmt: skip
     main(cfg)
@@ -95,15 +95,12 @@ def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, t
             corpus, tmp_path / f"{concat}", pretrained=pretrained, concat_batches=concat, update_freq=freq,
             data={"batch_size": 3}, mask={"channel_prob": 0.2, "channel_length": 2},
         )  # fmt: skip
-        with alone(cfg.output_dir) as (world, log):
-            torch.manual_seed(0)
-            trainer = Trainer(build(cfg, None)[0], None, world, log)
-            before = [p.detach().clone() for p in trainer.state.model.parameters()]
-            trainer.state.optimizer = torch.optim.SGD(trainer.state.model.parameters(), lr=1.0)
-            trainer.learning_rate = lambda _: 1.0
-            trainer.update(list(loader(trainer.train_set, trainer._plans(0)))[:freq])
-            after = trainer.state.model.parameters()
-            gradients.append([b - p.detach() for p, b in zip(after, before, strict=True)])
+        with run_of(cfg) as run:
+            before = [p.detach().clone() for p in run.model.parameters()]
+            run.optimizer = torch.optim.SGD(run.model.parameters(), lr=1.0)
+            run.learning_rate = lambda _: 1.0
+            update(run, list(loader(run.train_set, run.plans(0)))[:freq])
+            gradients.append([b - p.detach() for p, b in zip(run.model.parameters(), before, strict=True)])
     for other in gradients[1:]:
         for a, b in zip(gradients[0], other, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-3, atol=2e-4)
@@ -124,12 +121,12 @@ def test_two_processes_learn_what_one_does_from_twice_the_batch_also_across_the_
 
 
 def test_the_best_by_word_error_rate_is_kept_from_the_update_that_is_named(corpus, tmp_path):
-    cfg = finetune_config(corpus, tmp_path / "run", validate_every=1, max_updates=3)
+    cfg = finetune_config(corpus, tmp_path / "run", every={"validate_steps": 1}, max_updates=3)
     main(cfg)
     best = checkpoint.load(tmp_path / "run" / "wav2vec2_best.pt")
     assert best["progress"]["best"] == min(logged(tmp_path / "run", "dev_wer"))
-    main(replace(cfg, output_dir=tmp_path / "late", save_best_from=4))
-    assert not (tmp_path / "late" / "wav2vec2_best.pt").exists()
+    main(replace(cfg, output_dir=tmp_path / "late", save_best_from=3))
+    assert checkpoint.load(tmp_path / "late" / "wav2vec2_best.pt")["progress"]["best_step"] == 3
 
 
 def test_validation_does_not_depend_on_its_batches(corpus, tmp_path, pretrained):
@@ -202,20 +199,20 @@ def test_a_validation_is_torch_s_loss_and_jiwer_s_errors_without_dropout(corpus,
     cfg = finetune_config(
         corpus, tmp_path, learning={"dropout": 0.5, "final_dropout": 0.5}, model=replace(SHAPE, blank=3)
     )
-    task, _ = build(cfg, None)
-    dataset, _ = task.dataset(("dev",), training=False)
     world = World(rank=0, size=1, device=torch.device("cpu"))
-    values = [task.validated(task.model.train(), dataset, world) for _ in range(2)]
+    with run_of(cfg) as run:
+        model, dataset, cfg = run.model, run.validation, run.cfg
+    values = [evaluate(cfg, model.train(), dataset, world) for _ in range(2)]
     assert values[0] == values[1]
     losses, hypotheses = [], []
     for i in range(len(dataset)):
         batch = dataset[Plan(0, [Part(0, [i])])]
         with torch.inference_mode():
-            log_probs_BSV = task.model.eval()(batch.audio_BN).logits_BSV.log_softmax(2)
+            log_probs_BSV = model.eval()(batch.audio_BN).logits_BSV.log_softmax(2)
         lengths = torch.tensor([log_probs_BSV.shape[1]]), batch.target_lengths_B
         losses.append(F.ctc_loss(log_probs_BSV.transpose(0, 1), batch.targets_BU, *lengths, blank=3, reduction="sum"))
         best = torch.unique_consecutive(log_probs_BSV[0].argmax(1))
-        hypotheses.append(task.letters.decode(best[best != 3].tolist()))
+        hypotheses.append(Letters(cfg.model.labels).decode(best[best != 3].tolist()))
     assert values[0]["loss"] == pytest.approx(torch.stack(losses).mean().item(), rel=1e-4)
     references = [u.text for u in dataset.utterances]
     assert values[0]["wer"] == pytest.approx(jiwer.wer(references, hypotheses))
@@ -224,7 +221,7 @@ def test_a_validation_is_torch_s_loss_and_jiwer_s_errors_without_dropout(corpus,
 
 def test_the_encoder_learns_from_the_very_update_that_is_named(corpus, tmp_path, pretrained):
     cfg = finetune_config(
-        corpus, tmp_path, pretrained=pretrained, max_updates=3, stop_at=2, freeze_updates=1, save_every_updates=1,
+        corpus, tmp_path, pretrained=pretrained, max_updates=3, stop_at=2, freeze_updates=1, every={"save_steps": 1},
         data={"validation": ()},
     )  # fmt: skip
     main(cfg)

@@ -11,24 +11,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from common.distributed import World
-from common.logging import RunLogger
 from common.precision import float32_math
-from tests.wav2vec2.runs import finetune_config, pretrain_config
+from tests.wav2vec2.runs import finetune_config, pretrain_config, run_of
 from tests.wav2vec2.small import audio_batch, ctc_model, pretraining_model
 from tests.wav2vec2.test_recognizer import CLIPS, KINDS
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig, draw_targets
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.corpus.batches import Batch, loader
+from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.extractor import n_frames
 from wav2vec2.recognizer import Recognizer
-from wav2vec2.training import Trainer
+from wav2vec2.run import Run
 
 pytestmark = pytest.mark.gpu
 
 DEVICE = torch.device("cuda")
-TASKS = {"pretrain": (pretrain_config, pretrain.build), "finetune": (finetune_config, finetune.build)}
+TASKS = {"pretrain": (pretrain_config, pretrain.update), "finetune": (finetune_config, finetune.update)}
 
 
 @pytest.fixture
@@ -100,57 +99,54 @@ def test_the_loss_of_pre_training_and_its_gradient_are_those_of_a_cpu(kind):
 
 
 @contextlib.contextmanager
-def training(task: str, corpus: Any, folder: Any, **changes: Any) -> Iterator[tuple[Trainer, list[list[Batch]]]]:
-    """A trainer on the GPU and the batches of its first updates, in pinned memory."""
-    configured, build = TASKS[task]
-    cfg = configured(corpus, folder, device=str(DEVICE), data={"validation": ()}, **changes)
-    torch.manual_seed(cfg.seed)
-    with contextlib.closing(RunLogger(folder, enabled=False)) as log, float32_math(cfg.precision):
-        trainer = Trainer(build(cfg, None)[0], None, World(rank=0, size=1, device=DEVICE), log)
-        plans = [plan for epoch in range(4) for plan in trainer._plans(epoch)]
-        yield trainer, [[batch] for batch in loader(trainer.train_set, plans, workers=0)]
+def training(task: str, corpus: Any, folder: Any, **changes: Any) -> Iterator[tuple[Run[Any], list[list[Batch]]]]:
+    """A run on the GPU and the batches of its first updates, in pinned memory."""
+    cfg = TASKS[task][0](corpus, folder, device=str(DEVICE), data={"validation": ()}, **changes)
+    with run_of(cfg) as run:
+        plans = [plan for epoch in range(4) for plan in run.plans(epoch)]
+        yield run, [[batch] for batch in loader(run.train_set, plans, workers=0)]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
 @pytest.mark.parametrize("task", TASKS)
 def test_an_update_never_waits_for_the_device(task, precision, corpus, tmp_path, without_waiting):
-    with training(task, corpus, tmp_path, precision=precision, clip_norm=5.0, ema=0.9) as (trainer, batches):
+    with training(task, corpus, tmp_path, precision=precision, clip_norm=5.0, ema=0.9) as (run, batches):
         for batch in batches[:3]:
-            trainer.update(batch)
-            trainer.progress.step += 1
+            TASKS[task][1](run, batch)
+            run.state.progress.step += 1
         torch.cuda.synchronize()
         without_waiting()
-        step = trainer.update(batches[3])
+        step = TASKS[task][1](run, batches[3])
         torch.cuda.set_sync_debug_mode("default")
-        assert all(map(math.isfinite, step.totals.tolist()))
+        assert all(map(math.isfinite, step.sums_K.tolist()))
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_training_in_fp16_learns_and_passes_over_an_overflow(task, corpus, tmp_path):
-    with training(task, corpus, tmp_path, precision="fp16") as (trainer, batches):
-        state, updates = trainer.state, itertools.cycle(batches)
-        start = copy.deepcopy(state.model.state_dict())
+    with training(task, corpus, tmp_path, precision="fp16") as (run, batches):
+        updates = itertools.cycle(batches)
+        start = copy.deepcopy(run.model.state_dict())
         for _ in range(8):
-            trainer.update(next(updates))
-            trainer.progress.step += 1
-        assert any(not torch.equal(tensor, start[name]) for name, tensor in state.model.state_dict().items())
-        assert all(tensor.isfinite().all() for tensor in state.model.state_dict().values())
-        assert {parameter.dtype for parameter in state.model.parameters()} == {torch.float32}
-        before = copy.deepcopy(state.model.state_dict())
-        state.scaler.update(2.0**100)
-        trainer.update(next(updates))
-        assert state.scaler.get_scale() == 2.0**99
-        assert all(torch.equal(tensor, before[name]) for name, tensor in state.model.state_dict().items())
+            TASKS[task][1](run, next(updates))
+            run.state.progress.step += 1
+        assert any(not torch.equal(tensor, start[name]) for name, tensor in run.model.state_dict().items())
+        assert all(tensor.isfinite().all() for tensor in run.model.state_dict().values())
+        assert {parameter.dtype for parameter in run.model.parameters()} == {torch.float32}
+        before = copy.deepcopy(run.model.state_dict())
+        run.scaler.update(2.0**100)
+        TASKS[task][1](run, next(updates))
+        assert run.scaler.get_scale() == 2.0**99
+        assert all(torch.equal(tensor, before[name]) for name, tensor in run.model.state_dict().items())
 
 
 def test_the_first_losses_are_those_of_a_cpu(corpus, tmp_path):
     """Without dropout; the noise of the quantiser is drawn on the device, so of fine-tuning only."""
     quiet = dict.fromkeys(("dropout", "attention_dropout", "input_dropout", "layer_drop", "activation_dropout"), 0.0)
-    with training("finetune", corpus, tmp_path, learning=quiet) as (trainer, batches):
-        on_cpu = copy.deepcopy(trainer.task.model).cpu()
+    with training("finetune", corpus, tmp_path, learning=quiet) as (run, batches):
+        on_cpu = copy.deepcopy(run.model).cpu()
         for (batch,) in batches[:3]:
-            expected = trainer.task.loss(on_cpu.train(), batch, update=0, seed=0).value.item()
-            moved = trainer.update([batch])
-            assert moved.totals.tolist()[0] == pytest.approx(expected, rel=1e-4)
-            on_cpu.load_state_dict({name: tensor.cpu() for name, tensor in trainer.task.model.state_dict().items()})
-            trainer.progress.step += 1
+            expected = ctc_losses(run.cfg, ctc_logits(run.cfg, on_cpu.train(), batch), batch).sum().item()
+            moved = finetune.update(run, [batch])
+            assert moved.sums_K[0].item() == pytest.approx(expected, rel=1e-4)
+            on_cpu.load_state_dict({name: tensor.cpu() for name, tensor in run.model.state_dict().items()})
+            run.state.progress.step += 1

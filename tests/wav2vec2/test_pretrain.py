@@ -13,9 +13,9 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.batching import BatchingError
 from common.distributed import World
+from common.training_state import TrainingError
 from tests.data import shared
 from tests.training import (
-    alone,
     assert_all_finite,
     assert_same_state,
     events,
@@ -26,14 +26,14 @@ from tests.training import (
     state_of,
     terminate_while_training,
 )
-from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config
-from wav2vec2 import finetune
+from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
+from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Part, Plan, loader
-from wav2vec2.pretrain import build, main
+from wav2vec2.losses import pretraining_loss
+from wav2vec2.pretrain import evaluate, main, update
 from wav2vec2.recognizer import load
 from wav2vec2.run_config import PretrainConfig
-from wav2vec2.training import Trainer, TrainingError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -72,7 +72,13 @@ def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_
 def test_the_toy_goes_through_real_speech(tmp_path):
     folder = str(shared("data/librispeech-untranscribed-mini/LibriSpeech"))
     cfg = config.load(PretrainConfig, CONFIGS / "toy_pretrain.toml")
-    cfg = replace(cfg, output_dir=tmp_path, stop_at=2, log_every=1, data=replace(cfg.data, train=(folder,)))
+    cfg = replace(
+        cfg,
+        output_dir=tmp_path,
+        stop_at=2,
+        every=replace(cfg.every, log_steps=1),
+        data=replace(cfg.data, train=(folder,)),
+    )
     assert main(cfg).step == 2
     assert all(4 < loss < 6 for loss in logged(tmp_path, "train_contrastive"))  # chance is ln 101
 
@@ -83,7 +89,7 @@ def test_what_is_wrong_with_the_command_line_or_the_data_is_one_line(module, tmp
     for arguments, message in (
         (("--model.hourglass", "__import__('os').abort()"), "expected [layers before, (layers shortened, factor)"),
         (("--data.train", "missing.tsv", "--output_dir", tmp_path), "missing.tsv: no such file or folder"),
-        (("--output_dir", toy), f"File exists: '{toy}'"),
+        (("--output_dir", toy), f"{toy}: cannot be used as a run directory: File exists"),
     ):
         monkeypatch.setattr("sys.argv", [module, *map(str, (toy, *arguments))])
         with pytest.raises(SystemExit) as exit_, warnings.catch_warnings(action="ignore"):
@@ -107,16 +113,13 @@ def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, t
             corpus, tmp_path / f"{concat}", concat_batches=concat, update_freq=freq, data={"batch_size": 3},
             learning={"extractor_gradient": 0.1},
         )  # fmt: skip
-        with alone(cfg.output_dir) as (world, log):
-            torch.manual_seed(0)
-            trainer = Trainer(build(cfg, None)[0], None, world, log)
-            before = [p.detach().clone() for p in trainer.state.model.parameters()]
-            trainer.state.optimizer = torch.optim.SGD(trainer.state.model.parameters(), lr=1.0)
-            trainer.learning_rate = lambda _: 1.0
-            step = trainer.update(list(loader(trainer.train_set, trainer._plans(0)))[:freq])
-            after = trainer.state.model.parameters()
-            gradients.append([b - p.detach() for p, b in zip(after, before, strict=True)])
-            gradients[-1].append(torch.tensor(step.totals.tolist()))
+        with run_of(cfg) as run:
+            before = [p.detach().clone() for p in run.model.parameters()]
+            run.optimizer = torch.optim.SGD(run.model.parameters(), lr=1.0)
+            run.learning_rate = lambda _: 1.0
+            step = update(run, list(loader(run.train_set, run.plans(0)))[:freq])
+            gradients.append([b - p.detach() for p, b in zip(run.model.parameters(), before, strict=True)])
+            gradients[-1].append(step.sums_K)
     for other in gradients[1:]:
         for a, b in zip(gradients[0], other, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5)
@@ -152,43 +155,41 @@ def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(
 
 def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus, tmp_path):
     cfg = pretrain_config(
-        corpus, tmp_path, save_every_updates=1, max_updates=50, clip_norm=0.0, optim={"lr": 1e30},
+        corpus, tmp_path, every={"save_steps": 1}, max_updates=50, clip_norm=0.0, optim={"lr": 1e30},
         schedule={"kind": "constant", "warmup": 0.0},
     )  # fmt: skip
-    with pytest.raises(TrainingError, match=r"(the loss is (nan|inf) at update \d+; utterances train-\d\d|not finite)"):
+    with pytest.raises(TrainingError, match=r"(the loss is (nan|inf).* at step \d+; utterances train-\d\d|not finite)"):
         main(cfg)
     assert_all_finite(tmp_path, "wav2vec2")
 
 
-def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path):
+def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path, monkeypatch):
     cfg = pretrain_config(corpus, tmp_path)
-    with alone(tmp_path) as (world, log):
-        trainer = Trainer(build(cfg, None)[0], None, world, log)
+
+    def broken(run, batches):
         with torch.no_grad():
-            trainer.state.model.get_parameter("project_context.bias").fill_(torch.nan)
-        batch = next(iter(loader(trainer.train_set, trainer._plans(0))))
-        trainer.last = trainer.update([batch])
-        with pytest.raises(TrainingError, match=r"the loss is nan at update 0; utterances train-.*bad_batch_rank0\.pt"):
-            trainer._check_last()
-        saved = checkpoint.load(tmp_path / "bad_batch_rank0.pt")
-        assert saved["batches"][0]["ids"] == batch.ids
-        with pytest.raises(TrainingError, match="weights or running statistics are not finite after update 0"):
-            trainer._check_state()
+            run.model.get_parameter("project_context.bias").fill_(torch.nan)
+        return update(run, batches)
+
+    monkeypatch.setattr(pretrain, "update", broken)
+    with pytest.raises(TrainingError, match=r"the loss is nan.* at step 0; utterances train-.*bad_batch_rank0\.pt"):
+        main(cfg)
+    saved = checkpoint.load(tmp_path / "bad_batch_rank0.pt")
+    assert saved["batches"][0]["ids"] == saved["ids"]
+    assert checkpoint.saved_steps(tmp_path, "wav2vec2") == []
 
 
-def test_gradients_that_overflow_at_any_scale_end_the_run(corpus, tmp_path):
-    cfg = pretrain_config(corpus, tmp_path, precision="fp16")
-    with alone(tmp_path) as (world, log):
-        trainer = Trainer(build(cfg, None)[0], None, world, log)
-        trainer.state.scaler = torch.amp.GradScaler("cpu", init_scale=1e-5)
-        with pytest.raises(
-            TrainingError, match="gradients overflow in fp16 at update 0 even with a loss scale of 1e-05"
-        ):
-            trainer._scale()
+def test_gradients_that_overflow_at_any_scale_end_the_run(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "wav2vec2.run.grad_scaler", lambda *_: torch.amp.GradScaler("cpu", init_scale=1e-5, growth_interval=1000)
+    )
+    message = "gradients overflow in fp16 at update 1 even with a loss scale of 1e-05: lower the learning rate, or"
+    with pytest.raises(TrainingError, match=message):
+        main(pretrain_config(corpus, tmp_path, precision="fp16"))
 
 
 def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
-    cfg = pretrain_config(corpus, tmp_path, save_every_updates=1, keep_updates=(2,), max_updates=6)
+    cfg = pretrain_config(corpus, tmp_path, every={"save_steps": 1}, keep_steps=(2,), max_updates=6)
     main(cfg)
     assert [step for step, _ in checkpoint.saved_steps(tmp_path, "wav2vec2")] == [2, 5, 6]
     best = checkpoint.load(tmp_path / "wav2vec2_best.pt")
@@ -203,14 +204,13 @@ def test_nothing_is_saved_in_a_measurement(corpus, tmp_path):
 def test_gradients_are_clipped_in_every_precision(corpus, tmp_path):
     for precision in ("fp32", "bf16", "fp16"):
         cfg = pretrain_config(corpus, tmp_path / precision, precision=precision, clip_norm=1e-3, max_updates=1)
-        with alone(cfg.output_dir) as (world, log):
-            trainer = Trainer(build(cfg, None)[0], None, world, log)
-            trainer.state.scaler = torch.amp.GradScaler("cpu", init_scale=128, enabled=precision == "fp16")
+        with run_of(cfg) as run:
+            run.scaler = torch.amp.GradScaler("cpu", init_scale=128, enabled=precision == "fp16")
             seen = []
-            trainer.state.optimizer.register_step_pre_hook(
+            run.optimizer.register_step_pre_hook(
                 lambda optimizer, *_, seen=seen: seen.extend(p.grad.norm() for p in optimizer.param_groups[0]["params"])
             )
-            trainer.update([next(iter(loader(trainer.train_set, trainer._plans(0))))])
+            update(run, [next(iter(loader(run.train_set, run.plans(0))))])
         assert torch.stack(seen).norm() == pytest.approx(1e-3, rel=1e-2)
 
 
@@ -243,13 +243,13 @@ def test_a_run_with_checkpoints_of_another_is_refused_or_resumed(corpus, tmp_pat
         main(replace(cfg, resume=False))
     wider = replace(cfg, model=replace(SHAPE, ffn_dim=48))
     with pytest.raises(
-        CheckpointError, match="does not fit this configuration: it has model.ffn_dim = 32 in place of 48"
+        CheckpointError, match="does not fit this configuration: model.ffn_dim 32 -> 48; take another --output_dir, or"
     ):
         main(wider)
     other_heads = replace(cfg, model=replace(SHAPE, heads=4))  # whose weights have the same shapes
-    with pytest.raises(CheckpointError, match="it has model.heads = 2 in place of 4; take another --output_dir, or"):
+    with pytest.raises(CheckpointError, match="model.heads 2 -> 4; take another --output_dir, or"):
         main(other_heads)
-    with pytest.raises(CheckpointError, match="its optimiser is adamw, not lamb"):
+    with pytest.raises(CheckpointError, match="optim.kind adamw -> lamb"):
         main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
 
 
@@ -267,13 +267,13 @@ def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
     main(pretrain_config(corpus, tmp_path / "first", max_updates=1))
     start = tmp_path / "first" / "wav2vec2_step00000001.pt"
     cfg = pretrain_config(corpus, tmp_path / "second", checkpoint=start, max_updates=1)
-    task, told = build(cfg, None)
-    assert told == [f"{start}: weights taken over"]
     first = state_of(tmp_path / "first")["weights"]
-    assert all(torch.equal(first[name], tensor) for name, tensor in task.model.state_dict().items())
+    with run_of(cfg) as run:
+        assert all(torch.equal(first[name], tensor) for name, tensor in run.model.state_dict().items())
+    assert f"{start}: weights taken over" in events(tmp_path / "second")
     message = r"expected the architecture that the configuration describes; found model.ffn_dim = 32 in place of 48$"
     with pytest.raises(CheckpointError, match=message):
-        build(replace(cfg, model=replace(SHAPE, ffn_dim=48)), None)
+        main(replace(cfg, model=replace(SHAPE, ffn_dim=48)))
 
 
 def test_a_model_for_recognition_is_neither_a_start_of_pre_training_nor_a_run_of_it(corpus, tmp_path):
@@ -283,18 +283,18 @@ def test_a_model_for_recognition_is_neither_a_start_of_pre_training_nor_a_run_of
         main(cfg)
     (_, start), *_ = checkpoint.saved_steps(tmp_path, "wav2vec2")
     with pytest.raises(CheckpointError, match="expected a pre-trained model with its quantiser; found Wav2Vec2ForCTC"):
-        build(replace(cfg, checkpoint=start), None)
+        main(replace(cfg, checkpoint=start, output_dir=tmp_path / "new"))
 
 
 def test_a_validation_is_over_all_masked_frames_and_without_dropout(corpus, tmp_path, monkeypatch):
     cfg = pretrain_config(
         corpus, tmp_path, learning={"dropout": 0.5, "feature_dropout": 0.5}, data={"max_tokens_valid": 40000}
     )
-    task, _ = build(cfg, None)
-    dataset, _ = task.dataset(("dev",), training=False)
-    world, forward, seen = World(rank=0, size=1, device=torch.device("cpu")), task._forward, []
-    monkeypatch.setattr(task, "_forward", lambda *a, **options: seen.append(forward(*a, **options)) or seen[-1])
-    values = [task.validated(task.model.train(), dataset, world) for _ in range(2)]
+    world, seen = World(rank=0, size=1, device=torch.device("cpu")), []
+    noted = lambda *given, **options: seen.append(pretraining_loss(*given, **options)) or seen[-1]  # noqa: E731
+    monkeypatch.setattr(pretrain, "pretraining_loss", noted)
+    with run_of(cfg) as run:
+        values = [evaluate(cfg, run.model.train(), run.validation, world) for _ in range(2)]
     assert values[0] == values[1]
     batches = seen[: len(seen) // 2]
     assert len(batches) > 1
@@ -305,23 +305,24 @@ def test_a_validation_is_over_all_masked_frames_and_without_dropout(corpus, tmp_
 
 
 def test_the_quantiser_is_as_warm_as_the_update_says(corpus, tmp_path):
-    task, _ = build(pretrain_config(corpus, tmp_path), None)
-    dataset, _ = task.dataset(("dev",), training=True)
-    batch, seen = dataset[Plan(0, [Part(0, [0, 1])])], []
+    cfg, seen = pretrain_config(corpus, tmp_path), []
+    with run_of(cfg) as run:
+        batch = run.train_set[Plan(0, [Part(0, [0, 1])])]
 
-    def network(*arguments, **options):
-        seen.append(options["temperature"])
-        return task.model(*arguments, **options)
+        def network(*arguments, **options):
+            seen.append(options["temperature"])
+            return run.model(*arguments, **options)
 
-    for update in (0, 100):
-        task.loss(network, batch, update=update, seed=0)
-    assert seen == [task.cfg.temperature.start, task.cfg.temperature.start * task.cfg.temperature.decay**100]
+        for number in (0, 100):
+            pretraining_loss(cfg, network, batch, update=number, seed=0)
+    assert seen == [cfg.temperature.start, cfg.temperature.start * cfg.temperature.decay**100]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"log_every": 0}, "log_every = 0: expected at least 1"),
+        ({"every": {"log_steps": 0}}, "log_steps = 0: expected at least 1"),
+        ({"save_best_from": 7}, "save_best_from = 7 is beyond the last of 6 updates: the run would end without a best"),
         ({"stop_at": -1}, "stop_at = -1: expected a number, or 0 for none"),
         ({"ema": 1.0}, "ema = 1.0: expected at least 0, and 0 to below 1"),
         ({"ema": 0.9, "fsdp": True}, "ema with fsdp"),
@@ -331,8 +332,8 @@ def test_the_quantiser_is_as_warm_as_the_update_says(corpus, tmp_path):
             "max_tokens, max_tokens_valid and buckets: expected at least 1",
         ),
         ({"data": {"workers": -1}}, "workers = -1: expected a number, or 0 for none"),
-        ({"seed": -1}, "seed = -1, save_best_from = 0, keep_updates = .*: expected no negative number"),
-        ({"keep_updates": (-1,)}, r"keep_updates = \(-1,\): expected no negative number"),
+        ({"seed": -1}, "seed = -1, save_best_from = 0, keep_steps = .*: expected no negative number"),
+        ({"keep_steps": (-1,)}, r"keep_steps = \(-1,\): expected no negative number"),
         ({"clip_norm": float("nan")}, "clip_norm = nan, ema = 0.0: expected at least 0"),
         (
             {"data": {"max_samples": 300}},

@@ -68,7 +68,7 @@ SHARED_FLAGS = [
     ({"NUM_CONCAT_BATCHES": "4", "UPDATE_FREQ": "2"}, ["--concat_batches", "4", "--update_freq", "2"]),
     ({"MAX_UPDATE": "9", "LEARNING_RATE": "0.1"}, ["--max_updates", "9", "--optim.lr", "0.1"]),
     ({"MASK_PROB": "0.6", "ENCODER_LAYERDROP": "0.1"}, ["--mask.time_prob", "0.6", "--learning.layer_drop", "0.1"]),
-    ({"EMA": "0.9", "SEED": "3", "SAVE_FREQUENCY": "5"}, ["--ema", "0.9", "--seed", "3", "--save_every_epochs", "5"]),
+    ({"EMA": "0.9", "SEED": "3", "SAVE_FREQUENCY": "5"}, ["--ema", "0.9", "--seed", "3", "--every.save_epochs", "5"]),
     ({"NO_SAVE": "true", "BF16": "true"}, ["--save", "false", "--precision", "bf16"]),
     ({"NO_SAVE": "false", "FP16": "true"}, ["--precision", "fp16"]),
     ({"EPOCHS_THIS_JOB": "2"}, ["--epochs_this_job", "2"]),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,12 +25,11 @@ from wav2vec2.contrastive.masking import Targets
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.contrastive.objective import contrast
 from wav2vec2.contrastive.reference import published_loss
-from wav2vec2.corpus.batches import FinetuningSet, PretrainingBatch, PretrainingSet, on_device
+from wav2vec2.corpus.batches import FinetuningBatch, FinetuningSet, PretrainingBatch, PretrainingSet, on_device
 from wav2vec2.corpus.letters import Letters
-from wav2vec2.finetune import FineTuning
+from wav2vec2.losses import ctc_logits, ctc_losses, gumbel_noise, pretraining_loss
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
-from wav2vec2.pretrain import Pretraining
 from wav2vec2.run_config import SAMPLE_RATE, DataConfig, FinetuneConfig, PretrainConfig
 
 LETTERS_PER_SECOND = 15  # of LibriSpeech
@@ -81,8 +80,7 @@ def pretraining(cfg: BenchmarkConfig, batch_size: int, device: torch.device) -> 
     for name, config in _architectures(cfg).items():
         with device:
             model = Wav2Vec2ForPretraining(config, cfg.learning).train()
-        task = Pretraining(replace(run, model=config), model)
-        loss = partial(_loss, task, model, batch, cfg.seed)
+        loss = partial(_pretraining_loss, replace(run, model=config), model, batch)
         sides[name] = _step(model, loss, run, device, config.hourglass)
     if _is_compared(cfg):
         with device:
@@ -105,7 +103,7 @@ def finetuning(cfg: BenchmarkConfig, batch_size: int, device: torch.device) -> S
         batch = on_device(found.assemble(_parts(cfg, batch_size, letters), []), device)
         with device:
             model = Wav2Vec2ForCTC(config, own.learning).train()
-        loss = partial(_loss, FineTuning(own, model), model, batch, cfg.seed)
+        loss = partial(_finetuning_loss, own, model, batch)
         sides[name] = _step(model, loss, own, device, config.hourglass)
     return sides
 
@@ -177,8 +175,14 @@ def _parts(cfg: BenchmarkConfig, batch_size: int, letters: Sequence[int] = ()) -
     return [(cfg.seed + start, items[start : start + batch_size]) for start in starts]
 
 
-def _loss(task: Any, model: nn.Module, batch: Any, seed: int) -> Tensor:
-    return task.loss(model, batch, update=0, seed=seed).value / batch.n_targets
+def _pretraining_loss(cfg: PretrainConfig, model: nn.Module, batch: PretrainingBatch) -> Tensor:
+    noise_QGV = gumbel_noise(cfg.model, batch)
+    return pretraining_loss(cfg, model, batch, update=0, seed=cfg.seed, noise_QGV=noise_QGV).total / batch.n_targets
+
+
+def _finetuning_loss(cfg: FinetuneConfig, model: nn.Module, batch: FinetuningBatch) -> Tensor:
+    output = ctc_logits(cfg, model, batch, seed=cfg.seed, freeze_encoder=cfg.freeze_updates > 0)
+    return ctc_losses(cfg, output, batch).sum() / batch.n_targets
 
 
 def _their_loss(model: nn.Module, batch: PretrainingBatch, cfg: BenchmarkConfig) -> Callable[[], Tensor]:

@@ -45,13 +45,13 @@ def main(cfg: ThroughputConfig) -> dict[str, Any]:
     if not starts:
         raise ConfigError(f"{log}: has no settings; expected the log of wav2vec2.pretrain or wav2vec2.finetune")
     settings = events[starts[-1]]["data"]
-    lines = [(e["step"][0], e["data"]) for e in events[starts[-1] :] if "train_audio s/s" in e["data"]]
+    lines = [(e["step"][0], e["data"]) for e in events[starts[-1] :] if "train_throughput" in e["data"]]
     counted = [data for epoch, data in lines if epoch >= lines[0][0] + cfg.skip_epochs]
     if not counted:
         epochs = lines[-1][0] - lines[0][0] + 1 if lines else 0
         raise ConfigError(f"{log}: has {epochs} epochs; expected more than the {cfg.skip_epochs} that do not count")
     took = sum(data["train_took"] for data in counted)
-    audio = sum(data["train_audio s/s"] * data["train_took"] for data in counted)
+    audio = sum(data["train_throughput"] * data["train_took"] for data in counted)
     row = {
         "date": date.today().isoformat(),
         **json.loads(described.read_text(encoding="utf-8")),

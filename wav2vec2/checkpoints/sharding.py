@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from common.config import ConfigError
 from common.distributed import World
+from common.training_state import options_of_today
 
 
 def shard(model: nn.Module, world: World) -> nn.Module:
@@ -22,35 +23,57 @@ def shard(model: nn.Module, world: World) -> nn.Module:
     if world.size == 1:
         raise ConfigError("fsdp = true with one process: there is nothing to share; start several by torchrun")
     model.to(world.device)
-    # Without a mesh the devices would be those that torch was built for, whatever this run computes on.
-    mesh = init_device_mesh(world.device.type, (world.size,))
+    mesh = init_device_mesh(world.device.type, (world.size,))  # by default it would be of the build's accelerator
     for layer in model.get_submodule("wav2vec2.encoder.layers").children():
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     return model
 
 
-def whole_state(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Whole weights, and the whole state of the optimiser by names of parameters; by all processes together."""
-    from torch.distributed.checkpoint import state_dict as whole  # takes half a second
+class WholeWeights:
+    """The weights of a sharded network as a part of a checkpoint; every method is for all processes together."""
 
-    options = whole.StateDictOptions(full_state_dict=True, cpu_offload=True)
-    return (
-        whole.get_model_state_dict(model, options=options),
-        whole.get_optimizer_state_dict(model, optimizer, options=options),
-    )
+    def __init__(self, network: nn.Module):
+        self.network = network
+
+    def state_dict(self) -> dict[str, Any]:
+        """Whole tensors on the host, in the first process."""
+        from torch.distributed.checkpoint import state_dict as whole  # takes half a second
+
+        return whole.get_model_state_dict(
+            self.network, options=whole.StateDictOptions(full_state_dict=True, cpu_offload=True)
+        )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over what `state_dict` gave, in every process."""
+        from torch.distributed.checkpoint import state_dict as whole
+
+        whole.set_model_state_dict(self.network, state, options=whole.StateDictOptions(full_state_dict=True))
 
 
-def load_optimizer(model: nn.Module, optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """Takes over what `whole_state` gave."""
-    from torch.distributed.checkpoint import state_dict as whole
+class WholeMoments:
+    """The same of the state of its optimiser, by names of parameters."""
 
-    whole.set_optimizer_state_dict(model, optimizer, state, options=whole.StateDictOptions(full_state_dict=True))
+    def __init__(self, network: nn.Module, optimizer: Optimizer):
+        self._network, self._optimizer = network, optimizer
 
+    def state_dict(self) -> dict[str, Any]:
+        """Whole tensors on the host, in the first process."""
+        from torch.distributed.checkpoint import state_dict as whole
 
-def local(tensor: Tensor) -> Tensor:
-    """This process's part of it, or all of it if it is not sharded."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        return whole.get_optimizer_state_dict(
+            self._network,
+            self._optimizer,
+            options=whole.StateDictOptions(full_state_dict=True, cpu_offload=True),
+        )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over what `state_dict` gave, in every process."""
+        from torch.distributed.checkpoint import state_dict as whole
+
+        options = whole.StateDictOptions(full_state_dict=True)
+        with options_of_today(self._optimizer):
+            whole.set_optimizer_state_dict(self._network, self._optimizer, state, options=options)
 
 
 def total(norm: Tensor) -> Tensor:

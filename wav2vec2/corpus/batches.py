@@ -9,18 +9,17 @@ Shapes: B utterances, N samples, U target labels, S frames, D width of the Trans
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from common.data.batching import BatchingError, bucketed_batches
-from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, LoadingError, SpeechDataset, pins_memory
+from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, SpeechDataset, batch_loader
 from common.data.manifest import Utterance
-from common.interruption import leave_group
 from common.seeds import mixed
 from ctc.align import frames_needed
 from wav2vec2.contrastive.masking import Targets, draw_channel_mask, draw_targets, draw_time_mask, joined
@@ -102,6 +101,7 @@ class PlannedDataset(Dataset[Any], ABC):
 
     def __init__(self, utterances: Sequence[Utterance], cfg: TrainingConfig, letters: Letters | None = None):
         self.utterances, self.cfg = utterances, cfg
+        self.seed, self.on_error = cfg.seed, cfg.data.on_error
         self.sizes = [min(round(u.seconds * SAMPLE_RATE), self.longest()) for u in utterances]
         encode = letters.encode if letters is not None else None
         self.recordings = SpeechDataset(utterances, encode=encode, sample_rate=SAMPLE_RATE, seed=cfg.seed)
@@ -126,9 +126,12 @@ class PlannedDataset(Dataset[Any], ABC):
         found = [(seed, items) for seed, items in found if items]
         if found:
             return self.assemble(found, failures)
-        stand_in = self._stand_in() if self.cfg.data.on_error == "skip" else None
-        if stand_in is None:
+        if self.on_error == "stop":
             return Unusable(failures)
+        stand_in = self._stand_in()
+        if stand_in is None:
+            first = failures[0]
+            return Unusable([Failure(first.index, f"not one utterance can be used: {first.message}", stops=True)])
         return self.assemble([(0, [stand_in])], failures)._replace(counts=False)
 
     @abstractmethod
@@ -249,34 +252,9 @@ class FinetuningSet(PlannedDataset):
         return mask_BS, draw_channel_mask(len(items), model.dim, mask, seed=mixed(seed, 1))
 
 
-class BatchLoader(DataLoader[Any]):
-    """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback."""
-
-    dataset: PlannedDataset
-
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        """The batches; LoadingError at the first failure if the configuration says so, or if nothing can be used."""
-        for batch in super().__iter__():
-            if batch.failures and self.dataset.cfg.data.on_error == "stop":
-                raise LoadingError(batch.failures[0].message)
-            if isinstance(batch, Unusable):
-                raise LoadingError(f"not one utterance can be used: {batch.failures[0].message}")
-            self.dataset.skipped.update((failure.index, failure.message) for failure in batch.failures)
-            yield batch
-
-
-def loader(dataset: PlannedDataset, plans: Iterable[Plan], *, workers: int = 0) -> BatchLoader:
+def loader(dataset: PlannedDataset, plans: Iterable[Plan], *, workers: int = 0) -> Iterable[Any]:
     """The batches of `plans` in their order, made by `workers` processes ahead of time (0: here, when asked)."""
-    return BatchLoader(
-        dataset,
-        sampler=plans,
-        batch_size=None,
-        num_workers=workers,
-        worker_init_fn=leave_group,
-        collate_fn=_as_it_is,
-        pin_memory=pins_memory(),
-        generator=torch.Generator().manual_seed(dataset.cfg.seed),  # without one, iterating draws from the global one
-    )
+    return batch_loader(dataset, ([plan] for plan in plans), _the_only_one, workers=workers, each_ahead=2)
 
 
 def training_plans(
@@ -327,5 +305,6 @@ def _joined(masks: Sequence[Tensor | None]) -> Tensor | None:
     return joined(found) if found else None
 
 
-def _as_it_is(batch: Any) -> Any:
+def _the_only_one(batches: list[Any]) -> Any:
+    (batch,) = batches
     return batch

@@ -12,7 +12,7 @@ SETTINGS |= {"compile": False, "fsdp": False}
 
 def job(*epochs: int, speed: float, **settings: object) -> list[dict[str, object]]:
     """Events of a job that went through `epochs`, each of which took 2 s."""
-    lines = [{"step": [n, 5, 5], "data": {"train_audio s/s": speed, "train_took": 2.0}} for n in epochs]
+    lines = [{"step": [n, 5, 5], "data": {"train_throughput": speed, "train_took": 2.0}} for n in epochs]
     return [{"step": "PARAMETER", "data": SETTINGS | settings}, *lines, {"step": [], "data": {"event": "left out"}}]
 
 

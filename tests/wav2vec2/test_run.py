@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from common import checkpoint, training_state
+from common import checkpoint, loop, run_directory
 from common.checkpoint import CheckpointError
 from common.distributed import World
-from tests.training import alone, assert_same_state, events, logged, state_of
-from tests.wav2vec2.runs import finetune_config, pretrain_config
-from wav2vec2 import finetune, pretrain, training
-from wav2vec2.checkpoints.state import TrainingState
+from common.interruption import Termination
+from common.run_directory import RunDirectory
+from tests.training import assert_same_state, events, logged, state_of
+from tests.wav2vec2.runs import finetune_config, pretrain_config, run_of
+from wav2vec2 import finetune, pretrain, run
 from wav2vec2.corpus.batches import loader
-from wav2vec2.training import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -34,18 +34,18 @@ def short_epochs(corpus):
 @pytest.fixture
 def sigterm_at(monkeypatch):
     """Lets SIGTERM come during an update."""
-    came, update = [], Trainer.update
-    monkeypatch.setattr(training, "termination", lambda: contextlib.nullcontext(came))
+    came, update = Termination(), pretrain.update
+    monkeypatch.setattr(loop, "termination", lambda: contextlib.nullcontext(came))
 
     def set_to(number):
         came.clear()
 
-        def updated(trainer, batches):
-            if trainer.progress.step + 1 == number:
+        def updated(run, batches):
+            if run.state.progress.step + 1 == number:
                 came.append(signal.SIGTERM)
-            return update(trainer, batches)
+            return update(run, batches)
 
-        monkeypatch.setattr(Trainer, "update", updated)
+        monkeypatch.setattr(pretrain, "update", updated)
 
     return set_to
 
@@ -55,16 +55,16 @@ def best_of(folder):
 
 
 @pytest.mark.parametrize("number", [3, 4, 5])
-@pytest.mark.parametrize("validate_every", [0, 1])
+@pytest.mark.parametrize("validate_steps", [0, 1])
 def test_sigterm_saves_without_a_validation_which_the_next_job_makes_up_for(
-    short_epochs, tmp_path, sigterm_at, number, validate_every
+    short_epochs, tmp_path, sigterm_at, number, validate_steps
 ):
-    cfg = short_epochs(tmp_path / "whole", validate_every=validate_every, ema=0.9)
+    cfg = short_epochs(tmp_path / "whole", every={"validate_steps": validate_steps}, ema=0.9)
     pretrain.main(cfg)
     stopped = replace(cfg, output_dir=tmp_path / "stopped")
     sigterm_at(number)
     assert pretrain.main(stopped).step == number
-    validations = number - 1 if validate_every else (number - 1) // 2
+    validations = number - 1 if validate_steps else (number - 1) // 2
     assert len(logged(tmp_path / "stopped", "dev_loss")) == validations
     sigterm_at(0)
     pretrain.main(stopped)
@@ -77,21 +77,15 @@ class SecondOfTwo(World):
     """Beside a first process that found 0.25 where this one finds other numbers."""
 
     def gather(self, item):
-        return [0.25, item] if isinstance(item, float) else [item]
+        return [{"raw": 0.25}, item] if isinstance(item, dict) else [item]
 
 
 @pytest.mark.parametrize("own", [0.5, 0.125])
-def test_all_processes_take_the_score_of_the_first_so_that_all_or_none_save_the_best(
-    short_epochs, tmp_path, monkeypatch, own
-):
-    cfg = short_epochs(tmp_path)
-    task, _ = pretrain.build(cfg, None)
-    monkeypatch.setattr(task, "validated", lambda *_: {"loss": own})
-    with alone(tmp_path) as (world, log):
-        trainer = Trainer(task, None, world, log)
-        trainer.world = SecondOfTwo(rank=1, size=1, device=world.device)
-        trainer._validate()
-    assert trainer.progress.best == 0.25
+def test_all_processes_take_the_score_of_the_first_so_that_all_or_none_save_the_best(short_epochs, tmp_path, own):
+    with run_of(short_epochs(tmp_path)) as run:
+        run.directory.world = SecondOfTwo(rank=1, size=1, device=run.world.device)
+        assert run.state.save_best({"raw": own})
+    assert run.state.progress.best == 0.25
 
 
 def test_a_limit_is_no_hurry_its_validation_comes_before_the_checkpoint(short_epochs, tmp_path):
@@ -102,14 +96,14 @@ def test_a_limit_is_no_hurry_its_validation_comes_before_the_checkpoint(short_ep
 
 
 def test_an_update_is_written_once_after_its_validation(short_epochs, tmp_path, monkeypatch):
-    written, save_step = [], TrainingState.save_step
+    written, save_step = [], RunDirectory.save_step
 
-    def noted(state):
-        written.append((state.progress.step, state.progress.validated_at))
-        save_step(state)
+    def noted(directory, step, state, **options):
+        written.append((step, state["progress"]["validated_at"]))
+        save_step(directory, step, state, **options)
 
-    monkeypatch.setattr(TrainingState, "save_step", noted)
-    pretrain.main(short_epochs(tmp_path, keep_updates=(2, 5), save_every_updates=1))
+    monkeypatch.setattr(RunDirectory, "save_step", noted)
+    pretrain.main(short_epochs(tmp_path, keep_steps=(2, 5), every={"save_steps": 1}))
     assert written == [(1, 0), (2, 2), (3, 2), (4, 4), (5, 5)]
     assert state_of(tmp_path)["progress"]["best"] == min(logged(tmp_path, "dev_loss"))
 
@@ -122,15 +116,15 @@ def test_a_finished_run_says_so_and_does_nothing_more(short_epochs, tmp_path):
     assert pretrain.main(cfg).step == 5
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == before
     assert logged(tmp_path, "dev_loss") == scores
-    assert events(tmp_path)[-1] == "finished: update 5 of 5 is done; there is nothing to do"
+    assert "finished at step 5: there is nothing to do" in events(tmp_path)
 
 
 def test_the_batches_of_an_epoch_are_drawn_once_and_by_one_loader(short_epochs, tmp_path, monkeypatch):
-    drawn, loaders, plans, load = [], [], training.training_plans, training.loader
+    drawn, loaders, plans, load = [], [], run.training_plans, run.loader
     monkeypatch.setattr(
-        training, "training_plans", lambda *a, epoch, **o: drawn.append(epoch) or plans(*a, epoch=epoch, **o)
+        run, "training_plans", lambda *a, epoch, **o: drawn.append(epoch) or plans(*a, epoch=epoch, **o)
     )
-    monkeypatch.setattr(training, "loader", lambda *a, **options: loaders.append(a) or load(*a, **options))
+    monkeypatch.setattr(run, "loader", lambda *a, **options: loaders.append(a) or load(*a, **options))
     pretrain.main(short_epochs(tmp_path))
     assert drawn == [0, 1, 2]
     assert len(loaders) == 1
@@ -153,13 +147,11 @@ def test_a_stand_in_adds_nothing_whatever_its_loss_is(corpus, tmp_path, module):
     cfg = make(corpus, tmp_path, learning=learning, update_freq=2)
     left = []
     for n_batches in (1, 2):
-        with alone(tmp_path) as (world, log):
-            torch.manual_seed(0)
-            trainer = Trainer(module.build(cfg, None)[0], None, world, log)
-            batch = next(iter(loader(trainer.train_set, trainer._plans(0))))
+        with run_of(replace(cfg, output_dir=tmp_path / str(n_batches))) as run:
+            batch = next(iter(loader(run.train_set, run.plans(0))))
             silent = batch._replace(audio_BN=torch.full_like(batch.audio_BN, torch.nan), counts=False)
-            step = trainer.update([batch, silent][:n_batches])
-            left.append([*trainer.state.model.parameters(), torch.tensor(step.totals.tolist())])
+            step = module.update(run, [batch, silent][:n_batches])
+            left.append([*run.model.parameters(), step.sums_K])
     assert all(torch.equal(a, b) for a, b in zip(*left, strict=True))
 
 
@@ -184,7 +176,7 @@ def test_ctrl_c_before_the_first_update_is_one_line(module, tmp_path, capsys, mo
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training_state, "newest", interrupted)
+    monkeypatch.setattr(run_directory, "_newest", interrupted)
     monkeypatch.setattr("sys.argv", [module, "--output_dir", str(tmp_path)])
     with pytest.raises(SystemExit) as exit_, warnings.catch_warnings(action="ignore"):
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,0 +1,181 @@
+"""Training: its curve is on record, it resumes bitwise, and it starts from what others trained."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import transducer
+from common import checkpoint, config
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.data.manifest import ManifestError
+from common.training_state import TrainingError
+from tests.jasper.runs import write_corpus
+from tests.training import assert_same_state, events, logged, on_record, state_of
+from tests.transducer import golden
+from tests.transducer.runs import TOY, toy_config
+from transducer.config import Config, LossConfig
+from transducer.train import main
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    """The run directory of the toy."""
+    folder = tmp_path_factory.mktemp("run")
+    main(toy_config(corpus, folder, epochs=4))
+    return folder
+
+
+def test_the_loss_curve_is_the_one_on_record(trained):
+    recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
+    np.testing.assert_allclose(logged(trained), recorded, rtol=2e-3)
+
+
+def test_a_run_directory_describes_itself(corpus, trained):
+    assert config.load(Config, trained / "config.toml") == toy_config(corpus, trained, epochs=4)
+    assert len(logged(trained, "dev_wer")) == len(logged(trained, "dev_ema_wer_ctc")) == 4
+    assert len(logged(trained, "train_transducer")) == len(logged(trained, "train_ctc")) == 12
+    assert {"weights", "ema", "optimizer", "scaler", "progress", "pieces"} <= set(state_of(trained))
+
+
+def test_a_checkpoint_is_all_that_use_needs(corpus, trained):
+    path = checkpoint.step_path(trained, "transducer", 12)
+    averaged, raw = (transducer.load(path, device="cpu", ema=ema) for ema in (None, False))
+    recording = next((corpus / "dev-clean").rglob("*.flac"))
+    assert averaged.transcribe([recording])[0].seconds > 0.5
+    difference = averaged.model.encoder.subsampling.first.weight - raw.model.encoder.subsampling.first.weight
+    assert difference.abs().max() > 0
+    assert averaged.pieces.decode(averaged.pieces.encode("red cat")) == "red cat"
+
+
+@pytest.mark.parametrize("changes", [{}, {"precision": "bf16"}, {"loss": LossConfig(ctc_epochs=1, omega=0.5)}])
+def test_a_run_that_was_stopped_ends_in_the_weights_of_one_that_was_not(corpus, tmp_path, changes):
+    main(toy_config(corpus, tmp_path / "whole", **changes))
+    for steps in (2, 0):
+        main(toy_config(corpus, tmp_path / "parts", steps=steps, **changes))
+    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
+
+
+@pytest.mark.parametrize("heads", [{"ctc": False}, {"transducer": "none"}, {"transducer": "rnnt", "ctc": False}])
+def test_models_with_one_head_are_trained_by_its_loss(corpus, tmp_path, heads):
+    cfg = toy_config(corpus, tmp_path, epochs=1)
+    main(replace(cfg, model=replace(cfg.model, **heads)))
+    total, of_transducer, of_ctc = (logged(tmp_path, f"train_{name}") for name in ("loss", "transducer", "ctc"))
+    assert total == (of_ctc if heads.get("transducer") == "none" else of_transducer)
+    asr = transducer.load(tmp_path / "transducer_best.pt", device="cpu")
+    assert asr.head == ("ctc" if heads.get("transducer") == "none" else "transducer")
+
+
+def test_ctc_counts_alone_in_the_epochs_that_are_asked_for(corpus, tmp_path):
+    main(toy_config(corpus, tmp_path, loss=LossConfig(ctc_epochs=1)))
+    total, of_transducer, of_ctc = (logged(tmp_path, f"train_{name}") for name in ("loss", "transducer", "ctc"))
+    assert total[:3] == of_ctc[:3]
+    assert total[3:] == pytest.approx([0.7 * t + 0.3 * c for t, c in zip(of_transducer[3:], of_ctc[3:], strict=True)])
+
+
+def test_training_starts_from_a_model_of_nemo_with_its_pieces(corpus, tmp_path):
+    start = golden.folder() / "tdt_ctc.nemo"
+    cfg = toy_config(corpus, tmp_path, checkpoint=start, steps=1)
+    main(cfg)
+    saved = checkpoint.step_path(tmp_path, "transducer", 1)
+    own, theirs = (transducer.load(path, device="cpu") for path in (saved, start))
+    assert own.pieces == theirs.pieces
+    assert own.config == theirs.config
+    assert not [line for line in events(tmp_path) if "starts anew" in line or "unused" in line]
+    main(replace(cfg, steps=2))
+    assert any("resumed at step 1" in line for line in events(tmp_path))
+
+
+def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, monkeypatch):
+    from tests.transducer.checkpoints import test_huggingface
+
+    test_huggingface._folder(tmp_path / "theirs", "tdt")
+    with pytest.raises(CheckpointError, match="has no SentencePiece model, without which texts cannot be cut"):
+        main(toy_config(corpus, tmp_path / "run", checkpoint=tmp_path / "theirs"))
+
+
+def test_pieces_that_cannot_be_learned_are_named(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path)
+    with pytest.raises(ManifestError, match="5000 unigram pieces cannot be learned .*; set --model.pieces"):
+        main(replace(cfg, model=replace(cfg.model, pieces=5000)))
+
+
+def test_targets_that_do_not_fit_name_the_utterance_or_are_skipped(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path, epochs=1)
+    encoder = replace(cfg.model.encoder, subsampling=8)
+    cfg = replace(cfg, features=replace(cfg.features, hop_samples=1600), model=replace(cfg.model, encoder=encoder))
+    hybrid = replace(cfg, output_dir=tmp_path / "hybrid")
+    main(hybrid)  # a transducer emits any number of pieces at a frame
+    assert np.isfinite(logged(tmp_path / "hybrid")).all()
+    cfg = replace(cfg, model=replace(cfg.model, transducer="none"))
+    with pytest.raises(TrainingError, match=r"utterance 1-2-\d+: \d+ pieces need \d+ encoder frames, there are \d of"):
+        main(cfg)
+    main(replace(cfg, output_dir=tmp_path / "skip", data=replace(cfg.data, on_error="skip")))
+    assert any("pieces need" in line for line in events(tmp_path / "skip"))
+
+
+def test_another_model_does_not_go_on_from_a_run(corpus, trained):
+    cfg = toy_config(corpus, trained, epochs=5)
+    with pytest.raises(CheckpointError, match=r"model.encoder.kernel 5 -> 7"):
+        main(replace(cfg, model=replace(cfg.model, encoder=replace(cfg.model.encoder, kernel=7))))
+
+
+def test_damaged_or_foreign_checkpoints_are_named(trained, tmp_path):
+    state = state_of(trained)
+    for change, message in [
+        ({"format": "jasper"}, "not a transducer checkpoint of this repository; it holds"),
+        ({"pieces": "%%"}, "its own description cannot be read: no SentencePiece model"),
+        ({"config": {}}, "its own description cannot be read: 'model'"),
+        (
+            {"config": state["config"] | {"model": state["config"]["model"] | {"pieces": 7}}},
+            "7 pieces by its description",
+        ),
+    ]:
+        checkpoint.save(tmp_path / "a.pt", state | change)
+        with pytest.raises(CheckpointError, match=message):
+            transducer.load(tmp_path / "a.pt")
+    checkpoint.save(tmp_path / "a.pt", state | {"ema": None})
+    with pytest.raises(CheckpointError, match=r"has no averaged \(EMA\) weights"):
+        transducer.load(tmp_path / "a.pt", ema=True)
+    with pytest.raises(CheckpointError, match="no such checkpoint"):
+        transducer.load(tmp_path / "none.pt")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--loss.ctc_weight", "2"], "ctc_weight = 2.0, omega = 0.1: expected 0 to 1"),
+        (["--loss.clip", "-1"], "clip = -1.0: expected a number of at least 0"),
+        (["--epochs", "0"], "epochs = 0: expected at least 1"),
+        (["--steps", "-1"], "steps = -1: expected a number, or 0 for none"),
+        (["--model.transducer", "none", "--model.ctc", "False"], "a model needs a head"),
+        (["--model.durations", "2", "1"], r"durations = \(2, 1\): expected frames in ascending order"),
+        (["--model.encoder.heads", "3"], "width = 16, heads = 3: expected an even multiple"),
+        (["--model.encoder.kernel", "4"], "kernel = 4: expected an odd number of frames"),
+        (["--model.encoder.attention", "chunked", "--model.encoder.left_frames", "4"], "expected right_frames >= 0"),
+        (
+            ["--model.encoder.attention", "chunked_right", "--model.encoder.left_frames", "4"],
+            "chunk_frames = 0: expected",
+        ),
+    ],
+)
+def test_impossible_settings_are_named(flags, message, capsys):
+    with pytest.raises((ConfigError, SystemExit)) as caught:
+        config.command_line(Config, [str(TOY), *flags], description="")
+    said = str(caught.value) + capsys.readouterr().err
+    assert re.search(message, " ".join(said.split())), said
+
+
+def test_all_configurations_are_ones():
+    for path in TOY.parent.glob("*.toml"):
+        assert config.load(Config, path).model.encoder.layers

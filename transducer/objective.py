@@ -1,0 +1,84 @@
+"""What training minimises: from a batch of audio to the losses of its heads.
+
+Shapes: B utterances, N samples, F mel bins, T feature frames, S encoder frames, U labels, V pieces and blank,
+W = V and one output per duration.
+"""
+
+import random
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+import ctc
+from common.data.loading import AudioBatch
+from common.features import LogMel, spec_augment
+from common.precision import autocast
+from transducer.config import Config
+from transducer.losses import rnnt_loss, tdt_loss
+from transducer.network.model import Model
+
+
+class Loss(NamedTuple):
+    """The loss of a batch, and the means over its utterances that it consists of, 0 for a head that is not there."""
+
+    value: Tensor
+    transducer: Tensor
+    ctc: Tensor
+
+
+def objective(
+    network: nn.Module,
+    model: Model,
+    log_mel: LogMel,
+    batch: AudioBatch,
+    weights_B: Tensor,
+    cfg: Config,
+    *,
+    epoch: int,
+    seed: int,
+) -> Loss:
+    """Losses of a batch, utterances counting by `weights_B`; `network` is `model`, or what runs it in parallel.
+
+    Features are computed and augmented on the device of `log_mel`; `seed` determines the augmentation, and whether
+    TDT counts durations.
+    """
+    device = log_mel.window.device
+    batch, weights_B = batch.to(device), weights_B.to(device)
+    with torch.no_grad():
+        features_BFT, frames_B = log_mel(batch.audio_BN, batch.samples_B, seed=seed)
+        features_BFT = spec_augment(features_BFT, frames_B, cfg.spec_augment, seed=seed, out=features_BFT)
+    share = (cfg.loss.ctc_weight if model.prediction is not None else 1.0) if model.ctc is not None else 0.0
+    if model.prediction is not None and model.ctc is not None and epoch < cfg.loss.ctc_epochs:
+        share = 1.0
+    with autocast(device, cfg.precision):
+        encoded_BSC, frames_B = network(features_BFT, frames_B)
+        losses = [features_BFT.new_zeros(len(weights_B)), features_BFT.new_zeros(len(weights_B))]
+        if model.prediction is not None and model.joint is not None:
+            logits_BSUW = model.joint(encoded_BSC, model.prediction(batch.targets_BU))
+            losses[0] = transducer_losses(logits_BSUW, batch, frames_B, cfg, seed=seed)
+        if model.ctc is not None:
+            losses[1] = ctc.ctc_loss(
+                model.ctc(encoded_BSC).float(),
+                batch.targets_BU,
+                frames_B,
+                batch.target_lengths_B,
+                blank=cfg.model.pieces,
+                reduction="none",
+                zero_infinity=True,  # of a target that has more labels than frames, which the transducer can emit
+                batch_first=True,
+            )
+    transducer, of_ctc = ((weights_B * torch.where(weights_B > 0, each_B, 0.0)).mean() for each_B in losses)
+    return Loss((1 - share) * transducer + share * of_ctc, transducer.detach(), of_ctc.detach())
+
+
+def transducer_losses(logits_BSUW: Tensor, batch: AudioBatch, frames_B: Tensor, cfg: Config, *, seed: int) -> Tensor:
+    """RNN-T or TDT loss of every utterance; the logits are used up."""
+    n_durations, loss = len(cfg.model.jumps), cfg.loss
+    targets = (batch.targets_BU, frames_B, batch.target_lengths_B)
+    if n_durations and random.Random(seed).random() >= loss.omega:
+        return tdt_loss(
+            logits_BSUW, *targets, cfg.model.durations, sigma=loss.sigma, reduction="none", fastemit=loss.fastemit
+        )
+    logits_BSUV = logits_BSUW[..., : logits_BSUW.shape[3] - n_durations]
+    return rnnt_loss(logits_BSUV, *targets, reduction="none", fastemit=loss.fastemit)
