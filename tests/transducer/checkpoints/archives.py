@@ -12,7 +12,6 @@ import yaml
 
 from common.text.pieces import train_pieces
 from tests.transducer import tiny
-from transducer.network.model import Model
 
 TEXTS = ["the cat sat on the mat, and the dog sat too.", "a dog and a cat met on a mat", "what did the cat do then?"]
 
@@ -39,13 +38,13 @@ def weights(**encoder: Any) -> dict[str, torch.Tensor]:
     from dataclasses import replace
 
     model = tiny.model(replace(tiny.config(**encoder), pieces=24))
-    return nemo_names(model)
+    return nemo_names(model.state_dict())
 
 
-def nemo_names(model: Model) -> dict[str, torch.Tensor]:
-    """The weights of a model under NeMo's names."""
+def nemo_names(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights, or what else has their names and shapes, under NeMo's names."""
     named: dict[str, torch.Tensor] = {}
-    for name, tensor in model.state_dict().items():
+    for name, tensor in tensors.items():
         for ours, theirs in _NAMES:
             name = name.replace(ours, theirs)
         name = re.sub(r"layers\.(\d+)\.norm\.", r"layers.\1.norm_out.", name)
