@@ -74,8 +74,7 @@ def start(device: str = "auto") -> Iterator[World]:
         # Default arguments there are the group of the moment of import: later, they would keep it and its threads
         # alive when the interpreter ends, which such a thread may abort (pytorch issue 190489).
         importlib.import_module("torch.distributed.nn.functional")
-        on_gpu = chosen.type == "cuda"
-        dist.init_process_group("nccl" if on_gpu else "gloo", device_id=chosen if on_gpu else None)
+        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     yield World(rank=rank, size=size, device=chosen)
     if size > 1:
         dist.barrier()  # who leaves early breaks the connections of the others
@@ -103,10 +102,7 @@ def data_parallel(model: nn.Module, world: World) -> nn.Module:
     if world.size == 1:
         return model
     device_ids = [world.device.index] if world.device.type != "cpu" else None
-    # Buffers are the first process's when somebody looks at them: see `share_buffers`.
-    return nn.parallel.DistributedDataParallel(
-        model, device_ids=device_ids, gradient_as_bucket_view=True, broadcast_buffers=False
-    )
+    return nn.parallel.DistributedDataParallel(model, device_ids=device_ids, gradient_as_bucket_view=True)
 
 
 def share_buffers(model: nn.Module, world: World) -> None:
@@ -118,8 +114,9 @@ def share_buffers(model: nn.Module, world: World) -> None:
 
 def gradient_sync(model: nn.Module, *, enabled: bool) -> contextlib.AbstractContextManager[None]:
     """Whether the next backward exchanges gradients: only the last of an accumulated step needs to."""
-    if (sharded_sync := getattr(model, "set_requires_gradient_sync", None)) is not None:  # of FSDP2
-        sharded_sync(enabled)
+    if set_sync := getattr(model, "set_requires_gradient_sync", None):  # FSDP2
+        set_sync(enabled)
+        return contextlib.nullcontext()
     if enabled or not isinstance(model, nn.parallel.DistributedDataParallel):
         return contextlib.nullcontext()
     return model.no_sync()

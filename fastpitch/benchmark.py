@@ -63,34 +63,34 @@ class BenchmarkConfig:
     """What to measure."""
 
     fastpitch: Path | None = None
-    """A checkpoint; by default the published size with random weights."""
+    """Checkpoint of FastPitch; without one, the published size with random weights."""
     vocoders: tuple[str, ...] = ("istft", "hifigan")
-    """What makes samples of the mel frames, each measured together with FastPitch: istft, hifigan (V1), hifigan_v2,
-    hifigan_v3, waveglow (256 channels), waveglow_512, with random weights, or checkpoints."""
+    """Vocoders, each measured together with FastPitch: istft, hifigan (V1), hifigan_v2, hifigan_v3, waveglow (256
+    channels), waveglow_512, with random weights, or checkpoints."""
     batch_sizes: tuple[int, ...] = (1, 4, 8)
     """Utterances per call."""
     precisions: tuple[Precision, ...] = ("fp32",)
     """Arithmetic of the networks."""
     modes: tuple[Mode, ...] = ("eager",)
-    """The networks as written, compiled, or replayed as CUDA graphs."""
+    """How the networks are run: as written, compiled, or replayed as CUDA graphs."""
     symbols: int = 128
-    """Of every utterance."""
+    """Symbols per utterance."""
     seconds: float = 8.05
-    """Of every utterance."""
+    """Seconds of speech per utterance."""
     sigma: float = 0.9
-    """Deviation of the noise that WaveGlow starts from."""
+    """Standard deviation of the noise that WaveGlow starts from."""
     denoising: float = 0.01
     """Strength of the denoiser after HiFi-GAN and WaveGlow; 0 for none. The published tables are with it."""
     repeats: int = 20
     """Calls that are timed."""
     warmup: int = 3
-    """Calls before them that are not."""
+    """Calls before those that are timed."""
     cudnn_benchmark: bool = True
-    """Let cuDNN try its algorithms for each new shape, during the warm-up."""
+    """Whether cuDNN tries its algorithms for each new shape, during the warm-up."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     seed: int = 0
-    """Random weights and symbols are a function of it."""
+    """Seed of random weights and symbols."""
     results: Annotated[Path, arg(metavar="FOLDER")] = RESULTS
     """Folder of the file that rows are appended to."""
 

@@ -47,37 +47,38 @@ class InferenceConfig:
     """What to say, with which model and vocoder, how, and where the sound goes."""
 
     inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
-    """Phrase files, or texts."""
+    """Phrase files, or texts in quotes."""
     fastpitch: Path | None = None
-    """The model: a checkpoint of this repository or of DeepLearningExamples' FastPitch 1.1. Without one, only the mel
-    spectrograms and recordings that a phrase file names are vocoded."""
+    """Checkpoint of the acoustic model: of this repository or of DeepLearningExamples' FastPitch 1.1. Without one, only
+    the mel spectrograms and recordings that a phrase file names are vocoded."""
     vocoder: Annotated[Path | None, arg(aliases=["--hifigan", "--waveglow"])] = None
-    """Makes the sound: a HiFi-GAN, inverse-STFT or WaveGlow checkpoint. Without one, only mel spectrograms."""
+    """Checkpoint of the vocoder: HiFi-GAN, inverse STFT or WaveGlow. Without one, only mel spectrograms are saved."""
     output: Annotated[Path, arg(aliases=["-o"])] = Path("output")
-    """Folder that the files go to."""
+    """Folder of the sound files."""
     report: Path | None = None
-    """An HTML page with sound, spectrogram, pitch and alignment of every phrase; without a name, report.html in the
-    output folder."""
+    """File of an HTML page with sound, spectrogram, pitch and alignment of every phrase; without a name, report.html in
+    the output folder."""
     save_mels: bool = False
-    """Write the mel spectrogram [frames, mel bins] of every phrase too, as .npy beside the sound."""
+    """Whether the mel spectrogram [frames, mel bins] of every phrase is written too, as .npy beside the sound."""
     speaker: int = 0
-    """Who speaks the phrases that do not say."""
+    """Number of the speaker of phrases that name none."""
     control: Annotated[Control, arg(name="")] = field(default_factory=Control)
     voicing: Annotated[VoicingConfig, arg(name="")] = field(default_factory=VoicingConfig)
     p_arpabet: float | None = None
     """Probability that a word is read by its phonemes, not its letters; by default as the model was trained."""
     lexicon: Path | None = None
-    """A file of pronunciations that come before all others, in CMUdict's format."""
+    """File of pronunciations that come before all others, in CMUdict's format."""
     unknown_characters: Literal["error", "skip"] | None = None
-    """A character that is no symbol of the model: the phrase is not said, or is said without it."""
+    """What happens to a phrase with a character that the model has no symbol for: it is not said, or said without
+    it."""
     ema: bool | None = None
-    """Take the averaged weights or not; by default where there are any."""
+    """Whether the averaged weights are used; by default where there are any."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"
     """Arithmetic of the networks."""
     mode: Mode = "eager"
-    """The networks as written, compiled, or replayed as CUDA graphs."""
+    """How the networks are run: as written, compiled, or replayed as CUDA graphs."""
 
     def __post_init__(self) -> None:
         if not self.inputs:

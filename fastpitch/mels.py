@@ -33,23 +33,23 @@ class MelsConfig:
     """Whose spectrograms of what."""
 
     checkpoint: Path
-    """FastPitch: ours or DeepLearningExamples'."""
+    """Checkpoint of FastPitch: ours or DeepLearningExamples'."""
     sources: tuple[str, ...]
-    """Manifests, file lists or corpus folders; name those of validation too."""
+    """Manifests, file lists or corpus folders, those of validation too."""
     output: Path
     """Folder of the spectrograms, for --data.mels of `fastpitch.vocoders.train`."""
     root: Path | None = None
     """Folder that relative paths in manifests and of manifests start from."""
     pitch_dir: Path | None = None
-    """Folder of prepared pitch; what is missing is extracted and kept. By default a folder in `output`."""
+    """Folder of prepared pitch; what is missing is extracted and stored there. By default a folder in output."""
     batch_size: int = 16
-    """Clips at a time."""
+    """Clips per batch."""
     precision: Precision = "fp32"
     """Arithmetic of the network."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     workers: int = 4
-    """Loader processes; 0 loads in this process."""
+    """Loader processes; 0: this process loads itself."""
 
 
 def main(cfg: MelsConfig) -> list[str]:

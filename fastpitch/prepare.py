@@ -50,17 +50,18 @@ class PrepareConfig:
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     features: LogMelConfig = TTS
-    """Mel frames, and the rate and hop of the pitch."""
+    """Settings of the mel frames; pitch has the same rate and hop."""
     pitch: PitchConfig = field(default_factory=PitchConfig)
     text: TextConfig = field(default_factory=TextConfig)
     mels: bool = True
-    """Write mel frames too. Training computes them as fast as it reads them; vocoders and other tools may want them."""
+    """Whether mel frames are written too. Training computes them as fast as it reads them; other tools may want
+    them."""
     resample: bool = False
-    """Use recordings at another rate than that of the features, resampled; by default they are told and left out."""
+    """Whether recordings at another sample rate are resampled; otherwise they are listed and left out."""
     overwrite: bool = False
-    """Make everything anew, also what is there."""
+    """Whether files that are there already are made anew."""
     workers: int = 0
-    """Processes; 0 for one per CPU."""
+    """Worker processes; 0: one per CPU."""
 
     def __post_init__(self) -> None:
         if not self.inputs:

@@ -30,11 +30,11 @@ from common import audio, benchmark, config, distributed
 from common.benchmark import RESULTS, Timings
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.cuda_graphs import GraphRunner
 from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl
 from common.distributed import World
 from common.features import LogMel
-from common.graphs import Graphed
 from common.logging import RunLogger
 from common.loop import HostCopy
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
@@ -203,7 +203,7 @@ def _networks(model: Jasper, modes: tuple[Mode, ...], precision: Precision) -> d
     if modes != ("eager",):
         fused = cast_for_inference(fuse(model), precision)
         networks |= {"fused": fused} if "fused" in modes else {}
-        networks |= {"graph": Graphed(fused, fused)} if "graph" in modes else {}
+        networks |= {"graph": GraphRunner(fused, fused)} if "graph" in modes else {}
     return networks
 
 

@@ -37,18 +37,18 @@ UNLISTABLE = re.compile(r"[\t\r\n\ud800-\udfff]")  # in a name: what ends an ent
 
 @dataclass(frozen=True, kw_only=True)
 class FilelistsConfig:
-    """What to list."""
+    """Corpora and the lists made of them."""
 
     corpus: Annotated[Path | None, Positional, arg(metavar="CORPUS")] = None
     """Folder of the corpus."""
     output: Path | None = None
     """Folder for the lists; by default the corpus itself."""
     extension: tuple[str, ...] = ("flac", "wav")
-    """Of recordings."""
+    """File name extensions of recordings."""
     subsets: tuple[str, ...] = ()
-    """Folders of the corpus to list; by default all that hold recordings."""
+    """Folders of the corpus that are listed; by default all that hold recordings."""
     dictionary: tuple[Path, ...] = ()
-    """Only make a dictionary of these .ltr files."""
+    """.ltr files from which only a dictionary is made."""
 
     def __post_init__(self) -> None:
         if (self.corpus is None) == (not self.dictionary):

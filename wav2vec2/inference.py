@@ -42,45 +42,46 @@ Result = TypeVar("Result", Transcript, Represented)
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceConfig:
-    """What to transcribe, with which model, and where the result goes."""
+    """Recordings, the model that transcribes them, and where the result goes."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """The model: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face folder."""
+    """Model: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face folder."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest, or what a .tsv says."""
     max_seconds: float = math.inf
-    """Longer utterances of manifests are left out."""
+    """Longest utterance of manifests; longer ones are left out."""
     labels: Path | None = None
-    """Fairseq's dict.ltr.txt, where a checkpoint does not say what its labels are."""
+    """Fairseq's dict.ltr.txt, for a checkpoint that does not name its labels."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
-    """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
+    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and
+    confidence; srt, vtt: subtitles."""
     output: Path | None = None
-    """A file to write all of it to; by default the terminal."""
+    """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
-    """A folder to write one file per recording to, instead."""
+    """Folder for one output file per recording, in place of `output`."""
     save_logits: Path | None = None
-    """A folder for one .npz per recording: log_probs [frames, labels], times [frames] in seconds, labels."""
+    """Folder for one .npz per recording: log_probs [frames, labels], times [frames] in seconds, labels."""
     features: Path | None = None
-    """A folder for one .npy per recording, [frames, width] in float32, 50 frames a second; nothing is transcribed."""
+    """Folder for one .npy per recording, [frames, width] in float32, 50 frames a second; nothing is transcribed."""
     layer: int | None = None
-    """Features are the output of this Transformer layer, 0 for the first one's input; by default the whole model's."""
+    """Transformer layer whose output the features are, 0 for the input of the first; by default the whole model."""
     ema: bool | None = None
-    """Take the averaged weights or not; by default where there are any."""
+    """Whether averaged weights are used; by default where there are any."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"
     """Arithmetic of the network."""
     batch_size: int = 8
-    """Recordings of similar length, or chunks of long ones, that go through the network at once."""
+    """Recordings of similar length, or chunks of long ones, per call of the network."""
     chunk_seconds: float = CHUNK_SECONDS
-    """Longer recordings are recognised in overlapping chunks of this length; inf: all are recognised whole."""
+    """Seconds of a chunk; longer recordings are recognised in overlapping chunks. inf: all are recognised whole."""
     stride_seconds: float = STRIDE_SECONDS
-    """How much of a chunk is there for its context only, on each side; a third of it at most."""
+    """Seconds on each side of a chunk that serve as context only; at most a third of the chunk."""
     timings: bool = False
-    """Tell how long it took."""
+    """Whether the time it took is printed."""
 
     def __post_init__(self) -> None:
         if not self.inputs:

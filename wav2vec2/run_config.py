@@ -25,41 +25,41 @@ FEWEST_FRAMES = 3  # in pre-training, of which two can be hidden and one be seen
 
 
 def fewest_samples(model: ModelConfig) -> int:
-    """Of a recording that pre-training can use."""
+    """The fewest samples of a recording that pre-training can use."""
     return model.shortest_audio + (FEWEST_FRAMES - 1) * model.samples_per_frame
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """What is read, and how it is batched. A token is one sample of audio."""
+    """Data, and how they are batched. A token is one sample of audio."""
 
     root: Path | None = None
     """Folder that relative paths of manifests and folders start from (the published DATASET_DIR)."""
     train: tuple[str, ...] = ()
-    """Lists (.tsv, .jsonl, …) or folders to train on; a name stands for its .tsv where there is one."""
+    """Lists (.tsv, .jsonl, …) or folders of training data; a name stands for its .tsv where there is one."""
     validation: tuple[str, ...] = ()
-    """The same for validation."""
+    """Lists or folders of validation data."""
     max_tokens: int = 1_400_000
     """Samples of a sub-batch, padding included."""
     max_tokens_valid: int = 1_400_000
-    """The same in validation."""
+    """Samples of a validation batch, padding included."""
     batch_size: int = 0
     """Utterances of a sub-batch instead of max_tokens; 0: as many as fit."""
     min_samples: int = 0
-    """Shorter training utterances are left out."""
+    """Fewest samples of a training utterance; shorter ones are left out."""
     max_samples: int = 0
-    """Pre-training: longer utterances are cropped to it, at a random place; 0: to max_tokens."""
+    """Most samples of an utterance in pre-training; longer ones are cropped, at a random place. 0: max_tokens."""
     buckets: int = 50
     """Groups of similar length that sub-batches are drawn from: more of them waste less, fewer mix more."""
     normalize_text: bool = True
-    """Fine-tuning: spell out numbers and symbols of the transcripts, then drop what is no label. A text of which
-    nothing is left is a bad transcript; one that was empty says that nothing is heard."""
+    """Normalisation of transcripts in fine-tuning: numbers and symbols are spelled out, characters that are no labels
+    dropped. A text of which nothing is left is a bad transcript; an empty one means silence."""
     dictionary: Path | None = None
-    """Fine-tuning: Fairseq's dict.ltr.txt. Default: the one beside the first training list, else LibriSpeech's."""
+    """Fairseq's dict.ltr.txt for fine-tuning. Default: the one beside the first training list, else LibriSpeech's."""
     workers: int = 6
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
-    """A bad entry, recording or transcript ends the run, or is left out and counted."""
+    """Treatment of a bad entry, recording or transcript: it ends the run, or is skipped and counted."""
 
     def __post_init__(self) -> None:
         if min(self.max_tokens, self.max_tokens_valid, self.buckets) < 1:
@@ -76,7 +76,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """What pre-training and fine-tuning have in common."""
+    """Options of pre-training and fine-tuning alike."""
 
     RENAMED: ClassVar[dict[str, str]] = RENAMED
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -90,19 +90,19 @@ class TrainingConfig:
         default_factory=lambda: ScheduleConfig(kind="polynomial", unit="steps", warmup=32_000, power=1.0, floor=0.0)
     )
     output_dir: Path = Path("runs/wav2vec2")
-    """The run directory: configuration, logs, checkpoints."""
+    """Run directory: configuration, logs, checkpoints."""
     max_updates: int = 400_000
     """Optimiser steps of the whole training; the learning-rate schedule spans them."""
     stop_at: int = 0
-    """Stop (and save) at this update, 0 for none; the schedule is not affected."""
+    """Update after which this job saves and stops, 0 for none; the schedule is not affected."""
     epochs_this_job: int = 0
-    """Stop (and save) after so many epochs of this job, 0 for none; the schedule is not affected."""
+    """Epochs after which this job saves and stops, 0 for none; the schedule is not affected."""
     concat_batches: int = 1
     """Sub-batches that go through the network at once (the published NUM_CONCAT_BATCHES)."""
     update_freq: int = 1
     """Forward and backward passes of an update, whose gradients are added up."""
     batches_per_update: int = 0
-    """What processes x concat_batches x update_freq must be, because the recipe is tuned to it; 0 does not check."""
+    """Required product of processes, concat_batches and update_freq, to which the recipe is tuned; 0: any."""
     clip_norm: float = 25.0
     """Largest norm of the gradient of all parameters, in every precision; 0 does not clip."""
     ema: float = 0.0
@@ -110,24 +110,24 @@ class TrainingConfig:
     precision: Precision = "fp32"
     """Arithmetic of the network; weights stay fp32, in checkpoints too."""
     compile: bool = False
-    """torch.compile each Transformer layer."""
+    """torch.compile of each Transformer layer."""
     fsdp: bool = False
-    """Each process keeps a part of weights, gradients and moments (FSDP2), instead of all of them."""
+    """Sharding (FSDP2): each process keeps a part of weights, gradients and moments in place of all of them."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1
-    """Initial weights, data order, crops, masks, distractors and dropout are functions of it."""
+    """Seed of initial weights, data order, crops, masks, distractors and dropout."""
     resume: bool = True
-    """Go on from the newest checkpoint in output_dir if there is one."""
+    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     save: bool = True
-    """Write checkpoints; false for measurements."""
+    """Whether checkpoints are written; false for measurements."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_steps: tuple[int, ...] = (100_000, 200_000, 300_000, 400_000)
     """Updates that are milestones, whose checkpoints are all kept; of the others the last two and the best."""
     save_best_from: int = 0
     """First update whose validation may become the best checkpoint."""
     tensorboard: bool = True
-    """Write TensorBoard event files."""
+    """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
         for name in ("max_updates", "concat_batches", "update_freq"):
@@ -178,9 +178,9 @@ class PretrainConfig(TrainingConfig):
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     temperature: TemperatureConfig = field(default_factory=TemperatureConfig)
     output_dir: Path = Path("runs/wav2vec2_pretrain")
-    """The run directory: configuration, logs, checkpoints."""
+    """Run directory: configuration, logs, checkpoints."""
     checkpoint: Path | None = None
-    """Start from these weights (ours, Fairseq's or DeepLearningExamples', pre-trained)."""
+    """Pre-trained weights to start from: ours, Fairseq's or DeepLearningExamples'."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,12 +216,12 @@ class FinetuneConfig(TrainingConfig):
         default_factory=lambda: ScheduleConfig(kind="tri_stage", unit="fraction", warmup=0.1, hold=0.4)
     )
     output_dir: Path = Path("runs/wav2vec2_finetune")
-    """The run directory: configuration, logs, checkpoints."""
+    """Run directory: configuration, logs, checkpoints."""
     pretrained: Path | None = None
-    """The pre-trained model (ours, Fairseq's, DeepLearningExamples', a Hugging Face folder), whose architecture takes
-    the place of `model`; none: random weights."""
+    """Pre-trained model to start from (ours, Fairseq's, DeepLearningExamples', a Hugging Face folder), whose
+    architecture takes the place of `model`; none: random weights."""
     freeze_updates: int = 0
-    """Only the new output layer learns in the first so many updates."""
+    """Updates at the beginning in which only the new output layer learns."""
     clip_norm: float = 0.0
     """Largest norm of the gradient of all parameters, in every precision; 0 does not clip."""
     max_updates: int = 320_000

@@ -6,28 +6,33 @@
 The options after the first word are those of `python -m wav2vec2.pretrain` and `python -m wav2vec2.finetune`.
 """
 
-import runpy
 import sys
 
 from common import config
 from common.config import ConfigError
-
-MODES = ("pretrain", "finetune")
+from common.loop import EXPECTED
+from wav2vec2 import finetune, pretrain
+from wav2vec2.run_config import FinetuneConfig, PretrainConfig
 
 
 def main(arguments: list[str]) -> None:
-    """Runs the training that the first argument names, with the others. Raises ConfigError for another word."""
+    """Runs the training that the first argument names, with the options after it.
+
+    Raises what that training raises, and ConfigError for another word.
+    """
     if arguments[:1] in (["--help"], ["-h"]):
         print(__doc__)
         return
-    if arguments[:1] not in ([mode] for mode in MODES):
-        found = repr(arguments[0]) if arguments else "nothing"
-        raise ConfigError(f"found {found}; expected {' or '.join(MODES)} as the first argument")
-    module = f"wav2vec2.{arguments[0]}"
-    sys.argv = [f"python -m {module}", *arguments[1:]]
-    runpy.run_module(module, run_name="__main__")
+    match arguments:
+        case ["pretrain", *options]:
+            pretrain.main(config.command_line(PretrainConfig, options, description=pretrain.__doc__ or ""))
+        case ["finetune", *options]:
+            finetune.main(config.command_line(FinetuneConfig, options, description=finetune.__doc__ or ""))
+        case _:
+            found = repr(arguments[0]) if arguments else "nothing"
+            raise ConfigError(f"found {found}; expected pretrain or finetune as the first argument")
 
 
 if __name__ == "__main__":
-    with config.reported():
+    with config.reported(*EXPECTED):
         main(sys.argv[1:])

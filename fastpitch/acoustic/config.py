@@ -1,5 +1,6 @@
 """Schema, defaults and help of everything FastPitch reads from TOML files and flags."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -12,6 +13,7 @@ from common.schedule import ScheduleConfig
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig
 
+PUBLISHED_BATCH = 256  # clips per step, of all processes, that the published learning rate was made for
 MEAN_HZ, DEVIATION_HZ = 214.72203, 65.72038  # of the pitch of LJSpeech's speaker, over voiced frames
 
 
@@ -20,21 +22,21 @@ class TransformerConfig:
     """The encoder, over symbols, or the decoder, over frames."""
 
     layers: int = 6
-    """Of self-attention and two convolutions each."""
+    """Layers, each of self-attention and two convolutions."""
     heads: int = 1
-    """Of attention."""
+    """Attention heads per layer."""
     head_channels: int = 64
     """Channels of a head's queries, keys and values."""
     filter_channels: int = 1536
     """Channels between the two convolutions."""
     kernel: int = 3
-    """Positions a convolution spans (odd)."""
+    """Positions that a convolution spans (odd)."""
     dropout: float = 0.1
-    """After attention and after the convolutions."""
+    """Dropout after attention and after the convolutions."""
     attention_dropout: float = 0.1
-    """Of what a position looks at."""
+    """Dropout of the attention weights."""
     input_dropout: float = 0.0
-    """Of the inputs with their positions."""
+    """Dropout of the inputs once their positions are added."""
 
     def __post_init__(self) -> None:
         _check_kernel(self.kernel)
@@ -45,13 +47,13 @@ class PredictorConfig:
     """Predicts a number for every symbol: log-duration, pitch or energy."""
 
     layers: int = 2
-    """Convolutions, each with normalisation and dropout."""
+    """Convolutions, each followed by normalisation and dropout."""
     filter_channels: int = 256
     """Channels of the convolutions."""
     kernel: int = 3
-    """Symbols a convolution spans (odd)."""
+    """Symbols that a convolution spans (odd)."""
     dropout: float = 0.1
-    """After every convolution."""
+    """Dropout after every convolution."""
 
     def __post_init__(self) -> None:
         _check_kernel(self.kernel)
@@ -62,26 +64,27 @@ class ModelConfig:
     """The acoustic model: symbols in, mel frames out."""
 
     channels: int = 384
-    """Of symbols and frames in encoder and decoder."""
+    """Channels of symbols and frames in encoder and decoder."""
     encoder: TransformerConfig = field(default_factory=TransformerConfig)
     decoder: TransformerConfig = field(default_factory=TransformerConfig)
     duration: PredictorConfig = field(default_factory=PredictorConfig)
     pitch: PredictorConfig = field(default_factory=PredictorConfig)
     energy: PredictorConfig = field(default_factory=PredictorConfig)
     uses_energy: bool = True
-    """Predict the energy of symbols and condition the frames on it."""
+    """Whether the energy of symbols is predicted, and the frames are conditioned on it."""
     pitch_kernel: int = 3
     """Symbols that the embedding of pitch spans (odd)."""
     energy_kernel: int = 3
     """Symbols that the embedding of energy spans (odd)."""
     speakers: int = 1
-    """Voices; with more than one, each has an embedding."""
+    """Number of voices; with more than one, each has an embedding."""
     speaker_weight: float = 1.0
     """Factor of the speaker's embedding."""
     speaker_conditions: Literal["encoder", "all"] = "encoder"
-    """The speaker's embedding is added to the input of the encoder (published), or of predictors and decoder too."""
+    """Where the speaker's embedding is added: to the input of the encoder (published), or to predictors and decoder
+    too."""
     max_duration: float = 75.0
-    """Frames; no symbol is predicted to be longer."""
+    """Greatest duration that is predicted for a symbol, in frames."""
 
     def __post_init__(self) -> None:
         _check_kernel(self.pitch_kernel)
@@ -97,19 +100,19 @@ class LossConfig:
     """What each part of the loss counts. The squared error of the mel frames counts 1."""
 
     duration: float = 0.1
-    """Squared error of log(1 + frames) of the symbols."""
+    """Weight of the squared error of log(1 + frames) of the symbols."""
     pitch: float = 0.1
-    """Squared error of the pitch of the symbols, in deviations."""
+    """Weight of the squared error of the pitch of the symbols, in standard deviations."""
     energy: float = 0.1
-    """Squared error of log(1 + energy) of the symbols."""
+    """Weight of the squared error of log(1 + energy) of the symbols."""
     alignment: float = 1.0
-    """Forward-sum loss per symbol."""
+    """Weight of the forward-sum loss per symbol."""
     binarisation: float = 1.0
-    """Minus the log-probability of a frame's symbol, once warmed up."""
+    """Weight, once warmed up, of minus the log-probability of the symbol that a frame is aligned to."""
     binarisation_start_epoch: int = 0
-    """Epoch after which it begins to count."""
+    """Epoch after which the binarisation loss begins to count."""
     binarisation_warmup_epochs: int = 100
-    """Epochs in which it rises to its full weight."""
+    """Epochs in which the weight of the binarisation loss rises to its full value."""
 
     def binarisation_weight(self, epoch: int) -> float:
         """In `epoch`, of which the first is 1."""
@@ -126,11 +129,11 @@ class DataConfig:
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
-    """The same for validation."""
+    """Manifests, file lists or corpus folders to validate on."""
     min_seconds: float = 0.1
-    """Shorter training clips are left out."""
+    """Least duration of a training clip; shorter ones are left out."""
     max_seconds: float = 20.0
-    """Longer training clips are left out."""
+    """Greatest duration of a training clip; longer ones are left out."""
     speakers: tuple[str, ...] = ()
     """Names of the speakers, in the order of their numbers; () for one speaker, or where manifests give numbers."""
     pitch_dir: Path | None = None
@@ -138,17 +141,18 @@ class DataConfig:
     mel_dir: Path | None = None
     """Folder of mel frames, a .pt for each clip as `fastpitch.prepare` writes it, read in place of the recordings."""
     pitch_mean: tuple[float, ...] = (MEAN_HZ,)
-    """Of voiced frames, in Hz: one for all speakers, or one for each."""
+    """Mean pitch of voiced frames, in Hz: one for all speakers, or one for each."""
     pitch_std: tuple[float, ...] = (DEVIATION_HZ,)
-    """Deviation from it, likewise."""
+    """Standard deviation of the pitch of voiced frames, in Hz: one for all speakers, or one for each."""
     energy: Literal["log_mel", "mel"] = "log_mel"
-    """Norm over the bins of a frame of the log-mel values, or of the mel values. The published models have the first,
-    which is greatest in silence, where the logarithms are far below zero; the second rises with loudness."""
+    """What the energy of a frame is the norm of: the log-mel values of its bins, or the mel values. The published
+    models have the first, which is greatest in silence, where the logarithms are far below zero; the second rises with
+    loudness."""
     workers: int = 4
-    """Loader processes per training process; 0 loads in the training process itself."""
+    """Loader processes per training process; 0: the training process loads itself."""
     on_error: Literal["stop", "skip"] = "stop"
-    """A bad manifest entry, recording or pitch ends the run, or is left out and told. A clip with more symbols than
-    frames is left out and told in any case."""
+    """What a bad manifest entry, recording or pitch does: it ends the run, or it is left out and logged. A clip with
+    more symbols than frames is left out and logged in any case."""
 
     def __post_init__(self) -> None:
         if len(self.pitch_mean) != len(self.pitch_std) or not self.pitch_mean or min(self.pitch_std) <= 0:
@@ -179,13 +183,16 @@ class Config:
     epochs: int = 1000
     """Passes over the training data."""
     epochs_this_job: int = 0
-    """Stop (and save) after so many epochs of this job, 0 for none."""
+    """Epochs after which this job saves and stops; 0 for none."""
     steps: int = 0
-    """Stop (and save) at this optimiser step, 0 for none."""
+    """Optimiser step at which this job saves and stops; 0 for none."""
     batch_size: int = 32
     """Clips per process and optimiser step; the published one is 256 over all processes."""
+    lr_made_for: int = 0
+    """Clips per step, of all processes, that optim.lr was made for: the rate is scaled by the square root of how many
+    more or fewer there are (You et al. 2020, of LAMB). 0: optim.lr as it is."""
     grad_accumulation: int = 1
-    """Micro-batches a step is split into; divides batch_size."""
+    """Micro-batches that a step is split into; divides batch_size."""
     ema: float = 0.0
     """Decay of the exponential moving average of the weights, 0 for none."""
     precision: Precision = "fp32"
@@ -193,28 +200,29 @@ class Config:
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     seed: int = 1234
-    """Initial weights, data order, pronunciations and dropout are functions of it."""
+    """Seed of initial weights, data order, pronunciations and dropout."""
     resume: bool = True
-    """Go on from the newest checkpoint in output_dir if there is one."""
+    """Whether to go on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Start from these weights (ours or DeepLearningExamples'); embeddings of symbols that both know are kept."""
+    """Checkpoint whose weights are the start (ours or DeepLearningExamples'); embeddings of symbols that both know are
+    kept."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(log_steps=10, validate_epochs=10, save_epochs=20))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400, 500, 600, 700, 800, 900)
-    """Epochs whose checkpoint is kept; of the others the last two and the best."""
+    """Epochs whose checkpoints are kept, besides the last two and the best."""
     samples: int = 2
     """Validation clips shown in TensorBoard at each validation: alignment, pitch and sound; 0 for none."""
     vocoder: Path | None = None
-    """Checkpoint of the vocoder that makes their sound; Griffin-Lim's algorithm without one."""
+    """Checkpoint of the vocoder for the sounds in TensorBoard; without one, Griffin-Lim's algorithm."""
     dry_run: bool = False
-    """Only run forward and backward on the longest batch, to see that it fits in memory."""
+    """Only one step on the longest batch, to see whether it fits in memory."""
     tensorboard: bool = True
-    """Write TensorBoard event files."""
+    """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
-        for name in ("epochs_this_job", "steps", "samples"):
+        for name in ("epochs_this_job", "steps", "samples", "lr_made_for"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
         framing = (self.features.sample_rate, self.features.hop_samples)
@@ -228,6 +236,24 @@ class Config:
                 f"data.pitch_mean has {len(self.data.pitch_mean)} values: expected 1, or {self.model.speakers}, "
                 "one for each speaker"
             )
+
+
+def scaled_rate(cfg: Config, processes: int) -> float:
+    """The peak of the learning rate for the clips of a step of all `processes`, as `lr_made_for` says."""
+    ratio = cfg.batch_size * processes / cfg.lr_made_for if cfg.lr_made_for else 1.0
+    return cfg.optim.lr * math.sqrt(ratio)
+
+
+def rate_warning(cfg: Config, processes: int) -> str | None:
+    """What is to be said where the published learning rate meets another number of clips than it was made for."""
+    clips, published = cfg.batch_size * processes, _published_optimiser()
+    if cfg.lr_made_for or clips == PUBLISHED_BATCH or (cfg.optim.kind, cfg.optim.lr) != (published.kind, published.lr):
+        return None
+    scaled = published.lr * math.sqrt(clips / PUBLISHED_BATCH)
+    return (
+        f"warning: the learning rate {published.lr} was made for steps of {PUBLISHED_BATCH} clips, and these have "
+        f"{clips}: --lr_made_for {PUBLISHED_BATCH} scales it to {scaled:.3g}"
+    )
 
 
 def _check_kernel(kernel: int) -> None:

@@ -23,15 +23,16 @@ class PitchConfig:
     """How pitch is extracted. Samples per second and per frame must be those of the mel spectrogram."""
 
     method: Literal["fast", "pyin"] = "fast"
-    """fast: our own; pyin: librosa's, as the published recipe has it, more than ten times slower."""
+    """Method: our fast one, or librosa's PYIN as in the published recipe, more than ten times slower."""
     sample_rate: int = 22_050
-    """Of the audio, in Hz."""
+    """Sample rate of the audio, in Hz."""
     hop_samples: int = 256
-    """From one frame to the next."""
+    """Samples from one frame to the next."""
     lowest_hz: float = 65.40639
-    """No pitch is below (C2, as published)."""
+    """Lowest pitch that is looked for, in Hz (C2, as published)."""
     highest_hz: float = 2_093.0045
-    """No pitch is above (C7, as published); 500 is enough for most speakers and takes fewer for their overtones."""
+    """Highest pitch that is looked for, in Hz (C7, as published); 500 is enough for most speakers and mistakes fewer
+    overtones."""
 
     def __post_init__(self) -> None:
         longest_hz = self.sample_rate / (self.frame_samples - 1)

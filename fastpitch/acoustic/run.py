@@ -17,7 +17,7 @@ from common.schedule import build_schedule
 from common.training_state import TrainingState
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
-from fastpitch.acoustic.config import Config
+from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.front.symbols import TextProcessor
@@ -60,7 +60,7 @@ class Run:
         self.batches = functools.lru_cache(2)(self._batches)
         steps = len(self.batches(0))
         self.learning_rate = build_schedule(
-            cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=steps, total_steps=steps * cfg.epochs
+            cfg.schedule, lr=scaled_rate(cfg, self.world.size), steps_per_epoch=steps, total_steps=steps * cfg.epochs
         )
 
     def describe(self) -> None:
@@ -70,6 +70,8 @@ class Run:
         parameters = sum(p.numel() for p in self.model.parameters())
         log = self.directory.log
         log.event(f"{parameters:,} parameters; {len(self.seconds)} clips, {hours:.2f} h; {steps} steps an epoch")
+        if warning := rate_warning(self.cfg, self.world.size):
+            log.event(warning)
         log.progress(self.cfg.epochs * steps, self.state.progress.step)
 
     def _dataset(self, *, training: bool) -> ClipDataset:

@@ -37,19 +37,19 @@ class Control:
     """How something is said: an utterance, a word or a symbol."""
 
     pace: float = 1.0
-    """2: twice as fast."""
+    """Speed as a factor: 2 is twice as fast."""
     pitch_shift_hz: float = 0.0
-    """Added to the pitch."""
+    """Hertz that are added to the pitch."""
     pitch_ratio: float = 1.0
-    """Multiplies the pitch in Hz: 2 is an octave higher."""
+    """Factor of the pitch in Hz: 2 is an octave higher."""
     pitch_amplify: float = 1.0
-    """Multiplies how far the pitch is from the speaker's mean: above 1 livelier, below 1 flatter."""
+    """Factor of the pitch's distance from the speaker's mean: above 1 livelier, below 1 flatter."""
     pitch_flatten: bool = False
-    """Every pitch the speaker's mean: a robot."""
+    """Whether every pitch is the speaker's mean, as of a robot."""
     pitch_invert: bool = False
-    """High becomes low and low becomes high."""
+    """Whether the pitch is mirrored at the speaker's mean: high becomes low."""
     pitch_curve_hz: Curve = ()
-    """Pitch of one's own in place of the predicted one: points (place, Hz), place from 0, the beginning, to 1."""
+    """Melody in place of the predicted one: points (place, Hz), place from 0, the beginning, to 1, the end."""
     energy: float = 1.0
     """Loudness: 2 is 6 dB louder, as the model has learned it."""
 

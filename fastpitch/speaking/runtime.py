@@ -8,14 +8,14 @@ Shapes: B utterances, T positions (symbols or frames), M mel bins, G and P group
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.config import ConfigError
-from common.graphs import Graphed
+from common.cuda_graphs import GraphRunner
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.vocoders.vocoder import Vocoder
 
@@ -30,7 +30,7 @@ def accelerate(model: FastPitch, mode: Mode) -> FastPitch:
     if mode == "eager":
         return model
     predictors = [model.duration, model.pitch, *([model.energy] if model.energy is not None else [])]
-    run = _runner(mode, next(model.parameters()).device)
+    run = _runner(mode, model, next(model.parameters()).device)
     networks = [(model.encoder, SYMBOLS_MULTIPLE), (model.decoder, FRAMES_MULTIPLE)]
     for network, multiple in [*networks, *((predictor, SYMBOLS_MULTIPLE) for predictor in predictors)]:
         forward = run(network.forward)
@@ -44,7 +44,7 @@ def accelerate_vocoder(vocoder: Vocoder, mode: Mode) -> Vocoder:
         return vocoder
     generator: Any = vocoder.generator
     name = "inverse" if hasattr(generator, "inverse") else "forward"
-    call = _runner(mode, vocoder.device)(getattr(generator, name))
+    call = _runner(mode, generator, vocoder.device)(getattr(generator, name))
     if mode == "graph":
         padded = Padded(call, FRAMES_MULTIPLE, (2, 2, None) if name == "inverse" else (2, None), 1)
         call = _with_frames(padded)
@@ -81,12 +81,12 @@ class Padded:
         return -length % self.multiple * (tensor.shape[dim] // length)
 
 
-def _runner(mode: Mode, device: torch.device) -> Callable[[Network], Network]:
+def _runner(mode: Mode, module: nn.Module, device: torch.device) -> Callable[[Network], Network]:
     if mode == "compiled":
         return lambda network: torch.compile(network, dynamic=True)
     if device.type != "cuda":
         raise ConfigError(f"mode graph needs a CUDA device, and this model is on {device}; take eager or compiled")
-    return lambda call: Graphed(call, cast("Any", call).__self__)  # a network's bound method
+    return lambda network: GraphRunner(network, module)
 
 
 def _with_frames(network: Network) -> Network:

@@ -19,15 +19,15 @@ class VoicingConfig:
     """From mel frames to samples."""
 
     batch_size: int = 8
-    """Sentences whose frames, and then samples, are made at once."""
+    """Sentences that are computed together."""
     sigma: float = 0.9
-    """Deviation of the noise that WaveGlow starts from; no matter for other vocoders."""
+    """Standard deviation of the noise that WaveGlow starts from; other vocoders have none."""
     denoising: float = 0.0
-    """How much of the vocoder's own hum is taken off; 0 for none, 0.01 in the published examples."""
+    """Strength at which the vocoder's own hum is removed; 0 for none, 0.01 in the published examples."""
     fade_out: int = 10
-    """Frames at the end of every sentence over which it falls to silence."""
+    """Frames at the end of every sentence in which it fades to silence."""
     seed: int = 0
-    """WaveGlow's noise and the dither of 16-bit files are functions of it."""
+    """Seed of WaveGlow's noise and of the dither of 16-bit files."""
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:

@@ -40,23 +40,23 @@ class BenchmarkConfig:
     """What to measure."""
 
     vocoders: tuple[str, ...] = ("istft", "quickstart", "v1", "v2", "v3", "waveglow256")
-    """Names of configurations, or checkpoints."""
+    """Names of configurations (v1, istft, waveglow256 ...), or checkpoints."""
     frames: int = 693
-    """Of every utterance; 693 are the 8.05 s of the published tables."""
+    """Frames per utterance; 693 are the 8.05 s of the published tables."""
     batch_sizes: tuple[int, ...] = (1,)
-    """Utterances of a call."""
+    """Utterances per call."""
     precisions: tuple[Precision, ...] = ("fp32",)
-    """Number formats."""
+    """Arithmetic of the networks."""
     threads: int = 1
-    """Of torch, on a CPU."""
+    """Threads of torch on a CPU."""
     repeats: int = 5
     """Calls that are timed."""
     warmup: int = 1
-    """Calls before them that are not."""
+    """Calls before those that are timed."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     seed: int = 0
-    """Of random weights and spectrograms."""
+    """Seed of random weights and spectrograms."""
     results: Path = RESULTS
     """Folder of the file that rows are appended to."""
 

@@ -22,19 +22,21 @@ class DataConfig:
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
-    """The same for validation during training."""
+    """Manifests, file lists or corpus folders to validate on."""
     mels: Path | None = None
-    """Fine-tuning: folder of <utterance id>.npy or .pt, [mel bins, frames], that the generator gets to hear."""
+    """Folder of mel spectrograms for fine-tuning: <utterance id>.npy or .pt, [mel bins, frames], which the generator
+    gets to hear."""
     segment_frames: int = 32
-    """Frames of a training segment; a shorter clip is followed by silence."""
+    """Frames per training segment; silence follows a shorter clip."""
     segments_per_clip: int = 1
-    """Segments of every clip in an epoch."""
+    """Segments that are drawn from every clip in an epoch."""
     peak: float = 0.95
-    """Every clip is scaled to this peak, 0 for not at all; not in fine-tuning, whose mels are as they are."""
+    """Peak that every clip is scaled to, 0 for no scaling; not in fine-tuning, whose mel spectrograms are as they
+    are."""
     workers: int = 4
-    """Loader processes per training process; 0 loads in the training process itself."""
+    """Loader processes per training process; 0: the training process loads itself."""
     on_error: Literal["stop", "skip"] = "stop"
-    """A bad manifest entry or audio file ends the run, or another clip is taken in its place."""
+    """What a bad manifest entry or recording does: it ends the run, or another clip is taken in its place."""
 
     def __post_init__(self) -> None:
         if self.segment_frames < 8 or self.segments_per_clip < 1:
@@ -52,20 +54,20 @@ class TrainingConfig:
     features: LogMelConfig = TTS
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig
-    """Of each network that is trained."""
+    """Optimiser of each network that is trained."""
     schedule: ScheduleConfig
     output_dir: Path
     """The run directory: configuration, logs, checkpoints."""
     epochs: int
     """Passes over the training data; the learning-rate schedule spans them."""
     epochs_this_job: int = 0
-    """Stop (and save) after so many epochs of this job, 0 for none; the schedule is not affected."""
+    """Epochs after which this job saves and stops, 0 for none; the schedule is not affected."""
     steps: int = 0
-    """Stop (and save) at this step, 0 for none; the schedule is not affected."""
+    """Step at which this job saves and stops, 0 for none; the schedule is not affected."""
     batch_size: int
     """Segments per process and step."""
     grad_accumulation: int = 1
-    """Micro-batches a step is split into; divides batch_size."""
+    """Micro-batches that a step is split into; divides batch_size."""
     clip_norm: float = 0.0
     """Greatest norm of the gradient of each network that is trained; 0 for any."""
     ema: float = 0.0
@@ -75,14 +77,14 @@ class TrainingConfig:
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     seed: int = 1234
-    """Initial weights, data order and segments are functions of it."""
+    """Seed of initial weights, data order and segments."""
     resume: bool = True
-    """Go on from the newest checkpoint in output_dir if there is one."""
+    """Whether to go on from the newest checkpoint in output_dir, if there is one."""
     every: EveryConfig
     keep_epochs: tuple[int, ...]
-    """Epochs whose checkpoint is kept; of the others the last two and the best."""
+    """Epochs whose checkpoints are kept, besides the last two and the best."""
     tensorboard: bool = True
-    """Write TensorBoard event files."""
+    """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
@@ -98,15 +100,15 @@ class DiscriminatorConfig:
     """Who judges the audio. The defaults are HiFi-GAN's periods and scales."""
 
     periods: tuple[int, ...] = (2, 3, 5, 7, 11)
-    """A network for each: audio folded into rows of so many samples."""
+    """Periods of the period discriminators, one network each: audio folded into rows of so many samples."""
     scales: int = 3
-    """Networks over the audio, and the audio averaged down to a half, a quarter …"""
+    """Number of scale discriminators: over the audio, and over the audio averaged down to a half, a quarter ..."""
     resolutions: tuple[int, ...] = ()
-    """Networks over magnitude spectrograms with these window lengths (UnivNet, Jang et al. 2021)."""
+    """Window lengths of the spectrogram discriminators, one network each (UnivNet, Jang et al. 2021)."""
     divide_channels: int = 1
-    """Fewer channels everywhere: 4 and 16 are for training on a CPU."""
+    """Divisor of all channels: 4 and 16 are for training on a CPU."""
     fp32_grouped: bool = False
-    """Grouped convolutions in fp32 whatever the precision, as some GPUs are slow with them in fp16."""
+    """Whether grouped convolutions run in fp32 whatever the precision, as some GPUs are slow with them in fp16."""
 
     def __post_init__(self) -> None:
         if self.divide_channels not in (1, 2, 4, 8, 16):
@@ -126,7 +128,7 @@ class LossConfig:
     adversarial: float = 1.0
     """Weight of the least-squares loss against the discriminators."""
     adversarial_from: int = 0
-    """Step at which the discriminators come in; before it only `mel` and `stft` count."""
+    """Step from which the discriminators count; before it only mel and stft do."""
 
     @property
     def needs_discriminators(self) -> bool:
@@ -139,7 +141,7 @@ class HifiganRun(TrainingConfig):
     """A run of a vocoder with discriminators."""
 
     generator: Literal["hifigan", "istft"] = "hifigan"
-    """Which of the two is trained."""
+    """Generator that is trained."""
     hifigan: HifiganConfig = field(default_factory=HifiganConfig)
     istft: IstftConfig = field(default_factory=IstftConfig)
     discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
@@ -154,9 +156,10 @@ class HifiganRun(TrainingConfig):
     epochs: int = 6500
     batch_size: int = 16
     checkpoint: Path | None = None
-    """Start from this generator (ours or DeepLearningExamples'), and its discriminators where the file has them."""
+    """Checkpoint whose generator is the start (ours or DeepLearningExamples'), with its discriminators where the file
+    has them."""
     checkpoint_discriminators: Path | None = None
-    """Start from the discriminators of this file (DeepLearningExamples' hifigan_discrim_checkpoint_*.pt)."""
+    """Checkpoint whose discriminators are the start (DeepLearningExamples' hifigan_discrim_checkpoint_*.pt)."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(validate_epochs=10, save_epochs=10))
     keep_epochs: tuple[int, ...] = (1000, 2000, 3000, 4000, 5000, 6000)
     samples_every_epochs: int = 100
@@ -183,7 +186,7 @@ class WaveglowRun(TrainingConfig):
     """A run of WaveGlow."""
 
     generator: Literal["waveglow"] = "waveglow"
-    """The network that is trained."""
+    """Network that is trained."""
     model: WaveglowConfig = field(default_factory=WaveglowConfig)
     sigma: float = 1.0
     """Standard deviation of the noise that audio is mapped to."""
@@ -194,7 +197,7 @@ class WaveglowRun(TrainingConfig):
     epochs: int = 1000
     batch_size: int = 10
     checkpoint: Path | None = None
-    """Start from these weights (ours or DeepLearningExamples')."""
+    """Checkpoint whose weights are the start (ours or DeepLearningExamples')."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(validate_epochs=10, save_epochs=50))
     keep_epochs: tuple[int, ...] = (250, 500, 750, 1000)
 

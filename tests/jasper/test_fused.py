@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from common.graphs import Graphed
+from common.cuda_graphs import GraphRunner
 from common.precision import float32_math
 from jasper import fused
 from jasper.config import BlockConfig, ModelConfig
@@ -135,7 +135,7 @@ def test_fused_on_a_gpu_gives_what_it_gives_on_a_cpu(separable):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_graph_gives_what_calls_one_by_one_give(dtype):
     network = fuse(small_model()).to("cuda", dtype)
-    run = Graphed(network, network)
+    run = GraphRunner(network, network)
     for frames in ((160, 37, 1), (5, 160, 80), (160, 37, 1)):
         features_BFT, frames_B = batch("cuda", frames)
         features_BFT = features_BFT.to(dtype)
@@ -147,7 +147,7 @@ def test_graph_gives_what_calls_one_by_one_give(dtype):
 @pytest.mark.gpu
 def test_graphs_of_several_shapes_do_not_disturb_each_other():
     network = fuse(small_model()).cuda()
-    run = Graphed(network, network)
+    run = GraphRunner(network, network)
     features_BFT, frames_B = batch("cuda")
     first = run(features_BFT, frames_B)
     kept = first.log_probs_BSV.clone()

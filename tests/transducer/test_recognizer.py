@@ -157,7 +157,7 @@ def test_weights_that_do_not_fit_their_description_are_named(tmp_path):
 
 
 def test_importing_says_nothing_and_is_quick():
-    code = "import time; t = time.perf_counter(); import transducer; print(time.perf_counter() - t)"
+    code = "import time; t = time.process_time(); import transducer; print(time.process_time() - t)"
     run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    assert float(run.stdout) < 10  # 3 s where nothing else runs
+    assert float(run.stdout) < 6  # of processor time; 3 s where nothing else runs
     assert run.stderr == ""

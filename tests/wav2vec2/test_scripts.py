@@ -53,6 +53,49 @@ def test_without_variables_the_configuration_decides_everything(python, script):
     assert flags(script, python) == ["-m", module, f"configs/wav2vec2/{script}.toml"]
 
 
+# As published: sub-batches of an update, samples of each, learning rate.
+RECIPES = {
+    "pretrain_base": (64, 1_400_000, 5e-4),
+    "pretrain_large": (128, 1_200_000, 5e-3),
+    "finetune_base_960h": (8, 3_200_000, 1e-4),
+    "finetune_base_100h": (8, 3_200_000, 3e-5),
+    "finetune_base_10h": (8, 3_200_000, 5e-5),
+    "finetune_base_1h": (8, 3_200_000, 5e-5),
+    "finetune_vox_960h": (24, 1_280_000, 3e-5),
+}
+# Published ways to have them on fewer GPUs: NUM_GPUS, NUM_CONCAT_BATCHES, UPDATE_FREQ.
+SHARED_OUT = {
+    "pretrain_base": [(1, 8, 8), (4, 8, 2), (8, 8, 1)],
+    "pretrain_large": [(8, 1, 16), (4, 2, 16)],
+    "finetune_base_960h": [(1, 8, 1), (4, 2, 1), (8, 1, 1)],
+    "finetune_vox_960h": [(8, 3, 1), (4, 3, 2)],
+}
+
+
+def trained(script: str, python: Path, **variables: str) -> PretrainConfig | FinetuneConfig:
+    """The configuration that the training gets which the script starts."""
+    given = flags(script, python, **variables)
+    given = given[given.index("-m", given.index("--nproc_per_node")) if "--nproc_per_node" in given else 0 :]
+    cls = PretrainConfig if script in PRETRAIN else FinetuneConfig
+    return config.parse_flags(cls, config.load(cls, REPOSITORY / given[2]), given[3:], description="")
+
+
+@pytest.mark.parametrize("script", RECIPES)
+def test_an_update_sees_as_much_as_published_and_learns_as_fast(python, script):
+    sub_batches, samples, rate = RECIPES[script]
+    ways = SHARED_OUT.get(script, [(8, 1, 1)])
+    for gpus, concat, freq in ways:
+        variables = {"NUM_GPUS": gpus, "NUM_CONCAT_BATCHES": concat, "UPDATE_FREQ": freq}
+        cfg = trained(script, python, **{name: str(value) for name, value in variables.items()})
+        cfg.check_batches(gpus)
+        assert gpus * cfg.concat_batches * cfg.update_freq == cfg.batches_per_update == sub_batches
+        assert (cfg.data.max_tokens, cfg.data.batch_size, cfg.optim.lr) == (samples, 0, rate)
+    on_eight = trained(script, python, NUM_GPUS="8")
+    assert 8 * on_eight.concat_batches * on_eight.update_freq == sub_batches
+    changed = trained(script, python, NUM_GPUS="8", MAX_TOKENS="640000", LEARNING_RATE="2e-4")
+    assert (changed.data.max_tokens, changed.optim.lr) == (640_000, 2e-4)
+
+
 SHARED_FLAGS = [
     ({"DATASET_DIR": "/my data"}, ["--data.root", "/my data"]),
     ({"TRAIN_SUBSET": "a b", "VALID_SUBSET": "c"}, ["--data.train", "a", "b", "--data.validation", "c"]),

@@ -82,9 +82,9 @@ def read(folder: Path) -> Imported:
 def _model(s: Settings, kind: str, mel_bins: int) -> ModelConfig:
     encoder = _encoder(s.section("encoder_config"), kind, mel_bins)
     s.ignore(_GENERAL)
-    pieces = s.number("vocab_size", least=2) - 1
+    pieces = s.number("vocab_size", least=2, most=2**20) - 1
     blank = "pad_token_id" if kind == "parakeet_ctc" else "blank_token_id"
-    if s.number(blank, pieces, least=0) != pieces:
+    if s.number(blank, pieces, least=0, most=2**20) != pieces:
         raise CheckpointError(f"{s.source}: {blank} is not the last of {pieces + 1}; only that is known")
     if kind == "parakeet_ctc":
         s.done()
@@ -96,9 +96,9 @@ def _model(s: Settings, kind: str, mel_bins: int) -> ModelConfig:
         transducer="tdt" if kind == "parakeet_tdt" else "rnnt",
         ctc=False,
         pieces=pieces,
-        durations=tuple(s.take("durations")) if kind == "parakeet_tdt" else (0, 1),
+        durations=s.numbers("durations") if kind == "parakeet_tdt" else (0, 1),
         prediction_width=width,
-        prediction_layers=s.number("num_decoder_layers"),
+        prediction_layers=s.number("num_decoder_layers", most=100),
         joint_width=width,
         joint_activation=s.choice("hidden_act", "relu", {n: n for n in ("relu", "tanh", "sigmoid")}),
     )
@@ -123,7 +123,7 @@ def _encoder(s: Settings, kind: str, mel_bins: int) -> EncoderConfig:
     streams = kind == STREAMING
     config = EncoderConfig(
         width=width,
-        layers=s.number("num_hidden_layers"),
+        layers=s.number("num_hidden_layers", most=1000),
         heads=s.number("num_attention_heads"),
         subsampling=s.choice("subsampling_factor", 8, {2: 2, 4: 4, 8: 8}),
         subsampling_channels=s.number("subsampling_conv_channels", 256),
@@ -137,8 +137,8 @@ def _encoder(s: Settings, kind: str, mel_bins: int) -> EncoderConfig:
         attention="chunked" if streams else "regular",
         left_frames=s.number("sliding_window", 71) - 1 if streams else -1,
         right_frames=s.number("default_num_lookahead_tokens", 13, least=0) if streams else -1,
-        dropout=float(s.take("dropout", 0.1)),
-        attention_dropout=float(s.take("attention_dropout", 0.1)),
+        dropout=s.real("dropout", 0.1),
+        attention_dropout=s.real("attention_dropout", 0.1),
     )
     s.done()
     return config
@@ -151,14 +151,15 @@ def _features(folder: Path, kind: str) -> LogMelConfig:
     s = Settings(says, "feature_extractor", str(folder))
     s.expect("mel_filters_dtype", "float32")
     s.expect("padding_value", 0.0)
+    rate = s.number("sampling_rate", NEMO.sample_rate, most=192_000)
     return LogMelConfig(
-        sample_rate=s.number("sampling_rate", NEMO.sample_rate),
+        sample_rate=rate,
         n_fft=s.number("n_fft", NEMO.n_fft),
         window_samples=s.number("win_length", NEMO.window_samples),
         hop_samples=s.number("hop_length", NEMO.hop_samples),
-        mel_bins=s.number("feature_size", NEMO.mel_bins),
-        preemphasis=float(s.take("preemphasis", NEMO.preemphasis)),
-        highest_hz=s.number("sampling_rate", NEMO.sample_rate) / 2,
+        mel_bins=s.number("feature_size", NEMO.mel_bins, most=1024),
+        preemphasis=s.real("preemphasis", NEMO.preemphasis),
+        highest_hz=rate / 2,
         log_floor=NEMO.log_floor,
         normalize="none" if kind == STREAMING else "per_feature",
         edges="zeros",

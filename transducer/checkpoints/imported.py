@@ -43,7 +43,7 @@ def renamed(weights: dict[str, Tensor], rules: Rules, source: str) -> dict[str, 
         else:
             unknown.append(name)
     if unknown:
-        raise CheckpointError(f"{source}: {', '.join(unknown[:5])}: weights of a layer that is not known")
+        raise CheckpointError(f"{source}: {', '.join(map(repr, unknown[:5]))}: weights of a layer that is not known")
     return _joined(found, source)
 
 

@@ -94,9 +94,9 @@ def _pieces(archive: Archive, described: dict[str, Any], source: str) -> Pieces:
 
 
 def _features(s: Settings) -> LogMelConfig:
-    rate = s.number("sample_rate", 16_000)
-    window = round(s.take("window_size", 0.02) * rate)
-    highest = s.take("highfreq", rate / 2)
+    rate = s.number("sample_rate", 16_000, most=192_000)
+    window = round(s.real("window_size", 0.02) * rate)
+    highest = s.real("highfreq", rate / 2)
     s.expect("window", "hann")
     s.expect("log", True)
     s.expect("frame_splicing", 1)
@@ -107,18 +107,18 @@ def _features(s: Settings) -> LogMelConfig:
     s.expect("pad_value", 0.0, 0)
     s.ignore(("_target_", "pad_to", "use_torchaudio", "nb_augmentation_prob", "nb_max_freq", "stft_exact_pad"))
     s.ignore(("stft_conv", "sync_max_audio_length"))
-    floor = s.take("log_zero_guard_value", 2**-24)
+    floor = s.real("log_zero_guard_value", 2**-24)
     features = LogMelConfig(
         sample_rate=rate,
         n_fft=s.number("n_fft", 2 ** (window - 1).bit_length()),
         window_samples=window,
-        hop_samples=round(s.take("window_stride", 0.01) * rate),
-        mel_bins=s.number("features", 64),
-        lowest_hz=float(s.take("lowfreq", 0.0)),
-        highest_hz=float(highest),
-        preemphasis=float(s.take("preemph", 0.97)),
-        dither=float(s.take("dither", 1e-5)),
-        log_floor=float(floor),
+        hop_samples=max(1, round(s.real("window_stride", 0.01) * rate)),
+        mel_bins=s.number("features", 64, most=1024),
+        lowest_hz=s.real("lowfreq", 0.0),
+        highest_hz=highest,
+        preemphasis=s.real("preemph", 0.97),
+        dither=s.real("dither", 1e-5),
+        log_floor=floor,
         normalize=s.choice(
             "normalize", "NA", {"per_feature": "per_feature", "all_features": "all_features", "NA": "none"}
         ),
@@ -156,7 +156,7 @@ def _encoder(s: Settings, mel_bins: int) -> EncoderConfig:
     left, right = _context(s, style)
     config = EncoderConfig(
         width=width,
-        layers=s.number("n_layers"),
+        layers=s.number("n_layers", most=1000),
         heads=s.number("n_heads", 4),
         subsampling=s.choice("subsampling_factor", 4, {2: 2, 4: 4, 8: 8}),
         subsampling_channels=width if channels == -1 else channels,
@@ -170,8 +170,8 @@ def _encoder(s: Settings, mel_bins: int) -> EncoderConfig:
         attention=style,
         left_frames=left,
         right_frames=right,
-        dropout=float(s.take("dropout", 0.1)),
-        attention_dropout=float(s.take("dropout_att", 0.1)),
+        dropout=s.real("dropout", 0.1),
+        attention_dropout=s.real("dropout_att", 0.1),
     )
     s.done()
     return config
@@ -222,7 +222,7 @@ def _model(described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces
         pieces=pieces.blank,
         durations=durations,
         prediction_width=prediction.number("pred_hidden"),
-        prediction_layers=prediction.number("pred_rnn_layers", 1),
+        prediction_layers=prediction.number("pred_rnn_layers", 1, most=100),
         joint_width=joint_net.number("joint_hidden"),
         joint_activation=joint_net.choice("activation", "relu", {n: n for n in ("relu", "tanh", "sigmoid")}),
     )
@@ -232,11 +232,10 @@ def _model(described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces
 
 
 def _durations(described: dict[str, Any], source: str) -> tuple[int, ...]:
-    places = (("model_defaults", "tdt_durations"), ("decoding", "durations"))
-    for section, key in places:
-        found = (described.get(section) or {}).get(key)
-        if isinstance(found, list) and all(type(d) is int for d in found):
-            return tuple(found)
+    for section, key in (("model_defaults", "tdt_durations"), ("decoding", "durations")):
+        settings = described.get(section)
+        if isinstance(settings, dict) and isinstance(settings.get(key), list):
+            return Settings(settings, section, source).numbers(key)
     raise CheckpointError(f"{source}: says nothing of its durations; expected model_defaults.tdt_durations")
 
 

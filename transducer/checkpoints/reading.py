@@ -16,9 +16,14 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
 
     `ema` is of ours alone: take the averaged weights; None takes them where there are any.
     """
-    if path.is_dir():
-        return huggingface.read(path)
-    return own.read(path, ema=ema) if own.is_own(path) else nemo.read(path)
+    try:
+        if path.is_dir():
+            return huggingface.read(path)
+        return own.read(path, ema=ema) if own.is_own(path) else nemo.read(path)
+    except CheckpointError:
+        raise
+    except ValueError as error:  # settings that are numbers, and do not go together
+        raise CheckpointError(f"{path}: describes no model that can be: {error}") from None
 
 
 def read_model(path: Path, *, ema: bool | None = None) -> tuple[Model, Imported]:

@@ -1,5 +1,6 @@
 """Descriptions of models by others, read setting by setting: what is not known is named, not ignored."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,12 +26,28 @@ class Settings:
             return default
         return value
 
-    def number(self, key: str, default: Any = _NO_DEFAULT, *, least: int = 1) -> int:
-        """A setting that is a whole number, at least `least`."""
+    def number(self, key: str, default: Any = _NO_DEFAULT, *, least: int = 1, most: int = 65_536) -> int:
+        """A setting that is a whole number, at least `least`, and no larger than any model could have it."""
         value = self.take(key, default)
-        if type(value) is not int or value < least:
-            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r}: expected a whole number from {least}")
+        if type(value) is not int or not least <= value <= most:
+            raise CheckpointError(
+                f"{self.source}: {self._full(key)} = {value!r}: expected a whole number from {least} to {most}"
+            )
         return value
+
+    def real(self, key: str, default: Any = _NO_DEFAULT) -> float:
+        """A setting that is a number, of at least 0."""
+        value = self.take(key, default)
+        if type(value) not in (int, float) or not 0 <= value < math.inf:
+            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r}: expected a number of at least 0")
+        return float(value)
+
+    def numbers(self, key: str) -> tuple[int, ...]:
+        """A setting that is a list of whole numbers."""
+        value = self.take(key)
+        if not isinstance(value, list) or not all(type(n) is int for n in value):
+            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r}: expected whole numbers")
+        return tuple(value)
 
     def flag(self, key: str, default: bool) -> bool:
         """A setting that is true or false."""

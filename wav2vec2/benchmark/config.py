@@ -14,7 +14,7 @@ from wav2vec2.network.config import LearningConfig, ModelConfig
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
-    """What to measure."""
+    """A measurement."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
@@ -22,31 +22,32 @@ class BenchmarkConfig:
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     temperature: TemperatureConfig = field(default_factory=TemperatureConfig)
     task: Literal["inference", "pretraining", "finetuning", "contrast"] = "inference"
-    """Audio to representations; whole optimiser steps; the contrastive loss and its gradient."""
+    """Work that is measured: audio to representations; whole optimiser steps; the contrastive loss and its gradient."""
     sides: tuple[Literal["ours", "hourglass", "transformers"], ...] = ("ours", "hourglass", "transformers")
-    """Who takes part, but in contrast. A model with an hourglass has no other side; fine-tuning has no transformers."""
+    """Implementations that are compared, except in contrast. A model with an hourglass is compared with none;
+    fine-tuning has no transformers."""
     hourglass: tuple[str, ...] = ("[2,(8,4),2]",)
-    """The shortening of each side that has one."""
+    """Shortenings that are compared, one side each."""
     batch_sizes: tuple[int, ...] = (1,)
     """Utterances of a call or, in training, of a sub-batch."""
     concat_batches: int = 1
-    """Training: sub-batches of a step, which go through the network at once."""
+    """Sub-batches of a training step, which go through the network at once."""
     seconds: float = 10.0
     """Length of the utterances."""
     audio: Path | None = None
-    """Folder of recordings to take them from instead of noise."""
+    """Folder of recordings that are cut to `seconds`; noise without one."""
     precision: Precision = "fp32"
     """Arithmetic of the network."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     repeats: int = 5
-    """Turns that are timed."""
+    """Timed turns."""
     warmup: int = 1
-    """Turns before them that are not, besides a first call."""
+    """Untimed turns before the timed ones, besides a first call."""
     seed: int = 0
-    """Weights, noise and masks are functions of it."""
+    """Seed of weights, noise and masks."""
     name: str = ""
-    """What the rows call the model; by default the name of the TOML file."""
+    """Name of the model in the rows; by default that of the TOML file."""
     results: Path = RESULTS
     """Folder of the files that rows are appended to."""
 

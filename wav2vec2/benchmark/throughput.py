@@ -23,14 +23,14 @@ KEPT = ("precision", "concat_batches", "update_freq", "compile", "fsdp")
 
 @dataclass(frozen=True, kw_only=True)
 class ThroughputConfig:
-    """Which run."""
+    """A run whose speed is reported."""
 
     run: Annotated[Path, Positional, arg(metavar="RUN_DIRECTORY")]
     """Directory of a run of wav2vec2.pretrain or wav2vec2.finetune."""
     skip_epochs: int = 2
     """Epochs at the beginning of its last job that do not count."""
     name: str = ""
-    """What the row calls the run; by default the name of its directory."""
+    """Name of the run in the row; by default that of its directory."""
     results: Path = RESULTS
     """Folder of the file that the row is appended to."""
 

@@ -18,19 +18,19 @@ FEWEST_SPANS = 2  # of frames, in every utterance
 
 @dataclass(frozen=True, kw_only=True)
 class MaskConfig:
-    """How much of the features is hidden from the Transformer in training. Spans may overlap."""
+    """Parts of the features that are hidden from the Transformer in training. Spans may overlap."""
 
     time_prob: float = 0.65
-    """Part of the frames that spans would hide if they did not overlap."""
+    """Share of the frames that spans would hide if they did not overlap."""
     time_length: int = 10
-    """Frames of a span."""
+    """Frames of a hidden span."""
     channel_prob: float = 0.0
-    """The same for channels, which are hidden in all frames of an utterance."""
+    """Share of the channels that spans would hide, in all frames of an utterance, if they did not overlap."""
     channel_length: int = 10
-    """Channels of a span."""
+    """Channels of a hidden span."""
     equal_counts: bool = False
-    """Every utterance of a sub-batch hides as many frames, and as many channels, as the one that hides the fewest; of
-    the others some are shown again, at random. The published recipes have it; frames in pre-training always do."""
+    """Equal numbers of hidden frames, and of hidden channels, in all utterances of a sub-batch: those of the one that
+    hides the fewest, while others show some again, at random. As published; frames in pre-training always have it."""
 
     def __post_init__(self) -> None:
         for name in ("time", "channel"):

@@ -14,12 +14,12 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveConfig:
-    """The parts of the loss."""
+    """Parts of the loss of pre-training."""
 
     distractors: int = 100
     """Other masked frames of the utterance among which the right one is to be found."""
     logit_temperature: float = 0.1
-    """What cosine similarities are divided by."""
+    """Temperature, by which cosine similarities are divided."""
     diversity: float = 0.1
     """Weight of the loss by entries of the codebooks that are not used."""
     penalty: float = 10.0

@@ -16,14 +16,14 @@ from wav2vec2.network.config import ModelConfig
 
 @dataclass(frozen=True, kw_only=True)
 class TemperatureConfig:
-    """How sharply the quantiser chooses as training goes on."""
+    """Temperature of the quantiser's choices, which falls as training goes on."""
 
     start: float = 2.0
-    """At the first update."""
+    """Temperature at the first update."""
     end: float = 0.5
-    """It never falls below this."""
+    """Lowest temperature."""
     decay: float = 0.999995
-    """Factor per update."""
+    """Factor of the temperature per update."""
 
     def __post_init__(self) -> None:
         if not (0 < self.start < math.inf and 0 < self.end < math.inf and 0 < self.decay <= 1):

@@ -17,7 +17,7 @@ LARGEST_FACTOR = 1000  # frames that an hourglass makes one, 20 s; every utteran
 
 @dataclass(frozen=True, kw_only=True)
 class HourglassConfig:
-    """Which Transformer layers see a shortened sequence (Hourglass Transformer, Nawrot et al. 2021)."""
+    """Transformer layers that see a shortened sequence (Hourglass Transformer, Nawrot et al. 2021)."""
 
     before: int
     """Layers at the full frame rate before the shortening."""
@@ -57,17 +57,18 @@ class ModelConfig:
     conv_layers: tuple[ConvLayer, ...] = CONV_LAYERS
     """Channels, kernel and stride (samples, then frames of the layer before) of each convolution of the extractor."""
     conv_bias: bool = False
-    """Convolutions of the extractor add a bias."""
+    """Bias in the convolutions of the extractor."""
     extractor_norm: Literal["group", "layer"] = "group"
-    """group: each channel of the first convolution is normalised over time; layer: each frame of every one."""
+    """Normalisation in the extractor. group: of each channel of the first convolution, over time; layer: of each frame
+    of every convolution."""
     normalize_audio: bool = False
-    """Every utterance is brought to mean 0 and variance 1 first."""
+    """Normalisation of every utterance to mean 0 and variance 1 before the network."""
     layers: int = 12
     """Transformer layers."""
     dim: int = 768
     """Width of the Transformer."""
     ffn_dim: int = 3072
-    """Width inside its feed-forward parts."""
+    """Width inside the feed-forward parts of the Transformer."""
     heads: int = 12
     """Attention heads; divides dim."""
     pre_norm: bool = False
@@ -75,11 +76,11 @@ class ModelConfig:
     pos_kernel: int = 128
     """Frames that the positional convolution spans."""
     pos_groups: int = 16
-    """Groups of channels that it mixes; divides dim."""
+    """Groups of channels of the positional convolution; divides dim."""
     hourglass: str = ""
     """Shortening, as "[2,(8,4),2]": 2 layers, 8 layers that see every 4 frames as one, 2 layers. Empty for none."""
     hourglass_resample: Literal["naive", "linear"] = "naive"
-    """Shorten and restore by average and repetition, or by linear layers."""
+    """Shortening and restoring by average and repetition (naive), or by linear layers (linear)."""
     codebooks: int = 2
     """Codebooks of the quantiser; divides the width of the codes."""
     codebook_size: int = 320
@@ -89,7 +90,7 @@ class ModelConfig:
     final_dim: int = 256
     """Width in which predictions and quantised targets are compared."""
     labels: tuple[str, ...] = ()
-    """The symbols that the CTC head writes, by index, with the blank; empty for a model without such a head."""
+    """Symbols that the CTC head writes, by index, with the blank; empty for a model without such a head."""
     blank: int = 0
     """Index of the CTC blank."""
 
@@ -116,7 +117,7 @@ class ModelConfig:
 
     @property
     def width_of_codes(self) -> int:
-        """Of the entries of all codebooks, side by side."""
+        """Width of the entries of all codebooks, side by side."""
         return self.code_dim or self.final_dim
 
     @property
@@ -132,26 +133,26 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningConfig:
-    """What the network does in training only."""
+    """Options of the network that matter in training only."""
 
     dropout: float = 0.1
-    """Of the outputs of attention and feed-forward, and of the Transformer's input."""
+    """Dropout of the outputs of attention and feed-forward, and of the Transformer's input."""
     attention_dropout: float = 0.1
-    """Of attention weights."""
+    """Dropout of attention weights."""
     activation_dropout: float = 0.0
-    """Inside the feed-forward parts."""
+    """Dropout inside the feed-forward parts."""
     input_dropout: float = 0.1
-    """Of the projected features."""
+    """Dropout of the projected features."""
     feature_dropout: float = 0.1
-    """Of the features that targets are quantised from."""
+    """Dropout of the features from which targets are quantised."""
     final_dropout: float = 0.0
-    """Of what the CTC head sees."""
+    """Dropout of the input of the CTC head."""
     layer_drop: float = 0.05
     """Probability that a Transformer layer is left out of a step."""
     extractor_gradient: float = 0.1
     """Factor of the gradient that reaches the extractor; 0 freezes it."""
     checkpoint_activations: bool = False
-    """Compute each Transformer layer again in the backward pass instead of keeping its activations."""
+    """Less memory: Transformer layers are computed again in the backward pass in place of keeping activations."""
 
     def __post_init__(self) -> None:
         for name in ("dropout", "attention_dropout", "activation_dropout", "input_dropout", "feature_dropout"):

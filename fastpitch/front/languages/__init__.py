@@ -34,7 +34,8 @@ class TextConfig:
     """From text to the symbols that a model is trained on."""
 
     symbol_set: str = "english_basic"
-    """english_basic, english_basic_lowercase, english_mandarin_basic, or a set of another file of languages/."""
+    """Symbols of the model: english_basic, english_basic_lowercase, english_mandarin_basic, or a set of another
+    language's file."""
     cleaners: Cleaners = "english_cleaners_v2"
     """How text becomes what is said: both english_cleaners spell out numbers, dates, abbreviations, ... in lower case;
     transliteration_cleaners only write in lower-case Latin letters, basic_cleaners only in lower case; none: as it is.
@@ -42,19 +43,22 @@ class TextConfig:
     p_arpabet: float = 1.0
     """Probability that a word is given to the model by its phonemes in place of its letters."""
     ambiguous_words: Literal["letters", "first", "random"] = "letters"
-    """A word with several pronunciations: by its letters (published), by the first, or by one drawn for every use."""
+    """How a word with several pronunciations is given: by its letters (published), by the first one, or by one drawn
+    for every use."""
     unknown_words: Literal["letters", "espeak", "error"] = "espeak"
-    """A word that CMUdict does not have: by its letters (published), as espeak-ng says it, or TextError."""
+    """How a word that CMUdict lacks is given: by its letters (published), as espeak-ng says it, or not at all
+    (TextError)."""
     unknown_characters: Literal["error", "skip"] = "error"
-    """A character that is no symbol of the set: TextError, or left out and named in `Encoded.left_out`."""
+    """What happens to a character that is no symbol of the set: TextError, or it is left out and named in
+    `Encoded.left_out`."""
     lexicon: Path | None = None
-    """A file of pronunciations that come before all others, in CMUdict's format: `word  HH AH0 L OW1` a line."""
+    """File of pronunciations that come before all others, in CMUdict's format: `word  HH AH0 L OW1` a line."""
     tone_sandhi: bool = True
-    """Mandarin: pypinyin says which tones change beside others; the published models learned that themselves."""
+    """Mandarin: whether pypinyin changes tones beside others; the published models learned that themselves."""
     prepend_space: bool = False
-    """A space before every text."""
+    """Whether a space is put before every text."""
     append_space: bool = False
-    """A space after every text."""
+    """Whether a space is put after every text."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.p_arpabet <= 1:

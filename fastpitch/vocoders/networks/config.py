@@ -12,15 +12,15 @@ class HifiganConfig:
     upsample_rates: tuple[int, ...] = (8, 8, 2, 2)
     """Output samples per input sample of each stage; their product is the hop."""
     upsample_kernels: tuple[int, ...] = (16, 16, 4, 4)
-    """Output samples that a transposed convolution spans; exceeds its rate by an even number."""
+    """Output samples that the transposed convolution of each stage spans: its rate, or an even number more."""
     channels: int = 512
-    """After the first convolution; every stage halves them."""
+    """Channels after the first convolution; every stage halves them."""
     resblock: Literal["1", "2"] = "1"
-    """1: every dilated convolution is followed by one without dilation. 2: it is not."""
+    """Kind of residual block: 1 has a convolution without dilation after every dilated one, 2 has none."""
     resblock_kernels: tuple[int, ...] = (3, 7, 11)
-    """Of the residual blocks of a stage, whose outputs are averaged; odd."""
+    """Samples that the convolutions of each residual block of a stage span (odd); the blocks' outputs are averaged."""
     resblock_dilations: tuple[tuple[int, ...], ...] = ((1, 3, 5), (1, 3, 5), (1, 3, 5))
-    """For each block, those of its convolutions."""
+    """Dilations of the convolutions of each residual block."""
 
     def __post_init__(self) -> None:
         _check_length("upsample_kernels", self.upsample_kernels, "upsample_rates", self.upsample_rates)
@@ -46,11 +46,11 @@ class IstftConfig:
     """A light generator: ConvNeXt blocks at the frame rate and an inverse STFT (as Vocos, Siuzdak 2023)."""
 
     channels: int = 384
-    """Between blocks."""
+    """Channels between blocks."""
     expansion: int = 3
-    """Channels within a block, as a multiple."""
+    """Channels within a block, as a multiple of those between blocks."""
     layers: int = 8
-    """Blocks."""
+    """ConvNeXt blocks."""
     kernel: int = 7
     """Frames that a block spans (odd)."""
     n_fft: int = 1024
@@ -66,19 +66,19 @@ class WaveglowConfig:
     """The network of WaveGlow (Prenger, Valle, Catanzaro 2018)."""
 
     flows: int = 12
-    """Invertible steps."""
+    """Invertible steps, each a mixing of channels and a coupling layer."""
     group: int = 8
-    """Samples that are the channels of one position."""
+    """Samples that become the channels of one position."""
     early_every: int = 4
-    """Flows between two outputs of some channels ahead of the others."""
+    """Flows between two early outputs, of some channels ahead of the others."""
     early_channels: int = 2
     """Channels of an early output."""
     layers: int = 8
     """Convolutions in the network of a coupling layer; the i-th has dilation 2^i."""
     kernel: int = 3
-    """Positions a convolution spans (odd)."""
+    """Positions that a convolution spans (odd)."""
     channels: int = 256
-    """Of the network of a coupling layer: 256 in the released model, 512 in the paper."""
+    """Channels of the network of a coupling layer: 256 in the released model, 512 in the paper."""
 
     def __post_init__(self) -> None:
         if self.kernel % 2 == 0:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from fastpitch.vocoders.networks.config import WaveglowConfig
-from fastpitch.vocoders.networks.hifigan import inside, masked
+from fastpitch.vocoders.networks.hifigan import masked
 
 
 class Likelihood(NamedTuple):
@@ -80,8 +80,7 @@ class Waveglow(nn.Module):
             if self._puts_out(flow):
                 early -= cfg.early_channels
                 x_BGP = torch.cat([z_BGP[:, early : early + cfg.early_channels], x_BGP], 1)
-        audio_B1N = x_BGP.mT.flatten(1)[:, None]
-        return masked(audio_B1N, inside(audio_B1N, frames_B, self.hop_samples)).squeeze(1)
+        return masked(x_BGP.mT.flatten(1)[:, None], frames_B, self.hop_samples).squeeze(1)
 
     @property
     def context_frames(self) -> int:
@@ -102,8 +101,8 @@ class Waveglow(nn.Module):
         weight_EN = self.upsample.weight.unflatten(2, (reach, -1)).transpose(1, 2).flatten(2).flatten(0, 1)
         spread_BTMPG = (frames_BTE @ weight_EN).unflatten(2, (bins, -1, group))
         assert self.upsample.bias is not None
-        # A float32 bias would make float32 of what autocast has computed, to be cast again by every coupling layer.
-        spread_BTMPG = spread_BTMPG + self.upsample.bias[:, None, None].to(spread_BTMPG.dtype)
+        # The sum is in float32; cast once, it is not cast again by each of the layers that hear it.
+        spread_BTMPG = (spread_BTMPG + self.upsample.bias[:, None, None]).to(spread_BTMPG.dtype)
         return spread_BTMPG.permute(0, 2, 4, 1, 3).flatten(3).flatten(1, 2)
 
     def _flows(self) -> "list[tuple[InvertibleConvolution, CouplingNetwork]]":
@@ -175,10 +174,9 @@ class CouplingNetwork(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Logarithms of scales, and shifts, both [B, G / 2, P]; nothing beyond `positions_B[b]` is seen."""
         x_BCP = self.start(half_BHP)
-        inside_B1P = inside(x_BCP, positions_B)
         skipped_BCP: Tensor | float = 0.0
         for dilated, cond, res_skip in zip(self.in_layers, self.cond_layers, self.res_skip_layers, strict=True):
-            gates_BCP = dilated(masked(x_BCP, inside_B1P)) + cond(condition_BDP)
+            gates_BCP = dilated(masked(x_BCP, positions_B)) + cond(condition_BDP)
             tanh_BCP, sigmoid_BCP = gates_BCP.chunk(2, dim=1)
             out_BCP = res_skip(tanh_BCP.tanh() * sigmoid_BCP.sigmoid())
             if out_BCP.shape[1] > x_BCP.shape[1]:

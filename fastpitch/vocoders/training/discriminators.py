@@ -84,6 +84,7 @@ class ScaleDiscriminator(nn.Module):
 
     def __init__(self, divide: int, *, is_spectral: bool, fp32_grouped: bool = False):
         super().__init__()
+        self.is_spectral = is_spectral
         normalize = spectral_norm if is_spectral else weight_norm
         convs, before = [], 1
         for channels, kernel, stride, groups in SCALE_LAYERS:
@@ -96,11 +97,13 @@ class ScaleDiscriminator(nn.Module):
 
     def forward(self, audio_BN: Tensor) -> list[Tensor]:
         """Activations of all layers, the scores last."""
+        if not self.is_spectral:
+            return _activations(audio_BN[:, None], self.convs, self.conv_post)
         with parametrize.cached():
-            # Autocast would do a spectral normalisation's power iteration in 8 bits, and the norm be as coarse.
+            # The greatest singular value is found in float32 whatever autocast says: in half precision it is too rough.
             with torch.autocast(audio_BN.device.type, enabled=False):
                 for conv in (*self.convs, self.conv_post):
-                    _ = conv.weight
+                    conv.weight  # noqa: B018  computed and kept until the end of the block
             return _activations(audio_BN[:, None], self.convs, self.conv_post)
 
 

@@ -5,6 +5,7 @@ import torch
 
 from fastpitch.acoustic.config import ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.model import FastPitch, Targets, rounded_frames
+from tests.fastpitch.tiny import tiny_model
 
 SMALL = ModelConfig(
     channels=32,
@@ -178,3 +179,11 @@ def test_arguments_that_do_not_fit_are_refused(arguments, message):
 def test_a_configuration_that_makes_no_sense_says_what_it_should_be(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_under_autocast_the_wide_activations_stay_in_half_precision():
+    model, seen = tiny_model(), []
+    model.encoder.layers[0].narrow.register_forward_pre_hook(lambda _, given: seen.append(given[0].dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        model.infer(torch.ones(1, 5, dtype=torch.int64), torch.tensor([5]))
+    assert seen == [torch.bfloat16]

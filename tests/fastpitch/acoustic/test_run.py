@@ -14,7 +14,7 @@ from common.data.loading import Failure
 from common.training_state import TrainingError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import read
-from fastpitch.acoustic.config import Config
+from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.run import NAME, Run, embeddings_of_shared_symbols
 from fastpitch.front.symbols import TextProcessor
 from fastpitch.train import main, update
@@ -154,3 +154,21 @@ def test_a_published_checkpoint_whose_embeddings_are_not_of_its_symbol_set_is_re
     state["train_setup"]["symbol_set"] = "klingon"
     with pytest.raises(CheckpointError, match="its training setup cannot be used here: symbol_set = 'klingon'"):
         read(state, path)
+
+
+@pytest.mark.parametrize(("clips", "processes", "scaled"), [(32, 8, 0.1), (16, 4, 0.05), (128, 8, 0.2)])
+def test_the_rate_follows_the_square_root_of_the_clips_it_was_not_made_for(clips, processes, scaled):
+    cfg = Config(batch_size=clips)
+    assert scaled_rate(cfg, processes) == 0.1
+    assert scaled_rate(replace(cfg, lr_made_for=256), processes) == pytest.approx(scaled)
+    assert rate_warning(replace(cfg, lr_made_for=256), processes) is None
+    assert rate_warning(replace(cfg, optim=replace(cfg.optim, lr=0.02)), processes) is None
+    warning = rate_warning(cfg, processes)
+    if scaled == 0.1:
+        assert warning is None
+    else:
+        assert f"of 256 clips, and these have {clips * processes}: --lr_made_for 256 scales it to {scaled}" in warning
+
+
+def test_a_small_batch_with_the_published_rate_is_warned_of(stopped):
+    assert any("these have 4: --lr_made_for 256 scales it to 0.0125" in event for event in events(stopped.output_dir))

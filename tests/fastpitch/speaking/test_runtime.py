@@ -16,7 +16,7 @@ def replay(monkeypatch):
     """Runs what would be recorded as a graph as it is, and notes the lengths it is given."""
     lengths = []
 
-    def runner(mode, device):
+    def runner(mode, module, device):
         def wrap(network):
             def call(*arguments):
                 lengths.append([tuple(argument.shape) for argument in arguments])

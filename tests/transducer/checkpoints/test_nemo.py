@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import random
 import re
 import tarfile
 import zipfile
@@ -15,6 +16,7 @@ from common.checkpoint import CheckpointError
 from tests.transducer import golden, tiny
 from tests.transducer.checkpoints import archives
 from transducer.checkpoints import archive, nemo
+from transducer.checkpoints.reading import read_model
 from transducer.network.model import Model
 
 
@@ -48,14 +50,14 @@ CHANGES = {
     "encoder.att_context_size": "encoder.att_context_size = 'x': expected two numbers of frames",
     "encoder.att_context_style": "att_context_style = 'x' is not known; expected 'regular' or 'chunked_limited'",
     "encoder.conv_norm_type": "conv_norm_type = 'x' is not known; expected 'batch_norm' or 'layer_norm'",
-    "encoder.d_model": "encoder.d_model = 'x': expected a whole number from 1",
+    "encoder.d_model": "encoder.d_model = 'x': expected a whole number from 1 to 65536",
     "encoder": "expected settings under encoder, found str",
     "preprocessor.log": "preprocessor.log = 'x' is not known; expected True",
     "preprocessor.frequencies": "preprocessor.frequencies: a setting that is not known",
     "decoder.normalization_mode": "decoder.normalization_mode = 'x' is not known; expected None",
     "decoder.vocab_size": "decoder.vocab_size = 'x' is not known; expected 24 or -1",
     "joint.jointnet": "expected settings under joint.jointnet, found str",
-    "joint.num_extra_outputs": "joint.num_extra_outputs = 'x': expected a whole number from 0",
+    "joint.num_extra_outputs": "joint.num_extra_outputs = 'x': expected a whole number from 0 to 65536",
     "model_defaults.tdt_durations": "says nothing of its durations; expected model_defaults.tdt_durations",
     "tokenizer": "has no tokenizer: expected tokenizer.model_path",
     "tokenizer.type": "tokenizer.type = 'x' is not known; expected 'bpe'",
@@ -90,7 +92,9 @@ def test_weights_that_are_not_known_or_do_not_fit_are_named(tmp_path):
         return archives.write(tmp_path / "a.nemo", archives.files(model_weights=buffer.getvalue()))
 
     weights = archives.weights()
-    _refused(saved(weights | {"adapter.weight": torch.ones(1)}), "adapter.weight: weights of a layer that is not known")
+    _refused(
+        saved(weights | {"adapter.weight": torch.ones(1)}), "'adapter.weight': weights of a layer that is not known"
+    )
     name = "encoder.layers.0.self_attn.linear_k.weight"
     without = {key: value for key, value in weights.items() if key != name}
     _refused(saved(without), "linear_q.*|attention.q.weight: expected k and v of the same shape")
@@ -221,3 +225,49 @@ def _refused(path, message):
         nemo.read(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "message"),
+    [
+        ("encoder", "n_heads", 3, "describes no model that can be: width = 16, heads = 3"),
+        ("encoder", "n_layers", 10**9, "encoder.n_layers = 1000000000: expected a whole number from 1 to 1000"),
+        ("encoder", "dropout", "much", "encoder.dropout = 'much': expected a number of at least 0"),
+        ("preprocessor", "window_stride", float("nan"), "window_stride = nan: expected a number of at least 0"),
+        (
+            "preprocessor",
+            "features",
+            10**9,
+            "preprocessor.features = 1000000000: expected a whole number from 1 to 1024",
+        ),
+        (
+            "preprocessor",
+            "n_fft",
+            100,
+            "describes no model that can be: LogMelConfig: window_samples 400 and n_fft 100",
+        ),
+        ("model_defaults", "tdt_durations", ["x"], r"model_defaults.tdt_durations = \['x'\]: expected whole numbers"),
+        ("model_defaults", "tdt_durations", [4, 3, 2, 1, 0], r"describes no model that can be: durations = \(4, 3"),
+    ],
+)
+def test_numbers_that_no_model_has_are_named(tmp_path, section, key, value, message):
+    described = archives.description()
+    described[section][key] = value
+    path = archives.write(tmp_path / "a.nemo", archives.files(model_config=yaml.safe_dump(described).encode()))
+    with pytest.raises(CheckpointError, match=message):
+        read_model(path)
+
+
+def test_archives_with_flipped_bytes_are_read_or_refused_in_one_line(tmp_path):
+    whole, draw = archives.write(tmp_path / "a.nemo", archives.files()).read_bytes(), random.Random(0)
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(draw.choice([1, 4, 30])):
+            data[draw.randrange(draw.choice([3000, 9000, len(data)]))] = draw.randrange(256)
+        (tmp_path / "b.nemo").write_bytes(data[: draw.choice([len(data), draw.randrange(len(data))])])
+        said = ""
+        try:
+            read_model(tmp_path / "b.nemo")
+        except CheckpointError as error:
+            said = str(error)
+        assert "\n" not in said

@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from common import config
 from common.config import ConfigError
@@ -130,3 +131,22 @@ def test_the_constant_of_the_loss_is_the_gaussians():
     loss = negative_log_likelihood(Likelihood(z_BGP, torch.zeros(4), torch.zeros(())), 1.0).item()
     density = torch.distributions.Normal(0, 1).log_prob(z_BGP).mean().item()
     assert -density == pytest.approx(loss + math.log(math.sqrt(2 * math.pi)), abs=1e-5)
+
+
+class Casts(TorchDispatchMode):
+    """Counts the tensors of three dimensions, activations, that are copied into another type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        self.count += operator is torch.ops.aten._to_copy.default and args[0].shape[-1] == 640
+        return operator(*args, **(kwargs or {}))
+
+
+def test_under_autocast_the_condition_is_not_cast_by_every_layer_that_hears_it():
+    network = loud(Waveglow(WaveglowConfig(flows=2, layers=8, channels=8), 16, 256))
+    with torch.autocast("cpu", torch.bfloat16), Casts() as casts:
+        network(random_mel(1, 16, 20), torch.randn(1, 20 * 256))
+    assert casts.count == 3  # 19 when each of the 16 layers casts the condition

@@ -5,7 +5,7 @@ import torch
 
 from common.features import TTS, LogMel
 from fastpitch.vocoders.config import DiscriminatorConfig, LossConfig
-from fastpitch.vocoders.training.discriminators import Discriminators, Judgement
+from fastpitch.vocoders.training.discriminators import Discriminators, Judgement, ScaleDiscriminator
 from fastpitch.vocoders.training.objective import (
     adversarial_loss,
     discriminator_loss,
@@ -94,3 +94,16 @@ def test_grouped_convolutions_stay_in_fp32_if_told(audio_BN):
     with torch.autocast("cpu", torch.bfloat16):
         kinds = {features.dtype for features in networks(audio_BN).features[0]}
     assert kinds == {torch.float32, torch.bfloat16}
+
+
+def test_the_greatest_singular_value_is_found_in_float32_under_autocast():
+    def judged(autocast: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        torch.manual_seed(0)
+        network = ScaleDiscriminator(16, is_spectral=True)
+        audio_BN = torch.randn(1, 4096)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            network(audio_BN)
+        return network.convs[1].parametrizations.weight[0]._u, network.convs[1].weight
+
+    for plain, reduced in zip(judged(False), judged(True), strict=True):
+        assert torch.equal(plain, reduced)
