@@ -190,7 +190,12 @@ class _Loss(torch.autograd.Function):
             logits_TBV = ctx.saved_tensors[0]
             is_half = logits_TBV.dtype == torch.float16
             scale_B = by.expand(logits_TBV.shape[1]) if is_half else None
-            gradient_TBV = operator(*ctx.saved_tensors, *ctx.options, True, scale_B)[1]
+            if _are_ordinary(*ctx.saved_tensors):  # within the operator nothing can be derived, as the plain loss is
+                gradient_TBV = torch.empty_like(logits_TBV)
+                labels = Labels(*ctx.saved_tensors[1:], ctx.options[0])
+                _compute(logits_TBV, labels, _options(*ctx.options[1:]), gradient_TBV, scale_B)
+            else:
+                gradient_TBV = operator(*ctx.saved_tensors, *ctx.options, True, scale_B)[1]
             by = torch.ones_like(by) if is_half else by
         gradient_TBV = _scaled(gradient_TBV, by)
         if torch.is_grad_enabled():
