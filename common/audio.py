@@ -23,6 +23,12 @@ _PROMISED_BYTES = re.compile(r"^ *(?:data|SSND|Data Size|riff|Riff size) *: (\d+
 _UNKNOWN_BYTES = 0x7FFF0000  # from here on the size is a placeholder of a program that wrote to a pipe
 _UNKNOWN_SAMPLES = 2**48  # likewise; libsndfile reports 2**63 - 1
 
+RATES = (1_000, 768_000)
+"""The lowest and the highest sample rate that is taken for one, in Hz."""
+MOST_SECONDS = 100 * 3600.0
+"""Longest piece that `read` decodes where its caller does not say otherwise: a file that promises more is refused."""
+_BLOCK = 1 << 20  # samples decoded at a time, so that what a header promises takes no memory until it is there
+
 
 class AudioError(ValueError):
     """A recording cannot be used; the message names the file and what is wrong with it."""
@@ -58,13 +64,19 @@ def info(path: Path | str) -> AudioInfo:
 
 
 def read(
-    path: Path | str, *, sample_rate: int | None = None, offset_seconds: float = 0.0, seconds: float | None = None
+    path: Path | str,
+    *,
+    sample_rate: int | None = None,
+    offset_seconds: float = 0.0,
+    seconds: float | None = None,
+    most_seconds: float = MOST_SECONDS,
 ) -> Audio:
     """Mono samples (mean of the channels) of any file that libsndfile reads: WAV, FLAC, OGG, MP3, AIFF, ...
 
     Only the piece of at most `seconds` from `offset_seconds` is decoded; it is shorter where the file ends earlier.
     `sample_rate` asks for that rate, by soxr in high quality. AudioError: a file that is missing, empty, not audio,
-    truncated, without samples, or with samples that are not finite; an offset at or beyond the end.
+    truncated, without samples, of a rate that no recording has, longer than `most_seconds`, or with samples that are
+    not finite; an offset at or beyond the end.
     """
     if offset_seconds < 0 or (seconds is not None and seconds <= 0):
         raise AudioError(f"{path}: a piece of {seconds} s from {offset_seconds} s; expected seconds > 0, offset >= 0")
@@ -77,7 +89,9 @@ def read(
         count = sound.frames - start
         if seconds is not None:
             count = min(count, max(1, round(seconds * native_rate)))
-        samples = _mono(_decode(path, sound, start, count))
+        if count > most_seconds * native_rate:
+            raise AudioError(f"{path}: promises {count / native_rate:.0f} s; expected at most {most_seconds:.0f} s")
+        samples = _decode(path, sound, start, count)
     if not np.isfinite(samples).all():
         raise AudioError(f"{path}: holds samples that are NaN or infinite; write the file again from its source")
     if sample_rate is None or sample_rate == native_rate:
@@ -152,9 +166,13 @@ def _frame_rms(samples: np.ndarray) -> np.ndarray:
 def _opened(path: Path | str) -> Iterator[soundfile.SoundFile]:
     """The open file, once its header has been found to be usable."""
     path = Path(path)
-    if not path.is_file():
+    try:
+        size = path.stat().st_size if path.is_file() else None
+    except OSError as error:  # a name that is too long for the file system
+        raise AudioError(f"{path}: {error.strerror}; expected an audio file") from error
+    if size is None:
         raise AudioError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; expected an audio file")
-    if path.stat().st_size == 0:
+    if size == 0:
         raise AudioError(f"{path}: the file is empty (0 bytes); expected audio")
     try:
         sound = soundfile.SoundFile(path)
@@ -169,6 +187,8 @@ def _opened(path: Path | str) -> Iterator[soundfile.SoundFile]:
 def _check_header(path: Path, sound: soundfile.SoundFile) -> None:
     if sound.frames == 0:
         raise AudioError(f"{path}: holds 0 samples")
+    if not RATES[0] <= sound.samplerate <= RATES[1]:
+        raise AudioError(f"{path}: expected a sample rate of {RATES[0]} to {RATES[1]} Hz, found {sound.samplerate} Hz")
     if sound.frames > _UNKNOWN_SAMPLES:
         raise AudioError(f"{path}: its header gives no length (was it written to a pipe?); encode it again to a file")
     for promised, present in _PROMISED_BYTES.findall(sound.extra_info):
@@ -177,16 +197,20 @@ def _check_header(path: Path, sound: soundfile.SoundFile) -> None:
 
 
 def _decode(path: Path | str, sound: soundfile.SoundFile, start: int, count: int) -> np.ndarray:
-    """Float32 [N, C]: exactly `count` samples from `start`, or AudioError."""
+    """Float32 [N], the mean of the channels: exactly `count` samples from `start`, or AudioError."""
+    blocks, found = [], 0
     try:
         sound.seek(start)
-        samples_NC = sound.read(count, dtype="float32", always_2d=True)
+        while found < count:
+            size = min(count - found, max(1, _BLOCK // sound.channels))
+            blocks.append(_mono(sound.read(size, dtype="float32", always_2d=True)))
+            found += len(blocks[-1])
+            if len(blocks[-1]) < size:
+                raise AudioError(f"{path}: truncated: {count} samples are promised but only {found} can be read")
     except soundfile.LibsndfileError as error:
         reason = error.error_string.rstrip(".")
         raise AudioError(f"{path}: truncated or damaged: {count} samples are promised, but: {reason}") from error
-    if len(samples_NC) < count:
-        raise AudioError(f"{path}: truncated: {count} samples are promised but only {len(samples_NC)} can be read")
-    return samples_NC
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _mono(samples_NC: np.ndarray) -> np.ndarray:

@@ -70,13 +70,15 @@ def read_toml(path: Path, _seen: tuple[Path, ...] = (), *, renamed: Mapping[str,
         raise ConfigError(f"{path}: no such file" + _nearest_file(path)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML: it is nested too deeply") from None
+    except ValueError as error:  # of TOML itself, and integers of more digits than Python reads
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     base = settings.pop("extends", None)
     settings = _renamed(settings, renamed or {}, str(path))
     if base is None:
         return settings
-    if not isinstance(base, str):
+    if not isinstance(base, str) or "\0" in base:
         raise ConfigError(f"{path}: extends = {base!r}: expected the path of one TOML file")
     return _merged(read_toml(path.parent / base, (*_seen, path.resolve()), renamed=renamed), settings)
 

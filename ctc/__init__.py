@@ -18,6 +18,7 @@ if find_spec("torch") is not None:
     from ctc.monotonic import monotonic_alignment
     from ctc.scorer import Scorer, ScorerOptions
     from ctc.segment import Segment, SegmentOptions, segment
+    from ctc.stream import BeamStream
 else:
 
     def __getattr__(name: str) -> object:
@@ -30,6 +31,7 @@ __all__ = [
     "Alignment",
     "BackoffModel",
     "BeamOptions",
+    "BeamStream",
     "CTCLoss",
     "Decoded",
     "GradientPool",

@@ -11,6 +11,8 @@ from torch import Tensor
 from ctc import _library
 from ctc._arpa_text import Place, WordsTable
 
+VERSION = 2
+"""`CTC_DECODE_VERSION` of the header that this file describes."""
 STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 
 
@@ -147,19 +149,37 @@ PROTOTYPES = {
             c_void_p,
             POINTER(ScorerTable),
             POINTER(BeamSearchOptions),
-            *[c_void_p] * 6,
+            *[c_void_p] * 8,
             c_size_t,
         ],
+    ),
+    "ctc_beam_stream_bytes": (c_size_t, [c_int64, POINTER(BeamSearchOptions)]),
+    "ctc_beam_stream_start": (
+        c_int32,
+        [c_int64, POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_size_t],
+    ),
+    "ctc_beam_stream_push": (
+        c_int32,
+        [POINTER(Scores), POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, POINTER(c_int32)],
+    ),
+    "ctc_beam_stream_result": (
+        c_int32,
+        [c_int64, POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_int64, *[c_void_p] * 7],
     ),
 }
 
 
 @functools.cache
 def load() -> ctypes.CDLL | None:
-    """The native library with its decoders declared, or None where it was never built."""
+    """The native library with its decoders declared, or None where it was never built.
+
+    Raises RuntimeError for a library that was built from other sources.
+    """
     library = _library.load_cpu()
     if library is None:
         return None
+    if not hasattr(library, "ctc_decode_version") or library.ctc_decode_version() != VERSION:
+        raise RuntimeError(f"{_library.LIBRARY.cpu} was built from other sources: run `{_library.LIBRARY.command}`")
     for name, (result, arguments) in PROTOTYPES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

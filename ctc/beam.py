@@ -34,10 +34,14 @@ class BeamOptions:
     """Labels whose log-probability is this far below that of a frame's best start no new prefix there."""
     beam_log_prob: float = -16.0
     """Prefixes whose score is this far below the best are dropped; -inf keeps all that fit."""
+    memory: int = 2 << 30
+    """Bytes that a search may take; fewer utterances are searched at a time where all threads would take more."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.beam:
             raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
+        if self.memory < 1:
+            raise ValueError(f"memory: expected at least 1 byte, found {self.memory}")
         for name in ("token_log_prob", "beam_log_prob"):
             if not getattr(self, name) <= 0:
                 raise ValueError(f"{name}: expected at most 0, found {getattr(self, name)}")
@@ -53,6 +57,10 @@ class Hypothesis(NamedTuple):
     """Log-probability of the labels, summed over the alignments that the beam kept."""
     external: float
     """What the scorer adds: language model, word bonus, penalties, hot words."""
+    start_frames: list[int]
+    """First frame of every label, on the best path that the beam kept."""
+    end_frames: list[int]
+    """The frame behind each label's last."""
 
 
 def beam_search(
@@ -67,13 +75,14 @@ def beam_search(
 
     `log_probs_BSV`: log-probabilities or logits, any floating type, never modified. `frames_B`: how many of the S
     frames belong to each utterance. A scorer's labels are those of `log_probs_BSV`. Runs on the CPU, one thread per
-    utterance (torch.get_num_threads); the result does not depend on how many. For the frames of a hypothesis, align it.
+    utterance (torch.get_num_threads); the result does not depend on how many. The frames of a hypothesis are those of
+    the best path that the search itself kept; `ctc.align` finds the best there is.
 
     A closed list of words can lead every prefix of a beam into a word that the recording does not finish: such an
     utterance is searched again without cut-offs and with a beam that is wider, 4 and then 16 times.
 
-    Raises ValueError for arguments that do not fit, and names an utterance that holds NaN or that nothing can be
-    read from, as under a closed list of words.
+    An utterance that holds NaN, or that nothing can be read from, as under a closed list of words, has no hypotheses.
+    Raises ValueError for arguments that do not fit, and for a search that would take more than `options.memory`.
     """
     options = options or BeamOptions()
     check_scores(log_probs_BSV, blank, name="beam_search: log_probs_BSV")
@@ -90,9 +99,6 @@ def beam_search(
         options = replace(options, beam=4 * options.beam, token_log_prob=-math.inf, beam_log_prob=-math.inf)
         for item, again in zip(lost, _search(scores_BSV[lost], frames_B[lost], blank, scorer, options), strict=True):
             found[item] = again
-    for item, hypotheses in enumerate(found):
-        if not hypotheses:
-            raise ValueError(f"beam_search: log_probs_BSV: item {item}: found NaN, or nothing that may be read")
     return found
 
 
@@ -116,35 +122,79 @@ def search_native(
 ) -> list[list[Hypothesis]]:
     """`beam_search` in C++ (csrc/decode_beam.cpp)."""
     batch, frames, vocabulary = scores_BSV.shape
-    native = _native.BeamSearchOptions(
+    most_frames = max(frames_B.tolist(), default=0)
+    native = native_options(blank, options)
+    share = library.ctc_beam_workspace(most_frames, vocabulary, native)
+    check_memory(share, options)
+    native.threads = max(1, min(torch.get_num_threads(), batch, options.memory // max(share, 1)))
+    workspace = torch.empty(share * native.threads, dtype=torch.uint8)
+    labels_BNS, start_BNS, end_BNS = np.empty((3, batch, options.n_best, frames), np.int32)
+    lengths_BN = np.empty((batch, options.n_best), np.int32)
+    log_prob_BN, external_BN = np.empty((2, batch, options.n_best))
+    counts_B = np.empty(batch, np.int32)
+    arrays = (labels_BNS, lengths_BN, log_prob_BN, external_BN, counts_B, start_BNS, end_BNS)
+    outputs = [array.ctypes.data for array in arrays]
+    table = scorer.table() if scorer is not None else None
+    inputs = (_native.scores(scores_BSV), frames_B.contiguous().data_ptr(), table, native)
+    _native.call(library.ctc_beam_search, *inputs, *outputs, workspace.data_ptr(), workspace.numel())
+    return [
+        hypotheses_of(count, *rows) for count, *rows in zip(counts_B.tolist(), *arrays[:4], *arrays[5:], strict=True)
+    ]
+
+
+def native_options(blank: int, options: BeamOptions) -> _native.BeamSearchOptions:
+    """`ctc_beam_options`, for one thread."""
+    return _native.BeamSearchOptions(
         blank=blank,
-        threads=max(1, min(torch.get_num_threads(), batch)),
+        threads=1,
         beam=options.beam,
         n_best=options.n_best,
         token_log_prob=options.token_log_prob,
         beam_log_prob=options.beam_log_prob,
     )
-    most_frames = max(frames_B.tolist(), default=0)
-    workspace = torch.empty(library.ctc_beam_workspace(most_frames, vocabulary, native), dtype=torch.uint8)
-    labels_BNS = np.empty((batch, options.n_best, frames), np.int32)
-    lengths_BN = np.empty((batch, options.n_best), np.int32)
-    log_prob_BN, external_BN = np.empty((2, batch, options.n_best))
-    counts_B = np.empty(batch, np.int32)
-    outputs = [array.ctypes.data for array in (labels_BNS, lengths_BN, log_prob_BN, external_BN, counts_B)]
-    table = scorer.table() if scorer is not None else None
-    inputs = (_native.scores(scores_BSV), frames_B.contiguous().data_ptr(), table, native)
-    _native.call(library.ctc_beam_search, *inputs, *outputs, workspace.data_ptr(), workspace.numel())
-    return [
-        [
-            Hypothesis(
-                labels_NS[n, : lengths_N[n]].tolist(), log_prob_N[n] + external_N[n], log_prob_N[n], external_N[n]
-            )
-            for n in range(count)
-        ]
-        for labels_NS, lengths_N, log_prob_N, external_N, count in zip(
-            labels_BNS, lengths_BN.tolist(), log_prob_BN.tolist(), external_BN.tolist(), counts_B.tolist(), strict=True
+
+
+def check_memory(share: int, options: BeamOptions) -> None:
+    """ValueError where one search takes more than it may."""
+    if not 0 < share <= options.memory:
+        raise ValueError(
+            f"beam_search: memory: expected at least {share} bytes for a beam of {options.beam}, found {options.memory}"
         )
-    ]
+
+
+def hypotheses_of(
+    count: int,
+    labels_NS: np.ndarray,
+    lengths_N: np.ndarray,
+    log_prob_N: np.ndarray,
+    external_N: np.ndarray,
+    start_NS: np.ndarray,
+    end_NS: np.ndarray,
+) -> list[Hypothesis]:
+    """The first `count` of an utterance's hypotheses, from the arrays of the native search."""
+    found = []
+    for n, (length, log_prob, external) in enumerate(
+        zip(lengths_N[:count].tolist(), log_prob_N[:count].tolist(), external_N[:count].tolist(), strict=True)
+    ):
+        rows = (labels_NS[n, :length].tolist(), log_prob + external, log_prob, external)
+        found.append(Hypothesis(*rows, start_NS[n, :length].tolist(), end_NS[n, :length].tolist()))
+    return found
+
+
+class _Mark(NamedTuple):
+    """A label on a path: that before it and the frame behind that one's last, and its own first frame."""
+
+    before: "_Mark | None"
+    end_before: int
+    start: int
+
+
+class _Path(NamedTuple):
+    """The best path of a prefix, by its last label."""
+
+    log_prob: float
+    mark: _Mark | None
+    end: int
 
 
 class _Prefix(NamedTuple):
@@ -154,6 +204,12 @@ class _Prefix(NamedTuple):
     nonblank: float
     external: float
     state: State
+    best_blank: _Path
+    best_nonblank: _Path
+
+    @property
+    def best(self) -> _Path:
+        return max(self.best_blank, self.best_nonblank, key=lambda path: path.log_prob)
 
     @property
     def total(self) -> float:
@@ -175,21 +231,43 @@ def _search_one(
     log_probs_SV: list[list[float]], blank: int, scorer: Scorer | None, options: BeamOptions
 ) -> list[Hypothesis]:
     start = scorer.start() if scorer is not None else State(0, 0, 0)
-    beam: dict[Labels, _Prefix] = {(): _Prefix(0.0, -math.inf, 0.0, start)}
-    for log_probs_V in log_probs_SV:
+    nothing = _Path(-math.inf, None, 0)
+    beam: dict[Labels, _Prefix] = {(): _Prefix(0.0, -math.inf, 0.0, start, _Path(0.0, None, 0), nothing)}
+    for frame, log_probs_V in enumerate(log_probs_SV):
         if any(math.isnan(log_prob) for log_prob in log_probs_V):
             return []
-        beam = _prune(_advance(beam, log_probs_V, blank, scorer, options.token_log_prob), options)
+        beam = _prune(_advance(beam, frame, log_probs_V, blank, scorer, options.token_log_prob), options)
     found = []
     for labels, prefix in beam.items():
         external = prefix.external + (scorer.finish(prefix.state) if scorer is not None else 0.0)
-        found.append(Hypothesis(list(labels), prefix.total + external, prefix.total, external))
+        spans = _spans(prefix.best)
+        found.append(Hypothesis(list(labels), prefix.total + external, prefix.total, external, *spans))
     found.sort(key=lambda hypothesis: -hypothesis.score)
     return [hypothesis for hypothesis in found[: options.n_best] if hypothesis.score > -math.inf]
 
 
+def _spans(path: _Path) -> tuple[list[int], list[int]]:
+    starts, ends, mark, end = [], [], path.mark, path.end
+    while mark is not None:
+        starts.append(mark.start)
+        ends.append(end)
+        end, mark = mark.end_before, mark.before
+    return starts[::-1], ends[::-1]
+
+
+def _arrived(shorter: _Prefix, is_repeat: bool, frame: int, log_prob: float) -> _Path:
+    """The best path of a prefix, and one more label in this frame."""
+    path = shorter.best_blank if is_repeat else shorter.best
+    return _Path(path.log_prob + log_prob, _Mark(path.mark, path.end, frame), frame + 1)
+
+
 def _advance(
-    beam: dict[Labels, _Prefix], log_probs_V: list[float], blank: int, scorer: Scorer | None, token_log_prob: float
+    beam: dict[Labels, _Prefix],
+    frame: int,
+    log_probs_V: list[float],
+    blank: int,
+    scorer: Scorer | None,
+    token_log_prob: float,
 ) -> dict[Labels, _Prefix]:
     lowest = max(log_probs_V) + token_log_prob
     after: dict[Labels, _Prefix] = {}
@@ -197,17 +275,29 @@ def _advance(
         last = labels[-1] if labels else NONE
         held = prefix.nonblank + log_probs_V[last] if labels else -math.inf
         shorter = beam.get(labels[:-1]) if labels else None
+        nonblank = prefix.best_nonblank
+        if labels:
+            nonblank = nonblank._replace(log_prob=nonblank.log_prob + log_probs_V[last], end=frame + 1)
         if shorter is not None:
-            arrived = shorter.blank if labels[-2:-1] == (last,) else shorter.total
+            is_repeat = labels[-2:-1] == (last,)
+            arrived = shorter.blank if is_repeat else shorter.total
             held = float(np.logaddexp(held, arrived + log_probs_V[last]))
-        after[labels] = prefix._replace(blank=prefix.total + log_probs_V[blank], nonblank=held)
+            nonblank = max(nonblank, _arrived(shorter, is_repeat, frame, log_probs_V[last]), key=lambda p: p.log_prob)
+        after[labels] = prefix._replace(
+            blank=prefix.total + log_probs_V[blank],
+            nonblank=held,
+            best_blank=prefix.best._replace(log_prob=prefix.best.log_prob + log_probs_V[blank]),
+            best_nonblank=nonblank,
+        )
     for labels, prefix in beam.items():
         for label, log_prob in enumerate(log_probs_V):
             if label == blank or log_prob < lowest or (*labels, label) in beam:
                 continue
             total = (prefix.blank if labels[-1:] == (label,) else prefix.total) + log_prob
             gain, state = scorer.extend(prefix.state, label) if scorer is not None else (0.0, prefix.state)
-            after[(*labels, label)] = _Prefix(-math.inf, total, prefix.external + gain, state)
+            path = _arrived(prefix, labels[-1:] == (label,), frame, log_prob)
+            nothing = _Path(-math.inf, None, 0)
+            after[(*labels, label)] = _Prefix(-math.inf, total, prefix.external + gain, state, nothing, path)
     return after
 
 

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -57,6 +58,8 @@ def read_jsonl(path: Path, root: Path | None) -> Entries:
             record = json.loads(content)
         except json.JSONDecodeError as error:
             raise _EntryError(f"not JSON ({error.msg} at column {error.colno}): {_short(content)}") from error
+        except (ValueError, RecursionError) as error:  # integers of thousands of digits, thousands of brackets
+            raise _EntryError(f"not JSON that can be read ({error}): {_short(content)}") from error
         if not isinstance(record, dict):
             raise _EntryError(f"found {_short(content)}; expected an object with audio_filepath, duration and text")
         id = str(record.get("id", ""))
@@ -298,6 +301,8 @@ def _array_items(path: Path) -> Iterator[tuple[int, Any]]:
             item, position = decoder.raw_decode(content, position)
         except json.JSONDecodeError as error:
             raise ManifestError(f"{path}:{error.lineno}: not JSON ({error.msg} at column {error.colno})") from error
+        except (ValueError, RecursionError) as error:
+            raise ManifestError(f"{path}:{line}: not JSON that can be read ({error})") from error
         yield line, item
 
 
@@ -312,14 +317,19 @@ def _number(record: dict[str, Any], key: str, id: str) -> float | None:
     if key not in record:
         return None
     value = record[key]
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):  # an integer beyond all floats
+            if math.isfinite(float(value)):
+                return float(value)
     raise _EntryError(f"{_of(id)}{key} is {_found(record, key)}; expected a number")
 
 
 def _speeds(value: Any, base: Path, id: str) -> tuple[tuple[float, Path], ...]:
     try:
-        return tuple((float(speed), base / name) for speed, name in value.items())
+        speeds = tuple((float(speed), base / name) for speed, name in value.items())
+        if not all(0 < speed < math.inf for speed, _ in speeds):
+            raise ValueError("no speed")
+        return speeds
     except (AttributeError, TypeError, ValueError) as error:
         found = _short(json.dumps(value))
         raise _EntryError(f'{_of(id)}speeds is {found}; expected {{"0.9": path, "1.1": path}}') from error

@@ -236,11 +236,18 @@ def _with_audio(entries: formats.Entries) -> Iterator[Utterance | ManifestError]
             yield from results
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long for the file system
+        return False
+
+
 def _checked(entry: Entry | ManifestError) -> Utterance | ManifestError:
     if isinstance(entry, ManifestError):
         return entry
     for recording in (entry.audio, *(copy for _, copy in entry.speeds)):
-        if not recording.is_file():
+        if not _is_file(recording):
             return entry.error(f"no such audio file: {recording}")
     seconds = entry.seconds
     if seconds is None:

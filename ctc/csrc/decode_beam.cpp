@@ -6,9 +6,12 @@
 // and the best `beam` of them by t + external score survive. The external score (language model, words, phrases)
 // belongs to the prefix, not to its paths, and is worked out when the prefix is first reached.
 //
-// Prefixes are nodes of one tree per utterance, never freed, so that a prefix which leaves the beam and comes back is
-// the same node, and longer ones find it. Scores are doubles, so that no frame needs rescaling. Threads take
-// utterances.
+// Prefixes are nodes of one tree per utterance, kept while there is room, so that a prefix which leaves the beam and comes
+// back is the same node, and longer ones find it; when room runs out, those that no prefix of the beam begins with go.
+// Scores are doubles, so that no frame needs rescaling. Threads take utterances.
+//
+// Beside its sums a prefix carries its best path that ends in blank and the one that ends in its last label, each with a
+// chain of marks, one a label, that say where it begins and where the label before it ended.
 //
 // What makes it fast loses nothing: what a candidate can reach at most is known before lexicon and language model are
 // asked, and compared with what enough others have reached already (decode_candidates.h); the labels that are tried are
@@ -33,6 +36,18 @@ struct Node {
   State after_boundary;
 };
 
+struct Mark {
+  int32_t before;      // mark of the label before, or kNone
+  int32_t end_before;  // frame behind its last
+  int32_t start;       // first frame of this label
+};
+
+struct Path {
+  double log_prob;
+  int32_t mark;  // of its last label, or kNone
+  int32_t end;   // frame behind the last of that label
+};
+
 struct Prefix {
   int32_t node, word, phrase;  // of the tree; of the lexicon; of the phrases
   int32_t last;            // label, kNone for the empty prefix
@@ -44,12 +59,25 @@ struct Prefix {
   bool knows_boundary;
   uint64_t longer_labels;             // bit k % 64 is set where a prefix of the beam may be this one and label k
   int32_t first_longer, next_longer;  // slots of prefixes one label longer, as a list
+  Path best_blank, best_nonblank;
 
   double score() const { return total + external; }
 };
 
+// What is left between two chunks of a stream.
+struct Progress {
+  int64_t capacity, vocabulary;  // frames that the tree has room for
+  int32_t width, size, nodes, marks, frames, is_swapped, is_over;
+};
+
+// Frames whose prefixes the tree has room for at once; a longer utterance, or a stream, drops some as it goes.
+constexpr int64_t kMostFrames = 3000;
+
 struct Workspace {
+  Progress *progress;
   Node *nodes;
+  Mark *marks;
+  int32_t *moved;  // [nodes] where a node or a mark goes when some are dropped
   Prefix *beam, *next;
   Candidate *candidates;
   int32_t *next_slot;         // [beam] where a prefix of the beam is after the frame, or kNone
@@ -57,12 +85,18 @@ struct Workspace {
   double *blank, *nonblank, *total, *arrival;  // [beam] of what becomes of the prefixes
   double *log_probs, *usable;  // [vocabulary] of the frame; of labels that may be added, -inf for others
   int32_t *labels;            // [vocabulary] that may be added, best first
+  int64_t capacity, room;
   size_t bytes;
 
   Workspace(void *base, int64_t frames, int64_t vocabulary, int64_t width) {
     Arena arena(base);
     const int64_t rows = width + Vector<double>::lanes;
-    nodes = arena.take<Node>(1 + frames * width);
+    capacity = std::min(frames, kMostFrames);
+    room = 1 + capacity * width;
+    progress = arena.take<Progress>(1);
+    nodes = arena.take<Node>(room);
+    marks = arena.take<Mark>(room);
+    moved = arena.take<int32_t>(room);
     beam = arena.take<Prefix>(width);
     next = arena.take<Prefix>(width);
     candidates = arena.take<Candidate>(Candidates::storage(width));
@@ -82,7 +116,7 @@ struct Workspace {
 struct Output {
   int32_t *labels, *lengths;
   double *acoustic, *external;
-  int32_t *count;
+  int32_t *count, *start, *end;
 };
 
 void log_add_any(double *a, const double *b, int64_t size) { log_add_rows(a, b, size); }
@@ -101,17 +135,30 @@ CTC_AVX2 double normaliser_avx2(const double *row, int64_t size) { return normal
 class Search {
  public:
   Search(const Workspace &work, const Scorer &scorer, const ctc_beam_options &options)
-      : work_(work), scorer_(scorer), options_(options), boundary_(scorer.boundary()), is_avx2_(has_avx2()),
-        candidates_(work.candidates, options.beam, options.beam_log_prob, work.log_probs), beam_(work.beam),
-        next_(work.next) {
+      : Search(work, scorer, options, Progress{0, 0, 0, 1, 1, 0, 0, 0, 0}) {
     const State start = scorer.start();
     work_.nodes[0] = {kNone, kNone, kNone, kNone, 0, 0, start, false, scorer.boundary_bound(start), State()};
     beam_[0] = prefix_of(0, 0, kMinusInfinity, 0);
+    beam_[0].best_blank = {0, kNone, 0};
+  }
+
+  // Goes on where `save` was called.
+  Search(const Workspace &work, const Scorer &scorer, const ctc_beam_options &options, const Progress &progress)
+      : work_(work), scorer_(scorer), options_(options), boundary_(scorer.boundary()), is_avx2_(has_avx2()),
+        candidates_(work.candidates, options.beam, options.beam_log_prob, work.log_probs),
+        beam_(progress.is_swapped ? work.next : work.beam), next_(progress.is_swapped ? work.beam : work.next),
+        size_(progress.size), n_nodes_(progress.nodes), n_marks_(progress.marks), frame_(progress.frames) {}
+
+  void save(int64_t vocabulary) const {
+    *work_.progress = {work_.capacity, vocabulary, options_.beam, size_, n_nodes_, n_marks_, frame_,
+                       beam_ != work_.beam, size_ == 0};
   }
 
   // One frame; false where its scores are not numbers, or nothing has a finite score.
   template <typename T>
   bool advance(const T *row, int64_t vocabulary) {
+    if (!has_room()) drop_unused();
+    if (!has_room()) return false;
     const double norm = is_avx2_ ? normaliser_avx2(row, vocabulary) : normaliser_any(row, vocabulary);
     if (!std::isfinite(norm)) return false;
     double best_label = kMinusInfinity;
@@ -125,14 +172,17 @@ class Search {
     if (boundary_ != kNone)  // last, for a new one asks the language model: few are still worth it
       for (int32_t slot = 0; slot < size_; ++slot) extend_by_boundary(slot);
     keep_best();
+    ++frame_;
     return size_ > 0;
   }
 
-  void write(int64_t stride, const Output &out) {
+  // The hypotheses as if the utterance ended here.
+  void write(int64_t stride, const Output &out) const {
     Candidate *ends = work_.candidates;
     for (int32_t slot = 0; slot < size_; ++slot) {
-      beam_[slot].external += scorer_.finish(work_.nodes[beam_[slot].node].state);
-      ends[slot] = {beam_[slot].score(), slot, kNone};
+      const Prefix &prefix = beam_[slot];
+      const double external = prefix.external + scorer_.finish(work_.nodes[prefix.node].state);
+      ends[slot] = {prefix.total + external, slot, kNone};
     }
     std::sort(ends, ends + size_, [](const Candidate &a, const Candidate &b) {
       return a.score != b.score ? a.score > b.score : a.slot < b.slot;
@@ -141,8 +191,9 @@ class Search {
     for (int32_t n = 0; n < std::min(size_, options_.n_best) && ends[n].score != kMinusInfinity; ++n) {
       const Prefix &best = beam_[ends[n].slot];
       out.acoustic[n] = best.total;
-      out.external[n] = best.external;
+      out.external[n] = best.external + scorer_.finish(work_.nodes[best.node].state);
       out.lengths[n] = write_labels(best.node, out.labels + n * stride);
+      if (out.start) write_frames(better(best), out.lengths[n], out.start + n * stride, out.end + n * stride);
       ++*out.count;
     }
   }
@@ -279,8 +330,85 @@ class Search {
     for (int32_t i = 0; i < n_returned_; ++i) adopt_longer(work_.returned[i]);
   }
 
-  Prefix continued(const Candidate &candidate) const {
+  bool has_room() const { return n_nodes_ + options_.beam <= work_.room && n_marks_ + options_.beam <= work_.room; }
+
+  static Path better(const Prefix &prefix) {
+    return prefix.best_nonblank.log_prob > prefix.best_blank.log_prob ? prefix.best_nonblank : prefix.best_blank;
+  }
+
+  // The best path of `shorter` after which `label` is one more label, and that label in this frame.
+  Path arrived(const Prefix &shorter, int32_t label) const {
+    Path path = label == shorter.last ? shorter.best_blank : better(shorter);
+    path.log_prob += work_.log_probs[label];
+    return path;
+  }
+
+  Path marked(const Path &arrived) {
+    work_.marks[n_marks_] = {arrived.mark, arrived.end, frame_};
+    return {arrived.log_prob, n_marks_++, frame_ + 1};
+  }
+
+  void continue_paths(const Prefix &before, Prefix *prefix) {
+    prefix->best_blank = better(before);
+    prefix->best_blank.log_prob += work_.log_probs[options_.blank];
+    if (before.last == kNone) return;
+    prefix->best_nonblank.log_prob += work_.log_probs[before.last];
+    prefix->best_nonblank.end = frame_ + 1;
+    if (before.shorter == kNone) return;
+    const Path path = arrived(beam_[before.shorter], before.last);
+    if (path.log_prob > prefix->best_nonblank.log_prob) prefix->best_nonblank = marked(path);
+  }
+
+  // Gives up the nodes that no prefix of the beam begins with, and the marks that no path of theirs has.
+  void drop_unused() {
+    int32_t *const moved = work_.moved;
+    std::fill_n(moved, n_nodes_, kNone);
+    for (int32_t slot = 0; slot < size_; ++slot)
+      for (int32_t at = beam_[slot].node; at != kNone && moved[at] == kNone; at = work_.nodes[at].parent) moved[at] = 0;
+    int32_t kept = 0;
+    for (int32_t at = 0; at < n_nodes_; ++at) {  // parents come first
+      if (moved[at] == kNone) continue;
+      Node node = work_.nodes[at];
+      moved[at] = kept;
+      node.first_child = node.next_sibling = kNone;
+      node.child_labels = 0;
+      if (node.parent != kNone) {
+        node.parent = moved[node.parent];
+        Node &above = work_.nodes[node.parent];
+        node.next_sibling = above.first_child;
+        above.first_child = kept;
+        above.child_labels |= bit(node.label);
+      }
+      work_.nodes[kept++] = node;
+    }
+    for (int32_t slot = 0; slot < size_; ++slot) beam_[slot].node = moved[beam_[slot].node];
+    n_nodes_ = kept;
+
+    std::fill_n(moved, n_marks_, kNone);
+    const auto keep = [&](int32_t at) {
+      for (; at != kNone && moved[at] == kNone; at = work_.marks[at].before) moved[at] = 0;
+    };
+    for (int32_t slot = 0; slot < size_; ++slot) {
+      keep(beam_[slot].best_blank.mark);
+      keep(beam_[slot].best_nonblank.mark);
+    }
+    kept = 0;
+    for (int32_t at = 0; at < n_marks_; ++at) {
+      if (moved[at] == kNone) continue;
+      Mark mark = work_.marks[at];
+      moved[at] = kept;
+      if (mark.before != kNone) mark.before = moved[mark.before];
+      work_.marks[kept++] = mark;
+    }
+    n_marks_ = kept;
+    for (int32_t slot = 0; slot < size_; ++slot)
+      for (Path *path : {&beam_[slot].best_blank, &beam_[slot].best_nonblank})
+        if (path->mark != kNone) path->mark = moved[path->mark];
+  }
+
+  Prefix continued(const Candidate &candidate) {
     Prefix prefix = beam_[candidate.slot];
+    continue_paths(beam_[candidate.slot], &prefix);
     prefix.blank = work_.blank[candidate.slot];
     prefix.nonblank = work_.nonblank[candidate.slot];
     prefix.total = work_.total[candidate.slot];
@@ -298,13 +426,15 @@ class Search {
       work_.returned[n_returned_++] = slot;
     Prefix prefix = prefix_of(node, kMinusInfinity, total, total);
     prefix.shorter = work_.next_slot[candidate.slot];
+    prefix.best_nonblank = marked(arrived(shorter, candidate.label));
     return prefix;
   }
 
   Prefix prefix_of(int32_t node, double blank, double nonblank, double total) const {
     const Node &n = work_.nodes[node];
-    return {node,  n.state.word, n.state.phrase, n.label,          kNone, blank, nonblank,
-            total, n.external,   n.boundary_gain, n.knows_boundary, 0,     kNone, kNone};
+    const Path none = {kMinusInfinity, kNone, 0};
+    return {node,  n.state.word, n.state.phrase, n.label,          kNone, blank, nonblank, total, n.external,
+            n.boundary_gain, n.knows_boundary, 0,     kNone, kNone, none, none};
   }
 
   // A prefix that comes back may find longer ones that have stayed.
@@ -339,6 +469,16 @@ class Search {
     return length;
   }
 
+  void write_frames(const Path &path, int32_t length, int32_t *start, int32_t *end) const {
+    int32_t mark = path.mark, behind = path.end;
+    for (int32_t i = length - 1; i >= 0 && mark != kNone; --i) {
+      start[i] = work_.marks[mark].start;
+      end[i] = behind;
+      behind = work_.marks[mark].end_before;
+      mark = work_.marks[mark].before;
+    }
+  }
+
   const Workspace &work_;
   const Scorer &scorer_;
   const ctc_beam_options &options_;
@@ -346,7 +486,7 @@ class Search {
   const bool is_avx2_;
   Candidates candidates_;
   Prefix *beam_, *next_;
-  int32_t size_ = 1, n_nodes_ = 1, n_labels_ = 0, n_returned_ = 0;
+  int32_t size_, n_nodes_, n_marks_, frame_, n_labels_ = 0, n_returned_ = 0;
 };
 
 template <typename T>
@@ -378,11 +518,13 @@ extern "C" size_t ctc_beam_workspace(int64_t frames, int64_t vocabulary, const c
 
 extern "C" int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, const ctc_scorer *scorer,
                                const ctc_beam_options *options, int32_t *labels, int32_t *lengths, double *acoustic,
-                               double *external, int32_t *counts, void *workspace, size_t workspace_bytes) {
+                               double *external, int32_t *counts, int32_t *start, int32_t *end, void *workspace,
+                               size_t workspace_bytes) {
   if (!is_valid_options(options) || !is_valid(scores, frames, options->blank)) return CTC_DECODE_INVALID;
   if (!is_valid_scorer(scorer, scores->vocabulary)) return CTC_DECODE_INVALID;
   if (scores->batch == 0) return CTC_DECODE_SUCCESS;
   if ((!labels && scores->frames > 0) || !lengths || !acoustic || !external || !counts) return CTC_DECODE_INVALID;
+  if (!start != !end) return CTC_DECODE_INVALID;
   const int64_t most_frames = *std::max_element(frames, frames + scores->batch);
   const int threads = std::max(options->threads, 1);
   const size_t share = Workspace(nullptr, most_frames, scores->vocabulary, options->beam).bytes;
@@ -394,11 +536,65 @@ extern "C" int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, 
     const Workspace work(mine, most_frames, scores->vocabulary, options->beam);
     Search search(work, external_scorer, *options);
     const int64_t at = item * options->n_best;
-    const Output out = {labels + at * scores->frames, lengths + at, acoustic + at, external + at, counts + item};
+    const int64_t first = at * scores->frames;
+    const Output out = {labels + first,  lengths + at,          acoustic + at,      external + at,
+                        counts + item, start ? start + first : nullptr, end ? end + first : nullptr};
     if (scores->is_double)
       decode<double>(*scores, item, frames[item], search, out);
     else
       decode<float>(*scores, item, frames[item], search, out);
   }
+  return CTC_DECODE_SUCCESS;
+}
+
+extern "C" size_t ctc_beam_stream_bytes(int64_t vocabulary, const ctc_beam_options *options) {
+  if (!is_valid_options(options) || vocabulary < 1) return 0;
+  return Workspace(nullptr, kMostFrames, vocabulary, options->beam).bytes;
+}
+
+extern "C" int ctc_beam_stream_start(int64_t vocabulary, const ctc_scorer *scorer, const ctc_beam_options *options,
+                                     void *state, size_t state_bytes) {
+  if (!is_valid_options(options) || vocabulary < 1 || !is_valid_scorer(scorer, vocabulary)) return CTC_DECODE_INVALID;
+  if (!state || state_bytes < ctc_beam_stream_bytes(vocabulary, options)) return CTC_DECODE_WORKSPACE;
+  const Workspace work(state, kMostFrames, vocabulary, options->beam);
+  const Scorer external_scorer(scorer);
+  Search(work, external_scorer, *options).save(vocabulary);
+  return CTC_DECODE_SUCCESS;
+}
+
+extern "C" int ctc_beam_stream_push(const ctc_scores *scores, const ctc_scorer *scorer, const ctc_beam_options *options,
+                                    void *state, int32_t *is_over) {
+  if (!is_valid_options(options) || !state || !is_over || !scores) return CTC_DECODE_INVALID;
+  const int64_t frames = scores->frames;
+  if (scores->batch != 1 || !is_valid(scores, &frames, options->blank)) return CTC_DECODE_INVALID;
+  const Workspace work(state, kMostFrames, scores->vocabulary, options->beam);
+  if (work.progress->vocabulary != scores->vocabulary || work.progress->width != options->beam)
+    return CTC_DECODE_INVALID;
+  *is_over = work.progress->is_over;
+  if (*is_over) return CTC_DECODE_SUCCESS;
+  const Progress before = *work.progress;
+  const Scorer external_scorer(scorer);
+  Search search(work, external_scorer, *options, before);
+  for (int64_t t = 0; t < frames && !*is_over; ++t)
+    *is_over = scores->is_double ? !search.advance(row_of<double>(*scores, 0, t), scores->vocabulary)
+                                 : !search.advance(row_of<float>(*scores, 0, t), scores->vocabulary);
+  search.save(scores->vocabulary);
+  work.progress->is_over = *is_over;
+  return CTC_DECODE_SUCCESS;
+}
+
+extern "C" int ctc_beam_stream_result(int64_t vocabulary, const ctc_scorer *scorer, const ctc_beam_options *options,
+                                      void *state, int64_t stride, int32_t *labels, int32_t *lengths, double *acoustic,
+                                      double *external, int32_t *count, int32_t *start, int32_t *end) {
+  if (!is_valid_options(options) || !state || !lengths || !acoustic || !external || !count) return CTC_DECODE_INVALID;
+  const Workspace work(state, kMostFrames, vocabulary, options->beam);
+  const Progress &progress = *work.progress;
+  *count = 0;
+  if (progress.vocabulary != vocabulary || progress.width != options->beam || stride < progress.frames)
+    return CTC_DECODE_INVALID;
+  if (progress.is_over) return CTC_DECODE_SUCCESS;
+  if (progress.frames > 0 && (!labels || !start || !end)) return CTC_DECODE_INVALID;
+  const Scorer external_scorer(scorer);
+  Search(work, external_scorer, *options, progress).write(stride, {labels, lengths, acoustic, external, count, start, end});
   return CTC_DECODE_SUCCESS;
 }

@@ -69,6 +69,8 @@ bool is_valid_phrases(const ctc_phrases &p, int64_t vocabulary) {
 
 }  // namespace
 
+extern "C" int ctc_decode_version(void) { return CTC_DECODE_VERSION; }
+
 extern "C" int ctc_scorer_check(const ctc_scorer *scorer, int64_t vocabulary) {
   if (!scorer || vocabulary < 1) return CTC_DECODE_INVALID;
   const ctc_scorer &s = *scorer;

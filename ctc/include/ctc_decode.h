@@ -27,6 +27,11 @@ typedef enum {
   CTC_DECODE_DEVICE = 3,    /* CUDA refused a launch */
 } ctc_decode_status;
 
+#define CTC_DECODE_VERSION 2
+
+/* CTC_DECODE_VERSION of the sources that the library was built from: what programs have to compare with their own. */
+CTC_DECODE_API int ctc_decode_version(void);
+
 /* Log-probabilities or logits: element (b, t, v) at data[b * batch_stride + t * frame_stride + v]. */
 typedef struct {
   const void *data;
@@ -137,11 +142,35 @@ CTC_DECODE_API size_t ctc_beam_workspace(int64_t frames, int64_t vocabulary, con
 
 /* Hypothesis n of utterance b, best first: lengths[b * n_best + n] labels at
  * labels + (b * n_best + n) * scores->frames; acoustic[...] and external[...] add up to its score. There are counts[b]
- * of them (none where a closed lexicon allows nothing, or where the scores are not numbers). `scorer` may be NULL. */
+ * of them: none where a closed lexicon allows nothing, or where the scores are not numbers, which is no matter to the
+ * other utterances. `start` and `end`, both or neither NULL, are like `labels`: the first frame of every label on the best
+ * path that the beam kept, and the frame behind its last. `scorer` may be NULL.
+ *
+ * A search keeps the prefixes of 3000 frames; when an utterance has more, it drops those that no prefix of the beam begins
+ * with. Only where the beam's own prefixes have more labels than that has room for does an utterance find nothing. */
 CTC_DECODE_API int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, const ctc_scorer *scorer,
                                    const ctc_beam_options *options, int32_t *labels, int32_t *lengths,
-                                   double *acoustic, double *external, int32_t *counts, void *workspace,
-                                   size_t workspace_bytes);
+                                   double *acoustic, double *external, int32_t *counts, int32_t *start, int32_t *end,
+                                   void *workspace, size_t workspace_bytes);
+
+/* ---- The same of scores that come in chunks: one utterance, in a state of the caller's, of constant size. ---- */
+
+CTC_DECODE_API size_t ctc_beam_stream_bytes(int64_t vocabulary, const ctc_beam_options *options);
+
+CTC_DECODE_API int ctc_beam_stream_start(int64_t vocabulary, const ctc_scorer *scorer, const ctc_beam_options *options,
+                                         void *state, size_t state_bytes);
+
+/* All frames of `scores`, a batch of one; scorer and options are those of the start. `is_over`: nothing can be read any
+ * more, because of numbers that are none or of a closed lexicon, and what else is pushed is not looked at. */
+CTC_DECODE_API int ctc_beam_stream_push(const ctc_scores *scores, const ctc_scorer *scorer,
+                                        const ctc_beam_options *options, void *state, int32_t *is_over);
+
+/* What ctc_beam_search would find if the utterance ended here, rows of labels, `start` and `end` being `stride` apart, at
+ * least the frames so far. Changes nothing: more may be pushed after. */
+CTC_DECODE_API int ctc_beam_stream_result(int64_t vocabulary, const ctc_scorer *scorer, const ctc_beam_options *options,
+                                          void *state, int64_t stride, int32_t *labels, int32_t *lengths,
+                                          double *acoustic, double *external, int32_t *count, int32_t *start,
+                                          int32_t *end);
 
 /* ---- On CUDA, in libctc_cuda: all pointers but `scores` are to the device's memory, as is scores->data; all work goes
  * to `stream`, and nothing waits. `type` is a ctcType of ctc.h; scores->is_double means nothing. Workspaces are aligned

@@ -7,12 +7,13 @@ import shutil
 import sys
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
 from ctc.native import compilers
 from ctc.native.building import build
-from ctc.native.library import NativeLibrary
+from ctc.native.library import NativeLibrary, can_write
 
 SWITCH = "NATIVE_BUILD"
 """The environment variable that keeps a first use from compiling when it is 0."""
@@ -47,7 +48,8 @@ def _is_there(library: NativeLibrary, kind: Literal["cpu", "cuda", "binding"]) -
     """Whether that library is there, once it was built where it was missing and a compiler was not."""
     target = getattr(library, kind)
     has_compiler = _has_cuda_compiler if kind == "cuda" else compilers.find_compiler
-    if target.exists() or os.environ.get(SWITCH) == "0" or not has_compiler():
+    is_current = target.exists() and not _is_older_than_sources(library, target)
+    if is_current or os.environ.get(SWITCH) == "0" or not has_compiler():
         return bool(target.exists())
     print(f"{library.name}: compiling {target}, once; {SWITCH}=0 in the environment prevents it", file=sys.stderr)
     try:
@@ -57,7 +59,18 @@ def _is_there(library: NativeLibrary, kind: Literal["cpu", "cuda", "binding"]) -
         return False
     if not target.exists():
         print(f"{library.name}: {report}", file=sys.stderr)
-    return bool(target.exists())
+        return False
+    target.touch()  # where its sources were only touched themselves
+    return True
+
+
+def _is_older_than_sources(library: NativeLibrary, target: Path) -> bool:
+    """Whether sources have changed since, as they do when a checkout is brought up to date."""
+    if not can_write(target.parent):
+        return False
+    built = target.stat().st_mtime
+    folders = [folder for folder in library.header_folders if folder.is_dir()]
+    return any(path.stat().st_mtime > built for folder in folders for path in folder.rglob("*.*"))
 
 
 def _has_cuda_compiler() -> bool:

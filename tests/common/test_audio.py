@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -212,3 +213,46 @@ def test_importing_brings_in_neither_librosa_nor_torch():
     code = "import sys, common.audio; print(sorted({'librosa', 'torch'} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_a_flac_that_promises_more_than_it_holds_costs_no_memory(tmp_path):
+    path = tmp_path / "a.flac"
+    soundfile.write(path, np.zeros(4000), 16000)
+    content = bytearray(path.read_bytes())
+    # STREAMINFO, behind "fLaC" and the header of its block: samples are the last 36 bits of bytes 10 to 17.
+    content[8 + 13] = content[8 + 13] & 0xF0 | 0x2
+    content[8 + 14 : 8 + 18] = (10**10 - 2 * 2**32).to_bytes(4, "big")
+    path.write_bytes(content)
+    tracemalloc.start()
+    with pytest.raises(audio.AudioError, match=r"a.flac: (truncated|promises)"):
+        audio.read(path, sample_rate=16000)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 50e6
+
+
+@pytest.mark.parametrize("rate", [1, 999, 768_001])
+def test_rates_that_no_recording_has_are_refused(tmp_path, rate):
+    soundfile.write(tmp_path / "a.wav", np.zeros(100), rate)
+    with pytest.raises(audio.AudioError, match=f"expected a sample rate of 1000 to 768000 Hz, found {rate} Hz"):
+        audio.read(tmp_path / "a.wav", sample_rate=16000)
+
+
+def test_more_seconds_than_the_caller_allows_are_refused(tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.zeros(32000), 16000)
+    with pytest.raises(audio.AudioError, match=r"a.wav: promises 2 s; expected at most 1 s"):
+        audio.read(tmp_path / "a.wav", most_seconds=1)
+    assert len(audio.read(tmp_path / "a.wav", seconds=1, most_seconds=1).samples) == 16000
+
+
+def test_blocks_are_joined_without_a_seam(tmp_path, monkeypatch):
+    samples_NC = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2)).astype(np.float32)
+    soundfile.write(tmp_path / "a.wav", samples_NC, 16000, subtype="FLOAT")
+    whole = audio.read(tmp_path / "a.wav").samples
+    monkeypatch.setattr(audio, "_BLOCK", 999)
+    assert np.array_equal(audio.read(tmp_path / "a.wav").samples, whole)
+
+
+def test_a_name_that_is_too_long_is_an_audio_error(tmp_path):
+    with pytest.raises(audio.AudioError, match="File name too long; expected an audio file"):
+        audio.read(tmp_path / f"{'a' * 300}.wav")

@@ -156,3 +156,17 @@ def test_a_command_takes_a_configuration_by_its_name(tmp_path, monkeypatch):
     write(tmp_path, "named.toml", "fast = true\noptim.lr = 0.5")
     monkeypatch.setattr(config, "packaged", lambda: tmp_path)
     assert config.command_line(Outer, ["named"], description="").fast
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = " + "[" * 5000, r"run.toml: not valid TOML: it is nested too deeply"),
+        ("a = " + "7" * 5000, r"run.toml: not valid TOML: Exceeds the limit"),
+        ('extends = "a\\u0000b"', r"run.toml: extends = 'a.*b': expected the path of one TOML file"),
+    ],
+)
+def test_what_python_itself_cannot_read_is_one_line(tmp_path, text, message):
+    (tmp_path / "run.toml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        config.read_toml(tmp_path / "run.toml")

@@ -297,7 +297,7 @@ def test_threads_batches_and_padding_do_not_change_the_result():
 
 def test_empty_batches_and_recordings_have_the_empty_hypothesis():
     assert ctc.beam_search(torch.zeros(0, 5, 3), []) == []
-    assert ctc.beam_search(torch.zeros(2, 0, 3), [0, 0]) == [[([], 0.0, 0.0, 0.0)]] * 2
+    assert ctc.beam_search(torch.zeros(2, 0, 3), [0, 0]) == [[([], 0.0, 0.0, 0.0, [], [])]] * 2
 
 
 def test_a_prefix_that_leaves_the_beam_and_returns_is_one_hypothesis():
@@ -347,11 +347,74 @@ def test_scorers_for_other_labels_are_refused():
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_an_utterance_that_is_not_numbers_is_named(value):
-    logits_BSV = torch.zeros(2, 4, 3)
+def test_an_utterance_that_is_not_numbers_costs_itself_alone(value):
+    logits_BSV = logits(3, 4, 3)
+    expected = ctc.beam_search(logits_BSV, [4] * 3)
     logits_BSV[1, 2, 1] = value
-    with pytest.raises(ValueError, match="beam_search: log_probs_BSV: item 1: found NaN, or nothing that may be read"):
-        ctc.beam_search(logits_BSV, [4, 4])
+    for search in searches():
+        found = search(logits_BSV, torch.tensor([4] * 3), 0, None, BeamOptions())
+        assert found[1] == []
+        assert [h.labels for h in (*found[0], *found[2])] == [h.labels for h in (*expected[0], *expected[2])]
+
+
+def test_a_closed_list_of_which_nothing_fits_has_no_hypotheses():
+    logits_BSV = logits(2, 3, 5)
+    logits_BSV[0, :, 4] = -math.inf  # no blank, and fewer frames than the word has letters
+    found = ctc.beam_search(logits_BSV, [2, 3], blank=4, scorer=Scorer(LABELS, words=["abc"]))
+    assert found[0] == []
+    assert found[1]
+
+
+@pytest.mark.parametrize("with_scorer", [False, True])
+@pytest.mark.parametrize("beam", [1, 3, 50])
+def test_both_searches_find_the_same_frames(beam, with_scorer):
+    scorer = word_scorer()[0] if with_scorer else None
+    options = BeamOptions(beam=beam, n_best=beam)
+    for seed in range(6):
+        arguments = (logits(2, 25, 5, seed=seed), torch.tensor([25, 12]), 4, scorer, options)
+        first, *others = [search(*arguments) for search in searches()]
+        for other in others:
+            for left, right in zip(first, other, strict=True):
+                for one, two in zip(left, right, strict=True):
+                    assert (one.labels, one.start_frames, one.end_frames) == (
+                        two.labels,
+                        two.start_frames,
+                        two.end_frames,
+                    )
+
+
+def test_the_frames_are_those_of_the_best_path_where_the_beam_keeps_all():
+    for seed in range(10):
+        logits_BSV = logits(1, 6, 4, seed=seed)
+        for hypothesis in ctc.beam_search(logits_BSV, [6], options=EVERYTHING)[0][:50]:
+            (path,) = ctc.align(logits_BSV, [hypothesis.labels], [6])
+            assert (hypothesis.start_frames, hypothesis.end_frames) == (path.start_frames, path.end_frames)
+
+
+def test_frames_of_a_long_utterance_are_in_order_and_its_memory_is_bounded():
+    library = _native.load() or pytest.skip("no C++ compiler")
+    native = _native.BeamSearchOptions(0, 1, 20, 1, -7.0, -16.0)
+    assert library.ctc_beam_workspace(10**9, 5, native) == library.ctc_beam_workspace(3000, 5, native)
+    frames = 20_000
+    generator = torch.Generator().manual_seed(0)
+    logits_BSV = torch.randn(1, frames, 5, generator=generator)
+    logits_BSV.scatter_add_(
+        2, torch.randint(0, 5, (1, frames, 1), generator=generator), torch.full((1, frames, 1), 6.0)
+    )
+    (best,) = ctc.beam_search(logits_BSV, [frames], options=BeamOptions(beam=20))[0]
+    spans = list(zip(best.start_frames, best.end_frames, strict=True))
+    assert len(spans) == len(best.labels) > 10_000
+    assert all(start < end for start, end in spans)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    (path,) = ctc.align(logits_BSV, [best.labels], [frames])
+    assert sum(a == b for a, b in zip(best.start_frames, path.start_frames, strict=True)) > 0.99 * len(spans)
+
+
+def test_a_search_that_would_take_more_memory_than_it_may_is_refused():
+    with pytest.raises(ValueError, match="memory: expected at least .* bytes for a beam of 100000, found 1000000"):
+        ctc.beam_search(logits(1, 9, 5), [9], options=BeamOptions(beam=100_000, memory=1_000_000))
+    with pytest.raises(ValueError, match="memory: expected at least 1 byte, found 0"):
+        BeamOptions(memory=0)
 
 
 def test_a_large_vocabulary_is_searched_like_a_small_one():

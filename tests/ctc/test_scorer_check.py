@@ -101,14 +101,24 @@ def test_any_change_of_any_table_is_found_or_harmless(scorer):
         array.view(np.uint8)[array.itemsize * place + draw.integers(array.itemsize)] ^= 1 << draw.integers(8)
         if library.ctc_scorer_check(scorer.table(), 5) == 0:
             passed += 1
-            outputs = (labels, lengths, numbers, numbers[1:], counts, workspace)
-            arguments = [array.ctypes.data for array in outputs]
-            assert (
-                library.ctc_beam_search(
-                    described, frames.ctypes.data, scorer.table(), options, *arguments, len(workspace)
-                )
-                == 0
-            )
+            outputs = [array.ctypes.data for array in (labels, lengths, numbers, numbers[1:], counts)]
+            arguments = [frames.ctypes.data, scorer.table(), options, *outputs, None, None]
+            assert library.ctc_beam_search(described, *arguments, workspace.ctypes.data, len(workspace)) == 0
         array[:] = kept
     assert 100 < passed < 3000
     assert isinstance(scorer.table(), ctypes.Structure)
+
+
+def test_a_library_of_other_sources_is_refused(monkeypatch):
+    class Library:
+        @staticmethod
+        def ctc_decode_version():
+            return 1
+
+    _native.load.cache_clear()
+    for other in (Library(), object()):
+        monkeypatch.setattr(_native._library, "load_cpu", lambda other=other: other)
+        with pytest.raises(RuntimeError, match=r"libctc.so was built from other sources: run `python -m ctc.build`"):
+            _native.load()
+    monkeypatch.undo()
+    _native.load.cache_clear()

@@ -194,7 +194,7 @@ static Hypotheses search(const Case& c, bool is_double, const ctc_scorer* scorer
     const Workspace workspace(ctc_beam_workspace(most_frames, c.vocabulary, &options));
     const int status = ctc_beam_search(&scores, c.lengths.data(), scorer, &options, found.labels.data(),
                                        found.lengths.data(), found.acoustic.data(), found.external.data(),
-                                       found.counts.data(), workspace.data(), workspace.bytes());
+                                       found.counts.data(), nullptr, nullptr, workspace.data(), workspace.bytes());
     check(status == CTC_DECODE_SUCCESS, "beam search refuses");
     return found;
 }
@@ -271,7 +271,7 @@ static void test_invalid_arguments_are_refused(Random& random) {
     const auto beam = [&](const int64_t* frames, const ctc_beam_options& options, size_t bytes) {
         char space[64];
         return ctc_beam_search(&scores, frames, nullptr, &options, labels.data(), ints.data(), doubles.data(),
-                               doubles.data(), ints.data(), space, bytes);
+                               doubles.data(), ints.data(), nullptr, nullptr, space, bytes);
     };
     check(beam(c.lengths.data(), good, 64) == CTC_DECODE_WORKSPACE, "a small workspace passes");
     check(beam(c.lengths.data(), bad, 64) == CTC_DECODE_INVALID, "n_best above the beam passes");

@@ -260,3 +260,31 @@ def test_fairseq_letters_must_match_the_list_and_the_dictionary(tmp_path):
         ManifestError, match=r"m\.tsv:2: utterance a: m\.ltr has É, which .*dict\.ltr\.txt does not list"
     ):
         read_manifest(manifest)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[" * 100_000, "not JSON that can be read"),
+        ('{"duration": ' + "7" * 5000 + "}", "not JSON that can be read"),
+        ('{"audio_filepath": "a.wav", "text": "a", "duration": ' + "7" * 400 + "}", "expected a number"),
+        ('{"audio_filepath": "a.wav", "text": "a", "duration": 1, "speeds": {"0": "b.wav"}}', "speeds is"),
+        ('{"audio_filepath": "' + "a" * 300 + '", "text": "a", "duration": 1}', "no such audio file"),
+        ('{"audio_filepath": "a\\u0000", "text": "a", "duration": 1}', "no such audio file"),
+    ],
+)
+def test_lines_that_python_itself_cannot_read_cost_themselves(tmp_path, line, message):
+    soundfile.write(tmp_path / "good.wav", np.zeros(16000), 16000)
+    good = '{"audio_filepath": "good.wav", "text": "good", "duration": 1}'
+    (tmp_path / "list.jsonl").write_text(f"{line}\n{good}\n")
+    with pytest.raises(ManifestError, match=message):
+        read_manifest(tmp_path / "list.jsonl")
+    found = read_manifest(tmp_path / "list.jsonl", on_error="skip")
+    assert [utterance.text for utterance in found.utterances] == ["good"]
+
+
+def test_an_array_that_python_itself_cannot_read_is_named(tmp_path):
+    for content in ("[" * 100_000, '[{"a": ' + "7" * 5000 + "}]"):
+        (tmp_path / "list.json").write_text(content)
+        with pytest.raises(ManifestError, match=r"list.json:1: not JSON that can be read"):
+            read_manifest(tmp_path / "list.json")

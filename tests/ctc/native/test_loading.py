@@ -25,6 +25,23 @@ def test_the_first_use_builds_and_says_so(tmp_path: Path, capfd: pytest.CaptureF
     assert capfd.readouterr().err == ""
 
 
+@needs_compiler
+def test_a_library_older_than_its_sources_is_built_anew(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    library = write_product(tmp_path)
+    build(library)
+    source = library.package / "csrc" / "which.cpp"
+    before = library.cpu.read_bytes()
+    source.write_text(
+        source.read_text() + '\nextern "C" __attribute__((visibility("default"))) int later() { return 3; }\n'
+    )
+    os.utime(source, (library.cpu.stat().st_mtime + 10,) * 2)
+    found = load(library)
+    assert found is not None
+    assert found.later() == 3
+    assert library.cpu.read_bytes() != before
+    assert "product: compiling" in capfd.readouterr().err
+
+
 def test_the_environment_can_forbid_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NATIVE_BUILD", "0")
     library = write_product(tmp_path)

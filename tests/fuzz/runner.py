@@ -1,0 +1,125 @@
+"""Reads mutated files in a process of its own, under limits of time and memory, and counts what becomes of them."""
+
+import multiprocessing
+import random
+import resource
+import signal
+import tempfile
+import time
+import traceback
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.fuzz.mutator import mutated
+from tests.fuzz.readers import READERS, Reader
+
+SECONDS_EACH = 5
+MEMORY = 1 << 30
+"""Bytes that a reader may take beyond what its process has at the start."""
+
+
+class Finding(NamedTuple):
+    """A file that was neither read nor refused."""
+
+    what: str
+    number: int
+    told: str
+
+
+class Result(NamedTuple):
+    """What became of a reader's files."""
+
+    counts: Counter[str]
+    findings: list[Finding]
+
+
+def file_of(reader: Reader, seed: int, number: int) -> tuple[str, bytes]:
+    """Suffix and content of mutation `number`, a function of it and the seed."""
+    draw = random.Random(f"{seed}/{number}")
+    suffix, content = draw.choice(reader.seeds)
+    return suffix, mutated(content, draw)
+
+
+def fuzz(name: str, *, seed: int, seconds: float, most: int) -> Result:
+    """At most `most` mutations in at most `seconds`; a process that dies is a finding, and another goes on."""
+    counts: Counter[str] = Counter()
+    findings: list[Finding] = []
+    reader = READERS[name]()
+    end = time.monotonic() + seconds
+    first = 0
+    while first < most and time.monotonic() < end:
+        context = multiprocessing.get_context("fork")
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(reader, seed, first, most, end, theirs))
+        process.start()
+        theirs.close()
+        first, is_done = _collect(ours, first, counts, findings)
+        process.join(SECONDS_EACH)
+        if not is_done:
+            process.kill()
+            process.join()
+            findings.append(Finding("crash", first, f"exit status {process.exitcode}"))
+            counts["crash"] += 1
+            first += 1
+        elif first < most:
+            break
+    return Result(counts, findings)
+
+
+def _collect(ours: Any, first: int, counts: Counter[str], findings: list[Finding]) -> tuple[int, bool]:
+    """(the number of the file that was not finished, whether the process ended by itself)."""
+    with suppress(EOFError):
+        while ours.poll(SECONDS_EACH * 4):
+            message = ours.recv()
+            if message is None:
+                return first, True
+            number, what, told = message
+            counts[what] += 1
+            first = number + 1
+            if what not in ("read", "refused"):
+                findings.append(Finding(what, number, told))
+    return first, False
+
+
+class _TimeUpError(BaseException):
+    """A reader took too long; no reader catches it."""
+
+
+def _time_up(*_: object) -> None:
+    raise _TimeUpError
+
+
+def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: Any) -> None:
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGALRM, _time_up)
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(first, most):
+            if time.monotonic() > end:
+                break
+            suffix, content = file_of(reader, seed, number)
+            path = Path(folder) / f"file{suffix}"
+            path.write_bytes(content)
+            theirs.send((number, *outcome(reader, path)))
+    theirs.send(None)
+
+
+def outcome(reader: Reader, path: Path) -> tuple[str, str]:
+    """(read, refused, traceback, memory or hang; the words of the last)."""
+    signal.alarm(SECONDS_EACH)
+    try:
+        reader.read(path)
+        return "read", ""
+    except reader.errors:
+        return "refused", ""
+    except MemoryError:
+        return "memory", traceback.format_exc(limit=-3)
+    except _TimeUpError:
+        return "hang", traceback.format_exc(limit=-3)
+    except Exception:
+        return "traceback", traceback.format_exc(limit=-3)
+    finally:
+        signal.alarm(0)
