@@ -20,17 +20,12 @@ class Interrupted(Exception):  # noqa: N818  it is no error
         self.is_agreed = is_agreed
 
 
-class Termination(list[int]):
-    """The signals that asked this process to stop."""
+class Termination:
+    """Whether a signal asked this process to stop."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.came = False
         self._raises = False
-
-    @property
-    def came(self) -> bool:
-        """Whether there was one."""
-        return bool(self)
 
     @contextlib.contextmanager
     def raising(self) -> Iterator[None]:
@@ -53,9 +48,9 @@ class Termination(list[int]):
             self._raises = False
             raise Interrupted
 
-    def handle(self, number: int, _frame: FrameType | None) -> None:
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
         """For `signal.signal`."""
-        self.append(number)
+        self.came = True
         if self._raises:
             self._raises = False
             raise Interrupted

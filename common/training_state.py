@@ -13,15 +13,13 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from common import checkpoint, config
+from common import config
 from common.checkpoint import CheckpointError
 from common.ema import Ema
 from common.run_directory import RunDirectory
 
-Parts = Mapping[str, nn.Module | Optimizer | GradScaler]
 _RENAMED = {"best_wer": "best", "best_loss": "best", "best_mel": "best"}  # in checkpoints written before
 
 
@@ -87,8 +85,6 @@ class Progress:
             f"the epoch has {steps} steps, and had {before} when the run was stopped: it goes on at step "
             f"{self.batch} of it, in another order; the learning rate follows step {self.step}"
         )
-
-    recount = begin_epoch
 
 
 class TrainingState:
@@ -238,44 +234,6 @@ def local(tensor: Tensor) -> Tensor:
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
-def newest(folder: Path, name: str, *, resume: bool, saves: bool = True) -> tuple[dict[str, Any] | None, list[str]]:
-    """The checkpoint to go on from, None for a new run, and what is to be told."""
-    if resume:
-        saved, damaged = checkpoint.load_newest(folder, name)
-        return saved, [f"{path}: damaged; taking the one before" for path in damaged]
-    steps = checkpoint.saved_steps(folder, name)
-    if steps and saves:  # a new run's checkpoints would be older than these, and be removed
-        raise CheckpointError(
-            f"{folder}: holds checkpoints of an earlier run, up to step {steps[-1][0]}; "
-            "go on from them with --resume true, or take another --output_dir"
-        )
-    return None, []
-
-
-def save_step(folder: Path, name: str, state: dict[str, Any], progress: Progress) -> None:
-    """Writes the checkpoint of this step; removes those that are neither milestones nor the last two."""
-    folder.mkdir(parents=True, exist_ok=True)
-    checkpoint.save(checkpoint.step_path(folder, name, progress.step), state)
-    for step, path in checkpoint.saved_steps(folder, name)[:-2]:
-        if step not in progress.milestones:
-            path.unlink(missing_ok=True)
-
-
-def states_of(parts: Parts) -> dict[str, Any]:
-    """The state of each part, under its name."""
-    return {name: part.state_dict() for name, part in parts.items()}
-
-
-def restore(saved: dict[str, Any], parts: Parts) -> None:
-    """Gives each part its state; raises what its `load_state_dict` raises, or KeyError. Within `must_fit`."""
-    for name, part in parts.items():
-        if isinstance(part, Optimizer):
-            with options_of_today(part):
-                part.load_state_dict(saved[name])
-        elif saved[name]:  # the loss scale is empty of a run that was not in fp16
-            part.load_state_dict(saved[name])
-
-
 @contextlib.contextmanager
 def options_of_today(optimizer: Optimizer) -> Iterator[None]:
     """While a state is loaded: what flags say today counts. The learning rate is set in every step."""
@@ -283,13 +241,6 @@ def options_of_today(optimizer: Optimizer) -> Iterator[None]:
     yield
     for group, today in zip(optimizer.param_groups, options, strict=True):
         group.update({name: today[name] for name in ("betas", "eps", "weight_decay")})
-
-
-def check_optimizer(saved: dict[str, Any], kind: str) -> None:
-    """Raises ValueError if the optimiser in the checkpoint was of another kind. Within `must_fit`."""
-    before = saved["config"]["optim"]["kind"]
-    if before != kind:
-        raise ValueError(f"its optimiser is {before}, not {kind}")
 
 
 @contextlib.contextmanager
@@ -304,16 +255,3 @@ def must_fit(folder: Path) -> Iterator[None]:
             f"{folder}: its newest checkpoint does not fit this configuration: {problem}; "
             "take another --output_dir, or the configuration it was made with"
         ) from None
-
-
-def average_of(model: nn.Module, decay: float, saved: dict[str, Tensor] | None) -> Ema | None:
-    """The moving average as `saved`; else, also where a run goes on that had none, a copy of the weights of now.
-
-    None for a decay of 0. To be called when `model` has its weights.
-    """
-    if not decay:
-        return None
-    ema = Ema(model, decay)
-    if saved is not None:
-        ema.load_state_dict(saved)
-    return ema

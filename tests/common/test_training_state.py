@@ -1,65 +1,109 @@
 import re
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from common import checkpoint
 from common.checkpoint import CheckpointError
+from common.ema import Ema
 from common.optim import OptimConfig, build_optimizer
 from common.precision import grad_scaler
-from common.training_state import (
-    Progress,
-    average_of,
-    check_optimizer,
-    must_fit,
-    newest,
-    options_of_today,
-    restore,
-    save_step,
-    states_of,
-)
-from tests.training import assert_same
+from common.run_directory import started
+from common.training_state import Progress, TrainingError, TrainingState, must_fit, options_of_today, restore_part
+from tests.training import assert_same, events
 
 OPTIM = OptimConfig(kind="novograd", betas=(0.9, 0.5), eps=1e-7, weight_decay=0.25)
 
 
-def parts(seed: int, optim: OptimConfig = OPTIM, precision: str = "fp32") -> dict:
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    output_dir: Path
+    optim: OptimConfig = field(default_factory=lambda: OPTIM)
+    device: str = "cpu"
+    precision: str = "fp32"
+    tensorboard: bool = False
+    resume: bool = True
+
+
+def parts(seed: int, optim: OptimConfig = OPTIM, precision: str = "fp32", ema: float = 0.0) -> dict:
     torch.manual_seed(seed)
     model = torch.nn.Linear(3, 2)
-    scaler = grad_scaler("cpu", precision)
-    return {"weights": model, "optimizer": build_optimizer(model.parameters(), optim), "scaler": scaler}
+    return {
+        "weights": model,
+        "ema": Ema(model, ema) if ema else None,
+        "optimizer": build_optimizer(model.parameters(), optim),
+        "scaler": grad_scaler("cpu", precision),
+    }
 
 
-def trained(seed: int, precision: str = "fp32") -> dict:
-    made = parts(seed, precision=precision)
+def train(made: dict) -> None:
     made["weights"](torch.ones(1, 3)).sum().backward()
     made["optimizer"].step()
+    if made["ema"] is not None:
+        made["ema"].update()
+
+
+@contextmanager
+def state(folder: Path, made: dict, **options) -> Iterator[TrainingState]:
+    cfg = Settings(output_dir=folder)
+    with started(cfg, "m") as directory:
+        yield TrainingState(directory, cfg, made, extra={"format": "ours"}, **options)
+
+
+def saved_after_a_step(folder: Path, **how) -> dict:
+    made = parts(1, **how)
+    with state(folder, made) as run:
+        train(made)
+        run.progress.step = 1
+        run.is_saved = False
+        run.save_step()
     return made
 
 
-def test_every_part_gets_back_its_state():
-    before, after = trained(1, precision="fp16"), parts(2, precision="fp16")
-    before["scaler"].scale(torch.ones(()))
-    before["scaler"].update(128.0)
-    restore(states_of(before), after)
-    assert_same(states_of(after), states_of(before), "")
-    assert after["scaler"].get_scale() == 128
+def test_every_part_gets_back_its_state(tmp_path):
+    before = saved_after_a_step(tmp_path, ema=0.5)
+    after = parts(2, ema=0.5)
+    with state(tmp_path, after) as run:
+        assert run.progress.step == 1
+        assert run.is_saved
+    for name, part in before.items():
+        assert_same(after[name].state_dict(), part.state_dict(), name)
+    assert "resumed at step 1, epoch 1" in events(tmp_path)
+
+
+def test_a_scale_of_the_loss_is_part_of_the_state():
+    before, after = grad_scaler("cpu", "fp16"), grad_scaler("cpu", "fp16")
+    before.scale(torch.ones(()))
+    before.update(128.0)
+    restore_part(after, before.state_dict())
+    assert after.get_scale() == 128
 
 
 @pytest.mark.parametrize(("before", "after"), [("fp32", "fp16"), ("fp16", "fp32")])
-def test_a_run_may_go_on_in_another_precision(before, after):
+def test_a_run_may_go_on_in_another_precision(tmp_path, before, after):
+    saved_after_a_step(tmp_path, precision=before)
     fresh = parts(2, precision=after)
     scale = fresh["scaler"].get_scale()
-    restore(states_of(trained(1, precision=before)), fresh)
-    assert fresh["scaler"].get_scale() == scale
+    with state(tmp_path, fresh):
+        assert fresh["scaler"].get_scale() == scale
 
 
-def test_options_of_today_count_and_moments_are_those_of_before():
-    before = trained(1)
-    today = replace(OPTIM, betas=(0.5, 0.25), eps=1e-3, weight_decay=0.125, lr=0.5)
-    after = parts(2, today)
-    restore(states_of(before), after)
+def test_an_average_that_begins_later_begins_at_the_weights_of_then(tmp_path):
+    before = saved_after_a_step(tmp_path)
+    after = parts(2, ema=0.5)
+    with state(tmp_path, after):
+        assert_same(after["ema"].state_dict(), before["weights"].state_dict(), "ema")
+
+
+def test_options_of_today_count_and_moments_are_those_of_before(tmp_path):
+    before = saved_after_a_step(tmp_path)
+    after = parts(2, replace(OPTIM, betas=(0.5, 0.25), eps=1e-3, weight_decay=0.125, lr=0.5))
+    with state(tmp_path, after):
+        pass
     (group,) = after["optimizer"].param_groups
     assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.5, 0.25), 1e-3, 0.125)
     assert_same(after["optimizer"].state_dict()["state"], before["optimizer"].state_dict()["state"], "")
@@ -74,100 +118,127 @@ def test_options_of_today_are_kept_whatever_loads_the_state():
 
 
 def test_what_does_not_fit_is_one_line_that_says_what_to_do(tmp_path):
-    saved = states_of(trained(1))
-    saved["weights"]["bias"] = torch.zeros(7)
+    saved_after_a_step(tmp_path)
+    other = parts(2)
+    other["weights"] = torch.nn.Linear(3, 7)
     expected = (
         rf"^{re.escape(str(tmp_path))}: its newest checkpoint does not fit this configuration: .*size mismatch for "
-        r"bias.*; take another --output_dir, or the configuration it was made with$"
+        r"weight.*; take another --output_dir, or the configuration it was made with$"
     )
-    with pytest.raises(CheckpointError, match=expected) as error, must_fit(tmp_path):
-        restore(saved, parts(2))
+    with pytest.raises(CheckpointError, match=expected) as error, state(tmp_path, other):
+        pass
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("error", [TypeError("unexpected 'best'"), ValueError("no group")])
-def test_whatever_a_part_raises_is_told(tmp_path, error):
-    with (
-        pytest.raises(CheckpointError, match=f"does not fit this configuration: .*{error.args[0]}"),
-        must_fit(tmp_path),
-    ):
+def test_whatever_a_damaged_state_raises_is_one_line(tmp_path, error):
+    with pytest.raises(CheckpointError, match=f"does not fit this configuration: {error}; take"), must_fit(tmp_path):
         raise error
 
 
-def test_what_the_checkpoint_lacks_is_named(tmp_path):
-    expected = "does not fit this configuration: it has no 'optimizer'; take another"
-    with pytest.raises(CheckpointError, match=expected), must_fit(tmp_path):
-        restore({"weights": trained(1)["weights"].state_dict()}, trained(1))
+def test_a_part_that_is_missing_is_named(tmp_path):
+    saved_after_a_step(tmp_path)
+    with pytest.raises(CheckpointError, match="it has no 'discriminators'"):
+        state(tmp_path, parts(2) | {"discriminators": torch.nn.Linear(1, 1)}).__enter__()
 
 
-def test_a_long_story_is_cut_short(tmp_path):
-    with pytest.raises(CheckpointError) as error, must_fit(tmp_path):
-        raise RuntimeError("long story\n\t" * 1000)
-    assert "configuration: long story long story" in str(error.value)
-    assert len(str(error.value)) < len(str(tmp_path)) + 500
+def test_a_checkpoint_of_another_kind_is_refused(tmp_path):
+    saved_after_a_step(tmp_path)
+    cfg = Settings(output_dir=tmp_path)
+    with started(cfg, "m") as directory, pytest.raises(CheckpointError, match="its format is another"):
+        TrainingState(directory, cfg, parts(1), extra={"format": "theirs"})
 
 
-def test_an_optimiser_of_another_kind_does_not_fit(tmp_path):
-    saved = {"config": {"optim": {"kind": "novograd"}}}
-    check_optimizer(saved, "novograd")
-    with pytest.raises(ValueError, match="^its optimiser is novograd, not lamb$"):
-        check_optimizer(saved, "lamb")
-    with pytest.raises(CheckpointError, match="its optimiser is novograd, not lamb; take another"), must_fit(tmp_path):
-        check_optimizer(saved, "lamb")
+def test_a_step_is_saved_once(tmp_path):
+    with state(tmp_path, parts(1)) as run:
+        run.progress.step = 1
+        run.save_step()
+        path = checkpoint.step_path(tmp_path, "m", 1)
+        written = path.stat().st_mtime_ns
+        run.save_step()
+        assert path.stat().st_mtime_ns == written
 
 
-def test_a_run_goes_on_from_its_newest_checkpoint_and_tells_of_damaged_ones(tmp_path):
-    assert newest(tmp_path, "m", resume=True) == (None, [])
-    for step in (1, 2):
-        save_step(tmp_path, "m", {"step": step}, Progress(step=step))
-    checkpoint.step_path(tmp_path, "m", 2).write_bytes(b"half")
-    saved, (message,) = newest(tmp_path, "m", resume=True)
-    assert saved == {"step": 1}
-    assert "m_step00000002.pt: damaged" in message
+def test_the_best_is_that_of_the_better_of_raw_and_averaged_weights(tmp_path):
+    made = parts(1, ema=0.5)
+    with state(tmp_path, made) as run:
+        run.progress.step = 3
+        assert run.save_best({"raw": 0.32, "average": 0.47})
+        best = checkpoint.load(tmp_path / "m_best.pt")
+        assert best["ema"] is None
+        assert (best["progress"]["best"], best["progress"]["best_weights"]) == (0.32, "raw")
+        run.progress.step = 4
+        assert not run.save_best({"raw": 0.33, "average": 0.32})
+        assert run.save_best({"raw": 0.33, "average": 0.25})
+        assert checkpoint.load(tmp_path / "m_best.pt")["ema"] is not None
+        assert (run.progress.best_step, run.progress.validated_at) == (4, 4)
+    assert "best so far: 0.3200, of the raw weights" in events(tmp_path)
 
 
-def test_a_new_run_that_saves_does_not_begin_among_the_checkpoints_of_another(tmp_path):
-    assert newest(tmp_path, "m", resume=False) == (None, [])
-    save_step(tmp_path, "m", {}, Progress(step=7))
-    expected = (
-        f"^{re.escape(str(tmp_path))}: holds checkpoints of an earlier run, up to step 7; go on from them with "
-        "--resume true, or take another --output_dir$"
-    )
-    with pytest.raises(CheckpointError, match=expected):
-        newest(tmp_path, "m", resume=False)
-    assert newest(tmp_path, "m", resume=False, saves=False) == (None, [])
-    assert newest(tmp_path, "another", resume=False) == (None, [])
+def test_of_equal_scores_the_average_is_taken(tmp_path):
+    with state(tmp_path, parts(1, ema=0.5)) as run:
+        run.progress.step = 1
+        run.save_best({"raw": 0.5, "average": 0.5})
+        assert run.progress.best_weights == "average"
 
 
-def test_milestones_and_the_last_two_are_kept(tmp_path):
-    progress = Progress(milestones=[2])
-    for progress.step in range(1, 7):
-        save_step(tmp_path, "m", {"step": progress.step}, progress)
-    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "m")] == [2, 5, 6]
-    assert checkpoint.load(checkpoint.step_path(tmp_path, "m", 2)) == {"step": 2}
+def test_a_first_score_is_the_best_even_if_it_is_no_number(tmp_path):
+    with state(tmp_path, parts(1)) as run:
+        run.progress.step = 1
+        assert run.save_best({"raw": float("inf")})
+        run.progress.step = 2
+        assert not run.save_best({"raw": float("nan")})
+        assert run.save_best({"raw": 3.0})
 
 
-@pytest.mark.parametrize(("today", "batch"), [(6, 4), (1, 0), (12, 8)])
-def test_with_other_batches_a_run_goes_on_at_the_same_part_of_the_epoch_and_tells(today, batch):
-    progress = Progress(epoch=4, batch=2, steps_per_epoch=3, step=14)
-    assert progress.recount(today) == (
-        f"the epoch has {today} steps, and had 3 when the run was stopped: it goes on at step {batch} of it, in "
-        "another order; the learning rate follows step 14"
-    )
-    assert progress == Progress(epoch=4, batch=batch, steps_per_epoch=today, step=14)
+def test_a_score_that_does_not_count_yet_is_noted_as_a_validation(tmp_path):
+    with state(tmp_path, parts(1)) as run:
+        run.progress.step = 2
+        assert not run.save_best({"raw": 0.1}, counts=False)
+        assert run.progress.validated_at == 2
+    assert not (tmp_path / "m_best.pt").exists()
 
 
-def test_a_new_run_and_one_with_the_same_batches_have_nothing_to_tell():
-    for progress in (Progress(), Progress(batch=2, steps_per_epoch=3)):
-        batch = progress.batch
-        assert progress.recount(3) is None
-        assert (progress.batch, progress.steps_per_epoch) == (batch, 3)
+def test_an_export_has_the_named_parts_alone(tmp_path):
+    with state(tmp_path, parts(1, ema=0.5)) as run:
+        run.progress.step = 1
+        run.export("final", ["weights", "ema"])
+    assert checkpoint.load(tmp_path / "m_final.pt").keys() == {"format", "config", "weights", "ema"}
 
 
-def test_an_average_goes_on_as_saved_or_begins_at_the_weights_of_now():
-    model, saved = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2).state_dict()
-    assert average_of(model, 0.0, saved) is None
-    assert_same(dict(average_of(model, 0.9, saved).state_dict()), dict(saved), "")
-    begun = average_of(model, 0.9, None)
-    assert_same(dict(begun.state_dict()), dict(model.state_dict()), "")
-    assert begun.decay == 0.9
+def test_numbers_that_are_not_finite_are_not_saved(tmp_path):
+    made = parts(1)
+    with state(tmp_path, made) as run:
+        run.progress.step = 2
+        made["weights"].weight.data[0, 0] = float("nan")
+        expected = "weights or running statistics are not finite after step 2, though its loss was; no checkpoint was"
+        with pytest.raises(TrainingError, match=expected):
+            run.save_step()
+        run.save_alone()
+    assert not list(tmp_path.glob("*.pt"))
+
+
+def test_a_run_that_saves_nothing_saves_nothing(tmp_path):
+    with state(tmp_path, parts(1), saves=False) as run:
+        run.progress.step = 1
+        run.save_step()
+        run.save_best({"raw": 0.5})
+        run.export("final", ["weights"])
+        run.save_alone()
+    assert not list(tmp_path.glob("*.pt"))
+
+
+@pytest.mark.parametrize("name", ["best_wer", "best_loss", "best_mel"])
+def test_progress_of_checkpoints_written_before_is_read(name):
+    progress = Progress.restored({"epoch": 2, "batch": 1, "steps_per_epoch": 5, "step": 11, name: 0.25, "unfit": 3})
+    assert (progress.best, progress.best_step, progress.validated_at) == (0.25, 11, 11)
+    assert not progress.warm_average
+
+
+def test_an_epoch_of_other_length_goes_on_at_the_same_part():
+    progress = Progress(epoch=1, batch=3, steps_per_epoch=6, step=9)
+    told = progress.begin_epoch(10)
+    assert progress.batch == 5
+    assert told.startswith("the epoch has 10 steps, and had 6 when the run was stopped: it goes on at step 5 of it, in")
+    assert progress.begin_epoch(10) is None
+    assert Progress(epoch=1, steps_per_epoch=6).begin_epoch(10) is None
