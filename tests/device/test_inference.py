@@ -30,8 +30,11 @@ def test_jasper_recognises_what_it_recognises_on_the_cpu(device, tmp_path, preci
         for place in ("cpu", "mirror")
     ]
     for here, there in zip(*found, strict=True):
-        assert torch.equal(here.log_probs_SV, there.log_probs_SV)
-        assert here.words == there.words
+        assert here.text == there.text
+        if precision == "fp32":
+            assert torch.equal(here.log_probs_SV, there.log_probs_SV)
+        else:  # a CPU computes sums of products in float32 wherever it can
+            torch.testing.assert_close(here.log_probs_SV, there.log_probs_SV, atol=0.1, rtol=0)
 
 
 @pytest.mark.parametrize("kind", ["base", "large", "base hourglass", "large linear"])
