@@ -30,9 +30,9 @@ def test_jasper_recognises_what_it_recognises_on_the_cpu(device, tmp_path, preci
         for place in ("cpu", "mirror")
     ]
     for here, there in zip(*found, strict=True):
-        assert here.text == there.text
         if precision == "fp32":
             assert torch.equal(here.log_probs_SV, there.log_probs_SV)
+            assert here.words == there.words
         else:  # a CPU computes sums of products in float32 wherever it can
             apart = (here.log_probs_SV - there.log_probs_SV).norm() / here.log_probs_SV.norm()
             assert apart < torch.finfo(torch.bfloat16).eps
