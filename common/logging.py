@@ -25,6 +25,8 @@ Step = tuple[int, ...]
 _UNITS = {"loss": "{:7.3f}", "wer": "{:6.2%}", "cer": "{:6.2%}", "throughput": "{:6.1f}", "took": "{:5.2f} s"}
 _UNITS |= {"lrate": "{:.2e}", "grad_norm": "{:.2e}"}
 
+VECTOR_FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
+
 
 class RunLogger:
     """Writes the events of one run into `folder`; does nothing in processes that are not `enabled`.
@@ -161,6 +163,16 @@ def environment(device: torch.device) -> dict[str, Any]:
         "threads": None if on_gpu else torch.get_num_threads(),
         "commit": commit(),
     }
+
+
+def processor_flags() -> str | None:
+    """Those vector instructions of the CPU that number crunching depends on; None where the system does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
+    return " ".join(flag for flag in VECTOR_FLAGS if flag in flags)
 
 
 def commit() -> str:

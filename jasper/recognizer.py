@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from common import audio, checkpoint, distributed
-from common.features import Features, LogMel
+from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks, in_batches, padded
 from common.recognition.decoding import Decoder, DecodingOptions, transcripts
@@ -121,18 +121,21 @@ class Recognizer:
             return []
         n_frames = -(-features.frames(len(samples_N)) // self.model.stride)
         longest = max(1, round(chunk_seconds * features.sample_rate / per_frame))
-        blurred = -(-features.n_fft // 2 // per_frame) + 1  # frames whose window reaches beyond the end of the chunk
+        context = self.model.context_frames + blurred_frames(features, per_frame)
         return [
             Piece(samples_N[start * per_frame : stop * per_frame], first - start, end - start)
-            for start, first, end, stop in chunks(
-                n_frames, longest=longest, context=self.model.context_frames + blurred
-            )
+            for start, first, end, stop in chunks(n_frames, longest=longest, context=context)
         ]
 
     @torch.inference_mode()
     def _log_probs(self, samples: Sequence[np.ndarray]) -> Tensor:
         with float32_math(self.precision):
             return self.model(*self.features(*padded(samples))).log_probs_BSV
+
+
+def blurred_frames(features: LogMelConfig, samples_per_frame: int) -> int:
+    """Output frames at an end of a chunk whose window reaches beyond it."""
+    return -(-features.n_fft // 2 // samples_per_frame) + 1
 
 
 def load(

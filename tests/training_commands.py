@@ -8,9 +8,11 @@ from typing import Any
 import fastpitch.train
 import fastpitch.vocoders.train
 import jasper.train
+import transducer.train
 from tests.fastpitch import runs as fastpitch_runs
 from tests.fastpitch.vocoders import corpus as vocoder_runs
 from tests.jasper import runs as jasper_runs
+from tests.transducer import runs as transducer_runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,12 @@ COMMANDS = [
         module=fastpitch.train,
         corpus=fastpitch_runs.write_corpus,
         config=fastpitch_runs.toy_config,
+    ),
+    Command(
+        name="transducer",
+        module=transducer.train,
+        corpus=jasper_runs.write_corpus,
+        config=transducer_runs.toy_config,
     ),
     Command(
         name="hifigan",
