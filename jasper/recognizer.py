@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import audio, checkpoint, distributed
+from common import checkpoint, distributed
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
-from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.chunks import Piece, chunks
 from common.recognition.decoding import Decoder, DecodingOptions, transcripts
-from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.recordings import Recording, Source, read_ahead, read_heard
+from common.recognition.tensors import in_batches, padded
 from common.recognition.transcripts import Transcript
 from jasper import checkpoint_import, data
 from jasper.config import Config
@@ -101,13 +102,7 @@ class Recognizer:
         )
 
     def _read(self, source: Source) -> Recording:
-        rate = self.config.features.sample_rate
-        recording = read(source, rate)
-        samples_N, first = recording.samples_N, 0
-        if self.config.data.trim_silence:
-            samples_N, first = audio.trim_silence(samples_N)
-        samples_N = samples_N[:0] if is_silent(samples_N) else samples_N
-        return recording._replace(samples_N=samples_N, first_seconds=first / rate)
+        return read_heard(source, self.config.features.sample_rate, trim=self.config.data.trim_silence)
 
     def _pieces(self, samples_N: np.ndarray, chunk_seconds: float) -> list[Piece]:
         """The recording in chunks of equal length, each with all the context that its frames depend on if that fits.

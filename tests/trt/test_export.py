@@ -1,7 +1,6 @@
 import json
 import runpy
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -24,14 +23,6 @@ SEPARABLE = ModelConfig(
         BlockConfig(filters=12, kernel=5, dilation=2, separable=True),
     )
 )
-
-
-@pytest.fixture(scope="module")
-def jasper(tmp_path_factory) -> Path:
-    """A checkpoint, and m.onnx beside it."""
-    path = save_jasper(tmp_path_factory.mktemp("jasper") / "m.pt", tiny_config())
-    main(ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
-    return path
 
 
 def test_a_batch_of_any_length_gives_what_the_recognizer_gives(jasper):
