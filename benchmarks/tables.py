@@ -60,6 +60,12 @@ TABLES = {
         spread="mode",
         cells={"{}: p50 / p99 ms (× eager)": _MODES},
     ),
+    "jasper_published": Table(
+        source="jasper_published",
+        where={"part": "network", "mode": "fused"},
+        keys={**_CASE, "instructions": "instructions", "processor_flags": "processor"},
+        cells={"p50 / p99 ms": "{p50:.0f} / {p99:.0f}", "× published in fp32": "{times_faster_than_published:.2f}"},
+    ),
     "jasper_audio_to_log_probs": Table(
         source="jasper_inference",
         where={"part": "both"},
