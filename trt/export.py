@@ -2,6 +2,7 @@
 
     python -m trt.export jasper_best.pt --out m.onnx
     python -m trt.export jasper_best.pt --out m.onnx --input features
+    python -m trt.export hifigan_final.pt --out v.onnx
 
 The file computes what the checkpoint does, for any number of utterances of any length, whatever follows the shorter
 ones in their rows. Before it appears it is compared with the checkpoint on ragged batches, on silence and on the
@@ -20,7 +21,13 @@ from common.checkpoint import CheckpointError
 from common.export import ExportGraph
 from common.files import written_whole
 from common.recognition.writing import tell
-from jasper import checkpoint_import, export, recognizer
+from fastpitch.vocoders import export as vocoder_export
+from fastpitch.vocoders import hifigan_import as vocoders
+from fastpitch.vocoders import waveglow_import as flows
+from fastpitch.vocoders.vocoder import VocoderError, load_generator
+from jasper import checkpoint_import as recognizers
+from jasper import export as recognizer_export
+from jasper import recognizer
 from trt.conversion import ExportError, converted, greatest_difference
 
 
@@ -32,7 +39,7 @@ class ExportConfig:
     """The model: a checkpoint of this repository or of DeepLearningExamples."""
     out: Path
     """The ONNX file to write."""
-    input: export.Source = "samples"
+    input: recognizer_export.Source = "samples"
     """What a recogniser takes: audio samples, or log-mel features made elsewhere."""
     ema: bool | None = None
     """Take the averaged weights or not; by default where there are any."""
@@ -43,7 +50,7 @@ class ExportConfig:
 
 
 def main(cfg: ExportConfig) -> None:
-    """Writes the file. Raises CheckpointError, ExportError where it would not compute the same, and OSError."""
+    """Writes the file. Raises CheckpointError, VocoderError, OSError; ExportError where it computed something else."""
     graph = read_graph(cfg)
     program = converted(graph)
     difference = greatest_difference(program, graph)
@@ -56,15 +63,21 @@ def main(cfg: ExportConfig) -> None:
 
 
 def read_graph(cfg: ExportConfig) -> ExportGraph:
-    """What the checkpoint offers for export. Raises CheckpointError."""
+    """What the checkpoint offers for export. Raises CheckpointError and VocoderError."""
     state = checkpoint.load(cfg.checkpoint)
-    kind = state.get("format", checkpoint_import.FORMAT)
-    if kind != checkpoint_import.FORMAT:
-        raise CheckpointError(f"{cfg.checkpoint}: is of {kind}, which has no export yet; expected Jasper or QuartzNet")
+    kind = state.get("format", recognizers.FORMAT)
+    is_vocoder = vocoders.is_checkpoint(state) or flows.is_checkpoint(state)
     del state
-    return export.graph(*recognizer.load_model(cfg.checkpoint, ema=cfg.ema), cfg.input)
+    if is_vocoder:
+        return vocoder_export.graph(load_generator(cfg.checkpoint, ema=cfg.ema))
+    if kind == recognizers.FORMAT:
+        return recognizer_export.graph(*recognizer.load_model(cfg.checkpoint, ema=cfg.ema), cfg.input)
+    raise CheckpointError(
+        f"{cfg.checkpoint}: is of {kind}, which has no export yet; expected Jasper, QuartzNet, HiFi-GAN or the light "
+        "vocoder"
+    )
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, ExportError, OSError):
+    with config.reported(CheckpointError, ExportError, VocoderError, OSError):
         main(config.parse_flags(ExportConfig, None, sys.argv[1:], description=__doc__ or ""))

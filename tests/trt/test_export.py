@@ -9,12 +9,15 @@ import torch
 
 from common import checkpoint
 from common.checkpoint import CheckpointError
+from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.recognizer import load
+from tests.fastpitch.vocoders.small import HIFIGAN, ISTFT, random_mel, save_hifigan, save_waveglow
 from tests.jasper.tiny import tiny_config
 from tests.trt.models import save_jasper
 from trt.conversion import ExportError
 from trt.export import ExportConfig, main
+from trt.runtime import ModelError, Recognizer
 
 SEPARABLE = ModelConfig(
     blocks=(
@@ -63,6 +66,31 @@ def test_quartznet_is_exported_from_features_too(tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "q.onnx")
     assert [tensor.name for tensor in session.get_inputs()] == ["features_BFT", "frames_B"]
     assert [tensor.name for tensor in session.get_outputs()] == ["log_probs_BSV", "output_frames_B"]
+
+
+@pytest.mark.parametrize(
+    "cfg", [pytest.param(HIFIGAN, marks=pytest.mark.slow, id="hifigan"), pytest.param(ISTFT, id="istft")]
+)
+def test_a_vocoder_says_in_ragged_batches_what_the_checkpoint_says(cfg, tmp_path):
+    path = save_hifigan(tmp_path / "v.pt", cfg)
+    main(ExportConfig(checkpoint=path, out=tmp_path / "v.onnx"))
+    session = onnxruntime.InferenceSession(tmp_path / "v.onnx")
+    told = session.get_modelmeta().custom_metadata_map
+    assert (told["task"], told["sample_rate"], told["hop_samples"]) == ('"vocoding"', "22050", "256")
+    mel_BMT, frames_B = random_mel(3, 80, 50), torch.tensor([41, 50, 1])
+    (found_BN,) = session.run(None, {"mel_BMT": mel_BMT.numpy(), "frames_B": frames_B.numpy()})
+    expected_BN = load_vocoder(path, device="cpu")(mel_BMT, frames_B).numpy()
+    assert np.abs(found_BN - expected_BN).max() < 1e-5 < 1e-3 * np.abs(expected_BN).max()
+    (alone_BN,) = session.run(None, {"mel_BMT": mel_BMT[:1, :, :41].numpy(), "frames_B": np.array([41])})
+    assert np.abs(alone_BN[0] - found_BN[0, : 41 * 256]).max() < 1e-6
+    with pytest.raises(ModelError, match="takes mel_BMT, frames_B; expected a recogniser that trt.export wrote with"):
+        Recognizer(tmp_path / "v.onnx")
+
+
+def test_waveglow_is_named(tmp_path):
+    path = save_waveglow(tmp_path / "w.pt")
+    with pytest.raises(VocoderError, match="Waveglow has no export yet; expected HiFi-GAN or the inverse-STFT vocoder"):
+        main(ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
 
 
 def test_a_graph_that_is_refused_leaves_no_file(tmp_path, monkeypatch):
