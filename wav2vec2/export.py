@@ -14,12 +14,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common import config
+from common.checkpoint import CheckpointError
 from common.export import ExportGraph, encoded
+from common.text.vocabulary import is_special
+from wav2vec2.checkpoints.loading import Model
+from wav2vec2.corpus.letters import Letters
 from wav2vec2.network.extractor import ConvLayerNorm, FirstLayer, n_frames
 from wav2vec2.network.model import Wav2Vec2ForCTC, normalized, without_padding
 from wav2vec2.network.positions import PositionalConv
 from wav2vec2.network.transformer import frame_mask, zero_padding
-from wav2vec2.recognizer import SAMPLE_RATE, STRIDE_SECONDS
+from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS
+from wav2vec2.run_config import SAMPLE_RATE
 
 
 class PlainLayer(nn.Module):
@@ -88,9 +93,13 @@ class PlainWav2Vec2(nn.Module):
         return self.head(x_BSD).log_softmax(2), frames_B
 
 
-def graph(model: Wav2Vec2ForCTC) -> ExportGraph:
-    """`model`, on the CPU in evaluation mode."""
-    cfg = model.wav2vec2.config
+def graph(model: Model) -> ExportGraph:
+    """`model`, on the CPU. Raises CheckpointError where it has no CTC head, or labels without names."""
+    if not isinstance(model, Wav2Vec2ForCTC):
+        raise CheckpointError("the model is pre-trained only and has no CTC head: fine-tune it first")
+    cfg = model.eval().wav2vec2.config
+    if all(map(is_special, cfg.labels)):
+        raise CheckpointError(f"the checkpoint does not say what its {len(cfg.labels)} labels are")
 
     def reference(audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
         output = model(audio_BN, samples_B)
@@ -114,9 +123,12 @@ def graph(model: Wav2Vec2ForCTC) -> ExportGraph:
             sample_rate=SAMPLE_RATE,
             labels=list(cfg.labels),
             blank=cfg.blank,
+            separator=Letters(cfg.labels).separator,
             samples_per_frame=hop,
             seconds_per_frame=hop / SAMPLE_RATE,
             shortest_samples=shortest,
+            chunk_seconds=CHUNK_SECONDS,
+            chunk_multiple=cfg.shortening.factor if cfg.shortening else 1,
             context_frames=round(STRIDE_SECONDS * SAMPLE_RATE / hop),
             trim_silence=False,
             configuration=config.to_dict(cfg),

@@ -43,9 +43,7 @@ class Encoder(nn.Module):
         x_BSD = x_BSD + self.positions(x_BSD)
         return zero_padding(self.contextual(x_BSD, mask_BS, seed=seed, layers=layers), mask_BS)
 
-    def contextual(
-        self, x_BSD: Tensor, mask_BS: Tensor | None, *, seed: int = 0, layers: int | None = None
-    ) -> Tensor:
+    def contextual(self, x_BSD: Tensor, mask_BS: Tensor | None, *, seed: int = 0, layers: int | None = None) -> Tensor:
         """What follows the positions: x_BSD of the frames mask_BS (None: all) -> the same shape, not masked."""
         if not self.pre_norm:
             x_BSD = self.norm(x_BSD)
