@@ -5,8 +5,8 @@
 
 Inputs are noise of fixed length, the same in every run; weights are random unless `--checkpoint` names some. Single
 calls are timed with the device synchronised before and after, warm-up excluded; the modes of inference take turns. A
-row per measurement goes to benchmarks/results/jasper_inference.jsonl or jasper_training.jsonl. Training runs under
-torchrun too.
+row per measurement goes to benchmarks/results/jasper_inference.jsonl or jasper_training.jsonl, and beside the published
+network to jasper_published.jsonl. Training runs under torchrun too.
 
 Shapes: B utterances, N samples, F mel bands, T feature frames.
 """
@@ -101,11 +101,12 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
     task = {"inference": inference, "training": training}[cfg.task]
     cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=cfg.cudnn_benchmark)
     rows: list[Row] = []
+    name = "jasper_published" if cfg.task == "inference" and "published" in cfg.modes else f"jasper_{cfg.task}"
     with distributed.start(cfg.device) as world, cudnn:
         for row in task(cfg, world):
             if world.is_main:
                 _print(row, with_heads=not rows)
-                rows.append(benchmark.append_row(f"jasper_{cfg.task}", row, device=world.device, folder=cfg.results))
+                rows.append(benchmark.append_row(name, row, device=world.device, folder=cfg.results))
     return rows
 
 

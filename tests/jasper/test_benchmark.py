@@ -51,6 +51,7 @@ def test_fewer_bits_are_measured_beside_the_published_network_in_float32(tmp_pat
     assert fused["times_faster_than_published"] > 0
     assert fused["times_faster_than_eager"] is None
     assert fused["instructions"] == "automatic"
+    assert rows_of.read_rows("jasper_published", folder=tmp_path) == [published, fused]
     assert fused["processor_flags"] == processor_flags()
 
 
