@@ -131,9 +131,10 @@ def validate(run: Run, loop: Loop) -> None:
     heads: list[Head] = ["transducer"] if run.model.prediction is not None else []
     heads += ["ctc"] if run.model.ctc is not None else []
     found = {}
+    for model in models.values():
+        distributed.share_buffers(model, run.world)
     with loop.validation() as world:
         for phase, model in models.items():
-            distributed.share_buffers(model, run.world)
             asr = Recognizer(
                 cast("Model", model), cfg.features, run.pieces, device=run.world.device, precision=cfg.precision
             )
