@@ -18,6 +18,8 @@ from common.recognition.recordings import Recording, Source, read_ahead, read_he
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of
 from common.text.vocabulary import is_special
 
+NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
+NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
 WHOLE = sys.maxsize  # as the end of a piece: all frames that the network gives
 
 
@@ -41,7 +43,7 @@ class Recognizer:
             raise ModelError(f"{path}: cannot be loaded: {' '.join(str(error).split())[:300]}") from None
         told = self.session.get_modelmeta().custom_metadata_map
         inputs = [tensor.name for tensor in self.session.get_inputs()]
-        if inputs != ["audio_BN", "samples_B"] or json.loads(told.get("task", "null")) != "recognition":
+        if inputs != ["audio_BN", "samples_B"] or NEEDED - told.keys():
             raise ModelError(
                 f"{path}: takes {', '.join(inputs)}; expected a recogniser that trt.export wrote with --input samples"
             )
