@@ -70,7 +70,8 @@ def _day_and_month(match: re.Match[str], style: Style) -> str | None:
     if not 1 <= int(day) <= 31:
         return None
     said = f"{ordinal(day)} {'of ' if of else ''}{MONTH_NAMES[_month(name) - 1]}"
-    return f"{said} {year(in_year)}" if in_year else said
+    pause = "," if "," in match[0] and style.for_voice else ""
+    return f"{said}{pause} {year(in_year)}" if in_year else said
 
 
 def _month_alone(match: re.Match[str], style: Style) -> str | None:

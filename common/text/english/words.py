@@ -174,7 +174,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"([A-Za-z]{2,6})\.", _abbreviation),
     rule("abbreviation", rf"({'|'.join(CAPITALISED)})(?!\w)", _abbreviation),
     rule("initials", r"(?:[A-Za-z]\.){2,}(?!\w)|(?:[A-Za-z]\.)+[A-Za-z](?!\w)", _initials),
-    rule("roman", r"([IVXL]+)(?![\w'])(?=\W|\Z)", _roman),
+    rule("roman", r"([IVXL]+)(?![\w'])(?:\.(?=,|\s+[a-z]))?", _roman),
     rule("acronym", r"([A-Z]{2,})('?s)?(?![A-Za-z])", _capitals),
 )
 GREEK_RULE = rule("letter", r"[α-ωΑ-Ω](?![^\W\d_])", _greek)

@@ -47,6 +47,7 @@ CASES = {
         "Jan-15": "january fifteenth",
         "Tue., Jan. 5th, 2021": "tuesday, january fifth twenty twenty one",
         "02/03": "february third",
+        "1st March, 1830": "first march, eighteen thirty",
         "Jan 2020": "january twenty twenty",
         "July 4 - July 6": "july fourth to july sixth",
         "He has 1066 items": "he has one thousand sixty six items",
@@ -122,6 +123,7 @@ CASES = {
         "Q&A": "q and ay",
         "WWII": "world war two",
         "PART XL": "part forty",
+        "under Henry II., a king": "under henry the second, a king",
     },
     "words": {
         "w/o sugar, w/ milk": "without sugar, with milk",
