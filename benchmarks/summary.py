@@ -32,9 +32,21 @@ LINES = [
         where=LATENCY | {"frames": 835, "labels": 200, "batch": 32}, command="python benchmarks/ctc_loss.py",
     ),
     Line(
-        what="CTC loss and gradient, 16 short utterances", against="torch", source="ctc_loss",
-        ratio="times_torch_pooled", where=LATENCY | {"frames": 150, "classes": 28, "batch": 16},
-        command="python benchmarks/ctc_loss.py",
+        what="RNN-T loss and gradient in place, 8 x 200 x 50 x 1024", against="torch by anti-diagonals",
+        source="transducer_loss", ratio="in_place_times_faster",
+        where={"metric": "loss and gradient", "loss": "RNN-T", "classes": 1024},
+        command="python benchmarks/transducer_loss.py",
+    ),
+    Line(
+        what="TDT decoding, 8 recordings at once", against="label-looping in torch", source="transducer_decoder",
+        ratio="times_faster", where={"head": "TDT", "batch": 8}, shape="{:.1f}×",
+        command="python benchmarks/transducer_decoder.py",
+    ),
+    Line(
+        what="Jasper 10x5, 8.4 s of audio", against="the published layers", source="jasper_published",
+        ratio="times_faster_than_published", shape="{:.1f}×",
+        where={"config": "jasper10x5dr", "mode": "fused", "precision": "fp32", "seconds_of_audio": 8.36},
+        command="python -m jasper.benchmark configs/jasper/jasper10x5dr.toml --modes published fused",
     ),
     Line(
         what="QuartzNet 15x5, 7 s of audio", against="the published layers", source="jasper_inference",
@@ -43,15 +55,14 @@ LINES = [
         command="python -m jasper.benchmark configs/jasper/quartznet15x5.toml",
     ),
     Line(
+        what="HiFi-GAN V1", against="the published generator", source="vocoders", ratio="times_faster_than_plain",
+        where={"vocoder": "v1", "mode": "fused", "precision": "fp32"}, shape="{:.1f}×",
+        command="python -m fastpitch.vocoders.benchmark --vocoders v1",
+    ),
+    Line(
         what="wav2vec 2.0 Base, 10 s of audio", against="transformers", source="wav2vec2_inference", shape="{:.2f}×",
         where={"config": "base", "side": "ours", "seconds_of_audio": 10.0, "precision": "fp32"},
         other={"side": "transformers"}, command="python -m wav2vec2.benchmark configs/wav2vec2/base.toml",
-    ),
-    Line(
-        what="the same with the Hourglass Transformer", against="transformers", source="wav2vec2_inference",
-        where={"config": "base", "side": "hourglass", "seconds_of_audio": 10.0, "precision": "fp32"}, shape="{:.2f}×",
-        other={"side": "transformers", "hourglass": ""},
-        command="python -m wav2vec2.benchmark configs/wav2vec2/base.toml",
     ),
     Line(
         what="contrastive loss of pre-training", against="gather and cosine, as published", source="wav2vec2_contrast",
@@ -59,23 +70,14 @@ LINES = [
         command="python -m wav2vec2.benchmark configs/wav2vec2/base.toml --task contrast --batch_sizes 6",
     ),
     Line(
-        what="FastPitch on one core, 128 symbols", against="real time", source="fastpitch_inference",
+        what="FastPitch, 128 symbols", against="real time", source="fastpitch_inference",
         ratio="times_real_time", where={"what": "FastPitch", "batch": 1, "mode": "eager"},
         command="python -m fastpitch.benchmark",
     ),
     Line(
-        what="FastPitch and the light vocoder on one core", against="real time", source="fastpitch_inference",
+        what="FastPitch and the light vocoder", against="real time", source="fastpitch_inference",
         ratio="times_real_time", where={"what": "FastPitch + istft", "batch": 1, "mode": "eager"},
         command="python -m fastpitch.benchmark --vocoders istft",
-    ),
-    Line(
-        what="FastPitch's alignment: distance, prior, search", against="as published", source="fastpitch_training",
-        ratio="times_faster", where={"what": "distance, prior and search of 32 x 800 frames x 130 symbols"},
-        command="python benchmarks/fastpitch_training.py aligner",
-    ),
-    Line(
-        what="pitch, C2 to C7", against="librosa.pyin", source="pitch", ratio="times_faster",
-        where={"range": "C2 to C7"}, command="python benchmarks/pitch.py",
     ),
 ]  # fmt: skip
 

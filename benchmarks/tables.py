@@ -60,6 +60,12 @@ TABLES = {
         spread="mode",
         cells={"{}: p50 / p99 ms (× eager)": _MODES},
     ),
+    "jasper_published": Table(
+        source="jasper_published",
+        where={"part": "network", "mode": "fused"},
+        keys={**_CASE, "instructions": "instructions", "processor_flags": "processor"},
+        cells={"p50 / p99 ms": "{p50:.0f} / {p99:.0f}", "× published in fp32": "{times_faster_than_published:.2f}"},
+    ),
     "jasper_audio_to_log_probs": Table(
         source="jasper_inference",
         where={"part": "both"},
@@ -156,6 +162,58 @@ TABLES = {
         },
         spread="mode",
         cells={"{}: p50 ms (× real time)": "{p50:.1f} ({times_real_time:.1f}×)"},
+    ),
+    "transducer_loss": Table(
+        source="transducer_loss",
+        where={"metric": "loss and gradient"},
+        keys={"device": "device", "loss": "loss", "frames": "T", "labels": "U", "classes": "V", "batch": "N"},
+        cells={
+            "in place, ms": "{in_place_ms_p50:.3g}",
+            "fresh, ms": "{ms_p50:.3g}",
+            "other": "{other}",
+            "other, ms": "{other_ms_p50:.4g}",
+            "other / in place": "{in_place_times_faster:.1f}",
+            "other / fresh": "{times_faster:.1f}",
+        },
+    ),
+    "transducer_errors": Table(
+        source="transducer_loss",
+        where={"metric": "error"},
+        keys={"device": "device", "loss": "loss", "frames": "T", "labels": "U", "classes": "V"},
+        cells={
+            "loss, relative": "{relative_error_of_the_loss:.1e}",
+            "gradient, absolute": "{largest_error_of_the_gradient:.1e}",
+        },
+    ),
+    "transducer_fused_memory": Table(
+        source="transducer_loss",
+        where={"metric": "fused memory"},
+        keys={"device": "device", "batch": "N"},
+        cells={"fused, MiB": "{mib:.1f}", "unfused, MiB": "{unfused_mib:.0f}", "times less": "{times_less:.0f}"},
+    ),
+    "transducer_fused_time": Table(
+        source="transducer_loss",
+        where={"metric": "fused time"},
+        keys={"device": "device", "batch": "N"},
+        cells={
+            "torch, ms": "{torch_ms_p50:.0f}",
+            "unfused, ms": "{unfused_ms_p50:.0f}",
+            "all cells, ms": "{all_cells_ms_p50:.0f}",
+            "skipping, ms": "{fused_ms_p50:.0f}",
+            "cells kept": "{kept:.0%}",
+            "torch / skipping": "{times_faster_than_torch:.1f}",
+            "unfused / skipping": "{times_faster_than_unfused:.1f}",
+            "error of skipping": "{error_of_skipping:.0e}",
+        },
+    ),
+    "transducer_decoder": Table(
+        source="transducer_decoder",
+        keys={"device": "device", "head": "head", "batch": "batch"},
+        cells={
+            "ms": "{ms_p50:.0f}",
+            "label-looping, ms": "{label_looping_ms_p50:.0f}",
+            "times faster": "{times_faster:.1f}",
+        },
     ),
     "wav2vec2_inference": Table(
         source="wav2vec2_inference",

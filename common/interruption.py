@@ -29,11 +29,9 @@ class Termination:
 
     @contextlib.contextmanager
     def raising(self) -> Iterator[None]:
-        """Meanwhile a signal raises Interrupted at once, also one that came before."""
+        """Meanwhile a signal raises Interrupted at once; one that came before does so where `held` ends."""
         self._raises = True
         try:
-            if self.came:
-                raise Interrupted
             yield
         finally:
             self._raises = False

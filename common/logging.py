@@ -25,6 +25,16 @@ Step = tuple[int, ...]
 _UNITS = {"loss": "{:7.3f}", "wer": "{:6.2%}", "cer": "{:6.2%}", "throughput": "{:6.1f}", "took": "{:5.2f} s"}
 _UNITS |= {"lrate": "{:.2e}", "grad_norm": "{:.2e}"}
 
+VECTOR_FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
+
+
+class _Nowhere(io.StringIO):
+    """Takes text and keeps none."""
+
+    def write(self, text: str) -> int:
+        """Drops `text`."""
+        return len(text)
+
 
 class RunLogger:
     """Writes the events of one run into `folder`; does nothing in processes that are not `enabled`.
@@ -37,7 +47,7 @@ class RunLogger:
         self.throughput_unit = "samples/s"
         """What throughput is counted in, shown behind it on the terminal."""
         self._start = time.time()
-        self._stream = stream or sys.stdout
+        self._stream = stream or sys.stdout or _Nowhere()  # Python has none where it was closed: `>&-`
         self._bar: Any = None
         self._writers: dict[str, Any] = {}
         self._tensorboard = tensorboard
@@ -79,11 +89,8 @@ class RunLogger:
                 self._bar.write(line, file=self._stream)
             else:
                 print(line, file=self._stream, flush=True)
-        except BrokenPipeError:  # whoever read the output left, as `head` does: the run goes on, its files say all
-            self._bar = None
-            if self._stream is sys.stdout:
-                discard_output()
-            self._stream = io.StringIO()
+        except OSError:
+            self._leave_terminal()
 
     def progress(self, total: int, done: int) -> None:
         """Shows a progress bar with the remaining time, if the output is a terminal."""
@@ -94,18 +101,26 @@ class RunLogger:
 
     def advance(self) -> None:
         """Moves the progress bar by one step."""
-        if self._bar is not None:
-            self._bar.update()
+        try:
+            if self._bar is not None:
+                self._bar.update()
+        except OSError:
+            self._leave_terminal()
 
     def close(self) -> None:
-        """Flushes and closes everything."""
-        for writer in self._writers.values():
-            writer.close()
-        if self._bar is not None:
-            self._bar.close()
-        if self._file is not None:
-            self._file.close()
+        """Flushes and closes everything. What cannot be flushed is lost: the run must not end with that error."""
+        for opened in (*self._writers.values(), self._bar, self._file):
+            with contextlib.suppress(OSError):
+                if opened is not None:
+                    opened.close()
         self._writers, self._bar, self._file = {}, None, None
+
+    def _leave_terminal(self) -> None:
+        """Nobody reads any more: `head` left, the terminal was closed, a disk is full. The run's files say all."""
+        self._bar = None
+        if self._stream is sys.stdout:
+            discard_output()
+        self._stream = _Nowhere()
 
     def _end_line_cut_short(self) -> None:
         """A run that was killed while it wrote must not spoil the first line of this one."""
@@ -161,6 +176,16 @@ def environment(device: torch.device) -> dict[str, Any]:
         "threads": None if on_gpu else torch.get_num_threads(),
         "commit": commit(),
     }
+
+
+def processor_flags() -> str | None:
+    """Those vector instructions of the CPU that number crunching depends on; None where the system does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
+    return " ".join(flag for flag in VECTOR_FLAGS if flag in flags)
 
 
 def commit() -> str:

@@ -158,10 +158,13 @@ class Loop:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         with self._exits:
+            if error is None:
+                try:
+                    self._end()
+                except Exception as at_the_end:
+                    error = at_the_end
             if isinstance(error, Exception):
                 raise self._rescued(error) from None
-            if error is None:
-                self._end()
 
     @property
     def logs(self) -> bool:
@@ -170,8 +173,8 @@ class Loop:
 
     @property
     def validates(self) -> bool:
-        """Whether a validation is due."""
-        return self._decision.validates and self.has_validation
+        """Whether a validation is due, and no process was asked to stop meanwhile; by all processes together."""
+        return self._decision.validates and self.has_validation and not self._is_asked_to_stop()
 
     @property
     def saves(self) -> bool:
@@ -185,11 +188,15 @@ class Loop:
 
     @property
     def owes_validation(self) -> bool:
-        """Whether a signal cut short the validation that belongs before the next step."""
+        """Whether a validation belongs before the next step, which a signal or an error cut short in the job before.
+
+        No longer if a process was asked to stop meanwhile; by all processes together.
+        """
         progress = self.progress
         if not self.has_validation or not progress.step or progress.validated_at == progress.step:
             return False
-        return validation_is_due(self.every, self.course, progress.step, progress.epoch, progress.batch == 0)
+        is_due = validation_is_due(self.every, self.course, progress.step, progress.epoch, progress.batch == 0)
+        return is_due and not self._is_asked_to_stop()
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left for this job, from 0; the first may be partly done."""
@@ -215,7 +222,12 @@ class Loop:
             done = 0
 
     def steps(self, batches: Iterable[Batch], count: int) -> Iterator[Batch]:
-        """The batches of the steps that are left of this epoch, which has `count`. After each, `did` is called."""
+        """The batches of the steps that are left of this epoch, which has `count`. After each, `did` is called.
+
+        Raises TrainingError if there are fewer, or none.
+        """
+        if count < 1:
+            raise TrainingError(f"epoch {self.progress.epoch + 1} has no steps: expected at least 1")
         if moved := self.progress.begin_epoch(count):
             self.log.event(moved)
         for batch in itertools.islice(batches, count - self.progress.batch):
@@ -224,6 +236,11 @@ class Loop:
             self._clock += time.perf_counter() - self._did_at  # what was done after the step is no part of it
             if self._decision.stops or self._signalled:
                 return
+        if self.progress.steps_per_epoch:  # which is 0 between two epochs
+            raise TrainingError(
+                f"epoch {self.progress.epoch + 1} has data for {self.progress.batch} of its {count} steps; "
+                f"{self.directory.safe_step()}"
+            )
 
     def did(
         self, numbers_K: Tensor, *, ids: Sequence[str], batch: Mapping[str, Any] | None = None, amount: float
@@ -298,7 +315,7 @@ class Loop:
         try:
             with self._signals.raising():
                 yield world
-                world.gather(None)
+            world.gather(None)  # no longer raising: who has sent this may not say something else afterwards
         except Interrupted as cut:
             if not cut.is_agreed:
                 world.say_cut()
@@ -318,6 +335,11 @@ class Loop:
         if self.world.size == 1:
             self._signalled = self._signals.came
         return self._signalled or 0 < self.course.stop_at <= self.progress.step
+
+    def _is_asked_to_stop(self) -> bool:
+        """Whether some process was, up to now; by all processes together."""
+        self._signalled = self.world.any(self._signalled or self._signals.came)
+        return self._signalled
 
     def _is_last_epoch(self) -> bool:
         return self.progress.epoch >= self._last_epoch
@@ -348,11 +370,15 @@ class Loop:
             return
         self._is_whole = False
         path = self.directory.folder / f"bad_batch_rank{self.world.rank}.pt"
-        checkpoint.save(path, {"step": pending.step, "ids": list(pending.ids), **pending.batch})
+        try:
+            checkpoint.save(path, {"step": pending.step, "ids": list(pending.ids), **pending.batch})
+            batch = f"batch saved as {path}"
+        except OSError as error:
+            batch = f"its batch could not be saved ({error.strerror})"
         named = zip(self.names, numbers, strict=True)
         bad = ", ".join(f"{name} is {number}" for name, number in named if not math.isfinite(number))
         raise TrainingError(
-            f"the {bad} at step {pending.step}; utterances {', '.join(pending.ids)}; batch saved as {path}; "
+            f"the {bad} at step {pending.step}; utterances {', '.join(pending.ids)}; {batch}; "
             f"{self.directory.safe_step()}: lower the learning rate or leave out the bad utterance"
         )
 
@@ -371,8 +397,8 @@ class Loop:
         if self._is_whole and not self.state.is_saved:
             try:
                 self.state.save_alone()
-            except OSError as unsaved:
-                cause = unsaved if isinstance(error, OSError) else error
+            except Exception as unsaved:  # whatever it is, the user reads what ended the run
+                cause = unsaved if isinstance(error, OSError) and isinstance(unsaved, OSError) else error
         safe = self.directory.safe_step()
         with contextlib.suppress(OSError):
             self.log.event(f"ended by an error: {safe}")

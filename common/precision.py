@@ -11,6 +11,9 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from common.convolution import can_be_prepared, prepare
+from common.convolution.native import Instructions
+
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Model = TypeVar("Model", bound=nn.Module)
 DTYPES: dict[str, torch.dtype] = {
@@ -58,6 +61,15 @@ def grad_scaler(device: torch.device | str, precision: Precision) -> torch.amp.G
     return torch.amp.GradScaler(torch.device(device).type, enabled=precision == "fp16")
 
 
-def cast_for_inference(model: Model, precision: Precision) -> Model:
-    """`model` itself, in evaluation mode, its floating-point parameters and buffers cast once."""
-    return model.eval().requires_grad_(False).to(DTYPES[precision])
+def cast_for_inference(model: Model, precision: Precision, instructions: Instructions = "automatic") -> Model:
+    """`model` itself, in evaluation mode, its floating-point parameters and buffers cast once.
+
+    On a CPU convolutions that can be (`FusedConvolution`) are packed for it, in bf16 if so, and what is around them
+    stays in float32, as their inputs and sums do; by `instructions`, where not the widest vectors are wanted.
+    """
+    model.eval().requires_grad_(False)
+    kind: Literal["fp32", "bf16"] = "bf16" if precision == "bf16" else "fp32"
+    if precision != "fp16" and can_be_prepared(model):
+        prepare(model, kind, instructions=instructions)
+        return model
+    return model.to(DTYPES[precision])

@@ -187,10 +187,15 @@ class _Loss(torch.autograd.Function):
         if gradient_TBV is None:
             if not ctx.saved_tensors:
                 raise RuntimeError("ctc_loss: a second backward needs the logits, which in_place=True has overwritten")
-            logits_TBV = ctx.saved_tensors[0]
+            logits_TBV, targets, input_lengths_B, target_lengths_B = ctx.saved_tensors
             is_half = logits_TBV.dtype == torch.float16
             scale_B = by.expand(logits_TBV.shape[1]) if is_half else None
-            gradient_TBV = operator(*ctx.saved_tensors, *ctx.options, True, scale_B)[1]
+            if _are_ordinary(*ctx.saved_tensors, by):  # the operator cannot derive the plain loss
+                gradient_TBV = torch.empty_like(logits_TBV)
+                labels = Labels(targets, input_lengths_B, target_lengths_B, ctx.options[0])
+                _compute(logits_TBV, labels, _options(*ctx.options[1:]), gradient_TBV, scale_B)
+            else:
+                gradient_TBV = operator(*ctx.saved_tensors, *ctx.options, True, scale_B)[1]
             by = torch.ones_like(by) if is_half else by
         gradient_TBV = _scaled(gradient_TBV, by)
         if torch.is_grad_enabled():

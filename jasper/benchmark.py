@@ -5,8 +5,8 @@
 
 Inputs are noise of fixed length, the same in every run; weights are random unless `--checkpoint` names some. Single
 calls are timed with the device synchronised before and after, warm-up excluded; the modes of inference take turns. A
-row per measurement goes to benchmarks/results/jasper_inference.jsonl or jasper_training.jsonl. Training runs under
-torchrun too.
+row per measurement goes to benchmarks/results/jasper_inference.jsonl or jasper_training.jsonl, and beside the published
+network to jasper_published.jsonl. Training runs under torchrun too.
 
 Shapes: B utterances, N samples, F mel bands, T feature frames.
 """
@@ -30,12 +30,13 @@ from common import audio, benchmark, config, distributed
 from common.benchmark import RESULTS, Timings
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.convolution.native import Instructions
 from common.cuda_graphs import GraphRunner
 from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl
 from common.distributed import World
 from common.features import LogMel
-from common.logging import RunLogger
+from common.logging import RunLogger, processor_flags
 from common.loop import HostCopy
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from common.run_directory import RunDirectory
@@ -47,7 +48,7 @@ from jasper.recognizer import load_model
 from jasper.run import NAME, Run
 from jasper.train import update
 
-Mode = Literal["eager", "fused", "graph"]
+Mode = Literal["published", "eager", "fused", "graph"]
 Part = Literal["features", "network", "both"]
 Network = Callable[[Tensor, Tensor], Output]
 Row = dict[str, Any]
@@ -56,7 +57,7 @@ LABELS_PER_SECOND = 13  # of LibriSpeech
 COLUMNS = {"config": "model", "mode": "mode", "part": "part", "processes": "processes", "precision": "precision"}
 COLUMNS |= {"batch": "batch", "seconds_of_audio": "seconds", "p50": "p50 ms", "p90": "p90 ms", "p99": "p99 ms"}
 COLUMNS |= {"mean": "mean ms", "utterances_per_second": "utt/s", "times_real_time": "x real", "peak_memory_mib": "MiB"}
-COLUMNS["times_faster_than_eager"] = "x eager"
+COLUMNS |= {"times_faster_than_eager": "x eager", "times_faster_than_published": "x publ."}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,10 @@ class BenchmarkConfig(Config):
     precisions: tuple[Precision, ...] = ()
     """By default that of the configuration."""
     modes: tuple[Mode, ...] = ()
-    """The network as trained, fused for inference, or fused and replayed as a CUDA graph. By default all there are."""
+    """The network as published (plain convolutions in fp32, whatever the precision), as trained, fused for inference,
+    or fused and replayed as a CUDA graph. By default the last three, where there are any."""
+    instructions: Instructions = "automatic"
+    """Vector instructions of the fused network's convolutions on a CPU; ONEDNN_MAX_CPU_ISA sets those of torch."""
     parts: tuple[Part, ...] = ("features", "network", "both")
     """Audio to features, features to log-probabilities, audio to log-probabilities."""
     repeats: int = 20
@@ -97,11 +101,12 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
     task = {"inference": inference, "training": training}[cfg.task]
     cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=cfg.cudnn_benchmark)
     rows: list[Row] = []
+    name = "jasper_published" if cfg.task == "inference" and "published" in cfg.modes else f"jasper_{cfg.task}"
     with distributed.start(cfg.device) as world, cudnn:
         for row in task(cfg, world):
             if world.is_main:
                 _print(row, with_heads=not rows)
-                rows.append(benchmark.append_row(f"jasper_{cfg.task}", row, device=world.device, folder=cfg.results))
+                rows.append(benchmark.append_row(name, row, device=world.device, folder=cfg.results))
     return rows
 
 
@@ -115,19 +120,22 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
     log_mel = LogMel(cfg.features).to(device).eval()
     for precision in cfg.precisions or (cfg.precision,):
         with float32_math(precision), torch.inference_mode():
-            networks = _networks(model.to(device), modes, precision)
+            networks = _networks(model.to(device), modes, precision, cfg.instructions)
+            dtype = DTYPES[precision] if device.type == "cuda" else torch.float32  # on a CPU networks cast them
+            shared = {"config": cfg.name, "precision": precision, "processor_flags": processor_flags()}
+            shared["instructions"] = cfg.instructions
             for seconds in cfg.seconds or (2.0, 7.0, 16.7):
                 for batch in cfg.batch_sizes or (1, 2, 4, 8, 16):
                     audio_BN, samples_B = _noise(batch, seconds, cfg, device)
-                    calls = _calls(log_mel, networks, audio_BN, samples_B, DTYPES[precision], cfg.parts)
-                    shared = {"config": cfg.name, "precision": precision, "batch": batch, "seconds_of_audio": seconds}
+                    calls = _calls(log_mel, networks, audio_BN, samples_B, dtype, cfg.parts)
                     timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats)
                     for name, times in timings.items():
                         part, _, mode = name.partition(" ")
-                        row = shared | {"part": part, "mode": mode}
+                        row = shared | {"batch": batch, "seconds_of_audio": seconds, "part": part, "mode": mode}
                         row |= _speed(times, batch, seconds, benchmark.peak_memory_mib(calls[name], device))
-                        eager = timings.get(f"{part} eager")
-                        row["times_faster_than_eager"] = round(benchmark.ratio(eager, times), 3) if eager else None
+                        for other in ("eager", "published"):
+                            slow = timings.get(f"{part} {other}")
+                            row[f"times_faster_than_{other}"] = round(benchmark.ratio(slow, times), 3) if slow else None
                         yield row
 
 
@@ -195,13 +203,15 @@ def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
     return Jasper(cfg.model, cfg.features.mel_bins).eval(), cfg
 
 
-def _networks(model: Jasper, modes: tuple[Mode, ...], precision: Precision) -> dict[Mode, Network]:
-    networks: dict[Mode, Network] = {}
+def _networks(
+    model: Jasper, modes: tuple[Mode, ...], precision: Precision, instructions: Instructions
+) -> dict[Mode, Network]:
+    networks: dict[Mode, Network] = {"published": model} if "published" in modes else {}
     if "eager" in modes:
         own = model if DTYPES[precision] == torch.float32 else copy.deepcopy(model)
         networks["eager"] = cast_for_inference(own, precision)
-    if modes != ("eager",):
-        fused = cast_for_inference(fuse(model), precision)
+    if "fused" in modes or "graph" in modes:
+        fused = cast_for_inference(fuse(model), precision, instructions)
         networks |= {"fused": fused} if "fused" in modes else {}
         networks |= {"graph": GraphRunner(fused, fused)} if "graph" in modes else {}
     return networks

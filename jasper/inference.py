@@ -5,31 +5,28 @@
     python -m jasper.inference jasper_best.pt a.flac --decoding.hot_words "new york" --decoding.n_best 5 --format json
 
 Takes files of any format that libsndfile reads, at any sample rate, mono or stereo; folders, with all that is in them;
-manifests and corpora, of which the word error rate is told at the end. What cannot be transcribed is told in one line
-each and makes the exit status 1; all else is transcribed nevertheless.
+manifests and corpora, whose word error rate is the last line. What cannot be transcribed is one line each and makes the
+exit status 1; all else is transcribed nevertheless. Run by torchrun, the processes share the recordings.
 """
 
 import math
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from common import config
+from common import config, distributed
 from common.checkpoint import CheckpointError
-from common.metrics import ErrorCount, word_errors
 from common.precision import Precision
-from common.recognition import writing
 from common.recognition.decoding import DecodingOptions
-from common.recognition.inputs import Item, find_recordings
-from common.recognition.transcripts import Transcript
-from common.recognition.writing import Format, tell
+from common.recognition.inputs import find_recordings
+from common.recognition.transcribing import Output, share, status, write_all
+from common.recognition.writing import Format
 from jasper import data
 from jasper.config import Config
-from jasper.recognizer import CHUNK_SECONDS, Recognizer, load
+from jasper.recognizer import CHUNK_SECONDS, load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,49 +74,24 @@ class InferenceConfig:
 
 def main(cfg: InferenceConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises CheckpointError and ConfigError."""
-    items, problems = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
-    writing.check_format(cfg.format, len(items), cfg.output_dir)
-    for folder in (cfg.output_dir, cfg.save_logits):
-        writing.make_folder(folder)
-    own = config.load(Config, cfg.config) if cfg.config is not None else None
-    asr = load(cfg.checkpoint, device=cfg.device, precision=cfg.precision, ema=cfg.ema, configuration=own)
-    for problem in problems:
-        tell(problem)
-    failed, counts = len(problems), []
-    with writing.output(cfg.output) as stream:
-        for item, transcript in zip(items, _transcripts(asr, items, cfg), strict=True):
-            if transcript.error:
-                tell(transcript.error)
-                failed += 1
-                continue
-            if not transcript.words:
-                tell(f"{transcript.audio}: no speech in its {transcript.seconds:.2f} s")
-            if cfg.save_logits is not None:
-                writing.save_log_probs(cfg.save_logits, item.name, transcript, asr.vocabulary.labels)
-            writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
-            if item.reference:
-                counts.append(_errors(item, transcript, asr))
-    if counts:
-        errors = sum(counts[1:], counts[0])
-        tell(f"WER {errors.rate:.2%}: {errors.errors} errors in {errors.length} words of {len(counts)} utterances")
-    if failed:
-        tell(f"error: {failed} of {len(items) + len(problems)} could not be transcribed")
-    return 1 if failed else 0
-
-
-def _transcripts(asr: Recognizer, items: list[Item], cfg: InferenceConfig) -> Iterator[Transcript]:
-    return asr.stream(
-        [item.source for item in items],
-        batch_size=cfg.batch_size,
-        chunk_seconds=cfg.chunk_seconds,
-        decoder=asr.decoder(cfg.decoding),
-        on_error="skip",
-        keep_log_probs=cfg.save_logits is not None,
-    )
-
-
-def _errors(item: Item, transcript: Transcript, asr: Recognizer) -> ErrorCount:
-    return word_errors([data.normalized(item.reference, asr.config.model.labels)], [transcript.text])
+    with distributed.start(cfg.device) as world:
+        found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
+        to = Output(cfg.format, cfg.output, cfg.output_dir, cfg.save_logits)
+        to.check(len(found.items))
+        own = config.load(Config, cfg.config) if cfg.config is not None else None
+        asr = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, ema=cfg.ema, configuration=own)
+        to = to._replace(labels=asr.vocabulary.labels)
+        heard = asr.stream(
+            [item.source for item in share(found.items, world)],
+            batch_size=cfg.batch_size,
+            chunk_seconds=cfg.chunk_seconds,
+            decoder=asr.decoder(cfg.decoding),
+            on_error="skip",
+            keep_log_probs=cfg.save_logits is not None,
+        )
+        labels = asr.config.model.labels
+        written = write_all(found, heard, world, to, spelled=lambda text: data.normalized(text, labels))
+        return status(found, sum(bool(transcript.error) for transcript in written), world)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import audio, checkpoint, distributed
-from common.features import Features, LogMel
+from common import checkpoint, distributed
+from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
-from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.chunks import Piece, chunks
 from common.recognition.decoding import Decoder, DecodingOptions, transcripts
-from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.recordings import Recording, Source, read_ahead, read_heard
+from common.recognition.tensors import in_batches, padded
 from common.recognition.transcripts import Transcript
 from jasper import checkpoint_import, data
 from jasper.config import Config
@@ -101,13 +102,7 @@ class Recognizer:
         )
 
     def _read(self, source: Source) -> Recording:
-        rate = self.config.features.sample_rate
-        recording = read(source, rate)
-        samples_N, first = recording.samples_N, 0
-        if self.config.data.trim_silence:
-            samples_N, first = audio.trim_silence(samples_N)
-        samples_N = samples_N[:0] if is_silent(samples_N) else samples_N
-        return recording._replace(samples_N=samples_N, first_seconds=first / rate)
+        return read_heard(source, self.config.features.sample_rate, trim=self.config.data.trim_silence)
 
     def _pieces(self, samples_N: np.ndarray, chunk_seconds: float) -> list[Piece]:
         """The recording in chunks of equal length, each with all the context that its frames depend on if that fits.
@@ -121,18 +116,21 @@ class Recognizer:
             return []
         n_frames = -(-features.frames(len(samples_N)) // self.model.stride)
         longest = max(1, round(chunk_seconds * features.sample_rate / per_frame))
-        blurred = -(-features.n_fft // 2 // per_frame) + 1  # frames whose window reaches beyond the end of the chunk
+        context = self.model.context_frames + blurred_frames(features, per_frame)
         return [
             Piece(samples_N[start * per_frame : stop * per_frame], first - start, end - start)
-            for start, first, end, stop in chunks(
-                n_frames, longest=longest, context=self.model.context_frames + blurred
-            )
+            for start, first, end, stop in chunks(n_frames, longest=longest, context=context)
         ]
 
     @torch.inference_mode()
     def _log_probs(self, samples: Sequence[np.ndarray]) -> Tensor:
         with float32_math(self.precision):
             return self.model(*self.features(*padded(samples))).log_probs_BSV
+
+
+def blurred_frames(features: LogMelConfig, samples_per_frame: int) -> int:
+    """Output frames at an end of a chunk whose window reaches beyond it."""
+    return -(-features.n_fft // 2 // samples_per_frame) + 1
 
 
 def load(

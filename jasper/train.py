@@ -161,9 +161,10 @@ def validate(run: Run, loop: Loop) -> None:
     cfg, progress = run.cfg, loop.progress
     models = {"dev": run.model} | ({"dev_ema": run.ema.model} if run.ema is not None else {})
     found = {}
+    for model in models.values():
+        distributed.share_buffers(model, run.world)
     with loop.validation() as world:
         for phase, model in models.items():
-            distributed.share_buffers(model, run.world)
             found[phase] = evaluate(
                 model, run.log_mel, run.validation, world, vocabulary=run.vocabulary,
                 batch_size=cfg.batch_size, workers=cfg.data.workers, precision=cfg.precision,

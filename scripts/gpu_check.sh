@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# All GPU tests and benchmarks of the repository, in less than half an hour on an H100: bash scripts/gpu_check.sh [STEP...]
+# All GPU tests and benchmarks of the repository, in less than 40 minutes on an H100: bash scripts/gpu_check.sh [STEP...]
 #   SPEECH_PYTHON=python3   an interpreter with a CUDA build of torch, in place of .venv
 #   WHEELS=folder           where missing packages are installed from, on a machine without a network
 #   OUT=folder              gets the rows that are measured here; benchmarks/results has them anyway
-# A step that fails or outlasts its limit does not keep the others from running; the exit status is 1 then. Without a
-# GPU it says so and exits with 0. Where a command may take ten minutes at most, three do it all, one right after the
-# other, since the tests need what the first one builds:
+# A step that fails or outlasts its limit does not keep the others from running; the exit status is 1 then. At the end
+# stands what passed, what is slower than its rival and what to report. What no test on a CPU can see is here alone:
+# CUDA graphs, streams, pinned memory, fused optimisers, cuDNN, NCCL, the kernels of ctc, TF32 and the types of CUDA's
+# autocast; the rest of what a device asks of code is tested anywhere, on the device of tests/device. Without a GPU it
+# says so and exits with 0. Where a command may take ten minutes at most, four do it all, one right after the other,
+# since the tests need what the first one builds:
 #   bash scripts/gpu_check.sh build memcheck racecheck optim features
 #   bash scripts/gpu_check.sh tests ctc training quartznet
+#   bash scripts/gpu_check.sh trainings
 #   bash scripts/gpu_check.sh latency fastpitch wav2vec2 wav2vec2_fp16 wav2vec2_large pretraining finetuning
 set -euo pipefail
 
@@ -19,7 +23,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$repository"
 
 # Only test files that have GPU tests, so that the others' needs (librosa, espeak-ng) do not matter here.
-mapfile -t gpu_tests < <(grep -rlE '(mark\.|")gpu\b' tests --include='test_*.py' | sort)
+mapfile -t gpu_tests < <(grep -rlE '(mark\.|")gpu\b' tests --include='test_*.py' | grep -v '^tests/device/' | sort)
 jasper=configs/jasper/jasper10x5dr.toml
 quartznet=configs/jasper/quartznet15x5.toml
 latency="-m jasper.benchmark %s --device cuda --precisions fp16 bf16 --modes eager fused graph"
@@ -35,6 +39,7 @@ steps=(
   "memcheck|180|bash ctc/csrc/test/sanitize_cuda.sh memcheck"
   "racecheck|180|bash ctc/csrc/test/sanitize_cuda.sh racecheck"
   "tests|240|-m pytest -m gpu ${gpu_tests[*]}"
+  "trainings|560|-m pytest -m gpu tests/device/test_cuda.py"
   "ctc|200|-m ctc.benchmark_cuda"
   "optim|60|benchmarks/optim.py"
   "features|30|benchmarks/features.py"
@@ -91,6 +96,14 @@ copy_rows() {
   done
 }
 
+# slow_rows: lines for rows measured here that are slower than what they are compared with.
+slow_rows() {
+  local file
+  for file in benchmarks/results/*.jsonl; do
+    [ ! -e "$file" ] || tail -n "+$((${rows_before[$file]:-0} + 1))" "$file"
+  done | "$python" scripts/gpu_slow.py || true
+}
+
 # run_step NAME LIMIT ARGUMENTS: adds a line to the summary.
 run_step() {
   local name="$1" limit="$2" start=$SECONDS status=0 verdict=ok command
@@ -118,4 +131,10 @@ for step in "${steps[@]}"; do
   run_step "$name" "$limit" "$arguments"
 done
 printf '%s\n' "gpu_check:" "${summary[@]}"
+slow="$(slow_rows)"
+[ -z "$slow" ] || printf '%s\n' "slower than what it is compared with:" "$slow"
+if [ $failed = 1 ] || [ -n "$slow" ]; then
+  echo "to report: the lines above, what the failed steps printed, the output of nvidia-smi, and $("$python" -c \
+    'import torch; print(f"torch {torch.__version__}, CUDA {torch.version.cuda}")')"
+fi
 exit $failed

@@ -4,5 +4,9 @@ set -euo pipefail
 needs_tests=true
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$repository"
+# What tests use is compiled before them: a first use would print a line, and take the time of some test.
+for library in ctc common.convolution transducer; do
+  "$python" -m "$library.build" > /dev/null || echo "test: no native code of $library; its tests are skipped or take torch" >&2
+done
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 "$python" -m pytest "$@"

@@ -31,7 +31,7 @@ FLIPS = int(os.environ.get("SPEECH_FLIPS", "20"))
 EVERY_STEP = EveryConfig(log_steps=1, save_steps=1)
 
 
-@pytest.fixture(scope="module", params=COMMANDS, ids=lambda command: command.name)
+@pytest.fixture(scope="module", params=COMMANDS, ids=lambda command: command.id or command.name)
 def command(request) -> Command:
     return request.param
 

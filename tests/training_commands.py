@@ -8,9 +8,14 @@ from typing import Any
 import fastpitch.train
 import fastpitch.vocoders.train
 import jasper.train
+import transducer.train
+import wav2vec2.finetune
+import wav2vec2.pretrain
 from tests.fastpitch import runs as fastpitch_runs
 from tests.fastpitch.vocoders import corpus as vocoder_runs
 from tests.jasper import runs as jasper_runs
+from tests.transducer import runs as transducer_runs
+from tests.wav2vec2 import runs as wav2vec2_runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +32,8 @@ class Command:
     """The toy's configuration of (corpus, output_dir, **changes)."""
     evaluates_by: str = "evaluate"
     """The function of `module` that computes a validation."""
+    id: str = ""
+    """As its tests are called; default: `name`."""
 
 
 COMMANDS = [
@@ -43,6 +50,12 @@ COMMANDS = [
         config=fastpitch_runs.toy_config,
     ),
     Command(
+        name="transducer",
+        module=transducer.train,
+        corpus=jasper_runs.write_corpus,
+        config=transducer_runs.toy_config,
+    ),
+    Command(
         name="hifigan",
         module=fastpitch.vocoders.train,
         corpus=vocoder_runs.write_corpus,
@@ -55,5 +68,19 @@ COMMANDS = [
         corpus=vocoder_runs.write_corpus,
         config=vocoder_runs.waveglow_config,
         evaluates_by="evaluation",
+    ),
+    Command(
+        id="pretrain",
+        name="wav2vec2",
+        module=wav2vec2.pretrain,
+        corpus=wav2vec2_runs.write_three_batches,
+        config=wav2vec2_runs.pretrain_in_epochs,
+    ),
+    Command(
+        id="finetune",
+        name="wav2vec2",
+        module=wav2vec2.finetune,
+        corpus=wav2vec2_runs.write_three_batches,
+        config=wav2vec2_runs.finetune_in_epochs,
     ),
 ]

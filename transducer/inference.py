@@ -1,8 +1,8 @@
 """Transcribes recordings: `python -m transducer.inference MODEL a.flac b.wav folder/ manifest.jsonl …`.
 
 Takes files of any format that libsndfile reads, at any sample rate, mono or stereo; folders, with all that is in them;
-manifests and corpora, of which the word error rate is told at the end. What cannot be transcribed is told in one line
-each and makes the exit status 1; all else is transcribed nevertheless.
+manifests and corpora, whose word error rate is the last line. What cannot be transcribed is one line each and makes the
+exit status 1; all else is transcribed nevertheless. Run by torchrun, the processes share the recordings.
 """
 
 import math
@@ -13,13 +13,12 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from common import config
+from common import config, distributed
 from common.checkpoint import CheckpointError
-from common.metrics import word_errors
 from common.precision import Precision
-from common.recognition import writing
 from common.recognition.inputs import find_recordings
-from common.recognition.writing import Format, tell
+from common.recognition.transcribing import Output, share, status, write_all
+from common.recognition.writing import Format
 from common.text.normalize import normalize_english
 from transducer.recognizer import CHUNK_SECONDS, Head, load
 
@@ -71,38 +70,20 @@ class InferenceConfig:
 
 def main(cfg: InferenceConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises CheckpointError and ConfigError."""
-    items, problems = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
-    writing.check_format(cfg.format, len(items), cfg.output_dir)
-    writing.make_folder(cfg.output_dir)
-    asr = load(cfg.model, device=cfg.device, precision=cfg.precision, ema=cfg.ema, head=cfg.head)
-    for problem in problems:
-        tell(problem)
-    failed, references, hypotheses = len(problems), [], []
-    transcripts = asr.stream(
-        [item.source for item in items],
-        batch_size=cfg.batch_size,
-        chunk_seconds=cfg.chunk_seconds,
-        max_symbols=cfg.max_symbols,
-        on_error="skip",
-    )
-    with writing.output(cfg.output) as stream:
-        for item, transcript in zip(items, transcripts, strict=True):
-            if transcript.error:
-                tell(transcript.error)
-                failed += 1
-                continue
-            if not transcript.words:
-                tell(f"{transcript.audio}: no speech in its {transcript.seconds:.2f} s")
-            writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
-            if item.reference:
-                references.append(normalize_english(item.reference))
-                hypotheses.append(normalize_english(transcript.text))
-    if references:
-        errors = word_errors(references, hypotheses)
-        tell(f"WER {errors.rate:.2%}: {errors.errors} errors in {errors.length} words of {len(references)} utterances")
-    if failed:
-        tell(f"error: {failed} of {len(items) + len(problems)} could not be transcribed")
-    return 1 if failed else 0
+    with distributed.start(cfg.device) as world:
+        found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
+        to = Output(cfg.format, cfg.output, cfg.output_dir)
+        to.check(len(found.items))
+        asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head)
+        heard = asr.stream(
+            [item.source for item in share(found.items, world)],
+            batch_size=cfg.batch_size,
+            chunk_seconds=cfg.chunk_seconds,
+            max_symbols=cfg.max_symbols,
+            on_error="skip",
+        )
+        written = write_all(found, heard, world, to, spelled=normalize_english, heard=normalize_english)
+        return status(found, sum(bool(transcript.error) for transcript in written), world)
 
 
 if __name__ == "__main__":

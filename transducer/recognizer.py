@@ -18,8 +18,9 @@ import ctc
 from common import checkpoint, distributed
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
-from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.chunks import Piece, chunks
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.tensors import in_batches, padded
 from common.recognition.transcripts import Letter, Transcript, Word, words_of_pieces
 from common.text.pieces import Pieces
 from transducer.checkpoints.reading import read_model

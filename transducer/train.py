@@ -36,8 +36,8 @@ class Step(NamedTuple):
 
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
-    cfg, start = started_from(cfg)
     with started(cfg, NAME) as directory:
+        cfg, start = started_from(cfg, directory)
         run = Run(cfg, start, directory)
         state, progress = run.state, run.state.progress
         course = Course(
@@ -131,9 +131,10 @@ def validate(run: Run, loop: Loop) -> None:
     heads: list[Head] = ["transducer"] if run.model.prediction is not None else []
     heads += ["ctc"] if run.model.ctc is not None else []
     found = {}
+    for model in models.values():
+        distributed.share_buffers(model, run.world)
     with loop.validation() as world:
         for phase, model in models.items():
-            distributed.share_buffers(model, run.world)
             asr = Recognizer(
                 cast("Model", model), cfg.features, run.pieces, device=run.world.device, precision=cfg.precision
             )

@@ -5,8 +5,8 @@
     python -m wav2vec2.inference wav2vec2_pretrained.pt folder/ --features out/ --layer 6
 
 Takes files of any format that libsndfile reads, at any sample rate, mono or stereo; folders, with all that is in them;
-manifests and corpora, Fairseq's .tsv with its .ltr too, of which the word error rate is told at the end. What cannot be
-transcribed is told in one line each and makes the exit status 1; all else is transcribed nevertheless. Run by torchrun,
+manifests and corpora, Fairseq's .tsv with its .ltr too, whose word error rate is the last line. What cannot be
+transcribed is one line each and makes the exit status 1; all else is transcribed nevertheless. Run by torchrun,
 the processes share the recordings.
 
 Shapes: S frames, C width of the representation.
@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from tyro.conf import Positional, arg
@@ -27,17 +27,15 @@ from common import config, distributed
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.distributed import World
-from common.metrics import word_errors
 from common.precision import Precision
 from common.recognition import writing
 from common.recognition.decoding import DecodingOptions
-from common.recognition.inputs import Item, find_recordings
+from common.recognition.inputs import Found, Item, find_recordings
+from common.recognition.transcribing import Output, in_order, share, status, write_all
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS, Recognizer, Represented, load
-
-Result = TypeVar("Result", Transcript, Represented)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,69 +100,50 @@ class InferenceConfig:
 def main(cfg: InferenceConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises CheckpointError and ConfigError."""
     with distributed.start(cfg.device) as world:
-        items, problems = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
+        found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
+        to = Output(cfg.format, cfg.output, cfg.output_dir, cfg.save_logits)
         if cfg.features is None:
-            writing.check_format(cfg.format, len(items), cfg.output_dir)
-        for folder in (cfg.output_dir, cfg.save_logits, cfg.features):
-            writing.make_folder(folder)
+            to.check(len(found.items))
+        else:
+            writing.make_folder(cfg.features)
         labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()
         w = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, labels=labels, ema=cfg.ema)
         if cfg.layer is not None and not 0 <= cfg.layer <= w.config.layers:
             raise ConfigError(
                 f"layer = {cfg.layer}: the model has layers 0 (the input of the first one) to {w.config.layers}"
             )
-        told = tell if world.is_main else _nothing
-        for problem in problems:
-            told(problem)
-        start = time.perf_counter()
-        results = _write_features(w, items, cfg, world) if cfg.features else _transcribed(w, items, cfg, world)
-        failed, seconds = len(problems), 0.0
-        for result in results:
+        start, seconds, failed = time.perf_counter(), 0.0, 0
+        to = to._replace(labels=w.config.labels)
+        for result in _features(w, found, cfg, world) if cfg.features else _transcripts(w, found, cfg, world, to):
             seconds += result.seconds
-            if result.error:
-                told(result.error)
-                failed += 1
-        if cfg.timings:
+            failed += bool(result.error)
+        if cfg.timings and world.is_main:
             spent = time.perf_counter() - start
-            told(f"{seconds:.2f} s of audio in {spent:.2f} s: {seconds / spent:.1f} times real time, reading included")
-        if failed:
-            done = "read" if cfg.features else "transcribed"
-            told(f"error: {failed} of {len(items) + len(problems)} could not be {done}")
-        return 1 if failed else 0
+            tell(f"{seconds:.2f} s of audio in {spent:.2f} s: {seconds / spent:.1f} times real time, reading included")
+        return status(found, failed, world, done="read" if cfg.features else "transcribed")
 
 
-def _transcribed(w: Recognizer, items: list[Item], cfg: InferenceConfig, world: World) -> Iterator[Transcript]:
-    """Every transcript, once the first process has written it; then it tells the word error rate."""
+def _transcripts(w: Recognizer, found: Found, cfg: InferenceConfig, world: World, to: Output) -> Iterator[Transcript]:
+    """Every transcript, once the first process has written it."""
     own = w.stream(
-        [item.source for item in items[world.rank :: world.size]],
+        [item.source for item in share(found.items, world)],
         decoder=w.decoder(cfg.decoding),
         keep_log_probs=cfg.save_logits is not None,
         **_shared(cfg),
     )
-    letters, references, hypotheses = Letters(w.config.labels), [], []
-    with writing.output(cfg.output if world.is_main else None) as stream:
-        for item, transcript in zip(items, _in_order(own, len(items), world), strict=True):
-            if world.is_main and not transcript.error:
-                if not transcript.words:
-                    tell(f"{transcript.audio}: no speech in its {transcript.seconds:.2f} s")
-                if cfg.save_logits is not None:
-                    writing.save_log_probs(cfg.save_logits, item.name, transcript, w.config.labels)
-                writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
-            if item.reference and not transcript.error:
-                references.append(letters.normalized(item.reference))
-                hypotheses.append(transcript.text)
-            yield transcript
-    if references and world.is_main:
-        errors = word_errors(references, hypotheses)
-        count = f"{errors.errors} errors in {errors.length} words of {len(references)} utterances"
-        tell(f"WER {errors.rate:.2%}: {count}")
+    return write_all(found, own, world, to, spelled=Letters(w.config.labels).normalized)
 
 
-def _write_features(w: Recognizer, items: list[Item], cfg: InferenceConfig, world: World) -> Iterator[Represented]:
+def _features(w: Recognizer, found: Found, cfg: InferenceConfig, world: World) -> Iterator[Represented]:
     """What became of every recording; each process writes the features of its own."""
-    own = items[world.rank :: world.size]
-    found = w.represent([item.source for item in own], layers=cfg.layer, **_shared(cfg))
-    return _in_order(_saved(own, found, cfg), len(items), world)
+    for problem in found.problems if world.is_main else ():
+        tell(problem)
+    own = share(found.items, world)
+    represented = w.represent([item.source for item in own], layers=cfg.layer, **_shared(cfg))
+    for result in in_order(_saved(own, represented, cfg), len(found.items), world):
+        if result.error and world.is_main:
+            tell(result.error)
+        yield result
 
 
 def _saved(items: list[Item], found: Iterable[Represented], cfg: InferenceConfig) -> Iterator[Represented]:
@@ -179,20 +158,6 @@ def _saved(items: list[Item], found: Iterable[Represented], cfg: InferenceConfig
 def _shared(cfg: InferenceConfig) -> dict[str, Any]:
     options = {"batch_size": cfg.batch_size, "chunk_seconds": cfg.chunk_seconds}
     return options | {"stride_seconds": cfg.stride_seconds, "on_error": "skip"}
-
-
-def _in_order(own: Iterable[Result], n_items: int, world: World) -> Iterator[Result]:
-    """The results of all processes, each of which has every world.size-th; of one process as they come."""
-    if world.size == 1:
-        yield from own
-        return
-    parts = world.gather(list(own))
-    for i in range(n_items):
-        yield parts[i % world.size][i // world.size]
-
-
-def _nothing(message: str) -> None:
-    """What processes other than the first tell."""
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from common import distributed
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.precision import Precision, cast_for_inference, float32_math
-from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.chunks import Piece, chunks
 from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.tensors import in_batches, padded
 from common.recognition.transcripts import Transcript
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints.loading import Model, load_model

@@ -4,7 +4,17 @@
 this processor. `Convolution` is trained.
 """
 
-from common.convolution.operator import FusedConvolution, Lengths, Prepared, convolve, prepare
+from common.convolution.native import workspace
+from common.convolution.operator import FusedConvolution, Lengths, Prepared, can_be_prepared, convolve, prepare
 from common.convolution.winograd import Convolution
 
-__all__ = ["Convolution", "FusedConvolution", "Lengths", "Prepared", "convolve", "prepare"]
+__all__ = [
+    "Convolution",
+    "FusedConvolution",
+    "Lengths",
+    "Prepared",
+    "can_be_prepared",
+    "convolve",
+    "prepare",
+    "workspace",
+]

@@ -2,7 +2,9 @@
 
 import ctypes
 import functools
+import math
 import threading
+import time
 import warnings
 from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
@@ -21,7 +23,7 @@ Instructions = Literal["automatic", "generic", "avx2", "avx512", "avx512_bf16"]
 INSTRUCTIONS: dict[Instructions, int] = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3, "avx512_bf16": 4}
 Activation = Literal["identity", "leaky_relu", "clipped_relu"]
 ACTIVATIONS: dict[Activation, int] = {"identity": 0, "leaky_relu": 1, "clipped_relu": 2}
-PLAIN, HALVES = 1, 2  # direct is 0
+DIRECT, PLAIN, HALVES, PAIRS = range(4)
 PANEL = 32  # columns that weights are packed in
 STATUS = {1: "an argument is invalid", 2: "this processor lacks the instructions"}
 
@@ -60,7 +62,7 @@ def load() -> ctypes.CDLL | None:
     for name, result, arguments in (
         ("convolution_best_instructions", c_int32, []),
         ("convolution_packed_bytes", c_size_t, [c_int64, c_int64, c_int64, c_int32]),
-        ("convolution_pack", c_int32, [c_void_p, c_void_p, *[c_int64] * 4, c_int32, c_int32, c_void_p]),
+        ("convolution_pack", c_int32, [c_void_p, c_void_p, c_int32, *[c_int64] * 5, c_int32, c_int32, c_void_p]),
         ("convolution_workspace", c_size_t, [POINTER(Problem)]),
         ("convolution_run", c_int32, [POINTER(Problem)]),
     ):
@@ -88,38 +90,77 @@ class Packed(NamedTuple):
     """None: direct."""
     input: Tensor
     output: Tensor
+    instructions: Instructions = "automatic"
 
 
-def pack(weight_KIO: Tensor, algorithm: Algorithm | None, *, is_bf16: bool = False) -> Packed:
-    """float32 weights [K, I, O], on the CPU, for `run`. Needs the library."""
+def pack(
+    weight_KIO: Tensor,
+    algorithm: Algorithm | None,
+    *,
+    is_bf16: bool = False,
+    instructions: Instructions = "automatic",
+) -> Packed:
+    """float32 weights [K, I, O], on the CPU, for `run` by those instructions. Needs the library."""
     library = _library()
     taps, channels, filters = weight_KIO.shape
     weight_KIO = weight_KIO.float().contiguous()
-    points = taps if algorithm is None else algorithm.points
+    stored, block = (taps, 0) if algorithm is None else (algorithm.stored, algorithm.block)
     dtype = torch.bfloat16 if is_bf16 else torch.float32
-    n_bytes = library.convolution_packed_bytes(points, channels, filters, is_bf16)
+    n_bytes = library.convolution_packed_bytes(stored, channels, filters, is_bf16)
     packed = torch.empty(n_bytes // dtype.itemsize, dtype=dtype)
-    transform_PK = None if algorithm is None else algorithm.weight_PK.contiguous()
-    pointer = None if transform_PK is None else transform_PK.data_ptr()
-    sizes = (points, taps, channels, filters, int(is_bf16), torch.get_num_threads())
-    _check(library.convolution_pack(weight_KIO.data_ptr(), pointer, *sizes, packed.data_ptr()))
+    transform = None if algorithm is None else _kept_transform(algorithm).contiguous()
+    pointer = None if transform is None else transform.data_ptr()
+    sizes = (block, stored, taps, channels, filters, int(is_bf16), torch.get_num_threads())
+    _check(library.convolution_pack(weight_KIO.data_ptr(), pointer, _form(algorithm), *sizes, packed.data_ptr()))
     matrices = torch.empty(0), torch.empty(0)
     if algorithm is not None and algorithm.halves is not None:
-        cosine_EE, sine_OE, output_MN = algorithm.halves
+        cosine_EE, sine_OE, output_MN, _ = algorithm.halves
         matrices = in_float32([cosine_EE, sine_OE]), in_float32([output_MN])
     elif algorithm is not None:
         matrices = in_float32([algorithm.input_PN]), in_float32([algorithm.output_MP])
-    return Packed(packed, taps, channels, filters, algorithm, *matrices)
+    return Packed(packed, taps, channels, filters, algorithm, *matrices, instructions)
+
+
+def _form(algorithm: Algorithm | None) -> int:
+    if algorithm is None:
+        return DIRECT
+    if algorithm.halves is None:
+        return PLAIN
+    return PAIRS if algorithm.in_pairs else HALVES
+
+
+def _kept_transform(algorithm: Algorithm) -> Tensor:
+    """[points or N, K] what makes of taps the weights that are kept."""
+    return algorithm.halves.weight_NK if algorithm.halves and algorithm.in_pairs else algorithm.weight_PK
 
 
 def unpack(packed: Packed) -> Tensor:
-    """float32 weights [K, I, O], or [P, I, O] at the points of its algorithm."""
-    points = packed.taps if packed.algorithm is None else packed.algorithm.points
-    panels, pair = -(-packed.filters // PANEL), 2 if packed.weight.dtype == torch.bfloat16 else 1
-    slabs = (panels, points) if packed.algorithm is None else (points, panels)
-    by_panel = packed.weight.view(*slabs, -1, PANEL, pair).transpose(3, 4).flatten(2, 3)[:, :, : packed.channels]
-    by_point = by_panel.transpose(0, 1) if packed.algorithm is None else by_panel
-    return by_point.transpose(1, 2).flatten(2)[..., : packed.filters].float()
+    """The float32 weights [K, I, O] that were packed, but for rounding."""
+    algorithm, panels = packed.algorithm, -(-packed.filters // PANEL)
+    pair = 2 if packed.weight.dtype == torch.bfloat16 else 1
+    depth = -(-packed.channels // pair) * pair
+
+    def rows(values: Tensor, *slabs: int) -> Tensor:
+        """[*slabs, depth, PANEL], with rows of bfloat16 no longer interleaved."""
+        return values.view(*slabs, depth // pair, PANEL, pair).transpose(-2, -1).flatten(-3, -2)
+
+    if algorithm is None:
+        kept = rows(packed.weight, panels, packed.taps).transpose(0, 1)
+    elif not algorithm.in_pairs:
+        kept = rows(packed.weight, algorithm.points, panels)
+    else:
+        n_edges = 2 - algorithm.block % 2
+        single = n_edges * panels * depth * PANEL
+        edges, both = packed.weight[:single], packed.weight[single:]
+        edges = rows(edges, n_edges, panels)
+        by_part = both.view(-1, depth // pair, 2, PANEL * pair).transpose(1, 2).contiguous()
+        parts = rows(by_part.flatten(), by_part.shape[0] // panels, panels, 2)
+        kept = torch.cat([edges[:1], parts[:, :, 0], edges[1:], parts[:, :, 1]])
+    kept = kept[:, :, : packed.channels].transpose(1, 2).flatten(2)[..., : packed.filters].float()
+    if algorithm is None:
+        return kept
+    inverse_K = torch.linalg.pinv(_kept_transform(algorithm))
+    return (inverse_K @ kept.double().flatten(1)).view(packed.taps, *kept.shape[1:]).float()
 
 
 class Epilogue(NamedTuple):
@@ -144,7 +185,6 @@ def run(
     dilation: int,
     before: int,
     output_lengths_B: Tensor | None = None,
-    instructions: Instructions = "automatic",
 ) -> None:
     """Writes the convolution of x_BTI, zeros around it, to out_BSO, and zeros beyond output_lengths_B (int64).
 
@@ -167,29 +207,51 @@ def run(
     problem.activation, problem.output_slope, problem.input_slope = ACTIVATIONS[activation], slope, input_slope
     algorithm = packed.algorithm
     if algorithm is not None:
-        problem.form = PLAIN if algorithm.halves is None else HALVES
+        problem.form = _form(algorithm)
         problem.block, problem.points = algorithm.block, algorithm.points
         problem.input, problem.output = packed.input.data_ptr(), packed.output.data_ptr()
     problem.weight, problem.is_bf16 = packed.weight.data_ptr(), packed.weight.dtype == torch.bfloat16
-    problem.threads, problem.instructions = torch.get_num_threads(), INSTRUCTIONS[instructions]
+    problem.threads, problem.instructions = torch.get_num_threads(), INSTRUCTIONS[packed.instructions]
     library = _library()
     problem.workspace_bytes = library.convolution_workspace(ctypes.byref(problem))
-    problem.workspace = _workspace(problem.workspace_bytes).data_ptr()
+    problem.workspace = workspace(_BYTE, "points", problem.workspace_bytes).data_ptr()
     _check(library.convolution_run(ctypes.byref(problem)))
 
 
+@functools.cache
+def fastest_for_bfloat16() -> Instructions:
+    """Whether to multiply in bfloat16 or to widen weights to floats: some processors do the first at half the speed."""
+    if best_instructions() != "avx512_bf16":
+        return "automatic"
+    x_BTI, weight_KIO, out_BTO = torch.ones(1, 96, 256), torch.ones(1, 256, 256), torch.empty(1, 96, 256)
+    seconds: dict[Instructions, float] = {"automatic": math.inf, "avx512_bf16": math.inf}
+    for _ in range(5):
+        for instructions in seconds:
+            packed = pack(weight_KIO, None, is_bf16=True, instructions=instructions)
+            start = time.perf_counter()
+            run(x_BTI, packed, Epilogue(), out_BTO, stride=1, dilation=1, before=0)
+            seconds[instructions] = min(seconds[instructions], time.perf_counter() - start)
+    return min(seconds, key=lambda instructions: seconds[instructions])
+
+
 class _Workspace(threading.local):
-    buffer = torch.empty(0, dtype=torch.uint8)
+    def __init__(self) -> None:
+        self.buffers: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
 
 
-_OWN = _Workspace()
+_OWN, _BYTE = _Workspace(), torch.empty(0, dtype=torch.uint8)
 
 
-def _workspace(n_bytes: int) -> Tensor:
-    """This thread's buffer, which grows: fresh memory costs a fault per page, as long as some layers take."""
-    if _OWN.buffer.numel() < n_bytes:
-        _OWN.buffer = torch.empty(n_bytes, dtype=torch.uint8)
-    return _OWN.buffer
+def workspace(like: Tensor, name: str, *shape: int) -> Tensor:
+    """This thread's buffer of that name, of the type and on the device of `like`, with whatever was in it before.
+
+    It grows and stays: fresh memory costs a fault per page, which takes as long as some layers.
+    """
+    key, size = (name, like.dtype, like.device), math.prod(shape)
+    if key not in _OWN.buffers or _OWN.buffers[key].numel() < size:
+        with torch.inference_mode(False):
+            _OWN.buffers[key] = torch.empty(size, dtype=like.dtype, device=like.device)
+    return _OWN.buffers[key][:size].view(shape)
 
 
 def _library() -> ctypes.CDLL:

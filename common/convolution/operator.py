@@ -6,6 +6,7 @@ processor, by the algorithm that `planning` expects to be fastest, and drops the
 Shapes: B utterances, T input frames, S output frames, I and O channels in and out, K taps, P points.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -15,8 +16,9 @@ from torch.nn import functional as F
 
 from common.convolution import native, planning
 from common.convolution.algorithms import Algorithm
-from common.convolution.native import Activation, Epilogue, Packed
+from common.convolution.native import Activation, Epilogue, Instructions, Packed
 from common.convolution.planning import Choice, Shape
+from ctc import SlowPathWarning
 
 Kind = Literal["fp32", "bf16"]
 
@@ -110,11 +112,11 @@ class FusedConvolution(nn.Module):
         )
         return out_BSO
 
-    def pack(self, choice: Choice, kind: Kind = "fp32") -> None:
+    def pack(self, choice: Choice, kind: Kind = "fp32", instructions: Instructions = "automatic") -> None:
         """Packs the weights for an algorithm, and drops the direct ones."""
         weight_KIO = self.weight_OKI.detach().permute(1, 2, 0)
         if native.load() is not None:
-            self.packed = native.pack(weight_KIO, choice.algorithm, is_bf16=kind == "bf16")
+            self.packed = native.pack(weight_KIO, choice.algorithm, is_bf16=kind == "bf16", instructions=instructions)
         elif choice.algorithm is not None:
             weight_PK, flat = choice.algorithm.weight_PK, weight_KIO.double().flatten(1)
             weight_PIO = (weight_PK @ flat).view(-1, *weight_KIO.shape[1:]).float()
@@ -127,11 +129,9 @@ class FusedConvolution(nn.Module):
         """[O, K, I]: of packed weights those that come closest, which are the same but for rounding."""
         if self.packed is None:
             return self.weight_OKI
-        algorithm = self.packed.algorithm
-        weight_PIO = self.packed.weight_PIO if isinstance(self.packed, Transformed) else native.unpack(self.packed)
-        if algorithm is None:
-            return weight_PIO.permute(2, 0, 1).contiguous()
-        inverse_KP = torch.linalg.pinv(algorithm.weight_PK)
+        if isinstance(self.packed, Packed):
+            return native.unpack(self.packed).permute(2, 0, 1).contiguous()
+        inverse_KP, weight_PIO = torch.linalg.pinv(self.packed.algorithm.weight_PK), self.packed.weight_PIO
         weight_KIO = (inverse_KP @ weight_PIO.double().flatten(1)).view(-1, *weight_PIO.shape[1:])
         return weight_KIO.permute(2, 0, 1).float().contiguous()
 
@@ -187,21 +187,48 @@ class Prepared(NamedTuple):
     direct_bytes: int
     limited: int
 
+    def __str__(self) -> str:
+        now, before = (n_bytes / 2**20 for n_bytes in self[:2])
+        slower = f"; {self.limited} layers would be faster with more" if self.limited else ""
+        return f"{now:.0f} MiB of weights for convolutions in place of {before:.0f}{slower}"
 
-def prepare(network: nn.Module, kind: Kind = "fp32", *, limit_bytes: int | None = None) -> Prepared:
+
+def can_be_prepared(network: nn.Module) -> bool:
+    """Whether there is something for `prepare` to do: a `FusedConvolution`, all on the CPU in float32."""
+    layers = [module for module in network.modules() if isinstance(module, FusedConvolution)]
+    return bool(layers) and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in network.parameters())
+
+
+def prepare(
+    network: nn.Module,
+    kind: Kind = "fp32",
+    *,
+    limit_bytes: int | None = None,
+    instructions: Instructions = "automatic",
+) -> Prepared:
     """Packs the weights of every `FusedConvolution` in a network that is on the CPU in float32, for inference there.
 
-    Layers above `limit_bytes` of weights together take algorithms that need less. The weights of one layer at a time
-    are held twice.
+    Layers above `limit_bytes` of weights together, by default half of the memory that is available, take algorithms
+    that need less, and a warning tells of it. The weights of one layer at a time are held twice.
     """
     layers = [module for module in network.modules() if isinstance(module, FusedConvolution) and module.packed is None]
-    options = [planning.choices(layer.shape, is_bf16=kind == "bf16") for layer in layers]
+    if not layers:
+        return Prepared(0, 0, 0)
+    limit_bytes = planning.half_of_memory() if limit_bytes is None else limit_bytes
+    if kind == "bf16" and instructions == "automatic" and native.load() is not None:
+        instructions = native.fastest_for_bfloat16()
+    machine = planning.this_machine(instructions)
+    pairs = native.load() is not None and instructions != "avx512_bf16"
+    options = [planning.choices(layer.shape, is_bf16=kind == "bf16", machine=machine, pairs=pairs) for layer in layers]
     chosen = planning.within(options, limit_bytes)
     direct_bytes = sum(layer.weight_OKI.numel() * 4 for layer in layers)
     for layer, choice in zip(layers, chosen, strict=True):
-        layer.pack(choice, kind)
+        layer.pack(choice, kind, instructions)
     limited = sum(choice is not layer[0] for choice, layer in zip(chosen, options, strict=True))
-    return Prepared(sum(choice.weight_bytes for choice in chosen), direct_bytes, limited)
+    prepared = Prepared(sum(choice.weight_bytes for choice in chosen), direct_bytes, limited)
+    if limited and limit_bytes is not None:
+        warnings.warn(f"{prepared}: {limit_bytes / 2**20:.0f} MiB are the limit", SlowPathWarning, stacklevel=2)
+    return prepared
 
 
 def convolve(
@@ -241,14 +268,18 @@ def _by_phases(
 
 
 def _finish(y_BSO: Tensor, lengths: Lengths | None, epilogue: Epilogue, out_BSO: Tensor | None) -> Tensor:
+    """What the library does on the way out; in place where no gradient asks for the values between."""
+    in_place = not torch.is_grad_enabled()
     if epilogue.residual_BSO is not None:
-        y_BSO = y_BSO + epilogue.residual_BSO
-    if epilogue.activation == "leaky_relu":
-        y_BSO = F.relu(y_BSO) if epilogue.slope == 0 else F.leaky_relu(y_BSO, epilogue.slope)
+        y_BSO = y_BSO.add_(epilogue.residual_BSO) if in_place else y_BSO + epilogue.residual_BSO
+    if epilogue.activation == "leaky_relu" and epilogue.slope == 0:
+        y_BSO = F.relu(y_BSO, inplace=in_place)
+    elif epilogue.activation == "leaky_relu":
+        y_BSO = F.leaky_relu(y_BSO, epilogue.slope, inplace=in_place)
     elif epilogue.activation == "clipped_relu":
-        y_BSO = y_BSO.clamp(0.0, epilogue.slope)
+        y_BSO = F.hardtanh(y_BSO, 0.0, epilogue.slope, inplace=in_place)
     if lengths is not None:
-        y_BSO = y_BSO * lengths.mask_BS1
+        y_BSO = y_BSO.mul_(lengths.mask_BS1) if in_place else y_BSO * lengths.mask_BS1
     return y_BSO.contiguous() if out_BSO is None else out_BSO.copy_(y_BSO)
 
 

@@ -6,6 +6,7 @@
 import functools
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from common.convolution import native
@@ -15,7 +16,7 @@ CALIBRATION = native.LIBRARY.place("machine.json")
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLOCK)
 # Points of Toom-Cook, and taps up to which six digits are left.
 POINTS: tuple[tuple[tuple[float, ...], int], ...] = (((0, 1, -1, 2, -2), 4), ((0, 1, -1, 2, -2, 0.5, -0.5), 4))
-REGISTER_ROWS = 12
+REGISTER_ROWS, PAIR_ROWS = 12, 4
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
 
 
@@ -57,10 +58,14 @@ class Choice(NamedTuple):
     weight_bytes: int
 
 
-def choices(shape: Shape, *, is_bf16: bool = False, machine: Machine | None = None) -> list[Choice]:
-    """The direct sum and every algorithm that is worth its memory: faster than all that need less. Fastest first."""
+def choices(shape: Shape, *, is_bf16: bool = False, machine: Machine | None = None, pairs: bool = True) -> list[Choice]:
+    """The direct sum and every algorithm that is worth its memory: faster than all that need less. Fastest first.
+
+    `pairs`: those that are `in_pairs` are among them.
+    """
     machine = machine or this_machine()
-    found = [_choice(shape, algorithm, is_bf16, machine) for algorithm in (None, *_algorithms(shape))]
+    algorithms = [algorithm for algorithm in _algorithms(shape) if pairs or not algorithm.in_pairs]
+    found = [_choice(shape, algorithm, is_bf16, machine) for algorithm in (None, *algorithms)]
     found.sort(key=lambda choice: choice.seconds)
     smallest: list[Choice] = []
     for choice in found:
@@ -88,12 +93,23 @@ def within(options: Sequence[Sequence[Choice]], limit_bytes: int | None) -> list
 
 
 @functools.cache
-def this_machine() -> Machine:
+def this_machine(instructions: native.Instructions = "automatic") -> Machine:
     """What `calibrate` measured here, or else the constants of a processor with the same instructions."""
-    if CALIBRATION.exists():
+    if instructions == "automatic" and CALIBRATION.exists():
         return Machine(**json.loads(CALIBRATION.read_text(encoding="utf-8")))
-    best = native.best_instructions() or "generic"
-    return MACHINES["avx512" if best == "avx512_bf16" else best]
+    if instructions == "automatic":
+        instructions = native.best_instructions() or "generic"
+    return MACHINES["avx512" if instructions == "avx512_bf16" else instructions]
+
+
+def half_of_memory() -> int | None:
+    """Bytes; None where the system does not say how much memory is available."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    available = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return None if available is None else int(available) * 1024 // 2
 
 
 def write_calibration(machine: Machine) -> None:
@@ -111,7 +127,9 @@ def _algorithms(shape: Shape) -> Iterator[Algorithm]:
             yield toom_cook(points, shape.taps)
     for block in BLOCKS:
         if 4 < shape.taps <= block - 4 and block <= 8 * shape.taps:
-            yield overlap_save(block, shape.taps)
+            algorithm = overlap_save(block, shape.taps)
+            yield algorithm
+            yield algorithm._replace(in_pairs=True)
 
 
 def _choice(shape: Shape, algorithm: Algorithm | None, is_bf16: bool, machine: Machine) -> Choice:
@@ -124,15 +142,19 @@ def _choice(shape: Shape, algorithm: Algorithm | None, is_bf16: bool, machine: M
         multiplications = taps * channels * columns
         moved = 4.0 * frames * (2 * channels * (taps > 1) + columns)
     else:
-        weight_bytes = algorithm.points * bytes_of_points
+        weight_bytes = algorithm.stored * bytes_of_points
         rows = -(-frames // (algorithm.outputs * dilation)) * dilation
         multiplications = algorithm.points * channels * columns
         size = algorithm.block if algorithm.halves else algorithm.points
         per_block = algorithm.block * (algorithm.block // 2 if algorithm.halves else algorithm.points)
         transforms = 2.0 * rows * (per_block * channels + size * algorithm.outputs * columns)
-        moved = 4.0 * rows * (2 * algorithm.points * (channels + columns) + algorithm.block * channels)
+        moved = (
+            4.0 * rows * (2 * (algorithm.points * channels + algorithm.stored * columns) + algorithm.block * channels)
+        )
         moved += 4.0 * frames * columns
-    passes = rows + -(-rows // REGISTER_ROWS)  # a pass over the weights costs about a row's time besides
+    passes = 1.0 * rows + -(-rows // REGISTER_ROWS)  # a pass over the weights costs about a row's time besides
+    if algorithm is not None and algorithm.in_pairs:
+        passes = rows + 2 * -(-rows // PAIR_ROWS) / 3  # what is made of the two parts costs two of three products' row
     products = 2.0 * multiplications * passes / machine.flops
     reading = weight_bytes / machine.bandwidth if weight_bytes > CACHED_BYTES else 0.0
     seconds = max(products, reading) + 0.3 * min(products, reading)

@@ -1,8 +1,9 @@
 """Convolution over time of sequences with channels last, fast on a CPU.
 
-92 % of FastPitch's multiplications are convolutions with three taps. On a CPU they are done by the minimal filtering
+92 % of FastPitch's multiplications are convolutions with three taps. On a CPU they are trained by the minimal filtering
 algorithm F(4, 3) (Winograd 1980; Lavin and Gray 2015, arXiv:1509.09308): six products of transformed values give four
 outputs, instead of twelve. In float32 it is as accurate as the direct sum, because the tiles are one-dimensional.
+Without gradients `FusedConvolution` takes over, packed for the processor.
 
 Legend: B sequences, T positions, I and O channels in and out, N tiles of 4 outputs, P the 6 points of a tile, K taps.
 """
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from common.convolution.operator import FusedConvolution, prepare
 
 OUTPUTS, POINTS = 4, 6
 # The polynomial points are 0, 1, -1, 2, -2 and infinity.
@@ -47,27 +50,33 @@ class Convolution(nn.Module):
         super().__init__()
         direct = nn.Conv1d(channels_in, channels_out, kernel)  # for its initial weights
         self.weight, self.bias = direct.weight, direct.bias
-        self._transformed: tuple[int, int, Tensor] | None = None
+        self._kept: tuple[tuple[int, ...], FusedConvolution] | None = None
 
     def forward(self, x_BTI: Tensor) -> Tensor:
         """[B, T, O]; outside of x_BTI there are zeros."""
         assert self.bias is not None
-        if not (_pays(x_BTI) and self.weight.shape[1] > 1 and self.weight.shape[2] == 3):
-            return F.conv1d(x_BTI.mT, self.weight, self.bias, padding=self.weight.shape[2] // 2).mT
+        taps, is_wide = self.weight.shape[2], self.weight.shape[1] > 1
+        if not (_pays(x_BTI) and is_wide and taps > 1):
+            return F.conv1d(x_BTI.mT, self.weight, self.bias, padding=taps // 2).mT
         if torch.is_grad_enabled() and (x_BTI.requires_grad or self.weight.requires_grad):
-            self._transformed = None
-            return _Filtered.apply(x_BTI, self.weight, self.bias)
-        return filtered(x_BTI, self._transformed_weight(), self.bias)
+            self._kept = None
+            if taps == 3:
+                return _Filtered.apply(x_BTI, self.weight, self.bias)
+            return F.conv1d(x_BTI.mT, self.weight, self.bias, padding=taps // 2).mT
+        return self._fused()(x_BTI)
 
-    def _transformed_weight(self) -> Tensor:
-        """Kept as long as the weight stays the same, which torch does not count of one made in inference mode."""
+    def _fused(self) -> FusedConvolution:
+        """Kept as long as weights stay the same, which torch does not count of those made in inference mode."""
+        assert self.bias is not None
         if self.weight.is_inference():
-            return transformed(self.weight)
-        state = (self.weight.data_ptr(), self.weight._version)
-        if self._transformed is None or self._transformed[:2] != state:
+            return FusedConvolution(self.weight, self.bias)
+        state = (self.weight.data_ptr(), self.weight._version, self.bias.data_ptr(), self.bias._version)
+        if self._kept is None or self._kept[0] != state:
             with torch.inference_mode(False), torch.no_grad():
-                self._transformed = (*state, transformed(self.weight))
-        return self._transformed[2]
+                fused = FusedConvolution(self.weight, self.bias)
+                prepare(fused)
+            self._kept = state, fused
+        return self._kept[1]
 
 
 def _pays(x: Tensor) -> bool:
@@ -81,11 +90,6 @@ def transformed(weight_OIK: Tensor) -> Tensor:
     """[P, O, I] the weight at the points of the algorithm."""
     at_points = weight_OIK.new_tensor(_WEIGHT_PK) @ weight_OIK.flatten(0, 1).mT
     return at_points.view(POINTS, *weight_OIK.shape[:2])
-
-
-def filtered(x_BTI: Tensor, weight_POI: Tensor, bias_O: Tensor) -> Tensor:
-    """The convolution of x_BTI, zeros around it, with the `transformed` weight of three taps."""
-    return _outputs(_points(x_BTI), weight_POI, bias_O, *x_BTI.shape[:2])
 
 
 def _points(x_BTI: Tensor) -> Tensor:
@@ -103,7 +107,7 @@ def _outputs(points_NPI: Tensor, weight_POI: Tensor, bias_O: Tensor, sequences: 
 
 
 class _Filtered(torch.autograd.Function):
-    """`filtered` with a gradient that is computed at the points too: with half of the multiplications again."""
+    """Three taps by F(4, 3), with a gradient that is computed at the points too: half of the multiplications again."""
 
     @staticmethod
     def forward(ctx: Any, x_BTI: Tensor, weight_OIK: Tensor, bias_O: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """Long recordings in overlapping chunks, chunks of similar length in batches, results in the order of the recordings.
 
+Needs no torch: `common.recognition.tensors` has what is of tensors.
+
 Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
 """
 
@@ -7,11 +9,9 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from common.recognition.recordings import Recording
 
@@ -20,6 +20,16 @@ MOST_PADDED = 1.25
 WINDOW = 8  # batches' worth of recordings that are sorted by length
 
 Item = TypeVar("Item")
+
+
+class Sliceable(Protocol):
+    """A tensor or an array."""
+
+    def __getitem__(self, frames: slice, /) -> Any:
+        """Some of its rows."""
+
+
+Frames = TypeVar("Frames", bound=Sliceable)  # [S, X]
 
 
 class Chunk(NamedTuple):
@@ -60,13 +70,15 @@ def chunks(n_frames: int, *, longest: int, context: int, multiple: int = 1) -> l
 def in_batches(
     recordings: Iterable[Recording],
     split: Callable[[np.ndarray], list[Piece]],
-    run: Callable[[list[np.ndarray]], Tensor],
+    run: Callable[[list[np.ndarray]], Iterable[Frames]],
     *,
+    join: Callable[[list[Frames]], Frames],
     batch_size: int,
-) -> Iterator[tuple[Recording, Tensor | None]]:
-    """Every recording with its frames [S, X] on the CPU (None where it has no pieces), in order.
+) -> Iterator[tuple[Recording, Frames | None]]:
+    """Every recording with its frames [S, X] (None where it has no pieces), in order.
 
-    `split` cuts a recording's samples, `run` makes [B, S, X] of the samples of B pieces. Memory holds the recordings
+    `split` cuts a recording's samples, `run` makes [S, X] of the samples of each of B pieces, `join` puts those of a
+    recording one after the other. Memory holds the recordings
     of a window, enough for batches of similar lengths, and of the next one, that a thread reads meanwhile. Raises
     ValueError for a batch_size below 1.
     """
@@ -74,7 +86,7 @@ def in_batches(
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
     for window in one_ahead(_windows(recordings, split, WINDOW * batch_size)):
         whole, pieces = zip(*window, strict=True)
-        yield from zip(whole, _frames(pieces, run, batch_size), strict=True)
+        yield from zip(whole, _frames(pieces, run, join, batch_size), strict=True)
 
 
 def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
@@ -101,28 +113,30 @@ def _windows(
         yield window
 
 
-def padded(samples: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+def padded(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """audio_BN with zeros after the shorter ones, and how many samples each has."""
-    samples_B = torch.tensor([len(samples_N) for samples_N in samples])
-    audio_BN = torch.zeros(len(samples), int(samples_B.max()))
-    for row, samples_N in zip(audio_BN.numpy(), samples, strict=True):
+    samples_B = np.array([len(samples_N) for samples_N in samples], np.int64)
+    audio_BN = np.zeros((len(samples), int(samples_B.max())), np.float32)
+    for row, samples_N in zip(audio_BN, samples, strict=True):
         row[: len(samples_N)] = samples_N
     return audio_BN, samples_B
 
 
 def _frames(
-    pieces: Sequence[list[Piece]], run: Callable[[list[np.ndarray]], Tensor], batch_size: int
-) -> Iterator[Tensor | None]:
+    pieces: Sequence[list[Piece]],
+    run: Callable[[list[np.ndarray]], Iterable[Frames]],
+    join: Callable[[list[Frames]], Frames],
+    batch_size: int,
+) -> Iterator[Frames | None]:
     flat = [piece for own in pieces for piece in own]
-    kept: dict[int, Tensor] = {}
+    kept: dict[int, Frames] = {}
     for rows in _batches([len(piece.samples_N) for piece in flat], batch_size):
-        x_BSX = run([flat[i].samples_N for i in rows]).cpu()
-        for i, x_SX in zip(rows, x_BSX, strict=True):
+        for i, x_SX in zip(rows, run([flat[i].samples_N for i in rows]), strict=True):
             kept[i] = x_SX[flat[i].first : flat[i].end]
     numbers = iter(range(len(flat)))
     for own in pieces:
         parts = [kept.pop(next(numbers)) for _ in own]
-        yield torch.cat(parts) if parts else None
+        yield join(parts) if parts else None
 
 
 def _batches(lengths: list[int], batch_size: int) -> Iterator[list[int]]:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ import ctc
 from common.config import ConfigError
 from common.precision import Precision
 from common.recognition.recordings import Recording, in_threads
-from common.recognition.transcripts import Alternative, Letter, Transcript, words_of
+from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of
 from common.text.vocabulary import is_special
 from ctc.arpa import ArpaError
 
@@ -66,14 +65,6 @@ class DecodingOptions:
     def searches(self) -> bool:
         """Whether a beam search is needed."""
         return bool(self.beam or self.language_model or self.hot_words or self.n_best > 1)
-
-
-class Reading(NamedTuple):
-    """One way to read a recording: its letters, with separators between words, and the score it is ranked by."""
-
-    letters: list[Letter]
-    score: float
-    """Log-probability, and what the language model and hot words add; of the best path without a search."""
 
 
 class Decoder:
@@ -203,27 +194,13 @@ def transcripts(
         if log_probs_SV is None:
             log_probs_SV = torch.zeros(0, len(decoder.labels))
         error = recording.error or not_finite(recording.name, log_probs_SV, precision)
-        alternatives = []
-        for reading in decoder(log_probs_SV) if len(log_probs_SV) and not error else []:
-            words = words_of(
-                reading.letters,
-                separator=decoder.separator,
-                first_seconds=recording.first_seconds,
-                seconds_per_frame=seconds_per_frame,
-                seconds=recording.seconds,
-            )
-            alternatives.append(Alternative(" ".join(word.text for word in words), words, round(reading.score, 4)))
-        best = alternatives[0] if alternatives else Alternative("", [], 0.0)
-        return Transcript(
-            audio=recording.name,
-            text=best.text,
-            words=best.words,
-            seconds=recording.seconds,
+        return transcript_of(
+            recording,
+            decoder(log_probs_SV) if len(log_probs_SV) and not error else [],
+            separator=decoder.separator,
+            seconds_per_frame=seconds_per_frame,
             error=error,
             log_probs_SV=log_probs_SV if keep_log_probs and not error else None,
-            first_frame_seconds=recording.first_seconds,
-            seconds_per_frame=seconds_per_frame,
-            alternatives=alternatives[1:],
         )
 
     if not decoder.options.searches:

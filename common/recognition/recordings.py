@@ -38,6 +38,14 @@ def read(source: Source, sample_rate: int) -> Recording:
     return Recording(name_of(source), samples_N, len(samples_N) / sample_rate)
 
 
+def read_heard(source: Source, sample_rate: int, *, trim: bool) -> Recording:
+    """As `read`, without samples where nothing can be heard; `trim` cuts silence off the ends. Raises AudioError."""
+    recording = read(source, sample_rate)
+    samples_N, first = audio.trim_silence(recording.samples_N) if trim else (recording.samples_N, 0)
+    samples_N = samples_N[:0] if is_silent(samples_N) else samples_N
+    return recording._replace(samples_N=samples_N, first_seconds=first / sample_rate)
+
+
 def read_ahead(
     sources: Iterable[Source], read: Callable[[Source], Recording], *, on_error: Literal["stop", "skip"]
 ) -> Iterator[Recording]:

@@ -6,11 +6,13 @@ Shapes: S frames, V labels.
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch import Tensor
-
+from common.recognition.recordings import Recording
 from common.text.pieces import Pieces, is_spoken, word_groups
+
+if TYPE_CHECKING:  # runtimes without torch write transcripts too
+    from torch import Tensor
 
 
 class Letter(NamedTuple):
@@ -20,6 +22,14 @@ class Letter(NamedTuple):
     start_frame: int
     end_frame: int
     confidence: float
+
+
+class Reading(NamedTuple):
+    """One way to read a recording: its letters, with separators between words, and the score it is ranked by."""
+
+    letters: list[Letter]
+    score: float
+    """Log-probability, and what the language model and hot words add; of the best path without a search."""
 
 
 class Word(NamedTuple):
@@ -55,7 +65,7 @@ class Transcript(NamedTuple):
     words: list[Word]
     seconds: float
     error: str = ""
-    log_probs_SV: Tensor | None = None
+    log_probs_SV: "Tensor | None" = None
     first_frame_seconds: float = 0.0
     seconds_per_frame: float = 0.0
     alternatives: Sequence[Alternative] = ()
@@ -73,6 +83,40 @@ class Transcript(NamedTuple):
         if self.alternatives:
             record["alternatives"] = [alternative.record() for alternative in self.alternatives]
         return record
+
+
+def transcript_of(
+    recording: Recording,
+    readings: Sequence[Reading],
+    *,
+    separator: str,
+    seconds_per_frame: float,
+    error: str = "",
+    log_probs_SV: "Tensor | None" = None,
+) -> Transcript:
+    """What `readings`, best first, say in the recording, with `separator` between words."""
+    alternatives = []
+    for reading in readings:
+        words = words_of(
+            reading.letters,
+            separator=separator,
+            first_seconds=recording.first_seconds,
+            seconds_per_frame=seconds_per_frame,
+            seconds=recording.seconds,
+        )
+        alternatives.append(Alternative(" ".join(word.text for word in words), words, round(reading.score, 4)))
+    best = alternatives[0] if alternatives else Alternative("", [], 0.0)
+    return Transcript(
+        audio=recording.name,
+        text=best.text,
+        words=best.words,
+        seconds=recording.seconds,
+        error=error,
+        log_probs_SV=log_probs_SV,
+        first_frame_seconds=recording.first_seconds,
+        seconds_per_frame=seconds_per_frame,
+        alternatives=alternatives[1:],
+    )
 
 
 def words_of(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Convolution
+from common.precision import compute_dtype
 from fastpitch.acoustic.config import PredictorConfig, TransformerConfig
 
 LONGEST_WAVE = 10_000.0  # base of the periods of the positions (Vaswani et al. 2017)
@@ -42,8 +43,10 @@ class Transformer(nn.Module):
         mask_BT1 = inside_BT[:, :, None].to(x_BTC.dtype)
         x_BTC = x_BTC + positions(x_BTC.shape[1], x_BTC.shape[2], x_BTC.device).to(x_BTC.dtype)
         x_BTC = self.dropout(x_BTC) * mask_BT1
+        # What autocast has computed would become float32 by a mask in float32.
+        reduced_mask_BT1 = mask_BT1.to(compute_dtype(x_BTC))
         for layer in self.layers:
-            x_BTC = layer(x_BTC, inside_BT, mask_BT1)
+            x_BTC = layer(x_BTC, inside_BT, mask_BT1, reduced_mask_BT1)
         return x_BTC
 
 
@@ -59,12 +62,11 @@ class Layer(nn.Module):
         self.convolution_norm = nn.LayerNorm(channels)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_BTC: Tensor, inside_BT: Tensor, mask_BT1: Tensor) -> Tensor:
-        """x_BTC with zeros in its padding to the same."""
+    def forward(self, x_BTC: Tensor, inside_BT: Tensor, mask_BT1: Tensor, reduced_mask_BT1: Tensor) -> Tensor:
+        """x_BTC with zeros in its padding to the same; the second mask is in the type of products."""
         attended_BTC = self.dropout(self.attention(x_BTC, inside_BT))
         x_BTC = self.attention_norm(x_BTC + attended_BTC) * mask_BT1
-        wide_BTC = F.relu(self.widen(x_BTC))
-        wide_BTC = wide_BTC * mask_BT1.to(wide_BTC.dtype)  # under autocast it stays in half precision
+        wide_BTC = F.relu(self.widen(x_BTC)) * reduced_mask_BT1
         return self.convolution_norm(x_BTC + self.dropout(self.narrow(wide_BTC))) * mask_BT1
 
 

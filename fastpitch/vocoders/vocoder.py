@@ -142,7 +142,7 @@ class Vocoder:
         noise_PG = torch.randn(
             frames * self.hop_samples // self.generator.cfg.group, self.generator.cfg.group, generator=draw
         )
-        return (sigma * noise_PG).T.to(self.device)
+        return (sigma * noise_PG).T.to(self.device, non_blocking=True)
 
     def _checked(self, mel_BMT: Tensor, frames_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Both on the device, the mel spectrogram in the vocoder's number format."""
@@ -152,15 +152,17 @@ class Vocoder:
                 f"{self.name}: mel spectrograms of shape {tuple(mel_BMT.shape)}; expected [utterances, {bins} mel "
                 "bins, frames]" + ("; transpose them" if mel_BMT.ndim == 3 and mel_BMT.shape[2] == bins else "")
             )
+        is_finite, longest = torch.isfinite(mel_BMT).all(), 0
+        if frames_B is not None and frames_B.numel():  # both questions in one copy: a GPU is waited for once
+            is_finite, longest = torch.stack([is_finite.long(), frames_B.max().to(is_finite.device)]).tolist()
         if frames_B is not None:
-            longest = int(frames_B.max()) if frames_B.numel() else 0
             if frames_B.shape != mel_BMT.shape[:1] or longest > mel_BMT.shape[2]:
                 raise VocoderError(
                     f"{self.name}: frames {frames_B.tolist()} for mel spectrograms of shape {tuple(mel_BMT.shape)}; "
                     "expected a number for each utterance, none beyond the last frame"
                 )
             frames_B = frames_B.to(self.device)
-        if not bool(torch.isfinite(mel_BMT).all()):
+        if not is_finite:
             raise VocoderError(f"{self.name}: the mel spectrogram holds values that are NaN or infinite")
         return mel_BMT.to(self.device, DTYPES[self.precision]), frames_B
 

@@ -1,3 +1,5 @@
+from typing import ClassVar
+
 import pytest
 import torch
 
@@ -41,7 +43,7 @@ def test_a_device_that_does_not_exist_is_named(monkeypatch):
 
 def test_an_error_in_one_process_is_not_held_up_by_leaving_the_group(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(distributed.dist, "init_process_group", lambda backend: None)
+    monkeypatch.setattr(distributed.dist, "init_process_group", lambda backend, **options: None)
     left = []
     for name in ("barrier", "destroy_process_group"):
         monkeypatch.setattr(distributed.dist, name, lambda name=name: left.append(name))
@@ -70,3 +72,17 @@ assert threads() == before, threads()
 """
     statuses, told = run_python("-c", script)
     assert statuses == [0, 0], told
+
+
+def test_only_the_last_of_an_accumulated_step_exchanges_gradients_also_of_sharded_weights():
+    class Sharded(torch.nn.Linear):
+        synced: ClassVar[list[bool]] = []
+
+        def set_requires_gradient_sync(self, enabled: bool) -> None:
+            self.synced.append(enabled)
+
+    model = Sharded(2, 2)
+    for enabled in (False, True):
+        with distributed.gradient_sync(model, enabled=enabled):
+            pass
+    assert Sharded.synced == [False, True]

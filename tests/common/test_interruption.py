@@ -77,8 +77,15 @@ def work(signals, went_on, *, is_held: bool) -> None:
 @pytest.mark.parametrize(("is_held", "expected"), [(False, ["before"]), (True, ["before", "after"])])
 def test_what_need_not_be_finished_is_ended_at_once_unless_it_is_held(is_held, expected):
     went_on = []
+    with termination() as signals, pytest.raises(Interrupted):
+        work(signals, went_on, is_held=is_held)
+    assert went_on == expected
+
+
+def test_a_signal_that_came_before_ends_what_need_not_be_finished_where_it_was_held():
+    went_on = []
     with termination() as signals:
-        for _ in range(2):
-            with pytest.raises(Interrupted):
-                work(signals, went_on, is_held=is_held)
-    assert went_on == expected, "the second time the signal has come already"
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Interrupted):
+            work(signals, went_on, is_held=True)
+    assert went_on == ["before", "after"]

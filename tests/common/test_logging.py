@@ -1,6 +1,10 @@
+import errno
 import io
 import json
+import sys
+from pathlib import Path
 
+import pytest
 import torch
 
 from common.logging import RunLogger, environment, read_events
@@ -18,6 +22,53 @@ def test_every_event_is_one_line_in_the_format_of_dllogger(tmp_path):
     assert set(records[0]) == {"timestamp", "datetime", "elapsedtime", "type", "step", "data"}
     assert [r["step"] for r in records] == ["PARAMETER", [1, 3, 48], [1]]
     assert [r["data"] for r in records] == [{"lr": 0.1}, {"train_loss": 2.5, "train_wer": 0.5}, {"dev_ema_wer": 0.25}]
+
+
+class ClosedTerminal(io.StringIO):
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_terminal_that_was_closed_does_not_end_the_run(tmp_path):
+    log = RunLogger(tmp_path, tensorboard=False, stream=ClosedTerminal())
+    log.event("first")
+    log.advance()
+    log.event("second")
+    log.close()
+    assert [event["data"]["event"] for event in read_events(tmp_path / "nvlog.json")] == ["first", "second"]
+
+
+class ClosedBar:
+    def update(self):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_progress_bar_on_a_closed_terminal_does_not_end_the_run(tmp_path):
+    log = RunLogger(tmp_path, tensorboard=False, stream=io.StringIO())
+    log._bar = ClosedBar()
+    log.advance()
+    log.close()
+
+
+def test_a_run_without_standard_output_logs_to_its_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    log = RunLogger(tmp_path, tensorboard=False)
+    log.progress(3, 0)
+    log.event("first")
+    log.close()
+    assert len(read_events(tmp_path / "nvlog.json")) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_raises_where_it_is_written_to_and_not_again_at_the_end(tmp_path):
+    (tmp_path / "nvlog.json").symlink_to("/dev/full")
+    log = RunLogger(tmp_path, tensorboard=False, stream=io.StringIO())
+    with pytest.raises(OSError, match="No space left"):
+        log.event("first")
+    log.close()
 
 
 def test_the_terminal_shows_epoch_iteration_and_values(tmp_path):

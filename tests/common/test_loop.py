@@ -1,3 +1,4 @@
+import errno
 import math
 import os
 import signal
@@ -14,7 +15,7 @@ from common.course import Course, EveryConfig
 from common.data.loading import LoadingError
 from common.logging import read_events
 from common.loop import HostCopy, Loop
-from common.run_directory import started
+from common.run_directory import RunDirectory, started
 from common.training_state import TrainingError, TrainingState
 from tests.processes import run_python
 from tests.training import REPOSITORY, events, logged
@@ -133,6 +134,34 @@ def test_numbers_that_are_not_finite_end_the_run_with_the_batch_and_save_nothing
     assert checkpoint.saved_steps(tmp_path, "m") == []
 
 
+def test_a_batch_that_cannot_be_saved_does_not_hide_the_numbers_that_are_not_finite(tmp_path, monkeypatch):
+    def full(path, _state):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(loop.checkpoint, "save", full)
+    expected = r"the loss is nan, .* its batch could not be saved \(No space left on device\); no checkpoint was"
+    with pytest.raises(TrainingError, match=expected):
+        train_with_bad_numbers(tmp_path)
+
+
+def train_with_batches(folder: Path, found: int, count: int) -> None:
+    with started(Settings(output_dir=folder), "m") as directory:
+        state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})
+        with Loop(state, NEVER, Course(epochs=1)) as loop:
+            for _ in loop.epochs():
+                for _ in loop.steps(range(found), count):
+                    loop.did(torch.ones(1), ids=[], amount=1)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [(3, "epoch 1 has data for 3 of its 4 steps; no checkpoint"), (0, "epoch 1 has no steps: expected at least 1")],
+)
+def test_an_epoch_with_too_few_batches_ends_the_run_and_is_not_begun_for_ever(tmp_path, found, expected):
+    with pytest.raises(TrainingError, match=expected):
+        train_with_batches(tmp_path, found, 4 if found else 0)
+
+
 def test_a_checkpoint_is_written_when_the_last_one_is_old(tmp_path):
     every = EveryConfig(log_steps=1000, save_epochs=0, save_minutes=1)
 
@@ -190,7 +219,7 @@ def test_a_validation_cut_short_is_owed(tmp_path):
             assert loop.saves
 
     done, _ = train(tmp_path, Course(epochs=1), every, act=act)
-    assert done == [(1, ""), (2, "vs")]
+    assert done == [(1, ""), (2, "s")]
     with started(Settings(output_dir=tmp_path), "m") as directory:
         parts = {"weights": torch.nn.Linear(1, 1)}
         state = TrainingState(directory, Settings(output_dir=tmp_path), parts, extra={"format": 1})
@@ -198,6 +227,58 @@ def test_a_validation_cut_short_is_owed(tmp_path):
         assert loop.owes_validation
         state.save_best({"raw": 0.5})
         assert not loop.owes_validation
+
+
+def test_a_signal_between_a_step_and_its_validation_saves_without_validating(tmp_path):
+    def act(step, loop):
+        if step == 2:
+            assert loop._decision.validates
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    done, _ = train(tmp_path, Course(epochs=1), EveryConfig(validate_steps=2), act=act)
+    assert done == [(1, ""), (2, "s")]
+
+
+def test_a_signal_just_before_a_validation_cuts_it_at_its_first_exchange(tmp_path):
+    went_on = []
+
+    def act(step, loop):
+        if step == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+            with loop.validation() as world:
+                world.gather(0)
+                went_on.append("after")
+            assert loop.is_cut
+
+    done, _ = train(tmp_path, Course(epochs=1), EveryConfig(validate_steps=2), act=act)
+    assert done == [(1, ""), (2, "s")]
+    assert went_on == []
+
+
+def test_an_error_in_the_last_save_is_one_line(tmp_path, monkeypatch):
+    def act(step, loop):
+        if step == 4:
+            monkeypatch.setattr(RunDirectory, "save_step", full)
+            monkeypatch.setattr(type(loop), "saves", False)  # as after a validation that was owed, and nothing else
+
+    def full(*_given, **_named):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m_step00000004.pt")
+
+    expected = "^m_step00000004.pt: No space left on device; no checkpoint was saved yet$"
+    with pytest.raises(TrainingError, match=expected):
+        train(tmp_path, Course(epochs=1), act=act)
+
+
+def test_an_error_is_the_one_that_ended_the_run_also_where_nothing_can_be_saved_after_it(tmp_path, monkeypatch):
+    def act(step, loop):
+        monkeypatch.setattr(TrainingState, "to_dict", broken)
+        raise ValueError("a bug")
+
+    def broken(_state):
+        raise RuntimeError("the device is lost")
+
+    with pytest.raises(TrainingError, match="^ValueError: a bug; no checkpoint was saved yet; what Python says is in"):
+        train(tmp_path, Course(epochs=1), act=act)
 
 
 def test_numbers_on_their_way_to_the_host_are_those_of_when_they_left():
@@ -208,7 +289,7 @@ def test_numbers_on_their_way_to_the_host_are_those_of_when_they_left():
 
 
 TWO = """
-import os, signal, sys, time, torch
+import os, signal, sys, threading, time, torch
 from pathlib import Path
 from common.course import Course, EveryConfig
 from common.loop import Loop
@@ -231,8 +312,12 @@ with started(cfg, "m") as directory:
                     with loop.validation() as some:
                         if world.rank == 1 and when == "in a validation":
                             os.kill(os.getpid(), signal.SIGTERM)
+                        if world.rank == 1 and when == "at the end of a validation":  # while it waits for the other
+                            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
                         for _ in range(3):
                             some.gather(step)
+                        if world.rank == 0 and when == "at the end of a validation":
+                            time.sleep(0.3)
                     if loop.is_cut:
                         print("cut", file=sys.stderr)
                     else:
@@ -243,7 +328,9 @@ with started(cfg, "m") as directory:
 """
 
 
-@pytest.mark.parametrize(("when", "step"), [("in a step", 9), ("in a validation", 5)])
+@pytest.mark.parametrize(
+    ("when", "step"), [("in a step", 9), ("in a validation", 5), ("at the end of a validation", 6)]
+)
 def test_processes_agree_on_a_signal_to_one_of_them_within_two_steps(tmp_path, when, step):
     statuses, told = run_python("-c", TWO, tmp_path / "run", when)
     assert statuses == [0, 0], told

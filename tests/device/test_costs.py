@@ -2,16 +2,25 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from common import config
 from common.features import CutoutConfig, LogMel, SpecAugmentConfig, cutout, spec_augment
+from common.optim import OptimConfig, build_optimizer
 from common.precision import autocast, float32_math
 from fastpitch.acoustic.aligner import Aligner
+from fastpitch.acoustic.model import FastPitch
+from fastpitch.vocoders.config import DiscriminatorConfig
+from fastpitch.vocoders.networks.config import HifiganConfig, WaveglowConfig
+from fastpitch.vocoders.networks.hifigan import HifiganGenerator
+from fastpitch.vocoders.networks.waveglow import Waveglow
+from fastpitch.vocoders.training.discriminators import Discriminators
 from jasper.config import Config
 from jasper.model import Jasper
-from tests.device.mirror import counted
+from tests.device.mirror import counted, no_waits
+from tests.fastpitch.tiny import SMALL
 from tests.training import REPOSITORY
 
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution")
@@ -72,3 +81,68 @@ def test_what_has_to_stay_float32_does_in_a_run_in_tf32():
         assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("high", True)
     assert len(products.found) > 6
     assert set(products.found) == {("highest", False)}
+
+
+def test_a_transformer_of_fastpitch_casts_nothing_between_its_two_convolutions(device):
+    config = replace(SMALL, encoder=replace(SMALL.encoder, layers=6))
+    encoder = FastPitch(config, n_symbols=9, mel_bins=8).encoder.to(device)
+    x_BTC, inside_BT = torch.randn(2, 11, 16, device=device), torch.ones(2, 11, dtype=torch.bool, device=device)
+    with counted() as counts, autocast(device, "bf16"):
+        encoder(x_BTC, inside_BT)
+    # In a layer seven weights and biases, the inputs of its two products in the residual stream, the three summands of
+    # its normalisations; a mask and the positions once.
+    assert counts.casts <= 6 * 14 + 4
+
+
+def test_waveglow_casts_its_condition_once_in_bf16(device):
+    flow = Waveglow(WaveglowConfig(channels=8), 16, 64, normalized=True).to(device)
+    mel_BMT, audio_BN = torch.randn(1, 16, 16, device=device), torch.randn(1, 16 * 64, device=device)
+    with counted() as counts, autocast(device, "bf16"):
+        flow(mel_BMT, audio_BN)
+    couplings = len(flow.WN) * flow.cfg.layers
+    weights = len(list(flow.parameters()))
+    assert couplings == 96
+    assert counts.casts < weights - 2 * couplings  # 782 of 938 when every coupling layer cast it again
+
+
+def test_hifigan_makes_a_mask_per_stage_where_lengths_differ(device):
+    generator = HifiganGenerator(HifiganConfig(channels=16), 8).to(device).eval().requires_grad_(False)
+    mel_BMT, frames_B = torch.randn(2, 8, 9, device=device), torch.tensor([9, 5], device=device)
+    with counted() as plain:
+        generator(mel_BMT)
+    with counted() as ragged:
+        generator(mel_BMT, frames_B)
+    convolutions = plain.operations["convolution"]
+    masks = ragged.operations - plain.operations
+    assert masks["arange"] == 5
+    assert masks["mul"] == 5 + 1 + convolutions  # lengths in samples, what is said, and in front of each
+    assert masks.total() < 1.5 * convolutions
+
+
+def test_the_power_iteration_of_spectral_normalisation_is_in_float32_under_autocast(device):
+    judges = Discriminators(DiscriminatorConfig(periods=(2,), scales=1, divide_channels=16)).to(device)
+    found = []
+
+    class TypesOfProducts(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if function.overloadpacket.__name__ in ("mv", "addmv", "dot"):
+                found.append(args[0].dtype)
+            return function(*args, **(kwargs or {}))
+
+    with TypesOfProducts(), autocast(device, "bf16"):
+        said = judges(torch.randn(1, 4096, device=device))
+    assert set(found) == {torch.float32}
+    assert said.scores[1].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", ["novograd", "lamb"])
+def test_an_optimiser_works_on_lists_of_tensors_of_which_cuda_takes_one_apart(device, kind):
+    """The numbers of a tensor that scale its update lie beside it, each a tensor of its own."""
+    weights = [torch.ones(size, device=device, requires_grad=True) for size in (2, 3, 4)]
+    optimizer = build_optimizer(weights, OptimConfig(kind=kind))
+    for _ in range(2):
+        for weight in weights:
+            weight.grad = torch.ones_like(weight)
+        with counted() as counts, no_waits():
+            optimizer.step()
+    assert counts.slow.total() == 1

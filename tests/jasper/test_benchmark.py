@@ -5,6 +5,7 @@ import torch
 
 from common import benchmark as rows_of
 from common.config import ConfigError
+from common.logging import processor_flags
 from jasper import benchmark
 from jasper.benchmark import BenchmarkConfig
 from tests.jasper.tiny import DENSE, run, save_tiny
@@ -41,6 +42,17 @@ def test_only_what_is_asked_for_is_measured(tmp_path):
         ("network", "fused", "fp32"),
         ("network", "fused", "bf16"),
     ]
+
+
+def test_fewer_bits_are_measured_beside_the_published_network_in_float32(tmp_path):
+    cfg = replace(QUICK, results=tmp_path, parts=("network",), modes=("published", "fused"), precisions=("bf16",))
+    published, fused = benchmark.main(cfg)
+    assert published["times_faster_than_published"] == 1.0
+    assert fused["times_faster_than_published"] > 0
+    assert fused["times_faster_than_eager"] is None
+    assert fused["instructions"] == "automatic"
+    assert rows_of.read_rows("jasper_published", folder=tmp_path) == [published, fused]
+    assert fused["processor_flags"] == processor_flags()
 
 
 def test_graphs_are_refused_without_a_gpu(tmp_path):

@@ -11,6 +11,7 @@ from common import audio, config
 from common.data.manifest import Utterance, write_jsonl
 from tests.data import shared
 from tests.jasper.tiny import run, save_tiny, tiny_config
+from tests.processes import run_python
 
 RATE = 16_000
 
@@ -192,3 +193,20 @@ def test_help_is_the_manual(capsys):
     said = run(capsys, "jasper.inference", "--help")
     assert said.status == 0
     assert any("Longer recordings are recognised in overlapping chunks" in line for line in said.out)
+
+
+def test_processes_share_the_recordings_and_one_writes(tmp_path):
+    save_tiny(tmp_path / "tiny.pt")
+    for i in range(5):
+        audio.write(
+            tmp_path / f"{i}.wav", (0.1 * np.sin(np.arange(8000) * (0.02 + 0.01 * i))).astype(np.float32), 16000
+        )
+    (tmp_path / "2.wav").write_bytes(b"no audio")
+    paths = [tmp_path / f"{i}.wav" for i in range(5)]
+    arguments = ("-m", "jasper.inference", tmp_path / "tiny.pt", *paths, "--device", "cpu", "--output")
+    (one,), _ = run_python(*arguments, tmp_path / "one.txt", processes=1)
+    two, told = run_python(*arguments, tmp_path / "two.txt", processes=2)
+    assert (one, two) == (1, [1, 1])
+    assert (tmp_path / "one.txt").read_text() == (tmp_path / "two.txt").read_text()
+    assert (tmp_path / "one.txt").read_text().count("\n") == 4
+    assert sum("error: 1 of 5 could not be transcribed" in line for lines in told for line in lines) == 1

@@ -81,8 +81,9 @@ def test_a_long_recording_in_chunks_gives_what_it_gives_at_once(golden, clips):
     (whole,) = asr.transcribe([samples], chunk_seconds=1e6, keep_log_probs=True)
     (chunked,) = asr.transcribe([samples], chunk_seconds=26, batch_size=3, keep_log_probs=True)
     # The context of this model is 8.8 s to each side: of 26 s, 8.3 are kept. Log-probabilities reach -80 without
-    # normalised features, where a float32 is 8e-6 wide.
-    torch.testing.assert_close(chunked.log_probs_SV, whole.log_probs_SV, atol=1e-4, rtol=0)
+    # normalised features, where a float32 is 8e-6 wide. In a chunk a frame has another place in the blocks of the
+    # convolutions, which are within 1e-4 of the direct sums each.
+    torch.testing.assert_close(chunked.log_probs_SV, whole.log_probs_SV, atol=2e-4, rtol=0)
     assert chunked.text == whole.text
     assert chunked.words == whole.words
 

@@ -25,6 +25,11 @@ SHAPE = ModelConfig(
     conv_layers=CONV_LAYERS, layers=2, dim=16, ffn_dim=32, heads=2, pos_kernel=8, pos_groups=2,
     codebook_size=8, final_dim=8,
 )  # fmt: skip
+IN_EPOCHS: dict[str, Any] = {
+    "ema": 0.9, "concat_batches": 1,
+    "data": {"batch_size": 4, "buckets": 1},
+    "every": {"validate_epochs": 1, "validate_steps": 0, "save_epochs": 1, "save_steps": 0},
+}  # fmt: skip
 WORDS = ("ONE", "TWO", "RED", "BLUE", "CAT", "DOG")
 
 
@@ -62,6 +67,21 @@ def finetune_config(root: Path, output_dir: Path, **changes: Any) -> FinetuneCon
     cfg = config.load(FinetuneConfig, CONFIGS / "toy_finetune.toml")
     cfg = replace(cfg, model=SHAPE, mask=MaskConfig(time_prob=0.2, time_length=3), max_updates=6)
     return _on(cfg, root, output_dir, {"max_tokens": 80000}, changes)
+
+
+def write_three_batches(folder: Path) -> Path:
+    """The corpus of `pretrain_in_epochs` and `finetune_in_epochs`."""
+    return write_corpus(folder, train=12, validation=2)
+
+
+def pretrain_in_epochs(root: Path, output_dir: Path, **changes: Any) -> PretrainConfig:
+    """2 epochs of 3 updates, each followed by a validation and a checkpoint, with an average of the weights."""
+    return pretrain_config(root, output_dir, **IN_EPOCHS, **changes)
+
+
+def finetune_in_epochs(root: Path, output_dir: Path, **changes: Any) -> FinetuneConfig:
+    """The same of fine-tuning."""
+    return finetune_config(root, output_dir, **IN_EPOCHS, **changes)
 
 
 def _on(cfg: Any, root: Path, output_dir: Path, data: dict[str, Any], changes: dict[str, Any]) -> Any:

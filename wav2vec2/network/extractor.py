@@ -66,7 +66,7 @@ class FeatureExtractor(nn.Module):
             # An offset has no effect, since the first layer's channels are normalised, but 16 bits would round it.
             audio_BN = audio_BN - audio_BN.sum(1, keepdim=True, dtype=torch.float32) / samples_B.clamp(min=1)[:, None]
         audio_BN = F.pad(audio_BN, (0, rows * samples_per_frame(self.conv_layers) - n_samples))
-        if torch.is_grad_enabled() or audio_BN.is_cuda:
+        if torch.is_grad_enabled() or not audio_BN.is_cpu:
             x_RC = audio_BN.reshape(-1, 1)
             for layer in self.layers:
                 x_RC = layer(x_RC, samples_B) if isinstance(layer, FirstLayer) else layer(x_RC)

@@ -1,8 +1,6 @@
 // The C interface: checks, sizes, packing, and which kernels run.
 #include "convolution.h"
 
-#include <string.h>
-
 #include <algorithm>
 
 #include "kernels.h"
@@ -17,20 +15,14 @@ constexpr int64_t ROWS_PER_READING = 96;
 constexpr int64_t COPIED_BYTES = 256 << 10;
 constexpr int64_t LEAST_ROWS = 48;
 
-uint16_t to_bfloat16(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
 bool is_valid(const convolution_problem& p) {
     const bool sizes = p.batch >= 0 && p.frames >= 0 && p.outputs >= 0 && p.channels > 0 && p.filters > 0 &&
                        p.taps > 0 && p.stride > 0 && p.dilation > 0 && p.before >= 0 && p.threads > 0;
     if (!sizes || !p.x || !p.y || !p.weight) return false;
     if (p.form == CONVOLUTION_DIRECT) return true;
-    if (p.form != CONVOLUTION_PLAIN && p.form != CONVOLUTION_HALVES) return false;
-    const bool halves = p.form == CONVOLUTION_HALVES;
-    if (halves && p.points != p.block + sines(p.block)) return false;
+    if (p.form != CONVOLUTION_PLAIN && p.form != CONVOLUTION_HALVES && p.form != CONVOLUTION_PAIRS) return false;
+    if (p.form != CONVOLUTION_PLAIN && p.points != p.block + sines(p.block)) return false;
+    if (p.form == CONVOLUTION_PAIRS && is_rounded(p)) return false;
     return p.stride == 1 && p.input && p.output && p.block >= p.taps && p.points > 0;
 }
 
@@ -50,6 +42,26 @@ int32_t widest() {
     return CONVOLUTION_GENERIC;
 }
 
+// The weights as they are, a panel of filters after another.
+void pack_directly(const packing& p) {
+    const int64_t panels = rounded(p.filters, PANEL) / PANEL, depth = rounded(p.channels, p.is_bf16 ? 2 : 1);
+    for (int64_t panel = 0; panel < panels; panel++)
+        for (int64_t k = 0; k < p.taps; k++)
+            for (int64_t channel = 0; channel < depth; channel++) {
+                const int64_t first = panel * PANEL, row = (panel * p.taps + k) * depth + channel;
+                for (int64_t j = 0; j < PANEL; j++) {
+                    const bool is_filling = channel >= p.channels || first + j >= p.filters;
+                    const float value =
+                        is_filling ? 0.0f : p.weight[(k * p.channels + channel) * p.filters + first + j];
+                    if (p.is_bf16)
+                        static_cast<uint16_t*>(p.packed)[(row - channel % 2) * PANEL + 2 * j + channel % 2] =
+                            to_bfloat16(value);
+                    else
+                        static_cast<float*>(p.packed)[row * PANEL + j] = value;
+                }
+            }
+}
+
 }  // namespace
 
 Layout layout_of(const convolution_problem& p) {
@@ -60,7 +72,8 @@ Layout layout_of(const convolution_problem& p) {
         layout.rows = p.outputs * p.batch;
         layout.input_stride = p.is_bf16 ? rounded(p.channels, 2) : p.channels;
         const int64_t frame_bytes = layout.input_stride * value * p.stride;
-        const int64_t fitting = std::max(LEAST_ROWS, COPIED_BYTES / frame_bytes);
+        const int64_t fitting =
+            is_copied(p) ? std::max(LEAST_ROWS, COPIED_BYTES / frame_bytes) : CACHED_BYTES / (4 * DEEPEST);
         layout.chunk = std::min(rounded(fitting, LEAST_ROWS), rounded(p.outputs, 1));
         const int64_t frames = (layout.chunk - 1) * p.stride + (p.taps - 1) * p.dilation + 1;
         // A kernel of fewer rows reads no further, but whole vectors of a row's last values are converted.
@@ -70,8 +83,9 @@ Layout layout_of(const convolution_problem& p) {
     const int64_t columns = rounded(p.filters, PANEL), made = fresh(p) * p.dilation;
     layout.input_stride = rounded(p.channels, PANEL);
     layout.rows = p.batch * ((p.outputs + made - 1) / made) * p.dilation;
-    const int64_t row_bytes = p.points * (layout.input_stride * value + columns * 4);
-    const int64_t weight_bytes = p.points * p.channels * columns * weight_value;
+    const int64_t sums = p.form == CONVOLUTION_PAIRS ? p.block : p.points;
+    const int64_t row_bytes = p.points * layout.input_stride * value + sums * columns * 4;
+    const int64_t weight_bytes = sums * p.channels * columns * weight_value;
     layout.is_streamed = weight_bytes > CACHED_BYTES;
     int64_t fitting = std::max<int64_t>(12, CACHED_BYTES / row_bytes / 12 * 12);
     if (layout.is_streamed) fitting = std::max(fitting, ROWS_PER_READING);
@@ -81,7 +95,7 @@ Layout layout_of(const convolution_problem& p) {
     layout.input_plane = layout.chunk * layout.input_stride + PANEL * 4 / value;
     layout.sums_plane = layout.chunk * columns + PANEL;
     layout.input_bytes = rounded(p.points * layout.input_plane * value, LINE);
-    layout.sums_bytes = rounded(p.points * layout.sums_plane * 4, LINE);
+    layout.sums_bytes = rounded(sums * layout.sums_plane * 4, LINE);
     return layout;
 }
 
@@ -96,39 +110,28 @@ size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filter
     return static_cast<size_t>(values) * (is_bf16 ? 2 : 4);
 }
 
-int32_t convolution_pack(const float* weight_KIO, const double* transform, int64_t points, int64_t taps,
-                         int64_t channels, int64_t filters, int32_t is_bf16, int32_t threads, void* packed) {
-    if (!weight_KIO || !packed || points <= 0 || taps <= 0 || channels <= 0 || filters <= 0 || threads <= 0 ||
-        (!transform && points != taps))
+int32_t convolution_pack(const float* weight_KIO, const double* transform, int32_t form, int64_t block, int64_t points,
+                         int64_t taps, int64_t channels, int64_t filters, int32_t is_bf16, int32_t threads,
+                         void* packed) {
+    if (!weight_KIO || !packed || points <= 0 || taps <= 0 || channels <= 0 || filters <= 0 || threads <= 0)
         return CONVOLUTION_INVALID_VALUE;
-    const int64_t panels = rounded(filters, PANEL) / PANEL, depth = rounded(channels, is_bf16 ? 2 : 1);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t panel = 0; panel < panels; panel++) {
-        const int64_t first = panel * PANEL, count = std::min(PANEL, filters - first);
-        for (int64_t channel = 0; channel < depth; channel++)
-            for (int64_t point = 0; point < points; point++) {
-                double sum[PANEL] = {};
-                const bool is_filling = channel >= channels;
-                for (int64_t k = transform || is_filling ? 0 : point; k < (is_filling ? 0 : taps); k++) {
-                    const float* row = weight_KIO + (k * channels + channel) * filters + first;
-                    const double factor = transform ? transform[point * taps + k] : 1.0;
-                    if (count == PANEL)
-                        for (int64_t j = 0; j < PANEL; j++) sum[j] += factor * row[j];
-                    else
-                        for (int64_t j = 0; j < count; j++) sum[j] += factor * row[j];
-                    if (!transform) break;
-                }
-                // A direct sum goes over all taps of a panel; a fast one over the panels of a point.
-                const int64_t slab = transform ? point * panels + panel : panel * points + point;
-                if (is_bf16) {
-                    uint16_t* target = static_cast<uint16_t*>(packed) + (slab * depth + channel / 2 * 2) * PANEL;
-                    for (int64_t j = 0; j < PANEL; j++)
-                        target[2 * j + channel % 2] = to_bfloat16(static_cast<float>(sum[j]));
-                } else {
-                    float* target = static_cast<float*>(packed) + (slab * depth + channel) * PANEL;
-                    for (int64_t j = 0; j < PANEL; j++) target[j] = static_cast<float>(sum[j]);
-                }
-            }
+    const packing all{weight_KIO, transform, form, block, points, taps, channels, filters, is_bf16 != 0, threads, packed};
+    if (form == CONVOLUTION_DIRECT) {
+        if (transform || points != taps) return CONVOLUTION_INVALID_VALUE;
+        pack_directly(all);
+        return CONVOLUTION_SUCCESS;
+    }
+    if (!transform || taps > LONGEST_TAPS || (form == CONVOLUTION_PAIRS && points != block))
+        return CONVOLUTION_INVALID_VALUE;
+    switch (widest()) {
+#ifdef NATIVE_HAS_AVX512
+        case CONVOLUTION_AVX512_BF16:
+        case CONVOLUTION_AVX512: pack_avx512(all); break;
+#endif
+#ifdef NATIVE_HAS_AVX2
+        case CONVOLUTION_AVX2: pack_avx2(all); break;
+#endif
+        default: pack_generic(all);
     }
     return CONVOLUTION_SUCCESS;
 }

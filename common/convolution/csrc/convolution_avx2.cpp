@@ -2,6 +2,7 @@
 #define WIDTH 8
 #define ROWS 6
 #include "run.inl"
+#include "pack.inl"
 
 void convolution::run_avx2(const convolution_problem& problem) {
     if (problem.is_bf16)
@@ -9,3 +10,5 @@ void convolution::run_avx2(const convolution_problem& problem) {
     else
         Run<float, float>{problem}();
 }
+
+void convolution::pack_avx2(const packing& problem) { pack_all(problem); }

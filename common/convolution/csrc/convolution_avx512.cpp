@@ -2,6 +2,7 @@
 #define WIDTH 16
 #define ROWS 12
 #include "run.inl"
+#include "pack.inl"
 
 void convolution::run_avx512(const convolution_problem& problem) {
     if (problem.is_bf16)
@@ -9,3 +10,5 @@ void convolution::run_avx512(const convolution_problem& problem) {
     else
         Run<float, float>{problem}();
 }
+
+void convolution::pack_avx512(const packing& problem) { pack_all(problem); }

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "convolution.h"
 
@@ -10,6 +11,9 @@ namespace convolution {
 
 // Columns (output channels, or channels of a transform) that a kernel works on; every instruction set has a divisor.
 constexpr int64_t PANEL = 32;
+
+// Channels of an input that is not copied at once, so that its frames stay in the second cache for all filters; even.
+constexpr int64_t DEEPEST = 512;
 
 inline int64_t rounded(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
@@ -43,6 +47,28 @@ inline bool is_copied(const convolution_problem& problem) {
            (problem.is_bf16 && problem.channels % 2 != 0) ||
            (problem.outputs - 1) * problem.stride >= problem.frames;
 }
+
+inline uint16_t to_bfloat16(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// What convolution_pack is called with.
+struct packing {
+    const float* weight;
+    const double* transform;
+    int64_t form, block, points, taps, channels, filters;
+    bool is_bf16;
+    int32_t threads;
+    void* packed;
+};
+
+constexpr int64_t LONGEST_TAPS = 256;
+
+void pack_generic(const packing& problem);
+void pack_avx2(const packing& problem);
+void pack_avx512(const packing& problem);
 
 void run_generic(const convolution_problem& problem);
 void run_avx2(const convolution_problem& problem);

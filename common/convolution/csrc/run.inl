@@ -1,205 +1,8 @@
-// Included by one file per instruction set, which defines WIDTH (floats of a vector) and ROWS (of a register block).
-#include <string.h>
-
-#include <algorithm>
-
-#include "kernels.h"
+// A convolution by the kernels of an instruction set.
+#include "kernels.inl"
 
 namespace convolution {
 namespace {
-
-typedef float Vector __attribute__((vector_size(4 * WIDTH), aligned(4)));
-constexpr int64_t STEP = 2 * WIDTH;  // columns of a register block
-
-inline Vector load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
-inline void store(float* to, Vector value) { *reinterpret_cast<Vector*>(to) = value; }
-
-typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH), aligned(4)));
-
-// A matrix of broadcast values against rows of columns: sum over s, i of x[r, s * jump + i] times w[s * depth + i].
-template <class X, class W>
-struct Factors {
-    const X* x;
-    int64_t row, jump;  // values between rows of x, and between its segments
-    const W* w;         // [segments * depth][PANEL]; of bfloat16 two rows are interleaved
-    int64_t segments, depth;
-    const char* ahead;  // what to fetch into the second cache meanwhile
-};
-
-// y [R][PANEL] = the sums of R rows; LINES cache lines are fetched per 128 bytes of w. GCC keeps the accumulators in
-// registers only if it is told to unroll.
-template <int R, int LINES>
-void sums(const Factors<float, float>& f, float* y) {
-    for (int64_t column = 0; column < PANEL; column += STEP) {
-        Vector low[R], high[R];
-#pragma GCC unroll 16
-        for (int r = 0; r < R; r++) low[r] = high[r] = Vector{};
-        const float* w = f.w + column;
-        const char* ahead = f.ahead;
-        for (int64_t s = 0; s < f.segments; s++) {
-            const float* x = f.x + s * f.jump;
-            for (int64_t i = 0; i < f.depth; i++, w += PANEL, ahead += 64 * LINES) {
-                const Vector u = load(w), v = load(w + WIDTH);
-                if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
-                if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
-#pragma GCC unroll 16
-                for (int r = 0; r < R; r++) {
-                    const float factor = x[r * f.row + i];
-                    low[r] += factor * u;
-                    high[r] += factor * v;
-                }
-            }
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < R; r++) {
-            store(y + r * PANEL + column, low[r]);
-            store(y + r * PANEL + column + WIDTH, high[r]);
-        }
-    }
-}
-
-// The same with weights in bfloat16, which are the upper halves of floats.
-template <int R, int LINES>
-void sums(const Factors<float, uint16_t>& f, float* y) {
-    for (int64_t column = 0; column < PANEL; column += STEP) {
-        Vector low[R], high[R];
-#pragma GCC unroll 16
-        for (int r = 0; r < R; r++) low[r] = high[r] = Vector{};
-        const uint16_t* w = f.w + 2 * column;
-        const char* ahead = f.ahead;
-        for (int64_t s = 0; s < f.segments; s++) {
-            const float* x = f.x + s * f.jump;
-            for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += 64 * LINES) {
-                const Bits left = *reinterpret_cast<const Bits*>(w), right = *reinterpret_cast<const Bits*>(w + 2 * WIDTH);
-                if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
-                if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
-                Vector u = (Vector)(left << 16), v = (Vector)(right << 16);
-#pragma GCC unroll 16
-                for (int r = 0; r < R; r++) {
-                    const float factor = x[r * f.row + i];
-                    low[r] += factor * u;
-                    high[r] += factor * v;
-                }
-                u = (Vector)(left & 0xffff0000u), v = (Vector)(right & 0xffff0000u);
-#pragma GCC unroll 16
-                for (int r = 0; r < R; r++) {
-                    const float factor = x[r * f.row + i + 1];
-                    low[r] += factor * u;
-                    high[r] += factor * v;
-                }
-            }
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < R; r++) {
-            store(y + r * PANEL + column, low[r]);
-            store(y + r * PANEL + column + WIDTH, high[r]);
-        }
-    }
-}
-
-// Cosine and sine parts [R][PANEL] of R frequencies, of sums and of differences of mirrored frames.
-template <int R>
-void halves(const float* cosines, const float* sines, int64_t size, const float* strip, float* real, float* imaginary) {
-    for (int64_t column = 0; column < PANEL; column += STEP) {
-        Vector a[R], b[R], c[R], d[R];
-#pragma GCC unroll 16
-        for (int r = 0; r < R; r++) a[r] = b[r] = c[r] = d[r] = Vector{};
-        const float *even = strip + column, *odd = even + size * PANEL;
-        for (int64_t i = 0; i < size; i++) {
-            const Vector u = load(even + i * PANEL), v = load(even + i * PANEL + WIDTH);
-#pragma GCC unroll 16
-            for (int r = 0; r < R; r++) {
-                const float factor = cosines[r * size + i];
-                a[r] += factor * u;
-                b[r] += factor * v;
-            }
-            const Vector y = load(odd + i * PANEL), z = load(odd + i * PANEL + WIDTH);
-#pragma GCC unroll 16
-            for (int r = 0; r < R; r++) {
-                const float factor = sines[r * size + i];
-                c[r] += factor * y;
-                d[r] += factor * z;
-            }
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < R; r++) {
-            store(real + r * PANEL + column, a[r]);
-            store(real + r * PANEL + column + WIDTH, b[r]);
-            store(imaginary + r * PANEL + column, c[r]);
-            store(imaginary + r * PANEL + column + WIDTH, d[r]);
-        }
-    }
-}
-
-inline void put(float* to, const float* from) { memcpy(to, from, PANEL * sizeof(float)); }
-
-#ifdef BFLOAT16
-inline void put(uint16_t* to, const float* from) {
-    for (int64_t j = 0; j < PANEL; j += 16) {
-        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + j));
-        memcpy(to + j, &rounded, sizeof rounded);
-    }
-}
-
-template <int R, int LINES>
-void sums(const Factors<uint16_t, uint16_t>& f, float* y) {
-    __m512 low[R], high[R];
-#pragma GCC unroll 16
-    for (int r = 0; r < R; r++) low[r] = high[r] = _mm512_setzero_ps();
-    const uint16_t* w = f.w;
-    const char* ahead = f.ahead;
-    for (int64_t s = 0; s < f.segments; s++) {
-        const uint16_t* x = f.x + s * f.jump;
-        for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += 64 * LINES) {
-            const __m512bh u = (__m512bh)_mm512_loadu_si512(w), v = (__m512bh)_mm512_loadu_si512(w + PANEL);
-            if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
-            if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
-#pragma GCC unroll 16
-            for (int r = 0; r < R; r++) {
-                int32_t pair;
-                memcpy(&pair, x + r * f.row + i, sizeof pair);
-                const __m512bh factor = (__m512bh)_mm512_set1_epi32(pair);
-                low[r] = _mm512_dpbf16_ps(low[r], factor, u);
-                high[r] = _mm512_dpbf16_ps(high[r], factor, v);
-            }
-        }
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < R; r++) {
-        _mm512_storeu_ps(y + r * PANEL, low[r]);
-        _mm512_storeu_ps(y + r * PANEL + 16, high[r]);
-    }
-}
-#endif
-
-// The kernel of as many rows as there are, up to ROWS.
-template <int LINES, int R, class F>
-void sums_of(int64_t rows, const F& factors, float* y) {
-    if constexpr (R > 0) {
-        if (rows == R) return sums<R, LINES>(factors, y);
-        sums_of<LINES, R - 1>(rows, factors, y);
-    }
-}
-
-template <int R>
-void halves_of(int64_t rows, const float* cosines, const float* sines, int64_t size, const float* strip, float* real,
-               float* imaginary) {
-    if constexpr (R > 0) {
-        if (rows == R) return halves<R>(cosines, sines, size, strip, real, imaginary);
-        halves_of<R - 1>(rows, cosines, sines, size, strip, real, imaginary);
-    }
-}
-
-// Calls body(first, count) for `rows` rows in as few and as equal parts as `most` allows.
-template <class Body>
-inline void in_parts(int64_t rows, int64_t most, const Body& body) {
-    const int64_t parts = (rows + most - 1) / most;
-    for (int64_t part = 0, first = 0; part < parts; part++) {
-        const int64_t count = rows / parts + (part < rows % parts);
-        body(first, count);
-        first += count;
-    }
-}
 
 // X: transformed inputs, and those that are copied; W: weights; floats, or uint16_t for bfloat16.
 template <class X, class W>
@@ -233,38 +36,45 @@ class Run {
         const int64_t valid = frame >= 0 && frame < p.frames ? count : 0;
         const float* from = p.x + b * p.x_batch_stride + (valid ? frame : 0) * p.x_frame_stride + column;
         if (valid == PANEL && p.input_slope == 1.0f) return put(to, from);
-        for (int64_t j = 0; j < valid; j++) to[j] = from[j] * (from[j] < 0 ? p.input_slope : 1.0f);
+        if (valid == PANEL)
+            for (int64_t j = 0; j < PANEL; j += WIDTH) store(to + j, leaky(load(from + j), p.input_slope));
+        else
+            for (int64_t j = 0; j < valid; j++) to[j] = from[j] < 0 ? from[j] * p.input_slope : from[j];
         for (int64_t j = valid; j < PANEL; j++) to[j] = 0;
     }
 
-    // Bias, residual and activation of a row of a panel's sums, to its place.
-    void write(int64_t b, int64_t s, int64_t column, const float* sum) const {
+    // Bias, residual and activation of a row of a panel's sums, to its place. Of sums in several parts the first gets
+    // bias and residual, the others are added to what is there, and the last gets the activation.
+    void write(int64_t b, int64_t s, int64_t column, const float* sum, bool is_first = true,
+               bool is_last = true) const {
         const int64_t count = std::min(PANEL, p.filters - column);
         float* y = p.y + b * p.y_batch_stride + s * p.y_frame_stride + column;
-        const float* bias = p.bias ? p.bias + column : nullptr;
-        const float* residual =
-            p.residual ? p.residual + b * p.residual_batch_stride + s * p.residual_frame_stride + column : nullptr;
-        if (count == PANEL)
-            finish(sum, bias, residual, y, PANEL);
-        else
-            finish(sum, bias, residual, y, count);
+        const float* bias = p.bias && is_first ? p.bias + column : nullptr;
+        const float* residual = is_first ? nullptr : y;
+        if (p.residual && is_first)
+            residual = p.residual + b * p.residual_batch_stride + s * p.residual_frame_stride + column;
+        const int32_t activation = is_last ? p.activation : CONVOLUTION_IDENTITY;
+        const float slope = p.output_slope;
+        if (count == PANEL) {
+            for (int64_t j = 0; j < PANEL; j += WIDTH) {
+                Vector value = load(sum + j);
+                if (bias) value += load(bias + j);
+                if (residual) value += load(residual + j);
+                if (activation == CONVOLUTION_LEAKY_RELU) value = leaky(value, slope);
+                if (activation == CONVOLUTION_CLIPPED_RELU) value = value < 0 ? Vector{} : value > slope ? Vector{} + slope : value;
+                store(y + j, value);
+            }
+            return;
+        }
+        for (int64_t j = 0; j < count; j++) {
+            float value = sum[j] + (bias ? bias[j] : 0) + (residual ? residual[j] : 0);
+            if (activation == CONVOLUTION_LEAKY_RELU) value = value < 0 ? value * slope : value;
+            if (activation == CONVOLUTION_CLIPPED_RELU) value = value < 0 ? 0 : value > slope ? slope : value;
+            y[j] = value;
+        }
     }
 
-    inline __attribute__((always_inline)) void finish(const float* sum, const float* bias, const float* residual,
-                                                      float* y, int64_t count) const {
-        float value[PANEL];
-        for (int64_t j = 0; j < count; j++) value[j] = sum[j];
-        if (bias)
-            for (int64_t j = 0; j < count; j++) value[j] += bias[j];
-        if (residual)
-            for (int64_t j = 0; j < count; j++) value[j] += residual[j];
-        const float slope = p.output_slope;
-        if (p.activation == CONVOLUTION_LEAKY_RELU)
-            for (int64_t j = 0; j < count; j++) value[j] = value[j] < 0 ? value[j] * slope : value[j];
-        else if (p.activation == CONVOLUTION_CLIPPED_RELU)
-            for (int64_t j = 0; j < count; j++) value[j] = value[j] < 0 ? 0 : (value[j] > slope ? slope : value[j]);
-        for (int64_t j = 0; j < count; j++) y[j] = value[j];
-    }
+    static Vector leaky(Vector value, float slope) { return value < 0 ? value * slope : value; }
 
     // ---- the sum as it is defined
 
@@ -284,17 +94,23 @@ class Run {
                     frame = p.x_frame_stride;
                 }
                 const int64_t parts = (rows + ROWS - 1) / ROWS;
+                const int64_t most = copied ? depth() : DEEPEST;
+                for (int64_t from = 0; from < depth(); from += most) {
+                    const int64_t deep = std::min(most, depth() - from);
 #pragma omp for schedule(static)
-                for (int64_t job = 0; job < panels * parts; job++) {
-                    const int64_t panel = job / parts, part = job % parts;
-                    const int64_t row = part * (rows / parts) + std::min(part, rows % parts);
-                    const int64_t count = rows / parts + (part < rows % parts);
-                    const W* w = static_cast<const W*>(p.weight) + panel * p.taps * depth() * PANEL;
-                    alignas(64) float sum[ROWS * PANEL];
-                    const Factors<X, W> factors{x + row * p.stride * frame, p.stride * frame, p.dilation * frame,
-                                                w, p.taps, depth(), nullptr};
-                    sums_of<0, ROWS>(count, factors, sum);
-                    for (int64_t r = 0; r < count; r++) write(b, first + row + r, panel * PANEL, sum + r * PANEL);
+                    for (int64_t job = 0; job < panels * parts; job++) {
+                        const int64_t panel = job / parts, part = job % parts;
+                        const int64_t row = part * (rows / parts) + std::min(part, rows % parts);
+                        const int64_t count = rows / parts + (part < rows % parts);
+                        const W* w = static_cast<const W*>(p.weight) + (panel * p.taps * depth() + from) * PANEL;
+                        alignas(64) float sum[ROWS * PANEL];
+                        const Factors<X, W> factors{x + row * p.stride * frame + from, p.stride * frame,
+                                                    p.dilation * frame, w, p.taps, deep, nullptr};
+                        sums_of<0, ROWS>(count, factors, sum);
+                        for (int64_t r = 0; r < count; r++)
+                            write(b, first + row + r, panel * PANEL, sum + r * PANEL, from == 0,
+                                  from + deep == depth());
+                    }
                 }
             }
         }
@@ -354,20 +170,32 @@ class Run {
             for (int64_t job = 0; job < count * strips; job++)
                 transform_input(row_of(first + job / strips), job / strips, job % strips * PANEL);
 #pragma omp for schedule(static)
-            for (int64_t job = 0; job < p.points * panels; job++) multiply(job / panels, job % panels, count);
+            for (int64_t job = 0; job < multiplied() * panels; job++) {
+                if (p.form == CONVOLUTION_PAIRS && job >= edges() * panels)
+                    multiply_pair(job / panels - edges(), job % panels, count);
+                else
+                    multiply(job / panels, job % panels, count);
+            }
 #pragma omp for schedule(static)
             for (int64_t job = 0; job < count * panels; job++)
                 transform_output(row_of(first + job / panels), job / panels, job % panels * PANEL);
         }
     }
 
+    // Points with weights of their own: of pairs the frequencies without an imaginary part, then the others.
+    int64_t multiplied() const {
+        return p.form == CONVOLUTION_PAIRS ? edges() + sines(p.block) : p.points;
+    }
+    int64_t edges() const { return p.block % 2 == 0 ? 2 : 1; }
+
     void multiply(int64_t point, int64_t panel, int64_t rows) const {
         const int64_t size = depth() * PANEL, parts = (rows + ROWS - 1) / ROWS;
         const W* w = static_cast<const W*>(p.weight) + (point * panels + panel) * size;
+        const int64_t plane = p.form == CONVOLUTION_PAIRS && point == 1 ? p.block / 2 : point;
         for (int64_t part = 0, first = 0; part < parts; part++) {
             const int64_t count = rows / parts + (part < rows % parts);
             alignas(64) float sum[ROWS * PANEL];
-            const X* x = input + point * layout.input_plane + first * layout.input_stride;
+            const X* x = input + plane * layout.input_plane + first * layout.input_stride;
             // Weights are read from memory once: while a panel is in use, the first two parts fetch half of the next.
             const char* next = reinterpret_cast<const char*>(w + size);
             if (part == 1) next += size * sizeof(W) / 2;
@@ -378,10 +206,43 @@ class Run {
                 sums_of<1, ROWS>(count, factors, sum);
             else
                 sums_of<2, ROWS>(count, factors, sum);
-            float* y = products + point * layout.sums_plane + first * panels * PANEL + panel * PANEL;
-            for (int64_t r = 0; r < count; r++) put(y + r * panels * PANEL, sum + r * PANEL);
+            put_rows(products + plane * layout.sums_plane + first * panels * PANEL + panel * PANEL, sum, count);
             first += count;
         }
+    }
+
+    void multiply_pair(int64_t pair, int64_t panel, int64_t rows) const {
+        if constexpr (sizeof(X) == 4) {
+            const int64_t size = 2 * depth() * PANEL, parts = (rows + PAIR_ROWS - 1) / PAIR_ROWS;
+            const int64_t inner = sines(p.block), even = p.block - inner;
+            const W* w = static_cast<const W*>(p.weight) + edges() * panels * size / 2 + (pair * panels + panel) * size;
+            const int64_t fetching = parts == 1 ? 4 : parts < 4 ? 2 : 1;  // lines of the next panel for four of this
+            for (int64_t part = 0, first = 0; part < parts; part++) {
+                const int64_t count = rows / parts + (part < rows % parts);
+                alignas(64) float real[PAIR_ROWS * PANEL], imaginary[PAIR_ROWS * PANEL];
+                const float* x = input + first * layout.input_stride;
+                const char* next = reinterpret_cast<const char*>(w + size) + part * fetching * size * sizeof(W) / 4;
+                const Pairs<W> factors{x + (pair + 1) * layout.input_plane, x + (even + pair) * layout.input_plane,
+                                       x + (even + inner + pair) * layout.input_plane, layout.input_stride, w, depth(),
+                                       next};
+                if (!layout.is_streamed || part * fetching >= 4)
+                    pairs_of<0, PAIR_ROWS>(count, factors, real, imaginary);
+                else if (fetching == 4)
+                    pairs_of<4, PAIR_ROWS>(count, factors, real, imaginary);
+                else if (fetching == 2)
+                    pairs_of<2, PAIR_ROWS>(count, factors, real, imaginary);
+                else
+                    pairs_of<1, PAIR_ROWS>(count, factors, real, imaginary);
+                float* y = products + first * panels * PANEL + panel * PANEL;
+                put_rows(y + (pair + 1) * layout.sums_plane, real, count);
+                put_rows(y + (even + pair) * layout.sums_plane, imaginary, count);
+                first += count;
+            }
+        }
+    }
+
+    void put_rows(float* to, const float* from, int64_t rows) const {
+        for (int64_t r = 0; r < rows; r++) put(to + r * panels * PANEL, from + r * PANEL);
     }
 
     void transform_input(Row at, int64_t row, int64_t column) const {
@@ -440,8 +301,8 @@ class Run {
         alignas(64) float strip[2 * BLOCKS * PANEL];
         const float* from = products + row * panels * PANEL + column;
         const int64_t plane = layout.sums_plane;
-        int64_t size = p.points;
-        if (p.form == CONVOLUTION_PLAIN) {
+        int64_t size = p.form == CONVOLUTION_PAIRS ? p.block : p.points;
+        if (p.form != CONVOLUTION_HALVES) {
             for (int64_t point = 0; point < size; point++) put(strip + point * PANEL, from + point * plane);
         } else {
             const int64_t inner = sines(p.block), even = p.block - inner;
@@ -474,6 +335,5 @@ class Run {
     X* const input;
     float* const products;
 };
-
 }  // namespace
 }  // namespace convolution

@@ -40,7 +40,8 @@ typedef enum {
 typedef enum {
     CONVOLUTION_DIRECT = 0, /* the sum as it is defined: any stride */
     CONVOLUTION_PLAIN = 1,  /* input [points, block] and output [fresh, points] as they are */
-    CONVOLUTION_HALVES = 2  /* overlap-save: sums and differences of mirrored frames first, see `input` */
+    CONVOLUTION_HALVES = 2, /* overlap-save: sums and differences of mirrored frames first, see `input` */
+    CONVOLUTION_PAIRS = 3   /* the same with two thirds of the weights: a real and an imaginary part each */
 } convolution_form;
 
 typedef enum {
@@ -67,8 +68,8 @@ typedef struct {
 
     int32_t form;
     int64_t block, points;      /* input frames of a block; products per output block: `block` - taps + 1 outputs */
-    const float* input;         /* plain: [points, block]. halves: cosines [E, E], then sines [O, E] */
-    const float* output;        /* plain: [fresh, points]. halves: [fresh, block] */
+    const float* input;         /* plain: [points, block]. Otherwise: cosines [E, E], then sines [O, E] */
+    const float* output;        /* plain: [fresh, points]. Otherwise: [fresh, block] */
     const void* weight;         /* made by convolution_pack for the same form */
     int32_t is_bf16;            /* weights in bfloat16, sums in float */
     int32_t threads;            /* of OpenMP */
@@ -80,14 +81,14 @@ typedef struct {
 /* The last instruction set of the list that this processor has. */
 CONVOLUTION_API int32_t convolution_best_instructions(void);
 
-/* Bytes of the packed weights of `points` products (taps, if direct). */
+/* Bytes of the packed weights at `points` places: taps, if direct; the block's frames, of pairs. */
 CONVOLUTION_API size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filters, int32_t is_bf16);
 
-/* weight_KIO [taps, channels, filters] to the order the kernels read, at the points of `transform` [points, taps] in
- * double precision; if direct transform is NULL and points is taps. */
-CONVOLUTION_API int32_t convolution_pack(const float* weight_KIO, const double* transform, int64_t points, int64_t taps,
-                                         int64_t channels, int64_t filters, int32_t is_bf16, int32_t threads,
-                                         void* packed);
+/* weight_KIO [taps, channels, filters] to the order the kernels read, at the places of `transform` [points, taps] in
+ * double precision: of pairs the real parts of all frequencies, then the imaginary ones. Direct: transform is NULL. */
+CONVOLUTION_API int32_t convolution_pack(const float* weight_KIO, const double* transform, int32_t form, int64_t block,
+                                         int64_t points, int64_t taps, int64_t channels, int64_t filters,
+                                         int32_t is_bf16, int32_t threads, void* packed);
 
 /* Bytes of workspace that `convolution_run` needs for the problem. */
 CONVOLUTION_API size_t convolution_workspace(const convolution_problem* problem);

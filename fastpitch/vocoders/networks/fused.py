@@ -1,17 +1,20 @@
-"""HiFi-GAN's generator for inference on a CPU: the same sums, from another layout in memory.
+"""HiFi-GAN's generator for inference on a CPU: the same sums, by fewer multiplications.
 
-Channels lie next to each other ("channels last"), which the convolutions of oneDNN want: given time next to time they
-rearrange every input and output. What is not needed any more is overwritten. Against the plain generator with folded
-weights this takes about two thirds of the time (`python -m fastpitch.vocoders.benchmark`).
+Time before channels, as `common.convolution` wants it, which `cast_for_inference` makes ready for the processor.
+Activations, residuals and bias are done where a convolution reads and writes, and intermediate values are written over
+each other in a few buffers. A transposed convolution is a plain one to all of its phases. The mean over blocks is a
+sum, divided in the weights of the layer after it: leaky ReLUs let a factor through.
 
 Shapes: B utterances, M mel bins, T frames, C channels, L samples at the rate of a stage, N samples of audio.
 """
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from common.convolution import FusedConvolution, Lengths, workspace
 from fastpitch.vocoders.networks.hifigan import LAST_SLOPE, SLOPE, HifiganGenerator, MeanOfBlocks, ResBlock
+
+FRAMES = 160  # of a call that algorithms are chosen for: two seconds
 
 
 class FusedHifigan(nn.Module):
@@ -20,76 +23,114 @@ class FusedHifigan(nn.Module):
     def __init__(self, generator: HifiganGenerator):
         super().__init__()
         self.cfg, self.hop_samples, self.context_frames = generator.cfg, generator.hop_samples, generator.context_frames
-        self.conv_pre, self.conv_post = _two_dimensional(generator.conv_pre), _two_dimensional(generator.conv_post)
-        self.ups = nn.ModuleList(_two_dimensional(up) for up in generator.ups)  # type: ignore[arg-type]
-        self.resblocks = nn.ModuleList(MeanOfFusedBlocks(blocks) for blocks in generator.resblocks)  # type: ignore[arg-type]
+        self.conv_pre = _convolution(generator.conv_pre, FRAMES)
+        self.ups, self.resblocks = nn.ModuleList(), nn.ModuleList()
+        frames, scale = FRAMES, 1.0
+        for up, blocks, factor in zip(generator.ups, generator.resblocks, self.cfg.upsample_rates, strict=True):
+            assert isinstance(up, nn.ConvTranspose1d)
+            assert isinstance(blocks, MeanOfBlocks)
+            self.ups.append(Upsampling(up, frames, scale))
+            frames, scale = frames * factor, 1 / len(blocks)
+            self.resblocks.append(SumOfFusedBlocks(blocks, frames))
+        self.conv_post = _convolution(generator.conv_post, frames, scale)
 
     @torch.inference_mode()
     def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> Tensor:
         """As `HifiganGenerator`'s."""
-        mel_BM1T = mel_BMT[:, :, None].clone(memory_format=torch.channels_last)
-        x_BC1L = self.conv_pre(masked_(mel_BM1T, frames_B, 1))
+        x_BTM = mel_BMT.mT.to(self.conv_pre.weight_OKI.dtype).clone(memory_format=torch.contiguous_format)
+        x_BLC = self.conv_pre(masked_(x_BTM, frames_B, 1), _lengths(x_BTM, frames_B, 1))
         rate = 1
         for up, blocks, factor in zip(self.ups, self.resblocks, self.cfg.upsample_rates, strict=True):
-            x_BC1L = up(masked_(F.leaky_relu_(x_BC1L, SLOPE), frames_B, rate))
             rate *= factor
-            x_BC1L = blocks(x_BC1L, frames_B, rate)
-        audio_B11N = self.conv_post(masked_(F.leaky_relu_(x_BC1L, LAST_SLOPE), frames_B, rate)).tanh_()
-        return masked_(audio_B11N, frames_B, rate)[:, 0, 0]
+            x_BLC = masked_(up(x_BLC), frames_B, rate)
+            x_BLC = blocks(x_BLC, _lengths(x_BLC, frames_B, rate))
+        audio_BN1 = self.conv_post(x_BLC, _lengths(x_BLC, frames_B, rate), input_slope=LAST_SLOPE)
+        return audio_BN1.squeeze(2).tanh_()
 
 
-class MeanOfFusedBlocks(nn.ModuleList):
-    """As the `MeanOfBlocks` whose weights it copies."""
+class Upsampling(nn.Module):
+    """As the transposed convolution whose weights it copies, after a leaky ReLU.
 
-    def __init__(self, blocks: MeanOfBlocks):
-        super().__init__(FusedBlock(block) for block in blocks)  # type: ignore[arg-type]
+    All samples between a frame and the next, `factor` of them, are filters of one convolution over the frames that
+    reach there.
+    """
 
-    def forward(self, x_BC1L: Tensor, frames_B: Tensor | None, rate: int) -> Tensor:
-        """As `MeanOfBlocks`'s; `x_BC1L` is left as it is."""
+    def __init__(self, up: nn.ConvTranspose1d, frames: int, scale: float):
+        super().__init__()
+        self.factor, self.padding = up.stride[0], int(up.padding[0])
+        taps = -(-up.kernel_size[0] // self.factor)
+        filled_IOK = nn.functional.pad(up.weight.detach(), (0, taps * self.factor - up.kernel_size[0]))
+        by_phase_FOIK = filled_IOK.unflatten(2, (taps, self.factor)).flip(2).permute(3, 1, 0, 2) * scale
+        assert up.bias is not None
+        self.conv = FusedConvolution(
+            by_phase_FOIK.flatten(0, 1), up.bias.detach().repeat(self.factor),
+            before=taps - 1, after=taps - 1, frames=frames,
+        )  # fmt: skip
+
+    def forward(self, x_BTC: Tensor) -> Tensor:
+        """[B, T factor, C], overwritten by the next call of this layer."""
+        batch, frames, _ = x_BTC.shape
+        outputs, filters = self.conv.outputs(frames), self.conv.shape.filters
+        out_BSO = workspace(x_BTC, "upsampled", batch, outputs, filters)
+        y_BSO = self.conv(x_BTC, input_slope=SLOPE, out_BSO=out_BSO)
+        y_BLC = y_BSO.view(batch, outputs * self.factor, -1)
+        return y_BLC[:, self.padding : self.padding + frames * self.factor]
+
+
+class SumOfFusedBlocks(nn.ModuleList):
+    """As the `MeanOfBlocks` whose weights it copies, but for the division."""
+
+    def __init__(self, blocks: MeanOfBlocks, frames: int):
+        super().__init__(FusedBlock(block, frames) for block in blocks)  # type: ignore[arg-type]
+
+    def forward(self, x_BLC: Tensor, lengths: Lengths | None) -> Tensor:
+        """The sum, overwritten by the next call of a stage with as many channels; `x_BLC` is left as it is."""
         first, *others = self
-        total_BC1L = first(x_BC1L, frames_B, rate)
+        total_BLC = first(x_BLC, lengths, workspace(x_BLC, "total", *x_BLC.shape))
         for block in others:
-            total_BC1L += block(x_BC1L, frames_B, rate)
-        return total_BC1L.div_(len(self))
+            total_BLC += block(x_BLC, lengths, workspace(x_BLC, "branch", *x_BLC.shape))
+        return total_BLC
 
 
 class FusedBlock(nn.Module):
     """As the `ResBlock` whose weights it copies."""
 
-    def __init__(self, block: ResBlock):
+    def __init__(self, block: ResBlock, frames: int):
         super().__init__()
-        self.convs1 = nn.ModuleList(_two_dimensional(conv) for conv in block.convs1)  # type: ignore[arg-type]
-        self.convs2 = nn.ModuleList(
-            _two_dimensional(conv) if isinstance(conv, nn.Conv1d) else conv for conv in block.convs2
-        )
+        self.convs1 = nn.ModuleList(_convolution(conv, frames) for conv in block.convs1)
+        self.convs2 = nn.ModuleList(_convolution(conv, frames) for conv in block.convs2 if isinstance(conv, nn.Conv1d))
 
-    def forward(self, x_BC1L: Tensor, frames_B: Tensor | None, rate: int) -> Tensor:
-        """As `ResBlock`'s; `x_BC1L` is left as it is."""
-        for dilated, plain in zip(self.convs1, self.convs2, strict=True):
-            y_BC1L = dilated(masked_(F.leaky_relu(x_BC1L, SLOPE), frames_B, rate))
-            if isinstance(plain, nn.Conv2d):
-                y_BC1L = plain(masked_(F.leaky_relu_(y_BC1L, SLOPE), frames_B, rate))
-            x_BC1L = y_BC1L.add_(x_BC1L)
-        return x_BC1L
+    def forward(self, x_BLC: Tensor, lengths: Lengths | None, out_BLC: Tensor) -> Tensor:
+        """As `ResBlock`'s, written to `out_BLC`; `x_BLC` is left as it is."""
+        between_BLC = workspace(x_BLC, "between", *x_BLC.shape)
+        for i, dilated in enumerate(self.convs1):
+            if self.convs2:
+                y_BLC = dilated(
+                    x_BLC, lengths, input_slope=SLOPE, activation="leaky_relu", slope=SLOPE, out_BSO=between_BLC
+                )
+                x_BLC = self.convs2[i](y_BLC, lengths, residual_BSO=x_BLC, out_BSO=out_BLC)
+            else:  # what is read may not be written over at once
+                y_BLC = dilated(x_BLC, lengths, input_slope=SLOPE, residual_BSO=x_BLC, out_BSO=between_BLC)
+                x_BLC = out_BLC.copy_(y_BLC)
+        return x_BLC
 
 
-def masked_(x_BC1L: Tensor, frames_B: Tensor | None, rate: int) -> Tensor:
-    """`x_BC1L` itself, with zeros beyond frames_B * rate."""
+def masked_(x_BLC: Tensor, frames_B: Tensor | None, rate: int) -> Tensor:
+    """`x_BLC` itself, with zeros beyond frames_B * rate."""
     if frames_B is not None:
-        for row, frames in zip(x_BC1L, frames_B.tolist(), strict=True):
-            row[:, :, frames * rate :] = 0
-    return x_BC1L
+        for row_LC, frames in zip(x_BLC, frames_B.tolist(), strict=True):
+            row_LC[frames * rate :] = 0
+    return x_BLC
 
 
-def _two_dimensional(conv: nn.Conv1d | nn.ConvTranspose1d) -> nn.Conv2d | nn.ConvTranspose2d:
-    """The convolution over rows of an image one row high: in two dimensions torch knows the layout."""
-    kind = nn.Conv2d if isinstance(conv, nn.Conv1d) else nn.ConvTranspose2d
-    flat = kind(
-        conv.in_channels, conv.out_channels, (1, conv.kernel_size[0]), stride=(1, conv.stride[0]),
-        padding=(0, int(conv.padding[0])), dilation=(1, conv.dilation[0]),
-    )  # fmt: skip
-    assert flat.bias is not None
-    assert conv.bias is not None
-    flat.weight.data = conv.weight.data[:, :, None].clone(memory_format=torch.channels_last)
-    flat.bias.data = conv.bias.data
-    return flat
+def _lengths(x_BLC: Tensor, frames_B: Tensor | None, rate: int) -> Lengths | None:
+    if frames_B is None:
+        return None
+    place_L = torch.arange(x_BLC.shape[1], device=x_BLC.device)
+    inside_BL = place_L < frames_B[:, None] * rate
+    return Lengths(frames_B.long() * rate, inside_BL.to(x_BLC.dtype).unsqueeze(2))
+
+
+def _convolution(conv: nn.Module, frames: int, scale: float = 1.0) -> FusedConvolution:
+    assert isinstance(conv, nn.Conv1d)
+    return FusedConvolution(conv.weight.detach() * scale, conv.bias, dilation=conv.dilation[0], frames=frames)

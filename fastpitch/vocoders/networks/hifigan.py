@@ -48,14 +48,16 @@ class HifiganGenerator(nn.Module):
 
     def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> Tensor:
         """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end."""
-        x_BCL = self.conv_pre(masked(mel_BMT, frames_B))
+        inside_B1L = inside(mel_BMT, frames_B)
+        x_BCL = self.conv_pre(masked(mel_BMT, inside_B1L))
         rate = 1
         for up, blocks, factor in zip(self.ups, self.resblocks, self.cfg.upsample_rates, strict=True):
-            x_BCL = up(masked(F.leaky_relu(x_BCL, SLOPE), frames_B, rate))
+            x_BCL = up(masked(F.leaky_relu(x_BCL, SLOPE), inside_B1L))
             rate *= factor
-            x_BCL = blocks(x_BCL, frames_B, rate)
-        audio_B1N = self.conv_post(masked(F.leaky_relu(x_BCL, LAST_SLOPE), frames_B, rate)).tanh()
-        return masked(audio_B1N, frames_B, rate).squeeze(1)
+            inside_B1L = inside(x_BCL, frames_B, rate)  # once for the dozens of convolutions of a stage
+            x_BCL = blocks(x_BCL, inside_B1L)
+        audio_B1N = self.conv_post(masked(F.leaky_relu(x_BCL, LAST_SLOPE), inside_B1L)).tanh()
+        return masked(audio_B1N, inside_B1L).squeeze(1)
 
     @property
     def context_frames(self) -> int:
@@ -84,12 +86,12 @@ class HifiganGenerator(nn.Module):
 class MeanOfBlocks(nn.ModuleList):
     """The mean of what several blocks make of the same input: "multi-receptive field fusion"."""
 
-    def forward(self, x_BCL: Tensor, frames_B: Tensor | None, rate: int) -> Tensor:
+    def forward(self, x_BCL: Tensor, inside_B1L: Tensor | None) -> Tensor:
         """The mean, of the shape of `x_BCL`."""
         first, *others = self
-        total_BCL = first(x_BCL, frames_B, rate)
+        total_BCL = first(x_BCL, inside_B1L)
         for block in others:
-            total_BCL += block(x_BCL, frames_B, rate)
+            total_BCL += block(x_BCL, inside_B1L)
         return total_BCL / len(self)
 
 
@@ -103,22 +105,27 @@ class ResBlock(nn.Module):
             _convolution(channels, channels, kernel) if is_paired else nn.Identity() for _ in dilations
         )
 
-    def forward(self, x_BCL: Tensor, frames_B: Tensor | None, rate: int) -> Tensor:
-        """x + branch(x) for every branch; `rate` is that of L to frames."""
+    def forward(self, x_BCL: Tensor, inside_B1L: Tensor | None) -> Tensor:
+        """x + branch(x) for every branch."""
         for dilated, plain in zip(self.convs1, self.convs2, strict=True):
-            y_BCL = dilated(masked(F.leaky_relu(x_BCL, SLOPE), frames_B, rate))
+            y_BCL = dilated(masked(F.leaky_relu(x_BCL, SLOPE), inside_B1L))
             if isinstance(plain, nn.Conv1d):
-                y_BCL = plain(masked(F.leaky_relu(y_BCL, SLOPE), frames_B, rate))
+                y_BCL = plain(masked(F.leaky_relu(y_BCL, SLOPE), inside_B1L))
             x_BCL = x_BCL + y_BCL
         return x_BCL
 
 
-def masked(x_BCL: Tensor, frames_B: Tensor | None, rate: int = 1) -> Tensor:
-    """`x_BCL` with zeros beyond frames_B * rate: what a convolution would see there if the utterance were alone."""
+def inside(x_BCL: Tensor, frames_B: Tensor | None, rate: int = 1) -> Tensor | None:
+    """[B, 1, L] in the type of `x_BCL`: 1 for the first frames_B * rate, then 0; None where all of them count."""
     if frames_B is None:
-        return x_BCL
+        return None
     place_L = torch.arange(x_BCL.shape[-1], device=x_BCL.device)
-    return x_BCL * (place_L < frames_B[:, None, None] * rate).to(x_BCL.dtype)
+    return (place_L < frames_B[:, None, None] * rate).to(x_BCL.dtype)
+
+
+def masked(x_BCL: Tensor, inside_B1L: Tensor | None) -> Tensor:
+    """`x_BCL` with zeros where `inside_B1L` is: what a convolution would see there if the utterance were alone."""
+    return x_BCL if inside_B1L is None else x_BCL * inside_B1L
 
 
 def _convolution(channels_in: int, channels_out: int, kernel: int, dilation: int = 1) -> nn.Conv1d:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from fastpitch.vocoders.networks.config import WaveglowConfig
-from fastpitch.vocoders.networks.hifigan import masked
+from fastpitch.vocoders.networks.hifigan import inside, masked
 
 
 class Likelihood(NamedTuple):
@@ -80,7 +80,8 @@ class Waveglow(nn.Module):
             if self._puts_out(flow):
                 early -= cfg.early_channels
                 x_BGP = torch.cat([z_BGP[:, early : early + cfg.early_channels], x_BGP], 1)
-        return masked(x_BGP.mT.flatten(1)[:, None], frames_B, self.hop_samples).squeeze(1)
+        audio_B1N = x_BGP.mT.flatten(1)[:, None]
+        return masked(audio_B1N, inside(audio_B1N, frames_B, self.hop_samples)).squeeze(1)
 
     @property
     def context_frames(self) -> int:
@@ -174,9 +175,10 @@ class CouplingNetwork(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Logarithms of scales, and shifts, both [B, G / 2, P]; nothing beyond `positions_B[b]` is seen."""
         x_BCP = self.start(half_BHP)
+        inside_B1P = inside(x_BCP, positions_B)
         skipped_BCP: Tensor | float = 0.0
         for dilated, cond, res_skip in zip(self.in_layers, self.cond_layers, self.res_skip_layers, strict=True):
-            gates_BCP = dilated(masked(x_BCP, positions_B)) + cond(condition_BDP)
+            gates_BCP = dilated(masked(x_BCP, inside_B1P)) + cond(condition_BDP)
             tanh_BCP, sigmoid_BCP = gates_BCP.chunk(2, dim=1)
             out_BCP = res_skip(tanh_BCP.tanh() * sigmoid_BCP.sigmoid())
             if out_BCP.shape[1] > x_BCP.shape[1]:

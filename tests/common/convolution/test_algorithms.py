@@ -24,7 +24,7 @@ def test_the_three_matrices_are_the_convolution(algorithm, taps):
 def test_halves_give_the_same_points_and_outputs(block, taps):
     torch.manual_seed(0)
     algorithm = overlap_save(block, taps)
-    cosine_EE, sine_OE, output_MN = algorithm.halves
+    cosine_EE, sine_OE, output_MN, _ = algorithm.halves
     odd = len(sine_OE)
     x_N = torch.randn(block).double()
     mirrored_N = torch.cat([x_N[:1] * 0, x_N[1:].flip(0)])
@@ -53,3 +53,16 @@ def test_blocks_that_cannot_be_are_refused():
         overlap_save(LONGEST_BLOCK + 1, 11)
     with pytest.raises(ValueError, match=r"points \(0, 1, 1\) for 3 taps: expected at least 2, each another"):
         toom_cook((0, 1, 1), 3)
+
+
+@pytest.mark.parametrize(("block", "taps"), [(16, 11), (17, 5)])
+def test_the_spectrum_of_the_taps_makes_the_weights_of_the_three_products(block, taps):
+    algorithm = overlap_save(block, taps)
+    odd = len(algorithm.halves.sine_OE)
+    real_EK, imaginary_OK = algorithm.halves.weight_NK.split([block - odd, odd])
+    real_OK = real_EK[1 : odd + 1]
+    first_EK, second_OK, both_OK = algorithm.weight_PK.split([block - odd, odd, odd])
+    assert torch.equal(both_OK, real_OK)
+    assert torch.equal(first_EK[1 : odd + 1], imaginary_OK - real_OK)
+    assert torch.equal(second_OK, imaginary_OK + real_OK)
+    assert torch.equal(first_EK[0], real_EK[0])

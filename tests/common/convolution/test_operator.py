@@ -1,11 +1,13 @@
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from common.convolution import FusedConvolution, Lengths, convolve, native, prepare
+from common.convolution import FusedConvolution, Lengths, convolve, native, prepare, workspace
+from ctc import SlowPathWarning
 
 # taps, channels, filters, stride, dilation
 SHAPES = [
@@ -146,7 +148,8 @@ def test_a_limit_of_bytes_is_kept_where_direct_weights_fit_and_told():
     free = prepare(copy.deepcopy(network))
     assert free.limited == 0
     assert free.weight_bytes > free.direct_bytes == 4 * 25 * 64 * 64 * 4
-    tight = prepare(network, limit_bytes=(free.weight_bytes + free.direct_bytes) // 2)
+    with pytest.warns(SlowPathWarning, match=r"^\d+ MiB .* in place of 2; \d layers would be faster with"):
+        tight = prepare(network, limit_bytes=(free.weight_bytes + free.direct_bytes) // 2)
     assert tight.weight_bytes <= (free.weight_bytes + free.direct_bytes) // 2
     assert tight.limited > 0
     x_BTI = torch.randn(1, 80, 64)
@@ -172,3 +175,20 @@ def test_more_frames_after_than_before_and_the_other_way_round(library):
         assert (module(x_BTI) - expected).abs().max() < 1e-5
         prepare(module)
         assert (module(x_BTI) - expected).abs().max() < 1e-5
+
+
+def test_a_buffer_is_the_same_until_it_has_to_grow():
+    like = torch.empty(0)
+    first = workspace(like, "test", 3, 4)
+    assert first.shape == (3, 4)
+    assert workspace(like, "test", 12).data_ptr() == first.data_ptr()
+    assert workspace(like, "other", 12).data_ptr() != first.data_ptr()
+    assert workspace(like.double(), "test", 2).dtype == torch.float64
+    assert workspace(like, "test", 100_000).shape == (100_000,)
+
+
+def test_every_thread_has_buffers_of_its_own():
+    like = torch.empty(0)
+    with ThreadPoolExecutor(1) as pool:
+        theirs = pool.submit(workspace, like, "test", 12).result()
+    assert theirs.data_ptr() != workspace(like, "test", 12).data_ptr()

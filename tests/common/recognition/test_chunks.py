@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from common.audio import AudioError
-from common.recognition.chunks import Chunk, Piece, chunks, in_batches, padded
+from common.recognition.chunks import Chunk, Piece, chunks
 from common.recognition.recordings import Recording
+from common.recognition.tensors import in_batches, padded
 
 
 @pytest.mark.parametrize("n_frames", [1, 99, 100, 101, 1000, 1003])

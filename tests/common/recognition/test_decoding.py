@@ -7,9 +7,9 @@ import torch
 import ctc
 from common.config import ConfigError
 from common.recognition import decoding
-from common.recognition.decoding import Decoder, DecodingOptions, Reading, not_finite, transcripts
+from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
 from common.recognition.recordings import Recording
-from common.recognition.transcripts import Letter, words_of
+from common.recognition.transcripts import Letter, Reading, words_of
 from ctc.ngram import estimate
 
 LABELS = ("<s>", "<pad>", "</s>", "<unk>", "|", *"ETAON")

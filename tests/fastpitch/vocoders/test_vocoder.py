@@ -80,7 +80,8 @@ def test_the_context_of_a_sample_is_as_large_as_said_and_hardly_larger(vocoders,
     changed_BMT = mel_BMT.clone()
     changed_BMT[:, :, 30] += 1
     frame_BT = (vocoder(changed_BMT) - vocoder(mel_BMT)).abs().unflatten(1, (frames, 256)).amax(2)
-    heard = frame_BT[0].nonzero().flatten()
+    # What is changed in a block of a fast convolution changes the rounding of all of it.
+    heard = (frame_BT[0] > (1e-6 if kind == "hifigan" else 0.0)).nonzero().flatten()
     assert 30 - context <= heard.min()
     assert heard.max() <= 30 + context
     assert heard.max() >= 30 + context - 2 or heard.min() <= 30 - context + 2

@@ -1,11 +1,15 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from common import config
 from common.config import ConfigError
+from common.distributed import World
 from tests.training import finish, logged, run_module
 from tests.wav2vec2.runs import SHAPE, pretrain_config
+from tests.wav2vec2.small import ctc_model
+from wav2vec2.checkpoints import sharding
 from wav2vec2.pretrain import main
 from wav2vec2.recognizer import load
 
@@ -22,6 +26,15 @@ def test_sharded_weights_learn_what_whole_ones_do_and_the_run_goes_on(corpus, tm
     for key in ("train_loss", "train_grad_norm", "dev_loss"):
         assert logged(tmp_path / "parts", key) == pytest.approx(logged(tmp_path / "whole", key), rel=1e-4), key
     assert load(tmp_path / "parts" / "wav2vec2_step00000003.pt").config == SHAPE
+
+
+def test_parts_lie_on_the_device_of_the_run_whatever_torch_was_built_for(monkeypatch):
+    """Without a mesh FSDP takes the accelerator that torch knows, also in a run on the CPU."""
+    meshes = []
+    monkeypatch.setattr(sharding, "init_device_mesh", lambda kind, shape: (kind, shape))
+    monkeypatch.setattr(sharding, "fully_shard", lambda module, *, mesh: meshes.append(mesh))
+    sharding.shard(ctc_model(), World(rank=0, size=2, device=torch.device("cpu")))
+    assert set(meshes) == {("cpu", (2,))}
 
 
 def test_sharding_needs_several_processes(corpus, tmp_path):

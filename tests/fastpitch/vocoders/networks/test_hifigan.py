@@ -5,6 +5,7 @@ from torch import nn
 from common import config
 from common.config import ConfigError
 from common.features import TTS
+from common.precision import cast_for_inference
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig
 from fastpitch.vocoders.networks.fused import FusedHifigan
@@ -39,15 +40,18 @@ def test_the_context_of_v1_is_the_measured_13_frames():
 
 
 @pytest.mark.parametrize("cfg", [HifiganConfig(channels=16), V3], ids=["pairs", "single"])
-def test_the_layout_for_a_cpu_gives_the_same_audio(cfg):
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_the_layout_for_a_cpu_gives_the_same_audio(cfg, is_prepared):
     generator = loud(HifiganGenerator(cfg, 80)).eval()
+    fused = cast_for_inference(FusedHifigan(generator), "fp32") if is_prepared else FusedHifigan(generator)
     mel_BMT, frames_B = random_mel(2, 80, 24), torch.tensor([24, 9])
+    before_BMT = mel_BMT.clone()
     with torch.no_grad():
-        plain_BN, fused_BN = generator(mel_BMT, frames_B), FusedHifigan(generator)(mel_BMT, frames_B)
+        plain_BN, fused_BN = generator(mel_BMT, frames_B), fused(mel_BMT, frames_B)
+        alone_BN = fused(mel_BMT[1:, :, :9])
     assert plain_BN.std() > 0.01
     torch.testing.assert_close(fused_BN, plain_BN, rtol=0, atol=1e-5)
-    before_BMT = mel_BMT.clone()
-    FusedHifigan(generator)(mel_BMT, frames_B)
+    torch.testing.assert_close(alone_BN, plain_BN[1:, : alone_BN.shape[1]], rtol=0, atol=1e-5)
     assert torch.equal(mel_BMT, before_BMT)
 
 

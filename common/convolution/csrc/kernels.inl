@@ -1,0 +1,353 @@
+// The kernels, of registers. Included by one file per instruction set, which defines WIDTH (floats of a vector) and ROWS (of a register block).
+#include <string.h>
+
+#include <algorithm>
+
+#include "kernels.h"
+
+namespace convolution {
+namespace {
+
+typedef float Vector __attribute__((vector_size(4 * WIDTH), aligned(4)));
+constexpr int64_t STEP = 2 * WIDTH;  // columns of a register block
+
+inline Vector load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
+inline void store(float* to, Vector value) { *reinterpret_cast<Vector*>(to) = value; }
+
+typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH), aligned(4)));
+
+// A matrix of broadcast values against rows of columns: sum over s, i of x[r, s * jump + i] times w[s * depth + i].
+template <class X, class W>
+struct Factors {
+    const X* x;
+    int64_t row, jump;  // values between rows of x, and between its segments
+    const W* w;         // [segments * depth][PANEL]; of bfloat16 two rows are interleaved
+    int64_t segments, depth;
+    const char* ahead;  // what to fetch into the second cache meanwhile
+};
+
+// y [R][PANEL] = the sums of R rows; LINES cache lines are fetched per 128 bytes of w. GCC keeps the accumulators in
+// registers only if it is told to unroll.
+template <int R, int LINES>
+void sums(const Factors<float, float>& f, float* y) {
+    for (int64_t column = 0; column < PANEL; column += STEP) {
+        Vector low[R], high[R];
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) low[r] = high[r] = Vector{};
+        const float* w = f.w + column;
+        const char* ahead = f.ahead;
+        for (int64_t s = 0; s < f.segments; s++) {
+            const float* x = f.x + s * f.jump;
+            for (int64_t i = 0; i < f.depth; i++, w += PANEL, ahead += 64 * LINES) {
+                const Vector u = load(w), v = load(w + WIDTH);
+                if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
+                if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
+#pragma GCC unroll 16
+                for (int r = 0; r < R; r++) {
+                    const float factor = x[r * f.row + i];
+                    low[r] += factor * u;
+                    high[r] += factor * v;
+                }
+            }
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) {
+            store(y + r * PANEL + column, low[r]);
+            store(y + r * PANEL + column + WIDTH, high[r]);
+        }
+    }
+}
+
+// The same in double precision.
+template <int R, int LINES>
+void sums(const Factors<double, double>& f, double* y) {
+    constexpr int64_t DOUBLES = WIDTH / 2;
+    typedef double Doubles __attribute__((vector_size(4 * WIDTH), aligned(8)));
+    for (int64_t column = 0; column < PANEL; column += 2 * DOUBLES) {
+        Doubles low[R], high[R];
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) low[r] = high[r] = Doubles{};
+        for (int64_t i = 0; i < f.depth; i++) {
+            const Doubles* w = reinterpret_cast<const Doubles*>(f.w + i * PANEL + column);
+            const Doubles u = w[0], v = w[1];
+#pragma GCC unroll 16
+            for (int r = 0; r < R; r++) {
+                const double factor = f.x[r * f.row + i];
+                low[r] += factor * u;
+                high[r] += factor * v;
+            }
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) {
+            Doubles* to = reinterpret_cast<Doubles*>(y + r * PANEL + column);
+            to[0] = low[r];
+            to[1] = high[r];
+        }
+    }
+}
+
+// The same with weights in bfloat16, which are the upper halves of floats.
+template <int R, int LINES>
+void sums(const Factors<float, uint16_t>& f, float* y) {
+    for (int64_t column = 0; column < PANEL; column += STEP) {
+        Vector low[R], high[R];
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) low[r] = high[r] = Vector{};
+        const uint16_t* w = f.w + 2 * column;
+        const char* ahead = f.ahead;
+        for (int64_t s = 0; s < f.segments; s++) {
+            const float* x = f.x + s * f.jump;
+            for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += 64 * LINES) {
+                const Bits left = *reinterpret_cast<const Bits*>(w), right = *reinterpret_cast<const Bits*>(w + 2 * WIDTH);
+                if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
+                if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
+                Vector u = (Vector)(left << 16), v = (Vector)(right << 16);
+#pragma GCC unroll 16
+                for (int r = 0; r < R; r++) {
+                    const float factor = x[r * f.row + i];
+                    low[r] += factor * u;
+                    high[r] += factor * v;
+                }
+                u = (Vector)(left & 0xffff0000u), v = (Vector)(right & 0xffff0000u);
+#pragma GCC unroll 16
+                for (int r = 0; r < R; r++) {
+                    const float factor = x[r * f.row + i + 1];
+                    low[r] += factor * u;
+                    high[r] += factor * v;
+                }
+            }
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) {
+            store(y + r * PANEL + column, low[r]);
+            store(y + r * PANEL + column + WIDTH, high[r]);
+        }
+    }
+}
+
+// Cosine and sine parts [R][PANEL] of R frequencies, of sums and of differences of mirrored frames.
+template <int R>
+void halves(const float* cosines, const float* sines, int64_t size, const float* strip, float* real, float* imaginary) {
+    for (int64_t column = 0; column < PANEL; column += STEP) {
+        Vector a[R], b[R], c[R], d[R];
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) a[r] = b[r] = c[r] = d[r] = Vector{};
+        const float *even = strip + column, *odd = even + size * PANEL;
+        for (int64_t i = 0; i < size; i++) {
+            const Vector u = load(even + i * PANEL), v = load(even + i * PANEL + WIDTH);
+#pragma GCC unroll 16
+            for (int r = 0; r < R; r++) {
+                const float factor = cosines[r * size + i];
+                a[r] += factor * u;
+                b[r] += factor * v;
+            }
+            const Vector y = load(odd + i * PANEL), z = load(odd + i * PANEL + WIDTH);
+#pragma GCC unroll 16
+            for (int r = 0; r < R; r++) {
+                const float factor = sines[r * size + i];
+                c[r] += factor * y;
+                d[r] += factor * z;
+            }
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) {
+            store(real + r * PANEL + column, a[r]);
+            store(real + r * PANEL + column + WIDTH, b[r]);
+            store(imaginary + r * PANEL + column, c[r]);
+            store(imaginary + r * PANEL + column + WIDTH, d[r]);
+        }
+    }
+}
+
+inline void put(float* to, const float* from) { memcpy(to, from, PANEL * sizeof(float)); }
+
+#ifdef BFLOAT16
+inline void put(uint16_t* to, const float* from) {
+    for (int64_t j = 0; j < PANEL; j += 16) {
+        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + j));
+        memcpy(to + j, &rounded, sizeof rounded);
+    }
+}
+
+template <int R, int LINES>
+void sums(const Factors<uint16_t, uint16_t>& f, float* y) {
+    __m512 low[R], high[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) low[r] = high[r] = _mm512_setzero_ps();
+    const uint16_t* w = f.w;
+    const char* ahead = f.ahead;
+    for (int64_t s = 0; s < f.segments; s++) {
+        const uint16_t* x = f.x + s * f.jump;
+        for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += 64 * LINES) {
+            const __m512bh u = (__m512bh)_mm512_loadu_si512(w), v = (__m512bh)_mm512_loadu_si512(w + PANEL);
+            if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
+            if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
+#pragma GCC unroll 16
+            for (int r = 0; r < R; r++) {
+                int32_t pair;
+                memcpy(&pair, x + r * f.row + i, sizeof pair);
+                const __m512bh factor = (__m512bh)_mm512_set1_epi32(pair);
+                low[r] = _mm512_dpbf16_ps(low[r], factor, u);
+                high[r] = _mm512_dpbf16_ps(high[r], factor, v);
+            }
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) {
+        _mm512_storeu_ps(y + r * PANEL, low[r]);
+        _mm512_storeu_ps(y + r * PANEL + 16, high[r]);
+    }
+}
+#endif
+
+// Products of complex numbers whose weights are pairs of a real and an imaginary part, from three real products each.
+template <class W>
+struct Pairs {
+    const float *real, *imaginary, *both;
+    int64_t row;
+    const W* w;  // [depth][2][PANEL]; of bfloat16 two rows of either part are interleaved
+    int64_t depth;
+    const char* ahead;
+};
+
+constexpr int PAIR_ROWS = 4, PAIR_VECTORS = ROWS == 12 ? 2 : 1;
+
+// R rows of three sums each, of PAIR_VECTORS vectors.
+template <int R>
+struct PairSums {
+    Vector both[R][PAIR_VECTORS], real[R][PAIR_VECTORS], imaginary[R][PAIR_VECTORS];
+};
+
+template <int R, class W>
+inline __attribute__((always_inline)) void add(PairSums<R>& sums, const Pairs<W>& f, int64_t i,
+                                               const Vector (&cosine)[PAIR_VECTORS],
+                                               const Vector (&sine)[PAIR_VECTORS]) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) {
+        const float factor = f.both[r * f.row + i];
+#pragma GCC unroll 16
+        for (int v = 0; v < PAIR_VECTORS; v++) sums.both[r][v] += factor * cosine[v];
+    }
+    Vector less[PAIR_VECTORS], more[PAIR_VECTORS];
+#pragma GCC unroll 16
+    for (int v = 0; v < PAIR_VECTORS; v++) less[v] = sine[v] - cosine[v];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) {
+        const float factor = f.real[r * f.row + i];
+#pragma GCC unroll 16
+        for (int v = 0; v < PAIR_VECTORS; v++) sums.real[r][v] += factor * less[v];
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < PAIR_VECTORS; v++) more[v] = sine[v] + cosine[v];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) {
+        const float factor = f.imaginary[r * f.row + i];
+#pragma GCC unroll 16
+        for (int v = 0; v < PAIR_VECTORS; v++) sums.imaginary[r][v] += factor * more[v];
+    }
+}
+
+template <int LINES>
+inline __attribute__((always_inline)) void fetch(const char* ahead) {
+#pragma GCC unroll 16
+    for (int line = 0; line < LINES; line++) __builtin_prefetch(ahead + 64 * line, 0, 2);
+}
+
+template <int R>
+inline __attribute__((always_inline)) void accumulate(PairSums<R>& sums, const Pairs<float>& f, int64_t i,
+                                                      int64_t column) {
+    const float* w = f.w + i * 2 * PANEL + column;
+    Vector cosine[PAIR_VECTORS], sine[PAIR_VECTORS];
+#pragma GCC unroll 16
+    for (int v = 0; v < PAIR_VECTORS; v++) {
+        cosine[v] = load(w + v * WIDTH);
+        sine[v] = load(w + PANEL + v * WIDTH);
+    }
+    add(sums, f, i, cosine, sine);
+}
+
+template <int R>
+inline __attribute__((always_inline)) void accumulate(PairSums<R>& sums, const Pairs<uint16_t>& f, int64_t i,
+                                                      int64_t column) {
+    const uint16_t* w = f.w + i * 2 * PANEL + 2 * column;
+    Vector cosine[PAIR_VECTORS], sine[PAIR_VECTORS];
+    Bits left[PAIR_VECTORS], right[PAIR_VECTORS];
+#pragma GCC unroll 16
+    for (int v = 0; v < PAIR_VECTORS; v++) {
+        left[v] = *reinterpret_cast<const Bits*>(w + 2 * v * WIDTH);
+        right[v] = *reinterpret_cast<const Bits*>(w + 2 * PANEL + 2 * v * WIDTH);
+        cosine[v] = (Vector)(left[v] << 16);
+        sine[v] = (Vector)(right[v] << 16);
+    }
+    add(sums, f, i, cosine, sine);
+#pragma GCC unroll 16
+    for (int v = 0; v < PAIR_VECTORS; v++) {
+        cosine[v] = (Vector)(left[v] & 0xffff0000u);
+        sine[v] = (Vector)(right[v] & 0xffff0000u);
+    }
+    add(sums, f, i + 1, cosine, sine);
+}
+
+// real and imaginary [R][PANEL]: the sums of R rows; LINES cache lines are fetched per 256 bytes of w.
+template <int R, int LINES, class W>
+void pairs(const Pairs<W>& f, float* real, float* imaginary) {
+    constexpr int64_t CHANNELS = sizeof(W) == 2 ? 2 : 1;
+    for (int64_t column = 0; column < PANEL; column += PAIR_VECTORS * WIDTH) {
+        PairSums<R> sums;
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++)
+#pragma GCC unroll 16
+            for (int v = 0; v < PAIR_VECTORS; v++) sums.both[r][v] = sums.real[r][v] = sums.imaginary[r][v] = Vector{};
+        const char* ahead = f.ahead;
+        for (int64_t i = 0; i < f.depth; i += CHANNELS, ahead += 64 * LINES) {
+            fetch<LINES>(ahead);
+            accumulate(sums, f, i, column);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++)
+#pragma GCC unroll 16
+            for (int v = 0; v < PAIR_VECTORS; v++) {
+                store(real + r * PANEL + column + v * WIDTH, sums.both[r][v] - sums.imaginary[r][v]);
+                store(imaginary + r * PANEL + column + v * WIDTH, sums.both[r][v] + sums.real[r][v]);
+            }
+    }
+}
+
+template <int LINES, int R, class W>
+void pairs_of(int64_t rows, const Pairs<W>& factors, float* real, float* imaginary) {
+    if constexpr (R > 0) {
+        if (rows == R) return pairs<R, LINES>(factors, real, imaginary);
+        pairs_of<LINES, R - 1>(rows, factors, real, imaginary);
+    }
+}
+
+// The kernel of as many rows as there are, up to ROWS.
+template <int LINES, int R, class F, class Y>
+void sums_of(int64_t rows, const F& factors, Y* y) {
+    if constexpr (R > 0) {
+        if (rows == R) return sums<R, LINES>(factors, y);
+        sums_of<LINES, R - 1>(rows, factors, y);
+    }
+}
+
+template <int R>
+void halves_of(int64_t rows, const float* cosines, const float* sines, int64_t size, const float* strip, float* real,
+               float* imaginary) {
+    if constexpr (R > 0) {
+        if (rows == R) return halves<R>(cosines, sines, size, strip, real, imaginary);
+        halves_of<R - 1>(rows, cosines, sines, size, strip, real, imaginary);
+    }
+}
+
+// Calls body(first, count) for `rows` rows in as few and as equal parts as `most` allows.
+template <class Body>
+inline void in_parts(int64_t rows, int64_t most, const Body& body) {
+    const int64_t parts = (rows + most - 1) / most;
+    for (int64_t part = 0, first = 0; part < parts; part++) {
+        const int64_t count = rows / parts + (part < rows % parts);
+        body(first, count);
+        first += count;
+    }
+}
+}  // namespace
+}  // namespace convolution

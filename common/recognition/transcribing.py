@@ -1,0 +1,98 @@
+"""What every command that transcribes does with transcripts: writes them, counts errors, and says what failed."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from common.metrics import word_errors
+from common.recognition import writing
+from common.recognition.inputs import Found, Item
+from common.recognition.transcripts import Transcript
+from common.recognition.writing import Format, tell
+
+if TYPE_CHECKING:  # a runtime without torch transcribes too
+    from common.distributed import World
+
+Result = TypeVar("Result")
+
+
+class Output(NamedTuple):
+    """Where transcripts go, and how they are written."""
+
+    style: Format
+    output: Path | None = None
+    output_dir: Path | None = None
+    save_logits: Path | None = None
+    labels: Sequence[str] = ()
+    """What the log-probabilities that are saved are of."""
+
+    def check(self, n_recordings: int) -> None:
+        """Raises ConfigError where the transcripts of so many recordings cannot go there; makes the folders."""
+        writing.check_format(self.style, n_recordings, self.output_dir)
+        for folder in (self.output_dir, self.save_logits):
+            writing.make_folder(folder)
+
+
+def share(items: Sequence[Item], world: "World") -> list[Item]:
+    """The recordings of this process: every world.size-th."""
+    return list(items[world.rank :: world.size])
+
+
+def in_order(own: Iterable[Result], n_items: int, world: "World") -> Iterator[Result]:
+    """The results of all processes' shares, in the order of the recordings; of one process as they come."""
+    if world.size == 1:
+        yield from own
+        return
+    parts = world.gather(list(own))
+    for i in range(n_items):
+        yield parts[i % world.size][i // world.size]
+
+
+def write_all(
+    found: Found,
+    own: Iterable[Transcript],
+    world: "World",
+    to: Output,
+    *,
+    spelled: Callable[[str], str],
+    heard: Callable[[str], str] = str,
+) -> Iterator[Transcript]:
+    """Writes the transcripts of all processes' shares in the main one, and gives them; problems are lines on stderr.
+
+    Where a reference is known, the word error rate is the last line: of references as `spelled` and hypotheses as
+    `heard`. Raises ConfigError.
+    """
+    told = tell if world.is_main else _nothing
+    for problem in found.problems:
+        told(problem)
+    references, hypotheses = [], []
+    with writing.output(to.output if world.is_main else None) as stream:
+        for item, transcript in zip(found.items, in_order(own, len(found.items), world), strict=True):
+            if transcript.error:
+                told(transcript.error)
+            elif world.is_main:
+                if not transcript.words:
+                    told(f"{transcript.audio}: no speech in its {transcript.seconds:.2f} s")
+                if to.save_logits is not None:
+                    writing.save_log_probs(to.save_logits, item.name, transcript, to.labels)
+                writing.write_transcript(transcript, item.name, to.style, stream, to.output_dir)
+            if item.reference and not transcript.error:
+                references.append(spelled(item.reference))
+                hypotheses.append(heard(transcript.text))
+            yield transcript
+    if references:
+        errors = word_errors(references, hypotheses)
+        count = f"{errors.errors} errors in {errors.length} words of {len(references)} utterances"
+        told(f"WER {errors.rate:.2%}: {count}")
+
+
+def status(found: Found, failed: int, world: "World", *, done: str = "transcribed") -> int:
+    """The exit status where `failed` of the recordings could not be `done`, which a line says."""
+    failed += len(found.problems)
+    if failed and world.is_main:
+        tell(f"error: {failed} of {len(found.items) + len(found.problems)} could not be {done}")
+    return 1 if failed else 0
+
+
+def _nothing(message: str) -> None:
+    """What processes other than the main one tell."""

@@ -1,0 +1,104 @@
+"""Jasper and QuartzNet for export: from log-mel features, or from samples, to log-probabilities of labels.
+
+Shapes: B utterances, N samples, F mel bands, T feature frames, S output frames, V labels and the blank.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from common import config
+from common.export import ExportGraph, PlainLogMel, encoded
+from common.features import LogMel
+from jasper.config import Config
+from jasper.model import Jasper
+from jasper.recognizer import BLANK, CHUNK_SECONDS, blurred_frames
+
+Source = Literal["samples", "features"]
+
+
+class _FromFeatures(nn.Module):
+    def __init__(self, model: Jasper):
+        super().__init__()
+        self.model = model
+
+    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> tuple[Tensor, Tensor]:
+        output = self.model(features_BFT, frames_B)
+        return output.log_probs_BSV, output.frames_B
+
+
+class _FromSamples(nn.Module):
+    def __init__(self, model: Jasper, log_mel: LogMel):
+        super().__init__()
+        self.model, self.log_mel = model, PlainLogMel(log_mel)
+
+    def forward(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
+        output = self.model(*self.log_mel(audio_BN, samples_B))
+        return output.log_probs_BSV, output.frames_B
+
+
+def graph(model: Jasper, cfg: Config, source: Source = "samples") -> ExportGraph:
+    """`model`, on the CPU in evaluation mode, with or without the features of `cfg` in front of it."""
+    log_mel = LogMel(cfg.features).eval()
+    per_frame = cfg.features.hop_samples * model.stride
+
+    def from_samples(audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
+        output = model(*log_mel(audio_BN, samples_B))
+        n_frames = int(model.output_frames(torch.tensor(cfg.features.frames(audio_BN.shape[1]))))
+        return output.log_probs_BSV[:, :n_frames], output.frames_B
+
+    metadata = encoded(
+        family="jasper",
+        task="recognition",
+        input=source,
+        sample_rate=cfg.features.sample_rate,
+        labels=[*cfg.model.labels, BLANK],
+        blank=len(cfg.model.labels),
+        separator=" ",
+        samples_per_frame=per_frame,
+        seconds_per_frame=per_frame / cfg.features.sample_rate,
+        context_frames=model.context_frames + blurred_frames(cfg.features, per_frame),
+        chunk_seconds=CHUNK_SECONDS,
+        chunk_multiple=1,
+        shortest_samples=1,
+        trim_silence=cfg.data.trim_silence,
+        configuration=config.to_dict(cfg),
+    )
+    if source == "features":
+        own = _FromFeatures(model)
+        ragged, *others = (_features(cfg.features.mel_bins, frames) for frames in ((83, 52, 7), (150, 101), (1,)))
+        return ExportGraph(
+            module=own,
+            reference=own,
+            inputs=ragged,
+            axes={"features_BFT": {0: "B", 2: "T"}, "frames_B": {0: "B"}},
+            outputs=("log_probs_BSV", "output_frames_B"),  # ONNX knows no two tensors of one name
+            checks=(*others, ragged | {"features_BFT": torch.zeros_like(ragged["features_BFT"])}),
+            tolerance=5e-5,
+            metadata=metadata,
+        )
+    ragged, *others = (_samples(samples) for samples in ((13_333, 8_011, 1_234), (24_000, 16_100), (7,), (1,)))
+    return ExportGraph(
+        module=_FromSamples(model, log_mel),
+        reference=from_samples,
+        inputs=ragged,
+        axes={"audio_BN": {0: "B", 1: "N"}, "samples_B": {0: "B"}},
+        outputs=("log_probs_BSV", "frames_B"),
+        checks=(*others, ragged | {"audio_BN": torch.zeros_like(ragged["audio_BN"])}),
+        tolerance=1e-4,
+        metadata=metadata,
+    )
+
+
+def _features(bands: int, frames: Sequence[int]) -> dict[str, Tensor]:
+    noise = torch.Generator().manual_seed(sum(frames))
+    features_BFT = torch.randn(len(frames), bands, max(frames) + 3, generator=noise)
+    return {"features_BFT": features_BFT, "frames_B": torch.tensor(frames)}
+
+
+def _samples(samples: Sequence[int]) -> dict[str, Tensor]:
+    noise = torch.Generator().manual_seed(sum(samples))
+    audio_BN = 0.1 * torch.randn(len(samples), max(samples), generator=noise)
+    return {"audio_BN": audio_BN, "samples_B": torch.tensor(samples)}

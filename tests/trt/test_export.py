@@ -1,0 +1,120 @@
+import json
+import runpy
+import sys
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from common import checkpoint
+from common.checkpoint import CheckpointError
+from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
+from jasper.config import BlockConfig, Config, ModelConfig
+from jasper.recognizer import load
+from tests.fastpitch.vocoders.small import HIFIGAN, ISTFT, random_mel, save_hifigan, save_waveglow
+from tests.jasper.tiny import tiny_config
+from tests.trt.models import save_jasper
+from trt.conversion import ExportError
+from trt.export import ExportConfig, main
+from trt.runtime import ModelError, Recognizer
+
+SEPARABLE = ModelConfig(
+    blocks=(
+        BlockConfig(filters=8, kernel=5, stride=2, separable=True),
+        BlockConfig(filters=12, kernel=7, repeat=2, residual="block", separable=True),
+        BlockConfig(filters=12, kernel=5, dilation=2, separable=True),
+    )
+)
+
+
+def test_a_batch_of_any_length_gives_what_the_recognizer_gives(jasper):
+    asr = load(jasper)
+    session = onnxruntime.InferenceSession(jasper.with_suffix(".onnx"))
+    for lengths in ((400,), (20_000, 3_000, 11_111, 160), (161, 160)):
+        audio_BN = np.random.default_rng(0).standard_normal((len(lengths), max(lengths))).astype(np.float32) / 10
+        samples_B = np.array(lengths)
+        found, frames_B = session.run(None, {"audio_BN": audio_BN, "samples_B": samples_B})
+        expected = asr.model(*asr.features(torch.from_numpy(audio_BN), torch.from_numpy(samples_B)))
+        assert frames_B.tolist() == expected.frames_B.tolist()
+        for row, other, frames in zip(found, expected.log_probs_BSV.detach().numpy(), frames_B, strict=True):
+            assert np.abs(row[:frames] - other[:frames]).max() < 1e-4
+
+
+def test_what_follows_an_utterance_in_its_row_does_not_matter(jasper):
+    session = onnxruntime.InferenceSession(jasper.with_suffix(".onnx"))
+    audio_BN = np.random.default_rng(0).standard_normal((2, 9_000)).astype(np.float32)
+    alone, _ = session.run(None, {"audio_BN": audio_BN[:1, :5_000], "samples_B": np.array([5_000])})
+    audio_BN[0, 5_000:] = 100
+    ragged, frames_B = session.run(None, {"audio_BN": audio_BN, "samples_B": np.array([5_000, 9_000])})
+    assert np.abs(ragged[0, : frames_B[0]] - alone[0]).max() < 1e-5
+
+
+def test_the_file_says_what_a_runtime_must_know(jasper):
+    told = onnxruntime.InferenceSession(jasper.with_suffix(".onnx")).get_modelmeta().custom_metadata_map
+    values = {key: json.loads(value) for key, value in told.items()}
+    assert values["labels"][0] == " "
+    assert values["labels"][values["blank"]] == "<blank>"
+    assert (values["sample_rate"], values["samples_per_frame"], values["seconds_per_frame"]) == (16_000, 320, 0.02)
+    assert values["configuration"]["features"]["mel_bins"] == 64
+
+
+@pytest.mark.slow
+def test_quartznet_is_exported_from_features_too(tmp_path):
+    path = save_jasper(tmp_path / "q.pt", Config(model=SEPARABLE, device="cpu"))
+    main(ExportConfig(checkpoint=path, out=tmp_path / "q.onnx", input="features"))
+    session = onnxruntime.InferenceSession(tmp_path / "q.onnx")
+    assert [tensor.name for tensor in session.get_inputs()] == ["features_BFT", "frames_B"]
+    assert [tensor.name for tensor in session.get_outputs()] == ["log_probs_BSV", "output_frames_B"]
+
+
+@pytest.mark.parametrize(
+    "cfg", [pytest.param(HIFIGAN, marks=pytest.mark.slow, id="hifigan"), pytest.param(ISTFT, id="istft")]
+)
+def test_a_vocoder_says_in_ragged_batches_what_the_checkpoint_says(cfg, tmp_path):
+    path = save_hifigan(tmp_path / "v.pt", cfg)
+    main(ExportConfig(checkpoint=path, out=tmp_path / "v.onnx"))
+    session = onnxruntime.InferenceSession(tmp_path / "v.onnx")
+    told = session.get_modelmeta().custom_metadata_map
+    assert (told["task"], told["sample_rate"], told["hop_samples"]) == ('"vocoding"', "22050", "256")
+    mel_BMT, frames_B = random_mel(3, 80, 50), torch.tensor([41, 50, 1])
+    (found_BN,) = session.run(None, {"mel_BMT": mel_BMT.numpy(), "frames_B": frames_B.numpy()})
+    expected_BN = load_vocoder(path, device="cpu")(mel_BMT, frames_B).numpy()
+    assert np.abs(found_BN - expected_BN).max() < 1e-5 < 1e-3 * np.abs(expected_BN).max()
+    (alone_BN,) = session.run(None, {"mel_BMT": mel_BMT[:1, :, :41].numpy(), "frames_B": np.array([41])})
+    assert np.abs(alone_BN[0] - found_BN[0, : 41 * 256]).max() < 1e-6
+    with pytest.raises(ModelError, match="takes mel_BMT, frames_B; expected a recogniser that trt.export wrote with"):
+        Recognizer(tmp_path / "v.onnx")
+
+
+def test_waveglow_is_named(tmp_path):
+    path = save_waveglow(tmp_path / "w.pt")
+    with pytest.raises(VocoderError, match="Waveglow has no export yet; expected HiFi-GAN or the inverse-STFT vocoder"):
+        main(ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
+
+
+def test_a_graph_that_is_refused_leaves_no_file(tmp_path, monkeypatch):
+    path = save_jasper(tmp_path / "m.pt", tiny_config())
+    monkeypatch.setattr("trt.export.converted", lambda graph: None)
+
+    def refuse(program, graph):
+        raise ExportError("log_probs_BSV differs by inf")
+
+    monkeypatch.setattr("trt.export.greatest_difference", refuse)
+    with pytest.raises(ExportError, match="differs by inf"):
+        main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx"))
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_model_without_export_is_named(tmp_path):
+    checkpoint.save(tmp_path / "t.pt", {"format": "transducer"})
+    with pytest.raises(CheckpointError, match=r"t\.pt: is of transducer, which has no export yet; expected Jasper"):
+        main(ExportConfig(checkpoint=tmp_path / "t.pt", out=tmp_path / "t.onnx"))
+
+
+def test_a_name_without_the_suffix_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["trt.export", str(tmp_path / "m.pt"), "--out", str(tmp_path / "m.bin")])
+    with pytest.raises(SystemExit) as exit_:
+        runpy.run_module("trt.export", run_name="__main__")
+    assert exit_.value.code == 2
+    assert "expected a name that ends in .onnx" in capsys.readouterr().err

@@ -1,0 +1,142 @@
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import ctc
+from common import audio
+from common.recognition.subtitles import render
+from jasper.recognizer import load
+from tests.trt.models import save_wav2vec2
+from trt import export
+from trt.run import RunConfig, main
+from trt.runtime import ModelError, Recognizer, best_path
+from wav2vec2.recognizer import load as wav2vec2_load
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory) -> Path:
+    """A folder of noise that changes, two short ones and one of 30 s, and of silence."""
+    random = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("recordings")
+    for name, seconds in (("a", 1.3), ("b", 2.1), ("long", 30.0)):
+        loudness = np.repeat(random.uniform(0.01, 0.3, int(seconds * 10)), 1600)
+        audio.write(folder / f"{name}.flac", loudness * random.standard_normal(len(loudness)), 16_000)
+    audio.write(folder / "silence.wav", np.zeros(8_000), 16_000)
+    return folder
+
+
+@pytest.mark.parametrize("chunk_seconds", [60.0, 4.0])
+def test_transcripts_are_those_of_the_checkpoint_whole_and_in_chunks(jasper, recordings, chunk_seconds):
+    files = sorted(recordings.iterdir())
+    ours = list(Recognizer(jasper.with_suffix(".onnx")).stream(files, batch_size=3, chunk_seconds=chunk_seconds))
+    theirs = load(jasper).transcribe(files, batch_size=3, chunk_seconds=chunk_seconds)
+    for own, other in zip(ours, theirs, strict=True):
+        assert own.text == other.text
+        assert [word[:3] for word in own.words] == [word[:3] for word in other.words]
+        assert np.allclose(
+            [word.confidence for word in own.words], [word.confidence for word in other.words], atol=1e-3
+        )
+    assert len(ours[2].words) > 5
+
+
+@pytest.mark.slow
+def test_transcripts_of_wav2vec2_with_an_hourglass_are_those_of_the_checkpoint_in_chunks(recordings, tmp_path):
+    path = save_wav2vec2(tmp_path / "w.pt", "base linear")
+    export.main(export.ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
+    asr = Recognizer(tmp_path / "w.onnx")
+    files = [recordings / "b.flac", recordings / "long.flac"]
+    theirs = wav2vec2_load(path, device="cpu").transcribe(files, chunk_seconds=12)
+    assert len(theirs[1].text) > 50
+    for own, other in zip(asr.stream(files, chunk_seconds=12), theirs, strict=True):
+        assert own.text == other.text
+        assert [word[:3] for word in own.words] == [word[:3] for word in other.words]
+    audio.write(tmp_path / "short.wav", np.full(399, 0.1), 16_000)
+    (short,) = asr.stream([tmp_path / "short.wav"])
+    assert short.error.endswith("399 samples at 16000 Hz are too few; the model needs 400 for its first frame")
+
+
+def test_it_runs_where_torch_cannot_be_imported(jasper, recordings):
+    code = """
+import runpy, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "librosa", "scipy", "jiwer", "onnx", "tensorboard"):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Blocked())
+runpy.run_module("trt.run", run_name="__main__", alter_sys=True)
+"""
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        str(jasper.with_suffix(".onnx")),
+        str(recordings / "a.flac"),
+    ]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    name, text = done.stdout.rstrip("\n").split("\t")
+    assert name.endswith("a.flac")
+    assert text == load(jasper).transcribe([recordings / "a.flac"])[0].text
+
+
+def test_the_best_path_is_that_of_ctc():
+    labels = ["a", " ", "<unk>", "<blank>"]
+    logits_SV = np.random.default_rng(0).standard_normal((200, 4)).astype(np.float32)
+    log_probs_SV = logits_SV - np.log(np.exp(logits_SV).sum(1, keepdims=True))
+    found = best_path(log_probs_SV, labels, 3)
+    (expected,) = ctc.greedy(torch.from_numpy(log_probs_SV)[None], [200], blank=3)
+    kept = [i for i, label in enumerate(expected.labels) if label != 2]
+    assert [letter.text for letter in found.letters] == [labels[expected.labels[i]] for i in kept]
+    assert [letter.start_frame for letter in found.letters] == [expected.start_frames[i] for i in kept]
+    assert [letter.end_frame for letter in found.letters] == [expected.end_frames[i] for i in kept]
+    confidence = [expected.confidence[i] for i in kept]
+    assert np.allclose([letter.confidence for letter in found.letters], confidence, rtol=1e-5)
+
+
+def test_subtitles_and_json_go_to_a_folder_and_what_cannot_be_read_is_told(jasper, recordings, tmp_path, capsys):
+    model = jasper.with_suffix(".onnx")
+    cfg = RunConfig(model=model, inputs=(recordings, tmp_path / "gone.wav"), format="srt", output_dir=tmp_path / "out")
+    assert main(cfg) == 1
+    words = load(jasper).transcribe([recordings / "b.flac"])[0].words
+    assert (tmp_path / "out" / "b.srt").read_text() == render(words, "srt")
+    told = capsys.readouterr().err
+    assert "no speech in its 0.50 s" in told
+    assert "gone.wav: no such file" in told
+    assert "error: 1 of 5 could not be transcribed" in told
+    assert main(RunConfig(model=model, inputs=(recordings / "b.flac",), format="json", output=tmp_path / "b.json")) == 0
+    assert json.loads((tmp_path / "b.json").read_text())["duration"] == 2.1
+
+
+def test_what_is_no_recognizer_is_one_line(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"\x00 not a model")
+    with pytest.raises(ModelError, match=r"m\.onnx: cannot be loaded: "):
+        Recognizer(tmp_path / "m.onnx")
+    with pytest.raises(ModelError, match=r"gone\.onnx: no such file; expected a model that trt\.export wrote"):
+        Recognizer(tmp_path / "gone.onnx")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "nothing to transcribe; name audio files, folders or manifests after the model"),
+        (["a.wav", "--batch_size", "0"], "batch_size = 0, chunk_seconds = None: expected above 0"),
+        (["a.wav", "--output", "a", "--output_dir", "b"], "output and output_dir: expected one of them, found both"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:'trt.run' found in sys.modules")
+def test_flags_that_make_no_sense_are_one_line(flags, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["trt.run", "m.onnx", *flags])
+    with pytest.raises(SystemExit) as exit_:
+        runpy.run_module("trt.run", run_name="__main__")
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err

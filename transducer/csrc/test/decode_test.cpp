@@ -1,0 +1,146 @@
+// Tests of the decoder that need no Python, to be run under sanitizers: decode_test [random networks, default 100] [seed].
+//
+// Every instruction set of this machine, any number of slots, threads and frames at once must find the same tokens.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <random>
+#include <vector>
+
+#include "transducer_decode.h"
+
+static int failures = 0;
+
+static void check(bool holds, const char* what, long which = 0) {
+    if (holds) return;
+    failures++;
+    printf("FAILED: %s (%ld)\n", what, which);
+}
+
+using Random = std::mt19937;
+
+static int between(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+
+static int64_t padded(int64_t width) { return (width + 31) / 32 * 32; }
+
+static std::vector<float> normals(Random& random, int64_t count, float scale) {
+    std::normal_distribution<float> normal(0, scale);
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& x : values) x = normal(random);
+    return values;
+}
+
+struct Net {
+    transducerNetwork network = {};
+    std::vector<int32_t> durations;
+    std::vector<std::vector<float>> kept;
+    std::vector<const float*> gate_weights, gate_biases;
+
+    const float* keep(std::vector<float> values) {
+        kept.push_back(std::move(values));
+        return kept.back().data();
+    }
+};
+
+// Widths that are padded hold numbers there too: they are only part of a network of that width.
+static void make(Net& net, Random& random) {
+    transducerNetwork& n = net.network;
+    n.classes = between(random, 2, 70);
+    n.encoder = between(random, 1, 20);
+    n.hidden = 32 * between(random, 1, 2);
+    n.joint = 32 * between(random, 1, 3);
+    n.layers = between(random, 1, 2);
+    n.activation = between(random, 0, 2);
+    if (between(random, 0, 1)) net.durations = {0, 1, 2, 4};
+    n.duration_count = int64_t(net.durations.size());
+    n.durations = net.durations.data();
+    net.kept.reserve(16);
+    n.first_gates = net.keep(normals(random, n.classes * 4 * n.hidden, 0.5f));
+    for (int64_t layer = 0; layer < n.layers; layer++) {
+        net.gate_weights.push_back(net.keep(normals(random, 4 * n.hidden * n.hidden * (layer ? 2 : 1), 0.1f)));
+        net.gate_biases.push_back(net.keep(normals(random, 4 * n.hidden, 0.1f)));
+    }
+    n.gate_weights = net.gate_weights.data();
+    n.gate_biases = net.gate_biases.data();
+    n.encoder_weights = net.keep(normals(random, n.joint * n.encoder, 0.5f));
+    n.encoder_bias = net.keep(normals(random, n.joint, 0.1f));
+    n.prediction_weights = net.keep(normals(random, n.joint * n.hidden, 0.3f));
+    const int64_t classes = padded(n.classes), outputs = classes + padded(n.duration_count);
+    n.output_weights = net.keep(normals(random, outputs * n.joint, 0.3f));
+    std::vector<float> bias(static_cast<size_t>(outputs), -INFINITY);
+    for (int64_t i = 0; i < n.classes; i++) bias[size_t(i)] = i == n.classes - 1 ? 1.0f : 0.0f;
+    for (int64_t i = 0; i < n.duration_count; i++) bias[size_t(classes + i)] = 0;
+    n.output_bias = net.keep(std::move(bias));
+}
+
+struct Found {
+    std::vector<int32_t> tokens, frames, durations;
+    std::vector<int64_t> counts;
+    bool is_valid = false;
+};
+
+static Found decode(const Net& net, const transducerDecodeOptions& options, const std::vector<float>& encoded,
+                    int64_t frames, const std::vector<int64_t>& frame_counts, long which) {
+    const int64_t batch = int64_t(frame_counts.size()), capacity = frames * options.max_symbols;
+    Found found;
+    size_t bytes = 0;
+    if (transducer_decode_workspace(&net.network, &options, &bytes) != TRANSDUCER_SUCCESS) return found;
+    char* const workspace = (char*)aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(workspace, 0x5a, bytes + 64);
+    found.tokens.assign(size_t(batch * capacity), -1);
+    found.frames = found.durations = found.tokens;
+    found.counts.assign(size_t(batch), -1);
+    std::vector<float> confidences(size_t(batch * capacity)), entropies(confidences);
+    int64_t state_floats = 0;
+    transducer_state_floats(&net.network, &state_floats);
+    std::vector<float> states(size_t(batch * state_floats));
+    std::vector<transducerPosition> positions(static_cast<size_t>(batch));
+    int64_t invalid = 0;
+    const transducerStatus status = transducer_decode(
+        &net.network, &options, encoded.data(), batch, frames * net.network.encoder, net.network.encoder,
+        frame_counts.data(), capacity, found.tokens.data(), found.frames.data(), found.durations.data(),
+        confidences.data(), entropies.data(), found.counts.data(), states.data(), positions.data(), workspace, &invalid);
+    check(status == TRANSDUCER_SUCCESS, "decodes", which);
+    for (int i = 0; i < 64; i++) check(workspace[bytes + size_t(i)] == 0x5a, "wrote behind the workspace", which);
+    free(workspace);
+    for (int64_t n = 0; n < batch; n++) {
+        check(positions[size_t(n)].started == 1, "positions are updated", which);
+        for (int64_t i = 0; i < found.counts[size_t(n)]; i++) {
+            const size_t at = size_t(n * capacity + i);
+            check(confidences[at] > 0 && confidences[at] <= 1, "confidence", which);
+            check(entropies[at] > -1e-4f && entropies[at] <= logf(float(net.network.classes)) + 1e-4f, "entropy", which);
+        }
+    }
+    found.is_valid = true;
+    return found;
+}
+
+int main(int count, char** arguments) {
+    const long networks = count > 1 ? atol(arguments[1]) : 100;
+    Random random(count > 2 ? unsigned(atol(arguments[2])) : 1);
+    for (long i = 0; i < networks; i++) {
+        Net net;
+        make(net, random);
+        const int64_t batch = between(random, 1, 5), frames = between(random, 1, 40);
+        std::vector<int64_t> frame_counts;
+        for (int64_t n = 0; n < batch; n++) frame_counts.push_back(between(random, 0, int(frames)));
+        const std::vector<float> encoded = normals(random, batch * frames * net.network.encoder, 1);
+        for (int32_t set = TRANSDUCER_GENERIC; set <= TRANSDUCER_AVX512; set++) {
+            transducerDecodeOptions options = {between(random, 1, 4), 1, 1, 1, 1, set};
+            const Found expected = decode(net, options, encoded, frames, frame_counts, i);
+            options.slots = between(random, 1, 6);
+            options.window = between(random, 1, 9);
+            options.window_rows = between(random, 1, 40);
+            options.threads = between(random, 1, 3);
+            const Found found = decode(net, options, encoded, frames, frame_counts, i);
+            check(found.is_valid == expected.is_valid && found.tokens == expected.tokens &&
+                      found.frames == expected.frames && found.durations == expected.durations &&
+                      found.counts == expected.counts,
+                  "the same, however it works", i);
+        }
+    }
+    if (failures == 0) printf("all passed\n");
+    return failures != 0;
+}

@@ -1,0 +1,228 @@
+// Tests of the losses that need no Python, to be run under sanitizers: loss_test [random lattices, default 500] [seed].
+//
+// Workspaces have exactly the promised size, with guard bytes behind; every instruction set of this machine must give
+// the sum of all paths, computed the slow way, and a gradient whose rows add up to 0.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "transducer_loss.h"
+
+static int failures = 0;
+
+static void check(bool holds, const char* what, long which = 0) {
+    if (holds) return;
+    failures++;
+    printf("FAILED: %s (%ld)\n", what, which);
+}
+
+using Random = std::mt19937;
+
+static int between(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+
+// Memory of some size, aligned to 64 bytes, that notices what is written behind it.
+class Guarded {
+  public:
+    explicit Guarded(size_t bytes) : bytes(bytes), memory((char*)aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64)) {
+        memset(memory, 0x5a, bytes + GUARD);
+    }
+    ~Guarded() {
+        for (size_t i = 0; i < GUARD; i++) check(memory[bytes + i] == 0x5a, "wrote behind its memory");
+        free(memory);
+    }
+    Guarded(const Guarded&) = delete;
+    Guarded& operator=(const Guarded&) = delete;
+    operator void*() const { return memory; }
+
+  private:
+    static constexpr size_t GUARD = 64;
+    size_t bytes;
+    char* memory;
+};
+
+struct Case {
+    transducerProblem problem = {};
+    std::vector<int32_t> durations;
+    std::vector<float> logits;
+    std::vector<int64_t> targets, frames, labels;
+};
+
+static Case random_case(Random& random) {
+    Case c;
+    transducerProblem& p = c.problem;
+    p.batch = between(random, 1, 3);
+    p.frames = between(random, 1, 30);
+    p.positions = between(random, 1, 20);
+    p.classes = between(random, 2, between(random, 0, 1) ? 20 : 200);
+    p.blank = between(random, 0, int(p.classes) - 1);
+    if (between(random, 0, 1)) {
+        for (int d = between(random, 0, 1); int(c.durations.size()) < between(random, 1, 6); d += between(random, 1, 3))
+            c.durations.push_back(d);
+        if (c.durations.back() == 0) c.durations.push_back(1);
+        p.sigma = between(random, 0, 1) * 0.05;
+    }
+    p.duration_count = int64_t(c.durations.size());
+    const int64_t outputs = p.classes + p.duration_count;
+    p.logits_position_stride = p.gradient_position_stride = outputs;
+    p.logits_frame_stride = p.gradient_frame_stride = outputs * p.positions;
+    p.logits_batch_stride = p.gradient_batch_stride = outputs * p.positions * p.frames;
+    p.targets_stride = p.positions - 1;
+    p.threads = between(random, 1, 3);
+    std::normal_distribution<float> normal(0, between(random, 0, 3) ? 2.0f : 30.0f);
+    c.logits.resize(size_t(p.batch * p.logits_batch_stride));
+    for (float& x : c.logits) x = normal(random);
+    for (int64_t i = 0; i < p.batch * p.targets_stride; i++) {
+        const int64_t label = between(random, 0, int(p.classes) - 2);
+        c.targets.push_back(label + (label >= p.blank));
+    }
+    for (int64_t n = 0; n < p.batch; n++) {
+        c.frames.push_back(between(random, 0, int(p.frames)));
+        c.labels.push_back(between(random, 0, int(p.positions) - 1));
+    }
+    return c;
+}
+
+static double add_logs(double a, double b) {
+    if (a == -INFINITY) return b;
+    return a > b ? a + log1p(exp(b - a)) : b + log1p(exp(a - b));
+}
+
+// Score of output k of a cell among outputs `first` to `last`.
+static double score(const float* cell, int64_t k, int64_t first, int64_t last) {
+    double sum = -INFINITY;
+    for (int64_t i = first; i < last; i++) sum = add_logs(sum, cell[i]);
+    return cell[k] - sum;
+}
+
+static double loss_by_definition(const Case& c, int64_t n) {
+    const transducerProblem& p = c.problem;
+    const int64_t frames = c.frames[size_t(n)], labels = c.labels[size_t(n)];
+    std::vector<double> alpha(size_t((frames + 1) * (labels + 1)), -INFINITY);
+    const auto at = [&](int64_t t, int64_t u) -> double& { return alpha[size_t(t * (labels + 1) + u)]; };
+    if (frames == 0) return INFINITY;
+    at(0, 0) = 0;
+    for (int64_t t = 0; t < frames; t++)
+        for (int64_t u = 0; u <= labels; u++) {
+            const float* const cell = &c.logits[size_t(n * p.logits_batch_stride + t * p.logits_frame_stride +
+                                                       u * p.logits_position_stride)];
+            const double blank = at(t, u) + score(cell, p.blank, 0, p.classes) - p.sigma;
+            const double label =
+                u < labels ? at(t, u) + score(cell, c.targets[size_t(n * p.targets_stride + u)], 0, p.classes) - p.sigma
+                           : -INFINITY;
+            const int64_t ways = p.duration_count ? p.duration_count : 1;
+            for (int64_t i = 0; i < ways; i++) {
+                const double length =
+                    p.duration_count ? score(cell, p.classes + i, p.classes, p.classes + p.duration_count) : 0;
+                const int64_t after_label = p.duration_count ? c.durations[size_t(i)] : 0;
+                const int64_t after_blank = p.duration_count ? c.durations[size_t(i)] : 1;
+                if (after_blank > 0 && (t + after_blank < frames || (t + after_blank == frames && u == labels)))
+                    at(t + after_blank, u) = add_logs(at(t + after_blank, u), blank + length);
+                if (u < labels && t + after_label < frames)
+                    at(t + after_label, u + 1) = add_logs(at(t + after_label, u + 1), label + length);
+            }
+        }
+    return -at(frames, labels);
+}
+
+static void check_case(Case& c, int32_t instruction_set, long which) {
+    transducerProblem& p = c.problem;
+    p.durations = c.durations.data();
+    p.instruction_set = instruction_set;
+    size_t bytes = 0, row_bytes = 0;
+    if (transducer_lattices_bytes(&p, &bytes) != TRANSDUCER_SUCCESS) return;  // not of this machine
+    check(transducer_workspace_bytes(&p, &row_bytes) == TRANSDUCER_SUCCESS, "size of the workspace", which);
+    const Guarded lattices(bytes), workspace(row_bytes);
+    std::vector<double> losses(size_t(p.batch)), scale(size_t(p.batch), 1);
+    std::vector<float> gradient(c.logits.size(), NAN);
+    int64_t invalid = 0;
+    check(transducer_loss(&p, c.logits.data(), c.targets.data(), c.frames.data(), c.labels.data(), losses.data(),
+                          lattices, &invalid) == TRANSDUCER_SUCCESS, "loss", which);
+    check(transducer_gradient(&p, c.logits.data(), gradient.data(), c.targets.data(), c.frames.data(), c.labels.data(),
+                              scale.data(), lattices, workspace) == TRANSDUCER_SUCCESS, "gradient", which);
+    for (int64_t n = 0; n < p.batch; n++) {
+        const double expected = loss_by_definition(c, n), found = losses[size_t(n)];
+        check(expected == INFINITY ? found == INFINITY : fabs(found - expected) <= 1e-5 + 1e-6 * expected,
+              "sum of all paths", which);
+    }
+    const int64_t outputs = p.classes + p.duration_count;
+    for (size_t cell = 0; cell < gradient.size(); cell += size_t(outputs)) {
+        double sum = 0;
+        for (int64_t k = 0; k < p.classes; k++) sum += gradient[cell + size_t(k)];
+        check(fabs(sum) < 1e-5, "gradient of a cell adds up to 0", which);
+    }
+}
+
+// The same in pieces, as one utterance.
+static void check_pieces(Case& c, long which) {
+    transducerProblem& p = c.problem;
+    p.instruction_set = TRANSDUCER_AUTOMATIC;
+    p.durations = c.durations.data();
+    const int64_t frames = c.frames[0], labels = c.labels[0], positions = labels + 1;
+    size_t bytes = 0, row_bytes = 0;
+    check(transducer_lattice_bytes(&p, frames, labels, &bytes) == TRANSDUCER_SUCCESS, "size of a lattice", which);
+    transducer_workspace_bytes(&p, &row_bytes);
+    const Guarded lattice(bytes), workspace(row_bytes);
+    const int64_t outputs = p.classes + p.duration_count;
+    std::vector<float> rows;
+    for (int64_t t = 0; t < frames; t++) {
+        const float* const from = &c.logits[size_t(t * p.logits_frame_stride)];
+        rows.insert(rows.end(), from, from + positions * outputs);
+        check(transducer_read_cells(&p, from, t * positions, positions, c.targets.data(), frames, labels, lattice) ==
+                  TRANSDUCER_SUCCESS, "reads cells", which);
+    }
+    std::vector<int64_t> kept(size_t(frames * positions) + 1);
+    int64_t count = 0;
+    double loss = 0;
+    check(transducer_walk(&p, frames, labels, lattice, &loss, kept.data(), &count) == TRANSDUCER_SUCCESS, "walk", which);
+    const double expected = loss_by_definition(c, 0);
+    check(expected == INFINITY ? loss == INFINITY && count == 0 : fabs(loss - expected) <= 1e-5 + 1e-6 * expected,
+          "sum of all paths in pieces", which);
+    for (int64_t i = 0; i < count; i++) {
+        float* const row = &rows[size_t(kept[size_t(i)] * outputs)];
+        check(transducer_cell_gradients(&p, row, &kept[size_t(i)], 1, c.targets.data(), frames, labels, 1, lattice,
+                                        workspace) == TRANSDUCER_SUCCESS, "gradient of a cell", which);
+    }
+}
+
+static void check_refusals() {
+    Random random(1);
+    Case c = random_case(random);
+    transducerProblem& p = c.problem;
+    p.durations = c.durations.data();
+    size_t bytes;
+    check(transducer_lattices_bytes(nullptr, &bytes) == TRANSDUCER_INVALID_VALUE, "refuses no problem");
+    transducer_lattices_bytes(&p, &bytes);
+    const Guarded lattices(bytes);
+    std::vector<double> losses(size_t(p.batch));
+    int64_t invalid = 0;
+    c.frames[0] = p.frames + 1;
+    check(transducer_loss(&p, c.logits.data(), c.targets.data(), c.frames.data(), c.labels.data(), losses.data(),
+                          lattices, &invalid) == TRANSDUCER_INVALID_VALUE && invalid == 0, "refuses a length");
+    p.blank = p.classes;
+    check(transducer_lattices_bytes(&p, &bytes) == TRANSDUCER_INVALID_VALUE, "refuses a blank");
+}
+
+int main(int count, char** arguments) {
+    const long lattices = count > 1 ? atol(arguments[1]) : 500;
+    const unsigned seed = count > 2 ? unsigned(atol(arguments[2])) : 1;
+    const auto run = [=](unsigned seed) {
+        Random random(seed);
+        for (long i = 0; i < lattices; i++) {
+            Case c = random_case(random);
+            for (int32_t set = TRANSDUCER_GENERIC; set <= TRANSDUCER_AVX512; set++) check_case(c, set, i);
+            check_pieces(c, i);
+        }
+    };
+    check_refusals();
+    run(seed);
+    std::thread one(run, seed + 1), other(run, seed + 1);  // nobody shares anything
+    one.join();
+    other.join();
+    if (failures == 0) printf("all passed\n");
+    return failures != 0;
+}

@@ -1,0 +1,1 @@
+"""Models out of the training box: one ONNX file, run without torch. See trt/README.md."""

@@ -1,0 +1,114 @@
+"""From a torch module to ONNX, and whether both compute the same."""
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import onnxruntime
+import torch
+from torch import Tensor
+from torch.onnx.verification import verify_onnx_program
+
+from common.export import ExportGraph
+from common.logging import commit
+
+OPSET = 20  # the newest that ONNX Runtime loads and TensorRT-RTX parses alike
+
+
+class ExportError(ValueError):
+    """A graph that cannot be converted, or does not compute what its model does."""
+
+
+class Program(NamedTuple):
+    """A converted graph: the bytes of its file, and torch's record of how it came about."""
+
+    content: bytes
+    source: torch.onnx.ONNXProgram
+
+
+def converted(graph: ExportGraph) -> Program:
+    """`graph` in ONNX, under the names of its tensors. Raises ExportError."""
+    if len({value.data_ptr() for value in graph.inputs.values()}) < len(graph.inputs):
+        raise ExportError("two inputs share one tensor as their example; the exporter would take them for the same")
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            graph.module.eval(),
+            tuple(graph.inputs.values()),
+            dynamo=True,
+            verbose=False,
+            opset_version=OPSET,
+            input_names=list(graph.inputs),
+            output_names=list(graph.outputs),
+            dynamic_shapes=tuple(dict(graph.axes.get(name, {})) for name in graph.inputs),
+        )
+    assert program is not None
+    proto = program.model_proto
+    proto.producer_name, proto.producer_version = "speech-models", commit()
+    for name, value in graph.metadata.items():
+        proto.metadata_props.add(key=name, value=value)
+    used = {name for node in proto.graph.node for name in node.input}
+    for name in graph.inputs:
+        if name not in used:
+            raise ExportError(f"the graph does not depend on its input {name}")
+    for node in proto.graph.node:
+        del node.metadata_props[:]  # the lines of Python that it came from
+    return Program(proto.SerializeToString(), program)
+
+
+def greatest_difference(program: Program, graph: ExportGraph) -> float:
+    """How far the outputs are from those of the model, over all its checks. Raises ExportError beyond the tolerance."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(program.content, options, providers=["CPUExecutionProvider"])
+    greatest = 0.0
+    for inputs in (graph.inputs, *graph.checks):
+        found = session.run(list(graph.outputs), {name: value.numpy() for name, value in inputs.items()})
+        with torch.no_grad():
+            expected = graph.reference(*inputs.values())
+        for name, ours, theirs in zip(graph.outputs, found, expected, strict=True):
+            difference = _difference(ours, theirs.numpy())
+            if not difference <= graph.tolerance:
+                shapes = ", ".join(f"{key} {list(value.shape)}" for key, value in inputs.items())
+                raise ExportError(
+                    f"{name} differs by {difference:.1e} from the model's for {shapes}; expected at most "
+                    f"{graph.tolerance:.0e}; {_first_difference(program, inputs, graph.tolerance)}"
+                )
+            greatest = max(greatest, difference)
+    return greatest
+
+
+def _difference(found: np.ndarray, expected: np.ndarray) -> float:
+    """The greatest, or infinity for other shapes and for what is not finite."""
+    if found.shape != expected.shape or not np.isfinite(found).all():
+        return float("inf")
+    return float(np.abs(found.astype(np.float64) - expected).max(initial=0.0))
+
+
+def _first_difference(program: Program, inputs: Mapping[str, Tensor], tolerance: float) -> str:
+    """Where the graph leaves the module it was traced from."""
+    with _quiet(), torch.no_grad():
+        values = tuple(inputs.values())
+        inner = verify_onnx_program(program.source, values, compare_intermediates=True)
+        outputs = verify_onnx_program(program.source, values)
+    wrong = next((step.name for step in (*inner, *outputs) if not step.max_abs_diff <= tolerance), None)
+    return f"the first value that differs is {wrong}" if wrong else "the plain module that was traced differs already"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's remarks on its own workings."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "torch.export")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"(torch|onnx|onnxscript|onnx_ir|copyreg)(\.|$)")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

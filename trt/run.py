@@ -1,0 +1,87 @@
+"""Transcribes recordings with an exported model, without torch: `python -m trt.run MODEL.onnx a.flac folder/ …`.
+
+    python -m trt.run jasper.onnx talk.flac --format srt
+    python -m trt.run jasper.onnx recordings/ --format json --output all.jsonl
+
+Takes what `inference` takes: files of any format that libsndfile reads, folders, manifests, corpora. It needs
+onnxruntime, numpy, soundfile, soxr and tyro. What cannot be transcribed is one line each and makes the exit status 1;
+all else is transcribed nevertheless.
+"""
+
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from common import config
+from common.recognition import writing
+from common.recognition.inputs import find_recordings
+from common.recognition.writing import Format, tell
+from trt.runtime import ModelError, Recognizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What to transcribe, with which exported model, and where the result goes."""
+
+    model: Annotated[Path, Positional, arg(metavar="MODEL")]
+    """The file that trt.export wrote, from samples on."""
+    inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
+    """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
+    root: Path | None = None
+    """Folder that relative paths in manifests start from; by default that of the manifest."""
+    max_seconds: float = math.inf
+    """Longer utterances of manifests are left out."""
+    format: Format = "text"
+    """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
+    output: Path | None = None
+    """A file to write all of it to; by default the terminal."""
+    output_dir: Path | None = None
+    """A folder to write one file per recording to, instead."""
+    batch_size: int = 8
+    """Recordings, or chunks of long ones, recognised at once."""
+    chunk_seconds: float | None = None
+    """Longer recordings are recognised in overlapping chunks of this length; by default that of the model."""
+    threads: int = 0
+    """Threads of the network; 0 for one per core."""
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
+        if self.batch_size < 1 or (self.chunk_seconds is not None and self.chunk_seconds <= 0):
+            raise ValueError(f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}: expected above 0")
+        if self.output is not None and self.output_dir is not None:
+            raise ValueError("output and output_dir: expected one of them, found both")
+
+
+def main(cfg: RunConfig) -> int:
+    """Transcribes as `cfg` says; returns the exit status. Raises ModelError and ConfigError."""
+    items, problems = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
+    writing.check_format(cfg.format, len(items), cfg.output_dir)
+    writing.make_folder(cfg.output_dir)
+    asr = Recognizer(cfg.model, threads=cfg.threads)
+    for problem in problems:
+        tell(problem)
+    failed = len(problems)
+    sources = [item.source for item in items]
+    found = asr.stream(sources, batch_size=cfg.batch_size, chunk_seconds=cfg.chunk_seconds)
+    with writing.output(cfg.output) as stream:
+        for item, transcript in zip(items, found, strict=True):
+            if transcript.error:
+                tell(transcript.error)
+                failed += 1
+                continue
+            if not transcript.words:
+                tell(f"{transcript.audio}: no speech in its {transcript.seconds:.2f} s")
+            writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
+    if failed:
+        tell(f"error: {failed} of {len(items) + len(problems)} could not be transcribed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    with config.reported(ModelError):
+        sys.exit(main(config.parse_flags(RunConfig, None, sys.argv[1:], description=__doc__ or "")))

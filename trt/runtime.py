@@ -1,0 +1,131 @@
+"""An exported recogniser in use, without torch: audio files in, words with times and confidence out.
+
+Shapes: B utterances or chunks, N samples, S output frames, V labels and the blank.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from common.audio import AudioError
+from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.recordings import Recording, Source, read_ahead, read_heard
+from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of
+from common.text.vocabulary import is_special
+
+NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
+NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
+WHOLE = sys.maxsize  # as the end of a piece: all frames that the network gives
+
+
+class ModelError(ValueError):
+    """A file that is no model of `trt.export`, or not one that takes samples."""
+
+
+class Recognizer:
+    """A file of `trt.export` that makes log-probabilities of labels from samples."""
+
+    def __init__(self, path: Path, *, threads: int = 0):
+        """`threads`: of the network, 0 for one per core. Raises ModelError."""
+        if not path.is_file():
+            raise ModelError(f"{path}: no such file; expected a model that trt.export wrote")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        try:
+            self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's own have no common class but this
+            raise ModelError(f"{path}: cannot be loaded: {' '.join(str(error).split())[:300]}") from None
+        told = self.session.get_modelmeta().custom_metadata_map
+        inputs = [tensor.name for tensor in self.session.get_inputs()]
+        if inputs != ["audio_BN", "samples_B"] or NEEDED - told.keys():
+            raise ModelError(
+                f"{path}: takes {', '.join(inputs)}; expected a recogniser that trt.export wrote with --input samples"
+            )
+        facts: dict[str, Any] = {key: json.loads(value) for key, value in told.items()}
+        self.labels: list[str] = facts["labels"]
+        self.blank: int = facts["blank"]
+        self.sample_rate: int = facts["sample_rate"]
+        self.samples_per_frame: int = facts["samples_per_frame"]
+        self.seconds_per_frame: float = facts["seconds_per_frame"]
+        self.context_frames: int = facts["context_frames"]
+        self.separator: str = facts["separator"]
+        self.chunk_seconds: float = facts["chunk_seconds"]
+        self.chunk_multiple: int = facts["chunk_multiple"]
+        self.shortest_samples: int = facts["shortest_samples"]
+        self.trims_silence: bool = facts["trim_silence"]
+
+    def log_probs(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
+        """Log-probabilities [S, V] of float32 audio, samples_B valid samples each, one array per utterance."""
+        found_BSV, frames_B = self.session.run(None, {"audio_BN": audio_BN, "samples_B": samples_B})
+        return [row_SV[:frames] for row_SV, frames in zip(found_BSV, frames_B, strict=True)]
+
+    def stream(
+        self, recordings: Iterable[Source], *, batch_size: int = 8, chunk_seconds: float | None = None
+    ) -> Iterator[Transcript]:
+        """Transcripts in order; what cannot be read has its `error` set.
+
+        Recordings longer than `chunk_seconds` are recognised in chunks; by default as where the model is at home.
+        """
+        seconds = self.chunk_seconds if chunk_seconds is None else chunk_seconds
+        found = in_batches(
+            read_ahead(recordings, self._read, on_error="skip"),
+            lambda samples_N: self._pieces(samples_N, seconds),
+            lambda samples: self.log_probs(*padded(samples)),
+            join=np.concatenate,
+            batch_size=batch_size,
+        )
+        for recording, log_probs_SV in found:
+            yield self._transcript(recording, log_probs_SV)
+
+    def _read(self, source: Source) -> Recording:
+        recording = read_heard(source, self.sample_rate, trim=self.trims_silence)
+        if 0 < len(recording.samples_N) < self.shortest_samples:
+            raise AudioError(
+                f"{recording.name}: {len(recording.samples_N)} samples at {self.sample_rate} Hz are too few; the model "
+                f"needs {self.shortest_samples} for its first frame"
+            )
+        return recording
+
+    def _pieces(self, samples_N: np.ndarray, chunk_seconds: float) -> list[Piece]:
+        if len(samples_N) == 0:
+            return []
+        per_frame = self.samples_per_frame
+        beyond = max(0, self.shortest_samples - per_frame)  # what the last frame of a chunk hears of the next
+        n_frames = (len(samples_N) - self.shortest_samples) // per_frame + 1
+        longest = max(1, round(min(n_frames, chunk_seconds * self.sample_rate / per_frame)))
+        pieces = []
+        for start, first, end, stop in chunks(
+            n_frames, longest=longest, context=self.context_frames, multiple=self.chunk_multiple
+        ):
+            heard = slice(start * per_frame, None if stop == n_frames else stop * per_frame + beyond)
+            pieces.append(Piece(samples_N[heard], first - start, WHOLE if end == n_frames else end - start))
+        return pieces
+
+    def _transcript(self, recording: Recording, log_probs_SV: np.ndarray | None) -> Transcript:
+        error, readings = recording.error, []
+        if log_probs_SV is not None and not np.isfinite(log_probs_SV).all():
+            error = f"{recording.name}: the network gives NaN or infinity; its weights are damaged"
+        elif log_probs_SV is not None:
+            readings = [best_path(log_probs_SV, self.labels, self.blank)]
+        return transcript_of(
+            recording, readings, separator=self.separator, seconds_per_frame=self.seconds_per_frame, error=error
+        )
+
+
+def best_path(log_probs_SV: np.ndarray, labels: Sequence[str], blank: int) -> Reading:
+    """The letters of the most probable label of each frame, as `ctc.greedy` finds them."""
+    best_S = log_probs_SV.argmax(1)
+    score_S = log_probs_SV.max(1).astype(np.float64)
+    first = np.flatnonzero(np.diff(best_S, prepend=-1))
+    letters = [
+        Letter(labels[best_S[start]], int(start), int(end), float(np.exp(score_S[start:end].mean())))
+        for start, end in zip(first, [*first[1:], len(best_S)], strict=True)
+        if best_S[start] != blank and not is_special(labels[best_S[start]])
+    ]
+    return Reading(letters, float(score_S.sum()))
