@@ -5,6 +5,7 @@ so a process killed at any moment leaves the previous state readable. Ours end w
 those of others have one for each of their records. Both are looked at whenever a checkpoint is loaded.
 """
 
+import errno
 import re
 from pathlib import Path
 from pickle import UnpicklingError
@@ -19,6 +20,10 @@ _STEP = re.compile(r"_step(\d+)\.pt$")
 
 class CheckpointError(ValueError):
     """A checkpoint that is missing, damaged, or holds what may not be loaded; the message names the file."""
+
+
+class UnreadableError(CheckpointError):
+    """A checkpoint that cannot be read now, and may be whole: no permission, or a file system that is away."""
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
@@ -49,7 +54,13 @@ def _unpickled(path: Path, kind: str) -> Any:
     if not path.is_file():
         raise CheckpointError(f"{path}: no such {kind}")
     try:
-        if problem := seal.damage(path):
+        problem = seal.damage(path)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of an offset that damage made impossible
+            raise UnreadableError(f"{path}: cannot be read: {error.strerror or error}") from None
+        problem = "an offset in it is impossible"
+    try:
+        if problem:
             raise CheckpointError(f"{path}: damaged or not a {kind}: {problem}")
         return torch.load(path, map_location="cpu", weights_only=True)
     except CheckpointError:
@@ -80,13 +91,15 @@ def load_newest(folder: Path, name: str) -> tuple[dict[str, Any] | None, list[Pa
     """The newest whole checkpoint in `folder`, and the damaged ones that are newer; changes nothing.
 
     None if there is no checkpoint at all. If there are some and none is whole, CheckpointError: training never starts
-    again from zero without being told to.
+    again from zero without being told to. UnreadableError if the newest may be whole and cannot be read now.
     """
     damaged: list[Path] = []
     problems: list[str] = []
     for _, path in reversed(saved_steps(folder, name)):
         try:
             return load(path), damaged
+        except UnreadableError:
+            raise
         except CheckpointError as error:
             damaged.append(path)
             problems.append(str(error))

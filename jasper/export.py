@@ -14,7 +14,7 @@ from common.export import ExportGraph, PlainLogMel, encoded
 from common.features import LogMel
 from jasper.config import Config
 from jasper.model import Jasper
-from jasper.recognizer import BLANK, blurred_frames
+from jasper.recognizer import BLANK, CHUNK_SECONDS, blurred_frames
 
 Source = Literal["samples", "features"]
 
@@ -56,9 +56,13 @@ def graph(model: Jasper, cfg: Config, source: Source = "samples") -> ExportGraph
         sample_rate=cfg.features.sample_rate,
         labels=[*cfg.model.labels, BLANK],
         blank=len(cfg.model.labels),
+        separator=" ",
         samples_per_frame=per_frame,
         seconds_per_frame=per_frame / cfg.features.sample_rate,
         context_frames=model.context_frames + blurred_frames(cfg.features, per_frame),
+        chunk_seconds=CHUNK_SECONDS,
+        chunk_multiple=1,
+        shortest_samples=1,
         trim_silence=cfg.data.trim_silence,
         configuration=config.to_dict(cfg),
     )

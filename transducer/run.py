@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from common import checkpoint, distributed
+from common import checkpoint, config, distributed
 from common.checkpoint import CheckpointError
 from common.data.batching import Batches, bucketed_batches
 from common.data.loading import SpeechDataset
@@ -20,7 +20,7 @@ from common.run_directory import RunDirectory
 from common.schedule import build_schedule
 from common.text.pieces import Pieces, train_pieces
 from common.text.vocabulary import VocabularyError
-from common.training_state import TrainingState
+from common.training_state import TrainingState, must_fit
 from transducer import data
 from transducer.checkpoints import own, reading
 from transducer.checkpoints.imported import Imported
@@ -31,10 +31,17 @@ NAME = "transducer"  # checkpoints in a run directory start with it
 DEPENDS_ON = ("model", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples")
 
 
-def started_from(cfg: Config) -> tuple[Config, Imported | None]:
-    """The configuration with what `checkpoint` says of the model, and that model. Raises CheckpointError."""
+def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported | None]:
+    """The configuration with what `checkpoint` says of the model, and that model. Raises CheckpointError.
+
+    A run that goes on needs neither: its own checkpoint has both.
+    """
     if cfg.checkpoint is None:
         return cfg, None
+    if directory.saved is not None:
+        with must_fit(directory.folder):
+            before = config.build(Config, directory.saved["config"], "")
+        return replace(cfg, model=before.model, features=before.features), None
     imported = reading.read(cfg.checkpoint)
     if not imported.pieces.model:
         raise CheckpointError(f"{cfg.checkpoint}: has no SentencePiece model, without which texts cannot be cut")

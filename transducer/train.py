@@ -36,8 +36,8 @@ class Step(NamedTuple):
 
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
-    cfg, start = started_from(cfg)
     with started(cfg, NAME) as directory:
+        cfg, start = started_from(cfg, directory)
         run = Run(cfg, start, directory)
         state, progress = run.state, run.state.progress
         course = Course(

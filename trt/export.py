@@ -29,6 +29,9 @@ from jasper import checkpoint_import as recognizers
 from jasper import export as recognizer_export
 from jasper import recognizer
 from trt.conversion import ExportError, converted, greatest_difference
+from wav2vec2 import export as wav2vec2_export
+from wav2vec2.checkpoints import loading as wav2vec2
+from wav2vec2.checkpoints.checkpoint_import import FORMAT as WAV2VEC2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +39,7 @@ class ExportConfig:
     """Which checkpoint becomes which file."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """The model: a checkpoint of this repository or of DeepLearningExamples."""
+    """The model: a checkpoint of this repository or of DeepLearningExamples, or a folder of Hugging Face's."""
     out: Path
     """The ONNX file to write."""
     input: recognizer_export.Source = "samples"
@@ -64,17 +67,21 @@ def main(cfg: ExportConfig) -> None:
 
 def read_graph(cfg: ExportConfig) -> ExportGraph:
     """What the checkpoint offers for export. Raises CheckpointError and VocoderError."""
+    if cfg.checkpoint.is_dir():  # of Hugging Face's transformers
+        return wav2vec2_export.graph(wav2vec2.load_model(cfg.checkpoint, ema=cfg.ema))
     state = checkpoint.load(cfg.checkpoint)
     kind = state.get("format", recognizers.FORMAT)
     is_vocoder = vocoders.is_checkpoint(state) or flows.is_checkpoint(state)
     del state
     if is_vocoder:
         return vocoder_export.graph(load_generator(cfg.checkpoint, ema=cfg.ema))
+    if kind == WAV2VEC2:
+        return wav2vec2_export.graph(wav2vec2.load_model(cfg.checkpoint, ema=cfg.ema))
     if kind == recognizers.FORMAT:
         return recognizer_export.graph(*recognizer.load_model(cfg.checkpoint, ema=cfg.ema), cfg.input)
     raise CheckpointError(
-        f"{cfg.checkpoint}: is of {kind}, which has no export yet; expected Jasper, QuartzNet, HiFi-GAN or the light "
-        "vocoder"
+        f"{cfg.checkpoint}: is of {kind}, which has no export yet; expected Jasper, QuartzNet, wav2vec 2.0, "
+        "HiFi-GAN or the light vocoder"
     )
 
 

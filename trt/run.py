@@ -20,7 +20,7 @@ from common import config
 from common.recognition import writing
 from common.recognition.inputs import find_recordings
 from common.recognition.writing import Format, tell
-from trt.runtime import CHUNK_SECONDS, ModelError, Recognizer
+from trt.runtime import ModelError, Recognizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +43,15 @@ class RunConfig:
     """A folder to write one file per recording to, instead."""
     batch_size: int = 8
     """Recordings, or chunks of long ones, recognised at once."""
-    chunk_seconds: float = CHUNK_SECONDS
-    """Longer recordings are recognised in overlapping chunks of this length."""
+    chunk_seconds: float | None = None
+    """Longer recordings are recognised in overlapping chunks of this length; by default that of the model."""
     threads: int = 0
     """Threads of the network; 0 for one per core."""
 
     def __post_init__(self) -> None:
         if not self.inputs:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
-        if self.batch_size < 1 or self.chunk_seconds <= 0:
+        if self.batch_size < 1 or (self.chunk_seconds is not None and self.chunk_seconds <= 0):
             raise ValueError(f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}: expected above 0")
         if self.output is not None and self.output_dir is not None:
             raise ValueError("output and output_dir: expected one of them, found both")

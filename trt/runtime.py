@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from common.audio import AudioError
 from common.recognition.chunks import Piece, chunks, in_batches, padded
 from common.recognition.recordings import Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of
 from common.text.vocabulary import is_special
 
-CHUNK_SECONDS = 60.0
+NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
+NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
 WHOLE = sys.maxsize  # as the end of a piece: all frames that the network gives
 
 
@@ -41,7 +43,7 @@ class Recognizer:
             raise ModelError(f"{path}: cannot be loaded: {' '.join(str(error).split())[:300]}") from None
         told = self.session.get_modelmeta().custom_metadata_map
         inputs = [tensor.name for tensor in self.session.get_inputs()]
-        if inputs != ["audio_BN", "samples_B"] or json.loads(told.get("task", "null")) != "recognition":
+        if inputs != ["audio_BN", "samples_B"] or NEEDED - told.keys():
             raise ModelError(
                 f"{path}: takes {', '.join(inputs)}; expected a recogniser that trt.export wrote with --input samples"
             )
@@ -52,6 +54,10 @@ class Recognizer:
         self.samples_per_frame: int = facts["samples_per_frame"]
         self.seconds_per_frame: float = facts["seconds_per_frame"]
         self.context_frames: int = facts["context_frames"]
+        self.separator: str = facts["separator"]
+        self.chunk_seconds: float = facts["chunk_seconds"]
+        self.chunk_multiple: int = facts["chunk_multiple"]
+        self.shortest_samples: int = facts["shortest_samples"]
         self.trims_silence: bool = facts["trim_silence"]
 
     def log_probs(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
@@ -60,16 +66,16 @@ class Recognizer:
         return [row_SV[:frames] for row_SV, frames in zip(found_BSV, frames_B, strict=True)]
 
     def stream(
-        self, recordings: Iterable[Source], *, batch_size: int = 8, chunk_seconds: float = CHUNK_SECONDS
+        self, recordings: Iterable[Source], *, batch_size: int = 8, chunk_seconds: float | None = None
     ) -> Iterator[Transcript]:
-        """Transcripts in order; what cannot be read has its `error` set. Long recordings are recognised in chunks."""
+        """Transcripts in order; what cannot be read has its `error` set.
 
-        def read(source: Source) -> Recording:
-            return read_heard(source, self.sample_rate, trim=self.trims_silence)
-
+        Recordings longer than `chunk_seconds` are recognised in chunks; by default as where the model is at home.
+        """
+        seconds = self.chunk_seconds if chunk_seconds is None else chunk_seconds
         found = in_batches(
-            read_ahead(recordings, read, on_error="skip"),
-            lambda samples_N: self._pieces(samples_N, chunk_seconds),
+            read_ahead(recordings, self._read, on_error="skip"),
+            lambda samples_N: self._pieces(samples_N, seconds),
             lambda samples: self.log_probs(*padded(samples)),
             join=np.concatenate,
             batch_size=batch_size,
@@ -77,15 +83,29 @@ class Recognizer:
         for recording, log_probs_SV in found:
             yield self._transcript(recording, log_probs_SV)
 
+    def _read(self, source: Source) -> Recording:
+        recording = read_heard(source, self.sample_rate, trim=self.trims_silence)
+        if 0 < len(recording.samples_N) < self.shortest_samples:
+            raise AudioError(
+                f"{recording.name}: {len(recording.samples_N)} samples at {self.sample_rate} Hz are too few; the model "
+                f"needs {self.shortest_samples} for its first frame"
+            )
+        return recording
+
     def _pieces(self, samples_N: np.ndarray, chunk_seconds: float) -> list[Piece]:
+        if len(samples_N) == 0:
+            return []
         per_frame = self.samples_per_frame
-        n_frames = -(-len(samples_N) // per_frame)
-        longest = max(1, round(chunk_seconds * self.sample_rate / per_frame))
-        pieces = [
-            Piece(samples_N[start * per_frame : stop * per_frame], first - start, end - start)
-            for start, first, end, stop in chunks(n_frames, longest=longest, context=self.context_frames)
-        ]
-        return [*pieces[:-1], *(piece._replace(end=WHOLE) for piece in pieces[-1:])]
+        beyond = max(0, self.shortest_samples - per_frame)  # what the last frame of a chunk hears of the next
+        n_frames = (len(samples_N) - self.shortest_samples) // per_frame + 1
+        longest = max(1, round(min(n_frames, chunk_seconds * self.sample_rate / per_frame)))
+        pieces = []
+        for start, first, end, stop in chunks(
+            n_frames, longest=longest, context=self.context_frames, multiple=self.chunk_multiple
+        ):
+            heard = slice(start * per_frame, None if stop == n_frames else stop * per_frame + beyond)
+            pieces.append(Piece(samples_N[heard], first - start, WHOLE if end == n_frames else end - start))
+        return pieces
 
     def _transcript(self, recording: Recording, log_probs_SV: np.ndarray | None) -> Transcript:
         error, readings = recording.error, []
@@ -93,7 +113,9 @@ class Recognizer:
             error = f"{recording.name}: the network gives NaN or infinity; its weights are damaged"
         elif log_probs_SV is not None:
             readings = [best_path(log_probs_SV, self.labels, self.blank)]
-        return transcript_of(recording, readings, separator=" ", seconds_per_frame=self.seconds_per_frame, error=error)
+        return transcript_of(
+            recording, readings, separator=self.separator, seconds_per_frame=self.seconds_per_frame, error=error
+        )
 
 
 def best_path(log_probs_SV: np.ndarray, labels: Sequence[str], blank: int) -> Reading:

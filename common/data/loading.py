@@ -96,6 +96,9 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.seed = seed
         self.on_error = on_error
         self.skipped: dict[int, str] = {}
+        for path in self.perturbation.noise:
+            if not path.is_file():  # else each utterance that meets it would count as one that cannot be read
+                raise LoadingError(f"perturbation.noise: {path}: no such file")
         if self.speed.mode == "offline" and not any(utterance.speeds for utterance in utterances):
             raise LoadingError(
                 "speed mode offline, but no utterance of the manifest has a copy at another speed; "

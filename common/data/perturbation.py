@@ -31,7 +31,10 @@ class PerturbationConfig:
         for name in ("gain_db", "shift_ms"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number of at least 0")
-        if not self.min_snr_db <= self.max_snr_db:
+        for name in ("min_snr_db", "max_snr_db"):
+            if not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a finite number")
+        if self.min_snr_db > self.max_snr_db:
             raise ValueError(f"min_snr_db = {self.min_snr_db} is above max_snr_db = {self.max_snr_db}")
         if not 0 <= self.probability <= 1:
             raise ValueError(f"probability = {self.probability}: expected 0 to 1")

@@ -1,3 +1,4 @@
+import errno
 import itertools
 import multiprocessing
 import os
@@ -95,6 +96,29 @@ def test_training_never_restarts_silently_when_all_checkpoints_are_damaged(tmp_p
     checkpoint.step_path(tmp_path, "m", 1).write_bytes(b"")
     with pytest.raises(CheckpointError, match="none of its 1 checkpoints can be read"):
         checkpoint.load_newest(tmp_path, "m")
+
+
+def test_a_newest_checkpoint_that_cannot_be_read_now_is_not_taken_for_damaged(tmp_path, monkeypatch):
+    for step in (1, 2):
+        checkpoint.save(checkpoint.step_path(tmp_path, "m", step), {"step": step})
+
+    def away(path):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+
+    monkeypatch.setattr(checkpoint.seal, "damage", away)
+    with pytest.raises(CheckpointError, match="m_step00000002.pt: cannot be read: Stale file handle"):
+        checkpoint.load_newest(tmp_path, "m")
+
+
+def test_an_offset_that_damage_made_impossible_is_damage(tmp_path, monkeypatch):
+    checkpoint.save(tmp_path / "c.pt", {"step": 1})
+
+    def impossible(path):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(checkpoint.seal, "damage", impossible)
+    with pytest.raises(CheckpointError, match="c.pt: damaged or not a checkpoint: an offset in it is impossible"):
+        checkpoint.load(tmp_path / "c.pt")
 
 
 def test_an_empty_folder_has_no_newest_checkpoint(tmp_path):

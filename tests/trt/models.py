@@ -6,10 +6,21 @@ from common import checkpoint, config
 from jasper.checkpoint_import import FORMAT
 from jasper.config import Config
 from tests.jasper.tiny import random_weights
+from tests.wav2vec2.small import ctc_model
+from wav2vec2.checkpoints.checkpoint_import import FORMAT as WAV2VEC2
 
 
 def save_jasper(path: Path, cfg: Config) -> Path:
     """A checkpoint of a recogniser that says something different for every sound."""
     state = {"format": FORMAT, "weights": random_weights(cfg), "ema": None, "config": config.to_dict(cfg)}
+    checkpoint.save(path, state)
+    return path
+
+
+def save_wav2vec2(path: Path, kind: str) -> Path:
+    """The same of wav2vec 2.0; `kind` as in tests.wav2vec2.small."""
+    model = ctc_model(kind)
+    described = config.to_dict(model.wav2vec2.config)
+    state = {"format": WAV2VEC2, "config": {"model": described}, "weights": model.state_dict(), "ema": None}
     checkpoint.save(path, state)
     return path

@@ -12,8 +12,11 @@ import ctc
 from common import audio
 from common.recognition.subtitles import render
 from jasper.recognizer import load
+from tests.trt.models import save_wav2vec2
+from trt import export
 from trt.run import RunConfig, main
 from trt.runtime import ModelError, Recognizer, best_path
+from wav2vec2.recognizer import load as wav2vec2_load
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -42,6 +45,22 @@ def test_transcripts_are_those_of_the_checkpoint_whole_and_in_chunks(jasper, rec
             [word.confidence for word in own.words], [word.confidence for word in other.words], atol=1e-3
         )
     assert len(ours[2].words) > 5
+
+
+@pytest.mark.slow
+def test_transcripts_of_wav2vec2_with_an_hourglass_are_those_of_the_checkpoint_in_chunks(recordings, tmp_path):
+    path = save_wav2vec2(tmp_path / "w.pt", "base linear")
+    export.main(export.ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
+    asr = Recognizer(tmp_path / "w.onnx")
+    files = [recordings / "b.flac", recordings / "long.flac"]
+    theirs = wav2vec2_load(path, device="cpu").transcribe(files, chunk_seconds=12)
+    assert len(theirs[1].text) > 50
+    for own, other in zip(asr.stream(files, chunk_seconds=12), theirs, strict=True):
+        assert own.text == other.text
+        assert [word[:3] for word in own.words] == [word[:3] for word in other.words]
+    audio.write(tmp_path / "short.wav", np.full(399, 0.1), 16_000)
+    (short,) = asr.stream([tmp_path / "short.wav"])
+    assert short.error.endswith("399 samples at 16000 Hz are too few; the model needs 400 for its first frame")
 
 
 def test_it_runs_where_torch_cannot_be_imported(jasper, recordings):
@@ -110,7 +129,7 @@ def test_what_is_no_recognizer_is_one_line(tmp_path):
     ("flags", "message"),
     [
         ([], "nothing to transcribe; name audio files, folders or manifests after the model"),
-        (["a.wav", "--batch_size", "0"], "batch_size = 0, chunk_seconds = 60.0: expected above 0"),
+        (["a.wav", "--batch_size", "0"], "batch_size = 0, chunk_seconds = None: expected above 0"),
         (["a.wav", "--output", "a", "--output_dir", "b"], "output and output_dir: expected one of them, found both"),
     ],
 )

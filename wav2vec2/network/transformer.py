@@ -41,13 +41,15 @@ class Encoder(nn.Module):
         mask_BS = None if frames_B is None else frame_mask(frames_B, x_BSD.shape[1])
         x_BSD = zero_padding(x_BSD, mask_BS)
         x_BSD = x_BSD + self.positions(x_BSD)
+        return zero_padding(self.contextual(x_BSD, mask_BS, seed=seed, layers=layers), mask_BS)
+
+    def contextual(self, x_BSD: Tensor, mask_BS: Tensor | None, *, seed: int = 0, layers: int | None = None) -> Tensor:
+        """What follows the positions: x_BSD of the frames mask_BS (None: all) -> the same shape, not masked."""
         if not self.pre_norm:
             x_BSD = self.norm(x_BSD)
         x_BSD = F.dropout(x_BSD, self.learning.dropout, self.training)
         x_BSD = self._run(x_BSD, mask_BS, self._kept(seed), len(self.layers) if layers is None else layers)
-        if self.pre_norm and layers is None:
-            x_BSD = self.norm(x_BSD)
-        return zero_padding(x_BSD, mask_BS)
+        return self.norm(x_BSD) if self.pre_norm and layers is None else x_BSD
 
     def _run(self, x_BSD: Tensor, mask_BS: Tensor | None, kept: Sequence[bool], n_layers: int) -> Tensor:
         hourglass, shortening = self.hourglass, self.shortening

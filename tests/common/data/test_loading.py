@@ -14,6 +14,7 @@ from common import audio
 from common.data.batching import bucketed_batches
 from common.data.loading import Failure, Item, LoadingError, SpeechDataset, collate, loader
 from common.data.manifest import Utterance, read_manifest
+from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
 from tests.data import shared
 
@@ -162,6 +163,11 @@ def test_a_piece_that_the_recording_does_not_hold_is_a_failure(utterances):
     failure = SpeechDataset([piece])[0]
     assert isinstance(failure, Failure)
     assert failure.message.endswith("ends 0.30 s after offset 0.10 s; the manifest says 2.00 s")
+
+
+def test_a_recording_of_noise_that_is_missing_is_refused_before_utterances_are_left_out_for_it(utterances, tmp_path):
+    with pytest.raises(LoadingError, match="perturbation.noise: .*absent.wav: no such file"):
+        SpeechDataset(utterances, perturbation=PerturbationConfig(noise=(tmp_path / "absent.wav",)), on_error="skip")
 
 
 def test_offline_speed_without_prepared_copies_is_refused(utterances):

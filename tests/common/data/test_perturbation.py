@@ -72,6 +72,8 @@ def test_short_noise_is_repeated_and_empty_noise_is_an_error(tmp_path):
         ({"gain_db": -1.0}, "gain_db = -1.0: expected a number of at least 0"),
         ({"shift_ms": math.nan}, "shift_ms = nan: expected a number of at least 0"),
         ({"min_snr_db": 60.0}, "min_snr_db = 60.0 is above max_snr_db = 50.0"),
+        ({"max_snr_db": math.inf}, "max_snr_db = inf: expected a finite number"),
+        ({"min_snr_db": math.nan}, "min_snr_db = nan: expected a finite number"),
         ({"probability": 1.5}, "probability = 1.5: expected 0 to 1"),
     ],
 )

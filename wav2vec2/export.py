@@ -1,0 +1,142 @@
+"""wav2vec 2.0 with a CTC head for export: from samples to log-probabilities of labels.
+
+The extractor is here a stack of plain convolutions over the batch, and the positions are one grouped convolution: the
+network's own are faster on what torch runs, but no other runtime has their operations.
+
+Shapes: B utterances, N samples, C channels of the extractor, L frames of a layer, S output frames, D width of the
+model, V labels.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from common import config
+from common.checkpoint import CheckpointError
+from common.export import ExportGraph, encoded
+from common.text.vocabulary import is_special
+from wav2vec2.checkpoints.loading import Model
+from wav2vec2.corpus.letters import Letters
+from wav2vec2.network.extractor import ConvLayerNorm, FirstLayer, n_frames
+from wav2vec2.network.model import Wav2Vec2ForCTC, normalized, without_padding
+from wav2vec2.network.positions import PositionalConv
+from wav2vec2.network.transformer import frame_mask, zero_padding
+from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS
+from wav2vec2.run_config import SAMPLE_RATE
+
+
+class PlainLayer(nn.Module):
+    """A convolution of the extractor, its normalisation, and GELU."""
+
+    def __init__(self, layer: FirstLayer | ConvLayerNorm):
+        super().__init__()
+        self.weight_OIK, self.bias, self.norm, self.stride = layer.weight.mT, layer.bias, layer.norm, layer.stride
+
+    def forward(self, x_BCL: Tensor, frames_B: Tensor) -> Tensor:
+        """x_BCL -> the layer's output, frames_B of whose frames belong to each utterance."""
+        x_BCL = F.conv1d(x_BCL, self.weight_OIK, self.bias, self.stride)
+        if isinstance(self.norm, nn.LayerNorm):
+            x_BCL = self.norm(x_BCL.mT).mT
+        elif self.norm is not None:
+            mask_B1L = frame_mask(frames_B, x_BCL.shape[2])[:, None]
+            count_B11 = frames_B.clamp(min=1)[:, None, None].to(x_BCL.dtype)
+            centred_BCL = x_BCL - torch.where(mask_B1L, x_BCL, 0.0).sum(2, keepdim=True) / count_B11
+            variance_BC1 = torch.where(mask_B1L, centred_BCL, 0.0).square().sum(2, keepdim=True) / count_B11
+            x_BCL = centred_BCL * (variance_BC1 + self.norm.eps).rsqrt() * self.norm.weight[:, None]
+            x_BCL = x_BCL + self.norm.bias[:, None]
+        return F.gelu(x_BCL)
+
+
+class PlainPositions(nn.Module):
+    """The positional convolution with its taps folded, and GELU."""
+
+    def __init__(self, positions: PositionalConv):
+        super().__init__()
+        self.weight_DEK, self.bias = positions.weight(), positions.bias
+        self.groups, self.kernel = positions.groups, positions.kernel
+
+    def forward(self, x_BSD: Tensor) -> Tensor:
+        """x_BSD -> the same shape."""
+        padded_BDS = F.pad(x_BSD.mT, (self.kernel // 2, (self.kernel - 1) // 2))
+        return F.gelu(F.conv1d(padded_BDS, self.weight_DEK, self.bias, groups=self.groups)).mT
+
+
+class PlainWav2Vec2(nn.Module):
+    """`Wav2Vec2ForCTC` in evaluation, with the weights of `model`."""
+
+    def __init__(self, model: Wav2Vec2ForCTC):
+        super().__init__()
+        network = model.wav2vec2
+        self.config, self.head = network.config, model.head
+        self.layers = nn.ModuleList(PlainLayer(layer) for layer in network.extractor.layers)  # type: ignore[arg-type]
+        self.norm, self.projection, self.encoder = network.norm, network.projection, network.encoder
+        self.positions = PlainPositions(network.encoder.positions)
+
+    def forward(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
+        """log_probs_BSV and frames_B of audio at 16 kHz, samples_B valid samples each."""
+        cfg = self.config
+        audio_BN = (normalized if cfg.normalize_audio else without_padding)(audio_BN, samples_B)
+        if cfg.extractor_norm == "group":  # an offset has no effect, and would cost digits
+            mean_B1 = audio_BN.sum(1, keepdim=True) / samples_B.clamp(min=1)[:, None]
+            audio_BN = without_padding(audio_BN - mean_B1, samples_B)
+        x_BCL, frames_B = audio_BN[:, None], samples_B
+        for layer, shape in zip(self.layers, cfg.conv_layers, strict=True):
+            frames_B = n_frames(frames_B, (shape,))
+            x_BCL = layer(x_BCL, frames_B)
+        x_BSD = self.projection(self.norm(x_BCL.mT))
+        mask_BS = frame_mask(frames_B, x_BSD.shape[1])
+        x_BSD = zero_padding(x_BSD, mask_BS)
+        x_BSD = x_BSD + self.positions(x_BSD)
+        x_BSD = zero_padding(self.encoder.contextual(x_BSD, mask_BS), mask_BS)
+        return self.head(x_BSD).log_softmax(2), frames_B
+
+
+def graph(model: Model) -> ExportGraph:
+    """`model`, on the CPU. Raises CheckpointError where it has no CTC head, or labels without names."""
+    if not isinstance(model, Wav2Vec2ForCTC):
+        raise CheckpointError("the model is pre-trained only and has no CTC head: fine-tune it first")
+    cfg = model.eval().wav2vec2.config
+    if all(map(is_special, cfg.labels)):
+        raise CheckpointError(f"the checkpoint does not say what its {len(cfg.labels)} labels are")
+
+    def reference(audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
+        output = model(audio_BN, samples_B)
+        return output.logits_BSV.log_softmax(2), n_frames(samples_B, cfg.conv_layers)
+
+    shortest, hop = cfg.shortest_audio, cfg.samples_per_frame
+    lengths = ((16_000, 9_137, 4_000), (23_456, 16_007), (shortest,))
+    ragged, *others = map(_samples, lengths)
+    return ExportGraph(
+        module=PlainWav2Vec2(model),
+        reference=reference,
+        inputs=ragged,
+        axes={"audio_BN": {0: "B", 1: "N"}, "samples_B": {0: "B"}},
+        outputs=("log_probs_BSV", "frames_B"),
+        checks=(*others, ragged | {"audio_BN": torch.zeros_like(ragged["audio_BN"])}),
+        tolerance=5e-5,
+        metadata=encoded(
+            family="wav2vec2",
+            task="recognition",
+            input="samples",
+            sample_rate=SAMPLE_RATE,
+            labels=list(cfg.labels),
+            blank=cfg.blank,
+            separator=Letters(cfg.labels).separator,
+            samples_per_frame=hop,
+            seconds_per_frame=hop / SAMPLE_RATE,
+            shortest_samples=shortest,
+            chunk_seconds=CHUNK_SECONDS,
+            chunk_multiple=cfg.shortening.factor if cfg.shortening else 1,
+            context_frames=round(STRIDE_SECONDS * SAMPLE_RATE / hop),
+            trim_silence=False,
+            configuration=config.to_dict(cfg),
+        ),
+    )
+
+
+def _samples(samples: Sequence[int]) -> dict[str, Tensor]:
+    noise = torch.Generator().manual_seed(sum(samples))
+    audio_BN = 0.02 + 0.1 * torch.randn(len(samples), max(samples), generator=noise)
+    return {"audio_BN": audio_BN, "samples_B": torch.tensor(samples)}
