@@ -262,11 +262,13 @@ RULES: tuple[Rule, ...] = (
     rule("money", rf"({NUMBER}){_PART}\s?([£€¥₹¢₩₽₿]|(?:{_CODE})\b|\$(?!\d))", _money_behind),
     rule("money", r"(\d+)p\b", _pence),
     rule(
-        "fraction", r"(24)/(7)\b|(9)/(11)\b|(50)[-/](50)\b", lambda m, s: " ".join(cardinal(n) for n in m.groups() if n)
+        "fraction",
+        r"(24)/(7)\b|(9)/(11)\b|(50)[-/](50)\b|(20)/(20)\b",
+        lambda m, s: " ".join(cardinal(n) for n in m.groups() if n),
     ),
     rule(
         "measure",
-        rf"({_MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE}))?(\s|-)?({_UNIT})([²³23])?(?:/([A-Za-z]+)([²³23])?)?(?![\w²³])(?:\.(?=\s+[a-z]))?",
+        rf"({_MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE}))?(\s|-)?({_UNIT})([²³23])?(?:/([A-Za-z]+)([²³23])?)?(?![\w²³])(?:\.(?=\s+[a-z\d]))?",
         _measure,
     ),
     rule("measure", rf"({NUMBER})/([A-Za-z]+)\b", _per_unit),

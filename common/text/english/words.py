@@ -167,6 +167,8 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
     rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
     rule("reference", r"ext\.\s*(?=\d)", lambda match, style: "extension", any_case=True),
+    rule("reference", r"apt\.\s*(?=\d)", lambda match, style: "apartment", any_case=True),
+    rule("reference", r"fig\.\s*(?=\d)", lambda match, style: "figure", any_case=True),
     rule("reference", r"rm\.\s*(?=\d)", lambda match, style: "room", any_case=True),
     rule("abbreviation", r"w/o(?!\w)", lambda match, style: "without"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),

@@ -68,6 +68,7 @@ CASES = {
         "4 1/2 lbs": "four and a half pounds",
         "5‰": "five per mille",
         "500 sq ft": "five hundred square feet",
+        "5 lb. 3 oz.": "five pounds three ounces.",
         "5 in. wide": "five inches wide",
         "12/kg": "twelve per kilogram",
         "1080p and 720p": "ten eighty p and seven twenty p",
@@ -127,6 +128,8 @@ CASES = {
     },
     "words": {
         "w/o sugar, w/ milk": "without sugar, with milk",
+        "apt. 4B, fig. 3": "apartment four b, figure three",
+        "20/20 vision": "twenty twenty vision",
         "9-to-5": "nine-to-five",
         "12's": "twelve's",
         "upgrade / update": "upgrade slash update",
