@@ -139,8 +139,9 @@ def parse_flags(cls: type[T], default: T | None, arguments: Sequence[str], *, de
     import tyro
 
     said = io.StringIO()
-    renamed = {f"--{old}": f"--{new}" for old, new in getattr(cls, "RENAMED", {}).items()}
-    arguments = [re.sub(r"^--\w+", lambda flag: renamed.get(flag[0], flag[0]), argument) for argument in arguments]
+    renamed = getattr(cls, "RENAMED", {})
+    flag = re.compile(r"(?<=^--)[\w-]+")  # with hyphens or underscores: tyro takes both
+    arguments = [flag.sub(lambda old: renamed.get(old[0].replace("-", "_"), old[0]), word) for word in arguments]
     arguments = [{"true": "True", "false": "False"}.get(argument, argument) for argument in arguments]
     markers = (tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff)
     wanted_help = "-h" in arguments or "--help" in arguments

@@ -29,15 +29,15 @@ class LogMelConfig:
     """From samples to log-mel features. The defaults are the recipe of Jasper and QuartzNet; `TTS` is FastPitch's."""
 
     sample_rate: int = 16_000
-    """Of the audio, in Hz."""
+    """Sample rate of the audio, in Hz."""
     n_fft: int = 512
     """Length of the Fourier transform, in samples."""
     window_samples: int = 320
     """Length of the Hann window, which sits in the middle of the transform."""
     hop_samples: int = 160
-    """From one frame to the next."""
+    """Samples from the start of one frame to the start of the next."""
     window_is_periodic: bool = False
-    """A Hann window of period `window_samples` (True), or one that ends in zero (False)."""
+    """Form of the Hann window: of period `window_samples` (True), or ending in zero (False)."""
     mel_bins: int = 64
     """Number of features per frame."""
     lowest_hz: float = 0.0
@@ -45,23 +45,24 @@ class LogMelConfig:
     highest_hz: float = 8_000.0
     """Upper edge of the last mel bin."""
     spectrum: Literal["power", "magnitude"] = "power"
-    """What the mel filters add up."""
+    """Spectrum that the mel filters are applied to."""
     preemphasis: float = 0.97
-    """x[n] - preemphasis * x[n-1]; 0 for none."""
+    """Factor of the pre-emphasis x[n] - preemphasis * x[n-1]; 0 for none."""
     dither: float = 1e-5
     """Standard deviation of the noise that is added in training, against exact zeros."""
     log_guard: Literal["add", "clamp"] = "add"
-    """log(x + log_floor), or log(max(x, log_floor))."""
+    """Guard against the logarithm of 0: log(x + log_floor) for add, log(max(x, log_floor)) for clamp."""
     log_floor: float = 1e-20
-    """Keeps the logarithm of silence finite."""
+    """Smallest value of which the logarithm is taken, or that is added to each; see log_guard."""
     normalize: Literal["per_feature", "all_features", "none"] = "per_feature"
-    """To mean 0 and deviation 1 over the frames of an utterance: each mel bin by itself, all together, or not."""
+    """Normalisation over the frames of an utterance to mean 0 and deviation 1: per mel bin, of all bins, or none."""
     edges: Literal["reflect", "zeros"] = "reflect"
-    """What a window finds beyond the ends of an utterance: the audio reflected there, or nothing."""
+    """Samples that a window meets beyond the ends of an utterance: the audio reflected there, or zeros."""
     frame_count: Literal["ceil", "centered", "floor"] = "ceil"
-    """ceil(samples / hop); 1 + floor(samples / hop), every frame whose centre lies inside the audio; or the floor."""
+    """Number of frames: samples / hop rounded up (ceil) or down (floor), or every frame whose centre lies inside the
+    audio, 1 + floor(samples / hop) (centered)."""
     pad_to_multiple: int = 16
-    """T is a multiple of this."""
+    """Divisor of the number of frames of a batch, which is padded to a multiple of it."""
 
     def __post_init__(self) -> None:
         if self.window_samples % 2 or self.n_fft % 2 or self.window_samples > self.n_fft:

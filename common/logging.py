@@ -73,7 +73,7 @@ class RunLogger:
         self.line(step, where + _described(values, self.throughput_unit))
 
     def event(self, message: str) -> None:
-        """Tells something that is not a number: a checkpoint taken over, an utterance skipped."""
+        """Logs a message: a checkpoint taken over, an utterance skipped."""
         if self.enabled:
             self._write("LOG", [], {"event": message})
             self.line((), message)

@@ -27,15 +27,15 @@ class OptimConfig:
     """Which optimiser, and its numbers."""
 
     kind: Literal["novograd", "lamb", "adamw"] = "novograd"
-    """NovoGrad is Jasper's, LAMB is FastPitch's."""
+    """Optimiser: NovoGrad as for Jasper, LAMB as for FastPitch, or AdamW."""
     lr: float = 0.01
     """Peak of the learning rate; the schedule scales it."""
     betas: tuple[float, float] | None = None
     """Decay of the first and second moments. Default: (0.95, 0) for NovoGrad, (0.9, 0.999) for the others."""
     eps: float | None = None
-    """Against a division by zero. Default: 1e-8; 1e-6 for LAMB."""
+    """Number added to the denominator against a division by zero. Default: 1e-8; 1e-6 for LAMB."""
     weight_decay: float = 1e-3
-    """Pull of every parameter towards zero."""
+    """Weight decay: pull of every parameter towards zero."""
 
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in ("betas", "eps") if getattr(self, name) is not None}

@@ -81,25 +81,25 @@ class ScheduleConfig:
     """How the learning rate changes from step to step."""
 
     kind: Literal["constant", "polynomial", "exponential", "tri_stage", "noam"] = "exponential"
-    """Its shape after warm-up and hold."""
+    """Shape of the learning rate after warm-up and hold."""
     unit: Literal["epochs", "steps", "fraction"] = "epochs"
-    """Of `warmup` and `hold`; a fraction is one of the whole training."""
+    """Unit of `warmup` and `hold`; fraction: a part of the whole training."""
     warmup: float = 0.0
     """Duration of the rise from zero to the peak."""
     hold: float = 0.0
     """Duration of the peak."""
     floor: float = 1e-5
-    """polynomial, exponential: the rate never decays below this."""
+    """Lowest rate of the kinds polynomial and exponential."""
     power: float = 2.0
-    """polynomial: exponent."""
+    """Exponent of the kind polynomial."""
     gamma: float = 0.981
-    """exponential: factor per epoch."""
+    """Factor per epoch of the kind exponential."""
     initial: float = 0.01
-    """tri_stage: first rate, as a part of the peak."""
+    """First rate of the kind tri_stage, as a part of the peak."""
     final: float = 0.05
-    """tri_stage: last rate, as a part of the peak."""
+    """Last rate of the kind tri_stage, as a part of the peak."""
     width: int = 1
-    """noam: of the model."""
+    """Width of the model, by which the kind noam scales the rate."""
 
     def __post_init__(self) -> None:
         for name in ("warmup", "hold", "floor", "power", "initial", "final"):

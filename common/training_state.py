@@ -73,7 +73,7 @@ class Progress:
         return cls(**{name: value for name, value in (before | values).items() if name in known})
 
     def begin_epoch(self, steps: int) -> str | None:
-        """Counts in the steps of today; what is to be told where they are others than when the run was stopped.
+        """Counts in the steps of this job; a message for the log where their number differs from that before.
 
         With other batches or processes the run goes on at the same part of the epoch.
         """
@@ -236,7 +236,7 @@ def local(tensor: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def options_of_today(optimizer: Optimizer) -> Iterator[None]:
-    """While a state is loaded: what flags say today counts. The learning rate is set in every step."""
+    """While a state is loaded, betas, eps and weight decay stay those of this job. Steps set the learning rate."""
     options = [dict(group) for group in optimizer.param_groups]
     yield
     for group, today in zip(optimizer.param_groups, options, strict=True):

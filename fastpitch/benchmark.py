@@ -88,7 +88,7 @@ class BenchmarkConfig:
     cudnn_benchmark: bool = True
     """Whether cuDNN tries its algorithms for each new shape, during the warm-up."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 0
     """Seed of random weights and symbols."""
     results: Annotated[Path, arg(metavar="FOLDER")] = RESULTS

@@ -47,7 +47,7 @@ class MelsConfig:
     precision: Precision = "fp32"
     """Arithmetic of the network."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     workers: int = 4
     """Loader processes; 0: this process loads itself."""
 

@@ -49,13 +49,13 @@ class ModelConfig:
     blocks: Annotated[tuple[BlockConfig, ...], Suppress] = ()
     """The blocks, first to last (TOML only)."""
     labels: str = " abcdefghijklmnopqrstuvwxyz'"
-    """The characters the model writes, in order of their index; the CTC blank follows them."""
+    """Characters that the model writes, in order of their index; the CTC blank follows them."""
     activation: Literal["relu", "hardtanh", "selu"] = "relu"
     """Nonlinearity of every sub-block; hardtanh is clipped to [0, 20]."""
     init: Literal["xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"] = "xavier_uniform"
-    """Initial convolution weights."""
+    """Distribution of the initial convolution weights."""
     sync_batch_norm: bool = False
-    """Batch statistics over all processes instead of each its own."""
+    """Whether batch statistics are taken over all processes, or in each by itself."""
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) != len(self.labels):
@@ -71,25 +71,26 @@ class DataConfig:
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
-    """The same for validation during training and for evaluation."""
+    """Manifests, file lists or corpus folders for validation during training and for evaluation."""
     min_seconds: float = 0.1
-    """Shorter training utterances are left out."""
+    """Least duration of a training utterance; shorter ones are left out."""
     max_seconds: float = 16.7
-    """Longer training utterances are left out."""
+    """Greatest duration of a training utterance; longer ones are left out."""
     speakers: tuple[str, ...] = ()
-    """Train only on these speakers, if any are named."""
+    """Speakers to train on; all, if none is named."""
     trim_silence: bool = True
-    """Cut leading and trailing silence (60 dB under the peak), in training and validation alike."""
+    """Whether leading and trailing silence (60 dB under the peak) is cut, in training and validation alike."""
     pad_to_max: bool = False
-    """Pad every training batch to max_seconds."""
+    """Whether every training batch is padded to max_seconds."""
     normalize_text: bool = True
-    """Spell out numbers, abbreviations and symbols of the transcripts, then drop what is not a label."""
+    """Normalisation of transcripts: numbers, abbreviations and symbols are spelled out, characters that are no labels
+    dropped."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
-    """A bad manifest entry or audio file ends the run, or is left out and counted."""
+    """Treatment of a bad manifest entry or audio file: it ends the run, or is left out and counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,27 +110,27 @@ class Config:
     epochs: int = 400
     """Passes over the training data; the learning-rate schedule spans them."""
     epochs_this_job: int = 0
-    """Stop (and save) after so many epochs of this job, 0 for none; the schedule is not affected."""
+    """Epochs after which this job saves and stops, 0 for none; the schedule is not affected."""
     steps: int = 0
-    """Stop (and save) at this optimiser step, 0 for none; the schedule is not affected."""
+    """Optimiser step at which this job saves and stops, 0 for none; the schedule is not affected."""
     batch_size: int = 64
     """Utterances per process and optimiser step."""
     batch_seconds: float = 0.0
     """Seconds of audio per process and optimiser step, padding included, in place of batch_size; 0 for batch_size."""
     grad_accumulation: int = 1
-    """Micro-batches a step is split into; divides batch_size."""
+    """Micro-batches that a step is split into; divides batch_size."""
     ema: float = 0.999
     """Decay of the exponential moving average of the weights, 0 for none."""
     precision: Precision = "fp32"
     """Arithmetic of the network; weights and features stay fp32."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 0
-    """Initial weights, data order, augmentation and dropout are functions of it."""
+    """Seed of initial weights, data order, augmentation and dropout."""
     resume: bool = True
-    """Go on from the newest checkpoint in output_dir if there is one."""
+    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Start from these weights (ours or DeepLearningExamples'); layers that do not fit start anew and are told."""
+    """Checkpoint whose weights are the start (ours or DeepLearningExamples'); layers that do not fit start anew."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(save_epochs=10))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400)
     """Epochs whose checkpoint is kept; of the others the last two and the best."""
@@ -138,13 +139,13 @@ class Config:
     prediction_frequency: int = 0
     """Optimiser steps between examples in the log of what the model writes, beside the reference; 0 for none."""
     compile: bool = False
-    """torch.compile each block."""
+    """torch.compile of each block."""
     checkpoint_activations: bool = False
-    """Blocks compute their activations again in the backward pass: a third more time, a fraction of the memory."""
+    """Less memory: blocks compute their activations again in the backward pass, which takes a third more time."""
     dry_run: bool = False
-    """Only run forward and backward on the longest batch, to see that it fits in memory."""
+    """Only one step on the longest batch, to see whether it fits in memory."""
     tensorboard: bool = True
-    """Write TensorBoard event files."""
+    """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
         for name in ("epochs_this_job", "steps", "prediction_frequency", "batch_seconds"):

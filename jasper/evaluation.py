@@ -43,7 +43,7 @@ class EvaluationConfig:
     ema: bool | None = None
     """Take the averaged weights or not; by default where there are any."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"
     """Arithmetic of the network; features are always fp32."""
     batch_size: int = 16

@@ -63,7 +63,7 @@ class ReportConfig:
     clips: int = 8
     """At most so many of the worst clips are shown and heard."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     batch_size: int = 16
     """Utterances recognised at once."""
     workers: int = 1

@@ -109,8 +109,11 @@ def test_stopping_and_resuming_gives_bitwise_the_weights_of_never_stopping(comma
     assert_same_state(state_of(tmp_path / "run"), expected)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT], ids=lambda n: n.name)
-@pytest.mark.parametrize("step", [2, 3], ids=["within an epoch", "at its end"])
+@pytest.mark.parametrize(
+    ("number", "step"),
+    [(signal.SIGTERM, 2), (signal.SIGTERM, 3), (signal.SIGHUP, 3), (signal.SIGUSR1, 2), (signal.SIGINT, 3)],
+    ids=lambda value: getattr(value, "name", f"after step {value} of 3"),
+)
 def test_a_signal_saves_the_step_under_way_without_validating(command, whole, tmp_path, monkeypatch, number, step):
     cfg, expected = whole
     cfg = replace(cfg, output_dir=tmp_path / "run")

@@ -19,7 +19,7 @@ class EncoderConfig:
     """FastConformer (Rekesh et al. 2023, arXiv:2305.05084). The defaults are the large model, 109 M parameters."""
 
     width: int = 512
-    """Size of a frame between the layers."""
+    """Width of the encoder: channels of a frame between its layers."""
     layers: int = 17
     """Conformer blocks."""
     heads: int = 8
@@ -29,26 +29,26 @@ class EncoderConfig:
     subsampling_channels: int = 256
     """Channels of the convolutions that subsample."""
     causal_subsampling: bool = False
-    """Convolutions that subsample see no frame after their own, as streaming models need."""
+    """Whether the convolutions that subsample see no frame after their own, as streaming models need."""
     kernel: int = 9
-    """Frames a depthwise convolution spans (odd)."""
+    """Frames that a depthwise convolution spans (odd)."""
     causal_convolution: bool = False
-    """Depthwise convolutions see no frame after their own."""
+    """Whether depthwise convolutions see no frame after their own."""
     norm: Literal["batch", "layer"] = "batch"
     """Normalisation in the convolution module."""
     expansion: int = 4
     """Inner size of the feed-forward modules, in widths."""
     biases: bool = True
-    """Linear layers and convolutions of the blocks have biases."""
+    """Whether linear layers and convolutions of the blocks have biases."""
     scale_input: bool = False
-    """Multiply frames by the root of width before the first block."""
+    """Whether frames are multiplied by the square root of width before the first block."""
     attention: Literal["regular", "chunked", "chunked_right"] = "regular"
     """Who sees whom: a window around each frame, chunks that see whole chunks before them, or chunks and some frames
     after them."""
     left_frames: int = -1
-    """Frames before a frame (or its chunk) that it sees; -1 for all."""
+    """Frames before a frame (or its chunk) that attention sees; -1 for all."""
     right_frames: int = -1
-    """Frames after it; -1 for all. A chunk of "chunked" has one frame more than this."""
+    """Frames after a frame that attention sees; -1 for all. A chunk of "chunked" has one frame more than this."""
     chunk_frames: int = 0
     """Length of a chunk of "chunked_right"; 0 for all in one."""
     dropout: float = 0.1
@@ -73,21 +73,21 @@ class ModelConfig:
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     transducer: Literal["tdt", "rnnt", "none"] = "tdt"
-    """Tokens and durations, tokens alone, or no transducer."""
+    """Transducer: with tokens and durations (TDT), tokens alone (RNN-T), or none."""
     ctc: bool = True
-    """There is a CTC head."""
+    """Whether there is a CTC head."""
     pieces: int = 1024
-    """Labels, without the blank."""
+    """Number of text pieces, the labels without the blank."""
     durations: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Of TDT: the frames that a label or a blank may take, ascending."""
+    """Durations of TDT: the numbers of frames that a label or a blank may take, ascending."""
     prediction_width: int = 640
     """Hidden size of the prediction network."""
     prediction_layers: int = 1
-    """Its LSTM layers."""
+    """LSTM layers of the prediction network."""
     joint_width: int = 640
-    """Hidden size of the joint."""
+    """Hidden size of the joint network."""
     joint_activation: Activation = "relu"
-    """Nonlinearity of the joint."""
+    """Nonlinearity of the joint network."""
     head_dropout: float = 0.2
     """Probability of zeroing an activation of prediction network and joint in training."""
 
@@ -112,22 +112,22 @@ class DataConfig:
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
-    """The same for validation during training."""
+    """Manifests, file lists or corpus folders for validation during training."""
     min_seconds: float = 0.1
-    """Shorter training utterances are left out."""
+    """Least duration of a training utterance; shorter ones are left out."""
     max_seconds: float = 20.0
-    """Longer training utterances are left out."""
+    """Greatest duration of a training utterance; longer ones are left out."""
     speakers: tuple[str, ...] = ()
-    """Train only on these speakers, if any are named."""
+    """Speakers to train on; all, if none is named."""
     normalize_text: bool = True
-    """Train on words in lower case without punctuation, numbers spelled out (English); otherwise on texts as are."""
+    """Normalisation of transcripts (English): lower case, no punctuation, numbers spelled out; or texts as they are."""
     piece_kind: Literal["unigram", "bpe"] = "unigram"
-    """How pieces are learned from the training texts, model.pieces of them; a checkpoint to start from has its own."""
+    """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
-    """A bad manifest entry or audio file ends the run, or is left out and counted."""
+    """Treatment of a bad manifest entry or audio file: it ends the run, or is left out and counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +139,9 @@ class LossConfig:
     ctc_epochs: int = 0
     """Epochs at the beginning in which CTC counts alone, where there are both heads."""
     sigma: float = 0.02
-    """TDT: taken off every log-probability of a piece or blank, which favours long durations."""
+    """Number taken off every log-probability of a piece or blank of TDT, which favours long durations."""
     omega: float = 0.1
-    """TDT: probability that a step takes the RNN-T loss of the pieces, without durations."""
+    """Probability that a step of TDT takes the RNN-T loss of the pieces, without durations."""
     fastemit: float = 0.0
     """Additional weight of emitting a piece, which makes pieces early (Yu et al. 2021)."""
     clip: float = 1.0
@@ -175,9 +175,9 @@ class Config:
     epochs: int = 100
     """Passes over the training data; the learning-rate schedule spans them."""
     epochs_this_job: int = 0
-    """Stop (and save) after so many epochs of this job, 0 for none; the schedule is not affected."""
+    """Epochs after which this job saves and stops, 0 for none; the schedule is not affected."""
     steps: int = 0
-    """Stop (and save) at this optimiser step, 0 for none; the schedule is not affected."""
+    """Optimiser step at which this job saves and stops, 0 for none; the schedule is not affected."""
     batch_size: int = 16
     """Utterances per process and optimiser step."""
     ema: float = 0.997
@@ -185,18 +185,18 @@ class Config:
     precision: Precision = "fp32"
     """Arithmetic of the network; weights, features and losses stay fp32."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 0
-    """Initial weights, data order, augmentation and dropout are functions of it."""
+    """Seed of initial weights, data order, augmentation and dropout."""
     resume: bool = True
-    """Go on from the newest checkpoint in output_dir if there is one."""
+    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Start from this model (ours, .nemo, a folder of transformers), with its architecture, features and pieces."""
+    """Model to start from (ours, .nemo, a Hugging Face folder), with its architecture, features and pieces."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_epochs: tuple[int, ...] = ()
     """Epochs whose checkpoint is kept; of the others the last two and the best."""
     tensorboard: bool = True
-    """Write TensorBoard event files."""
+    """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
         for name in ("epochs_this_job", "steps"):

@@ -46,9 +46,9 @@ class EvaluationConfig:
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     ema: bool | None = None
-    """Of our checkpoints: take the averaged weights or not; by default where there are any."""
+    """Whether the averaged weights of our checkpoints are used. Default: where there are any."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"
     """Arithmetic of the encoder; features and heads are always fp32."""
     batch_size: int = 16

@@ -12,7 +12,7 @@ def cardinal(number: str) -> str:
     whole, _, decimals = number.partition(".")
     if decimals:
         return f"{cardinal(whole)} point {digits(decimals)}".strip()
-    plain = whole.replace(",", "")
+    plain = whole.replace(",", "").replace(" ", "")
     is_code = len(plain) > 1 and plain.startswith("0")
     is_too_long = len(plain) > (_LONGEST_READ_AS_A_NUMBER if plain == whole else _LONGEST_WITH_COMMAS)
     if is_code or is_too_long:
@@ -50,10 +50,13 @@ def plural(words: str) -> str:
     return words[:-1] + "ies" if words.endswith("y") else words + "es" if words.endswith("x") else words + "s"
 
 
-def fraction(numerator: str, denominator: str) -> str:
-    """`3/4` → three quarters; `1/2` → one half; `1/100` → one hundredth; other fractions with `over`."""
+def fraction(numerator: str, denominator: str, *, improper: bool = False) -> str:
+    """`3/4` → three quarters; `1/2` → one half; `1/100` → one hundredth; other fractions with `over`.
+
+    `improper` ones may be above one, as behind a whole number.
+    """
     top, bottom = int(numerator), int(denominator)
-    is_read_as_part = 0 < top < bottom and (bottom <= 20 or bottom in (32, 64, 100, 1000))
+    is_read_as_part = top > 0 and (improper or top < bottom) and (1 < bottom <= 20 or bottom in (32, 64, 100, 1000))
     if not is_read_as_part:
         return f"{cardinal(numerator)} over {cardinal(denominator)}"
     part = ordinal(denominator).removeprefix("one ")

@@ -198,7 +198,7 @@ class Config:
     precision: Precision = "fp32"
     """Arithmetic of the network; weights, features and the alignment stay fp32."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1234
     """Seed of initial weights, data order, pronunciations and dropout."""
     resume: bool = True

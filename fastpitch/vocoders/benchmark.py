@@ -54,7 +54,7 @@ class BenchmarkConfig:
     warmup: int = 1
     """Calls before those that are timed."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 0
     """Seed of random weights and spectrograms."""
     results: Path = RESULTS

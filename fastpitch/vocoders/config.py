@@ -75,7 +75,7 @@ class TrainingConfig:
     precision: Precision = "fp32"
     """Arithmetic of the networks; weights and spectra stay fp32."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1234
     """Seed of initial weights, data order and segments."""
     resume: bool = True

@@ -1,7 +1,7 @@
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pytest
 
@@ -170,3 +170,21 @@ def test_what_python_itself_cannot_read_is_one_line(tmp_path, text, message):
     (tmp_path / "run.toml").write_text(text)
     with pytest.raises(ConfigError, match=message):
         config.read_toml(tmp_path / "run.toml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OftenConfig:
+    log_steps: int = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenamedConfig:
+    RENAMED: ClassVar[dict[str, str]] = {"log_every": "every.log_steps"}
+    every: OftenConfig = field(default_factory=OftenConfig)
+
+
+@pytest.mark.parametrize(
+    "words", [["--log_every", "3"], ["--log-every", "3"], ["--log-every=3"], ["--every.log-steps", "3"]]
+)
+def test_flags_of_old_names_are_taken_as_tyro_shows_them_and_as_files_write_them(words):
+    assert config.command_line(RenamedConfig, words, description="").every.log_steps == 3

@@ -38,11 +38,11 @@ CASES = {
     },
     "capitals": {
         "a GPU and GPUs": "a g p u and g p u's",
-        "NASA, IBM's CPU": "nasa, ibm's cpu",
+        "NASA, IBM's CPU": "nasa, i b m's c p u",
         "the US is": "the u s is",
         "LET US GO": "let us go",
         "AT&T": "ay t and t",
-        "XML and KUBERNETES": "xml and kubernetes",
+        "XML and KUBERNETES": "x m l and kubernetes",
         "MP3": "m p three",
         "World War II, Rocky II and Elizabeth II.": "world war two, rocky two and elizabeth the second.",
     },

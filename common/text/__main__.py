@@ -1,0 +1,52 @@
+"""`python -m common.text "It cost $5M." …`: how a text is divided, what its tokens are taken for, and what is said."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from common.text.english.tokens import Token
+from common.text.normalize import label_tokens, normalize_english
+from common.text.spoken import spoken_english, voice_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Tokens, classes and readings of English texts."""
+
+    texts: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Texts to explain."""
+    reader: Literal["voice", "labels"] = "voice"
+    """What the words are for: a voice, which needs spelled capitals, or the labels of a recogniser."""
+    readings: Path | None = None
+    """JSON file of own readings by written word: {"SQL": "sequel"}."""
+
+
+def main(cfg: Explanation) -> None:
+    """Prints a table for each text and what is said."""
+    readings: dict[str, str] = json.loads(cfg.readings.read_text(encoding="utf-8")) if cfg.readings else {}
+    for text in cfg.texts:
+        is_voice = cfg.reader == "voice"
+        found = voice_tokens(text, readings=readings) if is_voice else label_tokens(text, readings=readings)
+        print(explained(found))
+        said = spoken_english(text, readings=readings) if is_voice else normalize_english(text, readings=readings)
+        print(f"→ {said}\n")
+
+
+def explained(found: list[Token]) -> str:
+    """A line for each token: written, class, reading."""
+    rows = [(repr(t.written)[1:-1], t.kind, _reading(t)) for t in found if t.kind != "space"]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    return "\n".join(f"{a:{widths[0]}}  {b:{widths[1]}}  {c}".rstrip() for a, b, c in rows)
+
+
+def _reading(token: Token) -> str:
+    if token.spoken is None:
+        return token.written if token.kind == "word" else "(as it stands, if the reader has it)"
+    return token.spoken or "(not said)"
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Explanation, prog="python -m common.text", description=Explanation.__doc__))

@@ -1,0 +1,106 @@
+"""What is read sign by sign: electronic and postal addresses, telephone numbers, codes."""
+
+import re
+
+from common.text import pronounce
+from common.text.english.quantities import in_pairs
+from common.text.english.tables import DIRECTIONS, DOMAINS, MARKS, STATES, STREETS
+from common.text.english.tokens import Rule, Style, rule
+from common.text.numbers import cardinal, digits
+
+# Numbers that have a name of their own.
+_NAMED = {"401(k)": "four oh one k", "403(b)": "four oh three b", "911": "nine one one", "411": "four one one"}
+
+
+def _electronic(match: re.Match[str], style: Style) -> str:
+    """example.com/a_b → example dot com slash a underscore b"""
+    words = []
+    written = re.sub(r"^https?://", "", match[0].rstrip("/"), flags=re.IGNORECASE)
+    for part in re.findall(r"[^\W\d_]+|\d+|.", written):
+        if part.isdigit():
+            words.append(digits(part))
+        elif part.isalpha():
+            is_spelled = style.for_voice and len(part) < 4 and not pronounce.pronunciations(part.lower())
+            words.append(style.letters(part) if is_spelled else part)
+        else:
+            words.append(MARKS.get(part, " "))
+    return " ".join(words)
+
+
+def _telephone(match: re.Match[str], style: Style) -> str:
+    """Digit by digit, with a pause between groups; letters as they stand."""
+    plus = "plus " if match[0].startswith("+") else ""
+    groups = re.findall(r"\d+|[A-Z]+", match[0])
+    return plus + ", ".join(digits(group) if group.isdigit() else group for group in groups)
+
+
+def _seven_digits(match: re.Match[str], style: Style) -> str:
+    return digits(match[0])
+
+
+def _internet(match: re.Match[str], style: Style) -> str:
+    return " dot ".join(digits(group) for group in match[0].split("."))
+
+
+def _house(match: re.Match[str], style: Style) -> str:
+    return in_pairs(match[1])
+
+
+_ELECTRONIC_TAIL = r"(?:[/?#][^\s<>\"]*[^\s<>\".,;:!?)\]])?"
+_MAIL = rf"[^\W_][\w.+&-]*@[\w-]+(?:\.[\w-]+)+{_ELECTRONIC_TAIL}/?"
+_URL = r"(?:(?:https?|ftp|file)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]]"
+_SITE = rf"[A-Za-z][\w-]*\.(?:[\w-]+\.)*(?:{DOMAINS})(?![\w'])(?!\.\w){_ELECTRONIC_TAIL}"
+_STREET_AHEAD = (
+    rf"(?=\s(?:(?:[NSEW]|[NS][EW])\.?\s)?(?:[A-Z][a-z]+\s|\d+(?:st|nd|rd|th)\s){{1,4}}(?:(?:{STREETS})\b|st\b))"
+)
+
+ELECTRONIC_RULES: tuple[Rule, ...] = (
+    rule("electronic", _MAIL, _electronic),
+    rule("electronic", _URL, _electronic, any_case=True),
+    rule("electronic", _SITE, _electronic),
+)
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "telephone",
+        r"(?:\+?\d{1,2}[ .-]?)?(?:\(\d{3}\)\s?|\d{3}[ .-])\d{3}[ .-]\d{4}(?:-\d{1,4})?(?![\w-])(?!\.\d)",
+        _telephone,
+    ),
+    rule("telephone", r"\+\d{1,3}(?:[ .-]?\(?\d{2,4}\)?){2,5}(?!\w)", _telephone),
+    rule("telephone", r"1-8\d\d-(?=[A-Z\d-]*[A-Z])[A-Z\d]+(?:-[A-Z\d]+)*(?!\w)", _telephone),
+    rule("telephone", r"\d{3}-\d{4}(?![\w-])", _seven_digits),
+    rule("social security", r"\d{3}-\d{2}-\d{4}(?![\w-])", _telephone),
+    rule("IP address", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)", _internet),
+    rule("named number", r"40[13]\([kb]\)|[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people)\b)", lambda m, s: _NAMED[m[0]]),
+    rule("code", r"(?<=ISBN )\d[\dX-]+", lambda match, style: digits(match[0])),
+    rule("address", rf"(\d{{3,5}}){_STREET_AHEAD}", _house),
+)
+
+WORD_RULES: tuple[Rule, ...] = (
+    rule(
+        "address",
+        rf"(?<=\d\s)([NSEW]|[NS][EW])\.?(?=\s(?:[A-Z][a-z]+\s|\d+(?:st|nd|rd|th)\s){{1,4}}(?:(?:{STREETS})\b|st\b))",
+        lambda match, style: DIRECTIONS[match[1]],
+    ),
+    rule(
+        "address",
+        rf"({'|'.join(STATES)})\s+(\d{{5}})(?:-(\d{{4}}))?\b",
+        lambda match, style: f"{STATES[match[1]]} {digits(match[2] + (match[3] or ''))}",
+    ),
+    rule(
+        "address",
+        rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*(?:[,.;:!?)]|\Z))",
+        lambda match, style: STATES[match[1]],
+    ),
+    rule("name", r"([CF])#(?!\w)", lambda match, style: f"{match[1]} sharp"),
+    rule("name", r"(CO|SO|NO|O|H)([2₂])(O?)(?!\w)", lambda m, s: " ".join((s.letters(m[1]), cardinal("2"), m[3]))),
+    rule(
+        "name",
+        r"([A-Z]{1,3})&([A-Z]{1,3})(?!\w)",
+        lambda match, style: (
+            f"{style.letters(match[1])} and {style.letters(match[2])}"
+            if style.for_voice
+            else f"{match[1]} and {match[2]}"
+        ),
+    ),
+)

@@ -1,0 +1,290 @@
+"""Numbers and what they count: money, measures, fractions, ordinals."""
+
+import re
+
+from common.text.english.tables import (
+    COUNTED_IN_MILLIONS,
+    CURRENCIES,
+    MAGNITUDES,
+    MANY,
+    ONLY_AFTER_A_SLASH,
+    UNITS,
+)
+from common.text.english.tokens import LARGE, NUMBER, Rule, Style, before, rule
+from common.text.numbers import cardinal, digits, fraction, ordinal, pair, plural, year
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Money
+
+_SIGN = r"(?:US\$|AU?\$|CA?\$|HK\$|NZ\$|R\$|[$£€¥₹₩₽₿₱])"
+_CODE = "USD|CAD|AUD|EUR|GBP|JPY|CNY|RMB|CHF|INR"
+_PART = rf"(?:[\s-]?({LARGE})\b|\s?(mn|mil|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w/']))?"
+_PER = r"(?:\s?/\s?([A-Za-z]+)\b)?"
+_PERIODS = {"mo": "month", "wk": "week", "hr": "hour", "h": "hour", "yr": "year", "min": "minute", "s": "second"}
+_ARTICLE = re.compile(r"\b(?:a|an)\s\Z", re.IGNORECASE)
+_NOTE = re.compile(r"\s(?:bill|note|coin|gift|fine|ticket|cheque|check|voucher|coupon|fee|deposit|discount)")
+_RESOLUTIONS = frozenset(["144", "240", "360", "480", "540", "576", "720", "1080", "1440", "2160", "4320"])
+
+
+def _amount(number: str, magnitude: str | None, currency: str, *, one: bool = False) -> str:
+    singular, several, one_part, many_parts = CURRENCIES[currency]
+    if magnitude:
+        return f"{cardinal(number)} {MAGNITUDES.get(magnitude, magnitude)} {singular if one else several}"
+    whole, _, parts = number.partition(".")
+    if len(parts) == 3 and parts.endswith("0"):
+        parts = parts[:2]
+    if len(parts) == 1 and not whole.strip("0"):
+        parts += "0"
+    if len(parts) != 2 or not many_parts:
+        return f"{cardinal(number)} {singular if number == '1' or one else several}"
+    spoken = []
+    if whole.strip("0"):
+        spoken.append(f"{cardinal(whole)} {singular if whole == '1' or one else several}")
+    if parts != "00" or not spoken:
+        spoken.append(f"{cardinal(str(int(parts)))} {one_part if parts == '01' else many_parts}")
+    return " ".join(spoken)
+
+
+def _money(match: re.Match[str], style: Style) -> str:
+    currency, number, last, large, letter, per = match.groups()
+    one = before(match, _ARTICLE) or bool(_NOTE.match(match.string, match.end()))
+    said = _amount(last or number, large or letter, currency.strip(), one=one)
+    if style.for_voice:
+        said = re.sub(r"\bus\b", style.letters("us"), said)
+    if last:
+        said = f"{cardinal(number)} to {said}"
+    return said + _per(per) if per else said
+
+
+def _per(unit: str) -> str:
+    return f" per {_PERIODS.get(unit) or UNITS.get(unit) or UNITS.get(unit.lower()) or unit}"
+
+
+def _money_behind(match: re.Match[str], style: Style) -> str:
+    number, large, letter, currency = match.groups()
+    said = _amount(number, large or letter, currency)
+    return re.sub(r"\bus\b", style.letters("us"), said) if style.for_voice else said
+
+
+def _pence(match: re.Match[str], style: Style) -> str | None:
+    if match[1] in _RESOLUTIONS:
+        return None
+    return f"{cardinal(match[1])} {'penny' if match[1] == '1' else 'pence'}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Measures
+
+_UNIT = r"(?:°\s?[CF]\b|[%‰°℃℉]|(?:sq|cu)\.?\s(?:ft|in|mi|m|km|yd)\b\.?|[A-Za-zµμΩ]+)"
+_MIXED = r"\d+\s\d+/\d+"
+_POWERS = {"²": "square", "2": "square", "³": "cubic", "3": "cubic", "sq": "square", "cu": "cubic"}
+
+
+def _named(unit: str) -> str | None:
+    """The name of a unit as it is written, in the singular."""
+    unit = unit.replace(" ", "")
+    if unit in UNITS or (len(unit) == 1 and unit != "°"):
+        return UNITS.get(unit)
+    return UNITS.get(unit.lower())
+
+
+def _several(name: str) -> str:
+    """`kilometer per hour` → kilometers per hour; `square foot` → square feet; `kilowatt hour` → kilowatt hours."""
+    head, per, rest = name.partition(" per ")
+    if " of " in head or head.startswith(("degree ", "part ")):
+        first, _, others = head.partition(" ")
+        return f"{plural(first)} {others}{per}{rest}"
+    words = head.split()
+    if words[-1] == "mille" or head == "c c" or words[-1].endswith("hertz"):
+        return name
+    words[-1] = MANY.get(words[-1]) or plural(words[-1])
+    return f"{' '.join(words)}{per}{rest}"
+
+
+def _with_power(unit: str, power: str | None) -> str | None:
+    square = re.fullmatch(r"(sq|cu)\.?\s(\w+)\.?", unit)
+    if square:
+        unit, power = square[2], square[1]
+        name = {"in": "inch"}.get(unit) or _named(unit)
+    else:
+        name = _named(unit)
+    return f"{_POWERS[power]} {name}" if name and power else name
+
+
+def _measure(match: re.Match[str], style: Style) -> str | None:
+    number, large, hyphen, unit, power, below, below_power = match.groups()
+    if (unit in ONLY_AFTER_A_SLASH and not below) or (power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi")):
+        return None
+    if unit in ("in", "IN") or (unit == "W" and match.string[match.start(4) - 1].isspace()):
+        return None
+    if unit == "V" and match.string[match.start(4) - 1].isspace() and match.string[match.end() :][:1].isalpha():
+        return None
+    name = _with_power(unit, power)
+    if name is None:
+        return None
+    if unit == "m" and re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", match.string[match.end() :]):
+        return f"{_count(number)} million"
+    if below:
+        lower = _PERIODS.get(below) or _named(below)
+        if lower is None:
+            return None
+        if below_power:
+            lower = (
+                f"{lower} {'squared' if below_power in '2²' else 'cubed'}"
+                if below == "s"
+                else f"{_POWERS[below_power]} {lower}"
+            )
+        name = f"{name} per {lower}"
+    if not ((number == "1" and not large) or hyphen == "-"):
+        name = _several(name)
+    if "/" in number and " " not in number:
+        return f"{_count(number)} {'of a ' if number[0] != '1' else ''}{_with_power(unit, power)}"
+    return " ".join(filter(None, (_count(number), large, name)))
+
+
+def _count(number: str) -> str:
+    if "/" not in number:
+        return cardinal(number)
+    whole, _, part = number.rpartition(" ")
+    top, _, bottom = part.partition("/")
+    return _mixed(whole, top, bottom) if whole else fraction(top, bottom)
+
+
+def _mixed(whole: str, top: str, bottom: str) -> str:
+    part = fraction(top, bottom, improper=True)
+    if part.startswith("one "):
+        part = ("an " if bottom in ("8", "11", "18") else "a ") + part[4:]
+    return f"{cardinal(whole)} and {part}"
+
+
+def _per_unit(match: re.Match[str], style: Style) -> str | None:
+    name = _named(match[2])
+    known = name or (
+        match[2] if match[2] in ("day", "week", "month", "year", "hour", "night", "person", "user") else None
+    )
+    return f"{cardinal(match[1])} per {known}" if known else None
+
+
+def _inches(match: re.Match[str], style: Style) -> str | None:
+    """Inches, unless the mark closes a quotation that was opened before."""
+    opened = len(re.findall(r'(?<!\d)"', match.string[: match.start()]))
+    if opened % 2:
+        return None
+    return f"{_count(match[1])} {'inch' if match[1] == '1' else 'inches'}"
+
+
+def _height(match: re.Match[str], style: Style) -> str:
+    return f"{cardinal(match[1])} feet {cardinal(match[2])}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Plain numbers
+
+_CODE_AHEAD = re.compile(
+    r"\b(?:ending in|code|pin|otp|password|extension|ext\.?|zip|account|dial|call|number is|otp is|code is|pin is)\s\Z",
+    re.IGNORECASE,
+)
+_LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
+_NAME_AHEAD = re.compile(
+    r"\b(?:Boeing|Airbus|Flight|Route|Highway|Interstate|Hwy|Room|Area|Porsche|Peugeot|Apartment|Apt\.?|Suite|Ferrari)\s\Z",
+    re.IGNORECASE,
+)
+
+
+def _ordinal(match: re.Match[str], style: Style) -> str | None:
+    """Where the ending is that of the number; `11st` is a serial number."""
+    number, ending = match[1], match[2].lower()
+    last_two = int(number.replace(",", "")[-2:])
+    right = "th" if 10 < last_two < 20 else {1: "st", 2: "nd", 3: "rd"}.get(last_two % 10, "th")
+    return ordinal(number) if ending == right else None
+
+
+def _part(match: re.Match[str], style: Style) -> str | None:
+    if re.match(r"\s?=", match.string[match.end() :]):
+        return f"{cardinal(match[1])} divided by {cardinal(match[2])}"
+    return fraction(match[1], match[2])
+
+
+def _thousands(match: re.Match[str], style: Style) -> str | None:
+    letter = match[2]
+    follows = match.string[match.end() :]
+    if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):
+        return None
+    if letter in "mB" and not re.match(r"\s[a-z]", follows) and "." not in match[1]:
+        return None
+    if letter == "m" and not re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", follows):
+        return None
+    return f"{cardinal(match[1])} {MAGNITUDES[letter]}"
+
+
+def _code(match: re.Match[str], style: Style) -> str | None:
+    return digits(match[0]) if before(match, _CODE_AHEAD) else None
+
+
+def _number(match: re.Match[str], style: Style) -> str:
+    number = match[0]
+    if number.isdigit():
+        length = len(number)
+        if length >= 3 and before(match, _LETTER_AHEAD):
+            return digits(number)
+        if length > 4 and match.string[match.start() - 1 : match.start()] == "/":
+            return digits(number)
+        if length in (3, 4) and before(match, _NAME_AHEAD):
+            return in_pairs(number)
+    return cardinal(number)
+
+
+def in_pairs(number: str) -> str:
+    """A house or a flight: `747` → seven forty seven; `1428` → fourteen twenty eight; others digit by digit."""
+    if number.startswith("0") or not 3 <= len(number) <= 4:
+        return digits(number) if len(number) > 2 else cardinal(number)
+    if number.endswith("00"):
+        return (
+            cardinal(number)
+            if len(number) == 3
+            else f"{cardinal(number[:2])} hundred"
+            if number[1] != "0"
+            else cardinal(number)
+        )
+    return year(number) if len(number) == 4 and number[1] != "0" else f"{cardinal(number[:-2])} {pair(number[-2:])}"
+
+
+_ROUGHLY = {
+    "10s": "tens", "100s": "hundreds", "1,000s": "thousands", "10,000s": "tens of thousands",
+    "100,000s": "hundreds of thousands", "1,000,000s": "millions",
+}  # fmt: skip
+
+RULES: tuple[Rule, ...] = (
+    rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
+    rule("number", r"1[\d,]*0s\b", lambda match, style: _ROUGHLY.get(match[0])),
+    rule("height", r"(\d)'\s?(\d{1,2})(?:\"|''|”)", _height),
+    rule("money", rf"({_SIGN}|(?:{_CODE})\s)\s?({NUMBER})(?:-({NUMBER})(?![\w-]))?{_PART}{_PER}", _money),
+    rule("money", rf"({NUMBER}){_PART}\s?([£€¥₹¢₩₽₿]|(?:{_CODE})\b|\$(?!\d))", _money_behind),
+    rule("money", r"(\d+)p\b", _pence),
+    rule(
+        "fraction",
+        r"(24)/(7)\b|(9)/(11)\b|(50)[-/](50)\b|(20)/(20)\b",
+        lambda m, s: " ".join(cardinal(n) for n in m.groups() if n),
+    ),
+    rule(
+        "measure",
+        rf"({_MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE}))?(\s|-)?({_UNIT})([²³23])?(?:/([A-Za-z]+)([²³23])?)?(?![\w²³])(?:\.(?=\s+[a-z\d]))?",
+        _measure,
+    ),
+    rule("measure", rf"({NUMBER})/([A-Za-z]+)\b", _per_unit),
+    rule("measure", rf"({_MIXED}|{NUMBER})(?:\"|″|\s?in\.(?=\s[a-z]|\s*\Z))(?!\w)", _inches),
+    rule(
+        "fraction",
+        r"(?<!/)(\d+)\s+(\d+)/(\d+)(?![\d/])",
+        lambda match, style: _mixed(match[1], match[2], match[3]),
+    ),
+    rule("fraction", r"(?<![/])(?<![A-Za-z]-)(\d+)/(\d+)(?:th|rd|nd|st)?(?![\w/])", _part, any_case=True),
+    rule("magnitude", rf"({NUMBER})\s?((?:k|K|M|mn|bn|tn|B|m)(?<!\s[KMBm]))\b", _thousands),
+    rule("ordinal", r"(\d[\d,]*)(st|nd|rd|th)\b", _ordinal, any_case=True),
+)
+
+LAST_RULES: tuple[Rule, ...] = (
+    rule("resolution", r"(\d{3,4})([pi])\b", lambda m, s: f"{in_pairs(m[1])} {m[2]}" if m[1] in _RESOLUTIONS else None),
+    rule("version", r"\d+(?:\.\d+){2,}", lambda match, style: " point ".join(map(cardinal, match[0].split(".")))),
+    rule("number", NUMBER, _number),
+)

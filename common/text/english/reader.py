@@ -1,0 +1,130 @@
+"""One pass from left to right: each piece of a text is classified once, by what it is and what stands beside it."""
+
+import re
+from collections.abc import Iterator
+
+from common.text.english import codes, moments, quantities, words
+from common.text.english.tables import MONTHS, WEEKDAYS
+from common.text.english.tokens import NUMBER, Rule, Style, Token
+
+_NUMBER_RULES: tuple[Rule, ...] = (
+    *codes.RULES,
+    *(rule for rule in moments.RULES if rule.kind in ("date", "time", "ratio")),
+    *quantities.RULES,
+    *(rule for rule in moments.RULES if rule.kind not in ("date", "time", "ratio")),
+    *quantities.LAST_RULES,
+)
+_CAPITAL_RULES: tuple[Rule, ...] = (
+    *(rule for rule in quantities.RULES if rule.kind == "money"),
+    *codes.WORD_RULES,
+    *moments.WORD_RULES,
+    *words.WORD_RULES,
+)
+_SMALL_RULES: tuple[Rule, ...] = tuple(
+    rule for rule in (*moments.WORD_RULES, *words.WORD_RULES) if rule.kind not in ("acronym", "roman")
+)
+_SYMBOL_RULES: tuple[Rule, ...] = (*_NUMBER_RULES, *words.SYMBOL_RULES)
+
+# Of digits behind a letter.
+_WITHIN_RULES = tuple(rule for rule in _NUMBER_RULES if rule.kind in ("ordinal", "number"))
+
+_PLAIN = re.compile(r"\s+|[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
+_WRITTEN = re.compile(r"[^\s,.;:!?]+")
+_WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
+_SPECIAL = frozenset(["mr", "mrs", "dr", "st", "phd", "e", "i", "a", "p", *MONTHS, *MONTHS.values()])
+_ELECTRONIC = re.compile(r"@[\w-]+\.\w|://|www\.|\w\.[a-z]{2}", re.IGNORECASE)
+_NUMERIC = frozenset(
+    ["money", "measure", "time", "date", "year", "decade", "number", "fraction", "ordinal", "magnitude", "height"]
+)
+_BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
+_RANGE = re.compile(r"-|\s-\s")
+_MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
+_GOES_ON = re.compile(rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{'|'.join(WEEKDAYS)})\b|[A-Z][a-z]+day\b")
+_SERIAL_AHEAD, _SERIAL_BEHIND = re.compile(r"-\d+-\w"), re.compile(r"\w-\d+\Z")
+_EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER})*\s?=")
+_TIMES = re.compile(r"(\s?[x×*]\s?)(?=\.?\d)")
+
+
+def tokens(text: str, style: Style) -> list[Token]:
+    """All of `text` in tokens, in its order."""
+    return list(_tokens(text, style))
+
+
+def _tokens(text: str, style: Style) -> Iterator[Token]:
+    has_address = bool(_ELECTRONIC.search(text))
+    position, previous, follows_word = 0, "", False
+    while position < len(text):
+        between = _between(text, position, previous)
+        if (
+            not (between or style.readings or has_address)
+            and (plain := _PLAIN.match(text, position))
+            and plain[0] not in _SPECIAL
+        ):
+            follows_word, previous, position = not plain[0].isspace(), "word", plain.end()
+            yield Token(plain[0], "word" if follows_word else "space", None)
+            continue
+        is_open = previous in ("range", "math") or not (text[position - 1 : position].isalnum())
+        token = between or _classified(text, position, style, has_address, is_open, follows_word)
+        position += len(token.written)
+        follows_word, previous = token.written[-1:].isalpha(), "range" if between else token.kind
+        yield token
+
+
+def _between(text: str, position: int, previous: str) -> Token | None:
+    """What stands between two numbers: to, minus, times, by."""
+    if previous not in _NUMERIC:
+        return None
+    if times := _TIMES.match(text, position):
+        return Token(times[0], "math", "by" if "x" in times[0] else "times")
+    dash = _RANGE.match(text, position)
+    if dash is None or not _GOES_ON.match(text, dash.end()):
+        return None
+    if _SERIAL_AHEAD.match(text, position) or _SERIAL_BEHIND.search(text[:position]):
+        return Token(dash[0], "serial", "")
+    subtracts = _EQUALS.match(text, position) or re.search(r"[=+*×÷]\s?[\d.]+\Z", text[:position])
+    return Token(dash[0], "math" if subtracts else "range", "minus" if subtracts else "to")
+
+
+def _classified(text: str, position: int, style: Style, has_address: bool, is_open: bool, follows_word: bool) -> Token:
+    character = text[position]
+    begins_word = not follows_word or not character.isalpha()
+    own = _WRITTEN.match(text, position) if style.readings and begins_word else None
+    if own and own[0] in style.readings:
+        return Token(own[0], "own reading", style.readings[own[0]])
+    if has_address and is_open and (found := _first(codes.ELECTRONIC_RULES, text, position, style)):
+        return found
+    rules: tuple[Rule, ...] = ()
+    if not character.isalpha():
+        rules = _SYMBOL_RULES if not character.isdecimal() else _NUMBER_RULES if is_open else _WITHIN_RULES
+    elif begins_word and not text[position - 1 : position].isalpha():
+        rules = _SMALL_RULES if character.islower() else _CAPITAL_RULES
+    if found := _first(rules, text, position, style):
+        return found
+    if character.isalpha():
+        if begins_word and (greek := words.GREEK_RULE.pattern.match(text, position)):
+            return Token(greek[0], "letter", words.GREEK_RULE.reading(greek, style))
+        word = _WORD.match(text, position)
+        return Token(word[0] if word else character, "word", None)
+    return Token(character, "space" if character.isspace() else "mark", None)
+
+
+def _first(rules: tuple[Rule, ...], text: str, position: int, style: Style) -> Token | None:
+    for kind, pattern, reading in rules:
+        match = pattern.match(text, position)
+        if match and match[0] and (spoken := reading(match, style)) is not None:
+            return Token(match[0], kind, spoken)
+    return None
+
+
+def spoken(found: list[Token]) -> str:
+    """The tokens in words, with what stands for itself between them."""
+    said = []
+    for i, token in enumerate(found):
+        if token.spoken is None:
+            said.append(token.written)
+            continue
+        behind = "".join(other.written for other in found[i + 1 : i + 3])
+        opens = "" if i > 1 and found[i - 1].written == "-" and found[i - 2].written[-1:].isalnum() else " "
+        closes = "" if _BELONGS.match(behind) else " "
+        said.append(f"{opens}{token.spoken}{closes}")
+    return "".join(said)

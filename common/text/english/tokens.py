@@ -1,0 +1,61 @@
+"""What the classes share: a token, the style of reading, what a rule is, and how a number is written."""
+
+import re
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+LETTER_A = "ay"
+"""The letter, as opposed to the article."""
+
+NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,3}(?:(?: \d{3}){2,}| 000)(?![\d.,:/-])|\d+(?:\.\d+)?|\.\d+)"
+LARGE = "hundred|thousand|million|billion|trillion"
+
+
+class Token(NamedTuple):
+    """A piece of a text, its class, and its words; None where the piece stands for itself."""
+
+    written: str
+    kind: str
+    spoken: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """How tokens are read."""
+
+    for_voice: bool = False
+    """Capitals spelled and pauses between groups of digits, as a voice needs them; labels of recognisers do not."""
+    known: Container[str] = ()
+    """Words in lower case that are not spelled although they stand in capitals."""
+    readings: Mapping[str, str] = field(default_factory=dict)
+    """Readings of words as they are written, which come before all others: {"SQL": "sequel"}."""
+
+    def letters(self, word: str) -> str:
+        """`word` letter by letter."""
+        return " ".join(LETTER_A if self.for_voice and letter in "Aa" else letter for letter in word)
+
+    def half(self, letter: str) -> str:
+        """am or pm."""
+        return self.letters(letter.lower() + "m") if self.for_voice else f"{letter.lower()}m"
+
+
+Reading = Callable[[re.Match[str], Style], str | None]
+
+
+class Rule(NamedTuple):
+    """A class of tokens: what they look like, and their reading, which may be None: then they are of another class."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    reading: Reading
+
+
+def rule(kind: str, pattern: str, reading: Reading, *, any_case: bool = False) -> Rule:
+    """A rule whose pattern is not compiled yet."""
+    return Rule(kind, re.compile(pattern, re.IGNORECASE if any_case else 0), reading)
+
+
+def before(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
+    """Whether the 40 characters before a token end in `pattern`."""
+    return bool(pattern.search(match.string[max(0, match.start() - 40) : match.start()]))

@@ -1,0 +1,182 @@
+"""Words that are not said as they are written: abbreviations, initials, acronyms, Roman numerals; and symbols."""
+
+import re
+
+from common.text import pronounce
+from common.text.english.tables import (
+    ABBREVIATIONS,
+    ALSO_WORDS,
+    CAPITALISED,
+    COUNTED,
+    GREEK,
+    KINGS,
+    PRONOUNCED,
+    SPELLED,
+    SYMBOLS,
+    WORDS_TOO,
+)
+from common.text.english.tokens import Rule, Style, before, rule
+from common.text.numbers import cardinal, ordinal
+
+# What follows "St." or "Dr." where it ends an address: these words do not begin a name.
+NOT_A_NAME = re.compile(
+    "(?:a|an|and|are|as|at|because|but|by|for|from|has|he|her|his|i|in|into|is|it|its|my|near|next|no|of|on|or|our|she|so"
+    "|that|the|then|there|these|they|this|to|until|was|we|were|when|where|which|while|who|will|with|you)",
+    re.IGNORECASE,
+)
+
+
+def _title_or_street(match: re.Match[str], style: Style) -> str:
+    """A title stands before a name; a kind of street stands behind one."""
+    title, street = ("saint", "street") if match[1][0] in "Ss" else ("doctor", "drive")
+    follows = re.match(r"\s+([\w']+)", match.string[match.end() :])
+    ahead = re.search(r"([\w']+)\s+$", match.string[: match.start()])
+    if ahead is None or NOT_A_NAME.fullmatch(ahead[1]):
+        return title
+    if follows is None or NOT_A_NAME.fullmatch(follows[1]):
+        return street
+    is_name = follows[1][0].isupper() or match[0][0].islower()
+    return title if is_name else street
+
+
+def _abbreviation(match: re.Match[str], style: Style) -> str | None:
+    is_word = match[1] in ALSO_WORDS  # at the end of a sentence; the abbreviation has a capital
+    return None if is_word else ABBREVIATIONS.get(match[1].lower())
+
+
+def _initials(match: re.Match[str], style: Style) -> str | None:
+    """U.S. → U S, but e.g. and i.e. are words of their own."""
+    letters = match[0].replace(".", "")
+    return style.letters(letters)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Capitals
+
+_LONGEST_SPELLED = 4
+_NUMERAL = re.compile(r"X{0,3}(?:IX|IV|V?I{0,3})")
+
+
+def _said_by_letter(word: str) -> bool:
+    """Whether CMUdict says a word by the names of its letters: IBM, CPU."""
+
+    def sound(phonemes: tuple[str, ...]) -> str:
+        return " ".join(phonemes).translate({ord(digit): None for digit in "012"})
+
+    names = [sound(("EY1",) if letter == "a" else (pronounce.pronunciations(letter) or ((),))[0]) for letter in word]
+    return any(sound(phonemes) == " ".join(names) for phonemes in pronounce.pronunciations(word))
+
+
+def _capitals(match: re.Match[str], style: Style) -> str | None:
+    """Spelled out if that is how it is said: GPU, HTML, TV; but NASA, HELLO."""
+    word, ending = match[1], match[2] or ""
+    if not style.for_voice or word.lower() in style.known or word in PRONOUNCED:
+        return None
+    before_it, rest = match.string[: match.start()], match.string[match.end() :]
+    shouts = not re.search(r"[a-z]", before_it + rest)
+    is_acronym = word in SPELLED or _said_by_letter(word.lower())
+    if is_acronym and not (shouts and (word in WORDS_TOO or word in ("US", "ID", "AD"))):
+        return style.letters(word) + ("'s" if ending else "")
+    if _NUMERAL.fullmatch(word) and re.search(r"[A-Za-z]\s\Z", before_it):
+        return None
+    has_vowel = bool(re.search(r"[AEIOUY]", word))
+    if pronounce.pronunciations(word.lower()) or (has_vowel and len(word) > _LONGEST_SPELLED):
+        return None
+    return style.letters(word) + ("'s" if ending else "")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Roman numerals
+
+_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50}
+_IN_NAMES = "(?:X{1,3}(?:IX|IV|V?I{1,3})|I{2,3}|IV|VI{1,3}|IX)"
+
+
+def roman(numeral: str) -> str:
+    """The digits of a Roman numeral below 90: XIV → 14."""
+    values = [_ROMAN[letter] for letter in numeral]
+    return str(sum(-value if value < max(values[i:]) else value for i, value in enumerate(values)))
+
+
+_KING_AHEAD = re.compile(rf"\b(?:{KINGS})\s+\Z")
+_COUNTED_AHEAD = re.compile(rf"\b(?:{COUNTED})\s+\Z")
+
+
+def _roman(match: re.Match[str], style: Style) -> str | None:
+    """Henry VIII → the eighth; Chapter IV → four; Rocky II → two, for a voice."""
+    numeral = match[1]
+    if before(match, _COUNTED_AHEAD):
+        return cardinal(roman(numeral))
+    if before(match, _KING_AHEAD):
+        return f"the {ordinal(roman(numeral))}" if len(numeral) > 1 or numeral in "VX" else None
+    is_name = style.for_voice and re.fullmatch(_IN_NAMES, numeral)
+    return cardinal(roman(numeral)) if is_name and re.search(r"[a-z]\s\Z", match.string[: match.start()]) else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Symbols
+
+_POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁻⁺", "01234567890123456789-+")
+
+
+def _power(match: re.Match[str], style: Style) -> str:
+    exponent = match[1].translate(_POWERS).lstrip("+")
+    if exponent in ("2", "3"):
+        return "squared" if exponent == "2" else "cubed"
+    number = exponent.lstrip("-")
+    return f"to the power of {'minus ' if exponent.startswith('-') else ''}{cardinal(number) if number else ''}"
+
+
+def _symbol(match: re.Match[str], style: Style) -> str | None:
+    return SYMBOLS.get(match[0])
+
+
+def _greek(match: re.Match[str], style: Style) -> str | None:
+    letter = match[0].lower()
+    return GREEK.get(letter)
+
+
+SYMBOL_RULES: tuple[Rule, ...] = (
+    rule("math", r"(?<=[\w)])([⁻⁺]?[⁰¹²³⁴-⁹]+)", _power),
+    rule("math", r"(?<=[\w)])\^(-?\d+)(?!\w)", _power),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: "is at most"),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: "is at least"),
+    rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", lambda match, style: "is less than"),
+    rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", lambda match, style: "is greater than"),
+    rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
+    rule("sign", r"~\s?(?=\.?\d)", lambda match, style: "about"),
+    rule("reference", r"#\s?(?=\d)", lambda match, style: "number"),
+    rule("reference", r"#(?=[A-Za-z])", lambda match, style: "hashtag"),
+    rule("abbreviation", r"&c\b\.?", lambda match, style: "et cetera"),
+    rule("symbol", r"(?<=[\w.] )/(?= \w)|(?<=\w)/(?=\s)", lambda match, style: "slash"),
+    rule("number", r"([⁰¹²³⁴-⁹₀-₉]+)", lambda match, style: cardinal(match[1].translate(_POWERS))),
+    rule("symbol", r"[^\w\s'\"]|_", _symbol),
+)
+
+WORD_RULES: tuple[Rule, ...] = (
+    rule("abbreviation", r"(st)\.", _title_or_street, any_case=True),
+    rule("abbreviation", r"(St)(?![\w.])", _title_or_street),
+    rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(st)(?=\W*\Z)", lambda match, style: "street"),
+    rule("abbreviation", r"(dr)(?!\w)\.?", _title_or_street, any_case=True),
+    rule("abbreviation", r"(mrs?)(?!\w)\.?", _abbreviation, any_case=True),
+    rule("abbreviation", r"e\.\s?g\b\.?", lambda match, style: "for example", any_case=True),
+    rule("abbreviation", r"i\.\s?e\b\.?", lambda match, style: "that is", any_case=True),
+    rule("abbreviation", r"ph\.?d\b\.?", lambda match, style: style.letters("phd"), any_case=True),
+    rule("abbreviation", r"([ap])\.\s?m\b\.?", lambda match, style: style.half(match[1]), any_case=True),
+    rule("reference", r"nos?\.\s*(?=\d)", lambda match, style: "number", any_case=True),
+    rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
+    rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
+    rule("reference", r"ext\.\s*(?=\d)", lambda match, style: "extension", any_case=True),
+    rule("reference", r"apt\.\s*(?=\d)", lambda match, style: "apartment", any_case=True),
+    rule("reference", r"fig\.\s*(?=\d)", lambda match, style: "figure", any_case=True),
+    rule("reference", r"rm\.\s*(?=\d)", lambda match, style: "room", any_case=True),
+    rule("abbreviation", r"w/o(?!\w)", lambda match, style: "without"),
+    rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
+    rule("abbreviation", r"WW(II?)(?!\w)", lambda match, style: f"world war {cardinal(roman(match[1]))}"),
+    rule("abbreviation", r"([A-Za-z]{2,6})\.", _abbreviation),
+    rule("abbreviation", rf"({'|'.join(CAPITALISED)})(?!\w)", _abbreviation),
+    rule("initials", r"(?:[A-Za-z]\.){2,}(?!\w)|(?:[A-Za-z]\.)+[A-Za-z](?!\w)", _initials),
+    rule("roman", r"([IVXL]+)(?![\w'])(?:\.(?=,|\s+[a-z]))?", _roman),
+    rule("acronym", r"([A-Z]{2,})('?s)?(?![A-Za-z])", _capitals),
+)
+GREEK_RULE = rule("letter", r"[α-ωΑ-Ω](?![^\W\d_])", _greek)
