@@ -38,9 +38,16 @@ class Timings(NamedTuple):
         return row | {"mean": round(statistics.fmean(self.milliseconds), 4), "n": len(self.milliseconds)}
 
 
-def measure(call: Callable[[], Any], *, device: torch.device, warmup: int = 3, repeats: int = 20) -> Timings:
-    """Times `repeats` single calls after `warmup` uncounted ones."""
-    return compare({"": call}, device=device, warmup=warmup, repeats=repeats)[""]
+def measure(
+    call: Callable[[], Any],
+    *,
+    device: torch.device,
+    warmup: int = 3,
+    repeats: int = 20,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Timings:
+    """Times `repeats` single calls after `warmup` uncounted ones; `clock` as for `compare`."""
+    return compare({"": call}, device=device, warmup=warmup, repeats=repeats, clock=clock)[""]
 
 
 def compare(

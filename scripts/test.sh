@@ -9,4 +9,10 @@ for library in ctc common.convolution transducer; do
   "$python" -m "$library.build" > /dev/null || echo "test: no native code of $library; its tests are skipped or take torch" >&2
 done
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
-"$python" -m pytest "$@"
+if [ $# -gt 0 ]; then
+  exec "$python" -m pytest "$@"
+fi
+status=0
+"$python" -m pytest || status=$?
+"$python" -m pytest tests/device || status=$?  # a process of its own: see tests/conftest.py
+exit $status

@@ -1,7 +1,19 @@
-"""Tests marked `gpu` are skipped where torch sees no GPU. A fixture sets the number of threads."""
+"""Tests marked `gpu` are skipped where torch sees no GPU; those of a stand-in device run in a process of their own."""
+
+from pathlib import Path
 
 import pytest
 import torch
+
+DEVICE = Path(__file__).with_name("device")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """tests/device is collected only where it is named: its device changes torch for all of the process, and processes
+    that are forked from it cannot compute gradients.
+    """
+    named = any((config.invocation_params.dir / arg.split("::")[0]).is_relative_to(DEVICE) for arg in config.args)
+    return True if collection_path == DEVICE and not named else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
