@@ -96,6 +96,21 @@ def test_links_lead_to_files(page):
             assert (REPOSITORY / page).parent.joinpath(target).exists(), f"{page}: {target}"
 
 
+def test_the_log_lists_every_entry_of_every_topic_in_order():
+    index = (REPOSITORY / "docs" / "log.md").read_text(encoding="utf-8")
+    topics = sorted((REPOSITORY / "docs" / "log").glob("*.md"))
+    assert sorted(re.findall(r"^## \[.+\]\((.+)\)$", index, re.MULTILINE)) == [f"log/{topic.name}" for topic in topics]
+    for topic in topics:
+        page = topic.read_text(encoding="utf-8")
+        entries = re.findall(r"^## (.+)\n\n(\d{4}-\d\d-\d\d)\b.*\n\n\*\*", page, re.MULTILINE)
+        listed = re.findall(rf"^- (\S+): \[(.+)\]\(log/{topic.name}#(.+)\)$", index, re.MULTILINE)
+        assert [(name, date) for date, name, _ in listed] == entries
+        assert len(entries) == len(re.findall("^## ", page, re.MULTILINE)), f"{topic.name}: date and verdict come first"
+        assert [date for _, date in entries] == sorted((date for _, date in entries), reverse=True), topic.name
+        for _, name, anchor in listed:
+            assert re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") == anchor
+
+
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "-m" in c], ids=lambda c: " ".join(c)[:60])
 def test_commands_of_python_are_understood(command, monkeypatch):
     module, arguments = command[command.index("-m") + 1], command[command.index("-m") + 2 :]
