@@ -4,7 +4,6 @@ Manifests, file lists and corpus folders of every format are taken. Run by torch
 none is counted twice or missing. What cannot be read is told in one line each and makes the exit status 1.
 """
 
-import json
 import math
 import sys
 from dataclasses import dataclass, replace
@@ -18,10 +17,11 @@ from common.checkpoint import CheckpointError
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError
 from common.precision import Precision
+from common.recognition.scoring import EvaluationError, report
 from jasper import data
 from jasper.config import Config
 from jasper.recognizer import Recognizer, load
-from jasper.validation import Evaluation, EvaluationError, evaluate
+from jasper.validation import evaluate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +77,7 @@ def main(cfg: EvaluationConfig) -> int:
             workers=cfg.workers,
             precision="tf32" if cfg.precision == "tf32" else "fp32",  # the network is cast already: no autocast
         )
-        problems += [message for part in world.gather(dataset.skipped) for message in part.values()]
-        if world.is_main:
-            _report(result, problems, cfg.hypotheses)
-        return 1 if problems else 0
+        return report(result, dataset, problems, world, hypotheses=cfg.hypotheses)
 
 
 def _dataset(asr: Recognizer, cfg: EvaluationConfig) -> tuple[SpeechDataset, list[str]]:
@@ -89,24 +86,6 @@ def _dataset(asr: Recognizer, cfg: EvaluationConfig) -> tuple[SpeechDataset, lis
     utterances, problems = data.read_utterances(manifests, own.data, own.model.labels, training=False)
     fitting = [utterance for utterance in utterances if utterance.seconds <= cfg.max_seconds]
     return data.speech_dataset(fitting, own, training=False), problems
-
-
-def _report(result: Evaluation, problems: list[str], hypotheses: Path | None) -> None:
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    if problems:
-        print(f"error: {len(problems)} utterances could not be read; the others follow", file=sys.stderr)
-    print(f"utterances {len(result.ids)}")
-    print(f"loss       {result.loss:.4f}")
-    for name, errors in (("WER", result.words), ("CER", result.characters)):
-        kinds = f"{errors.substitutions} substituted, {errors.deletions} deleted, {errors.insertions} inserted"
-        print(f"{name}        {errors.rate:.2%} ({errors.errors} of {errors.length}: {kinds})")
-    if hypotheses is not None:
-        rows = zip(result.ids, result.references, result.hypotheses, strict=True)
-        keys = ("id", "reference", "hypothesis")
-        lines = [json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) + "\n" for row in rows]
-        hypotheses.parent.mkdir(parents=True, exist_ok=True)
-        hypotheses.write_text("".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from common.data.manifest import ManifestError, Utterance
 from common.features import LogMel
 from common.logging import read_events
 from common.metrics import ErrorCount, align_words, word_errors
+from common.recognition.scoring import Evaluation
 from common.recognition.transcripts import Transcript
 from common.report_page import to_flac, to_png
 from common.text.vocabulary import VocabularyError
@@ -33,7 +34,7 @@ from jasper import data
 from jasper.config import DataConfig
 from jasper.recognizer import Recognizer, load
 from jasper.report_page import Clip, Pitch, Points, Report, Timed, render
-from jasper.validation import Evaluation, evaluate
+from jasper.validation import evaluate
 
 QUANTILES = (0.1, 0.998)  # of the log-mel energies: the darkest and the brightest colour
 

@@ -5,9 +5,9 @@ from typing import Literal, NamedTuple
 
 from common import report_page
 from common.metrics import AlignedWord, ErrorCount
+from common.recognition.scoring import Evaluation
 from common.report_page import Number, stretch
 from jasper.report_charts import log_chart
-from jasper.validation import Evaluation
 
 PHASES = {"train": "training batches", "dev": "validation", "dev_ema": "validation, averaged weights"}
 PIXELS_PER_SECOND = 190  # so that words are not written over each other

@@ -19,11 +19,11 @@ from common import checkpoint, config
 from common.config import ConfigError
 from common.data.manifest import Utterance
 from common.data.synthetic import SyntheticConfig, build_librispeech
+from common.recognition.scoring import Evaluation
 from jasper import report, train
 from jasper.config import Config
 from jasper.recognizer import Recognizer
 from jasper.run import NAME
-from jasper.validation import Evaluation
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "jasper"
 CORPUS = {

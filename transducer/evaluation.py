@@ -4,7 +4,6 @@ Manifests, file lists and corpus folders of every format are taken. Run by torch
 none is counted twice or missing. What cannot be read is told in one line each and makes the exit status 1.
 """
 
-import json
 import math
 import sys
 from collections.abc import Callable
@@ -20,9 +19,10 @@ from common.data import corpora
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError
 from common.precision import Precision
+from common.recognition.scoring import EvaluationError, report
 from common.text.normalize import normalize_english
 from transducer.recognizer import Head, Recognizer, load
-from transducer.validation import Evaluation, EvaluationError, evaluate
+from transducer.validation import evaluate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +84,7 @@ def main(cfg: EvaluationConfig) -> int:
             workers=cfg.workers,
             max_symbols=cfg.max_symbols,
         )
-        problems += [message for part in world.gather(dataset.skipped) for message in part.values()]
-        if world.is_main:
-            _report(result, problems, cfg.hypotheses)
-        return 1 if problems else 0
+        return report(result, dataset, problems, world, hypotheses=cfg.hypotheses)
 
 
 def _stripped(text: str) -> str:
@@ -104,23 +101,6 @@ def _dataset(
     fitting = [replace(u, text=normalized(u.text)) for u in utterances if u.seconds <= cfg.max_seconds]
     rate = asr.feature_config.sample_rate
     return SpeechDataset(fitting, encode=lambda _: [], sample_rate=rate, trim=False, on_error="skip"), problems
-
-
-def _report(result: Evaluation, problems: list[str], hypotheses: Path | None) -> None:
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    if problems:
-        print(f"error: {len(problems)} utterances could not be read; the others follow", file=sys.stderr)
-    print(f"utterances {len(result.ids)}")
-    for name, errors in (("WER", result.words), ("CER", result.characters)):
-        kinds = f"{errors.substitutions} substituted, {errors.deletions} deleted, {errors.insertions} inserted"
-        print(f"{name}        {errors.rate:.2%} ({errors.errors} of {errors.length}: {kinds})")
-    if hypotheses is not None:
-        rows = zip(result.ids, result.references, result.hypotheses, strict=True)
-        keys = ("id", "reference", "hypothesis")
-        lines = [json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) + "\n" for row in rows]
-        hypotheses.parent.mkdir(parents=True, exist_ok=True)
-        hypotheses.write_text("".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from common import config, distributed
 from common.course import Course
 from common.data.loading import AudioBatch, Item, collate, loader
 from common.loop import EXPECTED, Loop
+from common.recognition.scoring import EvaluationError
 from common.run_directory import started
 from common.seeds import mixed
 from common.text.normalize import normalize_english
@@ -24,7 +25,7 @@ from transducer.network.model import Model
 from transducer.objective import objective
 from transducer.recognizer import Head, Recognizer
 from transducer.run import NAME, Run, started_from
-from transducer.validation import EvaluationError, evaluate
+from transducer.validation import evaluate
 
 
 class Step(NamedTuple):

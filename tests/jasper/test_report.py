@@ -10,10 +10,10 @@ from common import audio
 from common.data.manifest import Utterance, write_jsonl
 from common.logging import RunLogger
 from common.metrics import word_errors
+from common.recognition.scoring import Evaluation
 from jasper import report
 from jasper.report_charts import log_chart
 from jasper.report_page import render
-from jasper.validation import Evaluation
 from tests.jasper.tiny import run, save_tiny, tiny_config
 from tests.pages import assert_needs_nothing_else
 
@@ -59,7 +59,7 @@ def evaluation(hypotheses: dict[str, str]) -> Evaluation:
     ids = list(hypotheses)
     references = [TEXTS[name] for name in ids]
     errors = word_errors(references, list(hypotheses.values()))
-    return Evaluation(errors, errors, 0.0, ids, references, list(hypotheses.values()))
+    return Evaluation(errors, errors, ids, references, list(hypotheses.values()))
 
 
 def test_the_command_writes_one_file_that_needs_nothing_else(run_dir, tmp_path, capsys):

@@ -13,6 +13,7 @@ from common import config
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance, write_jsonl
 from common.distributed import World
+from common.recognition.scoring import EvaluationError
 from tests.transducer.checkpoints import archives
 from transducer import evaluation, inference, validation
 from transducer.evaluation import EvaluationConfig
@@ -96,7 +97,7 @@ def test_a_network_that_gives_nan_is_not_evaluated(place):
         asr.model.encoder.blocks[1].norm.weight[0] = float("nan")
     cfg = flags(EvaluationConfig, place / "model.nemo", place / "manifest.jsonl")
     dataset, _ = evaluation._dataset(asr, cfg, str)
-    with pytest.raises(validation.EvaluationError, match="the network gives NaN in fp32 for one of .*a.flac"):
+    with pytest.raises(EvaluationError, match="the network gives NaN in fp32 for one of .*a.flac"):
         validation.evaluate(asr, dataset, World(rank=0, size=1, device=torch.device("cpu")))
 
 

@@ -1,0 +1,97 @@
+"""Error rates of a recogniser over a data set: what is around the network, in validation and in evaluation."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import Tensor
+
+from common.data.batching import evaluation_batches
+from common.data.loading import AudioBatch, SpeechDataset, loader
+from common.distributed import World
+from common.metrics import ErrorCount, character_errors, word_errors
+from common.precision import Precision
+
+
+class Evaluation(NamedTuple):
+    """Error counts over a whole data set, and every utterance: ids, references, hypotheses, losses in its order."""
+
+    words: ErrorCount
+    characters: ErrorCount
+    ids: Sequence[str]
+    references: Sequence[str]
+    hypotheses: Sequence[str]
+    losses: Sequence[float] = ()
+    """Empty where none were computed."""
+
+    @property
+    def loss(self) -> float:
+        """The mean over utterances; 0 without any."""
+        return sum(self.losses) / max(1, len(self.losses))
+
+
+class EvaluationError(ValueError):
+    """The network gives no numbers; the message names the utterances."""
+
+
+def batches(dataset: SpeechDataset, world: World, *, batch_size: int, workers: int) -> Iterator[AudioBatch]:
+    """This process's share of `dataset`, by duration; without batches of which no utterance can be read."""
+    seconds = [utterance.seconds for utterance in dataset.utterances]
+    plan = evaluation_batches(seconds, batch_size=batch_size, ranks=world.size, rank=world.rank)
+    for batch in loader(dataset, plan, workers=workers):
+        if batch.indices:  # else all were left out, as dataset.on_error says
+            yield batch
+
+
+def check_numbers(is_nan: Tensor, ids: Sequence[str], precision: Precision) -> None:
+    """Raises EvaluationError where any `is_nan` of what the network gives for `ids`, as an overflow in fp16 does."""
+    if is_nan.any():
+        raise EvaluationError(f"the network gives NaN in {precision} for one of {', '.join(ids)}; take bf16 or fp32")
+
+
+def scored(
+    dataset: SpeechDataset, rows: Sequence[int], hypotheses: Sequence[str], losses: Sequence[float] = ()
+) -> Evaluation:
+    """The errors of the `hypotheses` of the utterances at `rows` of `dataset`."""
+    read = [dataset.utterances[row] for row in rows]
+    references = [utterance.text for utterance in read]
+    words, characters = word_errors(references, hypotheses), character_errors(references, hypotheses)
+    return Evaluation(words, characters, [utterance.id for utterance in read], references, hypotheses, losses)
+
+
+def report(
+    result: Evaluation, dataset: SpeechDataset, problems: Sequence[str], world: World, *, hypotheses: Path | None
+) -> int:
+    """Prints the error rates, and what no process could read besides `problems`; returns the exit status.
+
+    `hypotheses`: a file for one JSON object per utterance: id, reference, hypothesis. Collective.
+    """
+    problems = [*problems, *(message for part in world.gather(dataset.skipped) for message in part.values())]
+    if world.is_main:
+        _print(result, problems)
+        if hypotheses is not None:
+            _write(result, hypotheses)
+    return 1 if problems else 0
+
+
+def _print(result: Evaluation, problems: Sequence[str]) -> None:
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        print(f"error: {len(problems)} utterances could not be read; the others follow", file=sys.stderr)
+    print(f"utterances {len(result.ids)}")
+    if result.losses:
+        print(f"loss       {result.loss:.4f}")
+    for name, errors in (("WER", result.words), ("CER", result.characters)):
+        kinds = f"{errors.substitutions} substituted, {errors.deletions} deleted, {errors.insertions} inserted"
+        print(f"{name}        {errors.rate:.2%} ({errors.errors} of {errors.length}: {kinds})")
+
+
+def _write(result: Evaluation, path: Path) -> None:
+    rows = zip(result.ids, result.references, result.hypotheses, strict=True)
+    keys = ("id", "reference", "hypothesis")
+    lines = [json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) + "\n" for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(lines), encoding="utf-8")
