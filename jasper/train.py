@@ -13,12 +13,13 @@ from torch import Tensor
 import ctc
 from common import config, distributed
 from common.course import Course
-from common.data.loading import AudioBatch, Item, collate, loader
+from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.metrics import word_errors
+from common.recognition.training import begin_step, finish_step, stand_in, weights_of
 from common.run_directory import started
 from common.seeds import mixed
-from common.training_state import Progress, TrainingError
+from common.training_state import Progress
 from jasper import data
 from jasper.config import Config
 from jasper.objective import ctc_objective, micro_batches
@@ -78,32 +79,24 @@ def weighted(run: Run, batches: Iterable[AudioBatch]) -> Iterator[tuple[AudioBat
     """
     for batch in batches:
         frames_B = run.model.output_frames(run.cfg.features.frames(batch.samples_B))
-        weights_B = torch.ones(len(batch.indices))
+        unfit = {}
         for row in data.unfit(batch, frames_B):
             audio = run.train_set.utterances[batch.indices[row]].audio
-            message = (
+            unfit[row] = (
                 f"utterance {batch.ids[row]}: {int(batch.target_lengths_B[row])} labels do not fit into "
                 f"{int(frames_B[row])} output frames of {audio}"
             )
-            if run.cfg.data.on_error == "stop":
-                raise TrainingError(f"{message}; leave it out, or set --data.on_error skip")
-            run.unfit.skipped[batch.indices[row]] = message
-            weights_B[row] = 0.0
-        yield batch, weights_B
+        yield batch, weights_of(batch, unfit, on_error=run.cfg.data.on_error, skipped=run.unfit.skipped)
 
 
 def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
     cfg, progress = run.cfg, run.state.progress
     seed = mixed(cfg.seed, progress.step, run.world.rank)
-    torch.manual_seed(seed)  # dropout
-    run.parallel.train()
-    run.log_mel.train()
     rate = run.learning_rate(progress.step)
-    for group in run.optimizer.param_groups:
-        group["lr"] = rate
+    begin_step((run.parallel, run.log_mel), run.optimizer, rate=rate, seed=seed)
     if not batch.indices:
-        batch, weights_B = stand_in(run, batch), torch.zeros(1)
+        batch, weights_B = stand_in(run.train_set, progress.epoch, batch.failures), torch.zeros(1)
     parts = micro_batches(batch, weights_B, cfg.grad_accumulation)
     losses = []
     for i, part in enumerate(parts):
@@ -114,20 +107,8 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
             )  # fmt: skip
             run.scaler.scale(loss.value).backward()
         losses.append(loss.value.detach())
-    run.scaler.step(run.optimizer)
-    run.scaler.update()
-    run.optimizer.zero_grad(set_to_none=True)
-    if run.ema is not None:
-        run.ema.update(progress.step if progress.warm_average else None)
+    finish_step(run.optimizer, run.scaler, run.ema, progress)
     return Step(torch.stack(losses).sum()[None], part.batch, loss.log_probs_BSV, loss.frames_B, rate)
-
-
-def stand_in(run: Run, batch: AudioBatch) -> AudioBatch:
-    """An utterance in place of a batch of which none can be read: other processes wait for this one's step."""
-    for index in range(len(run.train_set)):
-        if isinstance(item := run.train_set.item(index, run.state.progress.epoch), Item):
-            return collate([item])
-    raise TrainingError(f"not one utterance can be read: {batch.failures[0].message}")
 
 
 def log_training(run: Run, loop: Loop, step: Step) -> None:

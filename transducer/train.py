@@ -12,13 +12,14 @@ from torch import Tensor
 
 from common import config, distributed
 from common.course import Course
-from common.data.loading import AudioBatch, Item, collate, loader
+from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.recognition.scoring import EvaluationError
+from common.recognition.training import begin_step, finish_step, stand_in, weights_of
 from common.run_directory import started
 from common.seeds import mixed
 from common.text.normalize import normalize_english
-from common.training_state import Progress, TrainingError
+from common.training_state import Progress
 from transducer import data
 from transducer.config import Config
 from transducer.network.model import Model
@@ -77,51 +78,31 @@ def weighted(run: Run, batches: Iterable[AudioBatch]) -> Iterator[tuple[AudioBat
     """
     for batch in batches:
         frames_B = run.model.encoder.output_frames(run.cfg.features.frames(batch.samples_B))
-        weights_B = torch.ones(len(batch.indices))
+        unfit = {}
         for row, needed in data.unfit(batch, frames_B, has_transducer=run.model.prediction is not None).items():
             audio = run.train_set.utterances[batch.indices[row]].audio
-            message = (
+            unfit[row] = (
                 f"utterance {batch.ids[row]}: {int(batch.target_lengths_B[row])} pieces need {needed} encoder frames, "
                 f"there are {int(frames_B[row])} of {audio}"
             )
-            if run.cfg.data.on_error == "stop":
-                raise TrainingError(f"{message}; leave it out, or set --data.on_error skip")
-            run.unfit.skipped[batch.indices[row]] = message
-            weights_B[row] = 0.0
-        yield batch, weights_B
+        yield batch, weights_of(batch, unfit, on_error=run.cfg.data.on_error, skipped=run.unfit.skipped)
 
 
 def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     """One optimiser step; exchanges gradients once."""
     cfg, progress = run.cfg, run.state.progress
     seed = mixed(cfg.seed, progress.step, run.world.rank)
-    torch.manual_seed(seed)  # dropout
-    run.parallel.train()
-    run.log_mel.train()
     rate = run.learning_rate(progress.step)
-    for group in run.optimizer.param_groups:
-        group["lr"] = rate
+    begin_step((run.parallel, run.log_mel), run.optimizer, rate=rate, seed=seed)
     if not batch.indices:
-        batch, weights_B = stand_in(run, batch), torch.zeros(1)
+        batch, weights_B = stand_in(run.train_set, progress.epoch, batch.failures), torch.zeros(1)
     loss = objective(run.parallel, run.model, run.log_mel, batch, weights_B, cfg, epoch=progress.epoch, seed=seed)
     run.scaler.scale(loss.value).backward()
     if cfg.loss.clip:
         run.scaler.unscale_(run.optimizer)
         torch.nn.utils.clip_grad_norm_(run.model.parameters(), cfg.loss.clip)
-    run.scaler.step(run.optimizer)
-    run.scaler.update()
-    run.optimizer.zero_grad(set_to_none=True)
-    if run.ema is not None:
-        run.ema.update(progress.step if progress.warm_average else None)
+    finish_step(run.optimizer, run.scaler, run.ema, progress)
     return Step(torch.stack([loss.value.detach(), loss.transducer, loss.ctc]), rate)
-
-
-def stand_in(run: Run, batch: AudioBatch) -> AudioBatch:
-    """An utterance in place of a batch of which none can be read: other processes wait for this one's step."""
-    for index in range(len(run.train_set)):
-        if isinstance(item := run.train_set.item(index, run.state.progress.epoch), Item):
-            return collate([item])
-    raise TrainingError(f"not one utterance can be read: {batch.failures[0].message}")
 
 
 def validate(run: Run, loop: Loop) -> None:
