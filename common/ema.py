@@ -39,7 +39,7 @@ class Ema:
         self.model.load_state_dict(self.source.state_dict())
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Of the averaged model."""
+        """The state of the averaged model."""
         return self.model.state_dict()
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

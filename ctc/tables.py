@@ -197,7 +197,7 @@ class Tree(NamedTuple):
     first_child: np.ndarray
     label: np.ndarray
     node_of: dict[Labels, int]
-    """Of all beginnings; of a lexicon, whose words are many, none."""
+    """Nodes of all beginnings; empty for a lexicon, whose words are many."""
 
     def child(self, node: int, label: int) -> int:
         """The node after `label`, or NONE."""

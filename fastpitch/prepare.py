@@ -229,7 +229,7 @@ def _difference(found: dict[str, Any], settings: dict[str, Any]) -> str:
 
 
 def _write_statistics(path: Path, voiced: dict[str, list[np.ndarray]]) -> dict[str, PitchStatistics]:
-    """Of every speaker with two voiced frames, and under "" of all; written as JSON."""
+    """Pitch statistics of every speaker with two voiced frames, and under "" of all; written as JSON."""
     everything = [pitch_T for pitches in voiced.values() for pitch_T in pitches]
     speakers = {"": everything, **{speaker: pitches for speaker, pitches in voiced.items() if speaker}}
     found = {

@@ -53,7 +53,7 @@ class Quickstart:
 
     @property
     def name(self) -> str:
-        """Of the run and its corpus."""
+        """Name of the run and of its corpus."""
         return "quickstart" if self.size == "full" else f"quickstart-{self.size}"
 
 

@@ -46,7 +46,7 @@ class InferenceConfig:
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     ema: bool | None = None
-    """Of our checkpoints: take the averaged weights or not; by default where there are any."""
+    """Whether the averaged weights of our checkpoints are used; by default where there are any."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"

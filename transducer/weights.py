@@ -45,7 +45,7 @@ class DecoderWeights(NamedTuple):
     durations: tuple[int, ...] = ()
     """What the outputs after blank stand for, in frames, ascending; none for RNN-T."""
     activation: Activation = "relu"
-    """Of the sum of both projections."""
+    """Activation of the sum of both projections."""
 
     @property
     def blank(self) -> int:

@@ -27,7 +27,7 @@ def pretraining_loss(
     seed: int,
     noise_QGV: Tensor | None = None,
 ) -> PretrainingLoss:
-    """Of a batch on the device: which of the quantised features belongs to a masked frame?
+    """The loss of a batch on the device: which of the quantised features belongs to a masked frame?
 
     `seed` is the same in all processes; without `noise_QGV` the quantiser draws its own, in training.
     """
@@ -66,7 +66,7 @@ def pretraining_sums(found: PretrainingLoss) -> Tensor:
 def ctc_logits(
     cfg: FinetuneConfig, network: nn.Module, batch: FinetuningBatch, *, seed: int = 0, freeze_encoder: bool = False
 ) -> Logits:
-    """Of a batch on the device; `seed` is the same in all processes."""
+    """The loss of a batch on the device; `seed` is the same in all processes."""
     masked = Masked(batch.mask_BS, batch.channel_mask_BD)
     with autocast(batch.audio_BN.device, cfg.precision):
         output: Logits = network(

@@ -24,7 +24,7 @@ class Halves(NamedTuple):
     cosine_EE: Tensor
     sine_OE: Tensor
     output_MN: Tensor
-    """Of the E real parts, then the O imaginary ones."""
+    """The values of the E real parts, then of the O imaginary ones."""
     weight_NK: Tensor
     """The taps' spectrum: E real parts, then O imaginary ones."""
 

@@ -170,9 +170,9 @@ class Epilogue(NamedTuple):
     residual_BSO: Tensor | None = None
     activation: Activation = "identity"
     slope: float = 0.0
-    """Of the leaky ReLU; the ceiling of the clipped one."""
+    """Slope of the leaky ReLU; ceiling of the clipped one."""
     input_slope: float = 1.0
-    """Of a leaky ReLU of the input."""
+    """Slope of a leaky ReLU of the input."""
 
 
 def run(

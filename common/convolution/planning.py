@@ -75,7 +75,7 @@ def choices(shape: Shape, *, is_bf16: bool = False, machine: Machine | None = No
 
 
 def within(options: Sequence[Sequence[Choice]], limit_bytes: int | None) -> list[Choice]:
-    """Of each layer's `choices` one, together of at most `limit_bytes` if that can be: where least time is lost."""
+    """One of each layer's `choices`, together at most `limit_bytes` if that can be, so that least time is lost."""
     places = [0] * len(options)
     total = sum(layer[0].weight_bytes for layer in options)
     while limit_bytes is not None and total > limit_bytes:

@@ -120,7 +120,7 @@ class _Filtered(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BTO: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Of the input (if wanted), the weight and the bias."""
+        """Gradients of the input (if wanted), the weight and the bias."""
         points_NPI, weight_POI = ctx.saved_tensors
         constant, (sequences, positions) = gradient_BTO.new_tensor, ctx.shape
         rest = -positions % OUTPUTS

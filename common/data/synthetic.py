@@ -63,7 +63,7 @@ class SyntheticConfig:
     silence_seconds: tuple[float, float] = (0.05, 0.25)
     """Silence (with its noise) before, and after, the speech."""
     sample_rate: int = 16000
-    """Of the LibriSpeech folder. An LJSpeech folder has espeak's own 22,050 Hz."""
+    """Sample rate of the LibriSpeech folder, in Hz. An LJSpeech folder has espeak's own 22,050 Hz."""
 
     def __post_init__(self) -> None:
         for name in ("words_per_minute", "snr_db", "peak_db", "silence_seconds"):

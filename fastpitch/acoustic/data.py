@@ -88,7 +88,7 @@ def read_utterances(sources: Iterable[str], cfg: Config, *, training: bool) -> t
 
 
 def speaker_number(utterance: Utterance, cfg: Config) -> int:
-    """Of the speaker's embedding: its place in data.speakers, or the number that the manifest gives. ManifestError."""
+    """Index of the speaker's embedding: its place in data.speakers, or the manifest's number. Raises ManifestError."""
     speakers, names = cfg.model.speakers, cfg.data.speakers
     if speakers == 1:
         return 0

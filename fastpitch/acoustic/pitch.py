@@ -78,7 +78,7 @@ class PitchStatistics(NamedTuple):
 
 
 def pitch_statistics(pitches: Iterable[np.ndarray]) -> PitchStatistics:
-    """Of all voiced frames (> 0) of all f0_T. Raises ValueError where there are fewer than two."""
+    """Mean and deviation of all voiced frames (> 0) of all f0_T. Raises ValueError where there are fewer than two."""
     sums = np.zeros(3)
     for f0_T in pitches:
         voiced = f0_T[f0_T > 0].astype(np.float64)
@@ -228,7 +228,7 @@ class _Moves(NamedTuple):
 
 
 class _Scores(NamedTuple):
-    """Of the best path to every candidate, voiced, and to every bin, not voiced."""
+    """Scores of the best path to every candidate, voiced, and to every bin, not voiced."""
 
     voiced_TK: np.ndarray
     unvoiced_TB: np.ndarray

@@ -166,7 +166,7 @@ def _alignment(line: Line) -> str:
 
 
 def _bounds(hertz: list[float]) -> tuple[float, float]:
-    """Of the pitch axis: a fifth beyond the extremes, and never so narrow that a monotone looks lively."""
+    """Limits of the pitch axis: a fifth beyond the extremes, and never so narrow that a monotone looks lively."""
     middle, span = (max(hertz) + min(hertz)) / 2, max(max(hertz) - min(hertz), 40.0)
     return middle - 0.6 * span, middle + 0.6 * span
 

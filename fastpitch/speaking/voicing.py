@@ -46,7 +46,7 @@ class Voice:
 
     @property
     def sample_rate(self) -> int:
-        """Of the sound, in Hz."""
+        """Sample rate of the sound, in Hz."""
         return self.vocoder.sample_rate
 
     @property

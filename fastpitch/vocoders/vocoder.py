@@ -70,7 +70,7 @@ class Vocoder:
 
     @property
     def sample_rate(self) -> int:
-        """Of the audio, in Hz."""
+        """Sample rate of the audio, in Hz."""
         return self.features.sample_rate
 
     @property

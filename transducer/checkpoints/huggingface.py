@@ -55,7 +55,7 @@ RULES: Rules = (
     (r"joint\.head\.(\w+)", r"joint.output.\1"),
     (r"ctc_head\.(\w+)", r"ctc.\1"),
 )
-# Of config.json: what transformers writes of every model, and what only training or generation needs.
+# Keys of config.json that transformers writes of every model, and what only training or generation needs.
 # fmt: off
 _GENERAL = (
     "architectures", "dtype", "torch_dtype", "transformers_version", "model_type", "initializer_range",

@@ -147,7 +147,7 @@ def speech(cfg: BenchmarkConfig, utterances: int) -> Tensor:
 
 
 def _architectures(cfg: BenchmarkConfig) -> dict[str, ModelConfig]:
-    """Of our sides. Raises ConfigError."""
+    """The architectures of our sides, by name. Raises ConfigError."""
     if cfg.model.shortening is not None:
         return {"ours": cfg.model}
     found = {"ours": cfg.model} if "ours" in cfg.sides else {}

@@ -122,7 +122,7 @@ class Wav2Vec2ForPretraining(nn.Module):
 
 
 class _Part(NamedTuple):
-    """Of one sub-batch, summed over its masked frames."""
+    """Sums over the masked frames of one sub-batch."""
 
     contrastive: Tensor
     diversity: Tensor

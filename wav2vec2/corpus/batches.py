@@ -49,14 +49,14 @@ class PretrainingBatch(NamedTuple):
     samples_B: Tensor | None
     """None: N each."""
     targets: list[Targets]
-    """Of each sub-batch."""
+    """The targets of each sub-batch."""
     channel_mask_BD: Tensor | None
     seeds: list[int]
-    """Of each sub-batch."""
+    """The seed of each sub-batch."""
     ids: list[str]
     failures: list[Failure]
     seconds: float
-    """Of audio, without padding."""
+    """Seconds of audio, without padding."""
     counts: bool
     """False for a stand-in: of what was asked for nothing could be read, and other processes wait for a step."""
 

@@ -46,7 +46,7 @@ class PositionalConv(nn.Module):
 
     def weight(self) -> Tensor:
         """The taps [D, E, K], in float32 at least."""
-        # Of torch.nn.utils.weight_norm: one pass over memory, where the formula and its gradient take ten.
+        # What torch.nn.utils.weight_norm computes: one pass over memory, where the formula and its gradient take ten.
         return torch._weight_norm(_at_least_float32(self.direction), _at_least_float32(self.norm), 2)
 
     def _convolve(self, x_BSD: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ _SMALL_RULES: tuple[Rule, ...] = tuple(
 )
 _SYMBOL_RULES: tuple[Rule, ...] = (*_NUMBER_RULES, *words.SYMBOL_RULES)
 
-# Of digits behind a letter.
+# Digits behind a letter.
 _WITHIN_RULES = tuple(rule for rule in _NUMBER_RULES if rule.kind in ("ordinal", "number"))
 
 _PLAIN = re.compile(r"\s+|[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")

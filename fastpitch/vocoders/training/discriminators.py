@@ -17,18 +17,18 @@ from fastpitch.vocoders.config import DiscriminatorConfig
 
 SLOPE = 0.1  # of the leaky ReLUs
 PERIOD_CHANNELS = (32, 128, 512, 1024, 1024)
-# Of a scale: channels, kernel, stride, groups.
+# A scale: channels, kernel, stride, groups.
 SCALE_LAYERS = (
     (128, 15, 1, 1), (128, 41, 2, 4), (256, 41, 2, 16), (512, 41, 4, 16), (1024, 41, 4, 16), (1024, 41, 1, 16),
     (1024, 5, 1, 1),
 )  # fmt: skip
-# Of a resolution: kernel and stride over frequencies and frames, after a transposition that puts frames first.
+# A resolution: kernel and stride over frequencies and frames, after a transposition that puts frames first.
 RESOLUTION_LAYERS = (((3, 9), (1, 1)), ((3, 9), (1, 2)), ((3, 9), (1, 2)), ((3, 9), (1, 2)), ((3, 3), (1, 1)))
 RESOLUTION_CHANNELS = 32
 
 
 class Judgement(NamedTuple):
-    """Of each discriminator the scores (1: recorded, 0: generated) and the activations of all its layers."""
+    """The scores of each discriminator (1: recorded, 0: generated) and the activations of all its layers."""
 
     scores: list[Tensor]
     features: list[list[Tensor]]

@@ -148,7 +148,7 @@ def apply_gradients(optimizer: Optimizer, scaler: GradScaler, network: nn.Module
 
 
 def _split(both: Judgement) -> tuple[Judgement, Judgement]:
-    """Of recorded and generated audio, judged in one batch."""
+    """The judgements of recorded and of generated audio, made in one batch."""
     half = len(both.scores[0]) // 2
     real, fake = (Judgement([s[rows] for s in both.scores], []) for rows in (slice(half), slice(half, None)))
     return real, fake
