@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from tests.fuzz.mutator import mutated
 from tests.fuzz.readers import READERS, Reader
 
@@ -92,6 +94,7 @@ def _time_up(*_: object) -> None:
 
 
 def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: Any) -> None:
+    torch.set_num_threads(1)  # threads of OpenMP do not survive a fork: a second one would be waited for, for ever
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
