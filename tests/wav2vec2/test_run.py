@@ -1,6 +1,5 @@
 import contextlib
 import runpy
-import signal
 import warnings
 from dataclasses import replace
 
@@ -34,15 +33,15 @@ def short_epochs(corpus):
 @pytest.fixture
 def sigterm_at(monkeypatch):
     """Lets SIGTERM come during an update."""
-    came, update = Termination(), pretrain.update
-    monkeypatch.setattr(loop, "termination", lambda: contextlib.nullcontext(came))
+    signals, update = Termination(), pretrain.update
+    monkeypatch.setattr(loop, "termination", lambda: contextlib.nullcontext(signals))
 
     def set_to(number):
-        came.clear()
+        signals.came = False
 
         def updated(run, batches):
             if run.state.progress.step + 1 == number:
-                came.append(signal.SIGTERM)
+                signals.came = True
             return update(run, batches)
 
         monkeypatch.setattr(pretrain, "update", updated)
