@@ -4,6 +4,7 @@ Shapes: B utterances or chunks, N samples, F mel bins, T feature frames, S encod
 the blank.
 """
 
+import copy
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 import ctc
 from common import checkpoint, distributed
+from common.fastest import Choice, fastest, voice_like
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
@@ -239,15 +241,25 @@ def load(
     path: str | Path,
     *,
     device: str = "auto",
-    precision: Precision = "fp32",
+    precision: Choice = "fp32",
     ema: bool | None = None,
     head: Head = "auto",
 ) -> Recognizer:
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
     `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
-    decodes; by default the transducer. Raises CheckpointError for what is missing, damaged or not known.
+    decodes; by default the transducer. `precision`: "auto" measures (`common.fastest`). Raises CheckpointError for
+    what is missing, damaged or not known.
     """
     chosen = distributed.pick_device(device)
     model, imported = read_model(Path(path), ema=ema)
+    if precision == "auto":
+        sound_N = voice_like(imported.features.sample_rate)
+        return fastest(
+            lambda tried: Recognizer(
+                copy.deepcopy(model), imported.features, imported.pieces, device=chosen, precision=tried, head=head
+            ),
+            lambda asr: asr._encoded([sound_N]),
+            chosen,
+        )
     return Recognizer(model, imported.features, imported.pieces, device=chosen, precision=precision, head=head)
