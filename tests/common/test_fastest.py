@@ -1,6 +1,6 @@
 """The choice of a precision on this machine."""
 
-import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from common import fastest as module
+from common.benchmark import Timings
 from common.fastest import deviation, fastest, voice_like
 from common.precision import Precision
 
@@ -15,36 +16,38 @@ EXPECTED = torch.linspace(-1, 1, 1000)
 
 
 class Fake:
-    """A model that takes `seconds` and is `error` away from what is right."""
+    """A model that is `error` away from what is right."""
 
-    def __init__(self, precision: Precision, seconds: float, error: float):
-        self.precision, self.seconds, self.error = precision, seconds, error
+    def __init__(self, precision: Precision, error: float):
+        self.precision, self.error = precision, error
 
     def run(self) -> Tensor:
-        end = time.perf_counter() + self.seconds
-        while time.perf_counter() < end:
-            pass
         return EXPECTED + self.error * EXPECTED.std()
 
 
-def _chosen(seconds: float, error: float) -> Precision:
-    def build(precision: Precision) -> Fake:
-        return Fake(precision, 0.004, 0) if precision == "fp32" else Fake(precision, seconds, error)
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Precision]:
+    """What is chosen on a machine where fp32 takes 4 ms and bf16 `milliseconds`."""
 
-    return fastest(build, Fake.run, "cpu").precision
+    def choose(milliseconds: float, error: float) -> Precision:
+        times = {"plain": Timings([4.0]), "other": Timings([milliseconds])}
+        monkeypatch.setattr(module, "compare", lambda calls, **_: times)
+        return fastest(lambda tried: Fake(tried, 0 if tried == "fp32" else error), Fake.run, "cpu").precision
 
-
-def test_the_faster_precision_is_taken_if_its_output_is_close() -> None:
-    assert _chosen(seconds=0.001, error=0.01) == "bf16"
-
-
-def test_a_precision_that_is_not_faster_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _chosen(seconds=0.008, error=0) == "fp32"
-    assert capsys.readouterr().err.startswith("precision: fp32 (bf16 is 0.")
+    return choose
 
 
-def test_a_precision_out_of_tolerance_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _chosen(seconds=0.001, error=0.05) == "fp32"
+def test_the_faster_precision_is_taken_if_its_output_is_close(chosen) -> None:
+    assert chosen(milliseconds=1, error=0.01) == "bf16"
+
+
+def test_a_precision_that_is_not_faster_is_left(chosen, capsys: pytest.CaptureFixture[str]) -> None:
+    assert chosen(milliseconds=8, error=0) == "fp32"
+    assert capsys.readouterr().err.startswith("precision: fp32 (bf16 is 0.50 times")
+
+
+def test_a_precision_out_of_tolerance_is_left(chosen, capsys: pytest.CaptureFixture[str]) -> None:
+    assert chosen(milliseconds=1, error=0.05) == "fp32"
     assert "differs by 5.00%; tolerance 2%)" in capsys.readouterr().err
 
 
