@@ -115,10 +115,11 @@ def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str 
         raise ModelError(f"{path}: no such file; expected an ONNX file of trt.export, or a checkpoint of a recogniser")
     match _family(path):
         case "transducer":
+            import transducer.long_audio
             import transducer.recognizer
 
             hybrid = transducer.recognizer.load(path, device=device)
-            seconds, rate = transducer.recognizer.CHUNK_SECONDS, hybrid.feature_config.sample_rate
+            seconds, rate = transducer.long_audio.ChunkOptions.chunk_seconds, hybrid.feature_config.sample_rate
             return Ears(path.stem, rate, seconds, hybrid, batch_size)
         case "wav2vec2":
             import wav2vec2.recognizer
