@@ -74,7 +74,7 @@ class InferenceConfig:
     ema: bool | None = None
     """Whether the averaged weights are used; by default where there are any."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"
     """Arithmetic of the networks."""
     mode: Mode = "eager"
