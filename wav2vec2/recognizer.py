@@ -20,8 +20,10 @@ from common.recognition.decoding import Decoder, DecodingOptions, not_finite, tr
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
 from common.recognition.tensors import in_batches, padded
 from common.recognition.transcripts import Transcript
+from common.text.language import Language
 from common.text.vocabulary import is_special
-from wav2vec2.checkpoints.loading import Model, load_model
+from wav2vec2.checkpoints import checkpoint_import
+from wav2vec2.checkpoints.loading import Model, build
 from wav2vec2.corpus.letters import Letters
 from wav2vec2.network.extractor import n_frames
 from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
@@ -59,8 +61,16 @@ class Represented(NamedTuple):
 class Recognizer:
     """A model on a device, in a precision, ready for use."""
 
-    def __init__(self, model: Model, *, device: torch.device | str = "cpu", precision: Precision = "fp32"):
+    def __init__(
+        self,
+        model: Model,
+        *,
+        device: torch.device | str = "cpu",
+        precision: Precision = "fp32",
+        language: Language = "auto",
+    ):
         self.device, self.precision = torch.device(device), precision
+        self.language: Language = language
         self.model = cast_for_inference(model.to(self.device), precision)
         self.backbone = model if isinstance(model, Wav2Vec2) else model.wav2vec2
         self.config = self.backbone.config
@@ -242,7 +252,8 @@ def load(
     """The model saved at `path`: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face
     folder. `labels` and `ema` as for checkpoint_import.read. Raises CheckpointError."""
     chosen = distributed.pick_device(device)
-    return Recognizer(load_model(Path(path), labels=labels, ema=ema), device=chosen, precision=precision)
+    imported = checkpoint_import.read(Path(path), labels=labels, ema=ema)
+    return Recognizer(build(imported, Path(path)), device=chosen, precision=precision, language=imported.language)
 
 
 def _without_silence(recording: Recording) -> Recording:
