@@ -194,7 +194,7 @@ def test_a_dictionary_that_is_none_is_named(tmp_path, text, message):
     with pytest.raises(ConfigError, match=message):
         labels_of(FinetuneConfig(data=DataConfig(dictionary=tmp_path / "dict.txt")))
     with pytest.raises(ConfigError, match="cannot be read as a dictionary"):
-        labels_of(DataConfig(dictionary=tmp_path / "missing.txt"))
+        labels_of(FinetuneConfig(data=DataConfig(dictionary=tmp_path / "missing.txt")))
 
 
 def test_a_checkpoint_that_describes_no_model_cannot_be_resumed(corpus, tmp_path):
