@@ -7,7 +7,7 @@ every frame; all others take `whole`.
 Shapes: B utterances, L symbols, T frames, C channels, M mel bins.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -203,11 +203,12 @@ def graph(tts: Synthesizer, part: Part = "whole") -> ExportGraph:
         examples = [_decoder_example(encoder, example) for example in examples]
         of_each = {name: {0: "B"} for name in examples[0]}
         of_each |= {"conditioned_BLC": {0: "B", 1: "L"}, "symbol_BT": {0: "B", 1: "T"}}
-    module, reference, outputs = {
+    parts: dict[Part, tuple[nn.Module, Callable[..., Sequence[Tensor]], tuple[str, ...]]] = {
         "whole": (Whole(model), whole, ("mel_BMT", "frames_B", *Symbols._fields[1:])),
         "encoder": (encoder, of_symbols, Symbols._fields),
         "decoder": (Decoder(model), of_frames, ("mel_BMT",)),
-    }[part]
+    }
+    module, reference, outputs = parts[part]
     return ExportGraph(
         module=module,
         reference=reference,
