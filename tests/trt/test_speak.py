@@ -51,7 +51,5 @@ runpy.run_module("trt.speak", run_name="__main__", alter_sys=True)
 @pytest.mark.filterwarnings("ignore:'trt.speak' found in sys.modules")
 def test_nothing_to_say_is_one_line(voice, capsys):
     said = run(capsys, "trt.speak", voice / "tts.onnx", "--vocoder", voice / "v.onnx")
-    assert (said.status, said.err[-1]) == (
-        2,
-        "error: command line: nothing to say; name phrase files, or write texts in quotes",
-    )
+    assert said.status == 2
+    assert said.err[-1].endswith("nothing to say; name phrase files, or write texts in quotes")
