@@ -8,12 +8,15 @@ Transduction by Jointly Predicting Tokens and Durations, ICML 2023 (TDT); Yu et 
 """
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+import ctc
 from transducer.weights import Decoded, DecoderWeights, LSTMLayer
 
 State = list[tuple[Tensor, Tensor]]
@@ -91,6 +94,134 @@ def joint(encoded_C: Tensor, prediction_H: Tensor, weights: DecoderWeights) -> T
     )
     hidden_J = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}[weights.activation](sum_J)
     return F.linear(hidden_J, weights.output_weight, weights.output_bias)
+
+
+class Found(NamedTuple):
+    """A label sequence with its most probable alignment, as `Decoded`, and its scores."""
+
+    tokens: list[int]
+    frames: list[int]
+    durations: list[int] | None
+    confidence: list[float]
+    log_prob: float
+    external: float
+
+
+class _Path(NamedTuple):
+    """All alignments of a sequence that go on at a frame: their sum, the best of them, and its labels there."""
+
+    mass: float
+    best: float
+    symbols: int
+    marks: tuple[tuple[int, int, float], ...]
+    """(frame, duration, probability) of every label on the best alignment."""
+
+
+Cut = dict[tuple[int, ...], dict[int, _Path]]
+"""{sequence: {frame: paths}}: every alignment goes through one of these."""
+
+
+def beam_search(
+    encoded_SC: Tensor,
+    weights: DecoderWeights,
+    *,
+    beam: int = 4,
+    drop: float = -math.inf,
+    max_symbols: int = 10,
+    scorer: ctc.Scorer | None = None,
+) -> list[Found]:
+    """The best label sequences of one utterance, as `csrc/decode_beam.cpp` finds them; with a wide beam, all there are.
+
+    Raises ValueError for frames that hold NaN.
+    """
+    if encoded_SC.isnan().any():
+        raise ValueError("encoded: its frames hold NaN")
+    cut: Cut = {(): {0: _Path(0.0, 0.0, 0, ())}}
+    known = {(): predict(weights.blank, start_state(weights), weights)}
+    external = {(): (0.0, scorer.start() if scorer else None)}
+    while any(frame < len(encoded_SC) for paths in cut.values() for frame in paths):
+        now = min(frame for paths in cut.values() for frame in paths)
+        scores: dict[tuple[int, ...], tuple[_Path, Tensor]] = {}
+        for labels in sorted(cut, key=len):
+            if now in cut[labels]:
+                path = cut[labels].pop(now)
+                scores[labels] = path, joint(encoded_SC[now], known[labels][0], weights).double()
+                for arc in _arcs(scores[labels][1], weights):
+                    longer = labels if arc.label is None else (*labels, arc.label)
+                    if longer in cut:
+                        _follow(cut[longer], path, now, arc, len(encoded_SC), max_symbols)
+        for labels, (path, logits_W) in scores.items():
+            fresh: Cut = {}
+            for arc in _arcs(logits_W, weights):
+                if arc.label is not None and (*labels, arc.label) not in cut:
+                    paths = fresh.setdefault((*labels, arc.label), {})
+                    _follow(paths, path, now, arc, len(encoded_SC), max_symbols)
+            for longer, paths in fresh.items():
+                gain, state = 0.0, external[labels][1]
+                if scorer is not None and state is not None:
+                    gain, state = scorer.extend(state, longer[-1])
+                external[longer] = external[labels][0] + gain, state
+                cut[longer] = paths
+        total = {y: _total(paths.values()) + external[y][0] for y, paths in cut.items() if paths}
+        best = max(total.values())
+        lowest = max(best + drop, -sys.float_info.max)
+        kept = [y for y in sorted(total, key=lambda y: -total[y])[:beam] if total[y] >= lowest]
+        cut = {y: _probable(cut[y], lowest - external[y][0]) for y in kept}
+        for y in kept:
+            if y not in known:
+                known[y] = predict(y[-1], known[y[:-1]][1], weights)
+    found = []
+    for labels, paths in cut.items():
+        (path,) = paths.values()
+        gain, state = external[labels]
+        frames, durations, confidence = ([mark[i] for mark in path.marks] for i in range(3))
+        added = gain + (scorer.finish(state) if scorer is not None and state is not None else 0.0)
+        own = durations if weights.durations else None
+        found.append(Found(list(labels), frames, own, confidence, path.mass, added))  # type: ignore[arg-type]
+    return sorted(found, key=lambda one: -(one.log_prob + one.external))
+
+
+class _Arc(NamedTuple):
+    label: int | None
+    """None for blank."""
+    duration: int
+    log_prob: float
+    """Of both."""
+    confidence: float
+    """Probability of the label."""
+
+
+def _arcs(logits_W: Tensor, weights: DecoderWeights) -> Iterator[_Arc]:
+    n_tokens = weights.blank + 1
+    tokens = logits_W[:n_tokens].log_softmax(0).tolist()
+    durations = logits_W[n_tokens:].log_softmax(0).tolist() if weights.durations else [0.0]
+    for token, log_prob in enumerate(tokens):
+        label = None if token == weights.blank else token
+        for duration, of_duration in zip(weights.durations or (0,), durations, strict=True):
+            yield _Arc(label, duration, log_prob + of_duration, math.exp(log_prob))
+
+
+def _follow(paths: dict[int, _Path], path: _Path, frame: int, arc: _Arc, frames: int, max_symbols: int) -> None:
+    """Adds what an arc makes of `path` to the paths of the sequence that it leads to."""
+    symbols = path.symbols + (arc.label is not None)
+    must_move = arc.label is None or symbols >= max_symbols
+    step = max(1, arc.duration) if must_move else arc.duration
+    marks = path.marks if arc.label is None else (*path.marks, (frame, arc.duration, arc.confidence))
+    one = _Path(path.mass + arc.log_prob, path.best + arc.log_prob, 0 if step else symbols, marks)
+    to = min(frame + step, frames)
+    if to in paths:
+        better = max(paths[to], one, key=lambda p: p.best)
+        one = better._replace(mass=_total([paths[to], one]))
+    paths[to] = one
+
+
+def _total(paths: Iterable[_Path]) -> float:
+    return float(torch.tensor([path.mass for path in paths], dtype=torch.float64).logsumexp(0))
+
+
+def _probable(paths: dict[int, _Path], lowest: float) -> dict[int, _Path]:
+    largest = max(path.mass for path in paths.values())
+    return {frame: path for frame, path in paths.items() if path.mass >= min(lowest, largest)}
 
 
 def rnnt_losses(
