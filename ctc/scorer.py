@@ -75,8 +75,8 @@ class Scorer:
         options: ScorerOptions | None = None,
     ) -> None:
         """`labels`: text of every label in order (a blank at the end may be missing), letters or pieces of words.
-        `model`: see `ctc.read_model`. `words`: nothing but these may be spelled, in whichever pieces. `hot_words`: words
-        or phrases and what each adds to a score, in capitals or not as the labels are.
+        `model`: see `ctc.read_model`. `words`: nothing but these may be spelled, in whichever pieces. `hot_words`:
+        words or phrases and what each adds to a score, in capitals or not as the labels are.
 
         Raises ValueError for a word, or a whole model, that the labels cannot spell.
         """

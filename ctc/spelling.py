@@ -36,7 +36,7 @@ def label_texts(labels: Sequence[str], *, boundary: str = BOUNDARY) -> list[str]
     style = _style([label for label in labels if not is_special(label)])
     texts = []
     for label in labels:
-        if label == boundary or label == BOUNDARY:
+        if label in (boundary, BOUNDARY):
             texts.append(BOUNDARY)
         elif is_special(label):
             texts.append(BYTE if _BYTE.fullmatch(label) else "")

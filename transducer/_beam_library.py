@@ -7,13 +7,13 @@ import ctypes
 import functools
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ctc import Scorer
-from transducer._decoder_library import NativeNetwork, Network, functions
+from transducer._decoder_library import NativeNetwork, Network, ScorerTables, functions
 from transducer._loss_library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
 
 ALIGNMENT = 64
@@ -42,17 +42,6 @@ def beam_functions() -> ctypes.CDLL | None:
         *(*(c_void_p,) * 10, POINTER(c_int64)),
     )
     return library
-
-
-class ScorerTables:
-    """Pointers to `ctc_scorer` for every utterance, NULL for None; equal scorers have one table."""
-
-    def __init__(self, scorers: Sequence[Scorer | None]) -> None:
-        tables = {id(scorer): scorer.table() for scorer in scorers if scorer is not None}
-        addresses = [None if scorer is None else ctypes.addressof(tables[id(scorer)]) for scorer in scorers]
-        self._kept: tuple[Any, ...] = (tables, tuple(scorers))
-        self._pointers = (c_void_p * len(addresses))(*addresses)
-        self.address = ctypes.addressof(self._pointers) if any(addresses) else None
 
 
 class Found(NamedTuple):

@@ -19,7 +19,8 @@ from transducer import reference
 from transducer._beam_library import Found, beam_functions, search
 from transducer._decoder_library import NativeNetwork
 from transducer._library import warn_slow
-from transducer.weights import Decoded, DecoderWeights, LSTMLayer
+from transducer.decoder import scorers_of_all
+from transducer.weights import Decoded, DecoderWeights, on_host
 
 ROWS = 256
 """Sequences of all utterances of a thread that are looked at at once, about."""
@@ -78,16 +79,14 @@ class BeamSearch:
     ) -> list[list[Candidate]]:
         """For every utterance its best label sequences, best first; fewer than `n_best` where there are not as many.
 
-        `frames_B`: how many of the S frames belong to each utterance. An alignment moves through them as greedy decoding
-        does, also after `max_symbols` labels on a frame. `scorers`: one for all, or one for each utterance, over the
-        labels and the blank. What an utterance gives does not depend on the others. Raises ValueError for shapes and
-        lengths that do not fit, and for an utterance whose frames hold NaN.
+        `frames_B`: how many of the S frames belong to each utterance. An alignment moves through them as greedy
+        decoding does, also after `max_symbols` labels on a frame. `scorers`: one for all, or one for each utterance,
+        over the labels and the blank. What an utterance gives does not depend on the others. Raises ValueError for
+        shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
         """
         width = self.weights.encoder_weight.shape[1]
         if encoded_BSC.dim() != 3 or encoded_BSC.shape[2] != width:
-            raise ValueError(
-                f"encoded: expected [utterance, frame, {width}], found shape {list(encoded_BSC.shape)}"
-            )
+            raise ValueError(f"encoded: expected [utterance, frame, {width}], found shape {list(encoded_BSC.shape)}")
         if max_symbols < 1:
             raise ValueError(f"max_symbols: expected 1 or more, found {max_symbols}")
         batch, frames, _ = encoded_BSC.shape
@@ -104,7 +103,7 @@ class BeamSearch:
         if self._native is None:
             return [
                 [
-                    Candidate(Decoded(*found[:4]), found.log_prob + found.external, found.log_prob, found.external)
+                    Candidate(Decoded(*found[:5]), found.log_prob + found.external, found.log_prob, found.external)
                     for found in reference.beam_search(
                         encoded_SC[:count],
                         self.weights,
@@ -132,32 +131,6 @@ class BeamSearch:
         return _candidates(found, has_durations=bool(self.weights.durations))
 
 
-def scorers_of_all(
-    scorers: Scorer | Sequence[Scorer | None] | None, batch: int, labels: int
-) -> list[Scorer | None]:
-    """One for each utterance. Raises ValueError for another number of them, or of labels."""
-    each = [scorers] * batch if scorers is None or isinstance(scorers, Scorer) else list(scorers)
-    if len(each) != batch:
-        raise ValueError(f"scorers: expected one for each of {batch} utterances, found {len(each)}")
-    for scorer in each:
-        if scorer is not None and len(scorer.labels) not in (labels, labels + 1):
-            raise ValueError(f"scorers: expected {labels} labels, found {len(scorer.labels)}")
-    return each
-
-
-def on_host(weights: DecoderWeights) -> DecoderWeights:
-    """The same weights on the CPU, float32."""
-
-    def moved(tensor: Tensor) -> Tensor:
-        return tensor.detach().float().cpu()
-
-    parts = {
-        name: moved(value) if isinstance(value, Tensor) else value for name, value in weights._asdict().items()
-    }
-    parts["lstm"] = tuple(LSTMLayer(*map(moved, layer)) for layer in weights.lstm)
-    return DecoderWeights(**parts)
-
-
 def _candidates(found: Found, *, has_durations: bool) -> list[list[Candidate]]:
     results: list[list[Candidate]] = []
     for b, count in enumerate(found.counts_B.tolist()):
@@ -170,6 +143,7 @@ def _candidates(found: Found, *, has_durations: bool) -> list[list[Candidate]]:
                 take(found.frames_BNL),
                 take(found.durations_BNL) if has_durations else None,
                 take(found.confidences_BNL),
+                take(found.entropies_BNL),
             )
             own.append(Candidate(decoded, log_prob + external, log_prob, external))
         results.append(own)

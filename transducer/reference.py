@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import ctc
+from ctc.scorer import State as LanguageState
 from transducer.weights import Decoded, DecoderWeights, LSTMLayer
 
 State = list[tuple[Tensor, Tensor]]
@@ -24,21 +25,32 @@ State = list[tuple[Tensor, Tensor]]
 
 
 def greedy(
-    encoded_BSC: Tensor, frames_B: Tensor | Sequence[int], weights: DecoderWeights, *, max_symbols: int = 10
+    encoded_BSC: Tensor,
+    frames_B: Tensor | Sequence[int],
+    weights: DecoderWeights,
+    *,
+    max_symbols: int = 10,
+    scorers: Sequence[ctc.Scorer | None] = (),
 ) -> list[Decoded]:
     """The most probable label or blank at every step, one utterance at a time, as the papers define it.
 
     With durations the pointer moves on by the most probable one, after a label or a blank; blank moves by 1 at least.
-    Without, a blank moves it by 1. After `max_symbols` labels at one frame it moves by 1 anyway.
+    Without, a blank moves it by 1. After `max_symbols` labels at one frame it moves by 1 anyway. With a scorer a label
+    that is more probable than blank gives way to the one that is best with what the scorer adds.
     """
     frames = [int(n) for n in frames_B]
-    return [_greedy(encoded_SC[:n], weights, max_symbols) for encoded_SC, n in zip(encoded_BSC, frames, strict=True)]
+    each = scorers or [None] * len(frames)
+    return [
+        _greedy(encoded_SC[:n], weights, max_symbols, scorer)
+        for encoded_SC, n, scorer in zip(encoded_BSC, frames, each, strict=True)
+    ]
 
 
-def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int) -> Decoded:
+def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int, scorer: ctc.Scorer | None) -> Decoded:
     n_tokens = weights.blank + 1
     found, entropies = Decoded([], [], [] if weights.durations else None, []), []
     prediction_H, state = predict(weights.blank, start_state(weights), weights)
+    language = scorer.start() if scorer is not None else None
     frame = n_symbols = 0
     while frame < len(encoded_SC):
         logits_W = joint(encoded_SC[frame], prediction_H, weights)
@@ -47,6 +59,10 @@ def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int) -> De
         if token == weights.blank:
             duration = max(1, duration)
         else:
+            if scorer is not None and language is not None:
+                gains = [scorer.extend(language, label)[0] for label in range(weights.blank)]
+                token = int((logits_W[: weights.blank].double() + torch.tensor(gains)).argmax())
+                language = scorer.extend(language, token)[1]
             found.tokens.append(token)
             found.frames.append(frame)
             if found.durations is not None:
@@ -105,6 +121,7 @@ class Found(NamedTuple):
     frames: list[int]
     durations: list[int] | None
     confidence: list[float]
+    entropies: list[float]
     log_prob: float
     external: float
 
@@ -115,8 +132,8 @@ class _Path(NamedTuple):
     mass: float
     best: float
     symbols: int
-    marks: tuple[tuple[int, int, float], ...]
-    """(frame, duration, probability) of every label on the best alignment."""
+    marks: tuple[tuple[int, int, float, float], ...]
+    """(frame, duration, probability, entropy) of every label on the best alignment."""
 
 
 Cut = dict[tuple[int, ...], dict[int, _Path]]
@@ -139,8 +156,9 @@ def beam_search(
     if encoded_SC.isnan().any():
         raise ValueError("encoded: its frames hold NaN")
     cut: Cut = {(): {0: _Path(0.0, 0.0, 0, ())}}
-    known = {(): predict(weights.blank, start_state(weights), weights)}
-    external = {(): (0.0, scorer.start() if scorer else None)}
+    known: dict[tuple[int, ...], tuple[Tensor, State]] = {(): predict(weights.blank, start_state(weights), weights)}
+    start = scorer.start() if scorer else None
+    external: dict[tuple[int, ...], tuple[float, LanguageState | None]] = {(): (0.0, start)}
     while any(frame < len(encoded_SC) for paths in cut.values() for frame in paths):
         now = min(frame for paths in cut.values() for frame in paths)
         scores: dict[tuple[int, ...], tuple[_Path, Tensor]] = {}
@@ -176,10 +194,11 @@ def beam_search(
     for labels, paths in cut.items():
         (path,) = paths.values()
         gain, state = external[labels]
-        frames, durations, confidence = ([mark[i] for mark in path.marks] for i in range(3))
+        frames, durations, confidence, entropies = ([mark[i] for mark in path.marks] for i in range(4))
         added = gain + (scorer.finish(state) if scorer is not None and state is not None else 0.0)
         own = durations if weights.durations else None
-        found.append(Found(list(labels), frames, own, confidence, path.mass, added))  # type: ignore[arg-type]
+        marked = (frames, own, confidence, entropies)
+        found.append(Found(list(labels), *marked, path.mass, added))  # type: ignore[arg-type]
     return sorted(found, key=lambda one: -(one.log_prob + one.external))
 
 
@@ -191,16 +210,18 @@ class _Arc(NamedTuple):
     """Of both."""
     confidence: float
     """Probability of the label."""
+    entropy: float
 
 
 def _arcs(logits_W: Tensor, weights: DecoderWeights) -> Iterator[_Arc]:
     n_tokens = weights.blank + 1
     tokens = logits_W[:n_tokens].log_softmax(0).tolist()
+    entropy = float(torch.special.entr(logits_W[:n_tokens].softmax(0)).sum())
     durations = logits_W[n_tokens:].log_softmax(0).tolist() if weights.durations else [0.0]
     for token, log_prob in enumerate(tokens):
         label = None if token == weights.blank else token
         for duration, of_duration in zip(weights.durations or (0,), durations, strict=True):
-            yield _Arc(label, duration, log_prob + of_duration, math.exp(log_prob))
+            yield _Arc(label, duration, log_prob + of_duration, math.exp(log_prob), entropy)
 
 
 def _follow(paths: dict[int, _Path], path: _Path, frame: int, arc: _Arc, frames: int, max_symbols: int) -> None:
@@ -208,7 +229,7 @@ def _follow(paths: dict[int, _Path], path: _Path, frame: int, arc: _Arc, frames:
     symbols = path.symbols + (arc.label is not None)
     must_move = arc.label is None or symbols >= max_symbols
     step = max(1, arc.duration) if must_move else arc.duration
-    marks = path.marks if arc.label is None else (*path.marks, (frame, arc.duration, arc.confidence))
+    marks = path.marks if arc.label is None else (*path.marks, (frame, arc.duration, arc.confidence, arc.entropy))
     one = _Path(path.mass + arc.log_prob, path.best + arc.log_prob, 0 if step else symbols, marks)
     to = min(frame + step, frames)
     if to in paths:

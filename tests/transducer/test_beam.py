@@ -39,7 +39,7 @@ def tiny(durations: tuple[int, ...], seed: int, frames: int = 3) -> tuple[Decode
 
 
 class Alignments:
-    """Log of the sum over all alignments of a sequence, by recursion over (frame, labels so far, labels on the frame)."""
+    """Log of the sum over all alignments of a sequence, by recursion over (frame, labels so far, those on it)."""
 
     def __init__(self, encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int) -> None:
         self.encoded_SC, self.weights, self.max_symbols = encoded_SC, weights, max_symbols
@@ -134,7 +134,8 @@ def test_the_score_of_rnnt_is_minus_its_loss(path: str):
         logits_TUV = torch.stack(
             [torch.stack([reference.joint(frame_C, h, weights) for h, _ in states]) for frame_C in encoded_BSC[0]]
         )
-        loss = rnnt_loss(logits_TUV[None], torch.tensor([tokens]).view(1, -1), [3], [len(tokens)], reduction="none")
+        targets = torch.tensor([tokens], dtype=torch.int64)
+        loss = rnnt_loss(logits_TUV[None], targets, [3], [len(tokens)], reduction="none")
         assert candidate.log_prob == pytest.approx(-float(loss), abs=1e-4)
 
 
@@ -161,7 +162,7 @@ def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...
             assert one.decoded.confidence == pytest.approx(other.confidence, abs=1e-5)
             assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
             assert one.external == pytest.approx(other.external, abs=1e-4)
-    assert [len(own) for own in found] == [3, 3, 1, 3]
+        assert len(found[b]) == min(3, len(expected))
 
 
 def same(one: list[list[Candidate]], other: list[list[Candidate]]) -> bool:
