@@ -7,7 +7,7 @@ exit status 1; all else is transcribed nevertheless. Run by torchrun, the proces
 
 import math
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from tyro.conf import Positional, arg
 from common import config, distributed
 from common.checkpoint import CheckpointError
 from common.fastest import Choice
+from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format
@@ -37,12 +38,12 @@ class InferenceConfig:
     max_seconds: float = math.inf
     """Longest utterance of manifests, in seconds; longer ones are left out."""
     format: Format = "text"
-    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
-    vtt: subtitles."""
+    """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
     output: Path | None = None
     """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
     """Folder for one output file per recording, in place of `output`."""
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
     head: Head = "auto"
     """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
     max_symbols: int = 10
@@ -59,15 +60,15 @@ class InferenceConfig:
     batch_size: int = 8
     """Recordings, or chunks of long ones, recognised at once."""
     chunk_seconds: float = ChunkOptions.chunk_seconds
-    """Seconds of the chunks in which long recordings are encoded, to be decoded in one go."""
+    """Length of the chunks that long recordings are encoded in, to be decoded in one go."""
     left_seconds: float = ChunkOptions.left_seconds
-    """Seconds of context before each chunk, encoded with it and not decoded again."""
+    """Context before each chunk, encoded with it and not decoded again."""
     right_seconds: float = ChunkOptions.right_seconds
-    """Seconds of context after each chunk, likewise."""
+    """Context after each chunk, likewise."""
     whole_seconds: float = ChunkOptions.whole_seconds
-    """Seconds up to which a recording is encoded whole."""
+    """Length up to which a recording is encoded whole."""
     confidence: Confidence = "probability"
-    """Measure of the confidence of words: the probability of their pieces, or its entropy."""
+    """What the confidence of words is of: the probabilities of their pieces, or the entropies of these."""
 
     @property
     def chunks(self) -> ChunkOptions:
@@ -102,6 +103,7 @@ def main(cfg: InferenceConfig) -> int:
             batch_size=cfg.batch_size,
             **asdict(cfg.chunks),
             max_symbols=cfg.max_symbols,
+            decoder=asr.decoder(cfg.decoding) if cfg.decoding.searches else None,
             on_error="skip",
         )
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
