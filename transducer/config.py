@@ -11,6 +11,7 @@ from common.features import NEMO, LogMelConfig, SpecAugmentConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.text.language import Language, UnknownLetters
 from transducer.weights import Activation
 
 
@@ -43,8 +44,8 @@ class EncoderConfig:
     scale_input: bool = False
     """Whether frames are multiplied by the square root of width before the first block."""
     attention: Literal["regular", "chunked", "chunked_right"] = "regular"
-    """Who sees whom: a window around each frame, chunks that see whole chunks before them, or chunks and some frames
-    after them."""
+    """Frames that a frame sees: a window around each frame, chunks that see whole chunks before them, or chunks and
+    some frames after them."""
     left_frames: int = -1
     """Frames before a frame (or its chunk) that attention sees; -1 for all."""
     right_frames: int = -1
@@ -120,7 +121,13 @@ class DataConfig:
     speakers: tuple[str, ...] = ()
     """Speakers to train on; all, if none is named."""
     normalize_text: bool = True
-    """Normalisation of transcripts (English): lower case, no punctuation, numbers spelled out; or texts as they are."""
+    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are."""
+    language: Language = "english"
+    """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
+    and digit stays."""
+    unknown_letters: UnknownLetters = "stop"
+    """Letters that are none of the language. stop: they end the run before its first step; latin: are written in Latin
+    letters (é as e); drop: are left out."""
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
@@ -132,7 +139,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """What training minimises: the loss of the transducer and that of CTC, per utterance."""
+    """The loss: a sum of the transducer's and that of CTC, per utterance."""
 
     ctc_weight: float = 0.3
     """Share of CTC where there are both heads; the transducer has the rest."""
