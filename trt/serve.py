@@ -31,6 +31,7 @@ try:
     import uvicorn
 
     from trt.serving.gateway import Gateway, Settings
+    from trt.serving.wyoming import Wyoming
 except ImportError as error:
     raise SystemExit(f"error: {error}; serving needs the extra serve: pip install -e '.[serve]'") from None
 from trt.serving import models
@@ -52,6 +53,8 @@ class ServeConfig:
     """Address to listen at; 0.0.0.0 for all of this machine."""
     port: int = 8000
     """Port to listen at; 0 for one that is free."""
+    wyoming_port: int | None = None
+    """Port for clients of Wyoming's protocol, as Home Assistant is one; by default none. It knows no keys."""
     api_keys: Path | None = None
     """File of keys, one a line: requests must come with one of them. Those of the variable SPEECH_API_KEYS, with commas
     between them, count too."""
@@ -142,10 +145,17 @@ async def serve(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens
     running = asyncio.create_task(server._serve())
     while not server.started and not running.done():
         await asyncio.sleep(0.01)
+    wyoming = None
+    if server.started and cfg.wyoming_port is not None:
+        shared = {"limits": cfg.limits, "budget": gateway.budget}
+        wyoming = await Wyoming(gateway.hearing, gateway.speaking, **shared).start(cfg.host, cfg.wyoming_port)
+        tell(f"Wyoming's protocol at port {wyoming.sockets[0].getsockname()[1]}")
     if server.started:
         listens(server.servers[0].sockets[0].getsockname()[1])
         await ends.wait()
         server.should_exit = True
+        if wyoming is not None:
+            wyoming.close()
     await running
     gateway.stop()
     return 0
