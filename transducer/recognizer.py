@@ -7,6 +7,7 @@ the blank.
 import copy
 import functools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,10 +20,12 @@ from common.fastest import Choice, fastest, voice_like
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece
+from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
 from common.recognition.tensors import padded
-from common.recognition.transcripts import Letter, Transcript, Word, words_of_pieces
+from common.recognition.transcripts import Alternative, Letter, Transcript, Word, words_of_pieces
 from common.text.pieces import Pieces
+from transducer.beam import BeamSearch
 from transducer.checkpoints.reading import read_model
 from transducer.decoder import Decoder
 from transducer.greedy import CTCDecoding, Hypothesis, TransducerDecoding, joined
@@ -30,9 +33,14 @@ from transducer.long_audio import ChunkOptions, recognised, windows
 from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
 from transducer.network.model import Model
+from transducer.network.streaming import lookahead_of
+from transducer.searching import SearchDecoding, of_ctc, of_transducer
+from transducer.streaming import CachedFrames, ChunkedFrames, Pool, Session
+from transducer.weights import on_host
 
 Head = Literal["auto", "transducer", "ctc"]
 Confidence = Literal["probability", "entropy"]
+STREAM_CHUNK_SECONDS, STREAM_LOOKAHEAD_SECONDS = 2.0, 2.0  # of models that are not made for streaming
 
 
 class Recognizer:
@@ -89,13 +97,38 @@ class Recognizer:
 
     @torch.inference_mode()
     def decode(
-        self, encoded_BSC: Tensor, frames_B: Tensor | Sequence[int], *, max_symbols: int = 10, head: Head = "auto"
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor | Sequence[int],
+        *,
+        max_symbols: int = 10,
+        head: Head = "auto",
+        decoder: SearchDecoding | None = None,
+        hot_words: Sequence[Iterable[str]] | None = None,
     ) -> list[Hypothesis]:
         """Greedy, exact: of RNN-T and TDT at most `max_symbols` pieces without moving on. Raises ValueError.
 
-        `head` is by default that of the recogniser.
+        `head` is by default that of the recogniser. With a `decoder` (the method of that name, which has a head of its
+        own) as its options say. `hot_words`: words or phrases to favour in each utterance.
         """
-        return self._decoding(head)(encoded_BSC, frames_B, max_symbols=max_symbols)
+        if decoder is None and hot_words is None:
+            return self.decoding(head)(encoded_BSC, frames_B, max_symbols=max_symbols)
+        decoder = decoder or self.decoder(head=head)
+        return decoder(encoded_BSC, frames_B, max_symbols=max_symbols, hot_words=hot_words)
+
+    def decoder(self, options: DecodingOptions | None = None, *, head: Head = "auto") -> SearchDecoding:
+        """What `decode` and `transcribe` decode with, if not greedily by the network alone.
+
+        A language model is of words, or of pieces where most of its words are pieces. Raises ConfigError for words or
+        files that cannot be used.
+        """
+        options = options or DecodingOptions()
+        if (self.head if head == "auto" else head) == "ctc":
+            return of_ctc(self.ctc_log_probs, self.pieces, options)
+        weights = self.model.decoder_weights()
+        return of_transducer(
+            lambda: Decoder(on_host(weights)), lambda beam: BeamSearch(weights, beam), self.pieces, options
+        )
 
     @torch.inference_mode()
     def ctc_log_probs(self, encoded_BSC: Tensor) -> Tensor:
@@ -114,11 +147,15 @@ class Recognizer:
         right_seconds: float = ChunkOptions.right_seconds,
         whole_seconds: float = ChunkOptions.whole_seconds,
         max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
+        hot_words: Iterable[Iterable[str]] | None = None,
         on_error: Literal["stop", "skip"] = "stop",
     ) -> list[Transcript]:
         """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
 
         Recordings longer than `whole_seconds` are encoded in chunks with context on both sides, and decoded in one go.
+        `decoder`: see the method of that name; by default greedy. `hot_words`: words or phrases to favour in each
+        recording.
         With on_error="skip" one that cannot be read gives a transcript with `error` set; otherwise its AudioError is
         raised. Raises ValueError for impossible lengths.
         """
@@ -131,6 +168,8 @@ class Recognizer:
                 right_seconds=right_seconds,
                 whole_seconds=whole_seconds,
                 max_symbols=max_symbols,
+                decoder=decoder,
+                hot_words=hot_words,
                 on_error=on_error,
             )
         )
@@ -145,6 +184,8 @@ class Recognizer:
         right_seconds: float = ChunkOptions.right_seconds,
         whole_seconds: float = ChunkOptions.whole_seconds,
         max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
+        hot_words: Iterable[Iterable[str]] | None = None,
         on_error: Literal["stop", "skip"] = "stop",
     ) -> Iterator[Transcript]:
         """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
@@ -152,32 +193,98 @@ class Recognizer:
             chunk_seconds=chunk_seconds, left_seconds=left_seconds, right_seconds=right_seconds,
             whole_seconds=whole_seconds,
         )  # fmt: skip
+        given = read_ahead(recordings, self._read, on_error=on_error)
+        if hot_words is not None:
+            decoder = decoder or self.decoder()
+            given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
         for heard in recognised(
-            read_ahead(recordings, self._read, on_error=on_error),
+            given,
             cut=lambda samples_N: self._pieces(samples_N, chunks),
             encode=lambda samples: self.encode(*self.features(*padded(samples))).encoded_BSC,
-            decode=lambda encoded_BSC, frames: self.decode(encoded_BSC, frames, max_symbols=max_symbols),
-            decode_parts=lambda parts: self._decode_parts(parts, max_symbols),
+            decode=lambda encoded_BSC, frames, own: self.decode(
+                encoded_BSC,
+                frames,
+                max_symbols=max_symbols,
+                decoder=decoder,
+                hot_words=[recording.hot_words for recording in own] if decoder is not None else None,
+            ),
+            decode_parts=lambda parts, recording: self._decode_parts(parts, max_symbols, decoder, recording.hot_words),
             batch_size=batch_size,
         ):
             yield self._transcript(*heard)
 
-    def _decoding(self, head: Head) -> TransducerDecoding | CTCDecoding:
+    def pool(
+        self,
+        *,
+        lookahead: int | None = None,
+        chunk_seconds: float = STREAM_CHUNK_SECONDS,
+        left_seconds: float = ChunkOptions.left_seconds,
+        max_symbols: int = 10,
+    ) -> Pool:
+        """A pool of sessions (`session`) that share the steps of the network: hundreds of streams at once.
+
+        Options are those of `session`.
+        """
+        longest = lookahead_of(self.config.encoder, self.feature_config)
+        if lookahead is not None and lookahead < 0:
+            raise ValueError(f"lookahead = {lookahead}: expected a number of encoder frames, at least 0")
+        if longest is not None:
+            if lookahead and self.config.encoder.attention == "regular":
+                raise ValueError(f"lookahead = {lookahead}: no frame of this model sees one after it; expected 0")
+            return Pool(self, CachedFrames(self, longest if lookahead is None else lookahead), max_symbols=max_symbols)
+        options = ChunkOptions(chunk_seconds=chunk_seconds, left_seconds=left_seconds)
+        chunk, left, right = (
+            round(seconds / self.seconds_per_frame)
+            for seconds in (options.chunk_seconds, options.left_seconds, STREAM_LOOKAHEAD_SECONDS)
+        )
+        frames = ChunkedFrames(
+            self, chunk=max(1, chunk), left=left, lookahead=right if lookahead is None else lookahead
+        )
+        return Pool(self, frames, max_symbols=max_symbols)
+
+    def session(
+        self,
+        *,
+        lookahead: int | None = None,
+        chunk_seconds: float = STREAM_CHUNK_SECONDS,
+        left_seconds: float = ChunkOptions.left_seconds,
+        max_symbols: int = 10,
+    ) -> Session:
+        """A stream of audio to `feed` and to `finish`, recognised while it comes. Raises ValueError.
+
+        `lookahead`: encoder frames after a frame that it is heard with. A streaming model takes what it was trained
+        with, by default its first choice, in steps of lookahead + 1 frames, and computes nothing twice. Other models
+        encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them.
+        """
+        return self.pool(
+            lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds, max_symbols=max_symbols
+        ).session()
+
+    def decoding(self, head: Head = "auto") -> TransducerDecoding | CTCDecoding:
+        """Greedy decoding by `head`, by default that of the recogniser, also of frames that come in parts."""
         if (self.head if head == "auto" else head) == "ctc":
             return CTCDecoding(self.ctc_log_probs, self.pieces)
         return TransducerDecoding(self._decoder, self.pieces)
 
-    def _decode_parts(self, parts: Iterable[Tensor], max_symbols: int) -> Hypothesis:
-        decoding = self._decoding("auto")
+    def _decode_parts(
+        self,
+        parts: Iterable[Tensor],
+        max_symbols: int,
+        decoder: SearchDecoding | None = None,
+        hot_words: tuple[str, ...] = (),
+    ) -> Hypothesis:
+        if decoder is not None:
+            kept = decoder.start(1)
+            for encoded_SC in parts:
+                decoder(encoded_SC[None], [len(encoded_SC)], progress=kept)
+            return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
+        decoding = self.decoding()
         progress = decoding.start(1)
-
-        def found(encoded_SC: Tensor, *, is_last: bool) -> Hypothesis:
-            frames = [len(encoded_SC)]
-            return decoding(encoded_SC[None], frames, progress=progress, is_last=is_last, max_symbols=max_symbols)[0]
-
-        hypotheses = [found(encoded_SC, is_last=False) for encoded_SC in parts]
-        nothing_SC = torch.zeros(0, self.config.encoder.width, device=self.device)
-        return joined([*hypotheses, found(nothing_SC, is_last=True)], self.pieces)
+        hypotheses = [
+            decoding(encoded_SC[None], [len(encoded_SC)], progress=progress, max_symbols=max_symbols)[0]
+            for encoded_SC in parts
+        ]
+        return joined([*hypotheses, *decoding.end(progress)], self.pieces)
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
@@ -205,15 +312,20 @@ class Recognizer:
         if is_nan:
             advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
             error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
-        words = self.words(hypothesis, recording)
+        best, *others = (
+            Alternative(" ".join(word.text for word in words), words, round(one.score, 4))
+            for one in (hypothesis, *hypothesis.alternatives)
+            for words in [self.words(one, recording)]
+        )
         return Transcript(
             audio=recording.name,
-            text=" ".join(word.text for word in words),
-            words=words,
+            text=best.text,
+            words=best.words,
             seconds=recording.seconds,
             error=error,
             first_frame_seconds=recording.first_seconds,
             seconds_per_frame=self.seconds_per_frame,
+            alternatives=others,
         )
 
     def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
@@ -242,15 +354,23 @@ def load(
     ema: bool | None = None,
     head: Head = "auto",
     confidence: Confidence = "probability",
+    lookahead: int | None = None,
 ) -> Recognizer:
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
     `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
     decodes; by default the transducer. `confidence` of words: of the probabilities of their pieces, or of entropies.
-    `precision`: "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
+    `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most. `precision`:
+    "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
     """
     chosen = distributed.pick_device(device)
     model, imported = read_model(Path(path), ema=ema)
+    if lookahead is not None:
+        encoder = model.cfg.encoder
+        if encoder.attention != "chunked" or lookahead < 0:
+            raise checkpoint.CheckpointError(f"{path}: lookahead = {lookahead}: its attention is not in chunks")
+        model.encoder.cfg = replace(encoder, right_frames=lookahead)
+        model.cfg = replace(model.cfg, encoder=model.encoder.cfg)
 
     def build(tried: Precision, network: Model) -> Recognizer:
         return Recognizer(

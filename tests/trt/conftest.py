@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from common import audio
-from tests.fastpitch.speaking.test_synthesizer import save as save_fastpitch
+from tests.fastpitch.speaking.test_synthesizer import save as save_letters
+from tests.fastpitch.tiny import speakers
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
 from tests.jasper.tiny import tiny_config
-from tests.trt.models import save_jasper
+from tests.trt.models import save_fastpitch, save_jasper
 from tests.trt.serving.running import Served, noise, served
 from trt import export
 from trt.serve import ServeConfig
@@ -22,10 +23,19 @@ def jasper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def voice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Checkpoints of an acoustic model and a vocoder with random weights."""
+def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a FastPitch of two speakers and a vocoder: tts.pt and v.pt, tts.onnx and v.onnx."""
     folder = tmp_path_factory.mktemp("voice")
-    return save_fastpitch(folder / "fastpitch.pt"), save_hifigan(folder / "vocoder.pt", ISTFT)
+    for path in (save_fastpitch(folder / "tts.pt", speakers(2)), save_hifigan(folder / "v.pt", ISTFT)):
+        export.main(export.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def talker(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Checkpoints of an acoustic model and a vocoder with random weights."""
+    folder = tmp_path_factory.mktemp("talker")
+    return save_letters(folder / "fastpitch.pt"), save_hifigan(folder / "vocoder.pt", ISTFT)
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +50,6 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def server(jasper: Path, voice: tuple[Path, Path]) -> Iterator[Served]:
-    with served(ServeConfig(asr=jasper.with_suffix(".onnx"), tts=voice[0], vocoder=voice[1], port=0)) as running:
+def server(jasper: Path, talker: tuple[Path, Path]) -> Iterator[Served]:
+    with served(ServeConfig(asr=jasper.with_suffix(".onnx"), tts=talker[0], vocoder=talker[1], port=0)) as running:
         yield running

@@ -94,7 +94,7 @@ def content_of(source: Path | Utterance) -> tuple[bytes, str]:
         return source.read_bytes(), source.name
     if not source.piece():
         return Path(source.audio).read_bytes(), source.id
-    read = audio.read(source.audio, **source.piece())
+    read = audio.read(source.audio, sample_rate=None, **source.piece())
     file = io.BytesIO()
     soundfile.write(file, read.samples, read.sample_rate, format="WAV", subtype="FLOAT")
     return file.getvalue(), source.id

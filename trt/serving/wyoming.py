@@ -155,9 +155,8 @@ class _Client:
         rate, width, channels = self._format
         content = b"".join(self._parts)
         whole = len(content) // (width * channels) * width * channels
-        values = np.frombuffer(content[:whole], WIDTHS[width]).astype(np.float32)
-        values = (values - 128) / 128 if width == 1 else values / 2.0 ** (8 * width - 1)
-        samples_N = values.reshape(-1, channels).mean(1)
+        values = np.frombuffer(content[:whole], WIDTHS[width]).astype(np.float32) / np.float32(2 ** (8 * width - 1))
+        samples_N = (values - 1 if width == 1 else values).reshape(-1, channels).mean(1, dtype=np.float32)
         if len(samples_N):
             samples_N = await asyncio.to_thread(audio.resample, samples_N, rate, hearing.ears.sample_rate)
         transcript = await hearing.hear(samples_N, "audio") if len(samples_N) else None

@@ -19,13 +19,13 @@ from trt.serving.limits import Limits
 
 
 @pytest.fixture(scope="module")
-def port(jasper, voice):
+def port(jasper, talker):
     """Of a server that speaks Wyoming's protocol."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         number = free.getsockname()[1]
     limits = Limits(max_seconds=60, client_seconds=5)
     cfg = ServeConfig(
-        asr=jasper.with_suffix(".onnx"), tts=voice[0], vocoder=voice[1], port=0, wyoming_port=number, limits=limits
+        asr=jasper.with_suffix(".onnx"), tts=talker[0], vocoder=talker[1], port=0, wyoming_port=number, limits=limits
     )
     with served(cfg) as running:
         yield number
