@@ -236,7 +236,8 @@ def test_a_model_that_gives_something_else_in_a_batch_does_not_start(jasper):
 
 def test_a_voice_that_says_nothing_does_not_start(talker):
     gateway = build(ServeConfig(tts=talker[0], vocoder=talker[1]))
-    gateway.speaking.voice.stream = lambda planned: iter([np.zeros(1000, np.float32)])
+    silent = gateway.speaking.voice._replace(stream=lambda planned: iter([np.zeros(1000, np.float32)]))
+    gateway.speaking.voice = silent
 
     with pytest.raises(
         SelfTestError, match="self-test: fastpitch says nothing; its weights or its vocoder's are damaged"
