@@ -70,7 +70,7 @@ def _downloaded(name: str, revision: str | None, extra: tuple[str, ...]) -> Path
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return kept("HF_HUB_OFFLINE is set")
     try:
-        info = HfApi(endpoint=endpoint).repo_info(**shared)
+        info = HfApi(endpoint=endpoint).model_info(**shared)
         files = [sibling.rfilename for sibling in info.siblings or ()]
         chosen = [file for file in files if "/" not in file and any(fnmatch(file, p) for p in (*_DESCRIPTIONS, *extra))]
         weights = ([f for f in files if "/" not in f and fnmatch(f, pattern)] for pattern in _WEIGHTS)
