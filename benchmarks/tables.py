@@ -215,6 +215,35 @@ TABLES = {
             "times faster": "{times_faster:.1f}",
         },
     ),
+    "transducer_length": Table(
+        source="transducer_length",
+        keys={"device": "device", "model": "model", "minutes": "minutes"},
+        cells={
+            "processor, s": "{processor_seconds:.1f}",
+            "times real time": "{times_real_time:.0f}",
+            "peak beside the samples, MiB": "{peak_mib:.0f}",
+            "WER": "{wer:.2%}",
+            "WER of the utterances alone": "{wer_alone:.2%}",
+        },
+    ),
+    "transducer_wer": Table(
+        source="transducer_quality",
+        where={"metric": "wer"},
+        keys={"device": "device", "config": "configuration", "head": "head"},
+        spread="precision",
+        cells={"{}": "{wer:.2%}"},
+    ),
+    "transducer_times": Table(
+        source="transducer_quality",
+        where={"metric": "times"},
+        keys={"device": "device", "config": "configuration", "head": "head", "what": "what"},
+        cells={
+            "words": "{words}",
+            "late by, ms": "{late_by:.0f}",
+            "distance, median, ms": "{p50:.0f}",
+            "90 %, ms": "{p90:.0f}",
+        },
+    ),
     "wav2vec2_inference": Table(
         source="wav2vec2_inference",
         keys=_CASE,

@@ -131,7 +131,7 @@ def transcribed(cfg: LengthConfig, utterances: Sequence[Utterance]) -> Measured:
         part_N = audio.read(utterance.audio, sample_rate=rate).samples[: len(samples_N) - at]
         samples_N[at : at + len(part_N)] = part_N
         at += len(part_N)
-    warm_up_N = np.resize(samples_N, WARM_UP_SECONDS * rate)
+    warm_up_N = np.resize(samples_N[: WARM_UP_SECONDS * rate], WARM_UP_SECONDS * rate)  # resize copies what it gets
     _text(asr, cfg, warm_up_N)
     start = time.process_time()
     text = _text(asr, cfg, samples_N)
