@@ -15,9 +15,11 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
+
+from torch import Tensor, nn
 
 from common import checkpoint, config, distributed, files
 from common.checkpoint import CheckpointError
@@ -54,6 +56,23 @@ class RunDirectory:
         if self.saved is not None:
             for line in changed_settings(self.saved, cfg, depends_on=depends_on):
                 self.log.event(f"setting changed: {line}")
+
+    def start_from(self, network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+        """Gives `network` the weights of the checkpoint at `path` that fit it, and logs which did not."""
+        for message in checkpoint.load_matching(network, weights):
+            if not message.partition(":")[0].endswith("num_batches_tracked"):  # which nothing depends on
+                self.log.event(f"{path}: {message}")
+
+    def left_out(self, messages: Iterable[str]) -> None:
+        """Logs what of the data cannot be used."""
+        for message in messages:
+            self.log.event(f"left out: {message}")
+
+    def describe(self, cfg: Any, facts: Iterable[str], *, steps: int, done: int) -> None:
+        """Writes the settings and a line of `facts` about the run, and begins the progress bar of all its `steps`."""
+        self.write_settings(cfg)
+        self.log.event("; ".join(facts))
+        self.log.progress(steps, done)
 
     def write_settings(self, cfg: Any) -> None:
         """Writes config.toml and environment.json, in the main process. Raises OSError."""

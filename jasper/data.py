@@ -4,11 +4,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from common.data import corpora
-from common.data.loading import AudioBatch, SpeechDataset
+from common.data.loading import SpeechDataset
 from common.data.manifest import Utterance
 from common.text.normalize import normalize_english
 from common.text.vocabulary import Vocabulary
@@ -62,14 +59,3 @@ def speech_dataset(utterances: list[Utterance], config: Config, *, training: boo
         seed=config.seed,
         on_error=config.data.on_error,
     )
-
-
-def unfit(batch: AudioBatch, frames_B: Tensor) -> list[int]:
-    """Rows of `batch` whose target needs more output frames than the `frames_B` they have.
-
-    CTC needs one frame per label and one more between two equal ones.
-    """
-    targets_BU, lengths_B = batch.targets_BU, batch.target_lengths_B
-    inside_BU = torch.arange(targets_BU.shape[1]) < lengths_B[:, None]
-    repeats_B = ((targets_BU[:, 1:] == targets_BU[:, :-1]) & inside_BU[:, 1:]).sum(1)
-    return torch.nonzero(lengths_B + repeats_B > frames_B).flatten().tolist()

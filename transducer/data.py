@@ -4,15 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from common.data import corpora
-from common.data.loading import AudioBatch, SpeechDataset
+from common.data.loading import SpeechDataset
 from common.data.manifest import Utterance
 from common.text.normalize import normalize_english
 from common.text.pieces import Pieces
-from ctc.reference import frames_needed
 from transducer.config import Config
 
 
@@ -52,13 +48,3 @@ def speech_dataset(
         seed=cfg.seed,
         on_error=cfg.data.on_error,
     )
-
-
-def unfit(batch: AudioBatch, frames_B: Tensor, *, has_transducer: bool) -> dict[int, int]:
-    """Rows of `batch` that cannot be learned from `frames_B` encoder frames, and how many their targets need.
-
-    A transducer emits any number of labels at one frame; CTC needs one for each, and one between two equal ones.
-    """
-    least_B = torch.ones_like(frames_B)
-    needed_B = least_B if has_transducer else frames_needed(batch.targets_BU, batch.target_lengths_B).clamp(min=1)
-    return {row: int(needed_B[row]) for row in torch.nonzero(needed_B > frames_B).flatten().tolist()}

@@ -31,7 +31,7 @@ from wav2vec2.corpus.sources import located, read_utterances
 from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.model import Wav2Vec2ForCTC
-from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step, log_validation
+from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
 from wav2vec2.run_config import DataConfig, FinetuneConfig
 
 
@@ -40,10 +40,8 @@ def main(cfg: FinetuneConfig) -> Progress:
     with started(cfg, NAME, saves=cfg.save) as directory:
         cfg.check_batches(directory.world.size)
         run = prepared(cfg, directory)
-        with Loop(
-            run.state, cfg.every, run.course, names=("loss", "targets"), unit=UNIT, reads=run.reads,
-            has_validation=run.validation is not None,
-        ) as loop:  # fmt: skip
+        names = ("loss", "targets")
+        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, data=run.data) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
@@ -51,7 +49,7 @@ def main(cfg: FinetuneConfig) -> Progress:
             for epoch in loop.epochs():
                 for turns in loop.steps(batches, run.updates(epoch)):
                     step = update(run, turns)
-                    loop.did(step.sums_K, ids=step.ids, batch=step.kept, amount=step.seconds)
+                    loop.did(step.sums_K, *turns, amount=step.seconds)
                     if loop.logs:
                         loss, utterances = loop.totals()
                         log_step(run, loop, step, {"loss": loss / max(1.0, utterances)})
@@ -69,11 +67,10 @@ def prepared(cfg: FinetuneConfig, directory: RunDirectory) -> Run[FinetuneConfig
     cfg = replace(cfg, model=model.wav2vec2.config)
     if not cfg.mask.time_prob:
         model.wav2vec2.mask_embedding.requires_grad_(False)  # data-parallel training would wait for its gradient
-    train_set = dataset(cfg, directory, cfg.data.train, training=True)
-    validation = dataset(cfg, directory, cfg.data.validation, training=False) if cfg.data.validation else None
-    run = Run(cfg, directory, model, train_set, validation)
+    validation = dataset(cfg, directory, training=False) if cfg.data.validation else None
+    run = Run(cfg, directory, model, (dataset(cfg, directory, training=True), validation))
     thaw(run, run.state.progress.step)
-    run.wrap()
+    run.join()
     return run
 
 
@@ -101,12 +98,12 @@ def labels_of(data: DataConfig) -> tuple[str, ...]:
     return next((read_dictionary(path) for path in beside if path.is_file()), LIBRISPEECH_LABELS)
 
 
-def dataset(cfg: FinetuneConfig, directory: RunDirectory, sources: tuple[str, ...], *, training: bool) -> FinetuningSet:
+def dataset(cfg: FinetuneConfig, directory: RunDirectory, *, training: bool) -> FinetuningSet:
     """Utterances as batches. Raises ManifestError."""
     letters = Letters(cfg.model.labels)
+    sources = cfg.data.train if training else cfg.data.validation
     found = read_utterances(sources, cfg.data, cfg.model, training=training, letters=letters)
-    for message in found.skipped:
-        directory.log.event(f"left out: {message}")
+    directory.left_out(found.skipped)
     return FinetuningSet(found.utterances, cfg, letters, training=training)
 
 
@@ -128,10 +125,10 @@ def update(run: Run[FinetuneConfig], batches: Sequence[Batch]) -> Step:
     """One optimiser step."""
     cfg = run.cfg
     if thaw(run, run.state.progress.step):
-        run.wrap()
+        run.join()
     step = Update(run, batches)
     for batch, seed in step.batches():
-        output = ctc_logits(cfg, run.parallel, batch, seed=seed, freeze_encoder=step.step < cfg.freeze_updates)
+        output = ctc_logits(cfg, run.learner.parallel, batch, seed=seed, freeze_encoder=step.step < cfg.freeze_updates)
         loss = ctc_losses(cfg, output, batch).sum()
         step.backward(loss, loss.detach().float()[None])
     return step.finished()
@@ -140,11 +137,11 @@ def update(run: Run[FinetuneConfig], batches: Sequence[Batch]) -> Step:
 def validate(run: Run[FinetuneConfig], loop: Loop) -> None:
     """Error rates of the weights and of their moving average; keeps the best checkpoint by the better of both."""
     assert isinstance(run.validation, FinetuningSet)
-    found = {}
+    models, found = run.learner.models(), {}
     with loop.validation(can_be_cut=not run.cfg.fsdp) as world:
-        for phase, model in run.models.items():
+        for phase, model in models.items():
             found[phase] = evaluate(run.cfg, model, run.validation, run.evaluators(world))
-    log_validation(run, loop, found, score="wer")
+    loop.validated(found, score="wer", counts=loop.progress.step >= run.cfg.save_best_from)
 
 
 class _Result(NamedTuple):

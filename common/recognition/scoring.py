@@ -31,6 +31,12 @@ class Evaluation(NamedTuple):
         """The mean over utterances; 0 without any."""
         return sum(self.losses) / max(1, len(self.losses))
 
+    @property
+    def rates(self) -> dict[str, float]:
+        """What a validation logs."""
+        loss = {"loss": self.loss} if self.losses else {}
+        return loss | {"wer": self.words.rate, "cer": self.characters.rate}
+
 
 class EvaluationError(ValueError):
     """The network gives no numbers; the message names the utterances."""

@@ -82,14 +82,14 @@ def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(t
         file.write("1-2-0009 FAR TOO MANY WORDS FOR A FIFTH OF A SECOND\n")
     cfg = toy_config(root, tmp_path / "run", batch_size=3)
     with pytest.raises(
-        TrainingError, match="utterance 1-2-0009: 42 labels do not fit into 10 output frames of .*1-2-0009"
+        TrainingError, match="utterance 1-2-0009: 42 labels do not fit into the 10 encoder frames of .*1-2-0009"
     ):
         main(cfg)
     cfg = replace(cfg, data=replace(cfg.data, on_error="skip"), output_dir=tmp_path / "skipping")
     main(cfg)
     told = [event for event in events(tmp_path / "skipping") if "1-2-0009" in event]
     assert len(told) == 1
-    assert told[0].startswith("left out: utterance 1-2-0009: 42 labels do not fit into 10 output frames")
+    assert told[0].startswith("left out: utterance 1-2-0009: 42 labels do not fit into the 10 encoder frames")
     assert "left out: 1 utterances" in events(tmp_path / "skipping")
 
 

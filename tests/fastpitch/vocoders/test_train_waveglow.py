@@ -70,7 +70,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path):
     updates = []
     for parts in (1, 2, 4):
         with run_of(replace(cfg, grad_accumulation=parts, output_dir=tmp_path / str(parts))) as run:
-            run.generator_optimizer = torch.optim.SGD(run.generator.parameters(), lr=1.0)
+            run.learner.optimizer = torch.optim.SGD(run.generator.parameters(), lr=1.0)
             (batch,) = data.loader(run.train_set, [[0, 1, 2, 4]])
             before = [p.detach().clone() for p in run.generator.parameters()]
             update(run, batch)

@@ -1,24 +1,10 @@
 from pathlib import Path
 
-import pytest
 import torch
 from torch import nn
 
-from common.precision import grad_scaler
 from fastpitch.vocoders.training.data import Heard, micro_batches, share
 from fastpitch.vocoders.training.run import taken
-from fastpitch.vocoders.training.steps import apply_gradients
-
-
-@pytest.mark.parametrize(("clip_norm", "length"), [(0.0, 5.0), (10.0, 5.0), (2.5, 2.5)])
-def test_a_step_is_not_longer_than_the_norm_that_clips_it(clip_norm, length):
-    network = nn.Linear(2, 1, bias=False)
-    before = network.weight.detach().clone()
-    network.weight.grad = torch.tensor([[3.0, 4.0]])
-    optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
-    apply_gradients(optimizer, grad_scaler("cpu", "fp32"), network, clip_norm=clip_norm)
-    assert (network.weight - before).norm().item() == pytest.approx(length, rel=1e-5)
-    assert network.weight.grad is None
 
 
 def test_micro_batches_are_all_of_the_batch_and_have_their_shares_of_it():
