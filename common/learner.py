@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from common import distributed
@@ -52,9 +53,12 @@ class Learner:
             distributed.share_buffers(model, self.world)
         return models
 
-    def begin(self, rate: float) -> None:
-        """Sets the network to training and the learning rate to `rate`."""
-        self.parallel.train()
+    def begin(self, rate: float, *others: nn.Module, seed: int | None = None) -> None:
+        """Sets this network and `others` to training, and the learning rate to `rate`; `seed` is that of dropout."""
+        if seed is not None:
+            torch.manual_seed(seed)
+        for network in (self.parallel, *others):
+            network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 

@@ -97,7 +97,12 @@ class RunLogger:
         if self.enabled and self._stream.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, initial=done, unit="step", dynamic_ncols=True, leave=False, file=self._stream)
+            try:
+                self._bar = tqdm(
+                    total=total, initial=done, unit="step", dynamic_ncols=True, leave=False, file=self._stream
+                )
+            except OSError:
+                self._leave_terminal()
 
     def advance(self) -> None:
         """Moves the progress bar by one step."""
@@ -117,6 +122,8 @@ class RunLogger:
 
     def _leave_terminal(self) -> None:
         """Nobody reads any more: `head` left, the terminal was closed, a disk is full. The run's files say all."""
+        if self._bar is not None:
+            self._bar.disable = True  # else it says good-bye to the terminal when it is deleted
         self._bar = None
         if self._stream is sys.stdout:
             discard_output()

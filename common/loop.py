@@ -372,7 +372,8 @@ class Loop:
         )
 
     def _end(self) -> None:
-        self.state.save_step()
+        if self.progress.step:
+            self.state.save_step()
         if counted := self._spent[1:]:  # the first line has the warm-up
             amount, took = (sum(part) for part in zip(*counted, strict=True))
             values = {"throughput": amount / took, "took": took}
@@ -383,7 +384,8 @@ class Loop:
     def _rescued(self, error: Exception) -> Exception:
         """`error`, or what a user should read of it, after the state was saved, if it is whole."""
         cause = error
-        if self._is_whole and not self.state.is_saved:
+        # Before the first step there is nothing to lose, and a checkpoint would fix what a user is about to mend.
+        if self._is_whole and self.progress.step and not self.state.is_saved:
             try:
                 self.state.save_alone()
             except Exception as unsaved:  # whatever it is, the user reads what ended the run

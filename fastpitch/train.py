@@ -53,9 +53,9 @@ def main(cfg: Config) -> Progress:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop, samples)
-            batches = data.loader(run.train_set, loop.plans(run.batches), workers=cfg.data.workers)
+            batches = data.loader(run.train_set, loop.plans(run.epochs.batches), workers=cfg.data.workers)
             for epoch in loop.epochs():
-                for batch in loop.steps(batches, len(run.batches(epoch))):
+                for batch in loop.steps(batches, len(run.epochs.batches(epoch))):
                     step = update(run, batch)
                     loop.did(step.losses_K, batch, amount=int(batch.frames_B.sum()))
                     if loop.logs:
@@ -71,15 +71,13 @@ def main(cfg: Config) -> Progress:
 def update(run: Run, batch: ClipBatch) -> Step:
     """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
     cfg, learner, progress, world = run.cfg, run.learner, run.state.progress, run.world
-    torch.manual_seed(mixed(cfg.seed, progress.step, world.rank))  # dropout
-    rate = run.learning_rate(progress.step)
-    learner.begin(rate)
-    run.log_mel.train()
+    rate = run.epochs.learning_rate(progress.step)
+    learner.begin(rate, run.log_mel, seed=mixed(cfg.seed, progress.step, world.rank))
     # Over all processes, then by one process's share, because gradients are averaged over them.
     counts_3 = world.sum(counts_of(batch).to(world.device, non_blocking=True)).clamp(min=1) / world.size
     share = 1.0
     if not batch.indices:
-        batch, share = stand_in(run.train_set, data.collate, progress.epoch, batch.failures), 0.0
+        batch, share = stand_in(run.train_set, data.collate, batch.failures), 0.0
     weight = cfg.loss.binarisation_weight(progress.epoch + 1)
     losses = []
     for part in learner.each(micro_batches(batch, cfg.grad_accumulation)):
@@ -121,7 +119,7 @@ def tensorboard_samples(run: Run) -> Iterator[Samples | None]:
 
 def try_longest_batch(run: Run) -> None:
     """Runs forward and backward on the longest batch, and says whether it fits."""
-    longest = evaluation_batches(run.seconds, batch_size=run.cfg.batch_size)[:1]
+    longest = evaluation_batches(run.epochs.seconds, batch_size=run.cfg.batch_size)[:1]
     batch = next(iter(data.loader(run.train_set, longest)))
     loss = update(run, batch).losses_K[0].item()
     run.directory.log.event(f"the longest batch fits: {int(batch.frames_B.max())} frames, loss {loss:.3f}")

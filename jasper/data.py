@@ -1,12 +1,10 @@
 """From the manifests of a configuration to batches of log-mel features and targets."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from common.data import corpora
 from common.data.loading import SpeechDataset
-from common.data.manifest import Utterance
+from common.data.manifest import Utterance, read_sources
 from common.text.normalize import normalize_english
 from common.text.vocabulary import Vocabulary
 from jasper.config import Config, DataConfig
@@ -24,16 +22,10 @@ def read_utterances(
 
     Durations and speakers are selected in training only: an evaluation counts every utterance. Raises ManifestError.
     """
-    utterances, messages = corpora.read_utterances(
-        sources,
-        root=data.root,
-        on_error=data.on_error,
-        purpose="train" if training else "evaluate",
-        advice=f"name manifests with {'--data.train' if training else '--data.validation'}",
-        speakers=data.speakers if training else (),
-        min_seconds=data.min_seconds if training else 0.0,
-        max_seconds=data.max_seconds if training else math.inf,
-    )
+    utterances, messages = read_sources(
+        sources, root=data.root, on_error=data.on_error, training=training,
+        speakers=data.speakers, min_seconds=data.min_seconds, max_seconds=data.max_seconds,
+    )  # fmt: skip
     if data.normalize_text:
         utterances = [replace(u, text=normalized(u.text, labels)) for u in utterances]
     return utterances, messages

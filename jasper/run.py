@@ -4,12 +4,11 @@ import torch
 from torch import Tensor
 
 from common import checkpoint
-from common.data.batching import by_epoch
 from common.data.loading import SpeechDataset
+from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
-from common.schedule import build_schedule
 from common.training_state import TrainingState
 from jasper import data
 from jasper.checkpoint_import import FORMAT, read
@@ -43,19 +42,13 @@ class Run:
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.train_set = self._dataset(training=True)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        self.seconds = [utterance.seconds for utterance in self.train_set.utterances]
-        size = {"max_seconds": cfg.batch_seconds} if cfg.batch_seconds else {"batch_size": cfg.batch_size}
-        self.batches = by_epoch(self.seconds, **size, seed=cfg.seed, ranks=self.world.size, rank=self.world.rank)
-        self.steps = len(self.batches(0)) * cfg.epochs
-        self.learning_rate = build_schedule(
-            cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=len(self.batches(0)), total_steps=self.steps
-        )
+        seconds = [utterance.seconds for utterance in self.train_set.utterances]
+        self.epochs = Epochs(seconds, cfg, self.world, max_seconds=cfg.batch_seconds)
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""
-        of_data = amount_of(self.train_set.utterances, "utterances")
-        facts = (size_of(self.model), of_data, f"{len(self.batches(0))} steps an epoch")
-        self.directory.describe(self.cfg, facts, steps=self.steps, done=self.state.progress.step)
+        facts = (size_of(self.model), amount_of(self.train_set.utterances, "utterances"), self.epochs.about)
+        self.directory.describe(self.cfg, facts, steps=self.epochs.steps, done=self.state.progress.step)
 
     def frames(self, samples_B: Tensor) -> Tensor:
         """frames_B that the network gives for so many samples."""

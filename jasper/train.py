@@ -13,7 +13,7 @@ import ctc
 from common import config
 from common.course import course_in_epochs
 from common.data.batching import evaluation_batches
-from common.data.loading import AudioBatch, collate, loader, stand_in
+from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.metrics import word_errors
 from common.recognition.training import weighted
@@ -48,12 +48,12 @@ def main(cfg: Config) -> Progress:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
-            read = loader(run.train_set, loop.plans(run.batches), workers=cfg.data.workers)
+            read = loader(run.train_set, loop.plans(run.epochs.batches), workers=cfg.data.workers)
             batches = weighted(read, run.train_set, run.frames, has_transducer=False)
             for epoch in loop.epochs():
-                for batch, weights_B in loop.steps(batches, len(run.batches(epoch))):
+                for batch, weights_B in loop.steps(batches, len(run.epochs.batches(epoch))):
                     step = update(run, batch, weights_B)
-                    loop.did(step.loss_1, batch, amount=len(batch.indices))
+                    loop.did(step.loss_1, batch, amount=int(weights_B.sum()))
                     if loop.logs:
                         log_training(run, loop, step)
                     if cfg.prediction_frequency and loop.progress.step % cfg.prediction_frequency == 0:
@@ -69,12 +69,8 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
     cfg, learner, progress = run.cfg, run.learner, run.state.progress
     seed = mixed(cfg.seed, progress.step, run.world.rank)
-    torch.manual_seed(seed)  # dropout
-    rate = run.learning_rate(progress.step)
-    learner.begin(rate)
-    run.log_mel.train()
-    if not batch.indices:
-        batch, weights_B = stand_in(run.train_set, collate, progress.epoch, batch.failures), torch.zeros(1)
+    rate = run.epochs.learning_rate(progress.step)
+    learner.begin(rate, run.log_mel, seed=seed)
     parts = micro_batches(batch, weights_B, cfg.grad_accumulation)
     losses = []
     for i, part in enumerate(learner.each(parts)):
@@ -128,7 +124,7 @@ def validate(run: Run, loop: Loop) -> None:
 
 def try_longest_batch(run: Run) -> None:
     """Runs forward and backward on the longest batch, and says whether it fits."""
-    longest = evaluation_batches(run.seconds, batch_size=run.cfg.batch_size)[:1]
+    longest = evaluation_batches(run.epochs.seconds, batch_size=run.cfg.batch_size)[:1]
     batches = weighted(loader(run.train_set, longest), run.train_set, run.frames, has_transducer=False)
     batch, weights_B = next(batches)
     loss = update(run, batch, weights_B).loss_1.item()

@@ -1,12 +1,10 @@
 """From the manifests of a configuration to utterances, pieces, and batches of audio and targets."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from common.data import corpora
 from common.data.loading import SpeechDataset
-from common.data.manifest import Utterance
+from common.data.manifest import Utterance, read_sources
 from common.text.normalize import normalize_english
 from common.text.pieces import Pieces
 from transducer.config import Config
@@ -18,16 +16,11 @@ def read_utterances(cfg: Config, *, training: bool) -> tuple[list[Utterance], li
     Durations and speakers are selected in training only. Raises ManifestError.
     """
     data = cfg.data
-    utterances, messages = corpora.read_utterances(
-        data.train if training else data.validation,
-        root=data.root,
-        on_error=data.on_error,
-        purpose="train" if training else "evaluate",
-        advice=f"name manifests with {'--data.train' if training else '--data.validation'}",
-        speakers=data.speakers if training else (),
-        min_seconds=data.min_seconds if training else 0.0,
-        max_seconds=data.max_seconds if training else math.inf,
-    )
+    sources = data.train if training else data.validation
+    utterances, messages = read_sources(
+        sources, root=data.root, on_error=data.on_error, training=training,
+        speakers=data.speakers, min_seconds=data.min_seconds, max_seconds=data.max_seconds,
+    )  # fmt: skip
     normalized = normalize_english if data.normalize_text else _stripped
     return [replace(u, text=normalized(u.text)) for u in utterances], messages
 

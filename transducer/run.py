@@ -7,13 +7,12 @@ from torch import Tensor
 
 from common import config
 from common.checkpoint import CheckpointError
-from common.data.batching import by_epoch
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError, Utterance
+from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
-from common.schedule import build_schedule
 from common.text.pieces import Pieces, train_pieces
 from common.text.vocabulary import VocabularyError
 from common.training_state import TrainingState, must_fit
@@ -65,20 +64,13 @@ class Run:
         self.validation: SpeechDataset | None = None
         if cfg.data.validation:
             self.validation = data.speech_dataset(self._utterances(training=False), cfg, None, training=False)
-        seconds = [utterance.seconds for utterance in utterances]
-        self.batches = by_epoch(
-            seconds, batch_size=cfg.batch_size, seed=cfg.seed, ranks=self.world.size, rank=self.world.rank
-        )
-        self.steps = len(self.batches(0)) * cfg.epochs
-        self.learning_rate = build_schedule(
-            cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=len(self.batches(0)), total_steps=self.steps
-        )
+        self.epochs = Epochs([utterance.seconds for utterance in utterances], cfg, self.world)
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""
         of_data = amount_of(self.train_set.utterances, "utterances")
-        facts = (size_of(self.model), f"{self.pieces.blank} pieces", of_data, f"{len(self.batches(0))} steps an epoch")
-        self.directory.describe(self.cfg, facts, steps=self.steps, done=self.state.progress.step)
+        facts = (size_of(self.model), f"{self.pieces.blank} pieces", of_data, self.epochs.about)
+        self.directory.describe(self.cfg, facts, steps=self.epochs.steps, done=self.state.progress.step)
 
     def frames(self, samples_B: Tensor) -> Tensor:
         """frames_B that the encoder gives for so many samples."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from common import config
 from common.course import course_in_epochs
-from common.data.loading import AudioBatch, collate, loader, stand_in
+from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.recognition.scoring import EvaluationError
 from common.recognition.training import weighted
@@ -44,13 +44,13 @@ def main(cfg: Config) -> Progress:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
-            read = loader(run.train_set, loop.plans(run.batches), workers=cfg.data.workers)
+            read = loader(run.train_set, loop.plans(run.epochs.batches), workers=cfg.data.workers)
             has_transducer = run.model.prediction is not None
             batches = weighted(read, run.train_set, run.frames, has_transducer=has_transducer)
             for epoch in loop.epochs():
-                for batch, weights_B in loop.steps(batches, len(run.batches(epoch))):
+                for batch, weights_B in loop.steps(batches, len(run.epochs.batches(epoch))):
                     step = update(run, batch, weights_B)
-                    loop.did(step.losses_3, batch, amount=len(batch.indices))
+                    loop.did(step.losses_3, batch, amount=int(weights_B.sum()))
                     if loop.logs:
                         values = dict(zip(names, loop.means(), strict=True))
                         loop.log_training(values, learning_rate=step.learning_rate)
@@ -65,12 +65,8 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     """One optimiser step; exchanges gradients once."""
     cfg, learner, progress = run.cfg, run.learner, run.state.progress
     seed = mixed(cfg.seed, progress.step, run.world.rank)
-    torch.manual_seed(seed)  # dropout
-    rate = run.learning_rate(progress.step)
-    learner.begin(rate)
-    run.log_mel.train()
-    if not batch.indices:
-        batch, weights_B = stand_in(run.train_set, collate, progress.epoch, batch.failures), torch.zeros(1)
+    rate = run.epochs.learning_rate(progress.step)
+    learner.begin(rate, run.log_mel, seed=seed)
     loss = objective(learner.parallel, run.model, run.log_mel, batch, weights_B, cfg, epoch=progress.epoch, seed=seed)
     learner.backward(loss.value)
     learner.finish(progress, clip_norm=cfg.loss.clip)

@@ -9,7 +9,7 @@ Shapes: B utterances.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.distributed import World
 from common.loop import EXPECTED, Loop
-from common.metrics import character_errors, word_errors
+from common.recognition.scoring import Result, scored
 from common.run_directory import RunDirectory, started
 from common.training_state import Progress
 from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
@@ -144,17 +144,11 @@ def validate(run: Run[FinetuneConfig], loop: Loop) -> None:
     loop.validated(found, score="wer", counts=loop.progress.step >= run.cfg.save_best_from)
 
 
-class _Result(NamedTuple):
-    row: int
-    loss: float
-    hypothesis: str
-
-
 @torch.inference_mode()
 def evaluate(cfg: FinetuneConfig, model: nn.Module, dataset: FinetuningSet, world: World) -> dict[str, float]:
     """Word and character error rate of greedy transcripts, and the mean CTC loss, over all utterances."""
     model.eval()
-    letters, mine = Letters(cfg.model.labels), list[_Result]()
+    letters, mine = Letters(cfg.model.labels), list[Result]()
     plans = validation_plans(dataset.sizes, cfg.data.max_tokens_valid, ranks=world.size, rank=world.rank)
     for batch in loader(dataset, plans, workers=cfg.data.workers):
         if not batch.counts:
@@ -164,15 +158,8 @@ def evaluate(cfg: FinetuneConfig, model: nn.Module, dataset: FinetuningSet, worl
         assert output.frames_B is not None
         best = ctc.greedy(output.logits_BSV, output.frames_B, blank=cfg.model.blank)
         hypotheses = [letters.decode(decoded.labels) for decoded in best]
-        mine += map(_Result, batch.indices, ctc_losses(cfg, output, batch).tolist(), hypotheses)
-    results = sorted(result for part in world.gather(mine) for result in part)
-    references = [dataset.utterances[result.row].text for result in results]
-    hypotheses = [result.hypothesis for result in results]
-    return {
-        "wer": word_errors(references, hypotheses).rate,
-        "cer": character_errors(references, hypotheses).rate,
-        "loss": sum(result.loss for result in results) / max(1, len(results)),
-    }
+        mine += map(Result, batch.indices, hypotheses, ctc_losses(cfg, output, batch).tolist())
+    return scored(dataset.utterances, mine, world).rates
 
 
 def _model_of(saved: dict[str, Any], cfg: FinetuneConfig) -> ModelConfig:

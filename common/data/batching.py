@@ -4,9 +4,7 @@ A global batch is what all ranks together see in one step. It is drawn first and
 that N ranks with B utterances each see the same utterances in a step as one rank with N * B.
 """
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -61,11 +59,6 @@ def bucketed_batches(
         batches = [batches[i] for i in random.permutation(len(batches))]
     # Longest first before dealing out: the ranks get equal work.
     return [batch[np.argsort(-durations[batch], kind="stable")][rank::ranks].tolist() for batch in batches]
-
-
-def by_epoch(seconds: Sequence[float], **options: Any) -> Callable[[int], Batches]:
-    """`bucketed_batches` as a function of the epoch, which remembers the last two. Raises BatchingError when called."""
-    return functools.lru_cache(2)(lambda epoch: bucketed_batches(seconds, epoch=epoch, **options))
 
 
 def evaluation_batches(seconds: Sequence[float], *, batch_size: int, ranks: int = 1, rank: int = 0) -> Batches:

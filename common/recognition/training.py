@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
-from common.data.loading import AudioBatch, SpeechDataset
+from common.data.loading import AudioBatch, SpeechDataset, collate, stand_in
 from common.training_state import TrainingError
 from ctc.reference import frames_needed
 
@@ -13,13 +13,17 @@ from ctc.reference import frames_needed
 def weighted(
     batches: Iterable[AudioBatch], dataset: SpeechDataset, frames: Callable[[Tensor], Tensor], *, has_transducer: bool
 ) -> Iterator[tuple[AudioBatch, Tensor]]:
-    """Each batch with weights_B of its utterances: 1, or 0 for targets that do not fit their frames.
+    """Each batch with weights_B of its utterances: 1, or 0 for targets that do not fit their frames, and for one that
+    stands in where nothing could be read.
 
     `frames` says how many encoder frames the samples_B become. CTC needs one for each label and one between two equal
     ones; a transducer emits any number of labels at one frame. What does not fit ends the run with TrainingError, or
     goes to `dataset.skipped`, as `dataset.on_error` says.
     """
     for batch in batches:
+        if not batch.indices:
+            yield stand_in(dataset, collate, batch.failures), torch.zeros(1)
+            continue
         frames_B, lengths_B = frames(batch.samples_B), batch.target_lengths_B
         needed_B = (
             torch.ones_like(frames_B) if has_transducer else frames_needed(batch.targets_BU, lengths_B).clamp(min=1)

@@ -4,11 +4,10 @@ import torch
 from torch import Tensor
 
 from common import checkpoint
-from common.data.batching import by_epoch
+from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
-from common.schedule import build_schedule
 from common.training_state import TrainingState
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
@@ -45,21 +44,13 @@ class Run:
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.train_set = self._dataset(training=True)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        self.seconds = [utterance.seconds for utterance in self.train_set.utterances]
-        self.batches = by_epoch(
-            self.seconds, batch_size=cfg.batch_size, seed=cfg.seed, ranks=self.world.size, rank=self.world.rank
-        )
-        self.steps = len(self.batches(0)) * cfg.epochs
-        rate = scaled_rate(cfg, self.world.size)
-        self.learning_rate = build_schedule(
-            cfg.schedule, lr=rate, steps_per_epoch=len(self.batches(0)), total_steps=self.steps
-        )
+        seconds = [utterance.seconds for utterance in self.train_set.utterances]
+        self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""
-        of_data = amount_of(self.train_set.utterances, "clips")
-        facts = (size_of(self.model), of_data, f"{len(self.batches(0))} steps an epoch")
-        self.directory.describe(self.cfg, facts, steps=self.steps, done=self.state.progress.step)
+        facts = (size_of(self.model), amount_of(self.train_set.utterances, "clips"), self.epochs.about)
+        self.directory.describe(self.cfg, facts, steps=self.epochs.steps, done=self.state.progress.step)
         if warning := rate_warning(self.cfg, self.world.size):
             self.directory.log.event(warning)
 

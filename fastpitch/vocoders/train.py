@@ -35,9 +35,9 @@ def main(cfg: HifiganRun | WaveglowRun) -> Progress:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
-            batches = data.loader(run.train_set, loop.plans(run.batches), workers=cfg.data.workers)
+            batches = data.loader(run.train_set, loop.plans(run.epochs.batches), workers=cfg.data.workers)
             for epoch in loop.epochs():
-                for batch in loop.steps(batches, len(run.batches(epoch))):
+                for batch in loop.steps(batches, len(run.epochs.batches(epoch))):
                     step = update(run, batch)
                     loop.did(step.losses_K, batch, amount=len(batch.ids))
                     if loop.logs:

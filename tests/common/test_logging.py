@@ -1,4 +1,5 @@
 import errno
+import gc
 import io
 import json
 import sys
@@ -6,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import tqdm
 
 from common.logging import RunLogger, environment, read_events
 
@@ -41,16 +43,37 @@ def test_a_terminal_that_was_closed_does_not_end_the_run(tmp_path):
     assert [event["data"]["event"] for event in read_events(tmp_path / "nvlog.json")] == ["first", "second"]
 
 
-class ClosedBar:
-    def update(self):
-        raise OSError(errno.EIO, "Input/output error")
+class ClosingTerminal(io.StringIO):
+    """A terminal that is there for so many writes."""
+
+    def __init__(self, writes: int):
+        super().__init__()
+        self.left = writes
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return len(text)
 
 
-def test_a_progress_bar_on_a_closed_terminal_does_not_end_the_run(tmp_path):
-    log = RunLogger(tmp_path, tensorboard=False, stream=io.StringIO())
-    log._bar = ClosedBar()
-    log.advance()
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("writes", [0, 1, 2, 3, 5])
+def test_a_progress_bar_on_a_terminal_that_is_closed_sometime_does_not_end_the_run(tmp_path, writes, monkeypatch):
+    log = RunLogger(tmp_path, tensorboard=False, stream=ClosingTerminal(writes))
+    monkeypatch.setattr(tqdm.tqdm, "monitor_interval", 0)
+    log.progress(100, 0)
+    for _ in range(20):
+        if log._bar is not None:
+            log._bar.last_print_t -= 10  # as if the last refresh were long ago
+        log.advance()
+        log.event("a step")
     log.close()
+    gc.collect()
+    assert len(read_events(tmp_path / "nvlog.json")) == 20
 
 
 def test_a_run_without_standard_output_logs_to_its_files(tmp_path, monkeypatch):

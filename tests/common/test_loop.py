@@ -205,6 +205,29 @@ def test_what_is_left_out_is_logged_once(tmp_path):
     assert events(tmp_path)[-1] == "left out: 4 utterances"
 
 
+def stopped_before_the_first_step(folder: Path, work) -> None:
+    with started(Settings(output_dir=folder), "m") as directory:
+        state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})
+        with Loop(state, NEVER, Course(epochs=1), data=DATA) as loop:
+            work()
+            assert list(loop.epochs()) == []
+
+
+def test_an_error_before_the_first_step_leaves_no_checkpoint(tmp_path):
+    def work():
+        raise LoadingError("utterance a: no such file")
+
+    with pytest.raises(LoadingError, match="^utterance a: no such file$"):
+        stopped_before_the_first_step(tmp_path, work)
+    assert events(tmp_path) == ["ended by an error: no checkpoint was saved yet"]
+    assert list(tmp_path.glob("*.pt")) == []
+
+
+def test_a_signal_before_the_first_step_leaves_no_checkpoint(tmp_path):
+    stopped_before_the_first_step(tmp_path, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert list(tmp_path.glob("*.pt")) == []
+
+
 @pytest.mark.parametrize("between", [True, False])
 def test_after_an_error_the_state_is_saved_if_it_is_that_between_two_steps(tmp_path, between):
     def act(step, loop):

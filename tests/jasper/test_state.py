@@ -111,7 +111,7 @@ def damage(cfg: Config, index: int) -> str:
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
     cfg = toy_config(write_corpus(tmp_path / "corpus", train=8), tmp_path / "run")
     with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
-        second = run.batches(0)[1]
+        second = run.epochs.batches(0)[1]
     name = damage(cfg, second[0])
     with pytest.raises(LoadingError, match=name):
         main(cfg)

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from common import checkpoint
-from common.data.batching import by_epoch
 from common.data.manifest import read_sources
+from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
-from common.schedule import build_schedule
 from common.training_state import Part, TrainingState
 from fastpitch.vocoders import hifigan_import, waveglow_import
 from fastpitch.vocoders.build import build_generator
@@ -60,14 +59,7 @@ class Run:
         self.full_mel = LogMel(replace(cfg.features, highest_hz=cfg.features.sample_rate / 2)).to(device)
         self.train_set = self._dataset(training=True)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        alike = [0.0] * len(self.train_set)  # segments are of one length
-        self.batches = by_epoch(
-            alike, batch_size=cfg.batch_size, seed=cfg.seed, ranks=self.world.size, rank=self.world.rank
-        )
-        self.steps = len(self.batches(0)) * cfg.epochs
-        self.learning_rate = build_schedule(
-            cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=len(self.batches(0)), total_steps=self.steps
-        )
+        self.epochs = Epochs([0.0] * len(self.train_set), cfg, self.world)  # segments are of one length
 
     @property
     def learners(self) -> list[Learner]:
@@ -88,8 +80,8 @@ class Run:
             for learner, of in zip(self.learners, ("generator", "discriminators"), strict=False)
         ]
         of_data = amount_of(self.train_set.utterances, "clips")
-        facts = (*sizes, of_data, f"{len(self.batches(0))} steps an epoch")
-        self.directory.describe(self.cfg, facts, steps=self.steps, done=self.state.progress.step)
+        facts = (*sizes, of_data, self.epochs.about)
+        self.directory.describe(self.cfg, facts, steps=self.epochs.steps, done=self.state.progress.step)
 
     def _parts(self) -> dict[str, Part | None]:
         """Under the names that checkpoints have had; networks first."""

@@ -32,7 +32,7 @@ class Step(NamedTuple):
 def update(run: Run, batch: SegmentBatch) -> Step:
     """One step of all networks, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
     cfg, progress = run.cfg, run.state.progress
-    rate = run.learning_rate(progress.step)
+    rate = run.epochs.learning_rate(progress.step)
     for learner in run.learners:
         learner.begin(rate)
     parts = data.micro_batches(data.heard(batch.to(run.world.device), run.log_mel), cfg.grad_accumulation)

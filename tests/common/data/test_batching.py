@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.data.batching import BatchingError, bucketed_batches, by_epoch, evaluation_batches
+from common.data.batching import BatchingError, bucketed_batches, evaluation_batches
 
 durations = st.lists(st.floats(0.1, 16.7), min_size=1, max_size=150)
 ranks_ = st.integers(1, 4)
@@ -167,10 +167,3 @@ def test_the_whole_of_librispeech_takes_a_moment():
     bucketed_batches(seconds, batch_size=64, seed=0, epoch=0, ranks=8, rank=3)
     bucketed_batches(seconds, max_seconds=1000, seed=0, epoch=0, ranks=8, rank=3)
     assert time.process_time() - started < 2
-
-
-def test_batches_by_epoch_are_those_of_the_epoch_and_the_last_two_are_remembered():
-    batches = by_epoch([1.0] * 12, batch_size=3, seed=1, ranks=2, rank=1)
-    for epoch in (0, 1):
-        assert batches(epoch) == bucketed_batches([1.0] * 12, batch_size=3, seed=1, epoch=epoch, ranks=2, rank=1)
-    assert batches(0) is batches(0)

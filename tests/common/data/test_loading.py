@@ -195,10 +195,10 @@ def test_the_death_of_a_worker_is_an_error_when_its_batch_is_asked_for(utterance
 def test_the_first_utterance_that_can_be_read_stands_in(utterances):
     for utterance in utterances[:2]:
         utterance.audio.unlink()
-    assert stand_in(SpeechDataset(utterances), collate, 0, []).ids == ["clip2"]
+    assert stand_in(SpeechDataset(utterances), collate, []).ids == ["clip2"]
 
 
 def test_without_one_utterance_that_can_be_read_nothing_stands_in(utterances):
     utterances[0].audio.unlink()
     with pytest.raises(LoadingError, match="not one utterance can be used: no such file"):
-        stand_in(SpeechDataset(utterances[:1]), collate, 0, [Failure(0, "no such file")])
+        stand_in(SpeechDataset(utterances[:1]), collate, [Failure(0, "no such file")])

@@ -90,7 +90,7 @@ def test_the_average_follows_the_generator_from_its_first_weights_on(root, tmp_p
     cfg = hifigan_config(root, tmp_path, ema=0.9)
     with run_of(cfg) as run:
         expected = {name: weight.clone() for name, weight in run.generator.state_dict().items()}
-        for step, batch in enumerate(data.loader(run.train_set, run.batches(0))):
+        for step, batch in enumerate(data.loader(run.train_set, run.epochs.batches(0))):
             update(run, batch)
             run.state.progress.step += 1
             decay = min(0.9, (1 + step) / (10 + step))
@@ -196,7 +196,7 @@ def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
     cfg = hifigan_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
     with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
-        bad = run.train_set.utterances[run.batches(0)[1][0]]
+        bad = run.train_set.utterances[run.epochs.batches(0)[1][0]]
     soundfile.write(bad.audio, np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
     with pytest.raises(LoadingError, match=bad.id):
         main(cfg)
