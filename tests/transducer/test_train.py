@@ -126,7 +126,7 @@ def test_targets_that_do_not_fit_name_the_utterance_or_are_skipped(corpus, tmp_p
     ):
         main(cfg)
     main(replace(cfg, output_dir=tmp_path / "skip", data=replace(cfg.data, on_error="skip")))
-    assert any("pieces need" in line for line in events(tmp_path / "skip"))
+    assert any("labels do not fit into the" in line for line in events(tmp_path / "skip"))
 
 
 def test_another_model_does_not_go_on_from_a_run(corpus, trained):
