@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-import torch
-
 from common.data.loading import SpeechDataset
 from common.distributed import World
+from common.lengths import inside
 from common.recognition.scoring import Evaluation, Result, batches, check_numbers, scored
 from transducer.recognizer import Head, Recognizer
 
@@ -29,7 +28,7 @@ def evaluate(
     mine: dict[Head, list[Result]] = {head: [] for head in heads}
     for batch in batches(dataset, world, batch_size=batch_size, workers=workers):
         encoded_BSC, frames_B = asr.encode(*asr.features(batch.audio_BN, batch.samples_B))
-        inside_BS = torch.arange(encoded_BSC.shape[1], device=encoded_BSC.device) < frames_B[:, None]
+        inside_BS = inside(frames_B, encoded_BSC.shape[1])
         check_numbers(encoded_BSC.isnan().any(2) & inside_BS, batch.ids, asr.precision)
         for head, results in mine.items():
             decoded = asr.decode(encoded_BSC, frames_B, head=head, max_symbols=max_symbols)
