@@ -59,9 +59,10 @@ class RunDirectory:
 
     def start_from(self, network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
         """Gives `network` the weights of the checkpoint at `path` that fit it, and logs which did not."""
-        for message in checkpoint.load_matching(network, weights):
-            if not message.partition(":")[0].endswith("num_batches_tracked"):  # which nothing depends on
-                self.log.event(f"{path}: {message}")
+        messages = checkpoint.load_matching(network, weights)
+        counters = ".num_batches_tracked:"  # on which nothing depends
+        for message in [message for message in messages if counters not in message] or ["taken"]:
+            self.log.event(f"{path}: {message}")
 
     def left_out(self, messages: Iterable[str]) -> None:
         """Logs what of the data cannot be used."""
@@ -69,19 +70,17 @@ class RunDirectory:
             self.log.event(f"left out: {message}")
 
     def describe(self, cfg: Any, facts: Iterable[str], *, steps: int, done: int) -> None:
-        """Writes the settings and a line of `facts` about the run, and begins the progress bar of all its `steps`."""
-        self.write_settings(cfg)
+        """Writes config.toml, environment.json and a line of `facts` about the run; begins a bar of all its `steps`.
+
+        Raises OSError.
+        """
+        if self.world.is_main:
+            files.write_text(self.folder / "config.toml", config.to_toml(cfg))
+            found = environment(self.world.device) | {"processes": self.world.size}
+            files.write_text(self.folder / "environment.json", json.dumps(found, indent=2) + "\n")
+            self.log.parameters(config.to_dict(cfg))
         self.log.event("; ".join(facts))
         self.log.progress(steps, done)
-
-    def write_settings(self, cfg: Any) -> None:
-        """Writes config.toml and environment.json, in the main process. Raises OSError."""
-        if not self.world.is_main:
-            return
-        files.write_text(self.folder / "config.toml", config.to_toml(cfg))
-        found = environment(self.world.device) | {"processes": self.world.size}
-        files.write_text(self.folder / "environment.json", json.dumps(found, indent=2) + "\n")
-        self.log.parameters(config.to_dict(cfg))
 
     def save_step(self, step: int, state: dict[str, Any], *, milestones: Sequence[int]) -> None:
         """Writes the checkpoint of `step`, then removes those before it but the milestones and one more.

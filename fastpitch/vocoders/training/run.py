@@ -1,11 +1,8 @@
 """A training run of a vocoder: its data, its networks and what follows them, new or as the checkpoint says."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import torch
-from torch import Tensor, nn
 
 from common import checkpoint
 from common.data.manifest import read_sources
@@ -105,25 +102,22 @@ class Run:
         return SegmentDataset(utterances, data, cfg.features, seed=cfg.seed)
 
     def _start_from_checkpoints(self, judges: Discriminators | None) -> None:
-        cfg = self.cfg
+        cfg, start_from = self.cfg, self.directory.start_from
         if isinstance(cfg, WaveglowRun):
             if cfg.checkpoint is not None:
                 flow = waveglow_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint)
-                self._take(self.generator, flow.ema or flow.weights, cfg.checkpoint)
+                start_from(self.generator, unfolded(flow.ema or flow.weights, self.generator), cfg.checkpoint)
             return
         generator, discriminators = cfg.checkpoint, cfg.checkpoint_discriminators
         if generator is not None:
             state = checkpoint.load(generator)
-            self._take(self.generator, hifigan_import.read(state, generator).weights, generator)
+            weights = hifigan_import.read(state, generator).weights
+            start_from(self.generator, unfolded(weights, self.generator), generator)
             if discriminators is None and hifigan_import.is_checkpoint(state) and "discriminators" in state:
                 discriminators = generator
         if discriminators is not None and judges is not None:
             weights = hifigan_import.read_discriminators(checkpoint.load(discriminators), discriminators)
-            self._take(judges, weights, discriminators)
-
-    def _take(self, network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-        for message in taken(network, weights, path):
-            self.directory.log.event(message)
+            start_from(judges, unfolded(weights, judges), discriminators)
 
 
 _LOSSES = ("mel", "stft", "feature", "adversarial")
@@ -138,9 +132,3 @@ def name_of(cfg: HifiganRun | WaveglowRun) -> str:
 def format_of(cfg: HifiganRun | WaveglowRun) -> str:
     """What checkpoints say they are."""
     return waveglow_import.FORMAT if isinstance(cfg, WaveglowRun) else hifigan_import.FORMAT
-
-
-def taken(network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> list[str]:
-    """Gives `network` the weights of the file at `path`, normalised or not; what is to be said of it."""
-    told = checkpoint.load_matching(network, unfolded(weights, network))
-    return [f"{path}: {message}" for message in told] or [f"{path}: taken"]
