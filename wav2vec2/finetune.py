@@ -67,8 +67,9 @@ def prepared(cfg: FinetuneConfig, directory: RunDirectory) -> Run[FinetuneConfig
     cfg = replace(cfg, model=model.wav2vec2.config)
     if not cfg.mask.time_prob:
         model.wav2vec2.mask_embedding.requires_grad_(False)  # data-parallel training would wait for its gradient
+    train_set = dataset(cfg, directory, training=True)
     validation = dataset(cfg, directory, training=False) if cfg.data.validation else None
-    run = Run(cfg, directory, model, (dataset(cfg, directory, training=True), validation))
+    run = Run(cfg, directory, model, (train_set, validation))
     thaw(run, run.state.progress.step)
     run.join()
     return run

@@ -62,8 +62,9 @@ def prepared(cfg: PretrainConfig, directory: RunDirectory) -> Run[PretrainConfig
     """The run, new or as the checkpoint in `directory` says. Raises CheckpointError, ManifestError, ConfigError."""
     torch.manual_seed(cfg.seed)  # the same initial weights in every process
     model = starting_model(cfg, directory)
+    train_set = dataset(cfg, directory, training=True)
     validation = dataset(cfg, directory, training=False) if cfg.data.validation else None
-    run = Run(cfg, directory, model, (dataset(cfg, directory, training=True), validation))
+    run = Run(cfg, directory, model, (train_set, validation))
     run.join()
     return run
 

@@ -114,6 +114,26 @@ def test_tensorboard_events_lie_in_one_folder_per_phase(tmp_path):
     assert all(list((tmp_path / phase).glob("events.out.tfevents.*")) for phase in ("train", "dev", "dev_ema"))
 
 
+def test_tensorboard_reads_what_was_logged_of_all_jobs_of_a_run(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for step in (1, 2):
+        log = RunLogger(tmp_path, stream=io.StringIO())
+        log.log("train", (1, step, 2), {"loss": step + 0.5, "wer": 0.25}, global_step=step)
+        log.close()
+    shown = EventAccumulator(str(tmp_path / "train")).Reload()
+    assert set(shown.Tags()["scalars"]) == {"loss", "wer"}
+    assert [(event.step, event.value) for event in shown.Scalars("loss")] == [(1, 1.5), (2, 2.5)]
+
+
+def test_events_that_cannot_be_written_raise_where_they_are_logged(tmp_path):
+    log = RunLogger(tmp_path, stream=io.StringIO())
+    (tmp_path / "train").touch()
+    with pytest.raises(OSError, match="File exists"):
+        log.log("train", (1, 1, 2), {"loss": 1.5}, global_step=1)
+    log.close()
+
+
 def test_a_second_process_writes_nothing(tmp_path):
     stream = io.StringIO()
     log = RunLogger(tmp_path / "run", enabled=False, stream=stream)
