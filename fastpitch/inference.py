@@ -26,9 +26,8 @@ from common.config import ConfigError
 from common.fastest import Choice
 from common.features import LogMel
 from common.text import pronounce
-from fastpitch.front import phrases
 from fastpitch.front.control import Control, ControlError
-from fastpitch.front.phrases import Phrase, PhraseError
+from fastpitch.front.phrases import Item, Phrase, find_phrases
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.ssml import SsmlError
 from fastpitch.front.symbols import Encoded, TextError, TextProcessor
@@ -38,8 +37,6 @@ from fastpitch.speaking.runtime import Mode, accelerate, accelerate_vocoder
 from fastpitch.speaking.synthesizer import Spoken, SpokenSentence, Synthesizer, load
 from fastpitch.speaking.voicing import Voice, VoicingConfig
 from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
-
-PHRASE_SUFFIXES = (".txt", ".tsv")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,20 +84,6 @@ class InferenceConfig:
             raise ValueError("no vocoder; name one with --vocoder, or only save mel spectrograms with --save_mels true")
 
 
-class Item(NamedTuple):
-    """A phrase, and how messages name it."""
-
-    phrase: Phrase
-    where: str
-
-
-class Found(NamedTuple):
-    """The phrases of all inputs, and a message for every line that is none."""
-
-    items: list[Item]
-    problems: list[str]
-
-
 class Outcome(NamedTuple):
     """What became of a phrase: how it was said, or what was wrong with it."""
 
@@ -137,26 +120,6 @@ def main(cfg: InferenceConfig) -> int:
     if problems:
         _tell(f"error: {len(problems)} of {total} phrases could not be said")
     return 1 if problems else 0
-
-
-def find_phrases(inputs: Sequence[str]) -> Found:
-    """The phrases of files, and texts as phrases of their own, in order. Raises ConfigError for a file that is none."""
-    items: list[Item] = []
-    problems: list[str] = []
-    for text in inputs:
-        if Path(text).suffix not in PHRASE_SUFFIXES:
-            items.append(Item(Phrase(len(items) + 1, text, f"audio_{len(items)}.wav"), f"text {len(items) + 1}"))
-            continue
-        try:
-            found = phrases.read_phrases(text)
-        except PhraseError as error:
-            raise ConfigError(str(error)) from None
-        items += [Item(phrase, f"{text}:{phrase.line}") for phrase in found.phrases]
-        problems += found.problems
-    names = [item.phrase.output for item in items]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ConfigError(f"{twice}: two inputs have phrases of this name; say them with --output folders of their own")
-    return Found(items, problems)
 
 
 class _UnsayableError(ValueError):

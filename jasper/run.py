@@ -9,6 +9,7 @@ from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
+from common.text.language import Spelling
 from common.training_state import TrainingState
 from jasper import data
 from jasper.checkpoint_import import FORMAT, read
@@ -24,6 +25,7 @@ class Run:
     """What a training step uses. Raises CheckpointError and the readers' errors."""
 
     def __init__(self, cfg: Config, directory: RunDirectory):
+        cfg, source = data.with_labels(cfg)
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
         self.vocabulary = data.vocabulary_of(cfg)
@@ -40,8 +42,14 @@ class Run:
                 block.compile(dynamic=True)
         self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
-        self.train_set = self._dataset(training=True)
-        self.validation = self._dataset(training=False) if cfg.data.validation else None
+        spelling = data.spelling_of(cfg)
+        directory.log.event(f"texts in {spelling.described()}, {source}")
+        self.train_set = self._dataset(spelling, training=True)
+        self.validation = self._dataset(spelling, training=False) if cfg.data.validation else None
+        if cfg.data.normalize_text or cfg.data.on_error == "stop":  # else utterances with such letters are skipped
+            spelling.check(", ".join((*cfg.data.train, *cfg.data.validation)))
+        if spelling.unknown:
+            directory.log.event(spelling.told())
         seconds = [utterance.seconds for utterance in self.train_set.utterances]
         self.epochs = Epochs(seconds, cfg, self.world, max_seconds=cfg.batch_seconds)
 
@@ -54,9 +62,9 @@ class Run:
         """frames_B that the network gives for so many samples."""
         return self.model.output_frames(self.cfg.features.frames(samples_B))
 
-    def _dataset(self, *, training: bool) -> SpeechDataset:
+    def _dataset(self, spelling: Spelling, *, training: bool) -> SpeechDataset:
         cfg = self.cfg
         sources = cfg.data.train if training else cfg.data.validation
-        utterances, left_out = data.read_utterances(sources, cfg.data, cfg.model.labels, training=training)
+        utterances, left_out = data.read_utterances(sources, cfg.data, spelling, training=training)
         self.directory.left_out(left_out)
         return data.speech_dataset(utterances, cfg, training=training)

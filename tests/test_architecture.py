@@ -15,6 +15,7 @@ LINES = 6
 ARGUED = {
     ("jasper/train.py", "transducer/train.py"): "each `main` shows the whole of its training on one page",
     ("fastpitch/train.py", "jasper/train.py"): "likewise",
+    ("fastpitch/inference.py", "trt/speak.py"): "what a phrase says, handed to two methods of two packages",
 }
 
 

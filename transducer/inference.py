@@ -7,7 +7,7 @@ exit status 1; all else is transcribed nevertheless. Run by torchrun, the proces
 
 import math
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -16,10 +16,11 @@ from tyro.conf import Positional, arg
 from common import config, distributed
 from common.checkpoint import CheckpointError
 from common.fastest import Choice
+from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format
-from common.text.normalize import normalize_english
+from common.text.language import Language, Spelling
 from transducer.long_audio import ChunkOptions
 from transducer.recognizer import Confidence, Head, load
 
@@ -42,10 +43,13 @@ class InferenceConfig:
     """A file to write all of it to; by default the terminal."""
     output_dir: Path | None = None
     """A folder to write one file per recording to, instead."""
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
     head: Head = "auto"
     """What decodes in hybrid models: transducer or ctc; by default the transducer."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
+    language: Language = "english"
+    """Language of the texts that are compared. english: numbers and symbols are spelled out; none: letters stay."""
     ema: bool | None = None
     """Whether the averaged weights of our checkpoints are used; by default where there are any."""
     device: str = "auto"
@@ -99,9 +103,11 @@ def main(cfg: InferenceConfig) -> int:
             batch_size=cfg.batch_size,
             **asdict(cfg.chunks),
             max_symbols=cfg.max_symbols,
+            decoder=asr.decoder(cfg.decoding) if cfg.decoding.searches else None,
             on_error="skip",
         )
-        written = write_all(found, heard, world, to, spelled=normalize_english, heard=normalize_english)
+        compared = Spelling(None, language=cfg.language, unknown_letters="latin")
+        written = write_all(found, heard, world, to, spelled=compared, heard=compared)
         return status(found, sum(bool(transcript.error) for transcript in written), world)
 
 

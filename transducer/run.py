@@ -13,6 +13,7 @@ from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
+from common.text.language import Spelling
 from common.text.pieces import Pieces, train_pieces
 from common.text.vocabulary import VocabularyError
 from common.training_state import TrainingState, must_fit
@@ -49,7 +50,10 @@ class Run:
     def __init__(self, cfg: Config, start: Imported | None, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
+        self.spelling = data.spelling_of(cfg.data)
         utterances = self._utterances(training=True)
+        validation = self._utterances(training=False) if cfg.data.validation else None
+        self._check_letters()
         self.pieces = self._pieces(utterances, start)
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
@@ -62,8 +66,8 @@ class Run:
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.train_set = data.speech_dataset(utterances, cfg, self.pieces, training=True)
         self.validation: SpeechDataset | None = None
-        if cfg.data.validation:
-            self.validation = data.speech_dataset(self._utterances(training=False), cfg, None, training=False)
+        if validation is not None:
+            self.validation = data.speech_dataset(validation, cfg, None, training=False)
         self.epochs = Epochs([utterance.seconds for utterance in utterances], cfg, self.world)
 
     def describe(self) -> None:
@@ -77,9 +81,17 @@ class Run:
         return self.model.encoder.output_frames(self.cfg.features.frames(samples_B))
 
     def _utterances(self, *, training: bool) -> list[Utterance]:
-        utterances, left_out = data.read_utterances(self.cfg, training=training)
+        utterances, left_out = data.read_utterances(self.cfg, training=training, spelling=self.spelling)
         self.directory.left_out(left_out)
         return utterances
+
+    def _check_letters(self) -> None:
+        """Logs the language of the texts. Raises LanguageError for letters that are none of it."""
+        if isinstance(self.spelling, Spelling):
+            self.directory.log.event(f"texts in {self.spelling.described()}")
+            self.spelling.check(", ".join((*self.cfg.data.train, *self.cfg.data.validation)))
+            if self.spelling.unknown:
+                self.directory.log.event(self.spelling.told())
 
     def _pieces(self, utterances: list[Utterance], start: Imported | None) -> Pieces:
         """Those of the checkpoint that the run goes on from or starts with; otherwise learned from the texts."""

@@ -17,8 +17,8 @@ from common.recognition.scoring import EvaluationError
 from common.recognition.training import weighted
 from common.run_directory import started
 from common.seeds import mixed
-from common.text.normalize import normalize_english
 from common.training_state import Progress
+from transducer import data
 from transducer.config import Config
 from transducer.network.model import Model
 from transducer.objective import objective
@@ -39,8 +39,8 @@ def main(cfg: Config) -> Progress:
     with started(cfg, NAME) as directory:
         cfg, start = started_from(cfg, directory)
         run = Run(cfg, start, directory)
-        names, data = ("loss", "transducer", "ctc"), (run.train_set, run.validation)
-        with Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="utterances/s", data=data) as loop:
+        names, both = ("loss", "transducer", "ctc"), (run.train_set, run.validation)
+        with Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="utterances/s", data=both) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
@@ -86,7 +86,7 @@ def validate(run: Run, loop: Loop) -> None:
             )
             first, *others = evaluate(
                 asr, run.validation, world, heads=heads, batch_size=cfg.batch_size, workers=cfg.data.workers,
-                normalized=normalize_english if cfg.data.normalize_text else str,
+                normalized=data.spelling_of(cfg.data),
             )  # fmt: skip
             found[phase] = first.rates
             for ctc in others:

@@ -23,16 +23,15 @@ from common.loop import EXPECTED, Loop
 from common.recognition.scoring import Result, scored
 from common.run_directory import RunDirectory, started
 from common.training_state import Progress
-from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
 from wav2vec2.checkpoints.loading import for_finetuning
 from wav2vec2.corpus.batches import Batch, FinetuningSet, loader, on_device, validation_plans
+from wav2vec2.corpus.labelled import finetuning_sets, labels_of
 from wav2vec2.corpus.letters import Letters, read_dictionary
-from wav2vec2.corpus.sources import located, read_utterances
 from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.model import Wav2Vec2ForCTC
 from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
-from wav2vec2.run_config import DataConfig, FinetuneConfig
+from wav2vec2.run_config import FinetuneConfig
 
 
 def main(cfg: FinetuneConfig) -> Progress:
@@ -67,9 +66,7 @@ def prepared(cfg: FinetuneConfig, directory: RunDirectory) -> Run[FinetuneConfig
     cfg = replace(cfg, model=model.wav2vec2.config)
     if not cfg.mask.time_prob:
         model.wav2vec2.mask_embedding.requires_grad_(False)  # data-parallel training would wait for its gradient
-    train_set = dataset(cfg, directory, training=True)
-    validation = dataset(cfg, directory, training=False) if cfg.data.validation else None
-    run = Run(cfg, directory, model, (train_set, validation))
+    run = Run(cfg, directory, model, finetuning_sets(cfg, directory.log.event))
     thaw(run, run.state.progress.step)
     run.join()
     return run
@@ -82,30 +79,14 @@ def starting_model(cfg: FinetuneConfig, directory: RunDirectory) -> Wav2Vec2ForC
     """
     if directory.saved is not None:
         return Wav2Vec2ForCTC(_model_of(directory.saved, cfg), cfg.learning)
-    labels = cfg.model.labels or labels_of(cfg.data)
+    labels, source = labels_of(cfg)
+    directory.log.event(f"labels: {source}")
     if cfg.pretrained is None:
         directory.log.event("no pre-trained model: random weights")
         return Wav2Vec2ForCTC(replace(cfg.model, labels=labels), cfg.learning)
     model = for_finetuning(cfg.pretrained, labels, blank=cfg.model.blank, learning=cfg.learning)
     directory.log.event(f"{cfg.pretrained}: taken over but for the output layer")
     return model
-
-
-def labels_of(data: DataConfig) -> tuple[str, ...]:
-    """The labels to be written: those of a dictionary, or LibriSpeech's letters. Raises ConfigError."""
-    if data.dictionary is not None:
-        return read_dictionary(data.dictionary)
-    beside = [located(source, data.root).with_name("dict.ltr.txt") for source in data.train[:1]]
-    return next((read_dictionary(path) for path in beside if path.is_file()), LIBRISPEECH_LABELS)
-
-
-def dataset(cfg: FinetuneConfig, directory: RunDirectory, *, training: bool) -> FinetuningSet:
-    """Utterances as batches. Raises ManifestError."""
-    letters = Letters(cfg.model.labels)
-    sources = cfg.data.train if training else cfg.data.validation
-    found = read_utterances(sources, cfg.data, cfg.model, training=training, letters=letters)
-    directory.left_out(found.skipped)
-    return FinetuningSet(found.utterances, cfg, letters, training=training)
 
 
 def thaw(run: Run[FinetuneConfig], update: int) -> bool:

@@ -15,16 +15,19 @@ value is as if the column were not there.
 """
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from common.config import ConfigError
 from fastpitch.front import control
 from fastpitch.front.control import Control, ControlError
 
+SUFFIXES = (".txt", ".tsv")
 _COLUMNS = ("text", "output", "speaker", "words", "symbols", "mel", "pitch")
 
 
-class PhraseError(ValueError):
+class PhraseError(ConfigError):
     """A phrase file, or a line of it, cannot be used: "FILE:LINE: what was found, what is expected"."""
 
 
@@ -46,6 +49,37 @@ class Phrases(NamedTuple):
 
     phrases: list[Phrase]
     problems: list[str]
+
+
+class Item(NamedTuple):
+    """A phrase, and how messages name it."""
+
+    phrase: Phrase
+    where: str
+
+
+class Found(NamedTuple):
+    """The phrases of all inputs, and a message for every line that is none."""
+
+    items: list[Item]
+    problems: list[str]
+
+
+def find_phrases(inputs: Sequence[str]) -> Found:
+    """The phrases of files, and texts as phrases of their own, in order. Raises PhraseError for a file that is none."""
+    items: list[Item] = []
+    problems: list[str] = []
+    for text in inputs:
+        if Path(text).suffix not in SUFFIXES:
+            items.append(Item(Phrase(len(items) + 1, text, f"audio_{len(items)}.wav"), f"text {len(items) + 1}"))
+            continue
+        found = read_phrases(text)
+        items += [Item(phrase, f"{text}:{phrase.line}") for phrase in found.phrases]
+        problems += found.problems
+    names = [item.phrase.output for item in items]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise PhraseError(f"{twice}: two inputs have phrases of this name; say them with --output folders of their own")
+    return Found(items, problems)
 
 
 def read_phrases(path: Path | str) -> Phrases:

@@ -1,9 +1,11 @@
 """From a text with its controls to what the network is asked for: tokens and edits, sentence by sentence."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 from fastpitch.front import ssml
-from fastpitch.front.control import Control, Edits, Speaker, edits, parts_from_text
+from fastpitch.front.control import Control, ControlError, Edits, Speaker, edits, parts_from_text, setting_names
 from fastpitch.front.languages import shortened
 from fastpitch.front.sentences import MAX_CHARACTERS, sentences
 from fastpitch.front.symbols import Encoded, TextError, TextProcessor, Word
@@ -63,6 +65,27 @@ def plan(
         )
         for sentence, first, end, missing in zip(found, firsts, ends, left_out, strict=True)
     ]
+
+
+def planned(
+    text: str,
+    processor: TextProcessor,
+    voices: Sequence[Speaker],
+    *,
+    name: str,
+    speaker: int = 0,
+    control: Control | None = None,
+    words: str = "",
+    symbols: str = "",
+    **settings: Any,
+) -> list[PlannedSentence]:
+    """As `plan`, for one of the voices of the model `name`; `settings` are fields of `control`, which they replace."""
+    if not 0 <= speaker < len(voices):
+        raise ControlError(f"speaker {speaker}: {name} has 0 to {len(voices) - 1}")
+    if unknown := [setting for setting in settings if setting not in {field.name for field in fields(Control)}]:
+        raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
+    control = replace(control or Control(), **settings)
+    return plan(text, processor, voices[speaker], speaker=speaker, control=control, words=words, symbols=symbols)
 
 
 def _append(whole: Encoded, encoded: Encoded) -> None:

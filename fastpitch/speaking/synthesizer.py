@@ -9,7 +9,6 @@ Shapes: B utterances, L symbols, M mel bins, T frames, N samples; in arguments o
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from common.precision import Precision, cast_for_inference, float32_math
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.model import FastPitch, Spectrogram
 from fastpitch.front import planning
-from fastpitch.front.control import Control, ControlError, EnergyKind, Speaker, setting_names
+from fastpitch.front.control import EnergyKind, Speaker
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
 from fastpitch.speaking import sound
@@ -115,29 +114,19 @@ class Synthesizer:
         """As `synthesize`, in chunks [N], each as soon as it is there: the sentences after it are not begun."""
         return self.stream_pieces(self.plan(text, **how), _voice(vocoder))
 
-    def plan(
-        self,
-        text: str,
-        *,
-        speaker: int = 0,
-        control: Control | None = None,
-        words: str = "",
-        symbols: str = "",
-        **settings: Any,
-    ) -> list[PlannedSentence]:
+    def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text`, which may hold SSML and {phonemes}, and what is asked of each of their symbols.
 
-        `control`, or its fields as `settings` (pace=0.9, pitch_shift_hz=20 …), is for all of it; `words` and `symbols`
-        are for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError and ControlError.
+        `how`: `speaker`, its number; `control`, or its fields (pace=0.9, pitch_shift_hz=20 …), for all of it; `words`
+        and `symbols` for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError and
+        ControlError.
         """
-        speakers = len(self.model.pitch_mean)
-        if not 0 <= speaker < speakers:
-            raise ControlError(f"speaker {speaker}: {self.name} has 0 to {speakers - 1}")
-        if unknown := [name for name in settings if name not in {field.name for field in fields(Control)}]:
-            raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
-        voice = Speaker(float(self.model.pitch_mean[speaker]), float(self.model.pitch_std[speaker]), self.energy)
-        control = replace(control or Control(), **settings)
-        return planning.plan(text, self.text, voice, speaker=speaker, control=control, words=words, symbols=symbols)
+        return planning.planned(text, self.text, self.voices(), name=self.name, **how)
+
+    def voices(self) -> list[Speaker]:
+        """What Hz and loudness mean to each speaker."""
+        statistics = zip(self.model.pitch_mean.tolist(), self.model.pitch_std.tolist(), strict=True)
+        return [Speaker(mean, deviation, self.energy) for mean, deviation in statistics]
 
     def speak(self, texts: Iterable[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
         """What the pieces of every text sound like, in order. Memory holds only the texts of a few batches.
