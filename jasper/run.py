@@ -8,6 +8,7 @@ from common.data.loading import SpeechDataset
 from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
+from common.recognition.training import log_letters
 from common.run_directory import RunDirectory
 from common.text.language import Spelling
 from common.training_state import TrainingState
@@ -43,13 +44,9 @@ class Run:
         self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         spelling = data.spelling_of(cfg)
-        directory.log.event(f"texts in {spelling.described()}, {source}")
         self.train_set = self._dataset(spelling, training=True)
         self.validation = self._dataset(spelling, training=False) if cfg.data.validation else None
-        if cfg.data.normalize_text or cfg.data.on_error == "stop":  # else utterances with such letters are skipped
-            spelling.check(", ".join((*cfg.data.train, *cfg.data.validation)))
-        if spelling.unknown:
-            directory.log.event(spelling.told())
+        log_letters(spelling, cfg.data, directory.log.event, source=source)
         seconds = [utterance.seconds for utterance in self.train_set.utterances]
         self.epochs = Epochs(seconds, cfg, self.world, max_seconds=cfg.batch_seconds)
 

@@ -12,6 +12,7 @@ from common.data.manifest import ManifestError, Utterance
 from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
+from common.recognition.training import log_letters
 from common.run_directory import RunDirectory
 from common.text.language import Spelling
 from common.text.pieces import Pieces, train_pieces
@@ -53,7 +54,8 @@ class Run:
         self.spelling = data.spelling_of(cfg.data)
         utterances = self._utterances(training=True)
         validation = self._utterances(training=False) if cfg.data.validation else None
-        self._check_letters()
+        if isinstance(self.spelling, Spelling):
+            log_letters(self.spelling, cfg.data, directory.log.event)
         self.pieces = self._pieces(utterances, start)
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
@@ -84,14 +86,6 @@ class Run:
         utterances, left_out = data.read_utterances(self.cfg, training=training, spelling=self.spelling)
         self.directory.left_out(left_out)
         return utterances
-
-    def _check_letters(self) -> None:
-        """Logs the language of the texts. Raises LanguageError for letters that are none of it."""
-        if isinstance(self.spelling, Spelling):
-            self.directory.log.event(f"texts in {self.spelling.described()}")
-            self.spelling.check(", ".join((*self.cfg.data.train, *self.cfg.data.validation)))
-            if self.spelling.unknown:
-                self.directory.log.event(self.spelling.told())
 
     def _pieces(self, utterances: list[Utterance], start: Imported | None) -> Pieces:
         """Those of the checkpoint that the run goes on from or starts with; otherwise learned from the texts."""

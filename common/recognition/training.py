@@ -1,13 +1,28 @@
 """What a training of a recogniser does around its network: Jasper's and the transducers'."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from common.data.loading import AudioBatch, SpeechDataset, collate, stand_in
+from common.text.language import Spelling
 from common.training_state import TrainingError
 from ctc.reference import frames_needed
+
+
+def log_letters(spelling: Spelling, data: Any, log: Callable[[str], None], *, source: str = "") -> None:
+    """Logs in which letters the texts that were read are written, and which of theirs are none of them.
+
+    `data` has train, validation, normalize_text and on_error; `source` says where the letters come from. Raises
+    LanguageError, unless utterances with other letters are skipped anyway.
+    """
+    log(f"texts in {spelling.described()}{', ' if source else ''}{source}")
+    if data.normalize_text or data.on_error == "stop":
+        spelling.check(", ".join((*data.train, *data.validation)))
+    if spelling.unknown:
+        log(spelling.told())
 
 
 def weighted(

@@ -1,13 +1,15 @@
 """What a training step of a recogniser does around its network."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import Utterance
-from common.recognition.training import weighted
+from common.recognition.training import log_letters, weighted
+from common.text.language import LanguageError, Spelling
 from common.training_state import TrainingError
 
 
@@ -47,3 +49,21 @@ def test_an_utterance_whose_labels_do_not_fit_its_frames_ends_the_run():
 def test_without_a_frame_not_even_silence_fits():
     with pytest.raises(TrainingError, match="0 labels do not fit into the 0 encoder frames of a.wav: they need 1"):
         list(weighted([batch_of([])], utterances(6), lambda samples_B: samples_B * 0, has_transducer=True))
+
+
+def letters_of(texts: list[str], *, unknown_letters: str = "stop", **settings: object) -> list[str]:
+    """What is logged of `texts` that are to be written in the labels "abc "."""
+    spelling, logged = Spelling("abc ", language="en", unknown_letters=unknown_letters, normalizes=False), []
+    for text in texts:
+        spelling(text)
+    data = SimpleNamespace(**{"train": ("a.tsv",), "validation": ("b.tsv",), "on_error": "stop"} | settings)
+    log_letters(spelling, data, logged.append, source="as the test says")
+    return logged
+
+
+def test_letters_that_are_no_labels_end_a_training_or_are_logged():
+    assert letters_of(["ab c"], normalize_text=True) == ["texts in the 4 labels 'abc ' (language en), as the test says"]
+    with pytest.raises(LanguageError, match=r"a.tsv, b.tsv: 1 letters in 1 texts are none of .*: 'd' 1; take"):
+        letters_of(["ab d"], normalize_text=True)
+    (_, told) = letters_of(["ab d"], normalize_text=False, on_error="skip")
+    assert told.startswith("1 letters in 1 texts are none of the 4 labels")
