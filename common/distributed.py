@@ -87,7 +87,6 @@ def start(device: str = "auto") -> Iterator[World]:
         dist.destroy_process_group()  # not after an error: NCCL would wait for the others, who wait for this process
 
 
-<<<<<<< HEAD
 def _number(variable: str, default: int) -> int:
     """What torchrun, or whoever started this process, says in the environment. Raises ConfigError."""
     text = os.environ.get(variable) or str(default)
@@ -95,7 +94,8 @@ def _number(variable: str, default: int) -> int:
         return int(text)
     except ValueError:
         raise ConfigError(f"{variable} = {text!r} in the environment: expected a whole number; unset it") from None
-=======
+
+
 def _timeout() -> timedelta | None:
     """How long a process waits for the others: DISTRIBUTED_TIMEOUT_MINUTES, or torch's own. Raises ConfigError."""
     told = os.environ.get("DISTRIBUTED_TIMEOUT_MINUTES", "")
@@ -108,7 +108,6 @@ def _timeout() -> timedelta | None:
     if not 0 < minutes < math.inf:
         raise ConfigError(f"DISTRIBUTED_TIMEOUT_MINUTES = {told!r}: expected a number of minutes above 0")
     return timedelta(minutes=minutes)
->>>>>>> main
 
 
 def pick_device(name: str) -> torch.device:
