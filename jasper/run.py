@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from common import checkpoint
 from common.data.loading import SpeechDataset
 from common.epochs import Epochs
 from common.features import LogMel
@@ -12,8 +11,8 @@ from common.recognition.training import log_letters
 from common.run_directory import RunDirectory
 from common.text.language import Spelling
 from common.training_state import TrainingState
-from jasper import data
-from jasper.checkpoint_import import FORMAT, read
+from jasper import data, importing
+from jasper.checkpoint_import import FORMAT
 from jasper.config import Config
 from jasper.model import Jasper
 
@@ -33,7 +32,7 @@ class Run:
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Jasper(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if directory.saved is None and cfg.checkpoint is not None:
-            start = read(checkpoint.load(cfg.checkpoint), cfg.checkpoint)
+            start = importing.read(cfg.checkpoint)
             directory.start_from(self.model, start.ema or start.weights, cfg.checkpoint)
         self.learner = Learner(self.model, cfg, self.world)
         self.state = TrainingState(directory, cfg, self.learner.parts, extra={"format": FORMAT})

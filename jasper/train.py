@@ -16,12 +16,12 @@ from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.metrics import word_errors
-from common.recognition.training import log_prediction, weighted
+from common.recognition.training import log_prediction, micro_batches, weighted
 from common.run_directory import started
 from common.seeds import mixed
 from common.training_state import Progress
 from jasper.config import Config
-from jasper.objective import ctc_objective, micro_batches
+from jasper.objective import ctc_objective
 from jasper.run import NAME, Run
 from jasper.validation import evaluate
 

@@ -14,7 +14,7 @@ from common.course import course_in_epochs
 from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.recognition.scoring import EvaluationError
-from common.recognition.training import weighted
+from common.recognition.training import micro_batches, weighted
 from common.run_directory import started
 from common.seeds import mixed
 from common.training_state import Progress
@@ -62,15 +62,19 @@ def main(cfg: Config) -> Progress:
 
 
 def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
-    """One optimiser step; exchanges gradients once."""
+    """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
     cfg, learner, progress = run.cfg, run.learner, run.state.progress
     seed = mixed(cfg.seed, progress.step, run.world.rank)
     rate = run.epochs.learning_rate(progress.step)
     learner.begin(rate, run.log_mel, seed=seed)
-    loss = objective(learner.parallel, run.model, run.log_mel, batch, weights_B, cfg, epoch=progress.epoch, seed=seed)
-    learner.backward(loss.value)
+    losses = []
+    for i, part in enumerate(learner.each(micro_batches(batch, weights_B, cfg.grad_accumulation))):
+        share = len(part.batch.indices) / len(batch.indices)
+        loss = objective(learner.parallel, run.model, run.log_mel, *part, cfg, epoch=progress.epoch, seed=seed + i)
+        learner.backward(share * loss.value)
+        losses.append(share * torch.stack([loss.value.detach(), loss.transducer, loss.ctc]))
     learner.finish(progress, clip_norm=cfg.loss.clip)
-    return Step(torch.stack([loss.value.detach(), loss.transducer, loss.ctc]), rate)
+    return Step(torch.stack(losses).sum(0), rate)
 
 
 def validate(run: Run, loop: Loop) -> None:
