@@ -16,7 +16,7 @@ import numpy as np
 
 import transducer
 from common.benchmark import append_row
-from common.data import corpora
+from common.data.manifest import read_sources
 from common.metrics import word_errors
 from common.precision import Precision
 from common.recognition.transcripts import Transcript
@@ -34,9 +34,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path, required=True, help="folder of the synthetic corpus")
     parser.add_argument("--subset", default="test-clean", help="subset of the corpus (default test-clean)")
     options = parser.parse_args()
-    utterances, _ = corpora.read_utterances(
-        [options.subset], root=options.root, on_error="stop", purpose="evaluate", advice="name another subset"
-    )
+    utterances, _ = read_sources([options.subset], root=options.root, training=False, advice="name another subset")
     with (options.root / f"{options.subset}.word_times.jsonl").open(encoding="utf-8") as file:
         spoken = {row["id"]: row["words"] for row in map(json.loads, file)}
     references = [normalize_english(utterance.text) for utterance in utterances]
