@@ -73,6 +73,17 @@ TABLES = {
         spread="mode",
         cells={"{}: p50 / p99 ms (× eager)": _MODES},
     ),
+    "trt_inference": Table(
+        source="trt_inference",
+        keys={"config": "model", "seconds_of_audio": "seconds", "batch": "batch", "threads": "threads", "side": "side"},
+        cells={
+            "p50 / p95 / p99 ms": "{p50:.1f} / {p95:.1f} / {p99:.1f}",
+            "× eager": "{times_faster_than_eager:.2f}",
+            "× fused": "{times_faster_than_fused:.2f}",
+            "MB": "{megabytes:.0f}",
+            "processor": "{processor_flags}",
+        },
+    ),
     "jasper_training": Table(
         source="jasper_training",
         keys={**_CASE, "processes": "GPUs"},
