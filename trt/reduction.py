@@ -146,7 +146,11 @@ def to_int8(
             excluded = by_noise[: max(1, 2 * len(excluded))]
     stated = {"layers": len(layers), "excluded": excluded, "clips": len(clips)}
     stated |= {"words": count.length, "differing_words": count.errors}
-    finished = _stated(onnx.load_model_from_string(content), precision="int8", int8=stated)
+    model = onnx.load_model_from_string(content)
+    own = [entry for entry in model.metadata_props if not entry.key.startswith("onnx.")]  # the others are not JSON
+    del model.metadata_props[:]
+    model.metadata_props.extend(own)
+    finished = _stated(model, precision="int8", int8=stated)
     return Reduced(finished.SerializeToString(), len(layers), excluded, count.length, count.errors)
 
 

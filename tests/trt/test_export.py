@@ -185,6 +185,7 @@ def clips(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_file_that_decodes_gives_the_labels_of_the_recogniser_and_transcribes_the_same(jasper, clips, tmp_path):
     main(ExportConfig(checkpoint=jasper, out=tmp_path / "g.onnx", decode="greedy"))
     model, asr = Recognizer(tmp_path / "g.onnx"), load(jasper)
@@ -202,6 +203,7 @@ def test_a_file_that_decodes_gives_the_labels_of_the_recogniser_and_transcribes_
         model.log_probs(np.zeros((1, 400), np.float32), np.array([400]))
 
 
+@pytest.mark.slow
 def test_float16_says_almost_what_float32_says_and_the_file_states_it(jasper, tmp_path, capsys):
     main(ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx", precision="fp16"))
     half, whole = Recognizer(tmp_path / "m.onnx"), Recognizer(jasper.with_suffix(".onnx"))
@@ -212,6 +214,7 @@ def test_float16_says_almost_what_float32_says_and_the_file_states_it(jasper, tm
     assert "of the greatest value from it" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_int8_is_fitted_to_recordings_and_says_so(jasper, clips, tmp_path, capsys, monkeypatch):
     random_weights_say_anything = partial(to_int8, most_errors=10)
     monkeypatch.setattr("trt.export.to_int8", random_weights_say_anything)
