@@ -11,6 +11,7 @@ from common.features import NEMO, LogMelConfig, SpecAugmentConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.text.language import Language, UnknownLetters
 from transducer.weights import Activation
 
 
@@ -43,8 +44,8 @@ class EncoderConfig:
     scale_input: bool = False
     """Whether frames are multiplied by the square root of width before the first block."""
     attention: Literal["regular", "chunked", "chunked_right"] = "regular"
-    """Who sees whom: a window around each frame, chunks that see whole chunks before them, or chunks and some frames
-    after them."""
+    """Frames that a frame sees: a window around each frame, chunks that see whole chunks before them, or chunks and
+    some frames after them."""
     left_frames: int = -1
     """Frames before a frame (or its chunk) that attention sees; -1 for all."""
     right_frames: int = -1
@@ -120,7 +121,13 @@ class DataConfig:
     speakers: tuple[str, ...] = ()
     """Speakers to train on; all, if none is named."""
     normalize_text: bool = True
-    """Normalisation of transcripts (English): lower case, no punctuation, numbers spelled out; or texts as they are."""
+    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are."""
+    language: Language = "english"
+    """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
+    and digit stays."""
+    unknown_letters: UnknownLetters = "stop"
+    """Letters that are none of the language. stop: they end the run before its first step; latin: are written in Latin
+    letters (é as e); drop: are left out."""
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
@@ -132,7 +139,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """What training minimises: the loss of the transducer and that of CTC, per utterance."""
+    """The loss: a sum of the transducer's and that of CTC, per utterance."""
 
     ctc_weight: float = 0.3
     """Share of CTC where there are both heads; the transducer has the rest."""
@@ -144,12 +151,16 @@ class LossConfig:
     """Probability that a step of TDT takes the RNN-T loss of the pieces, without durations."""
     fastemit: float = 0.0
     """Additional weight of emitting a piece, which makes pieces early (Yu et al. 2021)."""
+    mask_prediction: float = 0.0
+    """Probability that an utterance is learned without its text so far: the output of the prediction network is zero
+    (HAINAN, Xu et al. 2024)."""
     clip: float = 1.0
     """Greatest norm of the gradient of a step; 0 for no limit."""
 
     def __post_init__(self) -> None:
-        if not (0 <= self.ctc_weight <= 1 and 0 <= self.omega <= 1):
-            raise ValueError(f"ctc_weight = {self.ctc_weight}, omega = {self.omega}: expected 0 to 1")
+        for name in ("ctc_weight", "omega", "mask_prediction"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected 0 to 1")
         for name in ("ctc_epochs", "sigma", "fastemit", "clip"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number of at least 0")
@@ -180,6 +191,8 @@ class Config:
     """Optimiser step at which this job saves and stops, 0 for none; the schedule is not affected."""
     batch_size: int = 16
     """Utterances per process and optimiser step."""
+    grad_accumulation: int = 1
+    """Parts that a batch is computed in, one after the other; divides batch_size. They share one optimiser step."""
     ema: float = 0.997
     """Decay of the exponential moving average of the weights, 0 for none."""
     precision: Precision = "fp32"
@@ -202,6 +215,6 @@ class Config:
         for name in ("epochs_this_job", "steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
-        check_batches(self.batch_size, 1, self.ema)
+        check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")

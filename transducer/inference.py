@@ -7,7 +7,7 @@ exit status 1; all else is transcribed nevertheless. Run by torchrun, the proces
 
 import math
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -16,10 +16,11 @@ from tyro.conf import Positional, arg
 from common import config, distributed
 from common.checkpoint import CheckpointError
 from common.fastest import Choice
+from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format
-from common.text.normalize import normalize_english
+from common.text.language import Language, Spelling
 from transducer.long_audio import ChunkOptions
 from transducer.recognizer import Confidence, Head, load
 
@@ -29,27 +30,30 @@ class InferenceConfig:
     """What to transcribe, with which model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """A .nemo archive, a folder of transformers, or a checkpoint of this repository."""
+    """Model: a .nemo archive, a folder of transformers, or a checkpoint of this repository."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
-    """Longer utterances of manifests are left out."""
+    """Longest utterance of manifests, in seconds; longer ones are left out."""
     format: Format = "text"
     """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
     output: Path | None = None
-    """A file to write all of it to; by default the terminal."""
+    """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
-    """A folder to write one file per recording to, instead."""
+    """Folder for one output file per recording, in place of `output`."""
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
     head: Head = "auto"
-    """What decodes in hybrid models: transducer or ctc; by default the transducer."""
+    """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
+    language: Language = "english"
+    """Language of the texts that are compared. english: numbers and symbols are spelled out; none: letters stay."""
     ema: bool | None = None
     """Whether the averaged weights of our checkpoints are used; by default where there are any."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     precision: Choice = "fp32"
     """Arithmetic of the encoder; features and heads are always fp32. auto: the fastest on this machine within 2 % of
     fp32."""
@@ -99,9 +103,11 @@ def main(cfg: InferenceConfig) -> int:
             batch_size=cfg.batch_size,
             **asdict(cfg.chunks),
             max_symbols=cfg.max_symbols,
+            decoder=asr.decoder(cfg.decoding) if cfg.decoding.searches else None,
             on_error="skip",
         )
-        written = write_all(found, heard, world, to, spelled=normalize_english, heard=normalize_english)
+        compared = Spelling(None, language=cfg.language, unknown_letters="latin")
+        written = write_all(found, heard, world, to, spelled=compared, heard=compared)
         return status(found, sum(bool(transcript.error) for transcript in written), world)
 
 

@@ -34,6 +34,7 @@ from common.recognition.inputs import Found, Item, find_recordings
 from common.recognition.transcribing import Output, in_order, share, status, write_all
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
+from common.text.language import Language
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS, Recognizer, Represented, load
 
@@ -49,9 +50,14 @@ class InferenceConfig:
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest, or what a .tsv says."""
     max_seconds: float = math.inf
-    """Longest utterance of manifests; longer ones are left out."""
+    """Longest utterance of manifests, in seconds; longer ones are left out."""
     labels: Path | None = None
     """Fairseq's dict.ltr.txt, for a checkpoint that does not name its labels."""
+    target_lang: str = ""
+    """Language of a Hugging Face model with adapters (MMS), such as fra; by default that of its weights."""
+    language: Language | None = None
+    """Language of the references that the word error rate is of, as data.language of fine-tuning; by default what the
+    checkpoint says."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
     """Output format. text: name, tab, transcript; json: a JSON object per line with word times and
@@ -107,7 +113,16 @@ def main(cfg: InferenceConfig) -> int:
         else:
             writing.make_folder(cfg.features)
         labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()
-        w = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, labels=labels, ema=cfg.ema)
+        w = load(
+            cfg.checkpoint,
+            device=str(world.device),
+            precision=cfg.precision,
+            labels=labels,
+            ema=cfg.ema,
+            target_lang=cfg.target_lang,
+        )
+        for assumption in w.assumed if world.is_main else ():
+            tell(assumption)
         if cfg.layer is not None and not 0 <= cfg.layer <= w.config.layers:
             raise ConfigError(
                 f"layer = {cfg.layer}: the model has layers 0 (the input of the first one) to {w.config.layers}"
@@ -131,7 +146,9 @@ def _transcripts(w: Recognizer, found: Found, cfg: InferenceConfig, world: World
         keep_log_probs=cfg.save_logits is not None,
         **_shared(cfg),
     )
-    return write_all(found, own, world, to, spelled=Letters(w.config.labels).normalized)
+    return write_all(
+        found, own, world, to, spelled=Letters(w.config.labels).spelling(language=cfg.language or w.language)
+    )
 
 
 def _features(w: Recognizer, found: Found, cfg: InferenceConfig, world: World) -> Iterator[Represented]:
