@@ -69,8 +69,8 @@ class InferenceConfig:
     lexicon: Path | None = None
     """File of pronunciations that come before all others, in CMUdict's format."""
     unknown_characters: Literal["error", "skip"] | None = None
-    """What happens to a phrase with a character that the model has no symbol for: it is not said, or said without
-    it."""
+    """What happens to a phrase with a character that the model has no symbol for, such as an emoji: it is said without
+    it, which is logged, or it is not said; by default skip."""
     ema: bool | None = None
     """Whether the averaged weights are used; by default where there are any."""
     device: str = "auto"

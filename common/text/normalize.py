@@ -64,7 +64,12 @@ _UNDERSTOOD = frozenset("£€¥₹₩₽₿₱¢°‘‰℃℉×÷±≈≠≤�
 
 def prepared(text: str) -> str:
     """`text` with one form of each quotation mark, dash, space and fraction."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_VARIANTS)
+    return text if text.isascii() else "".join(prepared_characters(unicodedata.normalize("NFC", text)))
+
+
+def prepared_characters(text: str) -> list[str]:
+    """What `prepared` makes of every character of a text that is composed (NFC)."""
+    return [character.translate(_VARIANTS) for character in text]
 
 
 @lru_cache(maxsize=4096)
@@ -77,8 +82,11 @@ def _latin(character: str) -> str:
 
 def in_ascii(text: str, keep: str, *, symbols: bool = True) -> str:
     """`text` in Latin letters, except for those of `keep`, and symbols that have a reading and single Greek letters."""
-    if text.isascii():
-        return text
+    return text if text.isascii() else "".join(characters_in_ascii(text, keep, symbols=symbols))
+
+
+def characters_in_ascii(text: str, keep: str, *, symbols: bool = True) -> list[str]:
+    """What `in_ascii` makes of every character of `text`."""
     last = len(text) - 1
 
     def is_said(i: int) -> bool:
@@ -90,7 +98,7 @@ def in_ascii(text: str, keep: str, *, symbols: bool = True) -> str:
         beside = text[max(0, i - 1) : i] + (text[i + 1] if i < last else "")
         return character.lower() in GREEK and not any(map(str.isalpha, beside))
 
-    return "".join(c if c.isascii() or is_said(i) else _latin(c) for i, c in enumerate(text))
+    return [c if c.isascii() or is_said(i) else _latin(c) for i, c in enumerate(text)]
 
 
 # Words that begin with an apostrophe.

@@ -7,6 +7,7 @@ would alone.
 Shapes: B utterances, L symbols, M mel bins, T frames, N samples; in arguments of `FastPitch.infer` symbols are T.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -25,11 +26,14 @@ from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.model import FastPitch, Spectrogram
 from fastpitch.front import planning
 from fastpitch.front.control import Control, ControlError, EnergyKind, Speaker, setting_names
+from fastpitch.front.languages import described, shortened
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
 from fastpitch.speaking import sound
 from fastpitch.speaking.voicing import Voice, batches
 from fastpitch.vocoders.vocoder import Vocoder
+
+_log = logging.getLogger(__name__)
 
 
 class SpokenSentence(NamedTuple):
@@ -43,14 +47,22 @@ class SpokenSentence(NamedTuple):
     first_sample: int = 0
 
 
+class MarkTime(NamedTuple):
+    """When the place that SSML names is reached."""
+
+    name: str
+    seconds: float
+
+
 class Spoken(NamedTuple):
-    """A text as it was said: float32 samples_N, and its sentences; `error`, if it was not, says why."""
+    """A text as it was said: float32 samples_N, its sentences and marks; `error`, if it was not, says why."""
 
     samples_N: np.ndarray
     sample_rate: int
     hop_samples: int
     sentences: list[SpokenSentence]
     error: str = ""
+    marks: tuple[MarkTime, ...] = ()
 
 
 class SynthesisError(ValueError):
@@ -60,7 +72,7 @@ class SynthesisError(ValueError):
 class Synthesizer:
     """A model with the text processing it was trained with, and the features and the kind of energy it has learned.
 
-    `name`, in messages, is where it comes from.
+    `name`, in messages, is where it comes from; `speakers` are the names of its speakers, if they have any.
     """
 
     def __init__(
@@ -71,10 +83,11 @@ class Synthesizer:
         *,
         name: str = "FastPitch",
         energy: EnergyKind = "log_mel",
+        speakers: Sequence[str] = (),
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
     ):
-        self.text, self.features, self.name, self.energy = text, features, name, energy
+        self.text, self.features, self.name, self.energy, self.speakers = text, features, name, energy, tuple(speakers)
         self.device, self.precision = torch.device(device), precision
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = cast_for_inference(model.to(self.device), precision)
@@ -128,14 +141,31 @@ class Synthesizer:
         `control`, or its fields as `settings` (pace=0.9, pitch_shift_hz=20 …), is for all of it; `words` and `symbols`
         are for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError and ControlError.
         """
-        speakers = len(self.model.pitch_mean)
-        if not 0 <= speaker < speakers:
-            raise ControlError(f"speaker {speaker}: {self.name} has 0 to {speakers - 1}")
+        voice = self._speaker(speaker)
         if unknown := [name for name in settings if name not in {field.name for field in fields(Control)}]:
             raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
-        voice = Speaker(float(self.model.pitch_mean[speaker]), float(self.model.pitch_std[speaker]), self.energy)
         control = replace(control or Control(), **settings)
-        return planning.plan(text, self.text, voice, speaker=speaker, control=control, words=words, symbols=symbols)
+        planned = planning.plan(
+            text, self.text, voice, speaker=speaker, control=control, words=words, symbols=symbols,
+            find_speaker=self.find_speaker,
+        )  # fmt: skip
+        if left_out := [described(symbol) for piece in planned for symbol in piece.encoded.left_out]:
+            _log.warning("%s: skipped %s", shortened(text), ", ".join(dict.fromkeys(left_out)))
+        return planned
+
+    def find_speaker(self, name: str) -> tuple[int, Speaker]:
+        """The number and the voice of a speaker, by name or number. Raises ControlError for one that is not here."""
+        number = self.speakers.index(name) if name in self.speakers else int(name) if name.isdecimal() else -1
+        if not 0 <= number < len(self.model.pitch_mean):
+            known = f"{', '.join(self.speakers[:20])}, or " if self.speakers else ""
+            raise ControlError(f"speaker {name!r}: {self.name} has {known}0 to {len(self.model.pitch_mean) - 1}")
+        return number, self._speaker(number)
+
+    def _speaker(self, number: int) -> Speaker:
+        speakers = len(self.model.pitch_mean)
+        if not 0 <= number < speakers:
+            raise ControlError(f"speaker {number}: {self.name} has 0 to {speakers - 1}")
+        return Speaker(float(self.model.pitch_mean[number]), float(self.model.pitch_std[number]), self.energy)
 
     def speak(self, texts: Iterable[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
         """What the pieces of every text sound like, in order. Memory holds only the texts of a few batches.
@@ -242,14 +272,18 @@ def _joined(
     remaining = iter(zip(sentences, sounds, strict=True))
     parts: list[np.ndarray] = []
     placed, position = [], 0
+    marks: list[MarkTime] = []
     for piece in pieces:
+        starts_L = np.zeros(1, int)
         if piece.encoded.tokens:
             sentence, samples_N = next(remaining)
             placed.append(sentence._replace(first_sample=position))
             parts.append(samples_N)
+            starts_L = np.concatenate([[0], np.cumsum(sentence.frames_L)]) * voice.hop_samples
+        marks += [MarkTime(name, (position + int(starts_L[at])) / voice.sample_rate) for name, at in piece.marks]
         parts.append(sound.silence(piece.pause_ms, voice.sample_rate))
         position = sum(map(len, parts))
-    return Spoken(np.concatenate(parts), voice.sample_rate, voice.hop_samples, placed)
+    return Spoken(np.concatenate(parts), voice.sample_rate, voice.hop_samples, placed, marks=tuple(marks))
 
 
 def load(
@@ -263,14 +297,15 @@ def load(
     """The model saved at `path`: a checkpoint of this repository or of DeepLearningExamples' FastPitch 1.1.
 
     `ema`: take the averaged weights; None takes them where there are any. `text` overrides how the checkpoint says that
-    its texts were processed. Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, without
-    averaged weights, or that does not fit `text`.
+    its texts were processed; without it, characters that are no symbols are skipped and logged, as readers expect.
+    Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, without averaged weights, or that
+    does not fit `text`.
     """
     path = Path(path)
     imported = checkpoint_import.read(checkpoint.load(path), path)
     if ema and imported.ema is None:
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
-    processor = TextProcessor(text or imported.config.text)
+    processor = TextProcessor(text or replace(imported.config.text, unknown_characters="skip"))
     with torch.device("meta"):  # the weights come from the file: do not initialise 46 million of them first
         mel_bins = imported.config.features.mel_bins
         model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
@@ -283,5 +318,5 @@ def load(
     chosen = distributed.pick_device(device)
     return Synthesizer(
         model, processor, imported.config.features, name=str(path), energy=imported.config.data.energy, device=chosen,
-        precision=precision,
+        speakers=imported.config.data.speakers, precision=precision,
     )  # fmt: skip

@@ -58,7 +58,7 @@ def test_files_have_the_names_and_the_order_of_the_lines_whatever_their_lengths(
 
 
 def test_bad_lines_are_named_and_the_others_are_said(say, tmp_path):
-    rows = ["text\toutput\tspeaker\tpace\tmel", "Good one.\tgood.wav", "\tempty.wav", "What ☃ that\tsnow.wav"]
+    rows = ["text\toutput\tspeaker\tpace\tmel", "Good one.\tgood.wav", "\tempty.wav", "What {☃} that\tsnow.wav"]
     rows += [
         '<prosody rate="slow">Hi\tssml.wav',
         "Hi.\tvoice.wav\t3",
@@ -71,7 +71,7 @@ def test_bad_lines_are_named_and_the_others_are_said(say, tmp_path):
     assert said.status == 1
     assert list(written(tmp_path)) == ["good.wav", "last.wav", "long.wav"]
     assert len(said.err) == 7
-    expected = {3: "no text; expected something to say", 4: "(SNOWMAN)", 5: "broken markup", 6: "speaker 3: "}
+    expected = {3: "no text; expected something to say", 4: "in braces: '☃'", 5: "broken markup", 6: "speaker 3: "}
     expected |= {7: "expected a number", 8: "none.npy: no such file; expected a mel spectrogram"}
     for number, part in expected.items():
         (line,) = [line for line in said.err if line.startswith(f"{path}:{number}: ")]
@@ -174,17 +174,22 @@ def test_published_checkpoints_speak(tmp_path, capsys):
 
 
 def test_the_report_shows_every_phrase_and_every_problem(say, tmp_path):
-    said = say(table(tmp_path / "p.txt", "Well said.", "Not ☃ said."), "--report")
+    said = say(table(tmp_path / "p.txt", "Well said.", "Not {☃} said."), "--report")
     assert said.status == 1
     page = (tmp_path / "out" / "report.html").read_text()
     assert page.count("<audio") == 1
-    assert "SNOWMAN" in page
+    assert "in braces" in page
     assert say("Hi.", "--report", tmp_path / "deep" / "own.html").status == 0
     assert (tmp_path / "deep" / "own.html").is_file()
 
 
-def test_how_texts_are_read_can_be_changed(say, tmp_path):
-    assert say("What ☃ that.", "--unknown_characters", "skip").status == 0
+def test_how_texts_are_read_can_be_changed(say, tmp_path, caplog):
+    said = say("What ☃ that.", "Broken \udcff byte.")
+    assert said.status == 0
+    assert caplog.messages == ["'What ☃ that.': skipped '☃' (SNOWMAN)"]
+    said = say("What ☃ that.", "--unknown_characters", "error")
+    assert said.status == 1
+    assert "'☃' (SNOWMAN) in 'What ☃ that.' is no symbol" in said.err[0]
     (tmp_path / "lexicon").write_text("hello  HH AH0 L OW1\n")
     assert say("Hello.", "--p_arpabet", 1.0, "--lexicon", tmp_path / "lexicon").status == 0
     said = say("Hello.", "--lexicon", tmp_path / "none")

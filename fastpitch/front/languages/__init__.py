@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 import random
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,10 +23,34 @@ class TextError(ValueError):
 
 
 class Piece(NamedTuple):
-    """Symbols that belong together: those of a word, or those between two words (`word` is "" then)."""
+    """Symbols that belong together: those of a word, or those between two words (`word` is "" then).
+
+    `at` is the place in the text where they come from.
+    """
 
     symbols: tuple[str, ...]
     word: str = ""
+    at: int = 0
+
+
+class Reading(NamedTuple):
+    """How a piece of text is read: by the phonemes of `value` in the alphabet `how`, or as what `how` says it is.
+
+    The second is SSML's say-as; `value` is its format then.
+    """
+
+    kind: Literal["phonemes", "say-as"]
+    how: str
+    value: str
+
+
+class Given(NamedTuple):
+    """What is given for text[start:stop] besides the text: its reading, or its language."""
+
+    start: int
+    stop: int
+    reading: Reading | None = None
+    language: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +98,13 @@ class Language(Protocol):
 
     SYMBOL_SETS: dict[str, tuple[str, ...]]
 
-    def pieces(self, text: str, config: TextConfig, draw: random.Random) -> Iterator[Piece]:
-        """The symbols of `text`; a character that has none is a piece of its own, for `TextProcessor` to judge."""
+    def pieces(
+        self, text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()
+    ) -> Iterator[Piece]:
+        """The symbols of `text`; a character that has none is a piece of its own, for `TextProcessor` to judge.
+
+        `given`, in their order, do not overlap. Raises TextError for what of them cannot be followed.
+        """
 
 
 @cache
