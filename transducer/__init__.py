@@ -3,8 +3,9 @@
 from common.recognition.transcripts import Transcript, Word
 from transducer.decoder import Decoder, DecoderOptions, DecoderState
 from transducer.fused_loss import joint_loss
+from transducer.greedy import Hypothesis
 from transducer.losses import rnnt_loss, tdt_loss
-from transducer.recognizer import Hypothesis, Recognizer, load
+from transducer.recognizer import Recognizer, load
 
 __all__ = [
     "Decoder",

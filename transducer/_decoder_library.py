@@ -63,6 +63,7 @@ class Found(NamedTuple):
     frames_BN: Tensor
     durations_BN: Tensor
     confidences_BN: Tensor
+    entropies_BN: Tensor
     counts_B: Tensor
 
 
@@ -140,12 +141,12 @@ class NativeNetwork:
         choice = Options(max_symbols, slots, window, window_rows, threads, INSTRUCTION_SETS[instruction_set])
         workspace = memory(library.transducer_decode_workspace, self.network, choice)
         tokens, emitted, durations = torch.empty(3, batch, capacity, dtype=torch.int32)
-        confidences = torch.empty(batch, capacity)
+        confidences, entropies = torch.empty(2, batch, capacity)
         counts_B, invalid = torch.zeros(batch, dtype=torch.int64), c_int64()
         status = library.transducer_decode(
             *(self.network, choice, encoded_BSC.data_ptr(), batch, encoded_BSC.stride(0), encoded_BSC.stride(1)),
             *(frames_B.data_ptr(), capacity, tokens.data_ptr(), emitted.data_ptr(), durations.data_ptr()),
-            *(confidences.data_ptr(), None, counts_B.data_ptr()),
+            *(confidences.data_ptr(), entropies.data_ptr(), counts_B.data_ptr()),
             *((None, None) if state is None else (part.data_ptr() for part in state)),
             *(workspace.data_ptr(), invalid),
         )
@@ -153,7 +154,7 @@ class NativeNetwork:
             raise ValueError(f"encoded: utterance {invalid.value}: its frames hold NaN")
         if status != SUCCESS:
             raise RuntimeError(f"transducer_decode of the native library answered with status {status}")
-        return Found(tokens, emitted, durations, confidences, counts_B)
+        return Found(tokens, emitted, durations, confidences, entropies, counts_B)
 
 
 def padded(width: int) -> int:

@@ -147,19 +147,22 @@ def _decoded(
     frames_BN: Tensor,
     durations_BN: Tensor,
     confidences_BN: Tensor,
+    entropies_BN: Tensor,
     counts_B: Tensor,
     *,
     has_durations: bool,
 ) -> list[Decoded]:
     counts = counts_B.tolist()
     longest = max(counts, default=0)
-    columns = [part[:, :longest].cpu() for part in (tokens_BN, frames_BN, durations_BN, confidences_BN)]
+    parts = (tokens_BN, frames_BN, durations_BN, confidences_BN, entropies_BN)
+    columns = [part[:, :longest].cpu() for part in parts]
     return [
         Decoded(
             columns[0][n, :count].tolist(),
             columns[1][n, :count].tolist(),
             columns[2][n, :count].tolist() if has_durations else None,
             columns[3][n, :count].tolist(),
+            columns[4][n, :count].tolist(),
         )
         for n, count in enumerate(counts)
     ]

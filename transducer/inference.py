@@ -7,7 +7,7 @@ exit status 1; all else is transcribed nevertheless. Run by torchrun, the proces
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +20,8 @@ from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format
 from common.text.normalize import normalize_english
-from transducer.recognizer import CHUNK_SECONDS, Head, load
+from transducer.long_audio import ChunkOptions
+from transducer.recognizer import Confidence, Head, load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,17 +54,31 @@ class InferenceConfig:
     """Arithmetic of the encoder; features and heads are always fp32."""
     batch_size: int = 8
     """Recordings, or chunks of long ones, recognised at once."""
-    chunk_seconds: float = CHUNK_SECONDS
-    """Longer recordings are encoded in overlapping chunks of this length, and decoded in one go."""
+    chunk_seconds: float = ChunkOptions.chunk_seconds
+    """Length of the chunks that long recordings are encoded in, to be decoded in one go."""
+    left_seconds: float = ChunkOptions.left_seconds
+    """Context before each chunk, encoded with it and not decoded again."""
+    right_seconds: float = ChunkOptions.right_seconds
+    """Context after each chunk, likewise."""
+    whole_seconds: float = ChunkOptions.whole_seconds
+    """Length up to which a recording is encoded whole."""
+    confidence: Confidence = "probability"
+    """What the confidence of words is of: the probabilities of their pieces, or the entropies of these."""
+
+    @property
+    def chunks(self) -> ChunkOptions:
+        """How long recordings are encoded."""
+        return ChunkOptions(
+            chunk_seconds=self.chunk_seconds, left_seconds=self.left_seconds, right_seconds=self.right_seconds,
+            whole_seconds=self.whole_seconds,
+        )  # fmt: skip
 
     def __post_init__(self) -> None:
+        _ = self.chunks
         if not self.inputs:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
-        if self.batch_size < 1 or self.chunk_seconds <= 0 or self.max_symbols < 1:
-            raise ValueError(
-                f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}, max_symbols = "
-                f"{self.max_symbols}: expected above 0"
-            )
+        if self.batch_size < 1 or self.max_symbols < 1:
+            raise ValueError(f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}: expected above 0")
         if self.output is not None and self.output_dir is not None:
             raise ValueError("output and output_dir: expected one of them, found both")
 
@@ -74,11 +89,14 @@ def main(cfg: InferenceConfig) -> int:
         found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
         to = Output(cfg.format, cfg.output, cfg.output_dir)
         to.check(len(found.items))
-        asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head)
+        asr = load(
+            cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
+            confidence=cfg.confidence,
+        )  # fmt: skip
         heard = asr.stream(
             [item.source for item in share(found.items, world)],
             batch_size=cfg.batch_size,
-            chunk_seconds=cfg.chunk_seconds,
+            **asdict(cfg.chunks),
             max_symbols=cfg.max_symbols,
             on_error="skip",
         )

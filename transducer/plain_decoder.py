@@ -34,6 +34,7 @@ class Results(NamedTuple):
     frames_BN: Tensor
     durations_BN: Tensor
     confidences_BN: Tensor
+    entropies_BN: Tensor
     counts_B: Tensor
 
 
@@ -68,8 +69,8 @@ def decode_in_torch(
     batch, frames, _ = encoded_BSC.shape
     encoded_BSJ = F.linear(encoded_BSC, weights.encoder_weight, weights.encoder_bias)
     tokens_BN = torch.zeros(batch, frames * max_symbols + 1, dtype=torch.int64, device=encoded_BSC.device)
-    others = (torch.zeros_like(tokens_BN), torch.zeros_like(tokens_BN), tokens_BN.float(), torch.zeros_like(frames_B))
-    results = Results(tokens_BN, *others)
+    whole = (tokens_BN, torch.zeros_like(tokens_BN), torch.zeros_like(tokens_BN))
+    results = Results(*whole, tokens_BN.float(), torch.zeros_like(tokens_BN.float()), torch.zeros_like(frames_B))
     for step in range(frames * (max_symbols + 1)):
         if step % STEPS_AT_ONCE == 0 and not bool((state.frame_B < frames_B).any()):
             break
@@ -92,9 +93,12 @@ def _step(
     if weights.durations:
         steps = torch.tensor(weights.durations, device=token_B.device)
         duration_B = steps[logits_BW[:, weights.blank + 1 :].argmax(1)]
-    confidence_B = scores_BV.float().softmax(1).gather(1, token_B[:, None])[:, 0]
+    log_probs_BV = scores_BV.float().log_softmax(1)
+    confidence_B = log_probs_BV.exp().gather(1, token_B[:, None])[:, 0]
+    entropy_B = torch.special.entr(log_probs_BV.exp()).sum(1)
     column_B1 = torch.where(is_label_B, results.counts_B, results.tokens_BN.shape[1] - 1)[:, None]
-    for values_BN, value_B in zip(results[:4], (token_B, state.frame_B, duration_B, confidence_B), strict=True):
+    values = (token_B, state.frame_B, duration_B, confidence_B, entropy_B)
+    for values_BN, value_B in zip(results[:5], values, strict=True):
         values_BN.scatter_(1, column_B1, value_B[:, None])
     results.counts_B.add_(is_label_B)
 

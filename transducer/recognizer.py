@@ -7,51 +7,36 @@ the blank.
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
-import ctc
 from common import checkpoint, distributed
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
-from common.recognition.chunks import Piece, chunks
+from common.recognition.chunks import Piece
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
-from common.recognition.tensors import in_batches, padded
+from common.recognition.tensors import padded
 from common.recognition.transcripts import Letter, Transcript, Word, words_of_pieces
 from common.text.pieces import Pieces
 from transducer.checkpoints.reading import read_model
 from transducer.decoder import Decoder
+from transducer.greedy import CTCDecoding, Hypothesis, TransducerDecoding, joined
+from transducer.long_audio import ChunkOptions, recognised, windows
 from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
 from transducer.network.model import Model
 
-CHUNK_SECONDS = 60.0  # longer recordings are encoded in chunks: the memory of attention grows with the square
-CONTEXT_SECONDS = 10.0  # on both sides of a chunk, encoded with it and not counted
-
 Head = Literal["auto", "transducer", "ctc"]
-
-
-class Hypothesis(NamedTuple):
-    """What was recognised in one utterance: pieces, and the encoder frame that each was emitted at.
-
-    `durations` are frames: those that TDT gives, those that a piece of CTC lasts, None for RNN-T. `confidence` is the
-    probability of each piece (of CTC, of its most probable frame).
-    """
-
-    tokens: list[int]
-    frames: list[int]
-    durations: list[int] | None
-    text: str
-    confidence: list[float]
+Confidence = Literal["probability", "entropy"]
 
 
 class Recognizer:
     """A model with the features that it hears and the pieces that it writes; `head` is what decodes by default.
 
+    `confidence` of words is that of the probabilities of their pieces, or of the entropies of these.
     `Recognizer.model` is prepared for inference. The encoder computes in `precision`, heads in float32.
     """
 
@@ -64,6 +49,7 @@ class Recognizer:
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
         head: Head = "auto",
+        confidence: Confidence = "probability",
     ):
         self.device, self.precision, self.pieces = torch.device(device), precision, pieces
         self.config, self.feature_config = model.cfg, features
@@ -75,7 +61,7 @@ class Recognizer:
             head = "ctc" if model.prediction is None else "transducer"
         if (head == "ctc" and model.ctc is None) or (head == "transducer" and model.prediction is None):
             raise checkpoint.CheckpointError(f"head = {head}: this model has no such head")
-        self.head = head
+        self.head, self.confidence = head, confidence
 
     @property
     def samples_per_frame(self) -> int:
@@ -107,22 +93,7 @@ class Recognizer:
 
         `head` is by default that of the recogniser.
         """
-        if (self.head if head == "auto" else head) == "ctc":
-            found = ctc.greedy(self.ctc_log_probs(encoded_BSC), frames_B, blank=self.pieces.blank)
-            return [
-                Hypothesis(
-                    d.labels,
-                    d.start_frames,
-                    [end - start for start, end in zip(d.start_frames, d.end_frames, strict=True)],
-                    self.pieces.decode(d.labels),
-                    d.confidence,
-                )
-                for d in found
-            ]
-        return [
-            Hypothesis(d.tokens, d.frames, d.durations, self.pieces.decode(d.tokens), d.confidence)
-            for d in self._decoder(encoded_BSC, frames_B, max_symbols=max_symbols)
-        ]
+        return self._decoding(head)(encoded_BSC, frames_B, max_symbols=max_symbols)
 
     @torch.inference_mode()
     def ctc_log_probs(self, encoded_BSC: Tensor) -> Tensor:
@@ -136,94 +107,120 @@ class Recognizer:
         recordings: Iterable[Source],
         *,
         batch_size: int = 8,
-        chunk_seconds: float = CHUNK_SECONDS,
+        chunk_seconds: float = ChunkOptions.chunk_seconds,
+        left_seconds: float = ChunkOptions.left_seconds,
+        right_seconds: float = ChunkOptions.right_seconds,
+        whole_seconds: float = ChunkOptions.whole_seconds,
         max_symbols: int = 10,
         on_error: Literal["stop", "skip"] = "stop",
     ) -> list[Transcript]:
         """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
 
-        Recordings longer than `chunk_seconds` are encoded in overlapping chunks, and decoded in one go. With
-        on_error="skip" one that cannot be read gives a transcript with `error` set; otherwise its AudioError is raised.
+        Recordings longer than `whole_seconds` are encoded in chunks with context on both sides, and decoded in one go.
+        With on_error="skip" one that cannot be read gives a transcript with `error` set; otherwise its AudioError is
+        raised. Raises ValueError for impossible lengths.
         """
-        options = {"batch_size": batch_size, "chunk_seconds": chunk_seconds, "max_symbols": max_symbols}
-        return list(self.stream(recordings, on_error=on_error, **options))  # type: ignore[arg-type]
+        return list(
+            self.stream(
+                recordings,
+                batch_size=batch_size,
+                chunk_seconds=chunk_seconds,
+                left_seconds=left_seconds,
+                right_seconds=right_seconds,
+                whole_seconds=whole_seconds,
+                max_symbols=max_symbols,
+                on_error=on_error,
+            )
+        )
 
     def stream(
         self,
         recordings: Iterable[Source],
         *,
         batch_size: int = 8,
-        chunk_seconds: float = CHUNK_SECONDS,
+        chunk_seconds: float = ChunkOptions.chunk_seconds,
+        left_seconds: float = ChunkOptions.left_seconds,
+        right_seconds: float = ChunkOptions.right_seconds,
+        whole_seconds: float = ChunkOptions.whole_seconds,
         max_symbols: int = 10,
         on_error: Literal["stop", "skip"] = "stop",
     ) -> Iterator[Transcript]:
         """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
-        read_in = read_ahead(recordings, self._read, on_error=on_error)
-        found = in_batches(
-            read_in, lambda samples_N: self._pieces(samples_N, chunk_seconds), self._encoded, batch_size=batch_size
-        )
-        group: list[tuple[Recording, Tensor]] = []
-        for recording, encoded_SC in found:
-            group.append((recording, self._nothing if encoded_SC is None else encoded_SC))
-            if len(group) == batch_size:
-                yield from self._transcripts(group, max_symbols)
-                group = []
-        yield from self._transcripts(group, max_symbols)
+        chunks = ChunkOptions(
+            chunk_seconds=chunk_seconds, left_seconds=left_seconds, right_seconds=right_seconds,
+            whole_seconds=whole_seconds,
+        )  # fmt: skip
+        for heard in recognised(
+            read_ahead(recordings, self._read, on_error=on_error),
+            cut=lambda samples_N: self._pieces(samples_N, chunks),
+            encode=lambda samples: self.encode(*self.features(*padded(samples))).encoded_BSC,
+            decode=lambda encoded_BSC, frames: self.decode(encoded_BSC, frames, max_symbols=max_symbols),
+            decode_parts=lambda parts: self._decode_parts(parts, max_symbols),
+            batch_size=batch_size,
+        ):
+            yield self._transcript(*heard)
+
+    def _decoding(self, head: Head) -> TransducerDecoding | CTCDecoding:
+        if (self.head if head == "auto" else head) == "ctc":
+            return CTCDecoding(self.ctc_log_probs, self.pieces)
+        return TransducerDecoding(self._decoder, self.pieces)
+
+    def _decode_parts(self, parts: Iterable[Tensor], max_symbols: int) -> Hypothesis:
+        decoding = self._decoding("auto")
+        progress = decoding.start(1)
+
+        def found(encoded_SC: Tensor, *, is_last: bool) -> Hypothesis:
+            frames = [len(encoded_SC)]
+            return decoding(encoded_SC[None], frames, progress=progress, is_last=is_last, max_symbols=max_symbols)[0]
+
+        hypotheses = [found(encoded_SC, is_last=False) for encoded_SC in parts]
+        nothing_SC = torch.zeros(0, self.config.encoder.width, device=self.device)
+        return joined([*hypotheses, found(nothing_SC, is_last=True)], self.pieces)
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
         return Decoder(self.model.decoder_weights())
 
-    @functools.cached_property
-    def _nothing(self) -> Tensor:
-        return torch.zeros(0, self.config.encoder.width)
-
     def _read(self, source: Source) -> Recording:
         recording = read(source, self.feature_config.sample_rate)
         return recording._replace(samples_N=recording.samples_N[:0]) if is_silent(recording.samples_N) else recording
 
-    def _pieces(self, samples_N: np.ndarray, chunk_seconds: float) -> list[Piece]:
-        """The recording in chunks of equal length with context on both sides."""
+    def _pieces(self, samples_N: np.ndarray, chunks: ChunkOptions) -> list[Piece]:
+        """The recording, whole or in chunks with context on both sides."""
         n_frames = self.model.encoder.output_frames(self.feature_config.frames(len(samples_N)))
-        longest, context = (max(1, round(s / self.seconds_per_frame)) for s in (chunk_seconds, CONTEXT_SECONDS))
+        if n_frames * self.seconds_per_frame <= chunks.whole_seconds:
+            return [Piece(samples_N, 0, n_frames)] if n_frames else []
+        seconds = (chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
+        chunk, left, right = (round(s / self.seconds_per_frame) for s in seconds)
+        size = self.samples_per_frame
         return [
-            Piece(samples_N[start * self.samples_per_frame : stop * self.samples_per_frame], first - start, end - start)
-            for start, first, end, stop in chunks(n_frames, longest=longest, context=context)
+            Piece(samples_N[start * size : stop * size], first - start, end - start)
+            for start, first, end, stop in windows(n_frames, chunk=max(1, chunk), left=left, right=right)
         ]
 
-    def _encoded(self, samples: Sequence[np.ndarray]) -> Tensor:
-        return self.encode(*self.features(*padded(samples))).encoded_BSC
-
-    def _transcripts(self, group: Sequence[tuple[Recording, Tensor]], max_symbols: int) -> Iterator[Transcript]:
-        broken = [bool(encoded_SC.isnan().any()) for _, encoded_SC in group]
-        frames = [0 if nan else len(encoded_SC) for nan, (_, encoded_SC) in zip(broken, group, strict=True)]
-        found: list[Hypothesis] = []
-        if any(frames):
-            encoded_BSC = pad_sequence([encoded_SC[:n] for n, (_, encoded_SC) in zip(frames, group, strict=True)], True)
-            found = self.decode(encoded_BSC.to(self.device), torch.tensor(frames), max_symbols=max_symbols)
-        found = found or [Hypothesis([], [], None, "", []) for _ in group]
-        for nan, (recording, _), hypothesis in zip(broken, group, found, strict=True):
-            error = recording.error
-            if nan:
-                advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
-                error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
-            words = self.words(hypothesis, recording)
-            yield Transcript(
-                audio=recording.name,
-                text=" ".join(word.text for word in words),
-                words=words,
-                seconds=recording.seconds,
-                error=error,
-                first_frame_seconds=recording.first_seconds,
-                seconds_per_frame=self.seconds_per_frame,
-            )
+    def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
+        error = recording.error
+        if is_nan:
+            advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
+            error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
+        words = self.words(hypothesis, recording)
+        return Transcript(
+            audio=recording.name,
+            text=" ".join(word.text for word in words),
+            words=words,
+            seconds=recording.seconds,
+            error=error,
+            first_frame_seconds=recording.first_seconds,
+            seconds_per_frame=self.seconds_per_frame,
+        )
 
     def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
         """The words of a hypothesis with their times in the recording. A piece of no duration lasts a frame."""
         durations = hypothesis.durations or [1] * len(hypothesis.tokens)
+        sure = hypothesis.entropy_confidence if self.confidence == "entropy" else hypothesis.confidence
         spans = [
             Letter("", frame, frame + max(1, duration), confidence)
-            for frame, duration, confidence in zip(hypothesis.frames, durations, hypothesis.confidence, strict=True)
+            for frame, duration, confidence in zip(hypothesis.frames, durations, sure, strict=True)
         ]
         return words_of_pieces(
             self.pieces,
@@ -242,12 +239,16 @@ def load(
     precision: Precision = "fp32",
     ema: bool | None = None,
     head: Head = "auto",
+    confidence: Confidence = "probability",
 ) -> Recognizer:
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
     `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
-    decodes; by default the transducer. Raises CheckpointError for what is missing, damaged or not known.
+    decodes; by default the transducer. `confidence` of words: of the probabilities of their pieces, or of entropies.
+    Raises CheckpointError for what is missing, damaged or not known.
     """
     chosen = distributed.pick_device(device)
     model, imported = read_model(Path(path), ema=ema)
-    return Recognizer(model, imported.features, imported.pieces, device=chosen, precision=precision, head=head)
+    return Recognizer(
+        model, imported.features, imported.pieces, device=chosen, precision=precision, head=head, confidence=confidence
+    )

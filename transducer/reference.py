@@ -34,7 +34,7 @@ def greedy(
 
 def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int) -> Decoded:
     n_tokens = weights.blank + 1
-    found = Decoded([], [], [] if weights.durations else None, [])
+    found, entropies = Decoded([], [], [] if weights.durations else None, []), []
     prediction_H, state = predict(weights.blank, start_state(weights), weights)
     frame = n_symbols = 0
     while frame < len(encoded_SC):
@@ -48,14 +48,16 @@ def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int) -> De
             found.frames.append(frame)
             if found.durations is not None:
                 found.durations.append(duration)
-            found.confidence.append(float(logits_W[:n_tokens].softmax(0)[token]))
+            probability_V = logits_W[:n_tokens].softmax(0)
+            found.confidence.append(float(probability_V[token]))
+            entropies.append(float(torch.special.entr(probability_V).sum()))
             prediction_H, state = predict(token, state, weights)
             n_symbols += 1
             if duration == 0 and n_symbols == max_symbols:
                 duration = 1
         if duration:
             frame, n_symbols = frame + duration, 0
-    return found
+    return found._replace(entropies=entropies)
 
 
 def start_state(weights: DecoderWeights) -> State:

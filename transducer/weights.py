@@ -3,6 +3,7 @@
 Shapes: V labels, H prediction network, C encoder, J joint, W outputs: V labels, blank, then one per duration.
 """
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from torch import Tensor
@@ -57,10 +58,11 @@ class Decoded(NamedTuple):
     """Labels of one utterance, the encoder frame each was emitted at, and how sure the model is of each.
 
     `durations` are the frames that the model gave each label (TDT), None for RNN-T. `confidence` is the
-    probability of the label among all labels and blank.
+    probability of the label among all labels and blank, `entropies` those of their probabilities, in nats.
     """
 
     tokens: list[int]
     frames: list[int]
     durations: list[int] | None
     confidence: list[float]
+    entropies: Sequence[float] = ()

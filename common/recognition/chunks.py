@@ -130,7 +130,7 @@ def _frames(
 ) -> Iterator[Frames | None]:
     flat = [piece for own in pieces for piece in own]
     kept: dict[int, Frames] = {}
-    for rows in _batches([len(piece.samples_N) for piece in flat], batch_size):
+    for rows in by_length([len(piece.samples_N) for piece in flat], batch_size):
         for i, x_SX in zip(rows, run([flat[i].samples_N for i in rows]), strict=True):
             kept[i] = x_SX[flat[i].first : flat[i].end]
     numbers = iter(range(len(flat)))
@@ -139,8 +139,8 @@ def _frames(
         yield join(parts) if parts else None
 
 
-def _batches(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
-    """Numbers of pieces, from the shortest to the longest, in batches of similar length."""
+def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Numbers of the pieces of these lengths, from the shortest to the longest, in batches of similar length."""
     batch: list[int] = []
     total = 0
     for i in sorted(range(len(lengths)), key=lengths.__getitem__):

@@ -43,6 +43,7 @@ def assert_same(found: Sequence[Decoded], expected: Sequence[Decoded]) -> None:
     for one, other in zip(found, expected, strict=True):
         assert one[:3] == other[:3]
         assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
+        assert one.entropies == pytest.approx(other.entropies, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", golden.TRANSDUCERS)

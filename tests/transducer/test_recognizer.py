@@ -12,6 +12,7 @@ from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from tests.transducer import golden
 from tests.transducer.checkpoints import archives
+from transducer.long_audio import ChunkOptions
 from transducer.recognizer import Recognizer
 
 MODELS = ["ctc", *golden.TRANSDUCERS]
@@ -85,12 +86,59 @@ def test_word_times_are_those_of_their_pieces():
 
 def test_a_long_recording_is_encoded_in_chunks_and_decoded_in_one_go(small):
     (samples_N,) = noise(16_000 * 30)
-    whole, parts = (small.transcribe([samples_N], chunk_seconds=s)[0] for s in (60.0, 10.0))
+    whole, parts = (small.transcribe([samples_N], whole_seconds=s)[0] for s in (60.0, 25.0))
     assert parts.seconds == whole.seconds == 30.0
-    pieces = small._pieces(samples_N, 10.0)
-    assert len(pieces) > 1
-    assert sum(piece.end - piece.first for piece in pieces) == 375
-    assert len(small._pieces(samples_N, 60.0)) == 1
+    pieces = small._pieces(samples_N, ChunkOptions(whole_seconds=25.0))
+    assert [(p.first, p.end) for p in pieces] == [(0, 125), (125, 250), (125, 250)]
+    assert [len(p.samples_N) / 16_000 for p in pieces] == [14.96, 24.96, 20.0]
+    assert len(small._pieces(samples_N, ChunkOptions())) == 1
+
+
+@pytest.mark.parametrize("head", ["transducer", "ctc"])
+def test_frames_that_come_in_parts_are_decoded_as_those_that_come_at_once(head):
+    recognizer = asr("tdt_ctc")
+    encoded_BSC = torch.from_numpy(golden.arrays("tdt_ctc")["encoder_alone_0"]).T[None]
+    (expected,) = recognizer.decode(encoded_BSC, [146], head=head)
+    recognizer.head = head
+    for size in (1, 7, 50):
+        found = recognizer._decode_parts(encoded_BSC[0].split(size), 10)
+        assert found[:4] == expected[:4]
+        assert found.confidence == pytest.approx(expected.confidence, abs=1e-5)
+        assert found.entropy_confidence == pytest.approx(expected.entropy_confidence, abs=1e-4)
+    assert len(expected.tokens) > 10
+    assert all(0 <= sure <= 1 for sure in expected.entropy_confidence)
+
+
+def test_long_and_short_recordings_keep_their_order(small):
+    recordings = noise(16_000, 48_000, 8_000, 64_000, 8_000)
+    options = {"whole_seconds": 2.0, "chunk_seconds": 0.5, "left_seconds": 0.5, "right_seconds": 0.25}
+    together = small.transcribe(recordings, batch_size=2, **options)
+    assert [t.seconds for t in together] == [1.0, 3.0, 0.5, 4.0, 0.5]
+    alone = [small.transcribe([r], batch_size=2, **options)[0] for r in recordings]
+    assert [t.text for t in together] == [t.text for t in alone]
+    with torch.no_grad():
+        small.model.encoder.blocks[0].norm.weight[0] = float("nan")
+    assert all("the network gives NaN" in t.error for t in small.transcribe(recordings, **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunk_seconds": 0}, "chunk_seconds = 0: expected seconds above 0"),
+        ({"left_seconds": -1}, "left_seconds = -1: expected seconds, at least 0"),
+        ({"batch_size": 0}, "batch_size = 0: expected at least 1"),
+    ],
+)
+def test_lengths_that_cannot_be_are_named(small, options, message):
+    with pytest.raises(ValueError, match=message):
+        small.transcribe(noise(1_600), **options)
+
+
+def test_words_have_a_confidence_of_either_kind():
+    probable, entropic = (asr("tdt", confidence=kind).transcribe(audio()[:1])[0] for kind in ("probability", "entropy"))
+    assert [word[:3] for word in probable.words] == [word[:3] for word in entropic.words]
+    assert [w.confidence for w in probable.words] != [w.confidence for w in entropic.words]
+    assert all(0 <= w.confidence <= 1 for w in entropic.words)
 
 
 def test_the_shortest_recordings_are_transcribed(small):

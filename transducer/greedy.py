@@ -1,0 +1,203 @@
+"""Greedy decoding by any head of utterances whose frames come in pieces, and what it finds.
+
+Shapes: B utterances, S encoder frames, C encoder width, V labels and blank.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+import ctc
+from common.text.pieces import Pieces
+from transducer.decoder import Decoder, DecoderState
+
+
+class Hypothesis(NamedTuple):
+    """What was recognised in one utterance: pieces, and the encoder frame that each was emitted at.
+
+    `durations` are frames: those that TDT gives, those that a piece of CTC lasts, None for RNN-T. `confidence` is the
+    probability of each piece, `entropy_confidence` 1 less the entropy of its frame in parts of the greatest there can
+    be; of CTC, the means over the frames of the piece (geometric and arithmetic).
+    """
+
+    tokens: list[int]
+    frames: list[int]
+    durations: list[int] | None
+    text: str
+    confidence: list[float]
+    entropy_confidence: list[float]
+
+
+class Run(NamedTuple):
+    """A piece of CTC, the frames from `start` to `end`, and sums over them."""
+
+    label: int
+    start: int
+    end: int
+    log_prob: float
+    entropy: float
+
+    def joined(self, later: "Run") -> "Run":
+        """The run that this one and the frames right after it are."""
+        return Run(self.label, self.start, later.end, self.log_prob + later.log_prob, self.entropy + later.entropy)
+
+
+@dataclass(kw_only=True, slots=True)
+class Progress:
+    """How far utterances are decoded: of a transducer the state of its decoder, of CTC the run that may go on."""
+
+    frames: list[int]
+    transducer: DecoderState | None = None
+    runs: list[Run | None] = field(default_factory=list)
+
+    def rows(self, rows: Sequence[int]) -> "Progress":
+        """A copy of some of the utterances."""
+        state = self.transducer
+        return Progress(
+            frames=[self.frames[row] for row in rows],
+            transducer=None
+            if state is None
+            else DecoderState(network_BX=state.network_BX[list(rows)], position_B3=state.position_B3[list(rows)]),
+            runs=[self.runs[row] for row in rows] if self.runs else [],
+        )
+
+    def replace(self, rows: Sequence[int], by: "Progress") -> None:
+        """Puts the utterances of `by` into `rows`."""
+        for i, row in enumerate(rows):
+            self.frames[row] = by.frames[i]
+            if self.runs:
+                self.runs[row] = by.runs[i]
+        if self.transducer is not None and by.transducer is not None:
+            self.transducer.network_BX[list(rows)] = by.transducer.network_BX
+            self.transducer.position_B3[list(rows)] = by.transducer.position_B3
+
+
+class TransducerDecoding:
+    """Greedy decoding by a transducer."""
+
+    def __init__(self, decoder: Decoder, pieces: Pieces) -> None:
+        self.decoder, self.pieces = decoder, pieces
+
+    def start(self, batch: int) -> Progress:
+        """`batch` utterances before their first frames."""
+        return Progress(frames=[0] * batch, transducer=self.decoder.start(batch))
+
+    def __call__(
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor | Sequence[int],
+        *,
+        progress: Progress | None = None,
+        is_last: bool = True,
+        max_symbols: int = 10,
+    ) -> list[Hypothesis]:
+        """What is in these frames; with `progress`, frames after those before, and numbered from the very first."""
+        state = None if progress is None else progress.transducer
+        found = self.decoder(encoded_BSC, frames_B, max_symbols=max_symbols, state=state)
+        before = [0] * len(found)
+        if progress is not None:
+            before, counts = progress.frames, torch.as_tensor(frames_B).tolist()
+            progress.frames = [n + count for n, count in zip(before, counts, strict=True)]
+        most = math.log(len(self.pieces))
+        return [
+            Hypothesis(
+                d.tokens,
+                [n + frame for frame in d.frames],
+                d.durations,
+                self.pieces.decode(d.tokens),
+                d.confidence,
+                [_certain(entropy, most) for entropy in d.entropies],
+            )
+            for n, d in zip(before, found, strict=True)
+        ]
+
+
+class CTCDecoding:
+    """Greedy decoding by CTC: a piece that lasts from one part of an utterance into the next is one."""
+
+    def __init__(self, log_probs: Callable[[Tensor], Tensor], pieces: Pieces) -> None:
+        """`log_probs` makes log_probs_BSV of encoded_BSC."""
+        self.log_probs, self.pieces = log_probs, pieces
+
+    def start(self, batch: int) -> Progress:
+        """`batch` utterances before their first frames."""
+        return Progress(frames=[0] * batch, runs=[None] * batch)
+
+    def __call__(
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor | Sequence[int],
+        *,
+        progress: Progress | None = None,
+        is_last: bool = True,
+        max_symbols: int = 10,
+    ) -> list[Hypothesis]:
+        """What is in these frames; with `progress`, frames after those before, and numbered from the very first.
+
+        Unless these frames are the last, a piece that their last frame has is given later, with all of it.
+        `max_symbols` has no part in CTC.
+        """
+        progress = self.start(len(encoded_BSC)) if progress is None else progress
+        log_probs_BSV = self.log_probs(encoded_BSC)
+        entropy_BS = -(log_probs_BSV.exp() * log_probs_BSV).nan_to_num(0.0).sum(2).cpu()
+        counts = torch.as_tensor(frames_B).tolist()
+        hypotheses = []
+        for b, d in enumerate(ctc.greedy(log_probs_BSV, frames_B, blank=self.pieces.blank)):
+            before, open_run = progress.frames[b], progress.runs[b]
+            end = before + counts[b]
+            runs = [
+                Run(
+                    label,
+                    before + first,
+                    before + stop,
+                    (stop - first) * math.log(max(confidence, 1e-38)),
+                    float(entropy_BS[b, first:stop].sum()),
+                )
+                for label, first, stop, confidence in zip(
+                    d.labels, d.start_frames, d.end_frames, d.confidence, strict=True
+                )
+            ]
+            if open_run is not None and runs and (runs[0].label, runs[0].start) == (open_run.label, open_run.end):
+                runs[0] = open_run.joined(runs[0])
+            elif open_run is not None:
+                runs.insert(0, open_run)
+            goes_on = runs and runs[-1].end == end and not is_last
+            progress.runs[b], progress.frames[b] = runs.pop() if goes_on else None, end
+            hypotheses.append(self._hypothesis(runs))
+        return hypotheses
+
+    def _hypothesis(self, runs: Sequence[Run]) -> Hypothesis:
+        tokens, most = [run.label for run in runs], math.log(len(self.pieces))
+        lengths = [run.end - run.start for run in runs]
+        return Hypothesis(
+            tokens,
+            [run.start for run in runs],
+            lengths,
+            self.pieces.decode(tokens),
+            [math.exp(run.log_prob / n) for run, n in zip(runs, lengths, strict=True)],
+            [_certain(run.entropy / n, most) for run, n in zip(runs, lengths, strict=True)],
+        )
+
+
+def joined(parts: Sequence[Hypothesis], pieces: Pieces) -> Hypothesis:
+    """The hypothesis that those of an utterance's parts are, one after the other."""
+    tokens = [token for part in parts for token in part.tokens]
+    durations = None
+    if all(part.durations is not None for part in parts):
+        durations = [duration for part in parts for duration in part.durations or ()]
+    return Hypothesis(
+        tokens,
+        [frame for part in parts for frame in part.frames],
+        durations,
+        pieces.decode(tokens),
+        [confidence for part in parts for confidence in part.confidence],
+        [confidence for part in parts for confidence in part.entropy_confidence],
+    )
+
+
+def _certain(entropy: float, most: float) -> float:
+    return min(1.0, max(0.0, 1.0 - entropy / most))

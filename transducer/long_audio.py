@@ -1,0 +1,130 @@
+"""Recordings of any length: encoded whole, or in chunks with context on both sides, and decoded as their frames come.
+
+The decoder goes on with its state from chunk to chunk, so texts of chunks are never merged, and memory does not grow
+with the length of a recording, its samples apart.
+
+Shapes: N samples, S encoder frames, C encoder width.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from common.recognition.chunks import WINDOW, Piece, by_length
+from common.recognition.recordings import Recording
+from transducer.greedy import Hypothesis
+
+NOTHING = Hypothesis([], [], None, "", [], [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkOptions:
+    """How long recordings are encoded. A frame is heard with what is around it in its chunk and in the context."""
+
+    chunk_seconds: float = 10.0
+    """Length of the chunks of long recordings."""
+    left_seconds: float = 10.0
+    """Context before each chunk, encoded with it and not decoded again."""
+    right_seconds: float = 5.0
+    """Context after each chunk, likewise."""
+    whole_seconds: float = 60.0
+    """Length up to which a recording is encoded in one piece."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.chunk_seconds < float("inf"):
+            raise ValueError(f"chunk_seconds = {self.chunk_seconds}: expected seconds above 0")
+        for name in ("left_seconds", "right_seconds", "whole_seconds"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected seconds, at least 0")
+
+
+class Heard(NamedTuple):
+    """What was recognised in a recording: nothing where the network gives NaN."""
+
+    recording: Recording
+    hypothesis: Hypothesis
+    is_nan: bool
+
+
+def windows(n_frames: int, *, chunk: int, left: int, right: int) -> Iterator[tuple[int, int, int, int]]:
+    """Where the context of each chunk starts, the chunk starts, the chunk ends, and its context ends, in frames."""
+    for first in range(0, n_frames, chunk):
+        end = min(first + chunk, n_frames)
+        yield max(0, first - left), first, end, min(end + right, n_frames)
+
+
+def recognised(
+    recordings: Iterable[Recording],
+    *,
+    cut: Callable[[np.ndarray], list[Piece]],
+    encode: Callable[[Sequence[np.ndarray]], Tensor],
+    decode: Callable[[Tensor, Sequence[int]], list[Hypothesis]],
+    decode_parts: Callable[[Iterable[Tensor]], Hypothesis],
+    batch_size: int,
+) -> Iterator[Heard]:
+    """What is in each of the recordings, in order.
+
+    `cut` makes pieces of samples: those of recordings with one piece are encoded by `encode`, encoded_BSC of B pieces,
+    and decoded by `decode` with others of similar length; those of other recordings one after the other, `batch_size`
+    at once, and `decode_parts` gets encoded_SC as they come. Raises ValueError for a batch_size below 1.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size = {batch_size}: expected at least 1")
+    short: list[tuple[Recording, Piece | None]] = []
+    for recording in recordings:
+        pieces = cut(recording.samples_N)
+        if len(pieces) < 2:
+            short.append((recording, pieces[0] if pieces else None))
+        if short and (len(pieces) > 1 or len(short) == WINDOW * batch_size):
+            yield from _short(short, encode, decode, batch_size)
+            short = []
+        if len(pieces) > 1:
+            yield _long(recording, pieces, encode, decode_parts, batch_size)
+    yield from _short(short, encode, decode, batch_size)
+
+
+def _short(
+    short: Sequence[tuple[Recording, Piece | None]],
+    encode: Callable[[Sequence[np.ndarray]], Tensor],
+    decode: Callable[[Tensor, Sequence[int]], list[Hypothesis]],
+    batch_size: int,
+) -> Iterator[Heard]:
+    found = [Heard(recording, NOTHING, is_nan=False) for recording, _ in short]
+    pieces = [(i, piece) for i, (_, piece) in enumerate(short) if piece is not None]
+    for rows in by_length([len(piece.samples_N) for _, piece in pieces], batch_size):
+        encoded_BSC = encode([pieces[row][1].samples_N for row in rows])
+        counts = [pieces[row][1].end for row in rows]
+        nan = [bool(encoded_SC[:n].isnan().any()) for encoded_SC, n in zip(encoded_BSC, counts, strict=True)]
+        counts = [0 if is_nan else n for is_nan, n in zip(nan, counts, strict=True)]
+        for row, is_nan, hypothesis in zip(rows, nan, decode(encoded_BSC, counts), strict=True):
+            i = pieces[row][0]
+            found[i] = Heard(short[i][0], NOTHING if is_nan else hypothesis, is_nan=is_nan)
+    yield from found
+
+
+def _long(
+    recording: Recording,
+    pieces: Sequence[Piece],
+    encode: Callable[[Sequence[np.ndarray]], Tensor],
+    decode_parts: Callable[[Iterable[Tensor]], Hypothesis],
+    batch_size: int,
+) -> Heard:
+    nan = False
+
+    def parts() -> Iterator[Tensor]:
+        nonlocal nan
+        for first in range(0, len(pieces), batch_size):
+            batch = pieces[first : first + batch_size]
+            encoded_BSC = encode([piece.samples_N for piece in batch])
+            frames_SC = torch.cat([e_SC[p.first : p.end] for e_SC, p in zip(encoded_BSC, batch, strict=True)])
+            nan = bool(frames_SC.isnan().any())
+            if nan:
+                return
+            yield frames_SC
+
+    hypothesis = decode_parts(parts())
+    return Heard(recording, NOTHING if nan else hypothesis, is_nan=nan)
