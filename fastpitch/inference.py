@@ -187,7 +187,7 @@ def _streamed(items: Sequence[Item], tts: Synthesizer | None, voice: Voice, cfg:
         sys.stdout.buffer.write(stream.chunk(np.zeros(0, np.float32), last=True))
         sys.stdout.buffer.flush()
     except BrokenPipeError:  # whoever listens has heard enough
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
     return problems
 
 
