@@ -3,6 +3,7 @@
 Legend of shapes: N samples, C channels.
 """
 
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -34,6 +35,17 @@ class AudioError(ValueError):
     """A recording cannot be used; the message names the file and what is wrong with it."""
 
 
+class Held(io.BytesIO):
+    """A recording that is held in memory, as the bytes of a file; `name` is what messages call it."""
+
+    def __init__(self, content: bytes, name: str = "audio"):
+        super().__init__(content)
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Audio(NamedTuple):
     """Mono sound: `samples` is float32 [N], nominally in [-1, 1]."""
 
@@ -57,14 +69,14 @@ class AudioInfo(NamedTuple):
     channels: int
 
 
-def info(path: Path | str) -> AudioInfo:
+def info(path: Path | str | Held) -> AudioInfo:
     """Length and format of a recording, from its header alone; AudioError where `read` would refuse the header too."""
     with _opened(path) as sound:
         return AudioInfo(sound.frames / sound.samplerate, sound.frames, sound.samplerate, sound.channels)
 
 
 def read(
-    path: Path | str,
+    path: Path | str | Held,
     *,
     sample_rate: int | None = None,
     offset_seconds: float = 0.0,
@@ -73,6 +85,7 @@ def read(
 ) -> Audio:
     """Mono samples (mean of the channels) of any file that libsndfile reads: WAV, FLAC, OGG, MP3, AIFF, ...
 
+    The file is on disk or held in memory.
     Only the piece of at most `seconds` from `offset_seconds` is decoded; it is shorter where the file ends earlier.
     `sample_rate` asks for that rate, by soxr in high quality. AudioError: a file that is missing, empty, not audio,
     truncated, without samples, of a rate that no recording has, longer than `most_seconds`, or with samples that are
@@ -163,16 +176,10 @@ def _frame_rms(samples: np.ndarray) -> np.ndarray:
 
 
 @contextmanager
-def _opened(path: Path | str) -> Iterator[soundfile.SoundFile]:
+def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
     """The open file, once its header has been found to be usable."""
-    path = Path(path)
-    try:
-        size = path.stat().st_size if path.is_file() else None
-    except OSError as error:  # a name that is too long for the file system
-        raise AudioError(f"{path}: {error.strerror}; expected an audio file") from error
-    if size is None:
-        raise AudioError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; expected an audio file")
-    if size == 0:
+    path = path if isinstance(path, Held) else Path(path)
+    if _size(path) == 0:
         raise AudioError(f"{path}: the file is empty (0 bytes); expected audio")
     try:
         sound = soundfile.SoundFile(path)
@@ -184,7 +191,19 @@ def _opened(path: Path | str) -> Iterator[soundfile.SoundFile]:
         yield sound
 
 
-def _check_header(path: Path, sound: soundfile.SoundFile) -> None:
+def _size(path: Path | Held) -> int:
+    if isinstance(path, Held):
+        return len(path.getbuffer())
+    try:
+        size = path.stat().st_size if path.is_file() else None
+    except OSError as error:  # a name that is too long for the file system
+        raise AudioError(f"{path}: {error.strerror}; expected an audio file") from error
+    if size is None:
+        raise AudioError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; expected an audio file")
+    return size
+
+
+def _check_header(path: Path | Held, sound: soundfile.SoundFile) -> None:
     if sound.frames == 0:
         raise AudioError(f"{path}: holds 0 samples")
     if not RATES[0] <= sound.samplerate <= RATES[1]:
@@ -196,7 +215,7 @@ def _check_header(path: Path, sound: soundfile.SoundFile) -> None:
             raise AudioError(f"{path}: truncated: its header promises {promised} bytes but {present} are there")
 
 
-def _decode(path: Path | str, sound: soundfile.SoundFile, start: int, count: int) -> np.ndarray:
+def _decode(path: Path | str | Held, sound: soundfile.SoundFile, start: int, count: int) -> np.ndarray:
     """Float32 [N], the mean of the channels: exactly `count` samples from `start`, or AudioError."""
     blocks, found = [], 0
     try:

@@ -25,8 +25,8 @@ from common import audio, checkpoint, config
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.fastest import Choice
 from common.features import LogMel
-from common.precision import Precision
 from common.text import pronounce
 from fastpitch.front.control import Control, ControlError
 from fastpitch.front.inputs import Item, find_phrases
@@ -83,8 +83,8 @@ class InferenceConfig:
     """Whether the averaged weights are used; by default where there are any."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
-    precision: Precision = "fp32"
-    """Arithmetic of the networks."""
+    precision: Choice = "fp32"
+    """Arithmetic of the networks. auto: for each, the fastest on this machine within 2 % of fp32."""
     mode: Mode = "eager"
     """How the networks are run: as written, compiled, or replayed as CUDA graphs."""
 
@@ -345,7 +345,11 @@ def _facts(cfg: InferenceConfig, tts: Synthesizer | None) -> dict[str, str]:
     own = {f.name: getattr(cfg.control, f.name) for f in dataclasses.fields(Control)}
     changed = [f"{name} {value}" for name, value in own.items() if value != getattr(Control(), name)]
     facts |= {"control": ", ".join(changed) or "none", "denoising": f"{cfg.voicing.denoising:g}"}
-    return facts | {"precision": cfg.precision, "device": str(tts.device) if tts else cfg.device, "mode": cfg.mode}
+    return facts | {
+        "precision": tts.precision if tts else cfg.precision,
+        "device": str(tts.device) if tts else cfg.device,
+        "mode": cfg.mode,
+    }
 
 
 def _make_folder(folder: Path) -> None:

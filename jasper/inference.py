@@ -19,7 +19,7 @@ from tyro.conf import Positional, arg
 
 from common import config, distributed
 from common.checkpoint import CheckpointError
-from common.precision import Precision
+from common.fastest import Choice
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
@@ -56,8 +56,8 @@ class InferenceConfig:
     """Take the averaged weights or not; by default where there are any."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
-    precision: Precision = "fp32"
-    """Arithmetic of the network; features are always fp32."""
+    precision: Choice = "fp32"
+    """Arithmetic of the network; features are always fp32. auto: the fastest on this machine within 2 % of fp32."""
     batch_size: int = 8
     """Recordings, or chunks of long ones, recognised at once."""
     chunk_seconds: float = CHUNK_SECONDS

@@ -3,6 +3,7 @@
 Shapes: B utterances or chunks, N samples, F mel bands, T feature frames, S output frames, V labels and the blank.
 """
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from common import checkpoint, distributed
+from common.fastest import Choice, fastest, voice_like
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
@@ -137,18 +139,26 @@ def load(
     path: str | Path,
     *,
     device: str = "auto",
-    precision: Precision = "fp32",
+    precision: Choice = "fp32",
     ema: bool | None = None,
     configuration: Config | None = None,
 ) -> Recognizer:
     """The recogniser saved at `path`: a checkpoint of this repository or of DeepLearningExamples.
 
     `ema`: take the averaged weights; None takes them where there are any. `configuration` overrides what the
-    checkpoint says of itself (ours) or what is read off its weights (DeepLearningExamples').
+    checkpoint says of itself (ours) or what is read off its weights (DeepLearningExamples'). `precision`: "auto"
+    measures (`common.fastest`).
     Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged weights.
     """
     chosen = distributed.pick_device(device)
     model, cfg = load_model(path, ema=ema, configuration=configuration)
+    if precision == "auto":
+        sound_N = voice_like(cfg.features.sample_rate)
+        return fastest(
+            lambda tried: Recognizer(copy.deepcopy(model), cfg, device=chosen, precision=tried),
+            lambda asr: asr._log_probs([sound_N]),
+            chosen,
+        )
     return Recognizer(model, cfg, device=chosen, precision=precision)
 
 

@@ -20,7 +20,7 @@ PAGES = [
     *("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/new_language.md", "ctc/README.md"),
     "benchmarks/README.md",
     *("jasper/README.md", "wav2vec2/README.md", "transducer/README.md"),
-    *("fastpitch/README.md", "fastpitch/vocoders/README.md"),
+    *("fastpitch/README.md", "fastpitch/vocoders/README.md", "trt/serving/README.md"),
 ]
 # Commands that read TOML files before their flags; all others have flags, and an options class of their name.
 RUNS = {

@@ -4,6 +4,7 @@ Shapes: B utterances or chunks, N samples, F mel bins, T feature frames, S encod
 the blank.
 """
 
+import copy
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from common import checkpoint, distributed
+from common.fastest import Choice, fastest, voice_like
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece
@@ -236,7 +238,7 @@ def load(
     path: str | Path,
     *,
     device: str = "auto",
-    precision: Precision = "fp32",
+    precision: Choice = "fp32",
     ema: bool | None = None,
     head: Head = "auto",
     confidence: Confidence = "probability",
@@ -245,10 +247,21 @@ def load(
 
     `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
     decodes; by default the transducer. `confidence` of words: of the probabilities of their pieces, or of entropies.
-    Raises CheckpointError for what is missing, damaged or not known.
+    `precision`: "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
     """
     chosen = distributed.pick_device(device)
     model, imported = read_model(Path(path), ema=ema)
-    return Recognizer(
-        model, imported.features, imported.pieces, device=chosen, precision=precision, head=head, confidence=confidence
-    )
+
+    def build(tried: Precision, network: Model) -> Recognizer:
+        return Recognizer(
+            network, imported.features, imported.pieces, device=chosen, precision=tried, head=head,
+            confidence=confidence,
+        )  # fmt: skip
+
+    if precision == "auto":
+        audio_BN = torch.from_numpy(voice_like(imported.features.sample_rate))[None]
+        features = LogMel(imported.features).eval()(audio_BN, torch.tensor([audio_BN.shape[1]]))
+        return fastest(
+            lambda tried: build(tried, copy.deepcopy(model)), lambda asr: asr.encode(*features).encoded_BSC, chosen
+        )
+    return build(precision, model)

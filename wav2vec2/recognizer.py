@@ -3,6 +3,7 @@
 Shapes: B utterances, N samples, S frames, C width of the representation, V labels.
 """
 
+import copy
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,6 +15,7 @@ from torch import Tensor
 from common import distributed
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
+from common.fastest import Choice, fastest, voice_like
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
 from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
@@ -235,14 +237,23 @@ def load(
     path: str | Path,
     *,
     device: str = "auto",
-    precision: Precision = "fp32",
+    precision: Choice = "fp32",
     labels: tuple[str, ...] = (),
     ema: bool | None = None,
 ) -> Recognizer:
     """The model saved at `path`: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face
-    folder. `labels` and `ema` as for checkpoint_import.read. Raises CheckpointError."""
+    folder. `labels` and `ema` as for checkpoint_import.read; `precision`: "auto" measures (`common.fastest`). Raises
+    CheckpointError."""
     chosen = distributed.pick_device(device)
-    return Recognizer(load_model(Path(path), labels=labels, ema=ema), device=chosen, precision=precision)
+    model = load_model(Path(path), labels=labels, ema=ema)
+    if precision == "auto":
+        audio_BN = torch.from_numpy(voice_like(SAMPLE_RATE))[None]
+        return fastest(
+            lambda tried: Recognizer(copy.deepcopy(model), device=chosen, precision=tried),
+            lambda w: w.encode(audio_BN, torch.tensor([audio_BN.shape[1]])).x_BSC.float(),
+            chosen,
+        )
+    return Recognizer(model, device=chosen, precision=precision)
 
 
 def _without_silence(recording: Recording) -> Recording:

@@ -7,6 +7,7 @@ would alone.
 Shapes: B utterances, L symbols, M mel bins, T frames, N samples; in arguments of `FastPitch.infer` symbols are T.
 """
 
+import copy
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -20,6 +21,7 @@ from torch import Tensor
 from common import checkpoint, distributed
 from common.audio import Audio
 from common.checkpoint import CheckpointError
+from common.fastest import Choice, fastest
 from common.features import LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from fastpitch.acoustic import checkpoint_import
@@ -290,16 +292,16 @@ def load(
     path: str | Path,
     *,
     device: str = "auto",
-    precision: Precision = "fp32",
+    precision: Choice = "fp32",
     ema: bool | None = None,
     text: TextConfig | None = None,
 ) -> Synthesizer:
     """The model saved at `path`: a checkpoint of this repository or of DeepLearningExamples' FastPitch 1.1.
 
-    `ema`: take the averaged weights; None takes them where there are any. `text` overrides how the checkpoint says that
-    its texts were processed; without it, characters that are no symbols are skipped and logged, as readers expect.
-    Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, without averaged weights, or that
-    does not fit `text`.
+    `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
+    (`common.fastest`). `text` overrides how the checkpoint says that its texts were processed; without it, characters
+    that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is missing,
+    damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
     """
     path = Path(path)
     imported = checkpoint_import.read(checkpoint.load(path), path)
@@ -315,8 +317,19 @@ def load(
     except RuntimeError as error:
         problem = " ".join(str(error).split())
         raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
-    chosen = distributed.pick_device(device)
-    return Synthesizer(
-        model, processor, imported.config.features, name=str(path), energy=imported.config.data.energy, device=chosen,
-        speakers=imported.config.data.speakers, precision=precision,
-    )  # fmt: skip
+    chosen, config = distributed.pick_device(device), imported.config
+
+    def build(tried: Precision, network: FastPitch) -> Synthesizer:
+        return Synthesizer(
+            network, processor, config.features, name=str(path), energy=config.data.energy, device=chosen,
+            speakers=config.data.speakers, precision=tried,
+        )  # fmt: skip
+
+    if precision == "auto":
+        tokens_BT = torch.arange(120)[None] % len(processor.symbols)
+        return fastest(
+            lambda tried: build(tried, copy.deepcopy(model)),
+            lambda tts: tts.infer(tokens_BT, torch.tensor([tokens_BT.shape[1]])).mel_BMT.float(),
+            chosen,
+        )
+    return build(precision, model)

@@ -7,6 +7,7 @@ late; that is `Vocoder.delay_samples`, and their audio is left as it is.
 Shapes: B utterances, M mel bins, T frames, N samples, K frequencies, G and P groups and positions of WaveGlow's noise.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,8 @@ from torch.nn import functional as F
 
 from common import checkpoint, distributed
 from common.checkpoint import CheckpointError
-from common.features import LogMelConfig
+from common.fastest import Choice, fastest, voice_like
+from common.features import LogMel, LogMelConfig
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from fastpitch.vocoders import hifigan_import as hifigan_import
 from fastpitch.vocoders import waveglow_import as waveglow_import
@@ -235,19 +237,33 @@ class Denoiser:
 
 
 def load_vocoder(
-    path: str | Path, *, device: str = "auto", precision: Precision = "fp32", ema: bool | None = None
+    path: str | Path, *, device: str = "auto", precision: Choice = "fp32", ema: bool | None = None
 ) -> Vocoder:
     """The vocoder saved at `path`: of this repository, of DeepLearningExamples (HiFi-GAN, WaveGlow) or of jik876.
 
-    `ema`: take the averaged weights; None takes them where there are any. Raises CheckpointError for a file that is
-    missing, damaged, not such a checkpoint, or has no averaged weights.
+    `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
+    (`common.fastest`). Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no
+    averaged weights.
     """
     chosen = distributed.pick_device(device)
     loaded = load_generator(Path(path), ema=ema)
-    return Vocoder(
-        loaded.generator, loaded.features, name=str(path), delay_samples=loaded.delay_samples, device=chosen,
-        precision=precision,
-    )  # fmt: skip
+
+    def build(tried: Precision, generator: Generator) -> Vocoder:
+        return Vocoder(
+            generator, loaded.features, name=str(path), delay_samples=loaded.delay_samples, device=chosen,
+            precision=tried,
+        )  # fmt: skip
+
+    if precision == "auto":
+        features = loaded.features
+        audio_BN = torch.from_numpy(voice_like(features.sample_rate, 2.0))[None]
+        mel_BMT = LogMel(features).eval()(audio_BN, torch.tensor([audio_BN.shape[1]])).features_BFT
+        return fastest(
+            lambda tried: build(tried, copy.deepcopy(loaded.generator)),
+            lambda vocoder: vocoder(mel_BMT),
+            chosen,
+        )
+    return build(precision, loaded.generator)
 
 
 def load_generator(path: Path, *, ema: bool | None = None) -> Loaded:

@@ -1,0 +1,25 @@
+"""`precision="auto"` of every model that is loaded for use."""
+
+import pytest
+
+import fastpitch
+import jasper
+import transducer
+import wav2vec2
+from tests.data import shared
+
+LOADS = {
+    "jasper": (jasper.load, "jasper/Jasper_epoch7_checkpoint.pt"),
+    "wav2vec2": (wav2vec2.load, "wav2vec2/base/wav2vec2_finetuned.pt"),
+    "transducer": (transducer.load, "transducer/tdt.nemo"),
+    "fastpitch": (fastpitch.load, "tts/FastPitch_checkpoint_3.pt"),
+    "vocoder": (fastpitch.load_vocoder, "tts/hifigan_gen_checkpoint_5.pt"),
+}
+
+
+@pytest.mark.parametrize("model", LOADS)
+def test_the_precision_is_chosen_by_measuring_and_said(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    load, path = LOADS[model]
+    chosen = load(shared("golden") / path, device="cpu", precision="auto")
+    assert chosen.precision in ("fp32", "bf16")
+    assert capsys.readouterr().err.startswith(f"precision: {chosen.precision} (bf16 is ")

@@ -1,0 +1,78 @@
+import asyncio
+
+import numpy as np
+import pytest
+
+from trt.serving.batching import Batcher
+
+
+def batched(requests, *, delay_seconds=0.05, most=4, run=None):
+    """Answers of requests made at the same time, and the sizes of their batches."""
+    sizes: list[int] = []
+
+    async def ask():
+        batcher = Batcher(
+            run or (lambda batch: [float(x_N[0]) for x_N in batch]), delay_seconds=delay_seconds, most=most
+        )
+        batcher._seen = sizes.append
+        batcher.start()
+        try:
+            asked = [batcher(np.array([float(value)])) for value in requests]
+            return await asyncio.gather(*asked, return_exceptions=True)
+        finally:
+            batcher.stop()
+
+    return asyncio.run(ask()), sizes
+
+
+def test_requests_at_the_same_time_share_batches_and_get_their_own_answers():
+    answers, sizes = batched(range(10))
+    assert answers == [float(value) for value in range(10)]
+    assert sizes == [4, 4, 2]
+
+
+def test_one_request_waits_for_the_delay_and_no_longer():
+    async def ask():
+        batcher = Batcher(lambda batch: [0.0 for _ in batch], delay_seconds=0.05, most=4)
+        batcher.start()
+        began = asyncio.get_running_loop().time()
+        await batcher(np.zeros(1))
+        batcher.stop()
+        return asyncio.get_running_loop().time() - began
+
+    assert 0.045 < asyncio.run(ask()) < 0.5
+
+
+def test_a_request_that_fails_does_not_spoil_its_batch():
+    def run(batch):
+        if any(x_N[0] == 2 for x_N in batch):
+            raise ValueError("two")
+        return [float(x_N[0]) for x_N in batch]
+
+    answers, _ = batched(range(4), run=run)
+    assert [answers[i] for i in (0, 1, 3)] == [0.0, 1.0, 3.0]
+    assert isinstance(answers[2], ValueError)
+
+
+def test_whoever_is_cancelled_while_waiting_is_left_out():
+    seen: list[list[float]] = []
+
+    async def ask():
+        batcher = Batcher(lambda batch: seen.append([float(x_N[0]) for x_N in batch]) or [0.0] * len(batch),
+                          delay_seconds=0.05, most=4)  # fmt: skip
+        batcher.start()
+        jobs = [asyncio.create_task(batcher(np.array([float(i)]))) for i in range(3)]
+        await asyncio.sleep(0.01)
+        jobs[1].cancel()
+        await asyncio.gather(jobs[0], jobs[2])
+        batcher.stop()
+
+    asyncio.run(ask())
+    assert seen == [[0.0, 2.0]]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_batch_is_larger_than_asked_for(most):
+    _, sizes = batched(range(7), most=most)
+    assert max(sizes) == most
+    assert sum(sizes) == 7

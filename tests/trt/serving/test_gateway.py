@@ -1,0 +1,269 @@
+"""What the gateway answers, beside what the models answer without it."""
+
+import http.client
+import io
+import json
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+import openai
+import pytest
+import soundfile
+
+import fastpitch
+from common.recognition.subtitles import render
+from tests.trt.serving.running import noise
+from trt.runtime import Recognizer
+
+TEXT = "Hello there. How are you today? This is the third sentence, and the last."
+
+
+@pytest.fixture(scope="module")
+def offline(jasper, clips):
+    return dict(zip(clips, Recognizer(jasper.with_suffix(".onnx")).stream(clips), strict=True))
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+
+
+def test_answers_under_load_are_those_of_the_model_alone(server, offline):
+    files = list(offline) * 8
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(
+            pool.map(lambda file: server.transcribe(file.read_bytes(), response_format="verbose_json"), files)
+        )
+    for file, (status, body) in zip(files, answers, strict=True):
+        assert status == 200
+        found = json.loads(body)
+        assert found["text"] == offline[file].text
+        assert [(w["word"], w["start"], w["end"]) for w in found["words"]] == [w[:3] for w in offline[file].words]
+    assert len({answer.text for answer in offline.values()}) == len(offline)
+    server.comes_to_rest()
+
+
+def test_formats_are_those_of_openai(server, clips, offline):
+    content, expected = clips[2].read_bytes(), offline[clips[2]]
+    asked = {style: server.transcribe(content, response_format=style)[1] for style in ("json", "text", "srt", "vtt")}
+    assert json.loads(asked["json"]) == {"text": expected.text}
+    assert asked["text"].decode() == f"{expected.text}\n"
+    assert asked["srt"].decode() == render(expected.words, "srt")
+    assert asked["vtt"].decode() == render(expected.words, "vtt")
+    verbose = json.loads(server.transcribe(content, response_format="verbose_json")[1])
+    assert (verbose["duration"], verbose["language"]) == (3.0, "english")
+    assert " ".join(segment["text"] for segment in verbose["segments"]) == expected.text
+    assert all(a["end"] <= b["end"] and a["avg_logprob"] < 0 for a, b in pairwise(verbose["segments"]))
+
+
+def test_openai_s_client_transcribes(client, clips, offline):
+    with clips[1].open("rb") as file:
+        found = client.audio.transcriptions.create(
+            model="whisper-1", file=file, response_format="verbose_json", timestamp_granularities=["word"]
+        )
+    expected = offline[clips[1]]
+    assert found.text == expected.text
+    assert [(word.word, word.start) for word in found.words] == [(word.text, word.start) for word in expected.words]
+    plain = client.audio.transcriptions.create(
+        model="m", file=("a.flac", clips[1].read_bytes()), response_format="text"
+    )
+    assert plain == f"{expected.text}\n"
+    events = list(client.audio.transcriptions.create(model="m", file=clips[1], stream=True))
+    assert "".join(event.delta for event in events[:-1]) == events[-1].text == expected.text
+
+
+def test_openai_s_client_speaks_and_lists_models(client, voice):
+    assert [model.id for model in client.models.list()] == ["m", "fastpitch"]
+    assert client.models.retrieve("m").id == "m"
+    audio = client.audio.speech.create(model="tts-1", voice="alloy", input="Hello there.", response_format="wav")
+    samples_N, rate = soundfile.read(io.BytesIO(audio.content), dtype="int16")
+    expected = fastpitch.load(voice[0], device="cpu").synthesize(
+        "Hello there.", vocoder=fastpitch.load_vocoder(voice[1], device="cpu")
+    )
+    assert rate == expected.sample_rate
+    assert np.abs(samples_N - np.rint(expected.samples * 32767)).max() <= 1
+    with client.audio.speech.with_streaming_response.create(model="tts-1", voice="0", input=TEXT) as answer:
+        assert answer.headers["content-type"] == "audio/mpeg"
+        assert soundfile.info(io.BytesIO(answer.read())).duration > 1
+
+
+def test_errors_are_those_that_openai_s_client_knows(client, clips):
+    with pytest.raises(openai.NotFoundError, match="model '../../etc/passwd': expected one of m, whisper-1") as error:
+        client.audio.transcriptions.create(model="../../etc/passwd", file=clips[0])
+    assert error.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError, match="cannot be read as audio"):
+        client.audio.transcriptions.create(model="m", file=("a.wav", b"RIFF no audio"))
+    with pytest.raises(
+        openai.BadRequestError, match="voice 'nobody': expected default, a name of OpenAI's, or a number"
+    ):
+        client.audio.speech.create(model="tts-1", voice="nobody", input="Hello.")
+
+
+@pytest.mark.parametrize(("style", "rate"), [("wav", 22_050), ("flac", 22_050), ("mp3", 22_050), ("opus", 24_000)])
+def test_sound_comes_in_many_formats(server, style, rate):
+    status, content = server.speak(input=TEXT, response_format=style)
+    assert status == 200
+    with soundfile.SoundFile(io.BytesIO(content)) as sound:
+        samples_N = sound.read(dtype="float32")
+        assert sound.samplerate == rate
+    _, raw = server.speak(input=TEXT, response_format="pcm", sample_rate=rate)
+    assert abs(len(samples_N) - len(raw) // 2) <= 0.1 * rate
+    if style in ("wav", "flac"):
+        assert np.array_equal(np.rint(samples_N * 32768), np.frombuffer(raw, "<i2"))
+
+
+def test_raw_samples_have_the_rate_that_is_asked_for_or_openai_s(server):
+    seconds = {rate: len(server.speak(input=TEXT, response_format="pcm", sample_rate=rate)[1]) / 2 / rate
+               for rate in (16_000, 48_000)}  # fmt: skip
+    default = len(server.speak(input=TEXT, response_format="pcm")[1]) / 2 / 24_000
+    assert seconds[16_000] == pytest.approx(seconds[48_000], abs=1e-3) == pytest.approx(default, abs=1e-3)
+
+
+def test_sound_begins_before_the_last_sentence_is_made(server):
+    gateway = server.gateway
+    before = gateway.metrics.total("speech_spoken_seconds_total")
+    body = json.dumps({"input": TEXT * 20, "response_format": "pcm"}).encode()
+
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read(1000)
+    begun = gateway.metrics.total("speech_spoken_seconds_total") - before
+    whole = (1000 + len(answer.read())) / 2 / 24_000
+    connection.close()
+    assert begun < whole / 2
+
+
+def test_speed_and_ssml_change_the_sound(server):
+    lengths = [
+        len(server.speak(input=text, response_format="pcm", **how)[1])
+        for text, how in (
+            ("Hello there.", {}),
+            ("Hello there.", {"speed": 2.0}),
+            ("<speak>Hello <break time='500ms'/> there.</speak>", {}),
+        )
+    ]
+    assert lengths[1] < lengths[0] < lengths[2]
+
+
+def test_words_of_a_text_have_their_times_pitch_and_energy(server):
+    status, body = server.ask("POST", "/v1/audio/speech/words", json.dumps({"input": "Hello there. Again."}).encode())
+    words = json.loads(body)["words"]
+    assert status == 200
+    assert [word["text"] for word in words] == ["hello", "there", "again"]
+    assert all(a["start"] < a["end"] <= b["start"] for a, b in pairwise(words))
+    assert words[2]["start"] - words[1]["end"] >= 0.3
+    assert all(word["pitch_hz"] > 0 for word in words)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "input: Field required"),
+        ({"input": ""}, "input: String should have at least 1 character"),
+        ({"input": "..."}, "input: nothing to say in it; expected at least one word"),
+        ({"input": 3}, "input: Input should be a valid string"),
+        ({"input": "a" * 5000}, "input of 5000 characters; expected at most 4096"),
+        (
+            {"input": "a", "response_format": "aiff"},
+            "response_format: Input should be 'wav', 'pcm', 'flac', 'mp3' or 'opus'",
+        ),
+        ({"input": "a", "speed": 9}, "speed: Input should be less than or equal to 4"),
+        ({"input": "a", "sample_rate": 10}, "sample_rate: Input should be greater than or equal to 8000"),
+        ({"input": "<p>Hello"}, "input: broken markup"),
+        ({"input": "a", "model": "x"}, "model 'x': expected one of fastpitch, tts-1"),
+    ],
+)
+def test_a_text_that_cannot_be_said_is_refused(server, asked, message):
+    status, body = server.speak(**asked)
+    assert status in (400, 404)
+    assert message in json.loads(body)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        (b"", "", "content type 'none': expected multipart/form-data with a boundary"),
+        (b"{}", "application/json", "content type 'application/json': expected multipart/form-data"),
+        (b"rubbish", "multipart/form-data; boundary=b", "the body is no form that can be read"),
+        (b"--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx", "multipart/form-data; boundary=b",
+         "the body ends before its form does"),
+        (b"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n",
+         "multipart/form-data; boundary=b",
+         "no file; expected a recording in the field 'file', found model"),
+    ],
+)  # fmt: skip
+def test_a_body_that_is_no_form_with_a_recording_is_refused(server, body, kind, message):
+    status, answer = server.ask("POST", "/v1/audio/transcriptions", body, {"Content-Type": kind})
+    assert status in (400, 415)
+    assert message in json.loads(answer)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [(b"{", "the body is no JSON"), (b"[1]", "a JSON list; expected an object"), (b"[" * 100_000, "no JSON")],
+)
+def test_a_body_that_is_no_object_of_json_is_refused(server, body, message):
+    status, answer = server.ask("POST", "/v1/audio/speech", body)
+    assert status == 400
+    assert message in json.loads(answer)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "a.wav: the file is empty (0 bytes)"),
+        (os.urandom(10_000), "a.wav: cannot be read as audio"),
+        (b"\x00" * 44, "a.wav: cannot be read as audio"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_refused(server, content, message):
+    status, answer = server.transcribe(content)
+    assert status == 400
+    assert message in json.loads(answer)["error"]["message"]
+
+
+def test_a_format_that_is_not_written_is_refused(server, clips):
+    status, answer = server.transcribe(clips[0].read_bytes(), response_format="pdf")
+    assert status == 400
+    assert "response_format 'pdf': expected one of json, text, verbose_json, srt, vtt" in answer.decode()
+
+
+def test_nothing_of_a_request_reaches_the_file_system(server):
+    """Every file that this process opens to write, while it answers requests of several megabytes."""
+    written: list[str] = []
+    active = threading.Event()
+
+    def hook(event, arguments):
+        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        if active.is_set() and writes:
+            written.append(str(arguments[0]))
+
+    sys.addaudithook(hook)
+    file = io.BytesIO()
+    soundfile.write(file, noise(40.0, rate=48_000), 48_000, format="WAV")
+    assert len(file.getvalue()) > 3e6
+    active.set()
+    status, _ = server.transcribe(file.getvalue(), name="../../../tmp/evil.wav")
+    server.speak(input=TEXT, response_format="mp3")
+    server.speak(input=TEXT, voice="../../etc/passwd")
+    active.clear()
+    assert status == 200
+    assert written == []
+
+
+def test_health_and_metrics_say_what_goes_on(server, clips):
+    before = server.gateway.metrics.total("speech_requests_total", route="/v1/audio/transcriptions", status="200")
+    server.transcribe(clips[0].read_bytes())
+    assert server.ask("GET", "/health") == (200, b'{"status":"ok","models":["m","fastpitch"]}')
+    assert server.ask("GET", "/health/live")[0] == 200
+    told = server.ask("GET", "/metrics")[1].decode()
+    assert f'speech_requests_total{{route="/v1/audio/transcriptions",status="200"}} {before + 1:g}' in told
+    assert "# TYPE speech_batch_size histogram" in told
+    status, body = server.ask("GET", "/v1/nothing")
+    assert status == 404
+    assert "GET /v1/nothing: Not Found; known: GET /v1/models" in json.loads(body)["error"]["message"]

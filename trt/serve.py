@@ -1,0 +1,156 @@
+"""Serves recognition and speech over HTTP: `python -m trt.serve --asr MODEL [--tts MODEL --vocoder MODEL]`.
+
+    python -m trt.serve --asr m.onnx
+    python -m trt.serve --asr m.onnx --tts fastpitch.pt --vocoder hifigan.pt --port 8000
+    curl -F file=@talk.flac http://127.0.0.1:8000/v1/audio/transcriptions
+
+Clients of OpenAI's audio API work against it. Models are files of trt.export or checkpoints. Before it listens, it
+compares answers in batches with answers alone. SIGTERM and Ctrl-C end it when requests under way have been answered.
+Needs the extra serve: pip install -e '.[serve]'
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import arg
+
+from common import config
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.recognition.writing import tell
+from trt.runtime import ModelError
+from trt.serving.limits import Limits, SelfTestError
+
+try:
+    import uvicorn
+
+    from trt.serving.gateway import Gateway, Settings
+except ImportError as error:
+    raise SystemExit(f"error: {error}; serving needs the extra serve: pip install -e '.[serve]'") from None
+from trt.serving import models
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeConfig:
+    """Which models answer, where, and what is too much."""
+
+    asr: Path | None = None
+    """Recogniser: an ONNX file of trt.export, or a checkpoint."""
+    tts: Path | None = None
+    """Acoustic model of the voice: a checkpoint of FastPitch."""
+    vocoder: Path | None = None
+    """Vocoder of the voice: a checkpoint of HiFi-GAN, the light vocoder or WaveGlow."""
+    engine: Literal["local"] = "local"
+    """What runs the models: local, this process."""
+    host: str = "127.0.0.1"
+    """Address to listen at; 0.0.0.0 for all of this machine."""
+    port: int = 8000
+    """Port to listen at; 0 for one that is free."""
+    api_keys: Path | None = None
+    """File of keys, one a line: requests must come with one of them. Those of the variable SPEECH_API_KEYS, with commas
+    between them, count too."""
+    batch_delay_ms: float = 20.0
+    """Longest wait of a request for others that share its batch."""
+    max_batch: int = 32
+    """Most recordings recognised together."""
+    batch_size: int = 8
+    """Recordings of similar length, or chunks of long ones, that go through the network at once."""
+    threads: int = 0
+    """Threads of an ONNX network; 0 for one per core."""
+    device: str = "auto"
+    """Device of checkpoints: auto, cpu, cuda or cuda:N."""
+    language: str = "english"
+    """Name of the language in verbose_json."""
+    limits: Annotated[Limits, arg(name="")] = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.asr is None and self.tts is None:
+            raise ValueError("nothing to serve; name a recogniser with --asr, or a voice with --tts and --vocoder")
+        if (self.tts is None) != (self.vocoder is None):
+            raise ValueError("a voice needs both --tts and --vocoder")
+        if self.batch_delay_ms < 0 or self.max_batch < 1 or self.batch_size < 1:
+            found = f"batch_delay_ms = {self.batch_delay_ms:g}, max_batch = {self.max_batch}"
+            raise ValueError(f"{found}, batch_size = {self.batch_size}: expected a delay of 0 or more, sizes above 0")
+
+
+def main(cfg: ServeConfig) -> int:
+    """Serves until a signal ends it; returns the exit status. Raises what models raise that cannot be loaded."""
+    return asyncio.run(_until_signal(build(cfg), cfg))
+
+
+async def _until_signal(gateway: Gateway, cfg: ServeConfig) -> int:
+    ends, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ends.set)
+    names = ", ".join(gateway.models())
+    return await serve(gateway, cfg, ends, lambda port: tell(f"serving {names} at http://{cfg.host}:{port}"))
+
+
+def build(cfg: ServeConfig) -> Gateway:
+    """The gateway with its models. Raises ModelError, CheckpointError, ConfigError, and VocoderError (a ValueError)."""
+    ears = voice = None
+    if cfg.asr is not None:
+        ears = models.load_ears(cfg.asr, batch_size=cfg.batch_size, threads=cfg.threads, device=cfg.device)
+    if cfg.tts is not None and cfg.vocoder is not None:
+        voice = models.load_voice(cfg.tts, cfg.vocoder, device=cfg.device)
+    settings = Settings(
+        limits=cfg.limits,
+        keys=read_keys(cfg.api_keys),
+        language=cfg.language,
+        batch_delay_ms=cfg.batch_delay_ms,
+        max_batch=cfg.max_batch,
+    )
+    return Gateway(ears, voice, settings, tell)
+
+
+def read_keys(path: Path | None) -> tuple[str, ...]:
+    """The keys of a file and of SPEECH_API_KEYS. Raises ConfigError for a file that cannot be read, or has none."""
+    keys = [key.strip() for key in os.environ.get("SPEECH_API_KEYS", "").split(",") if key.strip()]
+    if path is None:
+        return tuple(keys)
+    try:
+        own = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    if not own:
+        raise ConfigError(f"{path}: holds no keys; expected one a line")
+    return (*keys, *own)
+
+
+async def serve(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens: Callable[[int], None]) -> int:
+    """Tells `listens` the port, and answers until `ends`; requests under way are answered then."""
+    await gateway.start()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            gateway.app,
+            host=cfg.host,
+            port=cfg.port,
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            server_header=False,
+            timeout_graceful_shutdown=max(1, round(cfg.limits.drain_seconds)),
+        )
+    )
+    # `Server.serve` would raise SIGTERM again at the end, and a shell report a process that was killed.
+    running = asyncio.create_task(server._serve())
+    while not server.started and not running.done():
+        await asyncio.sleep(0.01)
+    if server.started:
+        listens(server.servers[0].sockets[0].getsockname()[1])
+        await ends.wait()
+        server.should_exit = True
+    await running
+    gateway.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    with config.reported(ModelError, CheckpointError, ConfigError, SelfTestError, ValueError, OSError):
+        sys.exit(main(config.parse_flags(ServeConfig, None, sys.argv[1:], description=__doc__ or "")))

@@ -1,0 +1,169 @@
+"""The gateway: routes of OpenAI's audio API, health and metrics, in front of the models."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from trt.serving import forms, speech, transcriptions
+from trt.serving.guard import Guard, Refusal, while_connected
+from trt.serving.hearing import Hearing, self_test
+from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
+from trt.serving.metrics import Metrics
+from trt.serving.models import Ears, Voice
+
+ALIASES = ("", "default")
+HEARING_ALIASES = (*ALIASES, "whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
+SPEAKING_ALIASES = (*ALIASES, "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How the gateway answers."""
+
+    limits: Limits = field(default_factory=Limits)
+    keys: tuple[str, ...] = ()
+    """One of these must come with every request; none: open to all who reach it."""
+    language: str = "english"
+    """What verbose_json calls the language."""
+    batch_delay_ms: float = 20.0
+    max_batch: int = 32
+
+
+class Gateway:
+    """The models, what they share, and the routes to them."""
+
+    def __init__(self, ears: Ears | None, voice: Voice | None, settings: Settings, tell: Callable[[str], None] = print):
+        self.settings, self.metrics, self._tell = settings, Metrics(), tell
+        limits, self.budget, self.ready = settings.limits, Budget(settings.limits.max_memory_mb * 1e6), False
+        self.metrics.gauge("speech_held_bytes", "Bytes that requests hold.", lambda: self.budget.held)
+        common: dict[str, Any] = {"limits": limits, "budget": self.budget, "metrics": self.metrics}
+        batching: dict[str, Any] = {"delay_seconds": settings.batch_delay_ms / 1000, "most": settings.max_batch}
+        self.hearing = Hearing(ears, **common, **batching) if ears is not None else None
+        self.speaking = speech.Speaking(voice, **common) if voice is not None else None
+        # Its pages of documentation would load scripts from elsewhere; the description stays at /openapi.json.
+        self.routes = FastAPI(title="Speech models", docs_url=None, redoc_url=None)
+        _add_routes(self)
+        self.app = Guard(self.routes, keys=settings.keys, **common)
+
+    async def start(self) -> None:
+        """Within a running event loop: tests the models. Raises SelfTestError where they are wrong."""
+        if self.hearing is not None:
+            self.hearing.start()
+            await self_test(self.hearing, self._tell)
+        if self.speaking is not None:
+            await self.speaking.self_test(self._tell)
+        self.ready = True
+
+    def stop(self) -> None:
+        """Leaves what waits unanswered."""
+        self.ready = False
+        if self.hearing is not None:
+            self.hearing.stop()
+
+    def models(self) -> list[str]:
+        """Names of the models."""
+        names = [self.hearing.ears.name] if self.hearing else []
+        return names + ([self.speaking.voice.name] if self.speaking else [])
+
+    def ears(self, model: str) -> Hearing:
+        """The recogniser, if a request's `model` means it. Raises RequestError."""
+        if self.hearing is None:
+            raise RequestError(404, "this server has no recogniser; start it with --asr", code="model_not_found")
+        self._check(model, (self.hearing.ears.name, *HEARING_ALIASES))
+        return self.hearing
+
+    def voice(self, model: str) -> speech.Speaking:
+        """The voice, if a request's `model` means it. Raises RequestError."""
+        if self.speaking is None:
+            raise RequestError(
+                404, "this server has no voice; start it with --tts and --vocoder", code="model_not_found"
+            )
+        self._check(model, (self.speaking.voice.name, *SPEAKING_ALIASES))
+        return self.speaking
+
+    def _check(self, model: str, names: tuple[str, ...]) -> None:
+        if model not in names:
+            known = ", ".join(known for known in names if known not in ALIASES)
+            message = f"model {model[:100]!r}: expected one of {known}"
+            raise RequestError(404, message, param="model", code="model_not_found")
+
+
+def _add_routes(gateway: Gateway) -> None:
+    routes = gateway.routes
+
+    @routes.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        paths = "GET /v1/models, POST /v1/audio/transcriptions, POST /v1/audio/speech"
+        message = f"{request.method} {request.url.path[:100]}: {error.detail}; known: {paths}"
+        return JSONResponse(RequestError(error.status_code, message).body(), error.status_code)
+
+    @routes.exception_handler(RequestError)
+    async def cannot(request: Request, error: RequestError) -> Response:
+        return Refusal(error)
+
+    @routes.exception_handler(ClientGoneError)
+    async def gone(request: Request, error: ClientGoneError) -> Response:
+        return Refusal(None)
+
+    @routes.get("/health")
+    @routes.get("/health/ready")
+    async def health() -> Response:
+        """Whether requests are answered."""
+        status = 200 if gateway.ready else 503
+        return JSONResponse({"status": "ok" if gateway.ready else "starting", "models": gateway.models()}, status)
+
+    @routes.get("/health/live")
+    async def live() -> dict[str, str]:
+        """Whether the process runs."""
+        return {"status": "ok"}
+
+    @routes.get("/metrics")
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        return PlainTextResponse(gateway.metrics.render(), media_type="text/plain; version=0.0.4")
+
+    @routes.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        """The models, as OpenAI lists its own."""
+        return {"object": "list", "data": [_described(name) for name in gateway.models()]}
+
+    @routes.get("/v1/models/{name}")
+    async def model(name: str) -> dict[str, Any]:
+        """One of them."""
+        gateway._check(name, tuple(gateway.models()))
+        return _described(name)
+
+    @routes.post("/v1/audio/transcriptions")
+    async def transcribe(request: Request) -> Response:
+        """The transcript of a recording."""
+        asked = transcriptions.asked(await forms.read_form(request))
+        hearing = gateway.ears(asked.model)
+        transcript = await while_connected(request, hearing.transcribe(asked.file))
+        if asked.streams:
+            events = transcriptions.events(transcript)
+            return StreamingResponse(iter(events), media_type="text/event-stream")
+        content = transcriptions.written(transcript, asked.format, gateway.settings.language)
+        if isinstance(content, dict):
+            return JSONResponse(content)
+        return Response(content, media_type=transcriptions.MEDIA[asked.format])
+
+    @routes.post("/v1/audio/speech")
+    async def speak(request: Request) -> Response:
+        """The sound of a text, while it is synthesised."""
+        asked = await forms.read_json(request, speech.Asked)
+        sound = await while_connected(request, gateway.voice(asked.model).speak(asked))
+        return StreamingResponse(sound.chunks, media_type=sound.media, headers={"X-Sample-Rate": str(sound.rate)})
+
+    @routes.post("/v1/audio/speech/words")
+    async def words(request: Request) -> dict[str, Any]:
+        """When each word of a text will be said, how high and how loud: what its editor draws."""
+        asked = await forms.read_json(request, speech.Asked)
+        return {"words": await while_connected(request, gateway.voice(asked.model).words(asked))}
+
+
+def _described(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "this server"}

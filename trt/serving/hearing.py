@@ -1,0 +1,111 @@
+"""From the bytes of a recording to its transcript: decoded in memory, batched with those of other requests.
+
+Legend: N samples.
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from common import audio
+from common.audio import AudioError, Held
+from common.recognition.transcripts import Transcript
+from trt.serving.batching import Batcher
+from trt.serving.forms import File
+from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
+from trt.serving.metrics import SIZES, Metrics
+from trt.serving.models import Ears
+
+
+class Hearing:
+    """A recogniser that answers many requests at a time.
+
+    Recordings of more than one chunk have a lane of their own, so that short ones do not wait for them.
+    """
+
+    def __init__(
+        self, ears: Ears, *, limits: Limits, budget: Budget, metrics: Metrics, delay_seconds: float, most: int
+    ):
+        self.ears, self._limits, self._budget, self._metrics = ears, limits, budget, metrics
+        seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
+        self._short = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, seen=seen)
+        self._long = Batcher(ears.transcribe, delay_seconds=0.0, most=1, seen=seen)
+        waiting = "Recordings that wait for a batch."
+        metrics.gauge("speech_waiting", waiting, lambda: len(self._short) + len(self._long))
+
+    def start(self) -> None:
+        """Within a running event loop."""
+        self._short.start()
+        self._long.start()
+
+    def stop(self) -> None:
+        """Leaves what waits unanswered."""
+        self._short.stop()
+        self._long.stop()
+
+    async def transcribe(self, file: File) -> Transcript:
+        """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
+        rate = self.ears.sample_rate
+        with _refusing():
+            told = await asyncio.to_thread(audio.info, Held(file.content, file.name))
+            if told.seconds > self._limits.max_seconds:
+                found = f"{file.name}: {told.seconds:.0f} s of audio"
+                raise RequestError(413, f"{found}; expected at most {self._limits.max_seconds:g} s", param="file")
+            size = 4 * (told.samples + round(told.seconds * rate))
+            self._budget.take(size)
+            try:
+                read = functools.partial(audio.read, sample_rate=rate, most_seconds=self._limits.max_seconds)
+                samples_N = (await asyncio.to_thread(read, Held(file.content, file.name))).samples
+                return await self.hear(samples_N, file.name)
+            finally:
+                self._budget.give_back(size)
+
+    async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
+        """The transcript of float32 samples at the model's rate. Raises RequestError."""
+        rate = self.ears.sample_rate
+        lane = self._short if len(samples_N) <= self.ears.chunk_seconds * rate else self._long
+        transcript = await lane(samples_N)
+        if transcript.error:
+            raise RequestError(400, transcript.error.replace("array", name, 1), param="file", code="invalid_audio")
+        self._metrics.count("speech_audio_seconds_total", "Seconds of audio transcribed.", transcript.seconds)
+        return transcript
+
+
+class _refusing:  # noqa: N801  a context manager
+    """Recordings that cannot be used become requests that are refused."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, AudioError):
+            raise RequestError(400, str(error), param="file", code="invalid_audio") from None
+
+
+async def self_test(hearing: Hearing, tell: Callable[[str], None]) -> None:
+    """Recordings of different lengths, recognised at the same time, must give what each gives alone.
+
+    Raises SelfTestError where they do not.
+    """
+    random, rate = np.random.default_rng(0), hearing.ears.sample_rate
+    sounds = [_noise(random, round(seconds * rate)) for seconds in (1.0, 2.3, 0.4, 1.7)]
+    together = await asyncio.gather(*(hearing.hear(samples_N, "self-test") for samples_N in sounds))
+    for samples_N, found in zip(sounds, together, strict=True):
+        (alone,) = await asyncio.to_thread(hearing.ears.transcribe, [samples_N])
+        if _essence(found) != _essence(alone):
+            raise SelfTestError(
+                f"self-test: {len(samples_N) / rate:.1f} s of noise give {found.text!r} in a batch and {alone.text!r} "
+                "alone; the model's padding matters, or its engine computes something else"
+            )
+    tell(f"self-test: {hearing.ears.name} gives in a batch what it gives alone")
+
+
+def _noise(random: np.random.Generator, samples: int) -> np.ndarray:
+    loudness_N = np.repeat(random.uniform(0.01, 0.3, samples // 1000 + 1), 1000)[:samples]
+    return (loudness_N * random.standard_normal(samples)).astype(np.float32)
+
+
+def _essence(transcript: Transcript) -> list[tuple[str, float, float]]:
+    return [word[:3] for word in transcript.words]

@@ -1,0 +1,224 @@
+"""Sound of a text, sentence by sentence, in the formats that clients ask for; nothing of it is on disk.
+
+Legend: N samples.
+"""
+
+import asyncio
+import io
+import struct
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import soundfile
+import soxr
+from pydantic import BaseModel, Field, field_validator
+
+from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
+from trt.serving.metrics import Metrics
+from trt.serving.models import Planned, Voice
+
+Result = TypeVar("Result")
+Format = Literal["wav", "pcm", "flac", "mp3", "opus"]
+MEDIA = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg", "pcm": "audio/pcm"}
+OPENAI_PCM_RATE = 24_000  # what clients of OpenAI's take raw samples to be
+OPUS_RATE = 24_000
+OPENAI_VOICES = ("alloy", "ash", "ballad", "coral", "echo", "fable", "nova", "onyx", "sage", "shimmer", "verse")
+WHOLE = ("mp3", "opus")  # formats whose encoder ends a file as a whole: they come when all of it has been said
+FULL_SCALE = 32767
+UNKNOWN_BYTES = 0xFFFFFFFF  # in a header of WAV: until the end
+
+
+class Asked(BaseModel):
+    """A request to /v1/audio/speech; `sample_rate` is besides what OpenAI's has."""
+
+    input: str = Field(min_length=1)
+    model: str = ""
+    voice: str | int | dict[str, Any] = "default"
+    response_format: Format = "mp3"
+    speed: float = Field(default=1.0, ge=0.25, le=4.0)
+    sample_rate: int | None = Field(default=None, ge=8_000, le=48_000)
+    instructions: str = ""
+    stream_format: Literal["audio"] = "audio"
+
+    @field_validator("input")
+    @classmethod
+    def _has_letters(cls, text: str) -> str:
+        if "\0" in text or not any(character.isalnum() for character in text):
+            raise ValueError("nothing to say in it; expected at least one word")
+        return text
+
+
+class Sound(NamedTuple):
+    """An answer: its type, its sample rate, and the bytes as they are made."""
+
+    media: str
+    rate: int
+    chunks: AsyncIterator[bytes]
+
+
+class Speaking:
+    """A voice that answers many requests, one piece of sound after the other: none waits for the whole of another."""
+
+    def __init__(self, voice: Voice, *, limits: Limits, budget: Budget, metrics: Metrics):
+        self.voice, self._limits, self._budget, self._metrics = voice, limits, budget, metrics
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="voice")
+
+    async def speak(self, asked: Asked) -> Sound:
+        """The sound of a text, begun: what cannot be said is refused before the first byte. Raises RequestError."""
+        plan = await self.plan(asked)
+        natural = self.voice.sample_rate
+        rate = asked.sample_rate or {"pcm": OPENAI_PCM_RATE, "opus": OPUS_RATE}.get(asked.response_format, natural)
+        pieces = self._sound(plan)
+        try:
+            first_N = await anext(pieces, np.zeros(0, np.float32))
+        except ValueError as error:
+            raise RequestError(400, f"input: {error}", param="input", code="invalid_value") from None
+        total = None
+        if asked.response_format == "flac":  # readers that take no stream look for the length in its header
+            total = round(await self._run(lambda: self.voice.samples(plan)) * rate / natural)
+        sound = _resampled(_preceded(first_N, pieces), natural, rate)
+        chunks = _encoded(sound if total is None else _of_length(sound, total), asked.response_format, rate, total)
+        return Sound(MEDIA[asked.response_format], rate, chunks)
+
+    async def plan(self, asked: Asked) -> list[Planned]:
+        """The sentences of the request's text. Raises RequestError."""
+        if len(asked.input) > self._limits.max_characters:
+            found = f"input of {len(asked.input)} characters"
+            raise RequestError(400, f"{found}; expected at most {self._limits.max_characters}", param="input")
+        speaker = self.speaker(asked.voice)
+        try:
+            return await self._run(lambda: self.voice.plan(asked.input, speaker=speaker, pace=asked.speed))
+        except ValueError as error:
+            raise RequestError(400, f"input: {error}", param="input", code="invalid_value") from None
+
+    async def words(self, asked: Asked) -> list[dict[str, Any]]:
+        """The words of a text as they will be said: seconds, pitch in Hz, energy. Raises RequestError."""
+        plan = await self.plan(asked)
+        return [word._asdict() for word in await self._run(lambda: self.voice.words(plan))]
+
+    async def self_test(self, tell: Callable[[str], None]) -> None:
+        """A sentence must have a sound. Raises SelfTestError where it has none."""
+        sound = await self.speak(Asked(input="One two three.", response_format="pcm"))
+        samples_N = np.frombuffer(b"".join([chunk async for chunk in sound.chunks]), "<i2")
+        if not samples_N.any():
+            raise SelfTestError(f"self-test: {self.voice.name} says nothing; its weights or its vocoder's are damaged")
+        tell(f"self-test: {self.voice.name} speaks {len(samples_N) / sound.rate:.2f} s")
+
+    def speaker(self, voice: str | int | dict[str, Any]) -> int:
+        """The number of a speaker; OpenAI's names stand for the first. Raises RequestError."""
+        name = str(voice["id"] if isinstance(voice, dict) and "id" in voice else voice).strip().lower()
+        if name in ("default", *OPENAI_VOICES):
+            return 0
+        if name.isdecimal() and int(name) < self.voice.speakers:
+            return int(name)
+        expected = f"default, a name of OpenAI's, or a number from 0 to {self.voice.speakers - 1}"
+        raise RequestError(400, f"voice {name[:100]!r}: expected {expected}", param="voice", code="invalid_value")
+
+    async def _sound(self, plan: Sequence[Planned]) -> AsyncIterator[np.ndarray]:
+        pieces = self.voice.stream(plan)
+        while (piece_N := await self._run(lambda: next(pieces, None))) is not None:
+            seconds = len(piece_N) / self.voice.sample_rate
+            self._metrics.count("speech_spoken_seconds_total", "Seconds of sound synthesised.", seconds)
+            yield piece_N
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+async def _preceded(first_N: np.ndarray, pieces: AsyncIterator[np.ndarray]) -> AsyncIterator[np.ndarray]:
+    yield first_N
+    async for piece_N in pieces:
+        yield piece_N
+
+
+async def _resampled(pieces: AsyncIterator[np.ndarray], rate: int, to_rate: int) -> AsyncIterator[np.ndarray]:
+    if rate == to_rate:
+        async for piece_N in pieces:
+            yield piece_N
+        return
+    stream = soxr.ResampleStream(rate, to_rate, 1, dtype="float32", quality="HQ")
+    async for piece_N in pieces:
+        yield stream.resample_chunk(piece_N)
+    yield stream.resample_chunk(np.zeros(0, np.float32), last=True)
+
+
+async def _of_length(pieces: AsyncIterator[np.ndarray], total: int) -> AsyncIterator[np.ndarray]:
+    """Exactly `total` samples: resampling may give one more or less."""
+    async for piece_N in pieces:
+        yield piece_N[:total]
+        total -= min(total, len(piece_N))
+    yield np.zeros(total, np.float32)
+
+
+async def _encoded(
+    pieces: AsyncIterator[np.ndarray], style: Format, rate: int, total: int | None
+) -> AsyncIterator[bytes]:
+    encoder = _Raw(style, rate) if style in ("wav", "pcm") else _Encoder(style, rate, total)
+    async for piece_N in pieces:
+        if content := encoder.add(piece_N):
+            yield content
+    yield encoder.end()
+
+
+class _Raw:
+    """16-bit samples, after a header that leaves their number open, or without one."""
+
+    def __init__(self, style: Format, rate: int):
+        self._header = _wav_header(rate) if style == "wav" else b""
+
+    def add(self, samples_N: np.ndarray) -> bytes:
+        header, self._header = self._header, b""
+        return header + _int16(samples_N).tobytes()
+
+    def end(self) -> bytes:
+        return b""
+
+
+class _Encoder:
+    """A format of libsndfile: what it has written so far is handed out, of WHOLE ones all of it at the end."""
+
+    def __init__(self, style: Format, rate: int, total: int | None):
+        kinds = {"flac": ("FLAC", "PCM_16"), "mp3": ("MP3", "MPEG_LAYER_III"), "opus": ("OGG", "OPUS")}
+        self._file, self._given, self._is_whole = io.BytesIO(), 0, style in WHOLE
+        kind, subtype = kinds[style]
+        self._sound = soundfile.SoundFile(self._file, "w", rate, 1, format=kind, subtype=subtype)
+        self._total = total
+
+    def add(self, samples_N: np.ndarray) -> bytes:
+        self._sound.write(_int16(samples_N))
+        return b"" if self._is_whole else self._new()
+
+    def end(self) -> bytes:
+        self._sound.close()
+        return self._new()
+
+    def _new(self) -> bytes:
+        content = bytearray(self._file.getbuffer()[self._given :])
+        if self._total is not None and self._given == 0 and content:
+            _set_flac_length(content, self._total)
+        self._given += len(content)
+        return bytes(content)
+
+
+def _set_flac_length(content: bytearray, total: int) -> None:
+    """Writes the number of samples into the block STREAMINFO: 36 bits from the middle of byte 21 (RFC 9639, 8.2)."""
+    content[21] = content[21] & 0xF0 | total >> 32
+    content[22:26] = struct.pack(">I", total & 0xFFFFFFFF)
+
+
+def _int16(samples_N: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(samples_N * FULL_SCALE), -FULL_SCALE - 1, FULL_SCALE).astype("<i2")
+
+
+def _wav_header(rate: int) -> bytes:
+    described = struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16)
+    return (
+        b"RIFF"
+        + struct.pack("<I", UNKNOWN_BYTES)
+        + b"WAVEfmt "
+        + described
+        + b"data"
+        + struct.pack("<I", UNKNOWN_BYTES)
+    )
