@@ -1,6 +1,7 @@
 """A training run of FastPitch: its data, its network and what follows it, new or as the checkpoint says."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from common.precision import grad_scaler
 from common.run_directory import RunDirectory
 from common.schedule import build_schedule
 from common.training_state import TrainingState
-from fastpitch.acoustic import data
+from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
@@ -36,6 +37,9 @@ class Run:
     def __init__(self, cfg: Config, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
+        if self.world.is_main and (changed := pitch_folder.settle(cfg)):
+            directory.log.event(changed)
+        self.world.barrier()
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = build_model(cfg).to(self.world.device)
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -43,17 +47,17 @@ class Run:
         self.scaler = grad_scaler(self.world.device, cfg.precision)
         if directory.saved is None:
             self._start_from_checkpoint()
-        set_pitch_statistics(self.model, cfg)
+        self.train_set = self._dataset(training=True)
+        self._set_pitch_statistics(is_new=directory.saved is None)
         self.ema = Ema(self.model, cfg.ema) if cfg.ema else None
         parts = {"weights": self.model, "ema": self.ema, "optimizer": self.optimizer, "scaler": self.scaler}
         symbols = list(TextProcessor(cfg.text).symbols)
         self.state = TrainingState(
             directory, cfg, parts, extra={"format": FORMAT, "symbols": symbols}, saves=not cfg.dry_run
         )
-        set_pitch_statistics(self.model, cfg)  # those of today, also where a run goes on
+        self._set_pitch_statistics(is_new=False)  # those of today, also where a run goes on
         self.parallel = distributed.data_parallel(self.model, self.world)
         self.log_mel = LogMel(cfg.features).to(self.world.device)
-        self.train_set = self._dataset(training=True)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
         self.reads: list[Any] = [read for read in (self.train_set, self.validation) if read is not None]
         self.seconds = [utterance.seconds for utterance in self.train_set.utterances]
@@ -82,6 +86,16 @@ class Run:
             self.directory.log.event(f"left out: {message}")
         return ClipDataset(utterances, cfg, training=training)
 
+    def _set_pitch_statistics(self, *, is_new: bool) -> None:
+        """Mean and deviation as configured, or, in a new run, as measured; a run that goes on has those of before."""
+        data_config = self.cfg.data
+        if data_config.pitch_mean:
+            set_pitch_statistics(self.model, data_config.pitch_mean, data_config.pitch_std)
+        elif is_new:
+            measured = pitch_folder.measured(self.train_set, self.world)
+            set_pitch_statistics(self.model, measured.mean, measured.std)
+            self.directory.log.event(measured.told)
+
     def _batches(self, epoch: int) -> Batches:
         """This process's share of the batches of an epoch."""
         cfg, world = self.cfg, self.world
@@ -109,9 +123,9 @@ def build_model(cfg: Config) -> FastPitch:
     return FastPitch(cfg.model, n_symbols=len(TextProcessor(cfg.text).symbols), mel_bins=cfg.features.mel_bins)
 
 
-def set_pitch_statistics(model: FastPitch, cfg: Config) -> None:
-    """The model's mean and deviation of pitch become those of the training data."""
-    for buffer, values in ((model.pitch_mean, cfg.data.pitch_mean), (model.pitch_std, cfg.data.pitch_std)):
+def set_pitch_statistics(model: FastPitch, mean: Sequence[float], deviation: Sequence[float]) -> None:
+    """The model's mean and deviation of pitch, in Hz, become those of the training data."""
+    for buffer, values in ((model.pitch_mean, mean), (model.pitch_std, deviation)):
         buffer.copy_(torch.tensor(values, device=buffer.device).expand_as(buffer))
 
 

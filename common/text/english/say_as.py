@@ -29,7 +29,9 @@ def say_as(text: str, how: str, form: str = "") -> str | None:
     if how in ("characters", "spell-out", "verbatim"):
         return " ".join(word for word in map(_character, text) if word)
     if how == "telephone":
-        return ", ".join(_VOICE.letters(g) if g.isalpha() else digits(g) for g in re.findall(r"\d+|[A-Za-z]+", text))
+        return ", ".join(
+            _VOICE.letters(g.lower()) if g.isalpha() else digits(g) for g in re.findall(r"\d+|[A-Za-z]+", text)
+        )
     if how == "digits":
         return digits(_matching(r"[\d\s.,-]+", text, how))
     if how == "cardinal":
