@@ -32,7 +32,7 @@ def main() -> None:
     options = parser.parse_args()
     asr = jasper.load(options.checkpoint)
     sources = DataConfig(root=options.root)
-    utterances, _ = data.read_utterances([options.subset], sources, asr.config.model.labels, training=False)
+    utterances, _ = data.read_utterances([options.subset], sources, data.spelling_of(asr.config), training=False)
     with (options.root / f"{options.subset}.word_times.jsonl").open(encoding="utf-8") as file:
         spoken = {row["id"]: row["words"] for row in map(json.loads, file)}
     errors: dict[str, list[float]] = {}

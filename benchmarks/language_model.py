@@ -92,7 +92,7 @@ def main() -> None:
     asr = jasper.load(options.checkpoint)
     sources = DataConfig(root=options.root)
     train, tune, test = (
-        data.read_utterances(names, sources, asr.config.model.labels, training=False)[0]
+        data.read_utterances(names, sources, data.spelling_of(asr.config), training=False)[0]
         for names in (options.train, options.tune, options.test)
     )
     model = estimate([utterance.text.split() for utterance in train], order=options.order)

@@ -16,11 +16,11 @@ from common.features import LogMel, LogMelConfig
 
 
 class ExportGraph(NamedTuple):
-    """A network whose inputs and outputs are tensors alone, in an order that their names follow."""
+    """A network whose inputs and outputs are tensors alone; inputs have the names of the module's arguments."""
 
     module: nn.Module
     reference: Callable[..., Sequence[Tensor]]
-    """What the model computes where it is at home, features and all; takes the inputs in their order."""
+    """What the model computes where it is at home, features and all; takes the inputs by name."""
     inputs: Mapping[str, Tensor]
     """An example, with no two of its sizes equal by chance, from which the graph is traced."""
     axes: Mapping[str, Mapping[int, str]]

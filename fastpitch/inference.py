@@ -30,7 +30,7 @@ from common.features import LogMel
 from common.text import pronounce
 from fastpitch.front.control import Control, ControlError
 from fastpitch.front.inputs import Item, find_phrases
-from fastpitch.front.phrases import Phrase, PhraseError
+from fastpitch.front.phrases import Phrase
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.ssml import SENTENCE_SECONDS, SsmlError
 from fastpitch.front.symbols import Encoded, TextError, TextProcessor
@@ -116,10 +116,7 @@ class Outcome(NamedTuple):
 
 def main(cfg: InferenceConfig) -> int:
     """Says all phrases as `cfg` says; returns the exit status. Raises ConfigError, CheckpointError and VocoderError."""
-    try:
-        items, problems = find_phrases(cfg.inputs)
-    except PhraseError as error:
-        raise ConfigError(str(error)) from None
+    items, problems = find_phrases(cfg.inputs)
     for problem in problems:
         _tell(problem)
     total = len(items) + len(problems)

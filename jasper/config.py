@@ -14,6 +14,7 @@ from common.features import CutoutConfig, LogMelConfig, SpecAugmentConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.text.language import Language, UnknownLetters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +84,15 @@ class DataConfig:
     pad_to_max: bool = False
     """Whether every training batch is padded to max_seconds."""
     normalize_text: bool = True
-    """Normalisation of transcripts: numbers, abbreviations and symbols are spelled out, characters that are no labels
-    dropped."""
+    """Normalisation of transcripts, as `language` says, and of punctuation that is no label."""
+    language: Language = "auto"
+    """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
+    stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""
+    unknown_letters: UnknownLetters = "stop"
+    """Letters that are none of the labels. stop: they end the run before its first step; latin: are written in Latin
+    letters (é as e); drop: are left out."""
+    dictionary: Path | None = None
+    """Dictionary, as python -m common.text.alphabet makes of any data, whose letters take the place of model.labels."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     workers: int = 4

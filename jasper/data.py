@@ -7,10 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from common.config import ConfigError
 from common.data import corpora
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import Utterance
-from common.text.normalize import normalize_english
+from common.text.dictionary import WORD_END, read_symbols
+from common.text.language import Spelling
 from common.text.vocabulary import Vocabulary
 from jasper.config import Config, DataConfig
 
@@ -20,10 +22,32 @@ def vocabulary_of(config: Config) -> Vocabulary:
     return Vocabulary(tuple(config.model.labels))
 
 
+def with_labels(config: Config) -> tuple[Config, str]:
+    """`config` with the labels of its dictionary, if it names one, and where labels come from. Raises ConfigError."""
+    if config.data.dictionary is None:
+        return config, "those of model.labels"
+    symbols = read_symbols(config.data.dictionary)
+    if long := [symbol for symbol in symbols if len(symbol) > 1]:
+        raise ConfigError(f"{config.data.dictionary}: symbol {long[0]!r}: expected single letters")
+    labels = "".join(" " if symbol == WORD_END else symbol for symbol in symbols)
+    return replace(config, model=replace(config.model, labels=labels)), f"those of {config.data.dictionary}"
+
+
+def spelling_of(config: Config) -> Spelling:
+    """What writes transcripts in the labels of `config`."""
+    data = config.data
+    return Spelling(
+        config.model.labels,
+        language=data.language,
+        unknown_letters=data.unknown_letters,
+        normalizes=data.normalize_text,
+    )
+
+
 def read_utterances(
-    sources: Iterable[str], data: DataConfig, labels: str, *, training: bool
+    sources: Iterable[str], data: DataConfig, spelling: Spelling, *, training: bool
 ) -> tuple[list[Utterance], list[str]]:
-    """The utterances of all `sources`, texts ready to be encoded, and one message for everything left out.
+    """The utterances of all `sources`, texts as `spelling` writes them, and one message for everything left out.
 
     Durations and speakers are selected in training only: an evaluation counts every utterance. Raises ManifestError.
     """
@@ -37,24 +61,20 @@ def read_utterances(
         min_seconds=data.min_seconds if training else 0.0,
         max_seconds=data.max_seconds if training else math.inf,
     )
-    if data.normalize_text:
-        utterances = [replace(u, text=normalized(u.text, labels)) for u in utterances]
-    return utterances, messages
+    return [replace(u, text=spelling(u.text)) for u in utterances], messages
 
 
-def normalized(text: str, labels: str) -> str:
-    """`text` in lower case, spelled out, and without what is not a label."""
-    lower = text.strip().lower()
-    if set(lower) <= set(labels):
-        return " ".join(lower.split())  # most corpora are normalised already; this keeps start-up short
-    return normalize_english(text, keep=labels)
+def speech_dataset(
+    utterances: list[Utterance], config: Config, *, training: bool, lenient: bool = False
+) -> SpeechDataset:
+    """Audio and targets of `utterances`, perturbed in training only.
 
-
-def speech_dataset(utterances: list[Utterance], config: Config, *, training: bool) -> SpeechDataset:
-    """Audio and targets of `utterances`, perturbed in training only."""
+    `lenient`: letters that are no labels are errors of the model, and not of the data; targets are without them.
+    """
+    vocabulary = vocabulary_of(config)
     return SpeechDataset(
         utterances,
-        encode=vocabulary_of(config).encode,
+        encode=vocabulary.encode_known if lenient else vocabulary.encode,
         sample_rate=config.features.sample_rate,
         trim=config.data.trim_silence,
         speed=config.data.speed if training else None,

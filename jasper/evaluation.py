@@ -18,6 +18,7 @@ from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError
 from common.precision import Precision
 from common.recognition.scoring import EvaluationError, report
+from common.text.language import Language
 from jasper import data
 from jasper.config import Config
 from jasper.recognizer import Recognizer, load
@@ -36,6 +37,8 @@ class EvaluationConfig:
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
     """Longer utterances are left out."""
+    language: Language | None = None
+    """Language of the references, as data.language of training; by default what the checkpoint says."""
     hypotheses: Path | None = None
     """A file for one JSON object per utterance: id, reference, hypothesis."""
     config: Path | None = None
@@ -81,11 +84,15 @@ def main(cfg: EvaluationConfig) -> int:
 
 
 def _dataset(asr: Recognizer, cfg: EvaluationConfig) -> tuple[SpeechDataset, list[str]]:
-    own = replace(asr.config, data=replace(asr.config.data, root=cfg.root, on_error="skip"))
+    language = asr.config.data.language if cfg.language is None else cfg.language
+    own = replace(asr.config, data=replace(asr.config.data, root=cfg.root, on_error="skip", language=language))
     manifests = [str(path.absolute()) for path in cfg.manifests]
-    utterances, problems = data.read_utterances(manifests, own.data, own.model.labels, training=False)
+    spelling = data.spelling_of(own)
+    utterances, problems = data.read_utterances(manifests, own.data, spelling, training=False)
+    if spelling.unknown:
+        print(f"{spelling.told()}; each is an error where it stays in a reference", file=sys.stderr)
     fitting = [utterance for utterance in utterances if utterance.seconds <= cfg.max_seconds]
-    return data.speech_dataset(fitting, own, training=False), problems
+    return data.speech_dataset(fitting, own, training=False, lenient=True), problems
 
 
 if __name__ == "__main__":

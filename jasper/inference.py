@@ -89,8 +89,7 @@ def main(cfg: InferenceConfig) -> int:
             on_error="skip",
             keep_log_probs=cfg.save_logits is not None,
         )
-        labels = asr.config.model.labels
-        written = write_all(found, heard, world, to, spelled=lambda text: data.normalized(text, labels))
+        written = write_all(found, heard, world, to, spelled=data.spelling_of(asr.config))
         return status(found, sum(bool(transcript.error) for transcript in written), world)
 
 

@@ -91,8 +91,8 @@ def evaluated(
     asr: Recognizer, which: DataConfig, *, batch_size: int = 16, workers: int = 0
 ) -> tuple[list[Utterance], Evaluation]:
     """The utterances of `which.validation`, and what the model makes of them. Raises ManifestError and AudioError."""
-    utterances, _ = data.read_utterances(which.validation, which, asr.config.model.labels, training=False)
-    dataset = data.speech_dataset(utterances, asr.config, training=False)
+    utterances, _ = data.read_utterances(which.validation, which, data.spelling_of(asr.config), training=False)
+    dataset = data.speech_dataset(utterances, asr.config, training=False, lenient=True)
     with distributed.start(str(asr.device)) as world:
         evaluation = evaluate(
             asr.model, asr.log_mel, dataset, world, vocabulary=asr.vocabulary, batch_size=batch_size, workers=workers

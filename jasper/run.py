@@ -15,6 +15,7 @@ from common.optim import build_optimizer
 from common.precision import grad_scaler
 from common.run_directory import RunDirectory
 from common.schedule import build_schedule
+from common.text.language import Spelling
 from common.training_state import TrainingState
 from jasper import data
 from jasper.checkpoint_import import FORMAT, read
@@ -30,6 +31,7 @@ class Run:
     """What a training step uses. Raises CheckpointError and the readers' errors."""
 
     def __init__(self, cfg: Config, directory: RunDirectory):
+        cfg, source = data.with_labels(cfg)
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
         self.vocabulary = data.vocabulary_of(cfg)
@@ -48,8 +50,14 @@ class Run:
                 block.compile(dynamic=True)
         self.parallel = distributed.data_parallel(self.model, self.world)
         self.log_mel = LogMel(cfg.features).to(self.world.device)
-        self.train_set = self._dataset(training=True)
-        self.validation = self._dataset(training=False) if cfg.data.validation else None
+        spelling = data.spelling_of(cfg)
+        directory.log.event(f"texts in {spelling.described()}, {source}")
+        self.train_set = self._dataset(spelling, training=True)
+        self.validation = self._dataset(spelling, training=False) if cfg.data.validation else None
+        if cfg.data.normalize_text or cfg.data.on_error == "stop":  # else utterances with such letters are skipped
+            spelling.check(", ".join((*cfg.data.train, *cfg.data.validation)))
+        if spelling.unknown:
+            directory.log.event(spelling.told())
         self.unfit = SimpleNamespace(skipped={})  # messages by index
         self.reads: list[Any] = [read for read in (self.train_set, self.unfit, self.validation) if read is not None]
         self.seconds = [utterance.seconds for utterance in self.train_set.utterances]
@@ -69,10 +77,10 @@ class Run:
         )
         self.directory.log.progress(self.cfg.epochs * steps, self.state.progress.step)
 
-    def _dataset(self, *, training: bool) -> SpeechDataset:
+    def _dataset(self, spelling: Spelling, *, training: bool) -> SpeechDataset:
         cfg = self.cfg
         sources = cfg.data.train if training else cfg.data.validation
-        utterances, left_out = data.read_utterances(sources, cfg.data, cfg.model.labels, training=training)
+        utterances, left_out = data.read_utterances(sources, cfg.data, spelling, training=training)
         for message in left_out:
             self.directory.log.event(f"left out: {message}")
         return data.speech_dataset(utterances, cfg, training=training)

@@ -11,6 +11,7 @@ from common.features import NEMO, LogMelConfig, SpecAugmentConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.text.language import Language, UnknownLetters
 from transducer.weights import Activation
 
 
@@ -120,7 +121,13 @@ class DataConfig:
     speakers: tuple[str, ...] = ()
     """Speakers to train on; all, if none is named."""
     normalize_text: bool = True
-    """Normalisation of transcripts (English): lower case, no punctuation, numbers spelled out; or texts as they are."""
+    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are."""
+    language: Language = "english"
+    """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
+    and digit stays."""
+    unknown_letters: UnknownLetters = "stop"
+    """Letters that are none of the language. stop: they end the run before its first step; latin: are written in Latin
+    letters (é as e); drop: are left out."""
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)

@@ -1,7 +1,7 @@
 """From the manifests of a configuration to utterances, pieces, and batches of audio and targets."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -10,14 +10,23 @@ from torch import Tensor
 from common.data import corpora
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import Utterance
-from common.text.normalize import normalize_english
+from common.text.language import Spelling
 from common.text.pieces import Pieces
 from ctc.reference import frames_needed
-from transducer.config import Config
+from transducer.config import Config, DataConfig
 
 
-def read_utterances(cfg: Config, *, training: bool) -> tuple[list[Utterance], list[str]]:
-    """The utterances to train or validate on, texts ready to be cut, and one message for everything left out.
+def spelling_of(data: DataConfig) -> Callable[[str], str]:
+    """What writes transcripts as pieces are cut from them."""
+    if not data.normalize_text:
+        return _stripped
+    return Spelling(None, language=data.language, unknown_letters=data.unknown_letters)
+
+
+def read_utterances(
+    cfg: Config, *, training: bool, spelling: Callable[[str], str]
+) -> tuple[list[Utterance], list[str]]:
+    """The utterances to train or validate on, texts as `spelling` writes them, and a message for all left out.
 
     Durations and speakers are selected in training only. Raises ManifestError.
     """
@@ -32,8 +41,7 @@ def read_utterances(cfg: Config, *, training: bool) -> tuple[list[Utterance], li
         min_seconds=data.min_seconds if training else 0.0,
         max_seconds=data.max_seconds if training else math.inf,
     )
-    normalized = normalize_english if data.normalize_text else _stripped
-    return [replace(u, text=normalized(u.text)) for u in utterances], messages
+    return [replace(u, text=spelling(u.text)) for u in utterances], messages
 
 
 def _stripped(text: str) -> str:

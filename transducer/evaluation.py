@@ -20,7 +20,7 @@ from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError
 from common.precision import Precision
 from common.recognition.scoring import EvaluationError, report
-from common.text.normalize import normalize_english
+from common.text.language import Language, Spelling
 from transducer.recognizer import Head, Recognizer, load
 from transducer.validation import evaluate
 
@@ -38,7 +38,9 @@ class EvaluationConfig:
     max_seconds: float = math.inf
     """Longer utterances are left out."""
     normalize_text: bool = True
-    """Compare words in lower case without punctuation, numbers spelled out (English); otherwise texts as they are."""
+    """Compare words in lower case without punctuation, as `language` says; otherwise texts as they are."""
+    language: Language = "english"
+    """Language of the texts that are compared. english: numbers and symbols are spelled out; none: letters stay."""
     hypotheses: Path | None = None
     """A file for one JSON object per utterance: id, reference, hypothesis."""
     head: Head = "auto"
@@ -73,7 +75,8 @@ def main(cfg: EvaluationConfig) -> int:
     """
     with distributed.start(cfg.device) as world:
         asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head)
-        normalized = normalize_english if cfg.normalize_text else _stripped
+        compared = Spelling(None, language=cfg.language, unknown_letters="latin")
+        normalized = compared if cfg.normalize_text else _stripped
         dataset, problems = _dataset(asr, cfg, normalized)
         (result,) = evaluate(
             asr,

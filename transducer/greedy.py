@@ -31,6 +31,17 @@ class Hypothesis(NamedTuple):
     confidence: list[float]
     entropy_confidence: list[float]
 
+    def part(self, start: int, stop: int | None) -> "Hypothesis":
+        """The pieces from `start` to `stop`, without their text."""
+        tokens, frames, confidence, entropy = (
+            each[start:stop] for each in (self.tokens, self.frames, self.confidence, self.entropy_confidence)
+        )
+        durations = None if self.durations is None else self.durations[start:stop]
+        return Hypothesis(tokens, frames, durations, "", confidence, entropy)  # type: ignore[arg-type]
+
+
+NOTHING = Hypothesis([], [], None, "", [], [])
+
 
 class Run(NamedTuple):
     """A piece of CTC, the frames from `start` to `end`, and sums over them."""
@@ -48,32 +59,32 @@ class Run(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class Progress:
-    """How far utterances are decoded: of a transducer the state of its decoder, of CTC the run that may go on."""
+    """How far utterances are decoded: of a transducer the state of its decoder, of CTC the pieces that may go on."""
 
     frames: list[int]
     transducer: DecoderState | None = None
     runs: list[Run | None] = field(default_factory=list)
 
-    def rows(self, rows: Sequence[int]) -> "Progress":
-        """A copy of some of the utterances."""
-        state = self.transducer
-        return Progress(
-            frames=[self.frames[row] for row in rows],
-            transducer=None
-            if state is None
-            else DecoderState(network_BX=state.network_BX[list(rows)], position_B3=state.position_B3[list(rows)]),
-            runs=[self.runs[row] for row in rows] if self.runs else [],
-        )
+    def row(self, row: int) -> "Progress":
+        """That of one of the utterances, a copy."""
+        state, rows = self.transducer, slice(row, row + 1)
+        if state is not None:
+            state = DecoderState(network_BX=state.network_BX[rows].clone(), position_B3=state.position_B3[rows].clone())
+        return Progress(frames=self.frames[rows], transducer=state, runs=self.runs[rows])
 
-    def replace(self, rows: Sequence[int], by: "Progress") -> None:
-        """Puts the utterances of `by` into `rows`."""
-        for i, row in enumerate(rows):
-            self.frames[row] = by.frames[i]
-            if self.runs:
-                self.runs[row] = by.runs[i]
-        if self.transducer is not None and by.transducer is not None:
-            self.transducer.network_BX[list(rows)] = by.transducer.network_BX
-            self.transducer.position_B3[list(rows)] = by.transducer.position_B3
+    @staticmethod
+    def of(utterances: Sequence["Progress"]) -> "Progress":
+        """That of several utterances, a copy."""
+        states = [each.transducer for each in utterances if each.transducer is not None]
+        joint = DecoderState(
+            network_BX=torch.cat([state.network_BX for state in states]),
+            position_B3=torch.cat([state.position_B3 for state in states]),
+        ) if states else None  # fmt: skip
+        return Progress(
+            frames=[n for each in utterances for n in each.frames],
+            transducer=joint,
+            runs=[run for each in utterances for run in each.runs],
+        )
 
 
 class TransducerDecoding:
@@ -86,13 +97,16 @@ class TransducerDecoding:
         """`batch` utterances before their first frames."""
         return Progress(frames=[0] * batch, transducer=self.decoder.start(batch))
 
+    def end(self, progress: Progress) -> list[Hypothesis]:
+        """What has not been given yet of utterances that end here: nothing."""
+        return [NOTHING for _ in progress.frames]
+
     def __call__(
         self,
         encoded_BSC: Tensor,
         frames_B: Tensor | Sequence[int],
         *,
         progress: Progress | None = None,
-        is_last: bool = True,
         max_symbols: int = 10,
     ) -> list[Hypothesis]:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first."""
@@ -127,21 +141,23 @@ class CTCDecoding:
         """`batch` utterances before their first frames."""
         return Progress(frames=[0] * batch, runs=[None] * batch)
 
+    def end(self, progress: Progress) -> list[Hypothesis]:
+        """What has not been given yet of utterances that end here: the piece that their last frame has."""
+        return [self._hypothesis([run] if run is not None else []) for run in progress.runs]
+
     def __call__(
         self,
         encoded_BSC: Tensor,
         frames_B: Tensor | Sequence[int],
         *,
         progress: Progress | None = None,
-        is_last: bool = True,
         max_symbols: int = 10,
     ) -> list[Hypothesis]:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first.
 
-        Unless these frames are the last, a piece that their last frame has is given later, with all of it.
-        `max_symbols` has no part in CTC.
+        With `progress`, a piece that the last frame has is given later, with all of it. `max_symbols` has no part.
         """
-        progress = self.start(len(encoded_BSC)) if progress is None else progress
+        is_whole, progress = progress is None, self.start(len(encoded_BSC)) if progress is None else progress
         log_probs_BSV = self.log_probs(encoded_BSC)
         entropy_BS = -(log_probs_BSV.exp() * log_probs_BSV).nan_to_num(0.0).sum(2).cpu()
         counts = torch.as_tensor(frames_B).tolist()
@@ -165,7 +181,7 @@ class CTCDecoding:
                 runs[0] = open_run.joined(runs[0])
             elif open_run is not None:
                 runs.insert(0, open_run)
-            goes_on = runs and runs[-1].end == end and not is_last
+            goes_on = runs and runs[-1].end == end and not is_whole
             progress.runs[b], progress.frames[b] = runs.pop() if goes_on else None, end
             hypotheses.append(self._hypothesis(runs))
         return hypotheses
@@ -187,7 +203,7 @@ def joined(parts: Sequence[Hypothesis], pieces: Pieces) -> Hypothesis:
     """The hypothesis that those of an utterance's parts are, one after the other."""
     tokens = [token for part in parts for token in part.tokens]
     durations = None
-    if all(part.durations is not None for part in parts):
+    if any(part.durations is not None for part in parts):
         durations = [duration for part in parts for duration in part.durations or ()]
     return Hypothesis(
         tokens,

@@ -19,7 +19,7 @@ from common.fastest import Choice
 from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format
-from common.text.normalize import normalize_english
+from common.text.language import Language, Spelling
 from transducer.long_audio import ChunkOptions
 from transducer.recognizer import Confidence, Head, load
 
@@ -46,6 +46,8 @@ class InferenceConfig:
     """What decodes in hybrid models: transducer or ctc; by default the transducer."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
+    language: Language = "english"
+    """Language of the texts that are compared. english: numbers and symbols are spelled out; none: letters stay."""
     ema: bool | None = None
     """Whether the averaged weights of our checkpoints are used; by default where there are any."""
     device: str = "auto"
@@ -101,7 +103,8 @@ def main(cfg: InferenceConfig) -> int:
             max_symbols=cfg.max_symbols,
             on_error="skip",
         )
-        written = write_all(found, heard, world, to, spelled=normalize_english, heard=normalize_english)
+        compared = Spelling(None, language=cfg.language, unknown_letters="latin")
+        written = write_all(found, heard, world, to, spelled=compared, heard=compared)
         return status(found, sum(bool(transcript.error) for transcript in written), world)
 
 

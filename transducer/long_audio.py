@@ -16,9 +16,7 @@ from torch import Tensor
 
 from common.recognition.chunks import WINDOW, Piece, by_length
 from common.recognition.recordings import Recording
-from transducer.greedy import Hypothesis
-
-NOTHING = Hypothesis([], [], None, "", [], [])
+from transducer.greedy import NOTHING, Hypothesis
 
 
 @dataclass(frozen=True, kw_only=True)

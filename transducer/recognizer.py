@@ -7,6 +7,7 @@ the blank.
 import copy
 import functools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,9 +31,12 @@ from transducer.long_audio import ChunkOptions, recognised, windows
 from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
 from transducer.network.model import Model
+from transducer.network.streaming import lookahead_of
+from transducer.streaming import CachedFrames, ChunkedFrames, Pool, Session
 
 Head = Literal["auto", "transducer", "ctc"]
 Confidence = Literal["probability", "entropy"]
+STREAM_CHUNK_SECONDS, STREAM_LOOKAHEAD_SECONDS = 2.0, 2.0  # of models that are not made for streaming
 
 
 class Recognizer:
@@ -95,7 +99,7 @@ class Recognizer:
 
         `head` is by default that of the recogniser.
         """
-        return self._decoding(head)(encoded_BSC, frames_B, max_symbols=max_symbols)
+        return self.decoding(head)(encoded_BSC, frames_B, max_symbols=max_symbols)
 
     @torch.inference_mode()
     def ctc_log_probs(self, encoded_BSC: Tensor) -> Tensor:
@@ -162,22 +166,67 @@ class Recognizer:
         ):
             yield self._transcript(*heard)
 
-    def _decoding(self, head: Head) -> TransducerDecoding | CTCDecoding:
+    def pool(
+        self,
+        *,
+        lookahead: int | None = None,
+        chunk_seconds: float = STREAM_CHUNK_SECONDS,
+        left_seconds: float = ChunkOptions.left_seconds,
+        max_symbols: int = 10,
+    ) -> Pool:
+        """A pool of sessions (`session`) that share the steps of the network: hundreds of streams at once.
+
+        Options are those of `session`.
+        """
+        longest = lookahead_of(self.config.encoder, self.feature_config)
+        if lookahead is not None and lookahead < 0:
+            raise ValueError(f"lookahead = {lookahead}: expected a number of encoder frames, at least 0")
+        if longest is not None:
+            if lookahead and self.config.encoder.attention == "regular":
+                raise ValueError(f"lookahead = {lookahead}: no frame of this model sees one after it; expected 0")
+            return Pool(self, CachedFrames(self, longest if lookahead is None else lookahead), max_symbols=max_symbols)
+        options = ChunkOptions(chunk_seconds=chunk_seconds, left_seconds=left_seconds)
+        chunk, left, right = (
+            round(seconds / self.seconds_per_frame)
+            for seconds in (options.chunk_seconds, options.left_seconds, STREAM_LOOKAHEAD_SECONDS)
+        )
+        frames = ChunkedFrames(
+            self, chunk=max(1, chunk), left=left, lookahead=right if lookahead is None else lookahead
+        )
+        return Pool(self, frames, max_symbols=max_symbols)
+
+    def session(
+        self,
+        *,
+        lookahead: int | None = None,
+        chunk_seconds: float = STREAM_CHUNK_SECONDS,
+        left_seconds: float = ChunkOptions.left_seconds,
+        max_symbols: int = 10,
+    ) -> Session:
+        """A stream of audio to `feed` and to `finish`, recognised while it comes. Raises ValueError.
+
+        `lookahead`: encoder frames after a frame that it is heard with. A streaming model takes what it was trained
+        with, by default its first choice, in steps of lookahead + 1 frames, and computes nothing twice. Other models
+        encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them.
+        """
+        return self.pool(
+            lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds, max_symbols=max_symbols
+        ).session()
+
+    def decoding(self, head: Head = "auto") -> TransducerDecoding | CTCDecoding:
+        """Greedy decoding by `head`, by default that of the recogniser, also of frames that come in parts."""
         if (self.head if head == "auto" else head) == "ctc":
             return CTCDecoding(self.ctc_log_probs, self.pieces)
         return TransducerDecoding(self._decoder, self.pieces)
 
     def _decode_parts(self, parts: Iterable[Tensor], max_symbols: int) -> Hypothesis:
-        decoding = self._decoding("auto")
+        decoding = self.decoding()
         progress = decoding.start(1)
-
-        def found(encoded_SC: Tensor, *, is_last: bool) -> Hypothesis:
-            frames = [len(encoded_SC)]
-            return decoding(encoded_SC[None], frames, progress=progress, is_last=is_last, max_symbols=max_symbols)[0]
-
-        hypotheses = [found(encoded_SC, is_last=False) for encoded_SC in parts]
-        nothing_SC = torch.zeros(0, self.config.encoder.width, device=self.device)
-        return joined([*hypotheses, found(nothing_SC, is_last=True)], self.pieces)
+        hypotheses = [
+            decoding(encoded_SC[None], [len(encoded_SC)], progress=progress, max_symbols=max_symbols)[0]
+            for encoded_SC in parts
+        ]
+        return joined([*hypotheses, *decoding.end(progress)], self.pieces)
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
@@ -242,15 +291,23 @@ def load(
     ema: bool | None = None,
     head: Head = "auto",
     confidence: Confidence = "probability",
+    lookahead: int | None = None,
 ) -> Recognizer:
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
     `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
     decodes; by default the transducer. `confidence` of words: of the probabilities of their pieces, or of entropies.
-    `precision`: "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
+    `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most. `precision`:
+    "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
     """
     chosen = distributed.pick_device(device)
     model, imported = read_model(Path(path), ema=ema)
+    if lookahead is not None:
+        encoder = model.cfg.encoder
+        if encoder.attention != "chunked" or lookahead < 0:
+            raise checkpoint.CheckpointError(f"{path}: lookahead = {lookahead}: its attention is not in chunks")
+        model.encoder.cfg = replace(encoder, right_frames=lookahead)
+        model.cfg = replace(model.cfg, encoder=model.encoder.cfg)
 
     def build(tried: Precision, network: Model) -> Recognizer:
         return Recognizer(

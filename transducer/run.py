@@ -18,6 +18,7 @@ from common.optim import build_optimizer
 from common.precision import grad_scaler
 from common.run_directory import RunDirectory
 from common.schedule import build_schedule
+from common.text.language import Spelling
 from common.text.pieces import Pieces, train_pieces
 from common.text.vocabulary import VocabularyError
 from common.training_state import TrainingState, must_fit
@@ -54,7 +55,10 @@ class Run:
     def __init__(self, cfg: Config, start: Imported | None, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
+        self.spelling = data.spelling_of(cfg.data)
         utterances = self._utterances(training=True)
+        validation = self._utterances(training=False) if cfg.data.validation else None
+        self._check_letters()
         self.pieces = self._pieces(utterances, start)
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
@@ -72,8 +76,8 @@ class Run:
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.train_set = data.speech_dataset(utterances, cfg, self.pieces, training=True)
         self.validation: SpeechDataset | None = None
-        if cfg.data.validation:
-            self.validation = data.speech_dataset(self._utterances(training=False), cfg, None, training=False)
+        if validation is not None:
+            self.validation = data.speech_dataset(validation, cfg, None, training=False)
         self.unfit = SimpleNamespace(skipped={})  # messages by index
         self.reads: list[Any] = [read for read in (self.train_set, self.unfit, self.validation) if read is not None]
         self.seconds = [utterance.seconds for utterance in utterances]
@@ -95,10 +99,18 @@ class Run:
         self.directory.log.progress(self.cfg.epochs * steps, self.state.progress.step)
 
     def _utterances(self, *, training: bool) -> list[Utterance]:
-        utterances, left_out = data.read_utterances(self.cfg, training=training)
+        utterances, left_out = data.read_utterances(self.cfg, training=training, spelling=self.spelling)
         for message in left_out:
             self.directory.log.event(f"left out: {message}")
         return utterances
+
+    def _check_letters(self) -> None:
+        """Logs the language of the texts. Raises LanguageError for letters that are none of it."""
+        if isinstance(self.spelling, Spelling):
+            self.directory.log.event(f"texts in {self.spelling.described()}")
+            self.spelling.check(", ".join((*self.cfg.data.train, *self.cfg.data.validation)))
+            if self.spelling.unknown:
+                self.directory.log.event(self.spelling.told())
 
     def _pieces(self, utterances: list[Utterance], start: Imported | None) -> Pieces:
         """Those of the checkpoint that the run goes on from or starts with; otherwise learned from the texts."""

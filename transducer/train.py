@@ -18,7 +18,6 @@ from common.recognition.scoring import EvaluationError
 from common.recognition.training import begin_step, finish_step, stand_in, weights_of
 from common.run_directory import started
 from common.seeds import mixed
-from common.text.normalize import normalize_english
 from common.training_state import Progress
 from transducer import data
 from transducer.config import Config
@@ -122,7 +121,7 @@ def validate(run: Run, loop: Loop) -> None:
             )
             found[phase] = evaluate(
                 asr, run.validation, world, heads=heads, batch_size=cfg.batch_size, workers=cfg.data.workers,
-                normalized=normalize_english if cfg.data.normalize_text else str,
+                normalized=data.spelling_of(cfg.data),
             )  # fmt: skip
     if loop.is_cut:
         return

@@ -36,13 +36,13 @@ def converted(graph: ExportGraph) -> Program:
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
             graph.module.eval(),
-            tuple(graph.inputs.values()),
+            kwargs=dict(graph.inputs),
             dynamo=True,
             verbose=False,
             opset_version=OPSET,
             input_names=list(graph.inputs),
             output_names=list(graph.outputs),
-            dynamic_shapes=tuple(dict(graph.axes.get(name, {})) for name in graph.inputs),
+            dynamic_shapes={name: dict(graph.axes.get(name, {})) for name in graph.inputs},
         )
     assert program is not None
     proto = program.model_proto
@@ -68,7 +68,7 @@ def greatest_difference(program: Program, graph: ExportGraph) -> float:
     for inputs in (graph.inputs, *graph.checks):
         found = session.run(list(graph.outputs), {name: value.numpy() for name, value in inputs.items()})
         with torch.no_grad():
-            expected = graph.reference(*inputs.values())
+            expected = graph.reference(**inputs)
         for name, ours, theirs in zip(graph.outputs, found, expected, strict=True):
             difference = _difference(ours, theirs.numpy())
             if not difference <= graph.tolerance:
@@ -91,9 +91,8 @@ def _difference(found: np.ndarray, expected: np.ndarray) -> float:
 def _first_difference(program: Program, inputs: Mapping[str, Tensor], tolerance: float) -> str:
     """Where the graph leaves the module it was traced from."""
     with _quiet(), torch.no_grad():
-        values = tuple(inputs.values())
-        inner = verify_onnx_program(program.source, values, compare_intermediates=True)
-        outputs = verify_onnx_program(program.source, values)
+        inner = verify_onnx_program(program.source, kwargs=dict(inputs), compare_intermediates=True)
+        outputs = verify_onnx_program(program.source, kwargs=dict(inputs))
     wrong = next((step.name for step in (*inner, *outputs) if not step.max_abs_diff <= tolerance), None)
     return f"the first value that differs is {wrong}" if wrong else "the plain module that was traced differs already"
 

@@ -3,6 +3,7 @@
     python -m trt.export jasper_best.pt --out m.onnx
     python -m trt.export jasper_best.pt --out m.onnx --input features
     python -m trt.export hifigan_final.pt --out v.onnx
+    python -m trt.export fastpitch_best.pt --out tts.onnx
 
 The file computes what the checkpoint does, for any number of utterances of any length, whatever follows the shorter
 ones in their rows. Before it appears it is compared with the checkpoint on ragged batches, on silence and on the
@@ -21,6 +22,9 @@ from common.checkpoint import CheckpointError
 from common.export import ExportGraph
 from common.files import written_whole
 from common.recognition.writing import tell
+from fastpitch import export as fastpitch_export
+from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
+from fastpitch.speaking import synthesizer
 from fastpitch.vocoders import export as vocoder_export
 from fastpitch.vocoders import hifigan_import as vocoders
 from fastpitch.vocoders import waveglow_import as flows
@@ -44,6 +48,9 @@ class ExportConfig:
     """The ONNX file to write."""
     input: recognizer_export.Source = "samples"
     """What a recogniser takes: audio samples, or log-mel features made elsewhere."""
+    part: fastpitch_export.Part = "whole"
+    """Of FastPitch: all of it, or for runtimes that want its sizes beforehand the encoder, up to the frames of every
+    symbol, or the decoder, from there."""
     ema: bool | None = None
     """Take the averaged weights or not; by default where there are any."""
 
@@ -71,17 +78,20 @@ def read_graph(cfg: ExportConfig) -> ExportGraph:
         return wav2vec2_export.graph(wav2vec2.load_model(cfg.checkpoint, ema=cfg.ema))
     state = checkpoint.load(cfg.checkpoint)
     kind = state.get("format", recognizers.FORMAT)
+    is_published_voice = "n_mel_channels" in state.get("config", {})
     is_vocoder = vocoders.is_checkpoint(state) or flows.is_checkpoint(state)
     del state
     if is_vocoder:
         return vocoder_export.graph(load_generator(cfg.checkpoint, ema=cfg.ema))
     if kind == WAV2VEC2:
         return wav2vec2_export.graph(wav2vec2.load_model(cfg.checkpoint, ema=cfg.ema))
+    if kind == FASTPITCH or is_published_voice:
+        return fastpitch_export.graph(synthesizer.load(cfg.checkpoint, device="cpu", ema=cfg.ema), cfg.part)
     if kind == recognizers.FORMAT:
         return recognizer_export.graph(*recognizer.load_model(cfg.checkpoint, ema=cfg.ema), cfg.input)
     raise CheckpointError(
         f"{cfg.checkpoint}: is of {kind}, which has no export yet; expected Jasper, QuartzNet, wav2vec 2.0, "
-        "HiFi-GAN or the light vocoder"
+        "FastPitch or a vocoder"
     )
 
 

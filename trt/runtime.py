@@ -27,8 +27,8 @@ class ModelError(ValueError):
     """A file that is no model of `trt.export`, or not one that takes samples."""
 
 
-class Recognizer:
-    """A file of `trt.export` that makes log-probabilities of labels from samples."""
+class Model:
+    """A file of `trt.export`: arrays in by name, arrays out by name, and the facts that it states of itself."""
 
     def __init__(self, path: Path, *, threads: int = 0):
         """`threads`: of the network, 0 for one per core. Raises ModelError."""
@@ -42,12 +42,30 @@ class Recognizer:
         except Exception as error:  # onnxruntime's own have no common class but this
             raise ModelError(f"{path}: cannot be loaded: {' '.join(str(error).split())[:300]}") from None
         told = self.session.get_modelmeta().custom_metadata_map
-        inputs = [tensor.name for tensor in self.session.get_inputs()]
-        if inputs != ["audio_BN", "samples_B"] or NEEDED - told.keys():
+        try:
+            self.facts: dict[str, Any] = {key: json.loads(value) for key, value in told.items()}
+        except ValueError:
+            raise ModelError(f"{path}: its metadata are not those of a model that trt.export wrote") from None
+        self.path = path
+        self.inputs = [tensor.name for tensor in self.session.get_inputs()]
+        self.outputs = [tensor.name for tensor in self.session.get_outputs()]
+
+    def run(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """The outputs by name."""
+        return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
+
+
+class Recognizer:
+    """A file of `trt.export` that makes log-probabilities of labels from samples."""
+
+    def __init__(self, path: Path, *, threads: int = 0):
+        """`threads`: of the network, 0 for one per core. Raises ModelError."""
+        self.network = Model(path, threads=threads)
+        facts, inputs = self.network.facts, self.network.inputs
+        if inputs != ["audio_BN", "samples_B"] or NEEDED - facts.keys():
             raise ModelError(
                 f"{path}: takes {', '.join(inputs)}; expected a recogniser that trt.export wrote with --input samples"
             )
-        facts: dict[str, Any] = {key: json.loads(value) for key, value in told.items()}
         self.labels: list[str] = facts["labels"]
         self.blank: int = facts["blank"]
         self.sample_rate: int = facts["sample_rate"]
@@ -62,7 +80,7 @@ class Recognizer:
 
     def log_probs(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
         """Log-probabilities [S, V] of float32 audio, samples_B valid samples each, one array per utterance."""
-        found_BSV, frames_B = self.session.run(None, {"audio_BN": audio_BN, "samples_B": samples_B})
+        found_BSV, frames_B = self.network.run(audio_BN=audio_BN, samples_B=samples_B).values()
         return [row_SV[:frames] for row_SV, frames in zip(found_BSV, frames_B, strict=True)]
 
     def stream(

@@ -6,6 +6,9 @@ librispeech_finetuning come train-1h and train-10h. The dictionary has the lette
 be listed is left out and told, and makes the exit status other than 0.
 
     python -m wav2vec2.filelists --dictionary train.ltr other.ltr     # only a dictionary, of these
+
+A dictionary with other symbols is never replaced unless --overwrite says so. `python -m common.text.alphabet` makes one
+of any data.
 """
 
 import re
@@ -20,7 +23,9 @@ from tyro.conf import Positional, arg
 from common import config
 from common.audio import AudioError
 from common.data.manifest import ManifestError
-from wav2vec2.corpus.letters import WORD_END
+from common.text.alphabet import letters_of, texts_of
+from common.text.dictionary import WORD_END, write_symbols
+from common.text.language import Spelling
 from wav2vec2.corpus.sources import recordings_in
 
 COMBINED: dict[str, tuple[str, ...]] = {
@@ -48,7 +53,9 @@ class FilelistsConfig:
     subsets: tuple[str, ...] = ()
     """Folders of the corpus that are listed; by default all that hold recordings."""
     dictionary: tuple[Path, ...] = ()
-    """.ltr files from which only a dictionary is made."""
+    """.ltr files, or manifests, from which only a dictionary is made."""
+    overwrite: bool = False
+    """Whether a dictionary with other symbols is replaced."""
 
     def __post_init__(self) -> None:
         if (self.corpus is None) == (not self.dictionary):
@@ -67,7 +74,7 @@ class Recording(NamedTuple):
 def main(cfg: FilelistsConfig) -> None:
     """Writes the lists and says what they hold. Raises ManifestError, and at the end if recordings were left out."""
     if cfg.corpus is None:
-        write_dictionary(cfg.output or cfg.dictionary[0].parent, cfg.dictionary)
+        write_dictionary(cfg.output or cfg.dictionary[0].parent, cfg.dictionary, overwrite=cfg.overwrite)
         return
     corpus, output = cfg.corpus.absolute(), (cfg.output or cfg.corpus).absolute()
     suffixes = tuple(f".{name.lower().lstrip('.')}" for name in cfg.extension)
@@ -76,7 +83,7 @@ def main(cfg: FilelistsConfig) -> None:
     for message in unusable.values():
         print(f"left out: {message}")
     if any(found.values()):
-        write_lists(found, corpus, output)
+        write_lists(found, corpus, output, overwrite=cfg.overwrite)
     elif not unusable:
         raise ManifestError(f"{corpus}: no {' or '.join(suffixes)} files in a folder of it")
     if unusable:
@@ -125,7 +132,7 @@ def read_folder(folder: Path, suffixes: tuple[str, ...], unusable: dict[Path, st
     return recordings
 
 
-def write_lists(found: Mapping[str, list[Recording]], root: Path, output: Path) -> None:
+def write_lists(found: Mapping[str, list[Recording]], root: Path, output: Path, *, overwrite: bool = False) -> None:
     """Writes all lists, and a dictionary of those of training; of others only where there is none yet."""
     output.mkdir(parents=True, exist_ok=True)
     written = [write_list(output / f"{name}.tsv", root, listed) for name, listed in found.items() if listed]
@@ -133,7 +140,7 @@ def write_lists(found: Mapping[str, list[Recording]], root: Path, output: Path) 
     training = [path for path in letters if path.stem.startswith("train")]
     whole = [path for path in training if path.stem in COMBINED]  # which has the letters of its parts
     if training:
-        write_dictionary(output, whole or training)
+        write_dictionary(output, whole or training, overwrite=overwrite)
     elif letters and not (output / DICTIONARY).exists():
         write_dictionary(output, letters)
 
@@ -163,19 +170,21 @@ def spelled(text: str) -> str:
     return " ".join(" ".join(word) + f" {WORD_END}" for word in text.split())
 
 
-def write_dictionary(folder: Path, letters: Iterable[Path]) -> None:
-    """Writes the symbols of .ltr files with their numbers, the most frequent first. Raises ManifestError."""
+def write_dictionary(folder: Path, letters: Iterable[Path], *, overwrite: bool = False) -> None:
+    """Writes the symbols of .ltr files, or the letters of manifests, the most frequent first.
+
+    Raises ManifestError; ConfigError where a dictionary with others is not to be replaced.
+    """
     counts: Counter[str] = Counter()
     for path in letters:
-        counts.update(_text(path).split())
+        if path.suffix == ".ltr":
+            counts.update(_text(path).split())
+        else:
+            counts += letters_of(map(Spelling(None, language="none"), texts_of([path])[0]))
     if not counts:
         raise ManifestError(f"{', '.join(map(str, letters))}: not one letter in it")
-    _write(folder / DICTIONARY, [f"{symbol} {count}" for symbol, count in _by_frequency(counts)])
+    write_symbols(folder / DICTIONARY, counts, overwrite=overwrite)
     print(f"{folder / DICTIONARY}: {len(counts)} symbols")
-
-
-def _by_frequency(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def _text(path: Path) -> str:

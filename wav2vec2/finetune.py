@@ -23,16 +23,15 @@ from common.loop import EXPECTED, Loop
 from common.metrics import character_errors, word_errors
 from common.run_directory import RunDirectory, started
 from common.training_state import Progress
-from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
 from wav2vec2.checkpoints.loading import for_finetuning
 from wav2vec2.corpus.batches import Batch, FinetuningSet, loader, on_device, validation_plans
+from wav2vec2.corpus.labelled import finetuning_sets, labels_of
 from wav2vec2.corpus.letters import Letters, read_dictionary
-from wav2vec2.corpus.sources import located, read_utterances
 from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.model import Wav2Vec2ForCTC
 from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step, log_validation
-from wav2vec2.run_config import DataConfig, FinetuneConfig
+from wav2vec2.run_config import FinetuneConfig
 
 
 def main(cfg: FinetuneConfig) -> Progress:
@@ -69,8 +68,7 @@ def prepared(cfg: FinetuneConfig, directory: RunDirectory) -> Run[FinetuneConfig
     cfg = replace(cfg, model=model.wav2vec2.config)
     if not cfg.mask.time_prob:
         model.wav2vec2.mask_embedding.requires_grad_(False)  # data-parallel training would wait for its gradient
-    train_set = dataset(cfg, directory, cfg.data.train, training=True)
-    validation = dataset(cfg, directory, cfg.data.validation, training=False) if cfg.data.validation else None
+    train_set, validation = finetuning_sets(cfg, directory.log.event)
     run = Run(cfg, directory, model, train_set, validation)
     thaw(run, run.state.progress.step)
     run.wrap()
@@ -84,30 +82,14 @@ def starting_model(cfg: FinetuneConfig, directory: RunDirectory) -> Wav2Vec2ForC
     """
     if directory.saved is not None:
         return Wav2Vec2ForCTC(_model_of(directory.saved, cfg), cfg.learning)
-    labels = cfg.model.labels or labels_of(cfg.data)
+    labels, source = labels_of(cfg)
+    directory.log.event(f"labels: {source}")
     if cfg.pretrained is None:
         directory.log.event("no pre-trained model: random weights")
         return Wav2Vec2ForCTC(replace(cfg.model, labels=labels), cfg.learning)
     model = for_finetuning(cfg.pretrained, labels, blank=cfg.model.blank, learning=cfg.learning)
     directory.log.event(f"{cfg.pretrained}: taken over but for the output layer")
     return model
-
-
-def labels_of(data: DataConfig) -> tuple[str, ...]:
-    """The labels to be written: those of a dictionary, or LibriSpeech's letters. Raises ConfigError."""
-    if data.dictionary is not None:
-        return read_dictionary(data.dictionary)
-    beside = [located(source, data.root).with_name("dict.ltr.txt") for source in data.train[:1]]
-    return next((read_dictionary(path) for path in beside if path.is_file()), LIBRISPEECH_LABELS)
-
-
-def dataset(cfg: FinetuneConfig, directory: RunDirectory, sources: tuple[str, ...], *, training: bool) -> FinetuningSet:
-    """Utterances as batches. Raises ManifestError."""
-    letters = Letters(cfg.model.labels)
-    found = read_utterances(sources, cfg.data, cfg.model, training=training, letters=letters)
-    for message in found.skipped:
-        directory.log.event(f"left out: {message}")
-    return FinetuningSet(found.utterances, cfg, letters, training=training)
 
 
 def thaw(run: Run[FinetuneConfig], update: int) -> bool:

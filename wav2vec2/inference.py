@@ -34,6 +34,7 @@ from common.recognition.inputs import Found, Item, find_recordings
 from common.recognition.transcribing import Output, in_order, share, status, write_all
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
+from common.text.language import Language
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS, Recognizer, Represented, load
 
@@ -52,6 +53,9 @@ class InferenceConfig:
     """Longest utterance of manifests; longer ones are left out."""
     labels: Path | None = None
     """Fairseq's dict.ltr.txt, for a checkpoint that does not name its labels."""
+    language: Language | None = None
+    """Language of the references that the word error rate is of, as data.language of fine-tuning; by default what the
+    checkpoint says."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
     """Output format. text: name, tab, transcript; json: a JSON object per line with word times and
@@ -131,7 +135,9 @@ def _transcripts(w: Recognizer, found: Found, cfg: InferenceConfig, world: World
         keep_log_probs=cfg.save_logits is not None,
         **_shared(cfg),
     )
-    return write_all(found, own, world, to, spelled=Letters(w.config.labels).normalized)
+    return write_all(
+        found, own, world, to, spelled=Letters(w.config.labels).spelling(language=cfg.language or w.language)
+    )
 
 
 def _features(w: Recognizer, found: Found, cfg: InferenceConfig, world: World) -> Iterator[Represented]:

@@ -22,8 +22,10 @@ from common.recognition.decoding import Decoder, DecodingOptions, not_finite, tr
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
 from common.recognition.tensors import in_batches, padded
 from common.recognition.transcripts import Transcript
+from common.text.language import Language
 from common.text.vocabulary import is_special
-from wav2vec2.checkpoints.loading import Model, load_model
+from wav2vec2.checkpoints import checkpoint_import
+from wav2vec2.checkpoints.loading import Model, build
 from wav2vec2.corpus.letters import Letters
 from wav2vec2.network.extractor import n_frames
 from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
@@ -61,8 +63,16 @@ class Represented(NamedTuple):
 class Recognizer:
     """A model on a device, in a precision, ready for use."""
 
-    def __init__(self, model: Model, *, device: torch.device | str = "cpu", precision: Precision = "fp32"):
+    def __init__(
+        self,
+        model: Model,
+        *,
+        device: torch.device | str = "cpu",
+        precision: Precision = "fp32",
+        language: Language = "auto",
+    ):
         self.device, self.precision = torch.device(device), precision
+        self.language: Language = language
         self.model = cast_for_inference(model.to(self.device), precision)
         self.backbone = model if isinstance(model, Wav2Vec2) else model.wav2vec2
         self.config = self.backbone.config
@@ -245,15 +255,16 @@ def load(
     folder. `labels` and `ema` as for checkpoint_import.read; `precision`: "auto" measures (`common.fastest`). Raises
     CheckpointError."""
     chosen = distributed.pick_device(device)
-    model = load_model(Path(path), labels=labels, ema=ema)
+    imported = checkpoint_import.read(Path(path), labels=labels, ema=ema)
+    model, language = build(imported, Path(path)), imported.language
     if precision == "auto":
         audio_BN = torch.from_numpy(voice_like(SAMPLE_RATE))[None]
         return fastest(
-            lambda tried: Recognizer(copy.deepcopy(model), device=chosen, precision=tried),
+            lambda tried: Recognizer(copy.deepcopy(model), device=chosen, precision=tried, language=language),
             lambda w: w.encode(audio_BN, torch.tensor([audio_BN.shape[1]])).x_BSC.float(),
             chosen,
         )
-    return Recognizer(model, device=chosen, precision=precision)
+    return Recognizer(model, device=chosen, precision=precision, language=language)
 
 
 def _without_silence(recording: Recording) -> Recording:

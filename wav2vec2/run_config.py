@@ -15,6 +15,7 @@ from common.course import RENAMED, EveryConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.text.language import Language, UnknownLetters
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.contrastive.quantizer import TemperatureConfig
@@ -52,10 +53,17 @@ class DataConfig:
     buckets: int = 50
     """Groups of similar length that sub-batches are drawn from: more of them waste less, fewer mix more."""
     normalize_text: bool = True
-    """Normalisation of transcripts in fine-tuning: numbers and symbols are spelled out, characters that are no labels
-    dropped. A text of which nothing is left is a bad transcript; an empty one means silence."""
+    """Normalisation of transcripts in fine-tuning, as `language` says, and of punctuation that is no label. A text of
+    which nothing is left is a bad transcript; an empty one means silence."""
+    language: Language = "auto"
+    """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
+    stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""
+    unknown_letters: UnknownLetters = "stop"
+    """Letters that are none of the labels. stop: they end the run before its first step; latin: are written in Latin
+    letters (é as e); drop: are left out."""
     dictionary: Path | None = None
-    """Fairseq's dict.ltr.txt for fine-tuning. Default: the one beside the first training list, else LibriSpeech's."""
+    """Fairseq's dict.ltr.txt for fine-tuning, which python -m common.text.alphabet makes of any data. Default: the one
+    beside the first training list, else LibriSpeech's."""
     workers: int = 6
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"

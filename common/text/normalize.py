@@ -87,18 +87,28 @@ def in_ascii(text: str, keep: str, *, symbols: bool = True) -> str:
 
 def characters_in_ascii(text: str, keep: str, *, symbols: bool = True) -> list[str]:
     """What `in_ascii` makes of every character of `text`."""
-    last = len(text) - 1
+    return [c if c.isascii() or _is_said(text, i, keep, symbols=symbols) else _latin(c) for i, c in enumerate(text)]
 
-    def is_said(i: int) -> bool:
-        character = text[i]
-        if character.lower() in keep or not symbols:
-            return character.lower() in keep
-        if character in _UNDERSTOOD:
-            return True
-        beside = text[max(0, i - 1) : i] + (text[i + 1] if i < last else "")
-        return character.lower() in GREEK and not any(map(str.isalpha, beside))
 
-    return [c if c.isascii() or is_said(i) else _latin(c) for i, c in enumerate(text)]
+def foreign_letters(text: str, keep: str) -> set[str]:
+    """Letters of `text` that `normalize_english` would write in Latin ones: not a to z, not in `keep`, no symbol."""
+    text = prepared(text)
+    return {
+        c
+        for i, c in enumerate(text)
+        if not c.isascii() and unicodedata.category(c)[0] in "LM" and not _is_said(text, i, keep, symbols=True)
+    }
+
+
+def _is_said(text: str, i: int, keep: str, *, symbols: bool) -> bool:
+    """Whether the character at `i` is one of `keep` or, with `symbols`, has a reading of its own."""
+    character = text[i]
+    if character.lower() in keep or not symbols:
+        return character.lower() in keep
+    if character in _UNDERSTOOD:
+        return True
+    beside = text[max(0, i - 1) : i] + (text[i + 1] if i < len(text) - 1 else "")
+    return character.lower() in GREEK and not any(map(str.isalpha, beside))
 
 
 # Words that begin with an apostrophe.

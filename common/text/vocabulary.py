@@ -49,6 +49,10 @@ class Vocabulary:
                 f"{len(self.labels)} labels {''.join(self.labels)!r}; normalise the text, or train with other labels"
             ) from None
 
+    def encode_known(self, text: str) -> list[int]:
+        """The numbers of the characters that are labels; the others are left out."""
+        return [self._indices[character] for character in text if character in self._indices]
+
     def decode(self, indices: Iterable[int]) -> str:
         """The text of label numbers, from which blanks and repeats are already gone. Raises VocabularyError."""
         indices = list(indices)

@@ -94,7 +94,7 @@ class FastPitch(nn.Module):
 
     def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: Targets, speaker_B: Tensor) -> Prediction:
         """Predictions for training, conditioned on recorded pitch, energy and (learned) durations."""
-        voice_B1C = self._voice(speaker_B, len(tokens_BL))
+        voice_B1C = self.voice(speaker_B, len(tokens_BL))
         is_symbol_BL = inside(lengths_B, tokens_BL.shape[1])
         symbols_BLC = self.symbols(tokens_BL) * is_symbol_BL[:, :, None]
         alignment = self.aligner(symbols_BLC, lengths_B, targets.mel_BMT, targets.frames_B)
@@ -107,7 +107,7 @@ class FastPitch(nn.Module):
             pitch=lambda _: pitch_BL.to(symbols_BLC.dtype),
             energy=lambda _: energy_BL.to(symbols_BLC.dtype),
         )
-        mel_BTM = self._decoded(spoken.x_BLC, alignment.symbol_BT, targets.frames_B, voice_B1C)
+        mel_BTM = self.decoded(spoken.x_BLC, alignment.symbol_BT, targets.frames_B, voice_B1C)
         has_energy = self.energy is not None
         return Prediction(
             mel_BTM,
@@ -147,7 +147,7 @@ class FastPitch(nn.Module):
             raise ValueError(f"FastPitch: pace {pace:g}; expected a number above 0, 1 for unchanged")
         is_symbol_BL = inside(lengths_B, tokens_BT.shape[1])
         symbols_BLC = self.symbols(tokens_BT) * is_symbol_BL[:, :, None]
-        voice_B1C = self._voice(speaker, len(tokens_BT))
+        voice_B1C = self.voice(speaker, len(tokens_BT))
 
         def edited(given_BL: Tensor | None, scale: float | Tensor, shift: float | Tensor) -> Callable[[Tensor], Tensor]:
             def edit(predicted_BL: Tensor) -> Tensor:
@@ -168,7 +168,7 @@ class FastPitch(nn.Module):
         counts_BL = rounded_frames(durations_BL, pace)
         frames_B = counts_BL.sum(1)
         longest = max(1, int(frames_B.max()))  # a text may have no frames at all
-        mel_BTM = self._decoded(spoken.x_BLC, symbol_of_frames(counts_BL, longest), frames_B, voice_B1C)
+        mel_BTM = self.decoded(spoken.x_BLC, symbol_of_frames(counts_BL, longest), frames_B, voice_B1C)
         energy_BL = torch.zeros_like(durations_BL) if spoken.energy_BL is None else spoken.energy_BL
         return Spectrogram(mel_BTM.mT, frames_B, durations_BL, spoken.pitch_BL, energy_BL, counts_BL)
 
@@ -197,7 +197,7 @@ class FastPitch(nn.Module):
         x_BLC = x_BLC + self.energy_embedding(energy_BL[:, :, None].to(x_BLC.dtype))
         return ConditionedSymbols(x_BLC, log_durations_BL, predicted_pitch_BL, pitch_BL, predicted_energy_BL, energy_BL)
 
-    def _decoded(self, x_BLC: Tensor, symbol_BT: Tensor, frames_B: Tensor, voice_B1C: Tensor | None) -> Tensor:
+    def decoded(self, x_BLC: Tensor, symbol_BT: Tensor, frames_B: Tensor, voice_B1C: Tensor | None) -> Tensor:
         """[B, T, M] frames of which each is of the symbol that symbol_BT says; zero in the padding."""
         is_frame_BT = inside(frames_B, symbol_BT.shape[1])
         x_BTC = x_BLC.gather(1, symbol_BT[:, :, None].expand(-1, -1, x_BLC.shape[2]))
@@ -205,7 +205,7 @@ class FastPitch(nn.Module):
             x_BTC = x_BTC + voice_B1C
         return self.projection(self.decoder(x_BTC, is_frame_BT)) * is_frame_BT[:, :, None]
 
-    def _voice(self, speaker: int | Tensor, batch: int) -> Tensor | None:
+    def voice(self, speaker: int | Tensor, batch: int) -> Tensor | None:
         """[B, 1, C] the embedding of the speakers; None where there is only one."""
         if self.speakers is None:
             return None

@@ -19,13 +19,14 @@ import difflib
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from common.config import ConfigError
 from fastpitch.front import control
 from fastpitch.front.control import Control, ControlError
 
 _COLUMNS = ("text", "output", "speaker", "words", "symbols", "mel", "pitch")
 
 
-class PhraseError(ValueError):
+class PhraseError(ConfigError):
     """A phrase file, or a line of it, cannot be used: "FILE:LINE: what was found, what is expected"."""
 
 

@@ -1,15 +1,19 @@
 """From a text with its controls to what the network is asked for: tokens and edits, sentence by sentence."""
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
 from itertools import accumulate, groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastpitch.front import ssml
-from fastpitch.front.control import Control, ControlError, Edits, Speaker, edits, parts_from_text
-from fastpitch.front.languages import Given, shortened
+from fastpitch.front.control import Control, ControlError, Edits, Speaker, edits, parts_from_text, setting_names
+from fastpitch.front.languages import Given, described, shortened
 from fastpitch.front.sentences import MAX_CHARACTERS, Sentence, sentences
 from fastpitch.front.symbols import Encoded, TextError, TextProcessor, Word
+
+_log = logging.getLogger(__name__)
 
 
 class Mark(NamedTuple):
@@ -97,6 +101,43 @@ def plan(
             found, speakers, firsts, ends, left_out, marks, strict=True
         )
     ]
+
+
+def planned(
+    text: str,
+    processor: TextProcessor,
+    voices: Sequence[Speaker],
+    *,
+    name: str,
+    names: Sequence[str] = (),
+    speaker: int | str = 0,
+    control: Control | None = None,
+    words: str = "",
+    symbols: str = "",
+    **settings: Any,
+) -> list[PlannedSentence]:
+    """As `plan`, for one of the voices of the model `name`; `settings` are fields of `control`, which they replace.
+
+    `names` are those of the voices, if they have any. What has no symbol and may be left out is logged.
+    """
+
+    def find(who: str) -> tuple[int, Speaker]:
+        number = list(names).index(who) if who in names else int(who) if who.isdecimal() else -1
+        if not 0 <= number < len(voices):
+            known = f"{', '.join(names[:20])}, or " if names else ""
+            raise ControlError(f"speaker {who}: {name} has {known}0 to {len(voices) - 1}")
+        return number, voices[number]
+
+    number, voice = find(str(speaker))
+    if unknown := [setting for setting in settings if setting not in {field.name for field in fields(Control)}]:
+        raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
+    control = replace(control or Control(), **settings)
+    found = plan(
+        text, processor, voice, speaker=number, control=control, words=words, symbols=symbols, find_speaker=find
+    )
+    if left_out := [described(symbol) for piece in found for symbol in piece.encoded.left_out]:
+        _log.warning("%s: skipped %s", shortened(text), ", ".join(dict.fromkeys(left_out)))
+    return found
 
 
 def _encoded(sentence: Sentence, processor: TextProcessor) -> tuple[Encoded, list[int]]:

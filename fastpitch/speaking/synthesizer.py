@@ -8,9 +8,8 @@ Shapes: B utterances, L symbols, M mel bins, T frames, N samples; in arguments o
 """
 
 import copy
-import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,15 +26,12 @@ from common.precision import Precision, cast_for_inference, float32_math
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.model import FastPitch, Spectrogram
 from fastpitch.front import planning
-from fastpitch.front.control import Control, ControlError, EnergyKind, Speaker, setting_names
-from fastpitch.front.languages import described, shortened
+from fastpitch.front.control import EnergyKind, Speaker
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
 from fastpitch.speaking import sound
 from fastpitch.speaking.voicing import Voice, batches
 from fastpitch.vocoders.vocoder import Vocoder
-
-_log = logging.getLogger(__name__)
 
 
 class SpokenSentence(NamedTuple):
@@ -128,46 +124,19 @@ class Synthesizer:
         """As `synthesize`, in chunks [N], each as soon as it is there: the sentences after it are not begun."""
         return self.stream_pieces(self.plan(text, **how), _voice(vocoder))
 
-    def plan(
-        self,
-        text: str,
-        *,
-        speaker: int = 0,
-        control: Control | None = None,
-        words: str = "",
-        symbols: str = "",
-        **settings: Any,
-    ) -> list[PlannedSentence]:
+    def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text`, which may hold SSML and {phonemes}, and what is asked of each of their symbols.
 
-        `control`, or its fields as `settings` (pace=0.9, pitch_shift_hz=20 …), is for all of it; `words` and `symbols`
-        are for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError and ControlError.
+        `how`: `speaker`, its number or name; `control`, or its fields (pace=0.9, pitch_shift_hz=20 …), for all of it;
+        `words` and `symbols` for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError
+        and ControlError.
         """
-        voice = self._speaker(speaker)
-        if unknown := [name for name in settings if name not in {field.name for field in fields(Control)}]:
-            raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
-        control = replace(control or Control(), **settings)
-        planned = planning.plan(
-            text, self.text, voice, speaker=speaker, control=control, words=words, symbols=symbols,
-            find_speaker=self.find_speaker,
-        )  # fmt: skip
-        if left_out := [described(symbol) for piece in planned for symbol in piece.encoded.left_out]:
-            _log.warning("%s: skipped %s", shortened(text), ", ".join(dict.fromkeys(left_out)))
-        return planned
+        return planning.planned(text, self.text, self.voices(), name=self.name, names=self.speakers, **how)
 
-    def find_speaker(self, name: str) -> tuple[int, Speaker]:
-        """The number and the voice of a speaker, by name or number. Raises ControlError for one that is not here."""
-        number = self.speakers.index(name) if name in self.speakers else int(name) if name.isdecimal() else -1
-        if not 0 <= number < len(self.model.pitch_mean):
-            known = f"{', '.join(self.speakers[:20])}, or " if self.speakers else ""
-            raise ControlError(f"speaker {name!r}: {self.name} has {known}0 to {len(self.model.pitch_mean) - 1}")
-        return number, self._speaker(number)
-
-    def _speaker(self, number: int) -> Speaker:
-        speakers = len(self.model.pitch_mean)
-        if not 0 <= number < speakers:
-            raise ControlError(f"speaker {number}: {self.name} has 0 to {speakers - 1}")
-        return Speaker(float(self.model.pitch_mean[number]), float(self.model.pitch_std[number]), self.energy)
+    def voices(self) -> list[Speaker]:
+        """What Hz and loudness mean to each speaker."""
+        statistics = zip(self.model.pitch_mean.tolist(), self.model.pitch_std.tolist(), strict=True)
+        return [Speaker(mean, deviation, self.energy) for mean, deviation in statistics]
 
     def speak(self, texts: Iterable[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
         """What the pieces of every text sound like, in order. Memory holds only the texts of a few batches.

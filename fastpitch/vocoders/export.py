@@ -1,6 +1,7 @@
-"""HiFi-GAN and the inverse-STFT vocoder for export: from mel spectrograms to audio.
+"""The vocoders for export: from mel spectrograms to audio.
 
-Shapes: B utterances, M mel bins, T frames, N samples.
+Shapes: B utterances, M mel bins, T frames, N samples, of noise_BTN those of one frame; WaveGlow's G samples of a group,
+P positions, D channels of the condition.
 """
 
 import math
@@ -8,32 +9,66 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from common.export import ExportGraph, encoded
 from fastpitch.vocoders.networks.fused import FusedHifigan
 from fastpitch.vocoders.networks.waveglow import Waveglow
-from fastpitch.vocoders.vocoder import Loaded, VocoderError
+from fastpitch.vocoders.vocoder import Loaded
+
+
+class PlainWaveglow(nn.Module):
+    """`Waveglow.inverse` with the weights of `network`, its mixing matrices inverted beforehand."""
+
+    def __init__(self, network: Waveglow):
+        super().__init__()
+        self.cfg, self.hop_samples = network.cfg, network.hop_samples
+        self.upsample, self.couplings = network.upsample, network.WN
+        inverted = (mix.conv.weight.detach()[:, :, 0].double().inverse().float() for mix in network.convinv)  # type: ignore[union-attr,operator]
+        self.mixing = nn.ParameterList(nn.Parameter(matrix, requires_grad=False) for matrix in inverted)
+
+    def forward(self, mel_BMT: Tensor, frames_B: Tensor, noise_BTN: Tensor) -> tuple[Tensor]:
+        """audio_BN that the noise is, hop samples of it for each frame."""
+        cfg = self.cfg
+        positions_B = frames_B * (self.hop_samples // cfg.group)
+        spread_BMN = self.upsample(mel_BMT)[:, :, : mel_BMT.shape[2] * self.hop_samples]
+        condition_BDP = spread_BMN.unflatten(2, (-1, cfg.group)).mT.flatten(1, 2)
+        z_BGP = noise_BTN.flatten(1).unflatten(1, (-1, cfg.group)).mT
+        early = (cfg.flows - 1) // cfg.early_every * cfg.early_channels
+        x_BGP = z_BGP[:, early:]
+        for flow in reversed(range(cfg.flows)):
+            kept, changed = x_BGP.chunk(2, dim=1)
+            log_scale, shift = self.couplings[flow](kept, condition_BDP, positions_B)
+            x_BGP = self.mixing[flow] @ torch.cat([kept, (changed - shift) * (-log_scale).exp()], 1)
+            if flow > 0 and flow % cfg.early_every == 0:
+                early -= cfg.early_channels
+                x_BGP = torch.cat([z_BGP[:, early : early + cfg.early_channels], x_BGP], 1)
+        audio_BN = x_BGP.mT.flatten(1)
+        place_N = torch.arange(audio_BN.shape[1], device=audio_BN.device)
+        return (audio_BN * (place_N < frames_B[:, None] * self.hop_samples).to(audio_BN.dtype),)
 
 
 def graph(loaded: Loaded) -> ExportGraph:
-    """The generator of a checkpoint, on the CPU. Raises VocoderError for WaveGlow, which is not exported yet."""
+    """The generator of a checkpoint, on the CPU."""
     generator, features, delay = loaded
-    if isinstance(generator, Waveglow | FusedHifigan):
-        raise VocoderError(
-            f"{type(generator).__name__} has no export yet; expected HiFi-GAN or the inverse-STFT vocoder"
-        )
+    assert not isinstance(generator, FusedHifigan)  # which `Vocoder` makes, not a checkpoint
+    is_flow = isinstance(generator, Waveglow)
 
-    def reference(mel_BMT: Tensor, frames_B: Tensor) -> tuple[Tensor]:
-        return (generator(mel_BMT, frames_B),)
+    def reference(mel_BMT: Tensor, frames_B: Tensor, noise_BTN: Tensor | None = None) -> tuple[Tensor]:
+        if not isinstance(generator, Waveglow):
+            return (generator(mel_BMT, frames_B),)
+        assert noise_BTN is not None
+        z_BGP = noise_BTN.flatten(1).unflatten(1, (-1, generator.cfg.group)).mT
+        return (generator.inverse(mel_BMT, z_BGP, frames_B),)
 
     floor = math.log(features.log_floor)
-    ragged, *others = (_mel(features.mel_bins, frames, floor) for frames in ((37, 23, 5), (90, 61), (1,)))
+    noise = features.hop_samples if is_flow else 0
+    ragged, *others = (_mel(features.mel_bins, frames, floor, noise) for frames in ((37, 23, 5), (90, 61), (1,)))
     return ExportGraph(
-        module=generator,
+        module=PlainWaveglow(generator) if isinstance(generator, Waveglow) else generator,
         reference=reference,
         inputs=ragged,
-        axes={"mel_BMT": {0: "B", 2: "T"}, "frames_B": {0: "B"}},
+        axes={"mel_BMT": {0: "B", 2: "T"}, "frames_B": {0: "B"}, "noise_BTN": {0: "B", 1: "T"}},
         outputs=("audio_BN",),
         checks=(*others, ragged | {"mel_BMT": torch.full_like(ragged["mel_BMT"], floor)}),
         tolerance=1e-5,
@@ -49,8 +84,11 @@ def graph(loaded: Loaded) -> ExportGraph:
     )
 
 
-def _mel(bins: int, frames: Sequence[int], floor: float) -> dict[str, Tensor]:
+def _mel(bins: int, frames: Sequence[int], floor: float, noise_samples: int) -> dict[str, Tensor]:
     """Log-mel values between silence and loud speech, and rows with more frames than any utterance has."""
     noise = torch.Generator().manual_seed(sum(frames))
     mel_BMT = floor * torch.rand(len(frames), bins, max(frames) + 2, generator=noise)
-    return {"mel_BMT": mel_BMT, "frames_B": torch.tensor(frames)}
+    inputs = {"mel_BMT": mel_BMT, "frames_B": torch.tensor(frames)}
+    if noise_samples:
+        inputs["noise_BTN"] = torch.randn(len(frames), mel_BMT.shape[2], noise_samples, generator=noise)
+    return inputs

@@ -24,6 +24,7 @@ from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from fastpitch.vocoders import hifigan_import as hifigan_import
 from fastpitch.vocoders import waveglow_import as waveglow_import
 from fastpitch.vocoders.build import build_generator
+from fastpitch.vocoders.networks.config import SAME_MEL
 from fastpitch.vocoders.networks.fused import FusedHifigan
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.istft import IstftGenerator
@@ -32,7 +33,6 @@ from fastpitch.vocoders.networks.weight_norm import folded
 
 CHUNK_FRAMES = 64  # of a stream, 0.74 s: little beside the time it takes to say it
 BIAS_FRAMES = 88  # of the silence that a vocoder's own hum is measured on, as published
-SAME_MEL = ("sample_rate", "mel_bins", "hop_samples", "n_fft", "window_samples", "lowest_hz", "highest_hz", "log_floor")
 
 
 class VocoderError(ValueError):

@@ -63,7 +63,7 @@ def test_batches_do_not_change_what_is_found(model, manifest, capsys):
 def test_processes_share_the_utterances_and_find_the_same(model, manifest, monkeypatch):
     """Two processes, one after the other: what each gathers from all is recorded, then played back."""
     asr = jasper.load(model, device="cpu")
-    utterances, _ = data.read_utterances([str(manifest)], asr.config.data, asr.config.model.labels, training=False)
+    utterances, _ = data.read_utterances([str(manifest)], asr.config.data, data.spelling_of(asr.config), training=False)
     dataset = data.speech_dataset(utterances, asr.config, training=False)
 
     def found(world: distributed.World) -> Evaluation:

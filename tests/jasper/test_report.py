@@ -51,7 +51,7 @@ def recognizer(run_dir) -> jasper.Recognizer:
 @pytest.fixture(scope="module")
 def utterances(run_dir, recognizer) -> list[Utterance]:
     return report.data.read_utterances(
-        ["dev.jsonl"], recognizer.config.data, recognizer.config.model.labels, training=False
+        ["dev.jsonl"], recognizer.config.data, report.data.spelling_of(recognizer.config), training=False
     )[0]
 
 

@@ -3,8 +3,12 @@
 from pathlib import Path
 
 from common import checkpoint, config
+from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
+from fastpitch.acoustic.config import Config as FastPitchConfig
+from fastpitch.acoustic.config import ModelConfig
 from jasper.checkpoint_import import FORMAT
 from jasper.config import Config
+from tests.fastpitch.tiny import LETTERS, tiny_model
 from tests.jasper.tiny import random_weights
 from tests.wav2vec2.small import ctc_model
 from wav2vec2.checkpoints.checkpoint_import import FORMAT as WAV2VEC2
@@ -22,5 +26,13 @@ def save_wav2vec2(path: Path, kind: str) -> Path:
     model = ctc_model(kind)
     described = config.to_dict(model.wav2vec2.config)
     state = {"format": WAV2VEC2, "config": {"model": described}, "weights": model.state_dict(), "ema": None}
+    checkpoint.save(path, state)
+    return path
+
+
+def save_fastpitch(path: Path, model: ModelConfig) -> Path:
+    """A checkpoint of a voice that reads letters."""
+    cfg = FastPitchConfig(model=model, text=LETTERS)
+    state = {"format": FASTPITCH, "config": config.to_dict(cfg), "weights": tiny_model(model).state_dict(), "ema": None}
     checkpoint.save(path, state)
     return path

@@ -7,9 +7,12 @@ import onnxruntime
 import pytest
 import torch
 
+import fastpitch
 from common import checkpoint
 from common.checkpoint import CheckpointError
-from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
+from fastpitch import export as fastpitch_export
+from fastpitch.acoustic.aligner import symbol_of_frames
+from fastpitch.vocoders.vocoder import load_vocoder
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.recognizer import load
 from tests.fastpitch.vocoders.small import HIFIGAN, ISTFT, random_mel, save_hifigan, save_waveglow
@@ -17,7 +20,8 @@ from tests.jasper.tiny import tiny_config
 from tests.trt.models import save_jasper
 from trt.conversion import ExportError
 from trt.export import ExportConfig, main
-from trt.runtime import ModelError, Recognizer
+from trt.runtime import Model, ModelError, Recognizer
+from trt.speech import Vocoder
 
 SEPARABLE = ModelConfig(
     blocks=(
@@ -87,10 +91,58 @@ def test_a_vocoder_says_in_ragged_batches_what_the_checkpoint_says(cfg, tmp_path
         Recognizer(tmp_path / "v.onnx")
 
 
-def test_waveglow_is_named(tmp_path):
+@pytest.mark.slow
+def test_waveglow_makes_of_noise_what_the_checkpoint_makes(tmp_path):
     path = save_waveglow(tmp_path / "w.pt")
-    with pytest.raises(VocoderError, match="Waveglow has no export yet; expected HiFi-GAN or the inverse-STFT vocoder"):
-        main(ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
+    main(ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
+    session = onnxruntime.InferenceSession(tmp_path / "w.onnx")
+    mel_BMT, frames_B, noise_BTN = random_mel(2, 16, 20), torch.tensor([20, 13]), torch.randn(2, 20, 256)
+    inputs = {"mel_BMT": mel_BMT.numpy(), "frames_B": frames_B.numpy(), "noise_BTN": noise_BTN.numpy()}
+    (found_BN,) = session.run(None, inputs)
+    z_BGP = noise_BTN.view(2, -1, 8).mT
+    expected_BN = load_vocoder(path, device="cpu").generator.inverse(mel_BMT, z_BGP, frames_B).detach().numpy()
+    assert np.abs(found_BN - expected_BN).max() < 1e-5 < 1e-3 * np.abs(expected_BN).max()
+    vocoder = Vocoder(tmp_path / "w.onnx", sigma=0.5, seed=3)
+    whole_N = vocoder(mel_BMT[0].numpy())
+    pieces_N = np.concatenate(list(vocoder.stream(mel_BMT[0].numpy(), chunk_frames=8)))
+    assert np.abs(pieces_N - whole_N).max() < 1e-5 < np.abs(whole_N).max()
+
+
+def test_every_control_of_fastpitch_arrives(voice):
+    """An export that takes one example for two inputs ignores a control, and a check at its default passes."""
+    session = onnxruntime.InferenceSession(voice / "tts.onnx")
+    graph = fastpitch_export.graph(fastpitch.load(voice / "tts.pt", device="cpu"))
+    example = {name: value.numpy() for name, value in graph.inputs.items()}
+    plain = example | {name: np.full_like(example[name], np.nan) for name in ("durations_BL", "pitch_BL", "energy_BL")}
+    plain |= {name: np.ones_like(value) for name, value in plain.items() if name == "pace_BL" or "scale" in name}
+    plain |= {name: np.zeros_like(value) for name, value in plain.items() if "shift" in name or name == "speaker_B"}
+    controls = [name for name in example if name not in ("tokens_BL", "lengths_B")]
+    assert len(controls) == 9
+    usual = session.run(None, plain)
+    for name in controls:
+        changed = example | {"speaker_B": np.ones_like(example["speaker_B"])}
+        inputs = plain | {name: changed[name]}
+        found = session.run(None, inputs)
+        expected = graph.reference(**{key: torch.from_numpy(value) for key, value in inputs.items()})
+        assert found[0].shape != usual[0].shape or np.abs(found[0] - usual[0]).max() > 1e-3
+        for ours, theirs in zip(found, expected, strict=True):
+            assert np.abs(ours - theirs.numpy()).max() < 5e-5
+
+
+@pytest.mark.slow
+def test_encoder_and_decoder_of_fastpitch_make_together_what_the_whole_makes(voice, tmp_path):
+    for part in ("encoder", "decoder"):
+        main(ExportConfig(checkpoint=voice / "tts.pt", out=tmp_path / f"{part}.onnx", part=part))
+    whole, encoder, decoder = map(Model, (voice / "tts.onnx", tmp_path / "encoder.onnx", tmp_path / "decoder.onnx"))
+    graph = fastpitch_export.graph(fastpitch.load(voice / "tts.pt", device="cpu"))
+    inputs = {name: value.numpy() for name, value in graph.checks[0].items()}
+    expected, symbols = whole.run(**inputs), encoder.run(**inputs)
+    counts_BL = symbols["symbol_frames_BL"]
+    assert np.array_equal(counts_BL, expected["symbol_frames_BL"])
+    symbol_BT = symbol_of_frames(torch.from_numpy(counts_BL), int(counts_BL.sum(1).max())).numpy()
+    found = decoder.run(conditioned_BLC=symbols["conditioned_BLC"], symbol_BT=symbol_BT, frames_B=counts_BL.sum(1))
+    assert np.abs(found["mel_BMT"] - expected["mel_BMT"]).max() < 1e-5
+    assert decoder.facts["part"] == "decoder"
 
 
 def test_a_graph_that_is_refused_leaves_no_file(tmp_path, monkeypatch):

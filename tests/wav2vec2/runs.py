@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from common import audio, config
+from common.text import alphabet
+from common.text.alphabet import AlphabetConfig
 from tests.training import REPOSITORY, directory_of
 from tests.wav2vec2.small import CONV_LAYERS
 from wav2vec2 import finetune, pretrain
@@ -106,3 +108,9 @@ def assert_float32(state: dict[str, Any]) -> None:
     moments = [x for of_one in state["optimizer"]["state"].values() for x in of_one.values()]
     for tensor in (*state["weights"].values(), *(state["ema"] or {}).values(), *moments):
         assert tensor.dtype == torch.float32
+
+
+def write_alphabet(folder: Path) -> None:
+    """dict.ltr.txt of train.jsonl and dev.jsonl in `folder`."""
+    sources = (folder / "train.jsonl", folder / "dev.jsonl")
+    alphabet.main(AlphabetConfig(sources=sources, output=folder / "dict.ltr.txt"))

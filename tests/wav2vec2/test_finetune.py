@@ -14,11 +14,12 @@ from common.distributed import World
 from tests.training import assert_same_state, events, finish, logged, run_module, state_of
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import pretrain
-from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Part, Plan, loader
-from wav2vec2.corpus.letters import Letters
-from wav2vec2.finetune import evaluate, labels_of, main, update
+from wav2vec2.corpus.labelled import labels_of
+from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters
+from wav2vec2.finetune import evaluate, main, update
+from wav2vec2.network.config import ModelConfig
 from wav2vec2.recognizer import load
 from wav2vec2.run_config import DataConfig, FinetuneConfig, PretrainConfig
 
@@ -165,12 +166,19 @@ def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(c
 
 
 def test_labels_come_of_the_dictionary_that_is_named_or_beside_the_list_or_are_librispeech_s(tmp_path):
-    assert labels_of(DataConfig(root=tmp_path, train=("train",))) == LIBRISPEECH_LABELS
+    def labels(**data):
+        return labels_of(FinetuneConfig(data=DataConfig(root=tmp_path, **data)))
+
+    english = "the English letters of LibriSpeech, since no dictionary is named"
+    assert labels(train=("train",)) == (LIBRISPEECH_LABELS, english)
     (tmp_path / "train.tsv").write_text(f"{tmp_path}\n")
     (tmp_path / "dict.ltr.txt").write_text("| 9\nB 3\nA 2\n")
-    assert labels_of(DataConfig(root=tmp_path, train=("train",))) == ("<s>", "<pad>", "</s>", "<unk>", "|", "B", "A")
+    found = ("<s>", "<pad>", "</s>", "<unk>", "|", "B", "A")
+    assert labels(train=("train",)) == (found, f"those of {tmp_path / 'dict.ltr.txt'}")
     (tmp_path / "other.txt").write_text("X 1\n")
-    assert labels_of(DataConfig(dictionary=tmp_path / "other.txt"))[4:] == ("X",)
+    assert labels(dictionary=tmp_path / "other.txt")[0][4:] == ("X",)
+    named = FinetuneConfig(model=ModelConfig(labels=("_", "a")))
+    assert labels_of(named) == (("_", "a"), "those of model.labels")
 
 
 @pytest.mark.parametrize(
@@ -184,9 +192,9 @@ def test_labels_come_of_the_dictionary_that_is_named_or_beside_the_list_or_are_l
 def test_a_dictionary_that_is_none_is_named(tmp_path, text, message):
     (tmp_path / "dict.txt").write_text(text)
     with pytest.raises(ConfigError, match=message):
-        labels_of(DataConfig(dictionary=tmp_path / "dict.txt"))
+        labels_of(FinetuneConfig(data=DataConfig(dictionary=tmp_path / "dict.txt")))
     with pytest.raises(ConfigError, match="cannot be read as a dictionary"):
-        labels_of(DataConfig(dictionary=tmp_path / "missing.txt"))
+        labels_of(FinetuneConfig(data=DataConfig(dictionary=tmp_path / "missing.txt")))
 
 
 def test_a_checkpoint_that_describes_no_model_cannot_be_resumed(corpus, tmp_path):

@@ -310,7 +310,9 @@ def test_lists_of_evaluation_leave_the_dictionary_of_training_as_it_is(tmp_path,
         (tmp_path / subset / "1.trans.txt").write_text(f"1 {text}\n")
     filelists.main(FilelistsConfig(corpus=tmp_path, subsets=("dev",)))
     assert read_dictionary(tmp_path / "dict.ltr.txt")[4:] == ("Z", "|")
-    filelists.main(FilelistsConfig(corpus=tmp_path))
+    with pytest.raises(ConfigError, match=r"dict.ltr.txt: has 2 symbols already, which are not the 3 of these texts"):
+        filelists.main(FilelistsConfig(corpus=tmp_path))
+    filelists.main(FilelistsConfig(corpus=tmp_path, overwrite=True))
     filelists.main(FilelistsConfig(corpus=tmp_path, subsets=("dev",)))
     assert (tmp_path / "dict.ltr.txt").read_text() == "A 2\nB 1\n| 1\n"
 

@@ -3,13 +3,15 @@
 In reading order: encoder, subsampling, block, its feed-forward module, relative attention and convolution module.
 
 Shapes: B utterances, F mel bins, T feature frames, S encoder frames, C width, H heads, D width of a head,
-K subsampling channels, P relative positions (from S frames before a frame to S - 1 after it).
+K subsampling channels, R frames that are seen: the S, and before them those of the past that are kept, P distances
+(from R frames before a frame to S - 1 after it).
 
 What an utterance gets does not depend on the others of its batch, nor on how far it is padded: frames beyond its end
 are set to zero before every convolution along time, and no attention sees them.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -46,7 +48,7 @@ class FastConformer(nn.Module):
         x_BSC = F.dropout(x_BSC * self.input_scale, self.cfg.dropout, self.training)
         frame_S = torch.arange(x_BSC.shape[1], device=x_BSC.device)
         inside_BS = frame_S < frames_B[:, None]
-        seen_BSS = visible(frame_S, self.cfg) & inside_BS[:, None, :]
+        seen_BSS = visible(frame_S, frame_S, self.cfg) & inside_BS[:, None, :]
         # Frames of the padding see themselves: the softmax over nothing is NaN, and 0 times NaN is not 0.
         seen_BSS = seen_BSS | (frame_S == frame_S[:, None])
         for block in self.blocks:
@@ -58,25 +60,25 @@ class FastConformer(nn.Module):
         return self.subsampling.output_frames(frames)
 
 
-def visible(frame_S: Tensor, cfg: EncoderConfig) -> Tensor:
-    """[S, S] whether the frame of the row sees that of the column, all of them inside the utterance."""
-    row_S1, column_S = frame_S[:, None], frame_S
+def visible(row_S: Tensor, column_R: Tensor, cfg: EncoderConfig) -> Tensor:
+    """[S, R] whether the frame of the row sees that of the column, all of them inside the utterance."""
+    row_S1 = row_S[:, None]
     left, right = cfg.left_frames, cfg.right_frames
-    seen_SS = torch.ones(len(frame_S), len(frame_S), dtype=torch.bool, device=frame_S.device)
+    seen_SR = torch.ones(len(row_S), len(column_R), dtype=torch.bool, device=row_S.device)
     if cfg.attention == "chunked" and right >= 0:
         # A frame sees its chunk and as many whole ones before it as fit into left_frames.
-        behind_SS = row_S1 // (right + 1) - column_S // (right + 1)
-        seen_SS = behind_SS >= 0
-        return seen_SS & (behind_SS <= left // (right + 1)) if left >= 0 else seen_SS
+        behind_SR = row_S1 // (right + 1) - column_R // (right + 1)
+        seen_SR = behind_SR >= 0
+        return seen_SR & (behind_SR <= left // (right + 1)) if left >= 0 else seen_SR
     first_S1, last_S1 = row_S1, row_S1
     if cfg.attention == "chunked_right" and cfg.chunk_frames > 0:
         first_S1 = row_S1 // cfg.chunk_frames * cfg.chunk_frames
         last_S1 = first_S1 + cfg.chunk_frames - 1
     if left >= 0:
-        seen_SS = seen_SS & (column_S >= first_S1 - left)
+        seen_SR = seen_SR & (column_R >= first_S1 - left)
     if right >= 0:
-        seen_SS = seen_SS & (column_S <= last_S1 + right)
-    return seen_SS
+        seen_SR = seen_SR & (column_R <= last_S1 + right)
+    return seen_SR
 
 
 class Subsampling(nn.Module):
@@ -103,6 +105,24 @@ class Subsampling(nn.Module):
             x_BKTF, frames_B = pointwise(x_BKTF).relu(), self._halved(frames_B)
         return self.project(x_BKTF.transpose(1, 2).flatten(2)), frames_B
 
+    def following(self, features_BFT: Tensor, first_B: Tensor, frames_B: Tensor, tails_BKTF: list[Tensor]) -> Tensor:
+        """x_BSC of features that follow others; of causal models only.
+
+        `first_B`: the number of their first frame, 1 after a multiple of the subsampling, of which their number is
+        one too. `frames_B`: how many there are of each utterance in all, as far as that is known. `tails_BKTF` hold
+        the last frame before them in front of every convolution, and move on.
+        """
+        x_BKTF = features_BFT.mT[:, None]
+        for stage, tail_BKTF in enumerate(tails_BKTF):
+            frame_BT = first_B[:, None] + torch.arange(x_BKTF.shape[2], device=x_BKTF.device)
+            inside_BT = (frame_BT >= 0) & (frame_BT < frames_B[:, None])
+            x_BKTF = torch.cat([tail_BKTF, x_BKTF * inside_BT[:, None, :, None].to(x_BKTF.dtype)], 2)
+            tails_BKTF[stage] = x_BKTF[:, :, -1:]
+            x_BKTF = F.pad(x_BKTF, (2, 1))
+            x_BKTF = self.pointwise[stage - 1](self.depthwise[stage - 1](x_BKTF)) if stage else self.first(x_BKTF)
+            x_BKTF, first_B, frames_B = x_BKTF.relu(), (first_B + 1) // 2, self._halved(frames_B)
+        return self.project(x_BKTF.transpose(1, 2).flatten(2))
+
     def output_frames(self, frames: Frames) -> Frames:
         """How many frames (or mel bins) are left of `frames`."""
         for _ in range(len(self.depthwise) + 1):
@@ -120,6 +140,14 @@ class Subsampling(nn.Module):
         return F.pad(x_BKTF, (2, 1, 2, 1)) if self.causal else x_BKTF
 
 
+@dataclass(slots=True)
+class Past:
+    """What a block keeps of the frames before: keys and values of some, and what its causal convolution still needs."""
+
+    keys_values_BR2HD: Tensor
+    tail_BCS: Tensor
+
+
 class Block(nn.Module):
     """Half a feed-forward module, attention, convolution, half a feed-forward module; each added to its input."""
 
@@ -134,11 +162,14 @@ class Block(nn.Module):
         self.feed_forward_out = FeedForward(cfg)
         self.norm = nn.LayerNorm(cfg.width)
 
-    def forward(self, x_BSC: Tensor, inside_BS: Tensor, seen_BSS: Tensor) -> Tensor:
-        """x_BSC; inside_BS is true for frames that are no padding, seen_BSS where the first frame sees the second."""
+    def forward(self, x_BSC: Tensor, inside_BS: Tensor, seen_BSR: Tensor, past: "Past | None" = None) -> Tensor:
+        """x_BSC; inside_BS is true for frames that are no padding, seen_BSR where the first frame sees the second.
+
+        With `past`, the frames go on after others, the last of which are the first of those seen; `past` moves on.
+        """
         x_BSC = torch.add(x_BSC, self._dropped(self.feed_forward_in(x_BSC)), alpha=self.share)
-        x_BSC = x_BSC + self._dropped(self.attention(self.attention_norm(x_BSC), seen_BSS))
-        x_BSC = x_BSC + self._dropped(self.convolution(x_BSC, inside_BS))
+        x_BSC = x_BSC + self._dropped(self.attention(self.attention_norm(x_BSC), seen_BSR, past))
+        x_BSC = x_BSC + self._dropped(self.convolution(x_BSC, inside_BS, past))
         x_BSC = torch.add(x_BSC, self._dropped(self.feed_forward_out(x_BSC)), alpha=self.share)
         return self.norm(x_BSC)
 
@@ -179,33 +210,37 @@ class RelativeAttention(nn.Module):
         self.keeps_positions = False  # only where the weights do not change any more
         self.kept_HDP: Tensor | None = None
 
-    def forward(self, x_BSC: Tensor, seen_BSS: Tensor) -> Tensor:
-        """x_BSC -> x_BSC, every frame from the frames that it sees."""
-        n_frames = x_BSC.shape[1]
+    def forward(self, x_BSC: Tensor, seen_BSR: Tensor, past: Past | None = None) -> Tensor:
+        """x_BSC -> x_BSC, every frame from the frames that it sees: those of `past`, and these."""
         heads_BS3HD = self.qkv(x_BSC).unflatten(-1, (3, self.heads, self.head_width))
-        q_BSHD, k_BSHD, v_BSHD = heads_BS3HD.unbind(2)
+        q_BSHD, keys_values_BR2HD = heads_BS3HD[:, :, 0], heads_BS3HD[:, :, 1:]
+        if past is not None:
+            kept = past.keys_values_BR2HD.shape[1]
+            keys_values_BR2HD = torch.cat([past.keys_values_BR2HD, keys_values_BR2HD], 1)
+            past.keys_values_BR2HD = keys_values_BR2HD[:, keys_values_BR2HD.shape[1] - kept :]
+        k_BRHD, v_BRHD = keys_values_BR2HD.unbind(2)
         content_BHSD = ((q_BSHD + self.content_bias_HD) * self.scale).transpose(1, 2)
         position_BHSD = ((q_BSHD + self.position_bias_HD) * self.scale).transpose(1, 2)
-        bias_BHSS = by_key(position_BHSD @ self._positions(n_frames, x_BSC))
+        bias_BHSR = by_key(position_BHSD @ self._positions(x_BSC.shape[1], k_BRHD.shape[1], x_BSC))
         heads_BHSD = F.scaled_dot_product_attention(
             content_BHSD,
-            k_BSHD.transpose(1, 2),
-            v_BSHD.transpose(1, 2),
-            attn_mask=bias_BHSS.masked_fill(~seen_BSS[:, None], -math.inf),
+            k_BRHD.transpose(1, 2),
+            v_BRHD.transpose(1, 2),
+            attn_mask=bias_BHSR.masked_fill(~seen_BSR[:, None], -math.inf),
             dropout_p=self.dropout if self.training else 0.0,
             scale=1.0,
         )
         return self.leave(heads_BHSD.transpose(1, 2).flatten(2))
 
-    def _positions(self, n_frames: int, like: Tensor) -> Tensor:
-        """[H, D, P] of the distances from n_frames down to 1 - n_frames."""
-        if not self.keeps_positions or n_frames > CACHED_POSITIONS:
-            return self._projected(n_frames, like)
+    def _positions(self, n_frames: int, n_seen: int, like: Tensor) -> Tensor:
+        """[H, D, P] of the distances from n_seen down to 1 - n_frames, of the last n_frames of n_seen frames."""
+        if not self.keeps_positions or n_seen > CACHED_POSITIONS:
+            return self._projected(n_seen, like)[:, :, : n_seen + n_frames]
         kept_HDP = self.kept_HDP
-        if kept_HDP is None or kept_HDP.shape[2] < 2 * n_frames or not _alike(kept_HDP, like):
-            kept_HDP = self.kept_HDP = self._projected(min(CACHED_POSITIONS, max(64, 2 * n_frames)), like)
+        if kept_HDP is None or kept_HDP.shape[2] < 2 * n_seen or not _alike(kept_HDP, like):
+            kept_HDP = self.kept_HDP = self._projected(min(CACHED_POSITIONS, max(64, 2 * n_seen)), like)
         longest = kept_HDP.shape[2] // 2
-        return kept_HDP[:, :, longest - n_frames : longest + n_frames]
+        return kept_HDP[:, :, longest - n_seen : longest + n_frames]
 
     def _projected(self, n_frames: int, like: Tensor) -> Tensor:
         table_PC = sinusoids(n_frames, self.positions.in_features, like.device).to(like.dtype)
@@ -225,14 +260,14 @@ def sinusoids(n_frames: int, width: int, device: torch.device) -> Tensor:
 
 
 def by_key(x_BHSP: Tensor) -> Tensor:
-    """[B, H, S, S], a view: from values by distance, n down to 1 - n for n frames, those by the frame that is seen.
+    """[B, H, S, R], a view: from values by distance, R down to 1 - S, those by the frame that is seen.
 
-    Frame s sees frame r at distance s - r, so r = 0 is at column n - s: one further left in every next row, which is
-    what rows of one column less do.
+    The S frames are the last of the R that are seen. The first of them sees frame r at distance R - S - r, so r = 0 is
+    at column S; it is one further left in every next row, which is what rows of one column less do.
     """
-    n_frames = x_BHSP.shape[2]
-    rows = x_BHSP.contiguous().flatten(2).narrow(2, n_frames, n_frames * (2 * n_frames - 1))
-    return rows.unflatten(2, (n_frames, 2 * n_frames - 1))[..., :n_frames]
+    n_frames, n_distances = x_BHSP.shape[2:]
+    rows = x_BHSP.contiguous().flatten(2).narrow(2, n_frames, n_frames * (n_distances - 1))
+    return rows.unflatten(2, (n_frames, n_distances - 1))[..., : n_distances - n_frames]
 
 
 class Convolution(nn.Module):
@@ -248,11 +283,14 @@ class Convolution(nn.Module):
         self.norm: nn.Module = nn.BatchNorm1d(cfg.width) if cfg.norm == "batch" else ChannelNorm(cfg.width)
         self.leave = nn.Linear(cfg.width, cfg.width, cfg.biases)
 
-    def forward(self, x_BSC: Tensor, inside_BS: Tensor) -> Tensor:
-        """x_BSC -> x_BSC"""
+    def forward(self, x_BSC: Tensor, inside_BS: Tensor, past: Past | None = None) -> Tensor:
+        """x_BSC -> x_BSC; after the frames of `past`, if this is causal."""
         x_BSC = F.glu(self.enter(self.norm_in(x_BSC)), dim=-1)
         x_BCS = (x_BSC * inside_BS[:, :, None].to(x_BSC.dtype)).mT
-        if self.causal:
+        if past is not None:
+            x_BCS = torch.cat([past.tail_BCS, x_BCS], 2)
+            past.tail_BCS = x_BCS[:, :, x_BCS.shape[2] - past.tail_BCS.shape[2] :]
+        elif self.causal:
             x_BCS = F.pad(x_BCS, (self.depthwise.kernel_size[0] - 1, 0))
         return self.leave(F.silu(self.norm(self.depthwise(x_BCS))).mT)
 

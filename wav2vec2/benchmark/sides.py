@@ -20,13 +20,12 @@ from common.precision import DTYPES, autocast, cast_for_inference, grad_scaler
 from common.text.vocabulary import is_special
 from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.checkpoints import huggingface
-from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
 from wav2vec2.contrastive.masking import Targets
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.contrastive.objective import contrast
 from wav2vec2.contrastive.reference import published_loss
 from wav2vec2.corpus.batches import FinetuningBatch, FinetuningSet, PretrainingBatch, PretrainingSet, on_device
-from wav2vec2.corpus.letters import Letters
+from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters
 from wav2vec2.losses import ctc_logits, ctc_losses, gumbel_noise, pretraining_loss
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC

@@ -18,12 +18,12 @@ from torch import Tensor
 from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.config import ConfigError, build
+from common.text.language import Language
 from wav2vec2.checkpoints import huggingface, naming
-from wav2vec2.corpus.letters import SPECIAL_LABELS, parse_dictionary, read_dictionary
+from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, parse_dictionary, read_dictionary
 from wav2vec2.network.config import ConvLayer, ModelConfig
 
 FORMAT = "wav2vec2"  # what our checkpoints say they are
-LIBRISPEECH_LABELS = (*SPECIAL_LABELS, *"|ETAONIHSRDLUMWCFGYPBVK'XJQZ")
 STRIDES = (5, 2, 2, 2, 2, 2, 2)  # of the published extractors: strides leave no trace in the weights
 HEAD_WIDTH = 64  # of all published models
 
@@ -61,6 +61,8 @@ class Imported(NamedTuple):
     weights: dict[str, Tensor]
     config: ModelConfig
     kind: Literal["pretraining", "ctc", "backbone"]
+    language: Language = "auto"
+    """Of the texts that it was fine-tuned on."""
 
 
 def read(path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None) -> Imported:
@@ -285,7 +287,8 @@ def _read_own(state: dict[str, Any], path: Path, labels: tuple[str, ...], *, wit
         if architecture.labels:
             architecture = replace(architecture, labels=labels or architecture.labels)
         averaged = state.get("ema") if with_ema else None
-        return _imported(state["weights"] if averaged is None else averaged, architecture, path)
+        imported = _imported(state["weights"] if averaged is None else averaged, architecture, path)
+        return imported._replace(language=state["config"].get("data", {}).get("language", "auto"))
     except (KeyError, TypeError, ConfigError) as error:
         raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
 

@@ -11,9 +11,9 @@ from common import model_folder
 from common.checkpoint import CheckpointError
 from common.config import ConfigError, build
 from common.model_folder import of_file, read_json
+from common.text.dictionary import WORD_END
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import naming
-from wav2vec2.corpus.letters import WORD_END
 from wav2vec2.network.config import ModelConfig
 
 # Fields of ModelConfig that config.json has under another name, with the same meaning.

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from common.config import ConfigError
-from common.text.normalize import normalize_english
+from common.text.dictionary import WORD_END, parse_symbols, read_symbols
+from common.text.language import Language, Spelling, UnknownLetters
 from common.text.vocabulary import VocabularyError, is_special
 
 SPECIAL_LABELS = ("<s>", "<pad>", "</s>", "<unk>")  # Fairseq puts them before the dictionary's; the first is the blank
-WORD_END = "|"
+LIBRISPEECH_LABELS = (*SPECIAL_LABELS, *"|ETAONIHSRDLUMWCFGYPBVK'XJQZ")
 
 
 class Letters:
@@ -19,27 +19,21 @@ class Letters:
         self.labels = labels
         self.indices = {label: i for i, label in enumerate(labels)}
         self.separator = WORD_END if WORD_END in self.indices else " "
-        letters = [label for label in labels if not is_special(label)]
-        self.has_upper_case, self.has_lower_case = any(map(str.isupper, letters)), any(map(str.islower, letters))
 
     @cached_property
     def written(self) -> set[str]:
         """The characters that a normalised text may consist of."""
         return {label for label in self.labels if len(label) == 1 and label != self.separator} | {" "}
 
-    def normalized(self, text: str) -> str:
-        """`text` in the case of the labels, numbers and symbols spelled out, without what is no label."""
-        cased = " ".join(self._cased(text).split())
-        if set(cased) <= self.written:
-            return cased  # most corpora are normalised already
-        keep = "".join(sorted(character.lower() for character in self.written))
-        return self._cased(normalize_english(text, keep=keep))
-
-    def _cased(self, text: str) -> str:
-        """`text` as it is if labels are of both cases, or of neither."""
-        if self.has_upper_case == self.has_lower_case:
-            return text
-        return text.upper() if self.has_upper_case else text.lower()
+    def spelling(
+        self,
+        *,
+        language: Language = "auto",
+        unknown_letters: UnknownLetters = "stop",
+        normalizes: bool = True,
+    ) -> Spelling:
+        """What writes texts in these letters."""
+        return Spelling(sorted(self.written), language=language, unknown_letters=unknown_letters, normalizes=normalizes)
 
     def encode(self, text: str) -> list[int]:
         """The number of every letter, and the separator's after every word. Raises VocabularyError."""
@@ -62,25 +56,10 @@ class Letters:
 
 
 def read_dictionary(path: Path) -> tuple[str, ...]:
-    """The labels of Fairseq's dict.ltr.txt, a line `symbol count` each, after the special ones. Raises ConfigError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read as a dictionary: {error}") from None
-    return parse_dictionary(text, str(path))
+    """The labels of Fairseq's dict.ltr.txt, after the special ones. Raises ConfigError."""
+    return (*SPECIAL_LABELS, *read_symbols(path))
 
 
 def parse_dictionary(text: str, source: str) -> tuple[str, ...]:
     """The labels of the text of a dict.ltr.txt; `source` is named in the messages of ConfigError."""
-    symbols = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        match line.split():
-            case [symbol, count] if count.isdecimal():
-                symbols.append(symbol)
-            case [_, *_]:
-                raise ConfigError(f"{source}:{number}: found {line[:60]!r}; expected a symbol and how often it occurs")
-    if not symbols or len(set(symbols)) < len(symbols):
-        raise ConfigError(
-            f"{source}: {len(symbols)} symbols, {len(set(symbols))} of them different; expected some, once"
-        )
-    return (*SPECIAL_LABELS, *symbols)
+    return (*SPECIAL_LABELS, *parse_symbols(text, source))

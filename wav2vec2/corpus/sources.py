@@ -8,7 +8,7 @@ from pathlib import Path
 from common import audio
 from common.audio import AudioError, AudioInfo
 from common.data.manifest import Manifest, ManifestError, Utterance, read_manifest
-from wav2vec2.corpus.letters import Letters
+from common.text.language import Spelling
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.run_config import SAMPLE_RATE, DataConfig, fewest_samples
 
@@ -16,9 +16,9 @@ SUFFIXES = (".flac", ".wav")
 
 
 def read_utterances(
-    sources: Sequence[str], data: DataConfig, model: ModelConfig, *, training: bool, letters: Letters | None = None
+    sources: Sequence[str], data: DataConfig, model: ModelConfig, *, training: bool, spelling: Spelling | None = None
 ) -> Manifest:
-    """The utterances of all `sources` (with `letters`: and texts that can be encoded), and what was left out.
+    """The utterances of all `sources` (with `spelling`: and texts as it writes them), and what was left out.
 
     Raises ManifestError.
     """
@@ -26,14 +26,14 @@ def read_utterances(
     utterances: list[Utterance] = []
     messages: list[str] = []
     for source in sources:
-        manifest = _read(located(source, data.root), data, with_text=letters is not None)
+        manifest = _read(located(source, data.root), data, with_text=spelling is not None)
         utterances += manifest.utterances
         messages += manifest.skipped
-    if letters is not None and data.normalize_text:
-        utterances, told = _normalized(utterances, letters, data)
+    if spelling is not None:
+        utterances, told = _spelled(utterances, spelling, data)
         messages += told
     least = data.min_samples if training else 0
-    if letters is None:
+    if spelling is None:
         least = max(least, fewest_samples(model))
     else:
         utterances, told = _without_too_long(utterances, data, training=training)
@@ -94,9 +94,9 @@ def _header(path: Path) -> tuple[Path, AudioInfo | AudioError]:
         return path, error
 
 
-def _normalized(utterances: list[Utterance], letters: Letters, data: DataConfig) -> tuple[list[Utterance], list[str]]:
+def _spelled(utterances: list[Utterance], spelling: Spelling, data: DataConfig) -> tuple[list[Utterance], list[str]]:
     """With texts of labels alone, and a message for every text of which nothing is left."""
-    spelled = [replace(u, text=letters.normalized(u.text)) for u in utterances]
+    spelled = [replace(u, text=spelling(u.text)) for u in utterances]
     kept = [new for old, new in zip(utterances, spelled, strict=True) if new.text or not old.text]
     told = [
         f"utterance {old.id}: nothing of its text {old.text!r} can be written with the labels; correct the text, or "

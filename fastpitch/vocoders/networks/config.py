@@ -4,6 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+# What a vocoder's mel spectrograms must have in common with those that it is given.
+SAME_MEL = ("sample_rate", "mel_bins", "hop_samples", "n_fft", "window_samples", "lowest_hz", "highest_hz", "log_floor")
+
 
 @dataclass(frozen=True, kw_only=True)
 class HifiganConfig:

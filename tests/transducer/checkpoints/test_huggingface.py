@@ -13,6 +13,7 @@ from transducer import reference
 from transducer.checkpoints import huggingface
 from transducer.network.fused import fuse
 from transducer.network.model import Model
+from transducer.network.streaming import UNKNOWN, EncoderStreams, lookahead_of
 
 ENCODER = {
     "hidden_size": 32,
@@ -186,3 +187,28 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(CheckpointError, match=r"has no tokenizer: expected tokenizer.model or tokenizer.json"):
         huggingface.read(tmp_path)
+
+
+@pytest.mark.parametrize("lookahead", [0, 1, 6])
+@torch.no_grad()
+def test_a_stream_is_encoded_step_by_step_as_by_transformers(tmp_path, lookahead):
+    theirs = _folder(tmp_path, "streaming", sliding_window=15, default_num_lookahead_tokens=lookahead)
+    model, imported = _ours(tmp_path)
+    assert lookahead_of(imported.model.encoder, imported.features) == lookahead
+    streams = EncoderStreams(fuse(model).encoder, lookahead, 80)
+    streams.grow(1)
+    features_BFT, _ = tiny.features(500, mel_bins=80)
+    past = convolutions = None
+    ours_BFT = torch.nn.functional.pad(features_BFT, (7, 0))  # theirs starts with less: 1 feature for the first frame
+    for done in range(0, 56, streams.frames):
+        part_BFT = ours_BFT[:, :, 8 * done : 8 * done + streams.feature_frames]
+        expected = theirs.encoder(
+            input_features=(part_BFT if done else part_BFT[:, :, 7:]).mT,
+            past_key_values=past,
+            padding_cache=convolutions,
+            use_cache=True,
+            num_lookahead_tokens=lookahead,
+        )
+        past, convolutions = expected.past_key_values, expected.padding_cache
+        found_BSC = streams.step(part_BFT, [0], [done], [UNKNOWN])
+        torch.testing.assert_close(found_BSC, expected.last_hidden_state, rtol=0, atol=5e-5)

@@ -98,6 +98,9 @@ def test_values_by_distance_become_values_by_key():
         x_BHSP = torch.arange(n, -n, -1.0).expand(2, 3, n, 2 * n)  # every value is its distance
         expected = torch.arange(n)[:, None] - torch.arange(n)
         assert torch.equal(by_key(x_BHSP), expected.float().expand(2, 3, n, n))
+        past_BHSP = torch.arange(n + 3, -n, -1.0).expand(2, 3, n, 2 * n + 3)  # three frames before these
+        expected = torch.arange(3, n + 3)[:, None] - torch.arange(n + 3)
+        assert torch.equal(by_key(past_BHSP), expected.float().expand(2, 3, n, n + 3))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +117,7 @@ def test_values_by_distance_become_values_by_key():
     ],
 )
 def test_frames_see_what_their_style_says(style, row, sees):
-    seen_SS = visible(torch.arange(10), EncoderConfig(**style))
+    seen_SS = visible(torch.arange(10), torch.arange(10), EncoderConfig(**style))
     assert seen_SS[row].nonzero().flatten().tolist() == list(sees)
 
 

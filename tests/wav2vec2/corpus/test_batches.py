@@ -15,7 +15,6 @@ from common.text.vocabulary import VocabularyError
 from ctc.align import frames_needed
 from tests.data import shared
 from tests.wav2vec2.runs import RATE, finetune_config, pretrain_config
-from wav2vec2.checkpoints.checkpoint_import import LIBRISPEECH_LABELS
 from wav2vec2.corpus.batches import (
     FinetuningSet,
     Part,
@@ -26,7 +25,7 @@ from wav2vec2.corpus.batches import (
     training_plans,
     validation_plans,
 )
-from wav2vec2.corpus.letters import Letters
+from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters
 from wav2vec2.corpus.sources import located, read_utterances
 from wav2vec2.network.extractor import n_frames
 
@@ -38,7 +37,7 @@ def pretraining_set(cfg):
 
 
 def finetuning_set(cfg, *, training=True):
-    found = read_utterances(("train",), cfg.data, cfg.model, training=training, letters=LETTERS)
+    found = read_utterances(("train",), cfg.data, cfg.model, training=training, spelling=LETTERS.spelling())
     cfg = replace(cfg, model=replace(cfg.model, labels=LIBRISPEECH_LABELS))
     return FinetuningSet(found.utterances, cfg, LETTERS, training=training)
 
@@ -293,7 +292,9 @@ def test_a_clip_longer_than_a_sub_batch_is_cropped_in_pre_training_and_named_in_
         ManifestError, match="utterance a: 100000 samples do not fit into data.max_tokens = 40000; raise"
     ):
         finetuning_set(cfg)
-    found = read_utterances(("train",), replace(cfg.data, on_error="skip"), cfg.model, training=True, letters=LETTERS)
+    found = read_utterances(
+        ("train",), replace(cfg.data, on_error="skip"), cfg.model, training=True, spelling=LETTERS.spelling()
+    )
     assert [u.id for u in found.utterances] == ["b"]
     assert len(found.skipped) == 1
     assert "do not fit into data.max_tokens" in found.skipped[0]
@@ -360,7 +361,7 @@ def test_texts_without_a_letter_are_bad_and_empty_ones_are_silence(tmp_path):
     with pytest.raises(ManifestError, match=r"utterance a: nothing of its text '...' can be written with the labels"):
         finetuning_set(cfg)
     data = replace(cfg.data, on_error="skip")
-    found = read_utterances(("train",), data, cfg.model, training=True, letters=LETTERS)
+    found = read_utterances(("train",), data, cfg.model, training=True, spelling=LETTERS.spelling())
     assert [u.id for u in found.utterances] == ["b"]
     assert len(found.skipped) == 1
 
@@ -372,7 +373,7 @@ def test_a_validation_leaves_out_neither_what_is_short_nor_what_does_not_fit(tmp
     (batch,) = loader(dataset, [Plan(0, [Part(0, [0, 1])])])
     assert batch.ids == ["b", "a"]
     data = replace(cfg.data, max_tokens_valid=9000)
-    found = read_utterances(("train",), data, cfg.model, training=False, letters=LETTERS)
+    found = read_utterances(("train",), data, cfg.model, training=False, spelling=LETTERS.spelling())
     assert ([u.id for u in found.utterances], len(found.skipped)) == (["a"], 1)
     assert "do not fit into data.max_tokens_valid = 9000" in found.skipped[0]
 
@@ -404,10 +405,10 @@ def test_texts_become_letters_and_come_back():
     assert [LETTERS.labels[i] for i in LETTERS.encode("HI YOU")] == [*"HI|YOU|"]
     assert LETTERS.decode(LETTERS.encode("HI YOU")) == "HI YOU"
     assert LETTERS.decode([2, *LETTERS.encode("A"), 3]) == "A"
-    assert LETTERS.normalized(" it's  5 o'clock ") == "IT'S FIVE O'CLOCK"
+    assert LETTERS.spelling()(" it's  5 o'clock ") == "IT'S FIVE O'CLOCK"
     small = Letters(("_", " ", "a", "b"))
     assert small.encode("a b") == [2, 1, 3]
-    assert small.normalized("A B") == "a b"
+    assert small.spelling()("A B") == "a b"
 
 
 def test_a_character_that_is_no_label_is_named():

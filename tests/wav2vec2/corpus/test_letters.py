@@ -14,12 +14,12 @@ from wav2vec2.corpus.letters import Letters, parse_dictionary, read_dictionary
     ],
 )
 def test_texts_take_the_case_of_the_labels(labels, text, normalized):
-    assert Letters(("<s>", *labels)).normalized(text) == normalized
+    assert Letters(("<s>", *labels)).spelling()(text) == normalized
 
 
 def test_numbers_are_spelled_out_in_the_case_of_the_labels():
-    assert Letters(("<s>", *"|TWO")).normalized("2") == "TWO"
-    assert Letters(("<s>", *"|two")).normalized("2") == "two"
+    assert Letters(("<s>", *"|TWO")).spelling()("2") == "TWO"
+    assert Letters(("<s>", *"|two")).spelling()("2") == "two"
 
 
 def test_a_dictionary_has_the_special_labels_before_its_own(tmp_path):

@@ -1,0 +1,228 @@
+"""Streams: what is recognised of audio that comes in pieces is what is recognised of all of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import transducer
+from common.audio import AudioError
+from common.checkpoint import CheckpointError
+from common.features import NEMO
+from common.recognition.recordings import Recording
+from common.text.pieces import Pieces
+from tests.data import shared
+from tests.transducer import tiny
+from tests.transducer.checkpoints import archives
+from transducer.network.streaming import UNKNOWN, EncoderStreams, lookahead_of
+from transducer.recognizer import Recognizer
+
+CAUSAL = {"causal_subsampling": True, "causal_convolution": True}
+LOOKAHEADS = (0, 1, 6, 13)
+PIECES = Pieces(("▁a", "▁b", "▁c", "d", "e", "f", "g", "h", ",", "▁i", "▁j", "k"))
+
+
+def recognizer(*, normalize="none", seed=0, head="transducer", **encoder) -> Recognizer:
+    """A random model that says something: labels and blanks."""
+    model = tiny.model(tiny.config(**CAUSAL, **encoder), seed=seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=1.5 * parameter[0].numel() ** -0.5)
+    return Recognizer(model, replace(NEMO, mel_bins=tiny.MEL_BINS, normalize=normalize), PIECES, head=head)
+
+
+def streaming(lookahead: int, **encoder) -> Recognizer:
+    return recognizer(
+        **{"attention": "chunked", "left_frames": 28, "right_frames": lookahead, "norm": "layer"} | encoder
+    )
+
+
+@pytest.fixture(scope="module")
+def speech() -> np.ndarray:
+    """Seven seconds of a real recording, of a length that is no multiple of anything."""
+    import soundfile
+
+    path = sorted(shared("data/librispeech-mini").rglob("*.flac"))[0]
+    return soundfile.read(path, dtype="float32")[0][: 16_000 * 7 + 123]
+
+
+def offline(asr: Recognizer, samples_N: np.ndarray) -> list:
+    encoded_BSC, frames_B = asr.encode(*asr.features(torch.from_numpy(samples_N)[None], torch.tensor([len(samples_N)])))
+    (hypothesis,) = asr.decode(encoded_BSC, frames_B)
+    return asr.words(hypothesis, Recording("", samples_N, len(samples_N) / 16_000))
+
+
+def fed(session, samples_N: np.ndarray, sizes) -> list:
+    """The words of a stream that is fed pieces of these sizes in turn."""
+    words, at, i = [], 0, 0
+    while at < len(samples_N):
+        size = sizes[i % len(sizes)]
+        words += session.feed(samples_N[at : at + size]).words
+        at, i = at + size, i + 1
+    return words + session.finish().words
+
+
+def plain(words) -> list:
+    return [word[:3] for word in words]
+
+
+@pytest.mark.parametrize(
+    ("lookahead", "encoder"),
+    [
+        *((lookahead, {}) for lookahead in LOOKAHEADS),
+        (2, {"subsampling": 4, "norm": "batch", "left_frames": 7}),
+        (0, {"attention": "regular", "subsampling": 2, "left_frames": 5}),
+        (3, {"left_frames": 0}),
+    ],
+)
+@pytest.mark.parametrize("frames", [1, 2, 8, 9, 56, 57, 250])
+@torch.inference_mode()
+def test_frames_of_a_stream_are_those_of_the_whole_recording(lookahead, encoder, frames):
+    encoder = streaming(lookahead, **encoder).model.encoder
+    features_BFT, frames_B = tiny.features(frames, seed=frames)
+    expected, expected_B = encoder(features_BFT, frames_B)
+    streams = EncoderStreams(encoder, lookahead, tiny.MEL_BINS)
+    streams.grow(3)
+    before = encoder.cfg.subsampling - 1
+    padded_BFT = torch.nn.functional.pad(features_BFT, (before, streams.feature_frames), value=7.0)  # rubbish outside
+    found = []
+    for done in range(0, int(expected_B), streams.frames):
+        start = done * encoder.cfg.subsampling
+        part_BFT = padded_BFT[:, :, start : start + streams.feature_frames]
+        is_last = done + streams.frames >= int(expected_B)
+        found.append(streams.step(part_BFT, [2], [done], [frames if is_last else UNKNOWN]))
+    found_BSC = torch.cat(found, 1)[:, : int(expected_B)]
+    torch.testing.assert_close(found_BSC, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("lookahead", LOOKAHEADS)
+def test_tokens_are_those_of_the_whole_recording_for_feeds_of_any_size(speech, lookahead):
+    asr = streaming(lookahead)
+    expected = offline(asr, speech)
+    assert len(expected) > 5
+    for sizes in ([len(speech)], [160], [1, 4_000, 77], [20_000, 0, 3]):
+        found = fed(asr.session(lookahead=lookahead), speech, sizes)
+        assert plain(found) == plain(expected)
+        assert [w.confidence for w in found] == pytest.approx([w.confidence for w in expected], abs=1e-3)
+
+
+@pytest.mark.parametrize("lookahead", [1, 6])
+def test_ctc_merges_a_piece_that_goes_on_in_the_next_step(speech, lookahead):
+    asr = streaming(lookahead, head="ctc")
+    assert plain(fed(asr.session(), speech, [1_000])) == plain(offline(asr, speech))
+
+
+def test_another_lookahead_than_the_first_is_the_mask_of_a_model_with_it(speech):
+    asr, other = streaming(13), streaming(1)
+    assert plain(fed(asr.session(lookahead=1), speech, [5_000])) == plain(offline(other, speech))
+
+
+def test_a_stream_keeps_as_much_after_an_hour_as_after_a_second(speech):
+    asr = streaming(1)
+    session = asr.session()
+    sizes = set()
+    for _ in range(4):
+        session.feed(speech)
+        tensors = sum(t.nbytes for t in session.pool.frames.streams._tensors())
+        assert session.pool.frames.streams.slots == 1
+        assert len(session.samples_N) < 2 * session.pool.frames.streams.feature_frames * 160 + 1_000
+        assert len(session.heard.tokens) < 60
+        sizes.add((tensors, session.pool.bytes_per_stream))
+    assert len(sizes) == 1
+
+
+def test_many_sessions_share_a_batch_and_find_what_each_finds_alone(speech):
+    asr = streaming(1)
+    parts = [speech[start : start + n] for start, n in ((0, 60_000), (9_000, 33_333), (30_000, 81_000), (0, 500))]
+    expected = [plain(fed(asr.session(), part, [3_000])) for part in parts]
+    pool = asr.pool()
+    sessions = [pool.session() for _ in parts[:3]]
+    found: dict = {session: [] for session in sessions}
+    for at in range(0, 90_000, 7_000):
+        if at == 14_000:  # one more comes while the others are under way
+            sessions.append(pool.session())
+            found[sessions[3]] = []
+            for update, session in zip(pool.feed([(sessions[3], parts[3])]), [sessions[3]], strict=True):
+                found[session] += update.words
+        feeds = [(s, part[at : at + 7_000]) for s, part in zip(sessions[:3], parts, strict=False)]
+        for (session, _), update in zip(feeds, pool.feed(feeds), strict=True):
+            found[session] += update.words
+    for session, update in zip(sessions, pool.finish(sessions), strict=True):
+        found[session] += update.words
+    assert [plain(found[session]) for session in sessions] == expected
+    again = [pool.session() for _ in parts]  # in the slots of those that are over
+    assert [plain(fed(session, part, [50_000])) for session, part in zip(again, parts, strict=True)] == expected
+    assert pool.frames.streams.slots == 4
+
+
+@pytest.mark.parametrize("head", ["transducer", "ctc"])
+def test_other_models_stream_by_chunks_and_find_what_chunks_of_a_recording_give(speech, head):
+    asr = recognizer(normalize="per_feature", head=head)
+    assert lookahead_of(asr.config.encoder, asr.feature_config) is None
+    (expected,) = asr.transcribe(
+        [speech], whole_seconds=0, chunk_seconds=1.04, left_seconds=2.0, right_seconds=0.48, batch_size=1
+    )
+    for sizes in ([len(speech)], [5_000]):
+        session = asr.session(chunk_seconds=1.04, left_seconds=2.0, lookahead=6)
+        assert plain(fed(session, speech, sizes)) == plain(expected.words)
+        assert len(session.samples_N) < 16_000 * 4
+
+
+def test_what_may_still_change_is_the_word_under_way_and_the_lookahead(speech):
+    asr = recognizer(normalize="per_feature")
+    session = asr.session(chunk_seconds=1.0)
+    updates = [session.feed(speech[at : at + 16_000]) for at in range(0, len(speech), 16_000)]
+    last = session.finish()
+    assert any(update.pending for update in updates)
+    assert not last.pending
+    assert all(update.text == " ".join(word.text for word in update.words) for update in updates)
+    starts = [word.start for update in [*updates, last] for word in update.words]
+    assert starts == sorted(starts)
+
+
+def test_streams_of_nothing_are_empty_and_over():
+    for asr in (streaming(1), recognizer(normalize="per_feature")):
+        session = asr.session()
+        assert session.finish() == ([], "", "", "")
+        with pytest.raises(ValueError, match="this session is over"):
+            session.feed(np.zeros(10, np.float32))
+        with pytest.raises(ValueError, match="this session is over"):
+            session.finish()
+
+
+def test_a_stream_whose_network_gives_nan_says_so_and_the_others_go_on(speech):
+    asr = streaming(1)
+    pool = asr.pool()
+    good, bad = pool.session(), pool.session()
+    pool.feed([(good, speech[:20_000]), (bad, speech[:20_000])])
+    for past in pool.frames.streams.past_N:
+        past.tail_BCS[bad.slot] = float("nan")
+    pool.feed([(good, speech[20_000:]), (bad, speech[20_000:])])
+    fine, broken = pool.finish([good, bad])
+    assert broken.error == "the network gives NaN in fp32; its weights are damaged"
+    assert not fine.error
+
+
+def test_what_is_no_audio_and_no_lookahead_is_named():
+    asr = streaming(1)
+    with pytest.raises(AudioError, match=r"array of int16, shape \(4,\): expected finite floating-point samples"):
+        asr.session().feed(np.zeros(4, np.int16))
+    with pytest.raises(ValueError, match="lookahead = -1: expected a number of encoder frames"):
+        asr.session(lookahead=-1)
+    regular = recognizer(left_frames=8, right_frames=0)
+    with pytest.raises(ValueError, match="lookahead = 3: no frame of this model sees one after it; expected 0"):
+        regular.session(lookahead=3)
+
+
+def test_a_model_is_loaded_with_another_lookahead(tmp_path):
+    path = archives.write(tmp_path / "a.nemo", archives.files())
+    with pytest.raises(CheckpointError, match="lookahead = 6: its attention is not in chunks"):
+        transducer.load(path, lookahead=6)
+    described = archives.description()
+    described["encoder"] |= {"att_context_style": "chunked_limited", "att_context_size": [[70, 13], [70, 6]]}
+    archives.write(path, archives.files(model_config=yaml.safe_dump(described).encode()))
+    assert transducer.load(path).model.encoder.cfg.right_frames == 13
+    assert transducer.load(path, lookahead=6).model.encoder.cfg.right_frames == 6
