@@ -9,7 +9,7 @@ from ctc._library import SlowPathWarning, include_dir, library_file
 
 if find_spec("torch") is not None:
     from ctc.align import Alignment, WordSpan, align, word_spans
-    from ctc.arpa import BackoffModel, read_arpa, write_arpa
+    from ctc.arpa import SPACE, BackoffModel, read_arpa, write_arpa
     from ctc.beam import BeamOptions, Hypothesis, beam_search
     from ctc.compiled import NgramModel, compile_model, read_model, write_model
     from ctc.greedy import Decoded, greedy
@@ -18,6 +18,7 @@ if find_spec("torch") is not None:
     from ctc.monotonic import monotonic_alignment
     from ctc.scorer import Scorer, ScorerOptions
     from ctc.segment import Segment, SegmentOptions, segment
+    from ctc.spelling import label_texts
     from ctc.stream import BeamStream
 else:
 
@@ -28,6 +29,7 @@ else:
 
 
 __all__ = [
+    "SPACE",
     "Alignment",
     "BackoffModel",
     "BeamOptions",
@@ -49,6 +51,7 @@ __all__ = [
     "ctc_loss",
     "greedy",
     "include_dir",
+    "label_texts",
     "library_file",
     "monotonic_alignment",
     "read_arpa",

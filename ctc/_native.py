@@ -11,7 +11,7 @@ from torch import Tensor
 from ctc import _library
 from ctc._arpa_text import Place, WordsTable
 
-VERSION = 2
+VERSION = 3
 """`CTC_DECODE_VERSION` of the header that this file describes."""
 STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 
@@ -82,6 +82,12 @@ class PhraseTable(Structure):
     )
 
 
+class SpellingTable(Structure):
+    """`ctc_spelling`."""
+
+    _fields_ = (("unit_count", c_int32), ("first_unit", c_void_p), ("units", c_void_p))
+
+
 class ScorerTable(Structure):
     """`ctc_scorer`."""
 
@@ -90,6 +96,7 @@ class ScorerTable(Structure):
         ("lexicon", POINTER(LexiconTable)),
         ("phrases", POINTER(PhraseTable)),
         ("label_word", c_void_p),
+        ("spelling", POINTER(SpellingTable)),
         ("boundary", c_int32),
         ("is_closed", c_int32),
         ("weight", c_double),

@@ -1,5 +1,6 @@
 """What a beam search knows besides the acoustic scores: a language model, a lexicon, words to favour."""
 
+import copy
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ import numpy as np
 from ctc import _native
 from ctc.arpa import SPACE, BackoffModel
 from ctc.compiled import NgramModel
+from ctc.spelling import BOUNDARY, has_pieces, spelling
 from ctc.tables import (
     NONE,
     Labels,
     Lexicon,
+    Phrases,
     as_labels,
     lexicon,
     lexicon_of_texts,
@@ -32,8 +35,8 @@ class ScorerOptions:
 
     unit: Literal["word", "token"] = "word"
     """Whether the words of the language model are words, or single labels (in its file, "|" stands for a space)."""
-    boundary: str = " "
-    """The label between words."""
+    boundary: str = BOUNDARY
+    """The label between words; word pieces mark where words begin or end themselves (see `ctc.label_texts`)."""
     weight: float = 0.5
     """Factor of the language model's log-probabilities."""
     word_bonus: float = 1.5
@@ -71,26 +74,50 @@ class Scorer:
         hot_words: Mapping[str, float] | None = None,
         options: ScorerOptions | None = None,
     ) -> None:
-        """`labels`: text of every label in order (a blank at the end may be missing). `model`: see `ctc.read_model`.
-        `words`: nothing but these may be spelled. `hot_words`: words or phrases and what each adds to a score.
+        """`labels`: text of every label in order (a blank at the end may be missing), letters or pieces of words.
+        `model`: see `ctc.read_model`. `words`: nothing but these may be spelled, in whichever pieces. `hot_words`:
+        words or phrases and what each adds to a score, in capitals or not as the labels are.
 
         Raises ValueError for a word, or a whole model, that the labels cannot spell.
         """
         self.options = options or ScorerOptions()
         self.labels = tuple(labels)
-        number_of = {text: number for number, text in enumerate(labels)}
-        self.boundary = number_of.get(self.options.boundary, NONE)
+        self.spelling = spelling(labels, boundary=self.options.boundary) if has_pieces(labels) else None
+        if self.spelling is not None:
+            self._number_of = dict(self.spelling.unit_of)
+            self._between = BOUNDARY
+        else:
+            self._number_of = {text: number for number, text in enumerate(labels)}
+            self._between = self.options.boundary
+        self.boundary = self._number_of.get(self._between, NONE)
         self.is_closed = words is not None
         compiled = ngram_automaton(model) if isinstance(model, BackoffModel) else None
         self.ngram = model.automaton if isinstance(model, NgramModel) else compiled
-        self.lexicon = self._lexicon(model, words, number_of)
-        boosts = {self._spell(word, number_of): self._boost(word, boost) for word, boost in (hot_words or {}).items()}
-        self.phrases = phrases(boosts, self.boundary) if boosts else None
+        self.lexicon = self._lexicon(model, words)
+        self.phrases = self._phrases(hot_words or {})
         self.label_word = self._label_words(model)
 
-    def _lexicon(
-        self, model: BackoffModel | NgramModel | None, words: Iterable[str] | None, number_of: Mapping[str, int]
-    ) -> Lexicon | None:
+    def with_hot_words(self, hot_words: Mapping[str, float]) -> "Scorer":
+        """This scorer with other words to favour; all else is shared. Raises ValueError."""
+        other = copy.copy(self)
+        other.phrases = self._phrases(hot_words)
+        return other
+
+    def _phrases(self, hot_words: Mapping[str, float]) -> Phrases | None:
+        boosts: dict[Labels, float] = {}
+        for word, boost in hot_words.items():
+            boosts[self._spell(self._in_case(word))] = self._boost(word, boost)
+        return phrases(boosts, self.boundary) if boosts else None
+
+    def _in_case(self, word: str) -> str:
+        """`word` in capitals or small letters where the labels have no others."""
+        letters = [letter for letter in self._number_of if len(letter) == 1]
+        has_small, has_capitals = any(map(str.islower, letters)), any(map(str.isupper, letters))
+        if has_small == has_capitals:
+            return word
+        return word.lower() if has_small else word.upper()
+
+    def _lexicon(self, model: BackoffModel | NgramModel | None, words: Iterable[str] | None) -> Lexicon | None:
         is_word_model = model is not None and self.options.unit == "word"
         if words is None and not is_word_model:
             return None
@@ -101,19 +128,18 @@ class Scorer:
         numbers = {word: number for number, word in enumerate(model.vocabulary)} if model and is_word_model else {}
         unknown = self.ngram.unknown_word if self.ngram is not None else 0
         if words is not None:
-            return lexicon({self._spell(word, number_of): numbers.get(word, unknown) for word in words})
-        spelled = lexicon_of_texts(numbers, number_of)
+            return lexicon({self._spell(word): numbers.get(word, unknown) for word in words})
+        spelled = lexicon_of_texts(numbers, self._number_of)
         if len(spelled.word) == 1:
-            raise ValueError(
-                f"model: the labels {''.join(number_of)!r} spell none of its words, such as {list(numbers)[-1]!r}"
-            )
+            letters = "".join(self._number_of)
+            raise ValueError(f"model: the labels {letters!r} spell none of its words, such as {list(numbers)[-1]!r}")
         return spelled
 
-    def _spell(self, word: str, number_of: Mapping[str, int]) -> Labels:
-        text = word.replace(" ", self.options.boundary)
-        labels = as_labels(text, number_of)
+    def _spell(self, word: str) -> Labels:
+        text = word.replace(" ", self._between)
+        labels = as_labels(text, self._number_of)
         if not labels:
-            missing = sorted({character for character in text if character not in number_of})
+            missing = sorted({character for character in text if character not in self._number_of})
             raise ValueError(f"word {word!r}: expected characters among the labels, found {missing}")
         return labels
 
@@ -139,13 +165,15 @@ class Scorer:
     def extend(self, state: State, label: int) -> tuple[float, State]:
         """(what one more label adds, -inf if it may not follow; the state after it)."""
         gain = 0.0
-        if self.lexicon is not None:
-            gain, state = self._extend_word(state, label)
-        elif self.ngram is not None and self.label_word is not None:
+        if self.lexicon is None and self.ngram is not None and self.label_word is not None:
             gain, state = self._score(state, int(self.label_word[label]))
-        if self.phrases is not None:
-            bonus, phrase = self.phrases.step(state.phrase, label)
-            gain, state = gain + bonus, state._replace(phrase=phrase)
+        for unit in [label] if self.spelling is None else self.spelling.of(label):
+            if self.lexicon is not None:
+                bonus, state = self._extend_word(state, unit)
+                gain += bonus
+            if self.phrases is not None:
+                bonus, phrase = self.phrases.step(state.phrase, unit)
+                gain, state = gain + bonus, state._replace(phrase=phrase)
         return gain, state
 
     def finish(self, state: State) -> float:
@@ -171,7 +199,8 @@ class Scorer:
 
     def _extend_word(self, state: State, label: int) -> tuple[float, State]:
         assert self.lexicon is not None
-        impossible = -np.inf if self.is_closed else 0.0
+        # A boundary closes a word; one that a piece begins with may also come before the first.
+        impossible = -np.inf if self.is_closed and self.spelling is None else 0.0
         if label == self.boundary:
             return (impossible, state) if state.word == 0 else self._close_word(state)
         if state.word == NONE:
@@ -199,12 +228,19 @@ class Scorer:
             lexicon=_pointer(_native.LexiconTable, self._lexicon_fields()),
             phrases=_pointer(_native.PhraseTable, self._phrase_fields()),
             label_word=None if self.label_word is None else self.label_word.ctypes.data,
+            spelling=_pointer(_native.SpellingTable, self._spelling_fields()),
             boundary=self.boundary,
             is_closed=self.is_closed,
             weight=self.options.weight,
             word_bonus=self.options.word_bonus,
             unknown_penalty=self.options.unknown_penalty,
         )
+
+    def _spelling_fields(self) -> dict[str, int] | None:
+        if self.spelling is None:
+            return None
+        arrays = {"first_unit": self.spelling.first_unit, "units": self.spelling.units}
+        return {"unit_count": len(self.spelling.unit_of), **{name: _address(value) for name, value in arrays.items()}}
 
     def _lexicon_fields(self) -> dict[str, int] | None:
         if self.lexicon is None:

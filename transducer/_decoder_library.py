@@ -5,16 +5,18 @@ Shapes: B utterances, S encoder frames, C encoder width, H prediction network, J
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ctc import Scorer
 from transducer._library import load_cpu
 from transducer._loss_library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, memory
-from transducer.weights import DecoderWeights, LSTMLayer
+from transducer.weights import DecoderWeights, on_host
 
 PANEL = 32
 """Widths are padded to a multiple of it, and so many rows of a packed matrix lie beside each other."""
@@ -51,9 +53,20 @@ def functions() -> ctypes.CDLL | None:
     library.transducer_decode_workspace.argtypes = (POINTER(Network), POINTER(Options), POINTER(c_size_t))
     library.transducer_decode.argtypes = (
         *(POINTER(Network), POINTER(Options), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64),
-        *(*(c_void_p,) * 9, POINTER(c_int64)),
+        *(*(c_void_p,) * 11, POINTER(c_int64)),
     )
     return library
+
+
+class ScorerTables:
+    """Pointers to `ctc_scorer` for every utterance, NULL for None; equal scorers have one table."""
+
+    def __init__(self, scorers: Sequence[Scorer | None]) -> None:
+        tables = {id(scorer): scorer.table() for scorer in scorers if scorer is not None}
+        addresses = [None if scorer is None else ctypes.addressof(tables[id(scorer)]) for scorer in scorers]
+        self._kept: tuple[Any, ...] = (tables, tuple(scorers))
+        self._pointers = (c_void_p * len(addresses))(*addresses)
+        self.address = ctypes.addressof(self._pointers) if any(addresses) else None
 
 
 class Found(NamedTuple):
@@ -71,7 +84,7 @@ class NativeNetwork:
     """Weights as the kernels read them: padded, packed, and the first layer's input gates as a table of the labels."""
 
     def __init__(self, weights: DecoderWeights) -> None:
-        weights = _single(weights)
+        weights = on_host(weights)
         classes, hidden = weights.embedding.shape
         first, *others = weights.lstm
         table_VG = F.linear(weights.embedding, first.input_weight, first.input_bias + first.hidden_bias)
@@ -120,7 +133,8 @@ class NativeNetwork:
         self,
         encoded_BSC: Tensor,
         frames_B: Tensor,
-        state: tuple[Tensor, Tensor] | None,
+        state: tuple[Tensor, Tensor, Tensor] | None,
+        scorers: Sequence[Scorer | None] = (),
         *,
         max_symbols: int,
         slots: int,
@@ -143,11 +157,13 @@ class NativeNetwork:
         tokens, emitted, durations = torch.empty(3, batch, capacity, dtype=torch.int32)
         confidences, entropies = torch.empty(2, batch, capacity)
         counts_B, invalid = torch.zeros(batch, dtype=torch.int64), c_int64()
+        tables = ScorerTables(scorers)
         status = library.transducer_decode(
             *(self.network, choice, encoded_BSC.data_ptr(), batch, encoded_BSC.stride(0), encoded_BSC.stride(1)),
             *(frames_B.data_ptr(), capacity, tokens.data_ptr(), emitted.data_ptr(), durations.data_ptr()),
             *(confidences.data_ptr(), entropies.data_ptr(), counts_B.data_ptr()),
-            *((None, None) if state is None else (part.data_ptr() for part in state)),
+            *((None, None) if state is None else (part.data_ptr() for part in state[:2])),
+            *(tables.address, state[2].data_ptr() if state is not None and tables.address else None),
             *(workspace.data_ptr(), invalid),
         )
         if status == INVALID_VALUE and invalid.value >= 0:
@@ -160,24 +176,6 @@ class NativeNetwork:
 def padded(width: int) -> int:
     """`width`, up to a multiple of `PANEL`."""
     return -(-width // PANEL) * PANEL
-
-
-def _single(weights: DecoderWeights) -> DecoderWeights:
-    """All in float32, without gradients."""
-
-    def single(tensor: Tensor) -> Tensor:
-        return tensor.detach().float()
-
-    return weights._replace(
-        embedding=single(weights.embedding),
-        lstm=tuple(LSTMLayer(*map(single, layer)) for layer in weights.lstm),
-        encoder_weight=single(weights.encoder_weight),
-        encoder_bias=single(weights.encoder_bias),
-        prediction_weight=single(weights.prediction_weight),
-        prediction_bias=single(weights.prediction_bias),
-        output_weight=single(weights.output_weight),
-        output_bias=single(weights.output_bias),
-    )
 
 
 def _widened(matrix: Tensor) -> Tensor:

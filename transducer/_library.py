@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent
 LIBRARY = native.NativeLibrary(
     package=PACKAGE,
     command="python -m transducer.build",
-    headers=(Path(ctc.__file__).parent / "csrc",),
+    headers=tuple(Path(ctc.__file__).parent / folder for folder in ("csrc", "include")),
 )
 
 

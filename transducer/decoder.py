@@ -14,10 +14,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ctc import Scorer
+from transducer import reference
 from transducer._decoder_library import NativeNetwork, functions, padded
 from transducer._library import warn_slow
 from transducer.plain_decoder import State, decode_in_torch, start_state
-from transducer.weights import Decoded, DecoderWeights
+from transducer.weights import Decoded, DecoderWeights, on_host
 
 
 @dataclass(kw_only=True, slots=True)
@@ -28,6 +30,8 @@ class DecoderState:
     """The prediction network after the labels so far."""
     position_B3: Tensor
     """int64: the first frame to come that is not jumped over; labels on it already; whether it has begun."""
+    language_B3: Tensor | None = None
+    """int32: where the scorer of each utterance is, once there are any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +73,16 @@ class Decoder:
         *,
         max_symbols: int = 10,
         state: DecoderState | None = None,
+        scorers: Scorer | Sequence[Scorer | None] | None = None,
     ) -> list[Decoded]:
         """Labels, their frames and durations, and the confidence in them, of every utterance.
 
         `frames_B`: how many of the S frames belong to each utterance; the others have no effect. After `max_symbols`
         labels on a frame the next one is looked at. With `state`, the utterances go on where they were; frames are
         numbered from the first of this call. Of labels that are equally probable the first is emitted.
+
+        `scorers`: one for all, or one for each utterance, over the labels and the blank, on a CPU: once a label is more
+        probable than blank, the one is emitted that is the best with what they add.
 
         Raises ValueError for shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
         """
@@ -91,6 +99,9 @@ class Decoder:
         if state is not None and len(state.position_B3) != batch:
             raise ValueError(f"state: expected that of {batch} utterances, found {len(state.position_B3)}")
         frames_B = frames_B.to(torch.int64).contiguous()
+        each = scorers_of_all(scorers, batch, weights.blank) if scorers is not None else []
+        if any(each) and self._native is None:
+            return self._decode_by_reference(encoded_BSC, frames_B, max_symbols, state, each)
         if self._native is None:
             return self._decode_in_torch(encoded_BSC, frames_B, max_symbols, state)
         for n, count in enumerate(frames_B.tolist()):
@@ -102,7 +113,8 @@ class Decoder:
         found = self._native.decode(
             encoded_BSC,
             frames_B,
-            None if state is None else (state.network_BX, state.position_B3),
+            None if state is None else (state.network_BX, state.position_B3, _language(state)),
+            each,
             max_symbols=max_symbols,
             slots=self.options.slots,
             window=self.options.window,
@@ -110,6 +122,19 @@ class Decoder:
             instruction_set=self.options.instruction_set,
         )
         return _decoded(*found, has_durations=bool(weights.durations))
+
+    def _decode_by_reference(
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor,
+        max_symbols: int,
+        state: DecoderState | None,
+        scorers: list[Scorer | None],
+    ) -> list[Decoded]:
+        if state is not None:
+            raise ValueError("scorers: frames that come in pieces need the native library, on a CPU")
+        host = on_host(self.weights)
+        return reference.greedy(encoded_BSC.float().cpu(), frames_B, host, max_symbols=max_symbols, scorers=scorers)
 
     def _decode_in_torch(
         self, encoded_BSC: Tensor, frames_B: Tensor, max_symbols: int, state: DecoderState | None
@@ -140,6 +165,23 @@ class Decoder:
         begun_B = torch.ones_like(after.frame_B)
         state.position_B3.copy_(torch.stack([after.frame_B - frames_B, after.symbols_B, begun_B], dim=1))
         return _decoded(*results, has_durations=bool(self.weights.durations))
+
+
+def scorers_of_all(scorers: Scorer | Sequence[Scorer | None] | None, batch: int, labels: int) -> list[Scorer | None]:
+    """One for each utterance. Raises ValueError for another number of them, or of labels."""
+    each = [scorers] * batch if scorers is None or isinstance(scorers, Scorer) else list(scorers)
+    if len(each) != batch:
+        raise ValueError(f"scorers: expected one for each of {batch} utterances, found {len(each)}")
+    for scorer in each:
+        if scorer is not None and len(scorer.labels) not in (labels, labels + 1):
+            raise ValueError(f"scorers: expected {labels} labels, found {len(scorer.labels)}")
+    return each
+
+
+def _language(state: DecoderState) -> Tensor:
+    if state.language_B3 is None:
+        state.language_B3 = torch.zeros(len(state.position_B3), 3, dtype=torch.int32)
+    return state.language_B3
 
 
 def _decoded(

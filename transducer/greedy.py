@@ -14,6 +14,7 @@ from torch import Tensor
 import ctc
 from common.text.pieces import Pieces
 from transducer.decoder import Decoder, DecoderState
+from transducer.weights import Decoded
 
 
 class Hypothesis(NamedTuple):
@@ -30,6 +31,10 @@ class Hypothesis(NamedTuple):
     text: str
     confidence: list[float]
     entropy_confidence: list[float]
+    score: float = 0.0
+    """Of a search: log-probability, and what the language model and hot words add."""
+    alternatives: tuple["Hypothesis", ...] = ()
+    """Of a search: less probable hypotheses, best first, as many as were asked for."""
 
     def part(self, start: int, stop: int | None) -> "Hypothesis":
         """The pieces from `start` to `stop`, without their text."""
@@ -116,18 +121,23 @@ class TransducerDecoding:
         if progress is not None:
             before, counts = progress.frames, torch.as_tensor(frames_B).tolist()
             progress.frames = [n + count for n, count in zip(before, counts, strict=True)]
-        most = math.log(len(self.pieces))
         return [
-            Hypothesis(
-                d.tokens,
-                [n + frame for frame in d.frames],
-                d.durations,
-                self.pieces.decode(d.tokens),
-                d.confidence,
-                [_certain(entropy, most) for entropy in d.entropies],
-            )
+            hypothesis_of(d._replace(frames=[n + frame for frame in d.frames]), self.pieces)
             for n, d in zip(before, found, strict=True)
         ]
+
+
+def hypothesis_of(decoded: Decoded, pieces: Pieces) -> Hypothesis:
+    """What a decoder found, spelled."""
+    most = math.log(len(pieces))
+    return Hypothesis(
+        decoded.tokens,
+        decoded.frames,
+        decoded.durations,
+        pieces.decode(decoded.tokens),
+        decoded.confidence,
+        [_certain(entropy, most) for entropy in decoded.entropies],
+    )
 
 
 class CTCDecoding:

@@ -7,7 +7,7 @@ exit status 1; all else is transcribed nevertheless. Run by torchrun, the proces
 
 import math
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from tyro.conf import Positional, arg
 from common import config, distributed
 from common.checkpoint import CheckpointError
 from common.fastest import Choice
+from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format
@@ -42,6 +43,7 @@ class InferenceConfig:
     """A file to write all of it to; by default the terminal."""
     output_dir: Path | None = None
     """A folder to write one file per recording to, instead."""
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
     head: Head = "auto"
     """What decodes in hybrid models: transducer or ctc; by default the transducer."""
     max_symbols: int = 10
@@ -101,6 +103,7 @@ def main(cfg: InferenceConfig) -> int:
             batch_size=cfg.batch_size,
             **asdict(cfg.chunks),
             max_symbols=cfg.max_symbols,
+            decoder=asr.decoder(cfg.decoding) if cfg.decoding.searches else None,
             on_error="skip",
         )
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")

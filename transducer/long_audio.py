@@ -60,8 +60,8 @@ def recognised(
     *,
     cut: Callable[[np.ndarray], list[Piece]],
     encode: Callable[[Sequence[np.ndarray]], Tensor],
-    decode: Callable[[Tensor, Sequence[int]], list[Hypothesis]],
-    decode_parts: Callable[[Iterable[Tensor]], Hypothesis],
+    decode: Callable[[Tensor, Sequence[int], Sequence[Recording]], list[Hypothesis]],
+    decode_parts: Callable[[Iterable[Tensor], Recording], Hypothesis],
     batch_size: int,
 ) -> Iterator[Heard]:
     """What is in each of the recordings, in order.
@@ -88,7 +88,7 @@ def recognised(
 def _short(
     short: Sequence[tuple[Recording, Piece | None]],
     encode: Callable[[Sequence[np.ndarray]], Tensor],
-    decode: Callable[[Tensor, Sequence[int]], list[Hypothesis]],
+    decode: Callable[[Tensor, Sequence[int], Sequence[Recording]], list[Hypothesis]],
     batch_size: int,
 ) -> Iterator[Heard]:
     found = [Heard(recording, NOTHING, is_nan=False) for recording, _ in short]
@@ -98,7 +98,8 @@ def _short(
         counts = [pieces[row][1].end for row in rows]
         nan = [bool(encoded_SC[:n].isnan().any()) for encoded_SC, n in zip(encoded_BSC, counts, strict=True)]
         counts = [0 if is_nan else n for is_nan, n in zip(nan, counts, strict=True)]
-        for row, is_nan, hypothesis in zip(rows, nan, decode(encoded_BSC, counts), strict=True):
+        own = [short[pieces[row][0]][0] for row in rows]
+        for row, is_nan, hypothesis in zip(rows, nan, decode(encoded_BSC, counts, own), strict=True):
             i = pieces[row][0]
             found[i] = Heard(short[i][0], NOTHING if is_nan else hypothesis, is_nan=is_nan)
     yield from found
@@ -108,7 +109,7 @@ def _long(
     recording: Recording,
     pieces: Sequence[Piece],
     encode: Callable[[Sequence[np.ndarray]], Tensor],
-    decode_parts: Callable[[Iterable[Tensor]], Hypothesis],
+    decode_parts: Callable[[Iterable[Tensor], Recording], Hypothesis],
     batch_size: int,
 ) -> Heard:
     nan = False
@@ -124,5 +125,5 @@ def _long(
                 return
             yield frames_SC
 
-    hypothesis = decode_parts(parts())
+    hypothesis = decode_parts(parts(), recording)
     return Heard(recording, NOTHING if nan else hypothesis, is_nan=nan)

@@ -20,10 +20,12 @@ from common.fastest import Choice, fastest, voice_like
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece
+from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
 from common.recognition.tensors import padded
-from common.recognition.transcripts import Letter, Transcript, Word, words_of_pieces
+from common.recognition.transcripts import Alternative, Letter, Transcript, Word, words_of_pieces
 from common.text.pieces import Pieces
+from transducer.beam import BeamSearch
 from transducer.checkpoints.reading import read_model
 from transducer.decoder import Decoder
 from transducer.greedy import CTCDecoding, Hypothesis, TransducerDecoding, joined
@@ -32,7 +34,9 @@ from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
 from transducer.network.model import Model
 from transducer.network.streaming import lookahead_of
+from transducer.searching import SearchDecoding, of_ctc, of_transducer
 from transducer.streaming import CachedFrames, ChunkedFrames, Pool, Session
+from transducer.weights import on_host
 
 Head = Literal["auto", "transducer", "ctc"]
 Confidence = Literal["probability", "entropy"]
@@ -93,13 +97,38 @@ class Recognizer:
 
     @torch.inference_mode()
     def decode(
-        self, encoded_BSC: Tensor, frames_B: Tensor | Sequence[int], *, max_symbols: int = 10, head: Head = "auto"
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor | Sequence[int],
+        *,
+        max_symbols: int = 10,
+        head: Head = "auto",
+        decoder: SearchDecoding | None = None,
+        hot_words: Sequence[Iterable[str]] | None = None,
     ) -> list[Hypothesis]:
         """Greedy, exact: of RNN-T and TDT at most `max_symbols` pieces without moving on. Raises ValueError.
 
-        `head` is by default that of the recogniser.
+        `head` is by default that of the recogniser. With a `decoder` (the method of that name, which has a head of its
+        own) as its options say. `hot_words`: words or phrases to favour in each utterance.
         """
-        return self.decoding(head)(encoded_BSC, frames_B, max_symbols=max_symbols)
+        if decoder is None and hot_words is None:
+            return self.decoding(head)(encoded_BSC, frames_B, max_symbols=max_symbols)
+        decoder = decoder or self.decoder(head=head)
+        return decoder(encoded_BSC, frames_B, max_symbols=max_symbols, hot_words=hot_words)
+
+    def decoder(self, options: DecodingOptions | None = None, *, head: Head = "auto") -> SearchDecoding:
+        """What `decode` and `transcribe` decode with, if not greedily by the network alone.
+
+        A language model is of words, or of pieces where most of its words are pieces. Raises ConfigError for words or
+        files that cannot be used.
+        """
+        options = options or DecodingOptions()
+        if (self.head if head == "auto" else head) == "ctc":
+            return of_ctc(self.ctc_log_probs, self.pieces, options)
+        weights = self.model.decoder_weights()
+        return of_transducer(
+            lambda: Decoder(on_host(weights)), lambda beam: BeamSearch(weights, beam), self.pieces, options
+        )
 
     @torch.inference_mode()
     def ctc_log_probs(self, encoded_BSC: Tensor) -> Tensor:
@@ -118,11 +147,15 @@ class Recognizer:
         right_seconds: float = ChunkOptions.right_seconds,
         whole_seconds: float = ChunkOptions.whole_seconds,
         max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
+        hot_words: Iterable[Iterable[str]] | None = None,
         on_error: Literal["stop", "skip"] = "stop",
     ) -> list[Transcript]:
         """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
 
         Recordings longer than `whole_seconds` are encoded in chunks with context on both sides, and decoded in one go.
+        `decoder`: see the method of that name; by default greedy. `hot_words`: words or phrases to favour in each
+        recording.
         With on_error="skip" one that cannot be read gives a transcript with `error` set; otherwise its AudioError is
         raised. Raises ValueError for impossible lengths.
         """
@@ -135,6 +168,8 @@ class Recognizer:
                 right_seconds=right_seconds,
                 whole_seconds=whole_seconds,
                 max_symbols=max_symbols,
+                decoder=decoder,
+                hot_words=hot_words,
                 on_error=on_error,
             )
         )
@@ -149,6 +184,8 @@ class Recognizer:
         right_seconds: float = ChunkOptions.right_seconds,
         whole_seconds: float = ChunkOptions.whole_seconds,
         max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
+        hot_words: Iterable[Iterable[str]] | None = None,
         on_error: Literal["stop", "skip"] = "stop",
     ) -> Iterator[Transcript]:
         """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
@@ -156,12 +193,22 @@ class Recognizer:
             chunk_seconds=chunk_seconds, left_seconds=left_seconds, right_seconds=right_seconds,
             whole_seconds=whole_seconds,
         )  # fmt: skip
+        given = read_ahead(recordings, self._read, on_error=on_error)
+        if hot_words is not None:
+            decoder = decoder or self.decoder()
+            given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
         for heard in recognised(
-            read_ahead(recordings, self._read, on_error=on_error),
+            given,
             cut=lambda samples_N: self._pieces(samples_N, chunks),
             encode=lambda samples: self.encode(*self.features(*padded(samples))).encoded_BSC,
-            decode=lambda encoded_BSC, frames: self.decode(encoded_BSC, frames, max_symbols=max_symbols),
-            decode_parts=lambda parts: self._decode_parts(parts, max_symbols),
+            decode=lambda encoded_BSC, frames, own: self.decode(
+                encoded_BSC,
+                frames,
+                max_symbols=max_symbols,
+                decoder=decoder,
+                hot_words=[recording.hot_words for recording in own] if decoder is not None else None,
+            ),
+            decode_parts=lambda parts, recording: self._decode_parts(parts, max_symbols, decoder, recording.hot_words),
             batch_size=batch_size,
         ):
             yield self._transcript(*heard)
@@ -219,7 +266,18 @@ class Recognizer:
             return CTCDecoding(self.ctc_log_probs, self.pieces)
         return TransducerDecoding(self._decoder, self.pieces)
 
-    def _decode_parts(self, parts: Iterable[Tensor], max_symbols: int) -> Hypothesis:
+    def _decode_parts(
+        self,
+        parts: Iterable[Tensor],
+        max_symbols: int,
+        decoder: SearchDecoding | None = None,
+        hot_words: tuple[str, ...] = (),
+    ) -> Hypothesis:
+        if decoder is not None:
+            kept = decoder.start(1)
+            for encoded_SC in parts:
+                decoder(encoded_SC[None], [len(encoded_SC)], progress=kept)
+            return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
         decoding = self.decoding()
         progress = decoding.start(1)
         hypotheses = [
@@ -254,15 +312,20 @@ class Recognizer:
         if is_nan:
             advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
             error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
-        words = self.words(hypothesis, recording)
+        best, *others = (
+            Alternative(" ".join(word.text for word in words), words, round(one.score, 4))
+            for one in (hypothesis, *hypothesis.alternatives)
+            for words in [self.words(one, recording)]
+        )
         return Transcript(
             audio=recording.name,
-            text=" ".join(word.text for word in words),
-            words=words,
+            text=best.text,
+            words=best.words,
             seconds=recording.seconds,
             error=error,
             first_frame_seconds=recording.first_seconds,
             seconds_per_frame=self.seconds_per_frame,
+            alternatives=others,
         )
 
     def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:

@@ -8,12 +8,16 @@ Transduction by Jointly Predicting Tokens and Durations, ICML 2023 (TDT); Yu et 
 """
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+import ctc
+from ctc.scorer import State as LanguageState
 from transducer.weights import Decoded, DecoderWeights, LSTMLayer
 
 State = list[tuple[Tensor, Tensor]]
@@ -21,21 +25,32 @@ State = list[tuple[Tensor, Tensor]]
 
 
 def greedy(
-    encoded_BSC: Tensor, frames_B: Tensor | Sequence[int], weights: DecoderWeights, *, max_symbols: int = 10
+    encoded_BSC: Tensor,
+    frames_B: Tensor | Sequence[int],
+    weights: DecoderWeights,
+    *,
+    max_symbols: int = 10,
+    scorers: Sequence[ctc.Scorer | None] = (),
 ) -> list[Decoded]:
     """The most probable label or blank at every step, one utterance at a time, as the papers define it.
 
     With durations the pointer moves on by the most probable one, after a label or a blank; blank moves by 1 at least.
-    Without, a blank moves it by 1. After `max_symbols` labels at one frame it moves by 1 anyway.
+    Without, a blank moves it by 1. After `max_symbols` labels at one frame it moves by 1 anyway. With a scorer a label
+    that is more probable than blank gives way to the one that is best with what the scorer adds.
     """
     frames = [int(n) for n in frames_B]
-    return [_greedy(encoded_SC[:n], weights, max_symbols) for encoded_SC, n in zip(encoded_BSC, frames, strict=True)]
+    each = scorers or [None] * len(frames)
+    return [
+        _greedy(encoded_SC[:n], weights, max_symbols, scorer)
+        for encoded_SC, n, scorer in zip(encoded_BSC, frames, each, strict=True)
+    ]
 
 
-def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int) -> Decoded:
+def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int, scorer: ctc.Scorer | None) -> Decoded:
     n_tokens = weights.blank + 1
     found, entropies = Decoded([], [], [] if weights.durations else None, []), []
     prediction_H, state = predict(weights.blank, start_state(weights), weights)
+    language = scorer.start() if scorer is not None else None
     frame = n_symbols = 0
     while frame < len(encoded_SC):
         logits_W = joint(encoded_SC[frame], prediction_H, weights)
@@ -44,6 +59,10 @@ def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int) -> De
         if token == weights.blank:
             duration = max(1, duration)
         else:
+            if scorer is not None and language is not None:
+                gains = [scorer.extend(language, label)[0] for label in range(weights.blank)]
+                token = int((logits_W[: weights.blank].double() + torch.tensor(gains)).argmax())
+                language = scorer.extend(language, token)[1]
             found.tokens.append(token)
             found.frames.append(frame)
             if found.durations is not None:
@@ -93,6 +112,139 @@ def joint(encoded_C: Tensor, prediction_H: Tensor, weights: DecoderWeights) -> T
     )
     hidden_J = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}[weights.activation](sum_J)
     return F.linear(hidden_J, weights.output_weight, weights.output_bias)
+
+
+class Found(NamedTuple):
+    """A label sequence with its most probable alignment, as `Decoded`, and its scores."""
+
+    tokens: list[int]
+    frames: list[int]
+    durations: list[int] | None
+    confidence: list[float]
+    entropies: list[float]
+    log_prob: float
+    external: float
+
+
+class _Path(NamedTuple):
+    """All alignments of a sequence that go on at a frame: their sum, the best of them, and its labels there."""
+
+    mass: float
+    best: float
+    symbols: int
+    marks: tuple[tuple[int, int, float, float], ...]
+    """(frame, duration, probability, entropy) of every label on the best alignment."""
+
+
+Cut = dict[tuple[int, ...], dict[int, _Path]]
+"""{sequence: {frame: paths}}: every alignment goes through one of these."""
+
+
+def beam_search(
+    encoded_SC: Tensor,
+    weights: DecoderWeights,
+    *,
+    beam: int = 4,
+    drop: float = -math.inf,
+    max_symbols: int = 10,
+    scorer: ctc.Scorer | None = None,
+) -> list[Found]:
+    """The best label sequences of one utterance, as `csrc/decode_beam.cpp` finds them; with a wide beam, all there are.
+
+    Raises ValueError for frames that hold NaN.
+    """
+    if encoded_SC.isnan().any():
+        raise ValueError("encoded: its frames hold NaN")
+    cut: Cut = {(): {0: _Path(0.0, 0.0, 0, ())}}
+    known: dict[tuple[int, ...], tuple[Tensor, State]] = {(): predict(weights.blank, start_state(weights), weights)}
+    start = scorer.start() if scorer else None
+    external: dict[tuple[int, ...], tuple[float, LanguageState | None]] = {(): (0.0, start)}
+    while any(frame < len(encoded_SC) for paths in cut.values() for frame in paths):
+        now = min(frame for paths in cut.values() for frame in paths)
+        scores: dict[tuple[int, ...], tuple[_Path, Tensor]] = {}
+        for labels in sorted(cut, key=len):
+            if now in cut[labels]:
+                path = cut[labels].pop(now)
+                scores[labels] = path, joint(encoded_SC[now], known[labels][0], weights).double()
+                for arc in _arcs(scores[labels][1], weights):
+                    longer = labels if arc.label is None else (*labels, arc.label)
+                    if longer in cut:
+                        _follow(cut[longer], path, now, arc, len(encoded_SC), max_symbols)
+        for labels, (path, logits_W) in scores.items():
+            fresh: Cut = {}
+            for arc in _arcs(logits_W, weights):
+                if arc.label is not None and (*labels, arc.label) not in cut:
+                    paths = fresh.setdefault((*labels, arc.label), {})
+                    _follow(paths, path, now, arc, len(encoded_SC), max_symbols)
+            for longer, paths in fresh.items():
+                gain, state = 0.0, external[labels][1]
+                if scorer is not None and state is not None:
+                    gain, state = scorer.extend(state, longer[-1])
+                external[longer] = external[labels][0] + gain, state
+                cut[longer] = paths
+        total = {y: _total(paths.values()) + external[y][0] for y, paths in cut.items() if paths}
+        best = max(total.values())
+        lowest = max(best + drop, -sys.float_info.max)
+        kept = [y for y in sorted(total, key=lambda y: -total[y])[:beam] if total[y] >= lowest]
+        cut = {y: _probable(cut[y], lowest - external[y][0]) for y in kept}
+        for y in kept:
+            if y not in known:
+                known[y] = predict(y[-1], known[y[:-1]][1], weights)
+    found = []
+    for labels, paths in cut.items():
+        (path,) = paths.values()
+        gain, state = external[labels]
+        frames, durations, confidence, entropies = ([mark[i] for mark in path.marks] for i in range(4))
+        added = gain + (scorer.finish(state) if scorer is not None and state is not None else 0.0)
+        own = durations if weights.durations else None
+        marked = (frames, own, confidence, entropies)
+        found.append(Found(list(labels), *marked, path.mass, added))  # type: ignore[arg-type]
+    return sorted(found, key=lambda one: -(one.log_prob + one.external))
+
+
+class _Arc(NamedTuple):
+    label: int | None
+    """None for blank."""
+    duration: int
+    log_prob: float
+    """Of both."""
+    confidence: float
+    """Probability of the label."""
+    entropy: float
+
+
+def _arcs(logits_W: Tensor, weights: DecoderWeights) -> Iterator[_Arc]:
+    n_tokens = weights.blank + 1
+    tokens = logits_W[:n_tokens].log_softmax(0).tolist()
+    entropy = float(torch.special.entr(logits_W[:n_tokens].softmax(0)).sum())
+    durations = logits_W[n_tokens:].log_softmax(0).tolist() if weights.durations else [0.0]
+    for token, log_prob in enumerate(tokens):
+        label = None if token == weights.blank else token
+        for duration, of_duration in zip(weights.durations or (0,), durations, strict=True):
+            yield _Arc(label, duration, log_prob + of_duration, math.exp(log_prob), entropy)
+
+
+def _follow(paths: dict[int, _Path], path: _Path, frame: int, arc: _Arc, frames: int, max_symbols: int) -> None:
+    """Adds what an arc makes of `path` to the paths of the sequence that it leads to."""
+    symbols = path.symbols + (arc.label is not None)
+    must_move = arc.label is None or symbols >= max_symbols
+    step = max(1, arc.duration) if must_move else arc.duration
+    marks = path.marks if arc.label is None else (*path.marks, (frame, arc.duration, arc.confidence, arc.entropy))
+    one = _Path(path.mass + arc.log_prob, path.best + arc.log_prob, 0 if step else symbols, marks)
+    to = min(frame + step, frames)
+    if to in paths:
+        better = max(paths[to], one, key=lambda p: p.best)
+        one = better._replace(mass=_total([paths[to], one]))
+    paths[to] = one
+
+
+def _total(paths: Iterable[_Path]) -> float:
+    return float(torch.tensor([path.mass for path in paths], dtype=torch.float64).logsumexp(0))
+
+
+def _probable(paths: dict[int, _Path], lowest: float) -> dict[int, _Path]:
+    largest = max(path.mass for path in paths.values())
+    return {frame: path for frame, path in paths.items() if path.mass >= min(lowest, largest)}
 
 
 def rnnt_losses(

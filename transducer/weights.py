@@ -66,3 +66,21 @@ class Decoded(NamedTuple):
     durations: list[int] | None
     confidence: list[float]
     entropies: Sequence[float] = ()
+
+
+def on_host(weights: DecoderWeights) -> DecoderWeights:
+    """The same weights on the CPU, float32, without gradients."""
+
+    def moved(tensor: Tensor) -> Tensor:
+        return tensor.detach().float().cpu()
+
+    return weights._replace(
+        embedding=moved(weights.embedding),
+        lstm=tuple(LSTMLayer(*map(moved, layer)) for layer in weights.lstm),
+        encoder_weight=moved(weights.encoder_weight),
+        encoder_bias=moved(weights.encoder_bias),
+        prediction_weight=moved(weights.prediction_weight),
+        prediction_bias=moved(weights.prediction_bias),
+        output_weight=moved(weights.output_weight),
+        output_bias=moved(weights.output_bias),
+    )

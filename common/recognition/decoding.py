@@ -62,9 +62,14 @@ class DecodingOptions:
         return self.beam or ctc.BeamOptions.beam
 
     @property
+    def knows_language(self) -> bool:
+        """Whether there is a language model, or words to favour."""
+        return bool(self.language_model or self.hot_words)
+
+    @property
     def searches(self) -> bool:
         """Whether a beam search is needed."""
-        return bool(self.beam or self.language_model or self.hot_words or self.n_best > 1)
+        return bool(self.beam or self.knows_language or self.n_best > 1)
 
 
 class Decoder:
@@ -80,7 +85,7 @@ class Decoder:
         self.labels, self.blank, self.separator = tuple(labels), blank, separator
         self.options = options or DecodingOptions()
         self.separator_label = self.labels.index(separator) if separator in self.labels else NONE
-        self.scorer = self._scorer() if self.options.language_model or self.options.hot_words else None
+        self.scorer = scorer_of(self.labels, self.options, separator=separator) if self.options.knows_language else None
 
     def __call__(self, log_probs_SV: Tensor) -> list[Reading]:
         """The readings of one recording, float32 on the CPU: up to options.n_best with different texts, best first."""
@@ -160,19 +165,30 @@ class Decoder:
             bounds.append(earliest + int(mean_S[earliest : bounds[-1] + LONGEST_STRETCH].argmax()))
         return pairwise([*bounds, len(log_probs_SV)])
 
-    def _scorer(self) -> ctc.Scorer:
-        options = self.options
-        try:
-            return ctc.Scorer(
-                self.labels,
-                model=ctc.read_model(options.language_model) if options.language_model is not None else None,
-                hot_words=dict.fromkeys(options.hot_words, options.hot_word_boost),
-                options=ctc.ScorerOptions(
-                    boundary=self.separator, weight=options.weight, word_bonus=options.word_bonus
-                ),
-            )
-        except (ArpaError, OSError, ValueError) as error:
-            raise ConfigError(f"decoding: {error}") from None
+
+def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str = " ") -> ctc.Scorer:
+    """What `options` know of the language. The language model is one of labels where most of its words are labels.
+
+    Raises ConfigError for words or files that cannot be used.
+    """
+    try:
+        model = ctc.read_model(options.language_model) if options.language_model is not None else None
+        words = [word for word in model.vocabulary if not is_special(word)] if model is not None else []
+        known = {*labels, ctc.SPACE}
+        is_of_labels = sum(word in known for word in words) > len(words) / 2
+        return ctc.Scorer(
+            labels,
+            model=model,
+            hot_words=dict.fromkeys(options.hot_words, options.hot_word_boost),
+            options=ctc.ScorerOptions(
+                unit="token" if is_of_labels else "word",
+                boundary=separator,
+                weight=options.weight,
+                word_bonus=options.word_bonus,
+            ),
+        )
+    except (ArpaError, OSError, ValueError) as error:
+        raise ConfigError(f"decoding: {error}") from None
 
 
 def transcripts(

@@ -30,6 +30,8 @@ class Recording(NamedTuple):
     first_seconds: float = 0.0
     """Where in the recording the samples start."""
     error: str = ""
+    hot_words: tuple[str, ...] = ()
+    """Words or phrases to favour in this one."""
 
 
 def read(source: Source, sample_rate: int) -> Recording:

@@ -504,7 +504,8 @@ bool is_valid_options(const ctc_beam_options *options) {
 
 bool is_valid_scorer(const ctc_scorer *scorer, int64_t vocabulary) {
   if (!scorer) return true;
-  if (scorer->boundary < kNone || scorer->boundary >= vocabulary || !(scorer->weight >= 0)) return false;
+  const int64_t units = scorer->spelling ? scorer->spelling->unit_count : vocabulary;
+  if (scorer->boundary < kNone || scorer->boundary >= units || !(scorer->weight >= 0)) return false;
   if (scorer->ngram && !scorer->lexicon && !scorer->label_word) return false;
   return !scorer->is_closed || scorer->lexicon;
 }
@@ -529,7 +530,7 @@ extern "C" int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, 
   const int threads = std::max(options->threads, 1);
   const size_t share = Workspace(nullptr, most_frames, scores->vocabulary, options->beam).bytes;
   if (!workspace || workspace_bytes < share * threads) return CTC_DECODE_WORKSPACE;
-  const Scorer external_scorer(scorer);
+  const Scorer external_scorer(scorer, scores->vocabulary);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
   for (int64_t item = 0; item < scores->batch; ++item) {
     char *mine = static_cast<char *>(workspace) + share * thread_id();
@@ -557,7 +558,7 @@ extern "C" int ctc_beam_stream_start(int64_t vocabulary, const ctc_scorer *score
   if (!is_valid_options(options) || vocabulary < 1 || !is_valid_scorer(scorer, vocabulary)) return CTC_DECODE_INVALID;
   if (!state || state_bytes < ctc_beam_stream_bytes(vocabulary, options)) return CTC_DECODE_WORKSPACE;
   const Workspace work(state, kMostFrames, vocabulary, options->beam);
-  const Scorer external_scorer(scorer);
+  const Scorer external_scorer(scorer, vocabulary);
   Search(work, external_scorer, *options).save(vocabulary);
   return CTC_DECODE_SUCCESS;
 }
@@ -573,7 +574,7 @@ extern "C" int ctc_beam_stream_push(const ctc_scores *scores, const ctc_scorer *
   *is_over = work.progress->is_over;
   if (*is_over) return CTC_DECODE_SUCCESS;
   const Progress before = *work.progress;
-  const Scorer external_scorer(scorer);
+  const Scorer external_scorer(scorer, scores->vocabulary);
   Search search(work, external_scorer, *options, before);
   for (int64_t t = 0; t < frames && !*is_over; ++t)
     *is_over = scores->is_double ? !search.advance(row_of<double>(*scores, 0, t), scores->vocabulary)
@@ -594,7 +595,7 @@ extern "C" int ctc_beam_stream_result(int64_t vocabulary, const ctc_scorer *scor
     return CTC_DECODE_INVALID;
   if (progress.is_over) return CTC_DECODE_SUCCESS;
   if (progress.frames > 0 && (!labels || !start || !end)) return CTC_DECODE_INVALID;
-  const Scorer external_scorer(scorer);
+  const Scorer external_scorer(scorer, vocabulary);
   Search(work, external_scorer, *options, progress).write(stride, {labels, lengths, acoustic, external, count, start, end});
   return CTC_DECODE_SUCCESS;
 }

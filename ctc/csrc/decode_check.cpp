@@ -67,6 +67,16 @@ bool is_valid_phrases(const ctc_phrases &p, int64_t vocabulary) {
   return true;
 }
 
+bool is_valid_spelling(const ctc_spelling &s, int64_t vocabulary) {
+  if (s.unit_count < 0 || !s.first_unit || s.first_unit[0] != 0) return false;
+  for (int64_t label = 0; label < vocabulary; ++label)
+    if (s.first_unit[label + 1] < s.first_unit[label]) return false;
+  if (!s.units) return s.first_unit[vocabulary] == 0;
+  for (int32_t i = 0; i < s.first_unit[vocabulary]; ++i)
+    if (!is_index(s.units[i], s.unit_count)) return false;
+  return true;
+}
+
 }  // namespace
 
 extern "C" int ctc_decode_version(void) { return CTC_DECODE_VERSION; }
@@ -74,11 +84,13 @@ extern "C" int ctc_decode_version(void) { return CTC_DECODE_VERSION; }
 extern "C" int ctc_scorer_check(const ctc_scorer *scorer, int64_t vocabulary) {
   if (!scorer || vocabulary < 1) return CTC_DECODE_INVALID;
   const ctc_scorer &s = *scorer;
-  bool is_valid = s.boundary >= kNone && s.boundary < vocabulary && s.weight >= 0 && is_number(s.weight) &&
+  if (s.spelling && !is_valid_spelling(*s.spelling, vocabulary)) return CTC_DECODE_INVALID;
+  const int64_t units = s.spelling ? s.spelling->unit_count : vocabulary;
+  bool is_valid = s.boundary >= kNone && s.boundary < units && s.weight >= 0 && is_number(s.weight) &&
                   is_number(s.word_bonus) && is_number(s.unknown_penalty) && (!s.is_closed || s.lexicon);
   is_valid = is_valid && (!s.ngram || is_valid_ngram(*s.ngram));
-  is_valid = is_valid && (!s.lexicon || is_valid_lexicon(*s.lexicon, s.ngram ? s.ngram->words : 0, vocabulary));
-  is_valid = is_valid && (!s.phrases || is_valid_phrases(*s.phrases, vocabulary));
+  is_valid = is_valid && (!s.lexicon || is_valid_lexicon(*s.lexicon, s.ngram ? s.ngram->words : 0, units));
+  is_valid = is_valid && (!s.phrases || is_valid_phrases(*s.phrases, units));
   if (is_valid && s.ngram && !s.lexicon) {
     is_valid = s.label_word != nullptr;
     for (int64_t label = 0; is_valid && label < vocabulary; ++label)

@@ -46,18 +46,20 @@ inline double word_log_prob(const ctc_ngram &model, int32_t word, int32_t &histo
 
 class Scorer {
  public:
-  explicit Scorer(const ctc_scorer *table) : table_(table) {
+  // `vocabulary`: how many labels there are, which counts where they have a spelling.
+  Scorer(const ctc_scorer *table, int64_t vocabulary) : table_(table) {
     if (!table) return;
     leaving_gain_ = table->is_closed ? kMinusInfinity : table->unknown_penalty;
-    if (const ctc_ngram *model = table->lexicon ? nullptr : table->ngram)
-      for (int32_t word = 0; word < model->words; ++word)
-        label_bound_ = word == 0 ? word_bound(0) : std::max(label_bound_, word_bound(word));
+    if (table->spelling)
+      bound_spelled(vocabulary);
+    else if (!table->lexicon && table->ngram)
+      label_bound_ = largest_word_bound();
     for (int32_t node = 0; table->phrases && node < table->phrases->nodes; ++node)
       largest_phrase_bound_ = std::max(largest_phrase_bound_, phrase_bound(node));
   }
 
   // The words of the lexicon are spelled label by label, and boundaries close them.
-  bool has_words() const { return table_ && table_->lexicon; }
+  bool has_words() const { return table_ && table_->lexicon && !table_->spelling; }
   const ctc_lexicon &lexicon() const { return *table_->lexicon; }
   int32_t boundary() const { return has_words() ? table_->boundary : kNone; }
   bool has_phrases() const { return table_ && table_->phrases; }
@@ -87,11 +89,14 @@ class Scorer {
   Step extend(const State &state, int32_t label) const {
     Step step = {state, 0};
     if (!table_) return step;
-    if (table_->lexicon)
-      extend_word(label, step);
-    else if (table_->ngram)
-      step.gain = score(table_->label_word[label], step.state);
-    if (table_->phrases) step.gain += extend_phrase(label, step.state);
+    if (!table_->lexicon && table_->ngram) step.gain = score(table_->label_word[label], step.state);
+    if (!table_->spelling) {
+      extend_unit(label, step);
+      return step;
+    }
+    const ctc_spelling &spelling = *table_->spelling;
+    for (int32_t i = spelling.first_unit[label]; i < spelling.first_unit[label + 1]; ++i)
+      extend_unit(spelling.units[i], step);
     return step;
   }
 
@@ -115,7 +120,40 @@ class Scorer {
     return table_->weight * log_prob + table_->word_bonus;
   }
 
-  double phrase_bound(int32_t node) const { return table_ && table_->phrases ? table_->phrases->bound[node] : 0.0; }
+  double phrase_bound(int32_t node) const {
+    if (!table_ || !table_->phrases) return 0.0;
+    return table_->spelling ? most_by_phrases_ - table_->phrases->promise[node] : table_->phrases->bound[node];
+  }
+
+  double largest_word_bound() const {
+    double largest = kMinusInfinity;
+    const int32_t words = table_->ngram ? table_->ngram->words : 1;
+    for (int32_t word = 0; word < words; ++word) largest = std::max(largest, word_bound(word));
+    return largest;
+  }
+
+  // A label of several units may close words, and end phrases, as often as it has boundaries; phrases that need none
+  // around them, as often as it has units.
+  void bound_spelled(int64_t vocabulary) {
+    const ctc_spelling &spelling = *table_->spelling;
+    int32_t most_units = 0, most_boundaries = 0;
+    for (int64_t label = 0; label < vocabulary; ++label) {
+      const int32_t *first = spelling.units + spelling.first_unit[label];
+      const int32_t *end = spelling.units + spelling.first_unit[label + 1];
+      most_units = std::max(most_units, static_cast<int32_t>(end - first));
+      most_boundaries = std::max(most_boundaries, static_cast<int32_t>(std::count(first, end, table_->boundary)));
+    }
+    if (table_->lexicon)
+      label_bound_ = kRoundedUp * most_boundaries * std::max(0.0, largest_word_bound());
+    else if (table_->ngram)
+      label_bound_ = largest_word_bound();
+    double reward = 0, promise = 0;
+    for (int32_t node = 0; table_->phrases && node < table_->phrases->nodes; ++node) {
+      reward = std::max(reward, static_cast<double>(table_->phrases->reward[node]));
+      promise = std::max(promise, static_cast<double>(table_->phrases->promise[node]));
+    }
+    most_by_phrases_ = kRoundedUp * (promise + reward * (table_->boundary == kNone ? most_units : most_boundaries));
+  }
 
   // What `score` never exceeds; kNone: of an unknown word.
   double word_bound(int32_t word) const {
@@ -134,18 +172,23 @@ class Scorer {
     return penalty + score(word == kNone ? unknown : word, state);
   }
 
-  void extend_word(int32_t label, Step &step) const {
+  void extend_unit(int32_t unit, Step &step) const {
+    if (table_->lexicon) extend_word(unit, step);
+    if (table_->phrases) step.gain += extend_phrase(unit, step.state);
+  }
+
+  void extend_word(int32_t unit, Step &step) const {
     int32_t &node = step.state.word;
-    if (label == table_->boundary) {
+    if (unit == table_->boundary) {
       if (node != 0)
-        step.gain = close_word(step.state);
-      else if (table_->is_closed)
-        step.gain = kMinusInfinity;  // a boundary closes a word
+        step.gain += close_word(step.state);
+      else if (table_->is_closed && !table_->spelling)
+        step.gain = kMinusInfinity;  // a boundary closes a word; one that a piece begins with may also be the first
       return;
     }
     if (node == kNone) return;
-    node = child(table_->lexicon->first_child, table_->lexicon->label, node, label);
-    if (node == kNone) step.gain = leaving_gain_;
+    node = child(table_->lexicon->first_child, table_->lexicon->label, node, unit);
+    if (node == kNone) step.gain += leaving_gain_;
   }
 
   double extend_phrase(int32_t label, State &state) const {
@@ -163,8 +206,10 @@ class Scorer {
     return state.word > 0 && table_->lexicon->word[state.word] == kNone;
   }
 
+  static constexpr double kRoundedUp = 1 + 1e-9;  // sums of several gains are not in the order of their bound
+
   const ctc_scorer *table_;
-  double label_bound_ = 0, leaving_gain_ = 0, largest_phrase_bound_ = 0;
+  double label_bound_ = 0, leaving_gain_ = 0, largest_phrase_bound_ = 0, most_by_phrases_ = 0;
 };
 
 }  // namespace ctc_decode

@@ -27,7 +27,7 @@ typedef enum {
   CTC_DECODE_DEVICE = 3,    /* CUDA refused a launch */
 } ctc_decode_status;
 
-#define CTC_DECODE_VERSION 2
+#define CTC_DECODE_VERSION 3
 
 /* CTC_DECODE_VERSION of the sources that the library was built from: what programs have to compare with their own. */
 CTC_DECODE_API int ctc_decode_version(void);
@@ -112,12 +112,21 @@ typedef struct {
   int32_t start;        /* node before the first label */
 } ctc_phrases;
 
+/* Labels of several letters, such as word pieces: the units, letters and the boundary between words, that each label
+ * spells, none for a label that stands for nothing. Lexicon, phrases and boundary are then of units, not of labels. */
+typedef struct {
+  int32_t unit_count;
+  const int32_t *first_unit; /* [vocabulary + 1] */
+  const int32_t *units;
+} ctc_spelling;
+
 typedef struct {
   const ctc_ngram *ngram;       /* or NULL */
   const ctc_lexicon *lexicon;   /* words, or NULL: labels themselves are the words of the language model */
   const ctc_phrases *phrases;   /* or NULL */
   const int32_t *label_word;    /* [vocabulary] word of each label where lexicon is NULL and ngram is not */
-  int32_t boundary;             /* label between words, -1 where there is none */
+  const ctc_spelling *spelling; /* or NULL: every label is a unit of its own */
+  int32_t boundary;             /* unit between words, -1 where there is none */
   int32_t is_closed;            /* only words of the lexicon may be spelled */
   double weight;                /* of the language model's log-probabilities */
   double word_bonus;            /* for every word */

@@ -8,6 +8,7 @@ import pytest
 import soundfile
 import torch
 
+import ctc
 import transducer
 from common import config
 from common.config import ConfigError
@@ -15,7 +16,7 @@ from common.data.manifest import ManifestError, Utterance, write_jsonl
 from common.distributed import World
 from common.recognition.scoring import EvaluationError
 from tests.transducer.checkpoints import archives
-from transducer import evaluation, inference, validation
+from transducer import evaluation, inference, ngram, validation
 from transducer.evaluation import EvaluationConfig
 from transducer.inference import InferenceConfig
 
@@ -48,6 +49,26 @@ def test_a_line_per_recording_has_its_name_and_text(place, capsys):
         [place / "speech" / name for name in ("a.flac", "b.wav")]
     )
     assert lines == [f"{t.audio}\t{t.text}" for t in transcripts]
+
+
+def test_decoding_takes_options_and_pieces_are_counted(place, tmp_path, capsys):
+    asr = transducer.load(place / "model.nemo", device="cpu")
+    letters = sorted({x for label in asr.pieces.labels for x in label if x.isalpha()})
+    (tmp_path / "text.txt").write_text("".join(letters[:4]) + " " + letters[0] + "\n\n" + letters[1] + "\n")
+    arpa = tmp_path / "pieces.arpa"
+    assert ngram.main(flags(ngram.NgramConfig, place / "model.nemo", tmp_path / "text.txt", "-o", arpa)) == 0
+    assert capsys.readouterr().out.startswith(f"{arpa}: ")
+    assert set(ctc.read_arpa(arpa).vocabulary) <= {"<unk>", "<s>", "</s>", *asr.pieces.labels}
+    options = ["--decoding.beam", "3", "--decoding.n_best", "2", "--decoding.language_model", arpa]
+    options += ["--decoding.hot_words", "".join(letters[:2]), "--format", "json", "--output", tmp_path / "out.jsonl"]
+    assert inference.main(flags(InferenceConfig, place / "model.nemo", place / "speech" / "a.flac", *options)) == 0
+    record = json.loads((tmp_path / "out.jsonl").read_text())
+    assert len(record["alternatives"]) <= 1
+    (tmp_path / "bad.txt").write_text("fine\n§\n".replace("fine", letters[0]))
+    with pytest.raises(ConfigError, match=r"^ngram: .*bad\.txt:2: '§' in '§' is in none of the"):
+        ngram.main(flags(ngram.NgramConfig, place / "model.nemo", tmp_path / "bad.txt", "-o", arpa))
+    with pytest.raises(ConfigError, match=r"^ngram: .*none\.txt"):
+        ngram.main(flags(ngram.NgramConfig, place / "model.nemo", tmp_path / "none.txt", "-o", arpa))
 
 
 def test_words_have_times_and_files_of_their_own(place, tmp_path, capsys):

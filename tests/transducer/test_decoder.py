@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+import ctc
+from ctc.ngram import estimate
 from tests.transducer import golden
 from transducer import decoder, reference
 from transducer._decoder_library import functions
@@ -201,3 +203,49 @@ def test_the_heads_of_the_benchmark_emit_as_often_as_real_ones(has_durations: bo
     wanted = 7762 / 9088 if has_durations else 7762 / (7762 + 20875)
     assert labels == pytest.approx(wanted, rel=0.05)
     assert sum(shares) == pytest.approx(1 if has_durations else 0)
+
+
+def scorers() -> list[ctc.Scorer | None]:
+    """Over 40 labels: a model of labels, phrases, words of pieces, and nothing."""
+    letters = [chr(ord("a") + i) for i in range(40)]
+    model = estimate([letters[i : i + 9] for i in range(0, 30, 3)], order=3)
+    pieces = ["\u2581" + x for x in "abcdefghijklmnopqrst"] + list("abcdefghijklmnopqrst")
+    words = estimate([["ab", "cad"], ["bed", "ab", "fig"]], order=2)
+    tokens = ctc.ScorerOptions(unit="token", weight=1.0)
+    return [
+        ctc.Scorer(letters, model=model, options=tokens),
+        ctc.Scorer(letters, hot_words={"".join(letters[3:6]): 6.0, letters[9] + letters[2]: 4.0}),
+        None,
+        ctc.Scorer(pieces, model=words, hot_words={"cab": 5.0}),
+        ctc.Scorer(letters, model=model, hot_words={letters[0]: 3.0}, options=tokens),
+    ]
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is_one(
+    path: str, durations: tuple[int, ...]
+):
+    weights, encoded_BSC, frames_B = random_problem(durations=durations, seed=4)
+    decode = Decoder(weights)
+    found = decode(encoded_BSC, frames_B, scorers=scorers())
+    assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, scorers=scorers()))
+    plain = decode(encoded_BSC, frames_B)
+    assert [one.tokens for one in found] != [one.tokens for one in plain]
+    assert found[2] == plain[2]
+    assert_same(decode(encoded_BSC[:1], frames_B[:1], scorers=scorers()[0]), found[:1])
+
+
+def test_a_scorer_goes_on_with_the_state(path: str):
+    weights, encoded_BSC, _ = random_problem(seed=4)
+    decode = Decoder(weights)
+    state = decode.start(1)
+    if path == WITHOUT_NATIVE:
+        with pytest.raises(ValueError, match="scorers: frames that come in pieces need the native library, on a CPU"):
+            decode(encoded_BSC[:1], [40], state=state, scorers=scorers()[0])
+        return
+    tokens = [
+        token
+        for part_BSC in encoded_BSC[:1].split(7, dim=1)
+        for token in decode(part_BSC, [part_BSC.shape[1]], state=state, scorers=scorers()[0])[0].tokens
+    ]
+    assert tokens == decode(encoded_BSC[:1], [40], scorers=scorers()[0])[0].tokens

@@ -3,22 +3,13 @@
 #include <omp.h>
 #endif
 
+#include "beam.h"
 #include "job.h"
 #include "processor.h"
 
 namespace {
 
 constexpr uintptr_t ALIGNMENT = 64;
-
-bool is_valid(const transducerNetwork* n) {
-    if (!n || n->classes < 1 || n->classes > INT32_MAX || n->encoder < 1 || n->hidden < 1 || n->joint < 1 ||
-        n->layers < 1 || n->duration_count < 0 || n->activation < TRANSDUCER_RELU ||
-        n->activation > TRANSDUCER_SIGMOID || (n->duration_count && !n->durations))
-        return false;
-    for (int64_t i = 0; i < n->duration_count; i++)
-        if (n->durations[i] < 0 || (i > 0 && n->durations[i] <= n->durations[i - 1])) return false;
-    return true;
-}
 
 bool is_valid(const transducerDecodeOptions* o) {
     return o && o->max_symbols >= 1 && o->slots >= 1 && o->window >= 1 && o->window_rows >= 1 && o->threads >= 1 &&
@@ -39,6 +30,16 @@ void decode_one_thread(const DecodeJob& job, void* memory) {
 
 }  // namespace
 
+bool is_valid(const transducerNetwork* n) {
+    if (!n || n->classes < 1 || n->classes > INT32_MAX || n->encoder < 1 || n->hidden < 1 || n->joint < 1 ||
+        n->layers < 1 || n->duration_count < 0 || n->activation < TRANSDUCER_RELU ||
+        n->activation > TRANSDUCER_SIGMOID || (n->duration_count && !n->durations))
+        return false;
+    for (int64_t i = 0; i < n->duration_count; i++)
+        if (n->durations[i] < 0 || (i > 0 && n->durations[i] <= n->durations[i - 1])) return false;
+    return true;
+}
+
 transducerStatus transducer_state_floats(const transducerNetwork* network, int64_t* count) {
     if (!is_valid(network) || !count) return TRANSDUCER_INVALID_VALUE;
     const transducerDecodeOptions unused = {};
@@ -57,9 +58,11 @@ transducerStatus transducer_decode(const transducerNetwork* network, const trans
                                    const float* encoded, int64_t batch, int64_t batch_stride, int64_t frame_stride,
                                    const int64_t* frame_counts, int64_t capacity, int32_t* tokens, int32_t* frames,
                                    int32_t* durations, float* confidences, float* entropies, int64_t* counts,
-                                   float* states, transducerPosition* positions, void* workspace, int64_t* invalid) {
+                                   float* states, transducerPosition* positions, const ctc_scorer* const* scorers,
+                                   int32_t* scorer_states, void* workspace, int64_t* invalid) {
     if (invalid) *invalid = -1;
-    if (!is_valid(network) || !is_valid(options) || batch < 0 || !states != !positions || capacity < 0)
+    if (!is_valid(network) || !is_valid(options) || batch < 0 || !states != !positions || capacity < 0 ||
+        (scorer_states && !positions))
         return TRANSDUCER_INVALID_VALUE;
     if (batch == 0) return TRANSDUCER_SUCCESS;
     if (!frame_counts || !counts || !workspace || (uintptr_t)workspace % ALIGNMENT != 0)
@@ -75,7 +78,7 @@ transducerStatus transducer_decode(const transducerNetwork* network, const trans
     int64_t next = 0, with_nan = batch;
     const DecodeJob job = {{*network, *options}, encoded,  batch,      batch_stride, frame_stride, frame_counts,
                            capacity,             tokens,   frames,     durations,    confidences,  entropies,
-                           counts,               states,   positions,  &next,        &with_nan};
+                           counts,               states,   positions,  scorers,      scorer_states, &next,     &with_nan};
     const int threads = int(options->threads < batch ? options->threads : batch);
     if (threads == 1) {
         decode_one_thread(job, workspace);

@@ -1,23 +1,12 @@
 // The loop of the greedy decoder for one instruction set.
 #include <math.h>
 
-#include "exponential.h"
+#include "beam.h"
+#include "fusion.h"
 #include "job.h"
-#include "multiply.h"
+#include "network.inl"
 
 namespace CTC_ISA {
-
-static inline Floats sigmoid(Floats x) {
-    const Floats e = exp_of(x < Floats{} ? x : -x);
-    const Floats small = e / (1.0f + e);
-    return x < Floats{} ? small : 1.0f - small;
-}
-
-static inline Floats tanh_of(Floats x) {
-    const Floats e = exp_of(2.0f * (x < Floats{} ? x : -x));
-    const Floats size = (1.0f - e) / (1.0f + e);
-    return x < Floats{} ? -size : size;
-}
 
 class GreedyDecoder {
     static constexpr int W = LANES<float>;
@@ -25,30 +14,28 @@ class GreedyDecoder {
     struct Slot {
         int64_t utterance, frame, frames, symbols, count, first_projected;
         float *hidden, *cell, *prediction, *projected;
+        bool is_fused;
+        alignas(8) unsigned char fusion[FUSION_BYTES];
     };
     static_assert(sizeof(Slot) <= SLOT_BYTES, "DecodeJob counts on it");
 
   public:
     GreedyDecoder(const DecodeJob& job, void* given)
-        : job(job), net(job.network), hidden(padded(net.hidden)), joint(padded(net.joint)),
-          classes(padded(net.classes)), logit_width(job.width_of_logits()), memory((float*)given) {
+        : job(job), net(job.network), network(net), hidden(network.hidden), joint(network.joint),
+          classes(network.classes), logit_width(network.logit_width), memory((float*)given) {
         const int64_t rows = job.rows(), slot_count = job.options.slots;
         logits = take(rows * logit_width);
         sums = take(rows * joint);
         inputs = take(rows * 2 * hidden);
         gates = take(rows * larger(4 * hidden, joint));
-        start.hidden = take(net.layers * hidden);
-        start.cell = take(net.layers * hidden);
-        start.prediction = take(joint);
+        lay_out(start, take(job.state_floats()));
         float* const of_slots = take(slot_count * (job.state_floats() + PROJECTED_FRAMES * joint));
         emitting = (int64_t*)take(2 * slot_count);
         slots = (Slot*)take(slot_count * SLOT_BYTES / 4);
         for (int64_t i = 0; i < slot_count; i++) {
             float* own = of_slots + i * (job.state_floats() + PROJECTED_FRAMES * joint);
-            slots[i].hidden = own;
-            slots[i].cell = own += net.layers * hidden;
-            slots[i].prediction = own += net.layers * hidden;
-            slots[i].projected = own + joint;
+            lay_out(slots[i], own);
+            slots[i].projected = own + job.state_floats();
         }
     }
 
@@ -78,14 +65,21 @@ class GreedyDecoder {
         return taken;
     }
 
+    void lay_out(Slot& slot, float* state) const {
+        slot.hidden = state;
+        slot.cell = state + net.layers * hidden;
+        slot.prediction = slot.cell + net.layers * hidden;
+    }
+
     static void copy(float* to, const float* from, int64_t count) { memcpy(to, from, size_t(count) * sizeof(float)); }
 
     // What the prediction network says before the first label: once for all.
     void start_prediction() {
         memset(start.hidden, 0, size_t(net.layers * hidden) * sizeof(float));
         memset(start.cell, 0, size_t(net.layers * hidden) * sizeof(float));
-        Slot* const one = &start;
-        predict(&one, 1, net.classes - 1);
+        const int32_t blank = int32_t(net.classes - 1);
+        float* const state = start.hidden;
+        network.predict(1, &blank, &state, &state, inputs, gates);
     }
 
     // Takes the next utterance. False where there is none.
@@ -101,13 +95,10 @@ class GreedyDecoder {
             slot.count = 0;
             slot.first_projected = -PROJECTED_FRAMES;
             const float* const from = position.started ? job.states + n * job.state_floats() : start.hidden;
-            if (position.started) {
-                copy(slot.hidden, from, job.state_floats());
-            } else {
-                copy(slot.hidden, start.hidden, net.layers * hidden);
-                copy(slot.cell, start.cell, net.layers * hidden);
-                copy(slot.prediction, start.prediction, joint);
-            }
+            copy(slot.hidden, from, job.state_floats());
+            slot.is_fused = job.scorers && job.scorers[n];
+            const int32_t* const language = position.started && job.scorer_states ? job.scorer_states + 3 * n : nullptr;
+            if (slot.is_fused) start_fusion(slot.fusion, job.scorers[n], net.classes, language);
             if (slot.frame < slot.frames) return true;
             finish(slot);
         }
@@ -115,6 +106,7 @@ class GreedyDecoder {
 
     void finish(Slot& slot) {
         job.counts[slot.utterance] = slot.count;
+        if (slot.is_fused && job.scorer_states) save_fusion(slot.fusion, job.scorer_states + 3 * slot.utterance);
         if (!job.positions) return;
         job.positions[slot.utterance] = {slot.frame - slot.frames, slot.symbols, 1};
         copy(job.states + slot.utterance * job.state_floats(), slot.hidden, job.state_floats());
@@ -125,8 +117,7 @@ class GreedyDecoder {
             slot.first_projected = frame;
             const int64_t count = smaller(PROJECTED_FRAMES, slot.frames - frame);
             const float* const from = job.encoded + slot.utterance * job.batch_stride + frame * job.frame_stride;
-            multiply({from, job.frame_stride, count, net.encoder, net.encoder_weights, net.encoder_bias,
-                      slot.projected, joint}, joint);
+            network.project(from, job.frame_stride, count, slot.projected);
         }
         return slot.projected + (frame - slot.first_projected) * joint;
     }
@@ -140,9 +131,10 @@ class GreedyDecoder {
             // A window never leaves what is projected, but for its first frame.
             projected(slot, slot.frame);
             const int64_t end = smaller(last, slot.first_projected + PROJECTED_FRAMES);
-            for (int64_t t = slot.frame; t < end; t++) activate(slot, t, sums + rows++ * joint);
+            for (int64_t t = slot.frame; t < end; t++)
+                network.activate(projected(slot, t), slot.prediction, sums + rows++ * joint);
         }
-        multiply({sums, joint, rows, joint, net.output_weights, net.output_bias, logits, logit_width}, logit_width);
+        network.score(sums, rows, logits);
         int64_t emitted = 0, row = 0;
         for (int64_t i = 0; i < active; i++) {
             Slot& slot = slots[i];
@@ -151,22 +143,16 @@ class GreedyDecoder {
             if (follow(slot, end, logits + row * logit_width)) emitting[emitted++] = i;
             row += end - first;
         }
-        Slot* emitters[EMITTERS];
+        int32_t tokens[EMITTERS];
+        float* states[EMITTERS];
         for (int64_t i = 0; i < emitted; i += EMITTERS) {
             const int64_t count = smaller(EMITTERS, emitted - i);
-            for (int64_t j = 0; j < count; j++) emitters[j] = slots + emitting[i + j];
-            predict(emitters, count, -1);
-        }
-    }
-
-    // Input of the output layer for a frame.
-    void activate(Slot& slot, int64_t frame, float* to) {
-        const float *const e = projected(slot, frame), *const g = slot.prediction;
-        for (int64_t j = 0; j < joint; j += W) {
-            const Floats x = load(e + j) + load(g + j);
-            store(to + j, net.activation == TRANSDUCER_RELU   ? vmax(Floats{}, x)  // NaN stays
-                          : net.activation == TRANSDUCER_TANH ? tanh_of(x)
-                                                              : sigmoid(x));
+            for (int64_t j = 0; j < count; j++) {
+                const Slot& slot = slots[emitting[i + j]];
+                tokens[j] = job.tokens[slot.utterance * job.capacity + slot.count - 1];
+                states[j] = slot.hidden;
+            }
+            network.predict(count, tokens, states, states, inputs, gates);
         }
     }
 
@@ -187,7 +173,7 @@ class GreedyDecoder {
         while (slot.frame < end) {
             const float* const row = scores + (slot.frame - first) * logit_width;
             float largest, longest;
-            const int64_t token = best_of(row, classes, &largest);
+            int64_t token = best_of(row, classes, &largest);
             const int64_t which = net.duration_count ? best_of(row + classes, logit_width - classes, &longest) : 0;
             if (token >= net.classes || which >= larger(1, net.duration_count)) return give_up(slot);
             int64_t duration = net.duration_count ? net.durations[which] : 0;
@@ -196,6 +182,7 @@ class GreedyDecoder {
                 slot.frame += larger(1, duration);
                 continue;
             }
+            if (slot.is_fused) token = fused_label(slot.fusion, row, token, blank);
             emit(slot, token, duration, row, largest);
             if (duration == 0 && ++slot.symbols == job.options.max_symbols) duration = 1;
             if (duration > 0) slot.symbols = 0;
@@ -227,50 +214,15 @@ class GreedyDecoder {
             weighted += e > Floats{} ? x * e : Floats{};
         }
         const float sum = sum_of(total);
-        job.confidences[at] = 1 / sum;
+        job.confidences[at] = expf(row[token] - largest) / sum;
         if (job.entropies) job.entropies[at] = float(log(double(sum)) - double(sum_of(weighted)) / double(sum));
-    }
-
-    // Advances the prediction network of some slots by the label each emitted last, or all by `label`.
-    void predict(Slot* const* which, int64_t count, int64_t label) {
-        for (int64_t layer = 0; layer < net.layers; layer++) {
-            const int64_t width = layer ? 2 * hidden : hidden;
-            for (int64_t i = 0; i < count; i++) {
-                float* const input = inputs + i * width;
-                if (layer) copy(input, which[i]->hidden + (layer - 1) * hidden, hidden);
-                copy(input + width - hidden, which[i]->hidden + layer * hidden, hidden);
-            }
-            multiply({inputs, width, count, width, net.gate_weights[layer], layer ? net.gate_biases[layer] : nullptr,
-                      gates, 4 * hidden}, 4 * hidden);
-            for (int64_t i = 0; i < count; i++) {
-                const Slot& slot = *which[i];
-                const int64_t token = label >= 0 ? label : job.tokens[slot.utterance * job.capacity + slot.count - 1];
-                const float* const added = layer ? nullptr : net.first_gates + token * 4 * hidden;
-                advance(gates + i * 4 * hidden, added, slot.hidden + layer * hidden, slot.cell + layer * hidden);
-            }
-        }
-        for (int64_t i = 0; i < count; i++)
-            copy(inputs + i * hidden, which[i]->hidden + (net.layers - 1) * hidden, hidden);
-        multiply({inputs, hidden, count, hidden, net.prediction_weights, nullptr, gates, joint}, joint);
-        for (int64_t i = 0; i < count; i++) copy(which[i]->prediction, gates + i * joint, joint);
-    }
-
-    void advance(const float* sum, const float* added, float* h, float* c) const {
-        for (int64_t j = 0; j < hidden; j += W) {
-            const auto gate = [&](int64_t i) {
-                const Floats x = load(sum + i * hidden + j);
-                return added ? x + load(added + i * hidden + j) : x;
-            };
-            const Floats cell = sigmoid(gate(1)) * load(c + j) + sigmoid(gate(0)) * tanh_of(gate(2));
-            store(c + j, cell);
-            store(h + j, Floats(sigmoid(gate(3)) * tanh_of(cell)));
-        }
     }
 
     static constexpr int64_t EMITTERS = 48;
 
     const DecodeJob& job;
     const transducerNetwork& net;
+    const Network network;
     int64_t hidden, joint, classes, logit_width, active = 0;
     float *memory, *logits, *sums, *inputs, *gates;
     int64_t* emitting;
@@ -279,5 +231,50 @@ class GreedyDecoder {
 };
 
 void decode(const DecodeJob& job, void* memory) { GreedyDecoder(job, memory).run(); }
+
+static void project(const transducerNetwork& net, const float* frames, int64_t stride, int64_t count, float* to) {
+    Network(net).project(frames, stride, count, to);
+}
+
+static void score(const transducerNetwork& net, const float* const* frames, const float* const* predictions,
+                  int64_t rows, float* sums, float* logits) {
+    const Network network(net);
+    for (int64_t i = 0; i < rows; i++) network.activate(frames[i], predictions[i], sums + i * network.joint);
+    network.score(sums, rows, logits);
+}
+
+static double log_sum(const float* scores, int64_t count) {
+    Floats most = all(-INFINITY), total = {};
+    for (int64_t k = 0; k < count; k += LANES<float>) most = vmax(most, load(scores + k));
+    const float largest = max_of(most);
+    for (int64_t k = 0; k < count; k += LANES<float>) total += exp_of(load(scores + k) - largest);
+    return double(largest) + log(double(sum_of(total)));
+}
+
+static double entropy(const float* scores, int64_t count, double log_sum) {
+    Floats weighted = {};
+    for (int64_t k = 0; k < count; k += LANES<float>) {
+        const Floats x = load(scores + k) - float(log_sum), e = exp_of(x);
+        weighted += e > Floats{} ? x * e : Floats{};
+    }
+    return -double(sum_of(weighted));
+}
+
+static int64_t above(const float* scores, int64_t count, float lowest, int32_t* which) {
+    int64_t found = 0;
+    for (int64_t k = 0; k < count; k += LANES<float>) {
+        if (max_of(load(scores + k)) < lowest) continue;
+        for (int64_t i = k; i < smaller(count, k + LANES<float>); i++)
+            if (scores[i] >= lowest) which[found++] = int32_t(i);
+    }
+    return found;
+}
+
+static void predict(const transducerNetwork& net, int64_t count, const int32_t* tokens, const float* const* before,
+                    float* const* after, float* inputs, float* gates) {
+    Network(net).predict(count, tokens, before, after, inputs, gates);
+}
+
+const BeamKernels beam_kernels = {project, score, log_sum, entropy, above, predict};
 
 }  // namespace CTC_ISA

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "fusion.h"
 #include "transducer_decode.h"
 
 // Columns of a packed panel; widths are padded to it.
@@ -10,7 +11,7 @@ constexpr int64_t PANEL = 32;
 // Encoder frames of a slot that are projected at once.
 constexpr int64_t PROJECTED_FRAMES = 32;
 // Of what is known of a slot beside its numbers, at most.
-constexpr int64_t SLOT_BYTES = 96;
+constexpr int64_t SLOT_BYTES = 96 + FUSION_BYTES;
 
 inline int64_t padded(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
 
@@ -41,6 +42,8 @@ struct DecodeJob : DecodeSizes {
     int64_t* counts;
     float* states;
     transducerPosition* positions;
+    const ctc_scorer* const* scorers;  // or NULL
+    int32_t* scorer_states;            // or NULL
     int64_t* next;     // the first utterance that nobody took yet
     int64_t* invalid;  // the first utterance with NaN, or batch
 };

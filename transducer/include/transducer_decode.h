@@ -9,6 +9,7 @@
 #ifndef TRANSDUCER_DECODE_H
 #define TRANSDUCER_DECODE_H
 
+#include "ctc_decode.h"
 #include "transducer_loss.h"
 
 #ifdef __cplusplus
@@ -68,6 +69,10 @@ TRANSDUCER_API transducerStatus transducer_decode_workspace(const transducerNetw
  * max_symbols times its frames. `states` and `positions` are NULL, or those of every utterance, which are updated; then
  * frames are numbered from the first of this call.
  *
+ * `scorers`: NULL, or of every utterance NULL or tables of ctc_decode.h, whose labels are those of the network and the
+ * blank: once a label is more probable than blank, the one is emitted whose logit with what they add is largest.
+ * `scorer_states`: NULL, or three numbers of every utterance, which go with `positions`.
+ *
  * TRANSDUCER_INVALID_VALUE: an argument does not fit; or, with its number in `invalid`, an utterance has a length that
  * does not fit, or NaN in a frame: other utterances are then decoded all the same.
  */
@@ -77,7 +82,8 @@ TRANSDUCER_API transducerStatus transducer_decode(const transducerNetwork* netwo
                                                   const int64_t* frame_counts, int64_t capacity, int32_t* tokens,
                                                   int32_t* frames, int32_t* durations, float* confidences,
                                                   float* entropies, int64_t* counts, float* states,
-                                                  transducerPosition* positions, void* workspace, int64_t* invalid);
+                                                  transducerPosition* positions, const ctc_scorer* const* scorers,
+                                                  int32_t* scorer_states, void* workspace, int64_t* invalid);
 
 #ifdef __cplusplus
 }

@@ -76,6 +76,7 @@ def test_a_language_model_mends_a_letter_that_is_hardly_heard(arpa):
     assert text(best(made(), log_probs_SV)) == "TEO NOTE"
     assert text(best(made(DecodingOptions(language_model=arpa)), log_probs_SV)) == "TEA NOTE"
     assert text(best(made(DecodingOptions(hot_words=("TEA",))), log_probs_SV)) == "TEA NOTE"
+    assert text(best(made(DecodingOptions(hot_words=("tea",))), log_probs_SV)) == "TEA NOTE"
 
 
 def test_a_language_model_counts_as_much_as_the_options_say(arpa):
@@ -160,8 +161,8 @@ def test_options_and_files_that_cannot_be_used_are_told(arpa, tmp_path):
     (tmp_path / "bad.arpa").write_text("nothing")
     with pytest.raises(ConfigError, match=r"^decoding: .*bad\.arpa"):
         made(DecodingOptions(language_model=tmp_path / "bad.arpa"))
-    with pytest.raises(ConfigError, match=r"^decoding: word 'tea': expected characters among the labels, found "):
-        made(DecodingOptions(hot_words=("tea",)))
+    with pytest.raises(ConfigError, match=r"^decoding: word 'TUB': expected characters among the labels, found "):
+        made(DecodingOptions(hot_words=("tub",)))
     with pytest.raises(ConfigError, match=r"^decoding: model: the labels '.*' spell none of its words"):
         made(DecodingOptions(language_model=arpa), ("<s>", "|", "x", "y"))
 

@@ -101,7 +101,8 @@ static Found decode(const Net& net, const transducerDecodeOptions& options, cons
     const transducerStatus status = transducer_decode(
         &net.network, &options, encoded.data(), batch, frames * net.network.encoder, net.network.encoder,
         frame_counts.data(), capacity, found.tokens.data(), found.frames.data(), found.durations.data(),
-        confidences.data(), entropies.data(), found.counts.data(), states.data(), positions.data(), workspace, &invalid);
+        confidences.data(), entropies.data(), found.counts.data(), states.data(), positions.data(), nullptr,
+        nullptr, workspace, &invalid);
     check(status == TRANSDUCER_SUCCESS, "decodes", which);
     for (int i = 0; i < 64; i++) check(workspace[bytes + size_t(i)] == 0x5a, "wrote behind the workspace", which);
     free(workspace);

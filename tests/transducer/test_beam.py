@@ -1,0 +1,222 @@
+"""The beam search finds what all label sequences, each summed over all its alignments, say is best."""
+
+import functools
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+import ctc
+from ctc.ngram import estimate
+from tests.transducer import golden
+from transducer import beam as beam_module
+from transducer import reference
+from transducer._beam_library import beam_functions
+from transducer.beam import BeamOptions, BeamSearch, Candidate
+from transducer.losses import rnnt_loss
+from transducer.weights import DecoderWeights
+
+LABELS = ("a", "b", "▁")
+WIDE = BeamOptions(beam=2000, n_best=20, drop=-math.inf)
+
+
+@pytest.fixture(params=["native", "python"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "python":
+        monkeypatch.setattr(beam_module, "beam_functions", lambda: None)
+        monkeypatch.setattr(beam_module, "warn_slow", lambda what, on_cpu: None)
+    elif beam_functions() is None:
+        pytest.skip("no compiler")
+    return request.param
+
+
+def tiny(durations: tuple[int, ...], seed: int, frames: int = 3) -> tuple[DecoderWeights, Tensor]:
+    """Weights of three labels that often emit, and frames."""
+    weights = golden.random_weights(labels=len(LABELS), durations=durations, layers=2, width=6, seed=seed)
+    return weights, torch.randn(1, frames, 6, generator=torch.Generator().manual_seed(seed))
+
+
+class Alignments:
+    """Log of the sum over all alignments of a sequence, by recursion over (frame, labels so far, those on it)."""
+
+    def __init__(self, encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int) -> None:
+        self.encoded_SC, self.weights, self.max_symbols = encoded_SC, weights, max_symbols
+        self.states = {(): reference.predict(weights.blank, reference.start_state(weights), weights)}
+        self.shares: dict[tuple[int, tuple[int, ...]], tuple[list[float], list[float]]] = {}
+
+    def log_prob(self, labels: tuple[int, ...]) -> float:
+        """Of the sequence; -inf where no alignment spells it."""
+        self.labels = labels
+        self.after = functools.cache(self._after)
+        total = self.after(0, 0, 0)
+        return math.log(total) if total > 0 else -math.inf
+
+    def _at(self, frame: int, labels: tuple[int, ...]) -> tuple[list[float], list[float]]:
+        if labels not in self.states:
+            self.states[labels] = reference.predict(labels[-1], self.states[labels[:-1]][1], self.weights)
+        if (frame, labels) not in self.shares:
+            n_tokens = self.weights.blank + 1
+            logits_W = reference.joint(self.encoded_SC[frame], self.states[labels][0], self.weights).double()
+            durations = logits_W[n_tokens:].softmax(0).tolist() if self.weights.durations else [1.0]
+            self.shares[frame, labels] = logits_W[:n_tokens].softmax(0).tolist(), durations
+        return self.shares[frame, labels]
+
+    def _after(self, frame: int, done: int, symbols: int) -> float:
+        if frame >= len(self.encoded_SC):
+            return 1.0 if done == len(self.labels) else 0.0
+        tokens, durations = self._at(frame, self.labels[:done])
+        total = 0.0
+        for duration, share in zip(self.weights.durations or (0,), durations, strict=True):
+            total += tokens[self.weights.blank] * share * self.after(frame + max(1, duration), done, 0)
+            if done < len(self.labels):
+                step = max(1, duration) if symbols + 1 >= self.max_symbols else duration
+                p = tokens[self.labels[done]] * share
+                total += p * self.after(frame + step, done + 1, 0 if step else symbols + 1)
+        return total
+
+
+def brute_force(
+    encoded_SC: Tensor, weights: DecoderWeights, *, longest: int, max_symbols: int, scorer: ctc.Scorer | None = None
+) -> list[tuple[float, tuple[int, ...]]]:
+    """(score, labels) of all sequences up to a length, best first."""
+    found, alignments = [], Alignments(encoded_SC, weights, max_symbols)
+    for length in range(longest + 1):
+        for labels in itertools.product(range(weights.blank), repeat=length):
+            external, state = 0.0, scorer.start() if scorer else None
+            for label in labels:
+                if scorer is not None and state is not None:
+                    gain, state = scorer.extend(state, label)
+                    external += gain
+            external += scorer.finish(state) if scorer is not None and state is not None else 0.0
+            found.append((alignments.log_prob(labels) + external, labels))
+    return sorted(found, reverse=True)
+
+
+def scorer_of_labels() -> ctc.Scorer:
+    model = estimate([list("ab▁a"), list("a▁ab"), list("bb▁a"), list("b▁▁a")], order=2)
+    options = ctc.ScorerOptions(unit="token", boundary="|", weight=0.7, word_bonus=0.4)
+    return ctc.Scorer(LABELS, model=model, options=options)
+
+
+@pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
+@pytest.mark.parametrize("max_symbols", [1, 10])
+@pytest.mark.parametrize("has_scorer", [False, True])
+def test_the_best_sequences_are_those_of_brute_force(path: str, durations, max_symbols: int, has_scorer: bool):
+    scorer = scorer_of_labels() if has_scorer else None
+    for seed in range(2):
+        weights, encoded_BSC = tiny(durations, seed)
+        weights.output_bias[weights.blank] += 3  # the best are short
+        expected = brute_force(encoded_BSC[0], weights, longest=4, max_symbols=max_symbols, scorer=scorer)
+        options = BeamOptions(beam=120 if path == "python" else 2000, n_best=20, drop=-math.inf)
+        (found,) = BeamSearch(weights, options)(
+            encoded_BSC, [encoded_BSC.shape[1]], max_symbols=max_symbols, scorers=scorer
+        )
+        short = [candidate for candidate in found if len(candidate.decoded.tokens) <= 4]
+        assert short[0] is found[0]
+        assert len(short) >= 5
+        for candidate, (score, labels) in zip(short[:8], expected, strict=False):
+            assert tuple(candidate.decoded.tokens) == labels
+            assert candidate.score == pytest.approx(score, abs=1e-5)
+            assert candidate.score == pytest.approx(candidate.log_prob + candidate.external, abs=1e-12)
+
+
+def test_the_score_of_rnnt_is_minus_its_loss(path: str):
+    weights, encoded_BSC = tiny((), seed=5)
+    weights.output_bias[weights.blank] += 3  # so that no alignment worth counting has ten labels on a frame
+    (found,) = BeamSearch(weights, BeamOptions(beam=100, n_best=5, drop=-math.inf))(encoded_BSC, [3], max_symbols=10)
+    for candidate in found:
+        tokens = candidate.decoded.tokens
+        states = [reference.predict(weights.blank, reference.start_state(weights), weights)]
+        for token in tokens:
+            states.append(reference.predict(token, states[-1][1], weights))
+        logits_TUV = torch.stack(
+            [torch.stack([reference.joint(frame_C, h, weights) for h, _ in states]) for frame_C in encoded_BSC[0]]
+        )
+        targets = torch.tensor([tokens], dtype=torch.int64)
+        loss = rnnt_loss(logits_TUV[None], targets, [3], [len(tokens)], reduction="none")
+        assert candidate.log_prob == pytest.approx(-float(loss), abs=1e-4)
+
+
+@pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
+@pytest.mark.parametrize("scored", [False, True])
+def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...], scored: bool):
+    if beam_functions() is None:
+        pytest.skip("no compiler")
+    weights = golden.random_weights(labels=20, durations=durations, layers=1, seed=3)
+    weights.output_bias[weights.blank] += 2
+    encoded_BSC = 1.5 * torch.randn(4, 18, 12, generator=torch.Generator().manual_seed(1))
+    frames = [18, 11, 0, 1]
+    labels = [chr(97 + i) for i in range(20)]
+    scorer = None
+    if scored:
+        model = estimate([list("abcdefgh"), list("bacabd"), list("hgfghij"), list("qrst")], order=3)
+        scorer = ctc.Scorer(labels, model=model, hot_words={"cab": 3.0}, options=ctc.ScorerOptions(unit="token"))
+    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, drop=-12))
+    found = search(encoded_BSC, frames, max_symbols=3, scorers=scorer)
+    for b, n in enumerate(frames):
+        expected = reference.beam_search(encoded_BSC[b, :n], weights, beam=5, drop=-12, max_symbols=3, scorer=scorer)
+        for one, other in zip(found[b], expected, strict=False):
+            assert one.decoded[:3] == other[:3]
+            assert one.decoded.confidence == pytest.approx(other.confidence, abs=1e-5)
+            assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
+            assert one.external == pytest.approx(other.external, abs=1e-4)
+        assert len(found[b]) == min(3, len(expected))
+
+
+def same(one: list[list[Candidate]], other: list[list[Candidate]]) -> bool:
+    return one == other
+
+
+@pytest.mark.parametrize("name", golden.TRANSDUCERS)
+def test_an_utterance_gives_the_same_alone_in_any_batch_and_on_any_number_of_threads(name: str):
+    if beam_functions() is None:
+        pytest.skip("no compiler")
+    weights, (encoded_BSC, frames_B) = golden.decoder_weights(name), golden.encoded(name)
+    search = BeamSearch(weights, BeamOptions(beam=4, n_best=4))
+    together = search(encoded_BSC, frames_B)
+    torch.set_num_threads(2)
+    try:
+        assert same(search(encoded_BSC, frames_B), together)
+    finally:
+        torch.set_num_threads(1)
+    for b, own in enumerate(together):
+        assert same(search(encoded_BSC[b : b + 1, : int(frames_B[b])], frames_B[b : b + 1]), [own])
+
+
+def test_the_library_need_not_keep_all_prefixes_of_a_long_recording():
+    if beam_functions() is None:
+        pytest.skip("no compiler")
+    weights = golden.random_weights(labels=8, width=6, seed=2)
+    weights.output_bias[weights.blank] -= 1
+    encoded_BSC = torch.randn(1, 1500, 6, generator=torch.Generator().manual_seed(0))
+    (found,) = BeamSearch(weights, BeamOptions(beam=3, n_best=2))(encoded_BSC, [1500], max_symbols=2)
+    best = found[0].decoded
+    assert len(best.tokens) > 800
+    assert best.frames == sorted(best.frames)
+    assert all(0 < p <= 1 for p in best.confidence)
+
+
+def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str):
+    weights, encoded_BSC = tiny((), seed=0)
+    search = BeamSearch(weights)
+    with pytest.raises(ValueError, match=r"encoded: expected \[utterance, frame, 6\], found shape \[3, 6\]"):
+        search(encoded_BSC[0], [3])
+    with pytest.raises(ValueError, match="frames: utterance 0: expected at least 0 and at most 3, found 4"):
+        search(encoded_BSC, [4])
+    with pytest.raises(ValueError, match=r"frames: expected one for each of 1 utterances, found \[2\]"):
+        search(encoded_BSC, [3, 3])
+    with pytest.raises(ValueError, match="max_symbols: expected 1 or more, found 0"):
+        search(encoded_BSC, [3], max_symbols=0)
+    with pytest.raises(ValueError, match="scorers: expected one for each of 1 utterances, found 2"):
+        search(encoded_BSC, [3], scorers=[None, None])
+    with pytest.raises(ValueError, match="scorers: expected 3 labels, found 2"):
+        search(encoded_BSC, [3], scorers=ctc.Scorer(["a", "b"], hot_words={"a": 1.0}))
+    encoded_BSC[0, 1] = math.nan
+    with pytest.raises(ValueError, match="encoded: (utterance 0: )?its frames hold NaN"):
+        search(encoded_BSC, [3])
+    with pytest.raises(ValueError, match="n_best: expected between 1 and the beam of 4, found 5"):
+        BeamOptions(n_best=5)
+    with pytest.raises(ValueError, match="drop: expected at most 0, found 1"):
+        BeamOptions(drop=1)

@@ -1,0 +1,154 @@
+"""Beam search for RNN-T and TDT: the most probable label sequences, with what is known of the language.
+
+Every sequence is summed over its alignments, and equal ones are one. On a CPU it is one native call for a batch
+(`csrc/decode_beam.cpp`), which other devices copy their frames to; without a compiler, `reference.beam_search`.
+
+Shapes: B utterances, S encoder frames, C encoder width.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ctc import Scorer
+from transducer import reference
+from transducer._beam_library import Found, beam_functions, search
+from transducer._decoder_library import NativeNetwork
+from transducer._library import warn_slow
+from transducer.decoder import scorers_of_all
+from transducer.weights import Decoded, DecoderWeights, on_host
+
+ROWS = 256
+"""Sequences of all utterances of a thread that are looked at at once, about."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamOptions:
+    """How much of the search space is looked at."""
+
+    beam: int = 4
+    """Label sequences kept."""
+    n_best: int = 1
+    """Label sequences returned, at most `beam`."""
+    drop: float = -10.0
+    """Sequences, and alignments, whose score is this far below the best are dropped; -inf keeps all that fit."""
+    instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
+    """Which build of the kernels, for tests."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n_best <= self.beam:
+            raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
+        if not self.drop <= 0:
+            raise ValueError(f"drop: expected at most 0, found {self.drop}")
+
+
+class Candidate(NamedTuple):
+    """One way to read an utterance: its labels, on their most probable alignment."""
+
+    decoded: Decoded
+    score: float
+    """What candidates are ranked by: log_prob + external."""
+    log_prob: float
+    """Log-probability of the labels, summed over the alignments that the beam kept."""
+    external: float
+    """What the scorer adds: language model, word bonus, penalties, hot words."""
+
+
+class BeamSearch:
+    """Prediction network and joint, made ready to search. Weights that change afterwards have no effect."""
+
+    def __init__(self, weights: DecoderWeights, options: BeamOptions | None = None) -> None:
+        self.options = options or BeamOptions()
+        self.weights = on_host(weights)
+        self._native = NativeNetwork(self.weights) if beam_functions() is not None else None
+        if self._native is None:
+            warn_slow("transducer.BeamSearch", True)
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor | Sequence[int],
+        *,
+        max_symbols: int = 10,
+        scorers: Scorer | Sequence[Scorer | None] | None = None,
+    ) -> list[list[Candidate]]:
+        """For every utterance its best label sequences, best first; fewer than `n_best` where there are not as many.
+
+        `frames_B`: how many of the S frames belong to each utterance. An alignment moves through them as greedy
+        decoding does, also after `max_symbols` labels on a frame. `scorers`: one for all, or one for each utterance,
+        over the labels and the blank. What an utterance gives does not depend on the others. Raises ValueError for
+        shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
+        """
+        width = self.weights.encoder_weight.shape[1]
+        if encoded_BSC.dim() != 3 or encoded_BSC.shape[2] != width:
+            raise ValueError(f"encoded: expected [utterance, frame, {width}], found shape {list(encoded_BSC.shape)}")
+        if max_symbols < 1:
+            raise ValueError(f"max_symbols: expected 1 or more, found {max_symbols}")
+        batch, frames, _ = encoded_BSC.shape
+        frames_B = torch.as_tensor(frames_B).to("cpu", torch.int64).contiguous()
+        if frames_B.shape != (batch,):
+            raise ValueError(f"frames: expected one for each of {batch} utterances, found {list(frames_B.shape)}")
+        for n, count in enumerate(frames_B.tolist()):
+            if not 0 <= count <= frames:
+                raise ValueError(f"frames: utterance {n}: expected at least 0 and at most {frames}, found {count}")
+        each = scorers_of_all(scorers, batch, self.weights.blank)
+        encoded_BSC = encoded_BSC.detach().float().cpu()
+        if encoded_BSC.stride(2) != 1:
+            encoded_BSC = encoded_BSC.contiguous()
+        if self._native is None:
+            return [
+                [
+                    Candidate(Decoded(*found[:5]), found.log_prob + found.external, found.log_prob, found.external)
+                    for found in reference.beam_search(
+                        encoded_SC[:count],
+                        self.weights,
+                        beam=self.options.beam,
+                        drop=self.options.drop,
+                        max_symbols=max_symbols,
+                        scorer=scorer,
+                    )[: self.options.n_best]
+                ]
+                for encoded_SC, count, scorer in zip(encoded_BSC, frames_B.tolist(), each, strict=True)
+            ]
+        options = self.options
+        found = search(
+            self._native,
+            encoded_BSC,
+            frames_B,
+            each,
+            beam=options.beam,
+            n_best=options.n_best,
+            drop=options.drop,
+            max_symbols=max_symbols,
+            slots=max(1, ROWS // options.beam),
+            instruction_set=options.instruction_set,
+        )
+        return _candidates(found, has_durations=bool(self.weights.durations))
+
+
+def _candidates(found: Found, *, has_durations: bool) -> list[list[Candidate]]:
+    results: list[list[Candidate]] = []
+    for b, count in enumerate(found.counts_B.tolist()):
+        own = []
+        for n in range(count):
+            take = functools.partial(_row, b=b, n=n, length=int(found.lengths_BN[b, n]))
+            log_prob, external = float(found.log_probs_BN[b, n]), float(found.external_BN[b, n])
+            decoded = Decoded(
+                take(found.tokens_BNL),
+                take(found.frames_BNL),
+                take(found.durations_BNL) if has_durations else None,
+                take(found.confidences_BNL),
+                take(found.entropies_BNL),
+            )
+            own.append(Candidate(decoded, log_prob + external, log_prob, external))
+        results.append(own)
+    return results
+
+
+def _row(part_BNL: Tensor, *, b: int, n: int, length: int) -> list:
+    return part_BNL[b, n, :length].tolist()

@@ -1,0 +1,16 @@
+// A language model and phrases beside the labels of one utterance, for the greedy decoder. Compiled once, for every
+// processor: kernels call it.
+#pragma once
+
+#include <stdint.h>
+
+#include "ctc_decode.h"
+
+constexpr int64_t FUSION_BYTES = 64;
+
+// `state`: three numbers where an utterance goes on, or NULL.
+void start_fusion(void* fusion, const ctc_scorer* scorer, int64_t vocabulary, const int32_t* state);
+void save_fusion(const void* fusion, int32_t* state);
+
+// The label whose score with what it adds is largest, of `labels`; `best` is the one without. Goes on after it.
+int64_t fused_label(void* fusion, const float* scores, int64_t best, int64_t labels);

@@ -1,0 +1,94 @@
+// Prediction network and joint for one instruction set: what every decoder computes with.
+#pragma once
+
+#include <string.h>
+
+#include "exponential.h"
+#include "job.h"
+#include "multiply.h"
+
+namespace CTC_ISA {
+
+static inline Floats sigmoid(Floats x) {
+    const Floats e = exp_of(x < Floats{} ? x : -x);
+    const Floats small = e / (1.0f + e);
+    return x < Floats{} ? small : 1.0f - small;
+}
+
+static inline Floats tanh_of(Floats x) {
+    const Floats e = exp_of(2.0f * (x < Floats{} ? x : -x));
+    const Floats size = (1.0f - e) / (1.0f + e);
+    return x < Floats{} ? -size : size;
+}
+
+// The state of a row is its hidden vectors, layer after layer, then its cells, then the projected output.
+class Network {
+    static constexpr int W = LANES<float>;
+
+  public:
+    explicit Network(const transducerNetwork& net)
+        : net(net), hidden(padded(net.hidden)), joint(padded(net.joint)), classes(padded(net.classes)),
+          logit_width(classes + padded(net.duration_count)) {}
+
+    // The state of some rows after one more label each; `before` may be `after`. `inputs`: 2 H a row; `gates`: 4 H, or J
+    // where that is more.
+    void predict(int64_t count, const int32_t* tokens, const float* const* before, float* const* after, float* inputs,
+                 float* gates) const {
+        const int64_t cells = net.layers * hidden;
+        for (int64_t layer = 0; layer < net.layers; layer++) {
+            const int64_t width = layer ? 2 * hidden : hidden, own = layer * hidden;
+            for (int64_t i = 0; i < count; i++) {
+                float* const input = inputs + i * width;
+                if (layer) copy(input, after[i] + own - hidden, hidden);
+                copy(input + width - hidden, before[i] + own, hidden);
+            }
+            multiply({inputs, width, count, width, net.gate_weights[layer], layer ? net.gate_biases[layer] : nullptr,
+                      gates, 4 * hidden}, 4 * hidden);
+            for (int64_t i = 0; i < count; i++) {
+                const float* const added = layer ? nullptr : net.first_gates + int64_t(tokens[i]) * 4 * hidden;
+                advance(gates + i * 4 * hidden, added, before[i] + cells + own, after[i] + own, after[i] + cells + own);
+            }
+        }
+        for (int64_t i = 0; i < count; i++) copy(inputs + i * hidden, after[i] + cells - hidden, hidden);
+        multiply({inputs, hidden, count, hidden, net.prediction_weights, nullptr, gates, joint}, joint);
+        for (int64_t i = 0; i < count; i++) copy(after[i] + 2 * cells, gates + i * joint, joint);
+    }
+
+    // Input of the output layer, of a projected frame and a projected output of the prediction network.
+    void activate(const float* e, const float* g, float* to) const {
+        for (int64_t j = 0; j < joint; j += W) {
+            const Floats x = load(e + j) + load(g + j);
+            store(to + j, net.activation == TRANSDUCER_RELU   ? vmax(Floats{}, x)  // NaN stays
+                          : net.activation == TRANSDUCER_TANH ? tanh_of(x)
+                                                              : sigmoid(x));
+        }
+    }
+
+    void project(const float* frames, int64_t stride, int64_t count, float* projected) const {
+        multiply({frames, stride, count, net.encoder, net.encoder_weights, net.encoder_bias, projected, joint}, joint);
+    }
+
+    void score(const float* sums, int64_t rows, float* logits) const {
+        multiply({sums, joint, rows, joint, net.output_weights, net.output_bias, logits, logit_width}, logit_width);
+    }
+
+    const transducerNetwork& net;
+    const int64_t hidden, joint, classes, logit_width;
+
+  private:
+    static void copy(float* to, const float* from, int64_t count) { memcpy(to, from, size_t(count) * sizeof(float)); }
+
+    void advance(const float* sum, const float* added, const float* from, float* h, float* c) const {
+        for (int64_t j = 0; j < hidden; j += W) {
+            const auto gate = [&](int64_t i) {
+                const Floats x = load(sum + i * hidden + j);
+                return added ? x + load(added + i * hidden + j) : x;
+            };
+            const Floats cell = sigmoid(gate(1)) * load(from + j) + sigmoid(gate(0)) * tanh_of(gate(2));
+            store(c + j, cell);
+            store(h + j, Floats(sigmoid(gate(3)) * tanh_of(cell)));
+        }
+    }
+};
+
+}  // namespace CTC_ISA

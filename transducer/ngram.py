@@ -1,0 +1,67 @@
+"""Estimates n-gram models of a model's pieces from text: `python -m transducer.ngram MODEL text… -o pieces.arpa`.
+
+The texts have a sentence per line, and are cut into pieces as the training texts of the model were.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+import ctc
+from common import config
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.text.pieces import Pieces
+from common.text.vocabulary import VocabularyError
+from ctc.ngram import estimate
+from transducer.checkpoints.reading import read_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramConfig:
+    """Whose pieces are counted in which texts."""
+
+    model: Annotated[Path, Positional, arg(metavar="MODEL")]
+    """A .nemo archive, a folder of transformers, or a checkpoint of this repository."""
+    texts: Annotated[tuple[Path, ...], Positional, arg(metavar="TEXT")]
+    """Text files, one sentence per line, in capitals and with punctuation as the model writes them."""
+    output: Annotated[Path, arg(aliases=("-o",))]
+    """ARPA file to write; .gz compresses it."""
+    order: int = 4
+    """Pieces of the longest n-grams."""
+    prune: tuple[int, ...] = ()
+    """Per order, n-grams that were seen so often at most are left out."""
+
+
+def main(cfg: NgramConfig) -> int:
+    """Writes the model; returns the exit status. Raises CheckpointError and ConfigError."""
+    _, imported = read_model(cfg.model, ema=None)
+    try:
+        model = estimate(sentences(cfg.texts, imported.pieces), order=cfg.order, prune=cfg.prune)
+        ctc.write_arpa(cfg.output, model)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"ngram: {error}") from None
+    sizes = ", ".join(f"{len(level.words)} {order}-grams" for order, level in enumerate(model.levels, 1))
+    print(f"{cfg.output}: {sizes}")
+    return 0
+
+
+def sentences(texts: Sequence[Path], pieces: Pieces) -> Iterator[list[str]]:
+    """The pieces of every line that is not empty. Raises VocabularyError, which names the file and line."""
+    for path in texts:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if words := " ".join(line.split()):
+                    try:
+                        yield [pieces.labels[index] for index in pieces.encode(words)]
+                    except VocabularyError as error:
+                        raise VocabularyError(f"{path}:{number}: {error}") from None
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError):
+        sys.exit(main(config.parse_flags(NgramConfig, None, sys.argv[1:], description=__doc__ or "")))

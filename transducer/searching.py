@@ -1,0 +1,151 @@
+"""Decoding that knows more than the network: a beam, a language model, words to favour; n-best.
+
+Shapes: B utterances, S encoder frames, C encoder width, V pieces and the blank.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+import ctc
+from common.config import ConfigError
+from common.recognition.decoding import DecodingOptions, scorer_of
+from common.text.pieces import Pieces
+from transducer.beam import BeamOptions, BeamSearch
+from transducer.decoder import Decoder
+from transducer.greedy import Hypothesis, hypothesis_of
+from transducer.weights import Decoded
+
+BEAM = 4
+"""Label sequences that a search keeps where options ask for several transcripts and for no beam."""
+
+Find = Callable[[Tensor, list[int], list[ctc.Scorer | None], int], list[list[Hypothesis]]]
+"""(encoded_BSC, frames, scorers, max_symbols): the best hypotheses of every utterance, best first."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Kept:
+    """Frames [S, C] of utterances that come in parts: a search wants all of them."""
+
+    frames: list[int]
+    parts: list[list[Tensor]]
+
+
+class SearchDecoding:
+    """Decoding as options say, made once, since a language model takes time to read."""
+
+    def __init__(self, find: Find, pieces: Pieces, options: DecodingOptions) -> None:
+        """Raises ConfigError for words or files that cannot be used."""
+        self.find, self.pieces, self.options = find, pieces, options
+        self.scorer = scorer_of(pieces.labels, options) if options.knows_language else None
+        self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
+
+    def start(self, batch: int) -> Kept:
+        """`batch` utterances before their first frames."""
+        return Kept(frames=[0] * batch, parts=[[] for _ in range(batch)])
+
+    def end(
+        self, progress: Kept, *, max_symbols: int = 10, hot_words: Sequence[Iterable[str]] | None = None
+    ) -> list[Hypothesis]:
+        """What is in the utterances, all of whose frames have come."""
+        width = next((part.shape[1] for parts in progress.parts for part in parts), 1)
+        whole = [torch.cat(parts) if parts else torch.zeros(0, width) for parts in progress.parts]
+        if not any(map(len, whole)):
+            return [Hypothesis([], [], None, "", [], []) for _ in whole]
+        return self(pad_sequence(whole, True), progress.frames, max_symbols=max_symbols, hot_words=hot_words)
+
+    def __call__(
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor | Sequence[int],
+        *,
+        progress: Kept | None = None,
+        max_symbols: int = 10,
+        hot_words: Sequence[Iterable[str]] | None = None,
+    ) -> list[Hypothesis]:
+        """The best hypothesis of every utterance, with the others as its `alternatives`; with `progress`, at its `end`.
+
+        `hot_words`: words or phrases of each utterance, besides those of the options. Raises ConfigError for words that
+        the pieces cannot spell, and ValueError for lengths that do not fit.
+        """
+        counts = torch.as_tensor(frames_B).tolist()
+        if progress is not None:
+            for b, (encoded_SC, count) in enumerate(zip(encoded_BSC, counts, strict=True)):
+                progress.parts[b].append(encoded_SC[:count].cpu())
+                progress.frames[b] += count
+            return [Hypothesis([], [], None, "", [], []) for _ in counts]
+        words = [()] * len(counts) if hot_words is None else [tuple(own) for own in hot_words]
+        if len(words) != len(counts):
+            raise ValueError(f"hot_words: expected some for each of {len(counts)} utterances, found {len(words)}")
+        found = self.find(encoded_BSC, counts, [self._scorer(own) for own in words], max_symbols)
+        nothing = Hypothesis([], [], None, "", [], [])
+        return [own[0]._replace(alternatives=tuple(own[1:])) if own else nothing for own in found]
+
+    def _scorer(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
+        if not hot_words:
+            return self.scorer
+        if hot_words not in self._with_words:
+            boosts = dict.fromkeys((*self.options.hot_words, *hot_words), self.options.hot_word_boost)
+            try:
+                base = self.scorer or ctc.Scorer(self.pieces.labels)
+                self._with_words[hot_words] = base.with_hot_words(boosts)
+            except ValueError as error:
+                raise ConfigError(f"decoding: {error}") from None
+        return self._with_words[hot_words]
+
+
+def of_transducer(
+    decoder: Callable[[], Decoder],
+    search: Callable[[BeamOptions], BeamSearch],
+    pieces: Pieces,
+    options: DecodingOptions,
+) -> SearchDecoding:
+    """By a transducer: a beam search, or greedily where there is no beam and one transcript is wanted."""
+    if not options.beam and options.n_best == 1:
+        greedy = decoder()
+
+        def find(encoded_BSC: Tensor, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+            found = greedy(encoded_BSC.cpu(), counts, max_symbols=max_symbols, scorers=scorers)
+            return [[hypothesis_of(one, pieces)] for one in found]
+
+    else:
+        beam = search(BeamOptions(beam=options.beam or max(BEAM, options.n_best), n_best=options.n_best))
+
+        def find(encoded_BSC: Tensor, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+            found = beam(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
+            return [[hypothesis_of(c.decoded, pieces)._replace(score=c.score) for c in own] for own in found]
+
+    return SearchDecoding(find, pieces, options)
+
+
+def of_ctc(log_probs: Callable[[Tensor], Tensor], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
+    """By CTC: a beam search. `log_probs` makes log_probs_BSV of encoded_BSC."""
+    beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best)
+
+    def find(encoded_BSC: Tensor, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+        log_probs_BSV = log_probs(encoded_BSC).cpu()
+        found: list[list[Hypothesis]] = []
+        for b, scorer in enumerate(scorers):
+            own_SV = log_probs_BSV[b, : counts[b]]
+            (hypotheses,) = ctc.beam_search(own_SV[None], [counts[b]], blank=pieces.blank, scorer=scorer, options=beam)
+            found.append([_of_ctc(one, own_SV, pieces) for one in hypotheses])
+        return found
+
+    return SearchDecoding(find, pieces, options)
+
+
+def _of_ctc(found: ctc.Hypothesis, log_probs_SV: Tensor, pieces: Pieces) -> Hypothesis:
+    spans = list(zip(found.labels, found.start_frames, found.end_frames, strict=True))
+    entropy_S = -(log_probs_SV.exp() * log_probs_SV).nan_to_num(0.0).sum(1)
+    decoded = Decoded(
+        found.labels,
+        found.start_frames,
+        [end - start for _, start, end in spans],
+        [math.exp(float(log_probs_SV[start:end, label].mean())) for label, start, end in spans],
+        [float(entropy_S[start:end].mean()) for _, start, end in spans],
+    )
+    return hypothesis_of(decoded, pieces)._replace(score=found.score)
