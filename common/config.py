@@ -22,6 +22,10 @@ from typing import Any, Literal, TypeVar
 from common.interruption import ended_by_the_user
 
 T = TypeVar("T")
+ABOUT_FILES = (
+    "CONFIG.toml: a file of settings, as in configs/; a later file takes precedence over those before it, and options "
+    "over all files. The names of options may be written with - or _."
+)
 
 
 class ConfigError(ValueError):
@@ -113,7 +117,7 @@ def command_line(cls: type[T], arguments: Sequence[str] | None = None, *, descri
     while arguments and (arguments[0].endswith(".toml") or find(arguments[0]).suffix == ".toml"):
         files.append(arguments.pop(0))
     with reported():
-        return parse_flags(cls, load(cls, *files), arguments, description=description)
+        return parse_flags(cls, load(cls, *files), arguments, description=description, takes_files=True)
 
 
 @contextlib.contextmanager
@@ -131,10 +135,12 @@ def reported(*kinds: type[Exception]) -> Iterator[None]:
         raise SystemExit(2) from None
 
 
-def parse_flags(cls: type[T], default: T | None, arguments: Sequence[str], *, description: str) -> T:
+def parse_flags(
+    cls: type[T], default: T | None, arguments: Sequence[str], *, description: str, takes_files: bool = False
+) -> T:
     """`default` (None: that of the fields) with the flags in `arguments` over it.
 
-    Raises ConfigError; `--help` prints the manual and exits.
+    Raises ConfigError; `--help` prints the manual and exits. It mentions TOML files if `takes_files`.
     """
     import tyro
 
@@ -148,8 +154,10 @@ def parse_flags(cls: type[T], default: T | None, arguments: Sequence[str], *, de
     try:
         with contextlib.nullcontext() if wanted_help else _captured(said):
             start = tyro.MISSING_NONPROP if default is None else default
-            told = _manual(description)
-            return tyro.cli(cls, prog=_program(), default=start, args=arguments, description=told, config=markers)
+            told, program = _manual(description), _program()
+            if takes_files:
+                told, program = f"{told}\n\n{ABOUT_FILES}", f"{program} [CONFIG.toml ...]"
+            return tyro.cli(cls, prog=program, default=start, args=arguments, description=told, config=markers)
     except SystemExit as exit_:
         if wanted_help or not exit_.code:
             raise

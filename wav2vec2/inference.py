@@ -50,7 +50,7 @@ class InferenceConfig:
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest, or what a .tsv says."""
     max_seconds: float = math.inf
-    """Longest utterance of manifests; longer ones are left out."""
+    """Longest utterance of manifests, in seconds; longer ones are left out."""
     labels: Path | None = None
     """Fairseq's dict.ltr.txt, for a checkpoint that does not name its labels."""
     language: Language | None = None

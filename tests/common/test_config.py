@@ -121,10 +121,11 @@ def test_help_is_the_manual(capsys):
         config.command_line(Outer, ["--help"], description="Trains a thing.\n\nShapes: B things.\n")
     said = capsys.readouterr().out
     assert exit_.value.code == 0
-    assert re.match(r"usage: python (-m |\S+/)pytest \[-h\]", said)
+    assert re.match(r"usage: python (-m |\S+/)pytest \[CONFIG.toml ...\] \[-h\]", said)
     assert "Trains a thing." in said
     assert "Shapes" not in said
     assert "Peak learning rate." in said
+    assert "CONFIG.toml: a file of settings" in said
 
 
 def test_a_resolved_configuration_survives_toml_and_dict(tmp_path):

@@ -55,6 +55,7 @@ def test_an_error_in_one_process_is_not_held_up_by_leaving_the_group(monkeypatch
     assert left == ["barrier", "destroy_process_group"]
 
 
+@pytest.mark.slow
 def test_no_thread_outlives_the_group_whatever_is_imported_meanwhile():
     script = """
 import os

@@ -1,4 +1,4 @@
-"""The six trainings, small: three steps with accumulation, averages, a validation and a checkpoint."""
+"""The six trainings, small: three steps with averages, a validation, a checkpoint, most with accumulation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

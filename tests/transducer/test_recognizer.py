@@ -204,6 +204,7 @@ def test_weights_that_do_not_fit_their_description_are_named(tmp_path):
         transducer.load(path)
 
 
+@pytest.mark.slow
 def test_importing_says_nothing_and_is_quick():
     code = "import time; t = time.process_time(); import transducer; print(time.process_time() - t)"
     run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)

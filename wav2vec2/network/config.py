@@ -152,7 +152,7 @@ class LearningConfig:
     extractor_gradient: float = 0.1
     """Factor of the gradient that reaches the extractor; 0 freezes it."""
     checkpoint_activations: bool = False
-    """Less memory: Transformer layers are computed again in the backward pass in place of keeping activations."""
+    """Saving of memory: Transformer layers are computed again in the backward pass in place of keeping activations."""
 
     def __post_init__(self) -> None:
         for name in ("dropout", "attention_dropout", "activation_dropout", "input_dropout", "feature_dropout"):
