@@ -72,12 +72,15 @@ class PlainWav2Vec2(nn.Module):
         self.config, self.head = network.config, model.head
         self.layers = nn.ModuleList(PlainLayer(layer) for layer in network.extractor.layers)  # type: ignore[arg-type]
         self.norm, self.projection, self.encoder = network.norm, network.projection, network.encoder
+        assert isinstance(network.encoder.positions, PositionalConv)
         self.positions = PlainPositions(network.encoder.positions)
 
     def forward(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
         """log_probs_BSV and frames_B of audio at 16 kHz, samples_B valid samples each."""
         cfg = self.config
-        audio_BN = (normalized if cfg.normalize_audio else without_padding)(audio_BN, samples_B)
+        audio_BN = without_padding(audio_BN, samples_B)
+        if cfg.normalize_audio:
+            audio_BN = normalized(audio_BN, samples_B, cfg.audio_epsilon)
         if cfg.extractor_norm == "group":  # an offset has no effect, and would cost digits
             mean_B1 = audio_BN.sum(1, keepdim=True) / samples_B.clamp(min=1)[:, None]
             audio_BN = without_padding(audio_BN - mean_B1, samples_B)
@@ -98,6 +101,8 @@ def graph(model: Model) -> ExportGraph:
     if not isinstance(model, Wav2Vec2ForCTC):
         raise CheckpointError("the model is pre-trained only and has no CTC head: fine-tune it first")
     cfg = model.eval().wav2vec2.config
+    if cfg.pos_layers or cfg.relative_buckets:
+        raise CheckpointError("positions of WavLM and data2vec-audio cannot be exported yet")
     if all(map(is_special, cfg.labels)):
         raise CheckpointError(f"the checkpoint does not say what its {len(cfg.labels)} labels are")
 
