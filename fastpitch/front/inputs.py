@@ -44,7 +44,7 @@ def find_phrases(inputs: Sequence[str]) -> Found:
     problems: list[str] = []
     lists = sum(is_phrase_file(text) for text in inputs)
     taken: set[str] = set()
-    for place, text in enumerate(inputs):
+    for text in inputs:
         if is_phrase_file(text):
             found = phrases.read_phrases(text)
             problems += found.problems
@@ -52,7 +52,7 @@ def find_phrases(inputs: Sequence[str]) -> Found:
             if lists > 1 or len(inputs) > lists:
                 own = [_named_after(item, Path(text).stem) for item in own]
         else:
-            own = [_document(text, place)]
+            own = [_document(text, len(items))]
         for item in own:
             name = _free(item.phrase.output, taken)
             taken.add(name)

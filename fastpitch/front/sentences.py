@@ -138,7 +138,7 @@ def split(text: str, *, max_characters: int = MAX_CHARACTERS) -> list[str]:
 # Where a sentence ends
 
 _CLOSERS = r"[\"'”’»)\]」』）】》]*"
-_END = re.compile(rf"[.!?…]+{_CLOSERS}(?:\s+|\Z)|[。！？]+{_CLOSERS}\s*|\s*\n\s*")
+_END = re.compile(rf"[.!?…।॥۔؟]+{_CLOSERS}(?:\s+|\Z)|[。！？]+{_CLOSERS}\s*|\s*\n\s*")
 _CLAUSE = re.compile(r"[,;:](?=\s)\s+|[，；：、]\s*|\s[-–—]+\s|\)\s+")
 _TITLES = (
     "Mr|Mrs|Ms|Messrs|Dr|Drs|Prof|Rev|Hon|Gov|Sen|Rep|Pres|Gen|Maj|Col|Lt|Capt|Cmdr|Sgt|Cpl|Mt|Ft|vs|No|Nos|Fig|Vol"

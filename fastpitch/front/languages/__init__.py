@@ -18,6 +18,10 @@ from typing import Literal, NamedTuple, Protocol, cast
 Cleaners = Literal["english_cleaners_v2", "english_cleaners", "transliteration_cleaners", "basic_cleaners", "none"]
 
 
+ESPEAK_SYMBOLS = "espeak_1"
+"""The symbol set of `espeak.py`, with its version."""
+
+
 class TextError(ValueError):
     """A text cannot be spoken; the message names the character, word or phoneme and says what to do."""
 
@@ -57,6 +61,9 @@ class Given(NamedTuple):
 class TextConfig:
     """From text to the symbols that a model is trained on."""
 
+    language: str = ""
+    """Language of the texts in espeak-ng's names, such as de, es, hi or cmn: they are then read in the international
+    phonetic alphabet, and `symbol_set` is espeak's. "": as `symbol_set` says."""
     symbol_set: str = "english_basic"
     """Symbols of the model: english_basic, english_basic_lowercase, english_mandarin_basic, or a set of another
     language's file."""
@@ -87,6 +94,8 @@ class TextConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.p_arpabet <= 1:
             raise ValueError(f"p_arpabet = {self.p_arpabet}: expected a probability, 0 to 1")
+        if self.language and self.symbol_set == TextConfig.symbol_set:
+            object.__setattr__(self, "symbol_set", ESPEAK_SYMBOLS)  # a language is all that a voice needs to name
         if self.symbol_set not in symbol_sets():
             near = difflib.get_close_matches(self.symbol_set, symbol_sets(), n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(symbol_sets()))}"
