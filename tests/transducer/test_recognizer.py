@@ -210,3 +210,10 @@ def test_importing_says_nothing_and_is_quick():
     run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert float(run.stdout) < 6  # of processor time; 3 s where nothing else runs
     assert run.stderr == ""
+
+
+def test_local_attention_hears_the_same_where_it_sees_all_frames():
+    samples = audio()
+    expected, wide, narrow = (asr("tdt", local_attention=w).transcribe(samples) for w in (None, (150, 150), (3, 3)))
+    assert [t.text for t in wide] == [t.text for t in expected]
+    assert [t.text for t in narrow] != [t.text for t in expected]
