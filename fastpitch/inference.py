@@ -28,6 +28,7 @@ from common.config import ConfigError
 from common.fastest import Choice
 from common.features import LogMel
 from common.text import pronounce
+from common.text.readings import read_readings
 from fastpitch.front.control import Control, ControlError
 from fastpitch.front.inputs import Item, find_phrases
 from fastpitch.front.phrases import Phrase
@@ -76,6 +77,8 @@ class InferenceConfig:
     """Probability that a word is read by its phonemes, not its letters; by default as the model was trained."""
     lexicon: Path | None = None
     """File of pronunciations that come before all others, in CMUdict's format."""
+    readings: Path | None = None
+    """File of readings that come before all others, TOML or JSON: tables words (SQL = "sequel") and units (kn = "knot")."""
     unknown_characters: Literal["error", "skip"] | None = None
     """What happens to a phrase with a character that the model has no symbol for, such as an emoji: it is said without
     it, which is logged, or it is not said; by default skip."""
@@ -316,12 +319,14 @@ def _model(cfg: InferenceConfig) -> Synthesizer | None:
     if cfg.fastpitch is None:
         return None
     tts = load(cfg.fastpitch, device=cfg.device, precision=cfg.precision, ema=cfg.ema)
-    names = ("p_arpabet", "lexicon", "unknown_characters")
+    names = ("p_arpabet", "lexicon", "readings", "unknown_characters")
     reading = {name: getattr(cfg, name) for name in names if getattr(cfg, name) is not None}
     try:
         tts.text = TextProcessor(replace(tts.text.config, **reading))
         if tts.text.config.lexicon is not None:
             pronounce.read_lexicon(tts.text.config.lexicon)
+        if tts.text.config.readings is not None:
+            read_readings(tts.text.config.readings)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     accelerate(tts.model, cfg.mode)

@@ -43,14 +43,20 @@ PRIVATE = range(0xE000, 0xF900)
 
 
 def spoken_english(
-    text: str, *, keep: str = ".,!?", known: Container[str] = (), readings: Mapping[str, str] | None = None
+    text: str,
+    *,
+    keep: str = ".,!?",
+    known: Container[str] = (),
+    readings: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
 ) -> str:
     """The words of `text` in lower case, with single spaces, and with the punctuation marks of `keep`.
 
     `known` are words that stay in one piece although they are written in capitals, besides those of CMUdict.
-    `readings` come before all others, for words as they are written: {"SQL": "sequel"}.
+    `readings` come before all others, for words as they are written: {"SQL": "sequel"}, and so do names of `units`, in
+    the singular: {"kn": "knot"}.
     """
-    found = voice_tokens(text, known=known, readings=readings)
+    found = voice_tokens(text, known=known, readings=readings, units=units)
     return _finished(text, spoken(found), keep)[1]
 
 
@@ -60,6 +66,7 @@ def said_english(
     keep: str = ".,!?",
     known: Container[str] = (),
     readings: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
     fixed: Sequence[Fixed] = (),
 ) -> Said:
     """As `spoken_english`, with the places where the words come from, and with pieces whose reading is fixed.
@@ -73,7 +80,8 @@ def said_english(
         first, last = bisect_left(places, piece.start), bisect_left(places, piece.stop)
         if first < last:
             given[first] = Token(ascii_text[first:last], GIVEN, piece.spoken)
-    found = tokens(ascii_text, Style(for_voice=True, known=known, readings=readings or {}, given=given))
+    style = Style(for_voice=True, known=known, readings=readings or {}, units=units or {}, given=given)
+    found = tokens(ascii_text, style)
     said, origins, position = [], [], 0
     for token, words in zip(found, spoken_each(found), strict=True):
         said.append(words)
@@ -137,11 +145,17 @@ def _is_kept(character: str) -> bool:
     return character.isalnum() or ord(character) in PRIVATE
 
 
-def voice_tokens(text: str, *, known: Container[str] = (), readings: Mapping[str, str] | None = None) -> list[Token]:
+def voice_tokens(
+    text: str,
+    *,
+    known: Container[str] = (),
+    readings: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+) -> list[Token]:
     """The tokens of `text` as `spoken_english` reads them, without its last step, which is that of characters."""
     text = prepared(text)
     text = in_ascii(text, _without_reading(text))
-    return tokens(text, Style(for_voice=True, known=known, readings=readings or {}))
+    return tokens(text, Style(for_voice=True, known=known, readings=readings or {}, units=units or {}))
 
 
 def transliterated(text: str) -> str:

@@ -33,6 +33,8 @@ class Style:
     """Words in lower case that are not spelled although they stand in capitals."""
     readings: Mapping[str, str] = field(default_factory=dict)
     """Readings of words as they are written, which come before all others: {"SQL": "sequel"}."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Names of units by their symbol, in the singular, which come before all others: {"kn": "knot"}."""
     given: Mapping[int, Token] = field(default_factory=dict)
     """Tokens that are known already, by their place in the text."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from common.espeak import EspeakError
 from common.text import arpabet, pronounce
 from common.text.english.say_as import SayAsError, say_as
+from common.text.readings import NONE, read_readings
 from common.text.spoken import LETTER_A, PRIVATE, Fixed, Said, said_english, transliterated
 from fastpitch.front.languages import Given, Piece, Reading, TextConfig, TextError, shortened
 
@@ -92,7 +93,10 @@ def cleaned(text: str, config: TextConfig, lexicon: pronounce.Lexicon, fixed: Se
         raise TextError(f"{shortened(text)}: a brace without its partner; phonemes stand between two: {{HH AH0 L OW1}}")
     if config.cleaners in ("english_cleaners", "english_cleaners_v2"):
         quotes = '"' if '"' in SYMBOL_SETS.get(config.symbol_set, ()) else ""
-        said, places = said_english(text, keep=PUNCTUATION + quotes, known=lexicon, fixed=fixed)
+        own = read_readings(config.readings) if config.readings else NONE
+        said, places = said_english(
+            text, keep=PUNCTUATION + quotes, known=lexicon, readings=own.words, units=own.units, fixed=fixed
+        )
     else:
         said, places = _as_written(text, config, fixed)
         if config.cleaners == "none":
