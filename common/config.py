@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import difflib
 import io
+import itertools
 import json
 import re
 import sys
@@ -148,6 +149,7 @@ def parse_flags(
     renamed = getattr(cls, "RENAMED", {})
     flag = re.compile(r"(?<=^--)[\w-]+")  # with hyphens or underscores: tyro takes both
     arguments = [flag.sub(lambda old: renamed.get(old[0].replace("-", "_"), old[0]), word) for word in arguments]
+    arguments = _with_values(cls, arguments)
     arguments = [{"true": "True", "false": "False"}.get(argument, argument) for argument in arguments]
     markers = (tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff)
     wanted_help = "-h" in arguments or "--help" in arguments
@@ -164,6 +166,18 @@ def parse_flags(
         raise ConfigError(_one_line(said.getvalue())) from None
     except (TypeError, ValueError) as error:  # a __post_init__ that refuses a combination
         raise ConfigError(f"command line: {error}") from None
+
+
+def _with_values(cls: type[Any], arguments: Sequence[str]) -> list[str]:
+    """Yes-or-no flags at the top may stand without a value, at the end or before another flag."""
+    alone = {field.name for field in dataclasses.fields(cls) if field.type in (bool, "bool")}
+    given: list[str] = []
+    for argument, following in itertools.pairwise([*arguments, "--"]):
+        given.append(argument)
+        is_alone = argument.startswith("--") and argument[2:].replace("-", "_") in alone
+        if is_alone and following.startswith("-"):
+            given.append("True")
+    return given
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Serves recognition and speech over HTTP: `python -m trt.serve --asr MODEL [--tts MODEL --vocoder MODEL]`.
 
     python -m trt.serve --asr m.onnx
-    python -m trt.serve --asr m.onnx --tts fastpitch.onnx --vocoder v.onnx --port 8000
+    python -m trt.serve --asr m.onnx --tts fastpitch.onnx --vocoder v.onnx --port 8000 --web
     curl -F file=@talk.flac http://127.0.0.1:8000/v1/audio/transcriptions
 
 Clients of OpenAI's audio API work against it. Models are files of trt.export or checkpoints. Before it listens, it
@@ -31,6 +31,7 @@ try:
     import uvicorn
 
     from trt.serving.gateway import Gateway, Settings
+    from trt.serving.web import add_page
     from trt.serving.wyoming import Wyoming
 except ImportError as error:
     raise SystemExit(f"error: {error}; serving needs the extra serve: pip install -e '.[serve]'") from None
@@ -68,6 +69,8 @@ class ServeConfig:
     """Threads of an ONNX network; 0 for one per core."""
     device: str = "auto"
     """Device of checkpoints: auto, cpu, cuda or cuda:N."""
+    web: bool = False
+    """Whether the page is served at /: recordings to words, live captions, sentences to sound."""
     language: str = "english"
     """Name of the language in verbose_json."""
     limits: Annotated[Limits, arg(name="")] = field(default_factory=Limits)
@@ -109,7 +112,10 @@ def build(cfg: ServeConfig) -> Gateway:
         batch_delay_ms=cfg.batch_delay_ms,
         max_batch=cfg.max_batch,
     )
-    return Gateway(ears, voice, settings, tell)
+    gateway = Gateway(ears, voice, settings, tell)
+    if cfg.web:
+        add_page(gateway.routes)
+    return gateway
 
 
 def read_keys(path: Path | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed
+from common import checkpoint, distributed, hub
 from common.audio import Audio
 from common.checkpoint import CheckpointError
 from common.fastest import Choice, fastest
@@ -272,7 +272,7 @@ def load(
     that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is missing,
     damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
     """
-    path = Path(path)
+    path = hub.located(path)
     imported = checkpoint_import.read(checkpoint.load(path), path)
     if ema and imported.ema is None:
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")

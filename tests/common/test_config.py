@@ -189,3 +189,18 @@ class RenamedConfig:
 )
 def test_flags_of_old_names_are_taken_as_tyro_shows_them_and_as_files_write_them(words):
     assert config.command_line(RenamedConfig, words, description="").every.log_steps == 3
+
+
+def test_yes_or_no_flags_may_stand_alone():
+    @dataclass(frozen=True, kw_only=True)
+    class Switches:
+        web: bool = False
+        name: str = ""
+        deep_blue: bool = True
+
+    def parsed(*arguments):
+        return config.parse_flags(Switches, None, arguments, description="")
+
+    assert parsed("--web") == Switches(web=True)
+    assert parsed("--web", "--name", "a") == Switches(web=True, name="a")
+    assert parsed("--web", "false", "--deep-blue") == Switches(deep_blue=True)
