@@ -78,7 +78,7 @@ class InferenceConfig:
     lexicon: Path | None = None
     """File of pronunciations that come before all others, in CMUdict's format."""
     readings: Path | None = None
-    """File of readings that come before all others, TOML or JSON: tables words (SQL = "sequel") and units (kn = "knot")."""
+    """File of readings that come before all others, TOML or JSON: words (SQL = "sequel") and units (kn = "knot")."""
     unknown_characters: Literal["error", "skip"] | None = None
     """What happens to a phrase with a character that the model has no symbol for, such as an emoji: it is said without
     it, which is logged, or it is not said; by default skip."""

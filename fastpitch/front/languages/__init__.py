@@ -85,7 +85,7 @@ class TextConfig:
     lexicon: Path | None = None
     """File of pronunciations that come before all others, in CMUdict's format: `word  HH AH0 L OW1` a line."""
     readings: Path | None = None
-    """File of readings that come before all others, TOML or JSON: tables words (SQL = "sequel") and units (kn = "knot")."""
+    """File of readings that come before all others, TOML or JSON: words (SQL = "sequel") and units (kn = "knot")."""
     tone_sandhi: bool = True
     """Mandarin: whether pypinyin changes tones beside others; the published models learned that themselves."""
     prepend_space: bool = False
