@@ -98,7 +98,7 @@ def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, t
         )  # fmt: skip
         with run_of(cfg) as run:
             before = [p.detach().clone() for p in run.model.parameters()]
-            run.optimizer = torch.optim.SGD(run.model.parameters(), lr=1.0)
+            run.learner.optimizer = torch.optim.SGD(run.model.parameters(), lr=1.0)
             run.learning_rate = lambda _: 1.0
             update(run, list(loader(run.train_set, run.plans(0)))[:freq])
             gradients.append([b - p.detach() for p, b in zip(run.model.parameters(), before, strict=True)])
