@@ -35,7 +35,9 @@ def words(spoken: Spoken) -> list[SaidWord]:
     """The words that were said, in order; what stands between words, such as a comma, is none of them."""
     found = []
     for sentence in spoken.sentences:
-        edges_L = np.concatenate([[0], np.cumsum(sentence.frames_L)]) * spoken.hop_samples + sentence.first_sample
+        edges_L = np.concatenate([[0], np.cumsum(sentence.frames_L)]) * spoken.hop_samples
+        # Frames are centred at multiples of the hop: each begins half a hop before its centre.
+        edges_L = np.maximum(edges_L - spoken.hop_samples / 2, 0) + sentence.first_sample
         seconds_L = edges_L / spoken.sample_rate
         for text, first, last in sentence.encoded.words:
             phonemes = [
