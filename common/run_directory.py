@@ -32,7 +32,8 @@ LOCK = ".lock"
 # What may be different in a job that goes on: it changes where, how fast and how often, not what is learned.
 FREE = (
     "output_dir", "resume", "device", "every", "keep_epochs", "keep_steps", "epochs_this_job", "steps", "stop_at",
-    "dry_run", "tensorboard", "save", "samples", "vocoder", "data.root", "data.workers", "compile",
+    "dry_run", "tensorboard", "save", "samples", "vocoder", "prediction_frequency", "data.root",
+    "data.workers", "compile",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.metrics import word_errors
-from common.recognition.training import micro_batches, weighted
+from common.recognition.training import log_prediction, micro_batches, weighted
 from common.run_directory import started
 from common.seeds import mixed
 from common.training_state import Progress
@@ -95,8 +95,7 @@ def log_training(run: Run, loop: Loop, step: Step) -> None:
 def show_prediction(run: Run, loop: Loop, step: Step) -> None:
     """One utterance of the step, what was said and what the model writes."""
     references, hypotheses = texts(run, step)
-    loop.log.event(f"reference:  {references[0]}")
-    loop.log.event(f"hypothesis: {hypotheses[0]}")
+    log_prediction(loop.log.event, references[0], hypotheses[0])
 
 
 def texts(run: Run, step: Step) -> tuple[list[str], list[str]]:

@@ -21,10 +21,11 @@ from common.config import ConfigError
 from common.distributed import World
 from common.loop import EXPECTED, Loop
 from common.recognition.scoring import Result, scored
+from common.recognition.training import log_prediction
 from common.run_directory import RunDirectory, started
 from common.training_state import Progress
 from wav2vec2.checkpoints.loading import for_finetuning
-from wav2vec2.corpus.batches import Batch, FinetuningSet, loader, on_device, validation_plans
+from wav2vec2.corpus.batches import Batch, FinetuningBatch, FinetuningSet, loader, on_device, validation_plans
 from wav2vec2.corpus.labelled import finetuning_sets, labels_of
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.losses import ctc_logits, ctc_losses
@@ -52,6 +53,8 @@ def main(cfg: FinetuneConfig) -> Progress:
                     if loop.logs:
                         loss, utterances = loop.totals()
                         log_step(run, loop, step, {"loss": loss / max(1.0, utterances)})
+                    if cfg.prediction_frequency and loop.progress.step % cfg.prediction_frequency == 0:
+                        show_prediction(run, loop, turns[-1])
                     if loop.validates:
                         validate(run, loop)
                     if loop.saves:
@@ -114,6 +117,22 @@ def update(run: Run[FinetuneConfig], batches: Sequence[Batch]) -> Step:
         loss = ctc_losses(cfg, output, batch).sum()
         step.backward(loss, loss.detach().float()[None])
     return step.finished()
+
+
+@torch.inference_mode()
+def show_prediction(run: Run[FinetuneConfig], loop: Loop, batch: Batch) -> None:
+    """The first utterance of a batch, without what training hides of it: what was said and what the model writes."""
+    assert isinstance(batch, FinetuningBatch)
+    run.model.eval()
+    letters, cfg = Letters(run.cfg.model.labels), run.cfg
+    first = batch._replace(
+        audio_BN=batch.audio_BN[:1], samples_B=batch.samples_B[:1], mask_BS=None, channel_mask_BD=None
+    )
+    output = ctc_logits(cfg, run.model, on_device(first, run.world.device))
+    assert output.frames_B is not None
+    (best,) = ctc.greedy(output.logits_BSV, output.frames_B, blank=cfg.model.blank)
+    reference = batch.targets_BU[0, : batch.target_lengths_B[0]].tolist()
+    log_prediction(loop.log.event, letters.decode(reference), letters.decode(best.labels))
 
 
 def validate(run: Run[FinetuneConfig], loop: Loop) -> None:

@@ -49,6 +49,12 @@ def log_letters(spelling: Spelling, data: Any, log: Callable[[str], None], *, so
         log(spelling.told())
 
 
+def log_prediction(log: Callable[[str], None], reference: str, hypothesis: str) -> None:
+    """Logs of one utterance what was said and what the model writes."""
+    log(f"reference:  {reference}")
+    log(f"hypothesis: {hypothesis}")
+
+
 def weighted(
     batches: Iterable[AudioBatch], dataset: SpeechDataset, frames: Callable[[Tensor], Tensor], *, has_transducer: bool
 ) -> Iterator[tuple[AudioBatch, Tensor]]:
