@@ -215,6 +215,16 @@ TABLES = {
             "times faster": "{times_faster:.1f}",
         },
     ),
+    "transducer_beam": Table(
+        source="transducer_beam",
+        keys={"noise_db": "noise, dB", "decoding": "decoding"},
+        cells={
+            "word errors": "{wer:.2f} %",
+            "of sentences with rare words": "{wer_of_rare:.2f} %",
+            "ms": "{ms_p50:.0f}",
+            "× greedy": "{times_greedy:.2f}",
+        },
+    ),
     "wav2vec2_inference": Table(
         source="wav2vec2_inference",
         keys=_CASE,

@@ -326,6 +326,7 @@ class Recognizer:
             first_frame_seconds=recording.first_seconds,
             seconds_per_frame=self.seconds_per_frame,
             alternatives=others,
+            score=best.score,
         )
 
     def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
