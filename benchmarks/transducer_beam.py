@@ -1,11 +1,13 @@
 """Decoding of a trained transducer: greedy, with a language model, with phrases, with a beam; errors and time of each.
 
     OMP_NUM_THREADS=1 python benchmarks/transducer_beam.py MODEL TEST TRAIN [--repeats 5] [--batch 32]
+    OMP_NUM_THREADS=1 python benchmarks/transducer_beam.py random
 
 MODEL: a checkpoint. TEST: a manifest or corpus folder. TRAIN: that of the training, whose texts the 4-gram of pieces
 counts. Words that these have at most --rare times are the phrases of the recordings that have them. With --noise DB
 there is white noise in all recordings, so many decibels below them. Seconds of processor time of the decoders, without
-the encoder, the sides in turns. Rows go to benchmarks/results/transducer_beam.jsonl.
+the encoder, the sides in turns. "random": only the time, of heads of the size of published ones, random, which emit as
+often as those (`transducer.benchmark.heads`), with a 4-gram of what they emit elsewhere. Rows go to benchmarks/results/transducer_beam.jsonl.
 """
 
 import argparse
@@ -27,6 +29,9 @@ from common.metrics import word_errors
 from common.recognition.decoding import DecodingOptions
 from common.text.normalize import normalize_english
 from ctc.ngram import estimate
+from transducer.beam import BeamSearch
+from transducer.benchmark.heads import calibrate, random_frames, random_heads
+from transducer.decoder import Decoder
 from transducer.greedy import Hypothesis
 
 CPU = torch.device("cpu")
@@ -35,9 +40,9 @@ Texts = list[str]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path, help="checkpoint of a transducer")
-    parser.add_argument("test", help="manifest or corpus folder that is decoded")
-    parser.add_argument("train", help="manifest or corpus folder whose texts are known")
+    parser.add_argument("model", help="checkpoint of a transducer, or random")
+    parser.add_argument("test", nargs="?", help="manifest or corpus folder that is decoded")
+    parser.add_argument("train", nargs="?", help="manifest or corpus folder whose texts are known")
     parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison")
     parser.add_argument("--batch", type=int, default=32, help="utterances decoded at once")
     parser.add_argument("--weight", type=float, default=0.3, help="of the language model")
@@ -48,6 +53,9 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=10**9, help="utterances at most")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.model == "random":
+        of_random_heads(options)
+        return
     asr = transducer.load(options.model, device="cpu")
     texts = [normalize_english(u.text) for u in read_manifest(options.train).utterances]
     utterances = read_manifest(options.test).utterances[: options.limit]
@@ -68,12 +76,13 @@ def main() -> None:
     for name, hypotheses in found.items():
         row: dict[str, object] = {
             "precision": "fp32",
+            "heads": f"{asr.config.joint_width}, V {len(asr.pieces)}",
             "decoding": name,
-            "head": asr.config.transducer,
+            "head": {"rnnt": "RNN-T", "tdt": "TDT"}[asr.config.transducer],
             "batch": options.batch,
             "utterances": len(references),
             "with_rare_words": len(has_rare),
-            "noise_db": options.noise,
+            "audio": "clean" if options.noise is None else f"noise at {options.noise:g} dB",
             "weight": options.weight,
             "wer": round(100 * rate(references, hypotheses, range(len(references))), 2),
             "wer_of_rare": round(100 * rate(references, hypotheses, has_rare), 2),
@@ -82,6 +91,40 @@ def main() -> None:
             "times_greedy": round(ratio(times[name], times["greedy"]), 2),
         }
         print(append_row("transducer_beam", row, device=CPU), flush=True)
+
+
+def of_random_heads(options: argparse.Namespace) -> None:
+    """Rows of the times of RNN-T and TDT heads."""
+    for head in ("RNN-T", "TDT"):
+        weights = random_heads(has_durations=head == "TDT")
+        frames = random_frames(weights, options.batch, 150)
+        calibrate(weights, *frames)
+        greedy, beam = Decoder(weights), BeamSearch(weights)
+        labels = [f"<{i}>" for i in range(weights.blank)]
+        texts = [one.tokens for one in greedy(*random_frames(weights, 256, 150, seed=2))]
+        model = estimate([[labels[i] for i in tokens] for tokens in texts], order=4)
+        own = ctc.ScorerOptions(unit="token", weight=options.weight, word_bonus=options.word_bonus)
+        scorer = ctc.Scorer(labels, model=model, options=own)
+        sides: dict[str, Callable[[], object]] = {
+            "greedy": lambda greedy=greedy, frames=frames: greedy(*frames),
+            "greedy, 4-gram": lambda greedy=greedy, frames=frames, scorer=scorer: greedy(*frames, scorers=scorer),
+            "beam 4": lambda beam=beam, frames=frames: beam(*frames),
+            "beam 4, 4-gram": lambda beam=beam, frames=frames, scorer=scorer: beam(*frames, scorers=scorer),
+        }
+        times = compare(sides, device=CPU, warmup=1, repeats=options.repeats, clock=time.process_time)
+        for name, found in times.items():
+            row: dict[str, object] = {
+                "precision": "fp32",
+                "heads": "640, V 1024",
+                "decoding": name,
+                "head": head,
+                "batch": options.batch,
+                "weight": options.weight,
+                "n": options.repeats,
+                "ms_p50": round(found.percentile(50), 1),
+                "times_greedy": round(ratio(found, times["greedy"]), 2),
+            }
+            print(append_row("transducer_beam", row, device=CPU), flush=True)
 
 
 def variants(arpa: Path, options: argparse.Namespace) -> dict[str, dict]:
