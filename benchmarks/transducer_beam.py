@@ -7,7 +7,8 @@ MODEL: a checkpoint. TEST: a manifest or corpus folder. TRAIN: that of the train
 counts. Words that these have at most --rare times are the phrases of the recordings that have them. With --noise DB
 there is white noise in all recordings, so many decibels below them. Seconds of processor time of the decoders, without
 the encoder, the sides in turns. "random": only the time, of heads of the size of published ones, random, which emit as
-often as those (`transducer.benchmark.heads`), with a 4-gram of what they emit elsewhere. Rows go to benchmarks/results/transducer_beam.jsonl.
+often as those (`transducer.benchmark.heads`), with a 4-gram of what they emit elsewhere. Rows go to
+benchmarks/results/transducer_beam.jsonl.
 """
 
 import argparse
