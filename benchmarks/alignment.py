@@ -1,4 +1,4 @@
-"""How near the word starts of ctc.align are to where the synthesiser began the words.
+"""Distances of the word starts that ctc.align finds from those of the synthesiser.
 
     python benchmarks/alignment.py CHECKPOINT --root CORPUS [--subset test-clean]
 
@@ -25,10 +25,10 @@ from jasper.recognizer import Recognizer
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python benchmarks/alignment.py", description=__doc__)
-    parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--root", type=Path, required=True, help="the synthetic corpus")
-    parser.add_argument("--subset", default="test-clean")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, help="checkpoint of a recogniser")
+    parser.add_argument("--root", type=Path, required=True, help="folder of the synthetic corpus")
+    parser.add_argument("--subset", default="test-clean", help="subset of the corpus (default test-clean)")
     options = parser.parse_args()
     asr = jasper.load(options.checkpoint)
     sources = DataConfig(root=options.root)

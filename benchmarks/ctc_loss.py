@@ -2,8 +2,9 @@
 
     python benchmarks/ctc_loss.py [--shapes T,L,V,B ...] [--repeats 20] [--two-threads | --stars]
 
-What is compared and how is described in `ctc.benchmark`. With --two-threads: how many times as fast as one they are,
-and how many times as fast they copy and compute. With --stars: the kernel without and with a star in each transcript.
+What is compared and how is described in `ctc.benchmark`. With --two-threads: how many times as fast two threads are
+as one, for the loss, for copying and for computing. With --stars: the kernel without and with a star in each
+transcript.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import argparse
 import torch
 
 from common.benchmark import append_row
-from ctc.benchmark import CONTESTANTS, LARGE, MODELS, SMALL, measure, parse_shape, stars, two_threads
+from ctc.benchmark import CONTESTANTS, LARGE, MODELS, SHAPES_HELP, SMALL, measure, parse_shape, stars, two_threads
 
 Row = dict[str, object]
 
@@ -38,11 +39,26 @@ def stars_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B")
-    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument(
+        "--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B", help=SHAPES_HELP
+    )
+    parser.add_argument("--repeats", type=int, default=20, help="turns of every comparison (default 20)")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--two-threads", action="store_const", dest="row", const=two_threads_row, default=one_thread_row)
-    what.add_argument("--stars", action="store_const", dest="row", const=stars_row)
+    what.add_argument(
+        "--two-threads",
+        action="store_const",
+        dest="row",
+        const=two_threads_row,
+        default=one_thread_row,
+        help="two threads against one",
+    )
+    what.add_argument(
+        "--stars",
+        action="store_const",
+        dest="row",
+        const=stars_row,
+        help="transcripts with a star against those without",
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     for shape in options.shapes:

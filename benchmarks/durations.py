@@ -1,4 +1,4 @@
-"""How long FastPitch's aligner, the synthesiser and a recogniser's forced alignment find the same words.
+"""Durations of the same words: by FastPitch's aligner, by the synthesiser, and by a recogniser's forced alignment.
 
 A word lasts until the next one starts, so that a pause between them is in all three; the last of a clip is left out.
 
@@ -35,11 +35,11 @@ SIDES = ("aligner", "espeak-ng", "recogniser")
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python benchmarks/durations.py", description=__doc__)
-    parser.add_argument("fastpitch", type=Path)
-    parser.add_argument("recogniser", type=Path)
-    parser.add_argument("--root", type=Path, required=True, help="the synthetic corpus")
-    parser.add_argument("--clips", type=int, default=100)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fastpitch", type=Path, help="checkpoint of FastPitch")
+    parser.add_argument("recogniser", type=Path, help="checkpoint of a recogniser")
+    parser.add_argument("--root", type=Path, required=True, help="folder of the synthetic corpus")
+    parser.add_argument("--clips", type=int, default=100, help="number of clips (default 100)")
     options = parser.parse_args()
     with (options.root / "word_times.jsonl").open(encoding="utf-8") as file:
         clips = [json.loads(line) for line in itertools.islice(file, options.clips)]

@@ -13,8 +13,8 @@ both, and in the step the prior to the published side, whose data loader makes i
 Shapes: B utterances, L symbols, T frames, M mel bins, C channels.
 """
 
+import argparse
 import math
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -301,10 +301,16 @@ def compare_steps(batch: int = 16, symbols: int = 32, frames: int = 200) -> dict
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    wanted = sys.argv[1:] or ["aligner", "step"]
+    comparisons = {"aligner": compare_aligners, "step": compare_steps}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", metavar="{aligner,step}", help="comparisons to make (default both)")
+    wanted = parser.parse_args().what or list(comparisons)
     for name in wanted:
-        row = {"aligner": compare_aligners, "step": compare_steps}[name]()
+        if name not in comparisons:
+            parser.error(f"{name}: expected aligner or step")
+    torch.set_num_threads(1)
+    for name in wanted:
+        row = comparisons[name]()
         print(row)
         append_row("fastpitch_training", row, device=CPU)
 

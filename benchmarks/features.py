@@ -125,7 +125,7 @@ def measure_real_time(folder: Path, device: torch.device, batch: int = 8) -> dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, help="FLAC files to read")
+    parser.add_argument("folder", nargs="?", type=Path, help="folder of FLAC files whose reading is measured too")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,10 +1,10 @@
-"""What a beam and a language model mend of a recogniser's errors.
+"""Errors of a recogniser with the best path, a beam search, and a beam search with a language model.
 
     python benchmarks/language_model.py CHECKPOINT --root CORPUS --train train-clean --tune dev-clean \
         --test test-clean [--snr inf 10 5 0]
 
 The language model is a word n-gram of the training texts alone; its weight and word bonus are the best of a small grid
-on --tune. White noise at --snr dB makes errors to mend. Appends a row per decoder and noise to
+on --tune. White noise at --snr dB makes more errors. Appends a row per decoder and noise to
 benchmarks/results/ctc_language_model.jsonl.
 """
 
@@ -80,14 +80,20 @@ def tuned(asr: Recognizer, model: ctc.BackoffModel, lexicon: list[str] | None, h
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python benchmarks/language_model.py", description=__doc__)
-    parser.add_argument("checkpoint", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, help="checkpoint of a recogniser")
     parser.add_argument("--root", type=Path, required=True, help="folder that the manifests are in")
     parser.add_argument("--train", nargs="+", required=True, help="manifests whose texts the language model learns")
     parser.add_argument("--tune", nargs="+", required=True, help="manifests to choose weight and word bonus on")
     parser.add_argument("--test", nargs="+", required=True, help="manifests to count errors on")
-    parser.add_argument("--snr", nargs="+", type=float, default=[math.inf, 10.0, 5.0, 0.0], help="dB; inf: as it is")
-    parser.add_argument("--order", type=int, default=4, help="longest n-grams (default 4)")
+    parser.add_argument(
+        "--snr",
+        nargs="+",
+        type=float,
+        default=[math.inf, 10.0, 5.0, 0.0],
+        help="ratio of speech to added noise in dB; inf for no noise",
+    )
+    parser.add_argument("--order", type=int, default=4, help="length of the longest n-grams (default 4)")
     options = parser.parse_args()
     asr = jasper.load(options.checkpoint)
     sources = DataConfig(root=options.root)

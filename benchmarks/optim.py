@@ -6,6 +6,8 @@ Also compares with the bytes that a step has to move, at the speed at which this
 memory. One thread on a CPU. Appends a row to benchmarks/results/optim.jsonl.
 """
 
+import argparse
+
 import torch
 from torch import nn
 
@@ -98,6 +100,7 @@ def compare_steps(device: torch.device) -> dict[str, object]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     row = compare_steps(device)

@@ -34,10 +34,12 @@ def agreement(clips: list[np.ndarray], fast: PitchConfig, pyin: PitchConfig) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="recordings")
-    parser.add_argument("--clips", type=int, default=24, help="whose pitch is compared, evenly taken from the folder")
-    parser.add_argument("--timed-clips", type=int, default=2, help="of these, how many are timed")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("folder", type=Path, help="folder of recordings")
+    parser.add_argument(
+        "--clips", type=int, default=24, help="recordings that are compared, taken evenly from the folder (default 24)"
+    )
+    parser.add_argument("--timed-clips", type=int, default=2, help="number of these that are timed (default 2)")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison (default 5)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     paths = sorted(arguments.folder.rglob("*.wav"))

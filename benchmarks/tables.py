@@ -327,8 +327,12 @@ def _cell(shape: str, row: Row) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, help="by default all README files and docs")
-    parser.add_argument("--check", action="store_true", help="only tell whether the tables are up to date")
+    parser.add_argument("files", nargs="*", type=Path, help="pages to render (default: all README files and docs)")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="nothing is written; the exit status says whether the tables are up to date",
+    )
     arguments = parser.parse_args()
     try:
         sys.exit(main(arguments.files or documents(), check=arguments.check))

@@ -151,7 +151,7 @@ def kept_share(problem) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison")
-    parser.add_argument("--only", choices=["losses", "errors", "fused"], help="which rows; default all")
+    parser.add_argument("--only", choices=["losses", "errors", "fused"], help="measurement to make (default all)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = {

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import difflib
 import io
+import itertools
 import json
 import re
 import sys
@@ -22,6 +23,10 @@ from typing import Any, Literal, TypeVar
 from common.interruption import ended_by_the_user
 
 T = TypeVar("T")
+ABOUT_FILES = (
+    "CONFIG.toml: a file of settings, as in configs/; a later file takes precedence over those before it, and options "
+    "over all files. The names of options may be written with - or _."
+)
 
 
 class ConfigError(ValueError):
@@ -113,7 +118,7 @@ def command_line(cls: type[T], arguments: Sequence[str] | None = None, *, descri
     while arguments and (arguments[0].endswith(".toml") or find(arguments[0]).suffix == ".toml"):
         files.append(arguments.pop(0))
     with reported():
-        return parse_flags(cls, load(cls, *files), arguments, description=description)
+        return parse_flags(cls, load(cls, *files), arguments, description=description, takes_files=True)
 
 
 @contextlib.contextmanager
@@ -131,10 +136,12 @@ def reported(*kinds: type[Exception]) -> Iterator[None]:
         raise SystemExit(2) from None
 
 
-def parse_flags(cls: type[T], default: T | None, arguments: Sequence[str], *, description: str) -> T:
+def parse_flags(
+    cls: type[T], default: T | None, arguments: Sequence[str], *, description: str, takes_files: bool = False
+) -> T:
     """`default` (None: that of the fields) with the flags in `arguments` over it.
 
-    Raises ConfigError; `--help` prints the manual and exits.
+    Raises ConfigError; `--help` prints the manual and exits. It mentions TOML files if `takes_files`.
     """
     import tyro
 
@@ -142,20 +149,35 @@ def parse_flags(cls: type[T], default: T | None, arguments: Sequence[str], *, de
     renamed = getattr(cls, "RENAMED", {})
     flag = re.compile(r"(?<=^--)[\w-]+")  # with hyphens or underscores: tyro takes both
     arguments = [flag.sub(lambda old: renamed.get(old[0].replace("-", "_"), old[0]), word) for word in arguments]
+    arguments = _with_values(cls, arguments)
     arguments = [{"true": "True", "false": "False"}.get(argument, argument) for argument in arguments]
     markers = (tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff)
     wanted_help = "-h" in arguments or "--help" in arguments
     try:
         with contextlib.nullcontext() if wanted_help else _captured(said):
             start = tyro.MISSING_NONPROP if default is None else default
-            told = _manual(description)
-            return tyro.cli(cls, prog=_program(), default=start, args=arguments, description=told, config=markers)
+            told, program = _manual(description), _program()
+            if takes_files:
+                told, program = f"{told}\n\n{ABOUT_FILES}", f"{program} [CONFIG.toml ...]"
+            return tyro.cli(cls, prog=program, default=start, args=arguments, description=told, config=markers)
     except SystemExit as exit_:
         if wanted_help or not exit_.code:
             raise
         raise ConfigError(_one_line(said.getvalue())) from None
     except (TypeError, ValueError) as error:  # a __post_init__ that refuses a combination
         raise ConfigError(f"command line: {error}") from None
+
+
+def _with_values(cls: type[Any], arguments: Sequence[str]) -> list[str]:
+    """Yes-or-no flags at the top may stand without a value, at the end or before another flag."""
+    alone = {field.name for field in dataclasses.fields(cls) if field.type in (bool, "bool")}
+    given: list[str] = []
+    for argument, following in itertools.pairwise([*arguments, "--"]):
+        given.append(argument)
+        is_alone = argument.startswith("--") and argument[2:].replace("-", "_") in alone
+        if is_alone and following.startswith("-"):
+            given.append("True")
+    return given
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class OptimConfig:
     eps: float | None = None
     """Number added to the denominator against a division by zero. Default: 1e-8; 1e-6 for LAMB."""
     weight_decay: float = 1e-3
-    """Weight decay: pull of every parameter towards zero."""
+    """Weight decay: factor of the pull of every parameter towards zero."""
 
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in ("betas", "eps") if getattr(self, name) is not None}

@@ -25,6 +25,7 @@ SMALL = [(150, 40, 28, batch) for batch in (1, 16, 32, 64, 128)]
 LARGE = [(150, 20, 5000, batch) for batch in (1, 16, 32, 64, 128)]
 CONTESTANTS = ("torch", "fresh", "pooled", "kernel", "copy")
 MODELS = [(835, 200, 29, 32), (500, 150, 32, 16)]
+SHAPES_HELP = "frames, labels of a transcript, classes with the blank, utterances (default: sizes of real models)"
 
 
 def contestants(T: int, L: int, V: int, B: int) -> dict[str, Callable[[], object]]:
@@ -118,10 +119,15 @@ def parse_shape(text: str) -> tuple[int, int, int, int]:
 
 def main() -> None:
     """Prints one line for each shape."""
-    parser = argparse.ArgumentParser(prog="python -m ctc.benchmark", description="Times the loss beside plain torch.")
-    parser.add_argument("--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=20)
+    parser = argparse.ArgumentParser(
+        prog="python -m ctc.benchmark",
+        description="Processor time of the CTC loss and its gradient, beside plain torch.",
+    )
+    parser.add_argument(
+        "--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B", help=SHAPES_HELP
+    )
+    parser.add_argument("--threads", type=int, default=1, help="threads of both sides (default 1)")
+    parser.add_argument("--repeats", type=int, default=20, help="turns of every comparison (default 20)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(f"torch {torch.__version__}, {options.threads} thread(s), median of {options.repeats}, milliseconds")

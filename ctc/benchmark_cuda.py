@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ctc import _cuda_library
 from ctc._loss_library import Labels, Options
-from ctc.benchmark import LARGE, MODELS, SMALL, parse_shape
+from ctc.benchmark import LARGE, MODELS, SHAPES_HELP, SMALL, parse_shape
 from ctc.loss import ctc_loss
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -118,10 +118,17 @@ def difference(T: int, L: int, V: int, B: int) -> float:
 
 def main() -> None:
     """Prints one line for each type and shape."""
-    parser = argparse.ArgumentParser(prog="python -m ctc.benchmark_cuda", description="Times the loss on a GPU.")
-    parser.add_argument("--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B")
-    parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=list(DTYPES))
-    parser.add_argument("--repeats", type=int, default=20)
+    parser = argparse.ArgumentParser(
+        prog="python -m ctc.benchmark_cuda",
+        description="Time of the CTC loss and its gradient on a GPU, beside torch and cuDNN.",
+    )
+    parser.add_argument(
+        "--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B", help=SHAPES_HELP
+    )
+    parser.add_argument(
+        "--dtypes", nargs="+", choices=list(DTYPES), default=list(DTYPES), help="types of the logits (default all)"
+    )
+    parser.add_argument("--repeats", type=int, default=20, help="turns of every comparison (default 20)")
     options = parser.parse_args()
     bandwidth = copy_bandwidth(options.repeats)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, median of {options.repeats}, microseconds")

@@ -69,10 +69,12 @@ def read_texts(paths: list[Path]) -> list[str]:
 
 def main() -> None:
     """The command line: prints one line per measurement."""
-    parser = argparse.ArgumentParser(prog="python -m ctc.benchmark_decode", description="Times the CTC decoders.")
+    parser = argparse.ArgumentParser(
+        prog="python -m ctc.benchmark_decode", description="Time of the CTC decoders, greedy and beam search."
+    )
     parser.add_argument("text", nargs="+", type=Path, help="text files, one sentence per line")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2, help="threads of a decoder (default 2)")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison (default 5)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     texts = read_texts(options.text)

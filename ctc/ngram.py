@@ -147,7 +147,7 @@ def read_sentences(paths: Iterable[Path], *, unit: Literal["word", "character"])
 
 def compile_command(arguments: Sequence[str]) -> None:
     """The command line of `compile`."""
-    description = "Makes of an ARPA file one that a decoder maps into memory."
+    description = "Compilation of an ARPA file into a file that decoders map into memory."
     parser = argparse.ArgumentParser(prog="python -m ctc.ngram compile", description=description)
     parser.add_argument("arpa", type=Path, help="ARPA file, plain or .gz")
     parser.add_argument("-o", "--output", type=Path, required=True, help="compiled model to write")
@@ -166,12 +166,16 @@ def main() -> None:
     if sys.argv[1:2] == ["compile"]:
         compile_command(sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(prog="python -m ctc.ngram", description="Estimates an n-gram language model.")
+    description = "Estimation of an n-gram language model; `python -m ctc.ngram compile --help` is about compiling one."
+    parser = argparse.ArgumentParser(prog="python -m ctc.ngram", description=description)
     parser.add_argument("text", nargs="+", type=Path, help="text files, one sentence per line")
     parser.add_argument("-o", "--output", type=Path, required=True, help="ARPA file to write; .gz compresses")
-    parser.add_argument("--order", type=int, default=4, help="longest n-grams (default 4)")
-    parser.add_argument("--unit", choices=("word", "character"), default="word", help="what the n-grams are made of")
-    parser.add_argument("--prune", type=int, nargs="+", default=(), help="per order, n-grams this rare are left out")
+    parser.add_argument("--order", type=int, default=4, help="length of the longest n-grams (default 4)")
+    parser.add_argument(
+        "--unit", choices=("word", "character"), default="word", help="unit of the n-grams (default word)"
+    )
+    rare = "for each order, the count up to which n-grams are left out; the last also counts for higher orders"
+    parser.add_argument("--prune", type=int, nargs="+", default=(), help=rare)
     options = parser.parse_args()
     try:
         sentences = read_sentences(options.text, unit=options.unit)

@@ -71,7 +71,7 @@ class InferenceConfig:
     ema: bool | None = None
     """Whether the averaged weights are used; by default where there are any."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     precision: Choice = "fp32"
     """Arithmetic of the networks. auto: for each, the fastest on this machine within 2 % of fp32."""
     mode: Mode = "eager"

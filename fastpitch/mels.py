@@ -30,7 +30,7 @@ from fastpitch.speaking.synthesizer import load
 
 @dataclass(frozen=True, kw_only=True)
 class MelsConfig:
-    """Whose spectrograms of what."""
+    """A model, and the clips whose mel spectrograms it predicts."""
 
     checkpoint: Path
     """Checkpoint of FastPitch: ours or DeepLearningExamples'."""
@@ -49,7 +49,7 @@ class MelsConfig:
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     workers: int = 4
-    """Loader processes; 0: this process loads itself."""
+    """Loader processes; 0 loads in the process itself."""
 
 
 def main(cfg: MelsConfig) -> list[str]:

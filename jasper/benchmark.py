@@ -65,28 +65,28 @@ class BenchmarkConfig(Config):
     """What to measure, and the run whose model and training step are measured."""
 
     task: Literal["inference", "training"] = "inference"
-    """Calls of features and network, or optimiser steps."""
+    """Work that is measured: calls of features and network, or optimiser steps."""
     batch_sizes: tuple[int, ...] = ()
     """Utterances per call (and process). By default 1 2 4 8 16 for inference, batch_size for training."""
     seconds: tuple[float, ...] = ()
-    """Lengths of the audio. By default 2, 7 and 16.7 for inference, data.max_seconds for training."""
+    """Lengths of the audio, in seconds. By default 2, 7 and 16.7 for inference, data.max_seconds for training."""
     precisions: tuple[Precision, ...] = ()
-    """By default that of the configuration."""
+    """Arithmetic of the network, one or several; by default that of the configuration."""
     modes: tuple[Mode, ...] = ()
-    """The network as published (plain convolutions in fp32, whatever the precision), as trained, fused for inference,
-    or fused and replayed as a CUDA graph. By default the last three, where there are any."""
+    """Forms of the network: as published (plain convolutions in fp32, whatever the precision), as trained, fused for
+    inference, or fused and replayed as a CUDA graph. By default the last three, where there are any."""
     instructions: Instructions = "automatic"
     """Vector instructions of the fused network's convolutions on a CPU; ONEDNN_MAX_CPU_ISA sets those of torch."""
     parts: tuple[Part, ...] = ("features", "network", "both")
-    """Audio to features, features to log-probabilities, audio to log-probabilities."""
+    """Parts that are measured: audio to features, features to log-probabilities, or audio to log-probabilities."""
     repeats: int = 20
     """Calls that are timed."""
     warmup: int = 3
-    """Calls before them that are not."""
+    """Calls before those that are timed."""
     cudnn_benchmark: bool = True
-    """Let cuDNN try its algorithms for each new shape, during the warm-up."""
+    """Whether cuDNN tries its algorithms for each new shape, during the warm-up."""
     name: str = ""
-    """What the rows call the model; by default the name of the TOML file or of the checkpoint."""
+    """Name of the model in the rows; by default that of the TOML file or of the checkpoint."""
     results: Path = RESULTS
     """Folder of the files that rows are appended to."""
 

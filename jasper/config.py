@@ -149,7 +149,7 @@ class Config:
     compile: bool = False
     """torch.compile of each block."""
     checkpoint_activations: bool = False
-    """Less memory: blocks compute their activations again in the backward pass, which takes a third more time."""
+    """Saving of memory: blocks compute their activations again in the backward pass, which takes a third more time."""
     dry_run: bool = False
     """Only one step on the longest batch, to see whether it fits in memory."""
     tensorboard: bool = True

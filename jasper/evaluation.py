@@ -1,7 +1,7 @@
 """Error rates of a model on a data set: `python -m jasper.evaluation CHECKPOINT MANIFEST…`.
 
 Manifests, file lists and corpus folders of every format are taken. Run by torchrun, the processes share the utterances;
-none is counted twice or missing. What cannot be read is told in one line each and makes the exit status 1.
+none is counted twice or missing. What cannot be read is named in one line each and makes the exit status 1.
 """
 
 import math
@@ -30,21 +30,21 @@ class EvaluationConfig:
     """Which model to evaluate on what."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """The model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet."""
+    """Model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet."""
     manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
     """Manifests, file lists or corpus folders with transcripts."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
-    """Longer utterances are left out."""
+    """Longest utterance, in seconds; longer ones are left out."""
     language: Language | None = None
     """Language of the references, as data.language of training; by default what the checkpoint says."""
     hypotheses: Path | None = None
-    """A file for one JSON object per utterance: id, reference, hypothesis."""
+    """File for one JSON object per utterance: id, reference, hypothesis."""
     config: Path | None = None
-    """A configuration (TOML) to take in place of what the checkpoint says, or of what can be read off its weights."""
+    """Configuration (TOML) in place of the one in the checkpoint, or of what its weights show."""
     ema: bool | None = None
-    """Take the averaged weights or not; by default where there are any."""
+    """Whether averaged weights are used; by default where there are any."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"

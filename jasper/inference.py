@@ -34,34 +34,35 @@ class InferenceConfig:
     """What to transcribe, with which model, and where the result goes."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """The model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet."""
+    """Model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
-    """Longer utterances of manifests are left out."""
+    """Longest utterance of manifests, in seconds; longer ones are left out."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
-    """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
+    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
+    vtt: subtitles."""
     output: Path | None = None
-    """A file to write all of it to; by default the terminal."""
+    """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
-    """A folder to write one file per recording to, instead."""
+    """Folder for one output file per recording, in place of `output`."""
     save_logits: Path | None = None
-    """A folder for one .npz per recording: log_probs [frames, labels + blank], times [frames] in seconds, labels."""
+    """Folder for one .npz per recording: log_probs [frames, labels + blank], times [frames] in seconds, labels."""
     config: Path | None = None
-    """A configuration (TOML) to take in place of what the checkpoint says, or of what can be read off its weights."""
+    """Configuration (TOML) in place of the one in the checkpoint, or of what its weights show."""
     ema: bool | None = None
-    """Take the averaged weights or not; by default where there are any."""
+    """Whether averaged weights are used; by default where there are any."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     precision: Choice = "fp32"
     """Arithmetic of the network; features are always fp32. auto: the fastest on this machine within 2 % of fp32."""
     batch_size: int = 8
     """Recordings, or chunks of long ones, recognised at once."""
     chunk_seconds: float = CHUNK_SECONDS
-    """Longer recordings are recognised in overlapping chunks of this length."""
+    """Seconds of a chunk; longer recordings are recognised in overlapping chunks."""
 
     def __post_init__(self) -> None:
         if not self.inputs:

@@ -41,7 +41,7 @@ QUANTILES = (0.1, 0.998)  # of the log-mel energies: the darkest and the brighte
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """What to evaluate on; as in the run where it is not given."""
+    """Data to evaluate on; by default those of the run."""
 
     root: Path | None = None
     """Folder that relative paths in manifests and of manifests start from."""
@@ -54,14 +54,14 @@ class ReportConfig:
     """Which run to report on."""
 
     run_dir: Annotated[Path, Positional, arg(metavar="RUN_DIR")]
-    """Where jasper.train has left nvlog.json and checkpoints."""
+    """Run directory of jasper.train, with nvlog.json and checkpoints."""
     data: ReportData = field(default_factory=ReportData)
     output: Annotated[Path | None, arg(aliases=["-o"])] = None
-    """The report; by default report.html in RUN_DIR."""
+    """File of the report; by default report.html in RUN_DIR."""
     checkpoint: Path | None = None
-    """The model to evaluate; by default the best of RUN_DIR."""
+    """Checkpoint of the model to evaluate; by default the best of RUN_DIR."""
     clips: int = 8
-    """At most so many of the worst clips are shown and heard."""
+    """Number of clips, those with the most errors, that are shown and can be heard."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     batch_size: int = 16

@@ -9,7 +9,7 @@ from common.recognition.scoring import Evaluation
 from common.report_page import Number, stretch
 from jasper.report_charts import log_chart
 
-PHASES = {"train": "training batches", "dev": "validation", "dev_ema": "validation, averaged weights"}
+PHASES = {"train": "training, running mean", "dev": "validation", "dev_ema": "validation, averaged weights"}
 PIXELS_PER_SECOND = 190  # so that words are not written over each other
 
 STYLE = """
@@ -121,10 +121,19 @@ def _headline(report: Report) -> str:
 def _learning(report: Report) -> str:
     finest = 0.5 / max(1, report.evaluation.words.length)  # less than one error cannot be seen
     charts = [
-        _chart("Loss", report.loss, floor=1e-3, percent=False),
-        _chart("Word error rate", report.wer, floor=max(finest, 1e-4), percent=True),
+        _chart("Loss", smoothed(report.loss), floor=1e-3, percent=False),
+        _chart("Word error rate", smoothed(report.wer), floor=max(finest, 1e-4), percent=True),
     ]
     return f'<h2>How it learned</h2>\n<div class="charts">{"".join(charts)}</div>'
+
+
+def smoothed(curves: dict[str, Points]) -> dict[str, Points]:
+    """`curves` with the training's as means of the latest eighth of its points: single batches are few words each."""
+    points = curves.get("train", [])
+    width = max(1, len(points) // 8)
+    recent = [points[max(0, i + 1 - width) : i + 1] for i in range(len(points))]
+    means = [(window[-1][0], sum(value for _, value in window) / len(window)) for window in recent]
+    return {phase: means if phase == "train" else other for phase, other in curves.items()}
 
 
 def _chart(name: str, series: dict[str, Points], *, floor: float, percent: bool) -> str:

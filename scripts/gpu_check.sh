@@ -14,6 +14,7 @@
 #   bash scripts/gpu_check.sh trainings
 #   bash scripts/gpu_check.sh latency fastpitch wav2vec2 wav2vec2_fp16 wav2vec2_large pretraining finetuning
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 
 if ! nvidia-smi -L >/dev/null 2>&1; then
   echo "gpu_check: no GPU here (nvidia-smi finds none): nothing to check"

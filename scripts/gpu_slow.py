@@ -4,6 +4,7 @@ Reads a row of `benchmarks/results` per line and prints one line for each whose 
 status 1 if there is one.
 """
 
+import argparse
 import json
 import sys
 
@@ -21,6 +22,7 @@ def slow(row: dict[str, object]) -> list[str]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     found = [line for row in sys.stdin if row.strip() for line in slow(json.loads(row))]
     print(*found, sep="\n", end="\n" if found else "")
     sys.exit(bool(found))

@@ -41,15 +41,15 @@ class Quickstart:
     """What scripts/quickstart.sh does."""
 
     fresh: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Delete the run that is there and train anew. The corpus is kept: it would be the same."""
+    """New training in place of the run that is there, which is deleted. The corpus is kept: it would be the same."""
     skip_tts: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Leave out the second half, the voice."""
+    """The recogniser alone, without the second half, the voice."""
     size: Literal["full", "toy"] = "full"
-    """full: a recogniser and a voice in minutes. toy: the same steps in seconds, to see that they work."""
+    """Size of the models and the corpus. full: a recogniser and a voice; toy: the same steps in seconds."""
     data_dir: Path = Path("data")
-    """Where the corpus goes, into a folder named after the run."""
+    """Folder of corpora; this one gets a folder in it, named after the run."""
     run_dir: Path = Path("runs")
-    """Where the run goes, into a folder of its own."""
+    """Folder of runs; this one gets a folder in it."""
 
     @property
     def name(self) -> str:

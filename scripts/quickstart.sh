@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# From nothing to a speech recogniser: builds a corpus of synthetic speech, trains a small Jasper on it, shows what it
-# understands of voices and sentences it never heard, and leaves runs/quickstart/report.html.
-# The second time it goes on where it stopped, or shows the finished run again; --fresh trains anew, --help tells all.
-#   QUICKSTART_SIZE   "toy" for a try of the machinery in seconds, which learns nothing   (default: full)
+# From nothing to a speech recogniser and a voice: builds a corpus of synthetic speech, trains a small Jasper on it, shows
+# what it understands of voices and sentences that it never heard, and leaves runs/quickstart/report.html; then trains a
+# small FastPitch and a light vocoder, whose sentences the Jasper transcribes, and leaves
+# runs/quickstart-voice/report.html. The second time it goes on where it stopped, or shows the finished run again.
+#   bash scripts/quickstart.sh
+#   --fresh        deletes the run that is there and trains anew; the corpus stays
+#   --skip-tts     leaves out the second half, the voice
+#   --size toy     the same steps in seconds, to see that they work; the models learn nothing   (default: full)
+#   --data-dir DIR, --run-dir DIR   folders for the corpus and for the runs                     (default: data, runs)
+#   QUICKSTART_SIZE=toy             the same as --size toy
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$repository"
@@ -10,7 +16,4 @@ cd "$repository"
 arguments=()
 if [ -n "${QUICKSTART_SIZE:-}" ]; then arguments+=(--size "$QUICKSTART_SIZE"); fi
 "$python" scripts/quickstart.py ${arguments[@]+"${arguments[@]}"} "$@"
-case " $* " in
-  *" --help "* | *" -h "*) ;;
-  *) echo "In all   $((SECONDS / 60)) min $((SECONDS % 60)) s" ;;
-esac
+echo "In all   $((SECONDS / 60)) min $((SECONDS % 60)) s"

@@ -4,6 +4,7 @@
 # checksum. In a container that brings its own CUDA build of torch (NGC), set SPEECH_PYTHON=python to use that interpreter
 # as it is.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
 # checksum FILE...: of what an installation of these requirements depends on.

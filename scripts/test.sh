@@ -1,18 +1,36 @@
 #!/usr/bin/env bash
-# All tests on this machine: bash scripts/test.sh [pytest arguments]. Sets itself up the first time.
+# Tests on this machine. Sets itself up the first time.
+#   bash scripts/test.sh                          all of them, as CI does: a process per core, each with one thread
+#   bash scripts/test.sh -m "not slow"            the quick ones, likewise; other arguments of pytest work as well
+#   bash scripts/test.sh tests/common -k audio    what is named, in one process
+#   PROCESSES=1                                   how many processes at once, where it is not one per core (at most 8)
 set -euo pipefail
 needs_tests=true
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$repository"
-# What tests use is compiled before them: a first use would print a line, and take the time of some test.
+# What tests use is compiled before them: a first use would print a line, take the time of some test, and be done once
+# in every process.
 for library in ctc common.convolution transducer; do
   "$python" -m "$library.build" > /dev/null || echo "test: no native code of $library; its tests are skipped or take torch" >&2
 done
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
-if [ $# -gt 0 ]; then
-  exec "$python" -m pytest "$@"
+for argument in "$@"; do
+  if [ -e "${argument%%::*}" ]; then
+    export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
+    exec "$python" -m pytest "$@"
+  fi
+done
+processes="${PROCESSES:-$(nproc)}"
+[ "$processes" -le 8 ] || [ -n "${PROCESSES:-}" ] || processes=8
+parallel=(-n "$processes" --dist worksteal)
+if [ "$processes" = 1 ]; then
+  parallel=()
+elif ! "$python" -c 'import xdist' 2>/dev/null; then
+  parallel=()
+  echo "test: one process, since $python has no pytest-xdist" >&2
 fi
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+"$python" -c 'from tests.device import mirror; mirror.built()' 2>/dev/null || true  # its tests say what is missing
 status=0
-"$python" -m pytest || status=$?
-"$python" -m pytest tests/device || status=$?  # a process of its own: see tests/conftest.py
+"$python" -m pytest "${parallel[@]}" "$@" || status=$?
+"$python" -m pytest "${parallel[@]}" tests/device "$@" || status=$?  # processes of their own: see tests/conftest.py
 exit $status

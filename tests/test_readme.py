@@ -18,7 +18,7 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
 PAGES = [
     *("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/new_language.md", "ctc/README.md"),
-    "benchmarks/README.md",
+    *("docs/multi_node.md", "docs/from_the_originals.md", "benchmarks/README.md", "trt/README.md"),
     *("jasper/README.md", "wav2vec2/README.md", "transducer/README.md"),
     *("fastpitch/README.md", "fastpitch/vocoders/README.md", "trt/serving/README.md"),
 ]
@@ -47,6 +47,7 @@ def commands(page: str) -> list[list[str]]:
 
 
 COMMANDS = [command for name in PAGES for command in commands((REPOSITORY / name).read_text(encoding="utf-8"))]
+PYTHON = [command for command in COMMANDS if "-m" in command and "bash" not in command]
 
 
 def tree() -> list[str]:
@@ -111,7 +112,9 @@ def test_the_log_lists_every_entry_of_every_topic_in_order():
             assert re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") == anchor
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if "-m" in c], ids=lambda c: " ".join(c)[:60])
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if "-m" in c and "bash" not in c], ids=lambda c: " ".join(c)[:60]
+)
 def test_commands_of_python_are_understood(command, monkeypatch):
     module, arguments = command[command.index("-m") + 1], command[command.index("-m") + 2 :]
     assert importlib.util.find_spec(module)
@@ -141,8 +144,11 @@ def test_files_of_the_repository_that_commands_name_exist():
 def test_scripts_exist_and_know_the_variables_that_are_set(command):
     script = REPOSITORY / command[command.index("bash") + 1]
     subprocess.run(["bash", "-n", script], check=True)
-    known = "".join(path.read_text(encoding="utf-8") for path in script.parent.glob("*.sh"))
+    beside = [*script.parent.glob("*.sh"), *script.parent.parent.glob("*.sh")]
+    known = "".join(path.read_text(encoding="utf-8") for path in beside)
     for setting in command[: command.index("bash")]:
+        if "=" not in setting:
+            continue  # `srun`, and its flags
         assert re.search(rf"\b{setting.split('=')[0]}\b", known), f"{script.name} does not know {setting}"
 
 

@@ -44,8 +44,8 @@ class EncoderConfig:
     scale_input: bool = False
     """Whether frames are multiplied by the square root of width before the first block."""
     attention: Literal["regular", "chunked", "chunked_right"] = "regular"
-    """Who sees whom: a window around each frame, chunks that see whole chunks before them, or chunks and some frames
-    after them."""
+    """Frames that a frame sees: a window around each frame, chunks that see whole chunks before them, or chunks and
+    some frames after them."""
     left_frames: int = -1
     """Frames before a frame (or its chunk) that attention sees; -1 for all."""
     right_frames: int = -1
@@ -139,7 +139,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """What training minimises: the loss of the transducer and that of CTC, per utterance."""
+    """The loss: a sum of the transducer's and that of CTC, per utterance."""
 
     ctc_weight: float = 0.3
     """Share of CTC where there are both heads; the transducer has the rest."""

@@ -1,7 +1,7 @@
 """Error rates of a model on a data set: `python -m transducer.evaluation MODEL MANIFEST…`.
 
 Manifests, file lists and corpus folders of every format are taken. Run by torchrun, the processes share the utterances;
-none is counted twice or missing. What cannot be read is told in one line each and makes the exit status 1.
+none is counted twice or missing. What cannot be read is named in one line each and makes the exit status 1.
 """
 
 import math
@@ -30,21 +30,21 @@ class EvaluationConfig:
     """Which model to evaluate on what."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """A .nemo archive, a folder of transformers, or a checkpoint of this repository."""
+    """Model: a .nemo archive, a folder of transformers, or a checkpoint of this repository."""
     manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
     """Manifests, file lists or corpus folders with transcripts."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
-    """Longer utterances are left out."""
+    """Longest utterance, in seconds; longer ones are left out."""
     normalize_text: bool = True
-    """Compare words in lower case without punctuation, as `language` says; otherwise texts as they are."""
+    """Whether words are compared in lower case without punctuation, as `language` says, or as they are."""
     language: Language = "english"
     """Language of the texts that are compared. english: numbers and symbols are spelled out; none: letters stay."""
     hypotheses: Path | None = None
-    """A file for one JSON object per utterance: id, reference, hypothesis."""
+    """File for one JSON object per utterance: id, reference, hypothesis."""
     head: Head = "auto"
-    """What decodes in hybrid models: transducer or ctc; by default the transducer."""
+    """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     ema: bool | None = None

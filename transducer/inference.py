@@ -30,22 +30,22 @@ class InferenceConfig:
     """What to transcribe, with which model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """A .nemo archive, a folder of transformers, or a checkpoint of this repository."""
+    """Model: a .nemo archive, a folder of transformers, or a checkpoint of this repository."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
-    """Longer utterances of manifests are left out."""
+    """Longest utterance of manifests, in seconds; longer ones are left out."""
     format: Format = "text"
     """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
     output: Path | None = None
-    """A file to write all of it to; by default the terminal."""
+    """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
-    """A folder to write one file per recording to, instead."""
+    """Folder for one output file per recording, in place of `output`."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     head: Head = "auto"
-    """What decodes in hybrid models: transducer or ctc; by default the transducer."""
+    """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     language: Language = "english"
@@ -53,7 +53,7 @@ class InferenceConfig:
     ema: bool | None = None
     """Whether the averaged weights of our checkpoints are used; by default where there are any."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     precision: Choice = "fp32"
     """Arithmetic of the encoder; features and heads are always fp32. auto: the fastest on this machine within 2 % of
     fp32."""

@@ -44,7 +44,7 @@ def objective(
     TDT counts durations.
     """
     device = log_mel.window.device
-    batch, weights_B = batch.to(device), weights_B.to(device)
+    batch, weights_B = batch.to(device), weights_B.to(device, non_blocking=True)
     with torch.no_grad():
         features_BFT, frames_B = log_mel(batch.audio_BN, batch.samples_B, seed=seed)
         features_BFT = spec_augment(features_BFT, frames_B, cfg.spec_augment, seed=seed, out=features_BFT)

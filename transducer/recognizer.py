@@ -356,13 +356,15 @@ def load(
     head: Head = "auto",
     confidence: Confidence = "probability",
     lookahead: int | None = None,
+    local_attention: tuple[int, int] | None = None,
 ) -> Recognizer:
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
     `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
     decodes; by default the transducer. `confidence` of words: of the probabilities of their pieces, or of entropies.
-    `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most. `precision`:
-    "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
+    `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most.
+    `local_attention`: of models whose attention sees all frames, how many before and after it a frame sees instead.
+    `precision`: "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
     """
     chosen = distributed.pick_device(device)
     model, imported = read_model(Path(path), ema=ema)
@@ -371,7 +373,15 @@ def load(
         if encoder.attention != "chunked" or lookahead < 0:
             raise checkpoint.CheckpointError(f"{path}: lookahead = {lookahead}: its attention is not in chunks")
         model.encoder.cfg = replace(encoder, right_frames=lookahead)
-        model.cfg = replace(model.cfg, encoder=model.encoder.cfg)
+    if local_attention is not None:
+        encoder, (left, right) = model.cfg.encoder, local_attention
+        if encoder.attention != "regular" or min(left, right) < 0:
+            raise checkpoint.CheckpointError(
+                f"{path}: local_attention = {left} {right}: expected frames before and after, and a model whose "
+                "attention sees all"
+            )
+        model.encoder.cfg = replace(encoder, left_frames=left, right_frames=right)
+    model.cfg = replace(model.cfg, encoder=model.encoder.cfg)
 
     def build(tried: Precision, network: Model) -> Recognizer:
         return Recognizer(

@@ -1,7 +1,7 @@
 """Serves recognition and speech over HTTP: `python -m trt.serve --asr MODEL [--tts MODEL --vocoder MODEL]`.
 
     python -m trt.serve --asr m.onnx
-    python -m trt.serve --asr m.onnx --tts fastpitch.pt --vocoder hifigan.pt --port 8000
+    python -m trt.serve --asr m.onnx --tts fastpitch.onnx --vocoder v.onnx --port 8000 --web
     curl -F file=@talk.flac http://127.0.0.1:8000/v1/audio/transcriptions
 
 Clients of OpenAI's audio API work against it. Models are files of trt.export or checkpoints. Before it listens, it
@@ -31,6 +31,8 @@ try:
     import uvicorn
 
     from trt.serving.gateway import Gateway, Settings
+    from trt.serving.web import add_page
+    from trt.serving.wyoming import Wyoming
 except ImportError as error:
     raise SystemExit(f"error: {error}; serving needs the extra serve: pip install -e '.[serve]'") from None
 from trt.serving import models
@@ -43,15 +45,17 @@ class ServeConfig:
     asr: Path | None = None
     """Recogniser: an ONNX file of trt.export, or a checkpoint."""
     tts: Path | None = None
-    """Acoustic model of the voice: a checkpoint of FastPitch."""
+    """Acoustic model of the voice: a FastPitch as an ONNX file of trt.export, or its checkpoint."""
     vocoder: Path | None = None
-    """Vocoder of the voice: a checkpoint of HiFi-GAN, the light vocoder or WaveGlow."""
+    """Vocoder of the voice: as the acoustic model, an ONNX file or a checkpoint."""
     engine: Literal["local"] = "local"
     """What runs the models: local, this process."""
     host: str = "127.0.0.1"
     """Address to listen at; 0.0.0.0 for all of this machine."""
     port: int = 8000
     """Port to listen at; 0 for one that is free."""
+    wyoming_port: int | None = None
+    """Port for clients of Wyoming's protocol, as Home Assistant is one; by default none. It knows no keys."""
     api_keys: Path | None = None
     """File of keys, one a line: requests must come with one of them. Those of the variable SPEECH_API_KEYS, with commas
     between them, count too."""
@@ -65,6 +69,8 @@ class ServeConfig:
     """Threads of an ONNX network; 0 for one per core."""
     device: str = "auto"
     """Device of checkpoints: auto, cpu, cuda or cuda:N."""
+    web: bool = False
+    """Whether the page is served at /: recordings to words, live captions, sentences to sound."""
     language: str = "english"
     """Name of the language in verbose_json."""
     limits: Annotated[Limits, arg(name="")] = field(default_factory=Limits)
@@ -98,7 +104,7 @@ def build(cfg: ServeConfig) -> Gateway:
     if cfg.asr is not None:
         ears = models.load_ears(cfg.asr, batch_size=cfg.batch_size, threads=cfg.threads, device=cfg.device)
     if cfg.tts is not None and cfg.vocoder is not None:
-        voice = models.load_voice(cfg.tts, cfg.vocoder, device=cfg.device)
+        voice = models.load_voice(cfg.tts, cfg.vocoder, threads=cfg.threads, device=cfg.device)
     settings = Settings(
         limits=cfg.limits,
         keys=read_keys(cfg.api_keys),
@@ -106,7 +112,10 @@ def build(cfg: ServeConfig) -> Gateway:
         batch_delay_ms=cfg.batch_delay_ms,
         max_batch=cfg.max_batch,
     )
-    return Gateway(ears, voice, settings, tell)
+    gateway = Gateway(ears, voice, settings, tell)
+    if cfg.web:
+        add_page(gateway.routes)
+    return gateway
 
 
 def read_keys(path: Path | None) -> tuple[str, ...]:
@@ -142,10 +151,17 @@ async def serve(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens
     running = asyncio.create_task(server._serve())
     while not server.started and not running.done():
         await asyncio.sleep(0.01)
+    wyoming = None
+    if server.started and cfg.wyoming_port is not None:
+        protocol = Wyoming(gateway.hearing, gateway.speaking, limits=cfg.limits, budget=gateway.budget)
+        wyoming = await protocol.start(cfg.host, cfg.wyoming_port)
+        tell(f"Wyoming's protocol at port {wyoming.sockets[0].getsockname()[1]}")
     if server.started:
         listens(server.servers[0].sockets[0].getsockname()[1])
         await ends.wait()
         server.should_exit = True
+        if wyoming is not None:
+            wyoming.close()
     await running
     gateway.stop()
     return 0

@@ -50,9 +50,11 @@ class InferenceConfig:
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest, or what a .tsv says."""
     max_seconds: float = math.inf
-    """Longest utterance of manifests; longer ones are left out."""
+    """Longest utterance of manifests, in seconds; longer ones are left out."""
     labels: Path | None = None
     """Fairseq's dict.ltr.txt, for a checkpoint that does not name its labels."""
+    target_lang: str = ""
+    """Language of a Hugging Face model with adapters (MMS), such as fra; by default that of its weights."""
     language: Language | None = None
     """Language of the references that the word error rate is of, as data.language of fine-tuning; by default what the
     checkpoint says."""
@@ -111,7 +113,16 @@ def main(cfg: InferenceConfig) -> int:
         else:
             writing.make_folder(cfg.features)
         labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()
-        w = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, labels=labels, ema=cfg.ema)
+        w = load(
+            cfg.checkpoint,
+            device=str(world.device),
+            precision=cfg.precision,
+            labels=labels,
+            ema=cfg.ema,
+            target_lang=cfg.target_lang,
+        )
+        for assumption in w.assumed if world.is_main else ():
+            tell(assumption)
         if cfg.layer is not None and not 0 <= cfg.layer <= w.config.layers:
             raise ConfigError(
                 f"layer = {cfg.layer}: the model has layers 0 (the input of the first one) to {w.config.layers}"

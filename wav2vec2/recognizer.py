@@ -70,9 +70,12 @@ class Recognizer:
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
         language: Language = "auto",
+        assumed: tuple[str, ...] = (),
     ):
         self.device, self.precision = torch.device(device), precision
         self.language: Language = language
+        self.assumed = assumed
+        """What the checkpoint does not say, in lines for the user."""
         self.model = cast_for_inference(model.to(self.device), precision)
         self.backbone = model if isinstance(model, Wav2Vec2) else model.wav2vec2
         self.config = self.backbone.config
@@ -250,21 +253,23 @@ def load(
     precision: Choice = "fp32",
     labels: tuple[str, ...] = (),
     ema: bool | None = None,
+    target_lang: str = "",
 ) -> Recognizer:
     """The model saved at `path`: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face
-    folder. `labels` and `ema` as for checkpoint_import.read; `precision`: "auto" measures (`common.fastest`). Raises
-    CheckpointError."""
+    folder. `labels`, `ema` and `target_lang` as for checkpoint_import.read; `precision`: "auto" measures
+    (`common.fastest`). Raises CheckpointError."""
     chosen = distributed.pick_device(device)
-    imported = checkpoint_import.read(Path(path), labels=labels, ema=ema)
-    model, language = build(imported, Path(path)), imported.language
+    imported = checkpoint_import.read(Path(path), labels=labels, ema=ema, target_lang=target_lang)
+    model = build(imported, Path(path))
+    known: dict[str, Any] = {"language": imported.language, "assumed": imported.assumed}
     if precision == "auto":
         audio_BN = torch.from_numpy(voice_like(SAMPLE_RATE))[None]
         return fastest(
-            lambda tried: Recognizer(copy.deepcopy(model), device=chosen, precision=tried, language=language),
+            lambda tried: Recognizer(copy.deepcopy(model), device=chosen, precision=tried, **known),
             lambda w: w.encode(audio_BN, torch.tensor([audio_BN.shape[1]])).x_BSC.float(),
             chosen,
         )
-    return Recognizer(model, device=chosen, precision=precision, language=language)
+    return Recognizer(model, device=chosen, precision=precision, **known)
 
 
 def _without_silence(recording: Recording) -> Recording:

@@ -1,4 +1,7 @@
-"""`python -m common.convolution calibrate`: measures this processor, for those who do not want to trust a model."""
+"""`python -m common.convolution calibrate` measures how fast this processor does the parts of a convolution.
+
+By these numbers, in place of assumed ones, the algorithm of every convolution is chosen from then on.
+"""
 
 import argparse
 import sys
@@ -9,7 +12,11 @@ from common.convolution import calibrate, native, planning
 def main() -> None:
     """The command line; exit status 1 without the native library."""
     parser = argparse.ArgumentParser(prog="python -m common.convolution", description=__doc__)
-    parser.add_argument("command", choices=["calibrate"], help="a few seconds; the result is kept beside the library")
+    parser.add_argument(
+        "command",
+        choices=["calibrate"],
+        help="measurement of a few seconds, whose result is kept beside the native library",
+    )
     parser.parse_args()
     if native.load() is None:
         sys.exit(f"{native.LIBRARY.cpu} is missing; `{native.LIBRARY.command}` makes it")

@@ -49,19 +49,21 @@ class SyntheticConfig:
     test_utterances: int = 200
     """Utterances to report on: other sentences, other voices again."""
     seed: int = 0
-    """Everything that is drawn is drawn from this."""
+    """Seed of sentences, speakers and noise."""
     accents: tuple[str, ...] = ("en-us",)
     """Languages of espeak-ng that the speakers take in turns, such as en-gb-x-rp, en-us-nyc, en-gb-scotland."""
     speakers_per_variant: int = 3
-    """Speakers made of one variant; each has a rate, a pitch and an intonation of its own."""
+    """Speakers per voice of espeak-ng; each has a rate, a pitch and an intonation of its own."""
     words_per_minute: tuple[int, int] = (150, 200)
-    """The slowest and the fastest speaker; an utterance differs from its speaker's habit by up to 8 %."""
+    """Speaking rate of the slowest and of the fastest speaker, in words per minute; an utterance differs from its
+    speaker's habit by up to 8 %."""
     snr_db: tuple[float, float] = (20.0, 40.0)
-    """Signal-to-noise ratio: coloured noise, from white to brown, is added to every utterance."""
+    """Signal-to-noise ratio in decibels, from the least to the greatest: coloured noise, from white to brown, is added
+    to every utterance."""
     peak_db: tuple[float, float] = (-20.0, -1.0)
-    """Peak level relative to full scale."""
+    """Peak level relative to full scale in decibels, from the least to the greatest."""
     silence_seconds: tuple[float, float] = (0.05, 0.25)
-    """Silence (with its noise) before, and after, the speech."""
+    """Seconds of silence (with its noise) before and after the speech, from the least to the most."""
     sample_rate: int = 16000
     """Sample rate of the LibriSpeech folder, in Hz. An LJSpeech folder has espeak's own 22,050 Hz."""
 

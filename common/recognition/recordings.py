@@ -87,7 +87,8 @@ def in_threads(items: Iterable[Given], work: Callable[[Given], Made], *, threads
 
 def is_silent(samples_N: np.ndarray) -> bool:
     """Whether nothing can be heard in them: normalised, the rounding errors of silence would sound like anything."""
-    return bool(np.abs(samples_N).max(initial=0.0) <= INAUDIBLE)
+    # No array of magnitudes: of an hour it would be as large as the samples.
+    return bool(max(samples_N.max(initial=0.0), -samples_N.min(initial=0.0)) <= INAUDIBLE)
 
 
 def name_of(source: Source) -> str:
@@ -101,7 +102,7 @@ def _samples(source: Source, rate: int) -> np.ndarray:
     if isinstance(source, np.ndarray):
         if source.dtype.kind != "f":
             raise AudioError(f"array of {source.dtype}: expected floating-point samples from -1 to 1")
-        if source.ndim != 1 or not len(source) or not np.isfinite(source).all():
+        if source.ndim != 1 or not len(source) or not np.isfinite([source.min(), source.max()]).all():
             raise AudioError(f"array of shape {source.shape}: expected finite mono samples [N] at {rate} Hz")
         return source.astype(np.float32, copy=False)
     if isinstance(source, Utterance):

@@ -78,12 +78,16 @@ def build(
 def command_line(*libraries: NativeLibrary) -> None:
     """The command of a package that builds its libraries; exit status 1 when a compiler failed."""
     names = ", ".join(library.cpu.name for library in libraries)
-    parser = argparse.ArgumentParser(prog=libraries[0].command, description=f"Builds {names}.")
+    description = f"Compiles {names}, unless nothing has changed since the last time."
+    parser = argparse.ArgumentParser(prog=libraries[0].command, description=description)
     parser.add_argument("--compiler", help="C++ compiler; default $CXX, then g++, clang++, c++")
     sanitizers = list(compilers.SANITIZERS)
-    parser.add_argument("--sanitize", choices=sanitizers, help="build the C++ tests under sanitizers instead")
-    parser.add_argument("--cuda", choices=["none", "present", "all"], default="present", help="for which GPUs")
-    parser.add_argument("--force", action="store_true", help="build even if nothing changed")
+    parser.add_argument(
+        "--sanitize", choices=sanitizers, help="compile the C++ tests with this sanitizer in place of the library"
+    )
+    gpus = "GPUs that CUDA code is compiled for: none, those of this machine (default), or all that are supported"
+    parser.add_argument("--cuda", choices=["none", "present", "all"], default="present", help=gpus)
+    parser.add_argument("--force", action="store_true", help="compile even if nothing has changed")
     options = parser.parse_args()
     try:
         for library in libraries:

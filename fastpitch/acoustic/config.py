@@ -81,8 +81,8 @@ class ModelConfig:
     speaker_weight: float = 1.0
     """Factor of the speaker's embedding."""
     speaker_conditions: Literal["encoder", "all"] = "encoder"
-    """Where the speaker's embedding is added: to the input of the encoder (published), or to predictors and decoder
-    too."""
+    """Places at which the speaker's embedding is added: to the input of the encoder (published), or to predictors and
+    decoder too."""
     max_duration: float = 75.0
     """Greatest duration that is predicted for a symbol, in frames."""
 
@@ -97,7 +97,7 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """What each part of the loss counts. The squared error of the mel frames counts 1."""
+    """Weights of the parts of the loss, beside the squared error of the mel frames, whose weight is 1."""
 
     duration: float = 0.1
     """Weight of the squared error of log(1 + frames) of the symbols."""
@@ -145,13 +145,13 @@ class DataConfig:
     pitch_std: tuple[float, ...] = (DEVIATION_HZ,)
     """Standard deviation of the pitch of voiced frames, in Hz: one for all speakers, or one for each."""
     energy: Literal["log_mel", "mel"] = "log_mel"
-    """What the energy of a frame is the norm of: the log-mel values of its bins, or the mel values. The published
+    """Values whose norm is the energy of a frame: the log-mel values of its bins, or the mel values. The published
     models have the first, which is greatest in silence, where the logarithms are far below zero; the second rises with
     loudness."""
     workers: int = 4
-    """Loader processes per training process; 0: the training process loads itself."""
+    """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
-    """What a bad manifest entry, recording or pitch does: it ends the run, or it is left out and logged. A clip with
+    """Treatment of a bad manifest entry, recording or pitch: it ends the run, or is left out and logged. A clip with
     more symbols than frames is left out and logged in any case."""
 
     def __post_init__(self) -> None:
@@ -187,7 +187,7 @@ class Config:
     steps: int = 0
     """Optimiser step at which this job saves and stops; 0 for none."""
     batch_size: int = 32
-    """Clips per process and optimiser step; the published one is 256 over all processes."""
+    """Clips per process and optimiser step; the published recipe has 256 over all processes."""
     lr_made_for: int = 0
     """Clips per step, of all processes, that optim.lr was made for: the rate is scaled by the square root of how many
     more or fewer there are (You et al. 2020, of LAMB). 0: optim.lr as it is."""
@@ -202,7 +202,7 @@ class Config:
     seed: int = 1234
     """Seed of initial weights, data order, pronunciations and dropout."""
     resume: bool = True
-    """Whether to go on from the newest checkpoint in output_dir, if there is one."""
+    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
     """Checkpoint whose weights are the start (ours or DeepLearningExamples'); embeddings of symbols that both know are
     kept."""

@@ -34,9 +34,9 @@ class DataConfig:
     """Peak that every clip is scaled to, 0 for no scaling; not in fine-tuning, whose mel spectrograms are as they
     are."""
     workers: int = 4
-    """Loader processes per training process; 0: the training process loads itself."""
+    """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
-    """What a bad manifest entry or recording does: it ends the run, or another clip is taken in its place."""
+    """Treatment of a bad manifest entry or recording: it ends the run, or another clip is taken in its place."""
 
     def __post_init__(self) -> None:
         if self.segment_frames < 8 or self.segments_per_clip < 1:
@@ -69,7 +69,7 @@ class TrainingConfig:
     grad_accumulation: int = 1
     """Micro-batches that a step is split into; divides batch_size."""
     clip_norm: float = 0.0
-    """Greatest norm of the gradient of each network that is trained; 0 for any."""
+    """Greatest norm of the gradient of each network that is trained; 0 for no limit."""
     ema: float = 0.0
     """Decay of the exponential moving average of the weights that speak, 0 for none."""
     precision: Precision = "fp32"
@@ -79,7 +79,7 @@ class TrainingConfig:
     seed: int = 1234
     """Seed of initial weights, data order and segments."""
     resume: bool = True
-    """Whether to go on from the newest checkpoint in output_dir, if there is one."""
+    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     every: EveryConfig
     keep_epochs: tuple[int, ...]
     """Epochs whose checkpoints are kept, besides the last two and the best."""
@@ -97,7 +97,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DiscriminatorConfig:
-    """Who judges the audio. The defaults are HiFi-GAN's periods and scales."""
+    """The discriminators, networks that tell real audio from generated. The defaults are HiFi-GAN's."""
 
     periods: tuple[int, ...] = (2, 3, 5, 7, 11)
     """Periods of the period discriminators, one network each: audio folded into rows of so many samples."""

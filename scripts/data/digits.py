@@ -6,8 +6,8 @@ FOLDER holds the recordings, named DIGIT_SPEAKER_TAKE.wav, directly or in a fold
 test.jsonl into OUTPUT (default: data/digits). Source: github.com/Jakobovski/free-spoken-digit-dataset, CC BY-SA 4.0.
 """
 
+import argparse
 import re
-import sys
 from pathlib import Path
 
 from common import audio
@@ -15,6 +15,7 @@ from common.data.manifest import Utterance, write_jsonl
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 TEST_TAKES = range(5)
+OUTPUT_HELP = "folder for train.jsonl and test.jsonl (default data/digits)"
 
 
 def main(folder: Path, output: Path) -> None:
@@ -36,6 +37,8 @@ def main(folder: Path, output: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        raise SystemExit(f"usage: {sys.argv[0]} FOLDER [OUTPUT]")
-    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) == 3 else "data/digits"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of the recordings")
+    parser.add_argument("output", type=Path, metavar="OUTPUT", nargs="?", default=Path("data/digits"), help=OUTPUT_HELP)
+    options = parser.parse_args()
+    main(options.folder, options.output)

@@ -37,15 +37,15 @@ class Config:
     """LibriSpeech: download, check, unpack and list it."""
 
     data_dir: Path = Path("/datasets/LibriSpeech")
-    """Where the subsets and their manifests go."""
+    """Folder of the subsets and their manifests."""
     subsets: tuple[Subset, ...] = get_args(Subset)
-    """Which parts."""
+    """Parts of the corpus."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Folder with archives that were downloaded before (dev-clean.tar.gz, ...); nothing is downloaded then."""
     speeds: tuple[float, ...] = ()
-    """Speeds to make FLAC copies at, beside the original: 0.9 1.1 for the published offline perturbation."""
+    """Speeds of additional FLAC copies: 0.9 1.1 for the published offline perturbation."""
     url: str = "https://www.openslr.org/resources/12"
-    """Where the archives are downloaded from; a mirror may be nearer."""
+    """Address that the archives are downloaded from; a mirror may be nearer."""
 
 
 def main(cfg: Config) -> None:

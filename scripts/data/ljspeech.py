@@ -25,11 +25,11 @@ class Config:
     """LJSpeech: download, check, unpack and list it."""
 
     data_dir: Path = Path()
-    """Folder that LJSpeech-1.1 goes into."""
+    """Folder that gets the folder LJSpeech-1.1."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Folder with LJSpeech-1.1.tar.bz2, downloaded before; nothing is downloaded then."""
     url: str = "https://data.keithito.com/data/speech"
-    """Where the archive is downloaded from; a mirror may be nearer."""
+    """Address that the archive is downloaded from; a mirror may be nearer."""
 
 
 def main(cfg: Config) -> None:

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # LJSpeech (keithito.com/LJ-Speech-Dataset, public domain): download, check, unpack and list it.
-#   DATA_DIR   the folder that LJSpeech-1.1 goes into     (default: where you are; 3.8 GB, and 2.7 GB while unpacking)
-# Arguments are passed on: --from DIR takes an archive that is there already; --help explains all.
+#   DATA_DIR=/datasets bash scripts/data/ljspeech.sh
+#   DATA_DIR   folder that gets the folder LJSpeech-1.1   (default: the current one; 3.8 GB, and 2.7 GB while unpacking)
+#   --from DIR takes the archive from DIR in place of downloading it
+#   --url URL  another server to download from
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 

@@ -1,16 +1,18 @@
-"""File lists of a Mandarin corpus: python scripts/data/mandarin.py FOLDER [files.zip or SF_bilingual.zip]
+"""File lists of a Mandarin corpus, SF_bilingual or AISHELL-1.
 
-FOLDER is SF_bilingual (text_SF.txt, wavs/), unpacked here if its archive is given, also the archive in an archive as
-which NGC hands it out; or it holds data_aishell/ as AISHELL-1 is unpacked. Writes lists with the lines
-path|pitch|text|speaker, FOLDER/filelists/*_audio_pitch_text_*.txt.
+    python scripts/data/mandarin.py FOLDER [ARCHIVE]
+
+FOLDER is SF_bilingual, with text_SF.txt and wavs/, or it holds data_aishell/ as AISHELL-1 is unpacked. ARCHIVE is that
+of SF_bilingual: SF_bilingual.zip, or the files.zip of NGC, which contains it; it is unpacked where FOLDER is not there
+yet.
+Writes FOLDER/filelists/*_audio_pitch_text_*.txt, with lines path|pitch|text|speaker.
 """
 
+import argparse
 import re
 import sys
 import zipfile
 from pathlib import Path
-
-import tyro
 
 # Held out by the published recipe; their ids are com_SF_ce<number>.
 VALIDATION = {
@@ -25,7 +27,7 @@ class MandarinError(ValueError):
     """A corpus that is not as expected; the message says what was looked for and where."""
 
 
-def main(folder: Path, archive: Path | None = None, /) -> None:
+def main(folder: Path, archive: Path | None = None) -> None:
     """Unpacks, if there is an archive, and lists. Raises MandarinError."""
     if archive is not None and not (folder / "text_SF.txt").is_file():
         unpack(archive, folder.parent)
@@ -87,7 +89,11 @@ def list_aishell(folder: Path) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of the corpus")
+    parser.add_argument("archive", type=Path, metavar="ARCHIVE", nargs="?", help="files.zip or SF_bilingual.zip")
+    options = parser.parse_args()
     try:
-        tyro.cli(main, description=__doc__)
+        main(options.folder, options.archive)
     except MandarinError as error:
         sys.exit(f"error: {error}")

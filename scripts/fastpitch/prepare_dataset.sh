@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Extracts pitch and mel frames of LJSpeech, or of any corpus in its layout, beside its recordings, as published.
+#   DATA_DIR=/datasets/LJSpeech-1.1 bash scripts/fastpitch/prepare_dataset.sh
 #   DATA_DIR    the corpus folder                                                 (default LJSpeech-1.1)
 #   FILELISTS   what to prepare, e.g. "filelists/mine.txt", relative to DATA_DIR     (default: all of it)
 #   NUM_WORKERS processes                                                         (default: one per CPU)
 # Published arguments: --extract-mels (ARGS) writes mel frames, which is the default; ARGS="" leaves them out.
-# Further arguments are passed on: --pitch.method pyin for the published extractor; --help explains all.
+# Further arguments are flags of `python -m fastpitch.prepare`: --pitch.method pyin for the published extractor.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 DATA_DIR="${DATA_DIR:-LJSpeech-1.1}"

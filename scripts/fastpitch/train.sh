@@ -4,6 +4,7 @@
 #   NUM_GPUS=8 BATCH_SIZE=16 GRAD_ACCUMULATION=2 AMP=true DATASET_PATH=LJSpeech-1.1 bash scripts/fastpitch/train.sh
 # The batch of a step is NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published; the learning rate is made for 256.
 # ARGS holds further flags. Published variables that have no effect are named when they are set.
+# Further arguments are flags of `python -m fastpitch.train`, whose --help lists them.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 

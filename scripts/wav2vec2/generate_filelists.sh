@@ -3,7 +3,7 @@
 # librispeech_finetuning lies in DATASET_DIR; train-clean-100 is that of 100 h.
 #   DATASET_DIR=/datasets/LibriSpeech FILELISTS_DIR=/lists EXT=flac bash scripts/wav2vec2/generate_filelists.sh
 # FILELISTS_DIR is DATASET_DIR unless it is set. SUBSETS names folders, all of them unless it is set.
-# --help explains all.
+# Further arguments are flags of `python -m wav2vec2.filelists`.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 if [ -z "${DATASET_DIR:-}" ] && [ $# -eq 0 ]; then

@@ -3,14 +3,13 @@
 # keeps the default of `python -m wav2vec2.inference --help`.
 #   DATASET_DIR=/datasets/LibriSpeech VALID_SUBSET=test-other FINETUNED_MODEL=wav2vec2_best.pt bash scripts/wav2vec2/inference.sh
 #   FINETUNED_MODEL=wav2vec2_best.pt bash scripts/wav2vec2/inference.sh -- a.flac b.wav --format json
-# VALID_SUBSET is a Fairseq list (.tsv, with its .ltr the word error rate is told), a manifest (.jsonl) or a folder in
+# VALID_SUBSET is a Fairseq list (.tsv, with its .ltr, the word error rate is printed too), a manifest (.jsonl) or a folder in
 # DATASET_DIR. LOGITS_FILE is a folder with one file per recording; LABELS_PATH is a dict.ltr.txt. EMA other than 0 takes
 # the averaged weights. Published variables that have no effect are named when they are set.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 [ "${1:-}" != -- ] || shift
 
-if [ "${1:-}" = --help ]; then launch wav2vec2.inference --help; fi
 if [ "${FINETUNED_MODEL:-none}" = none ]; then
   echo "error: FINETUNED_MODEL is not set; expected the file or the Hugging Face folder of a fine-tuned model" >&2
   exit 2

@@ -106,7 +106,6 @@ training_benchmark() {
   NO_SAVE=true
   export OUTPUT_DIR EPOCHS_THIS_JOB NO_SAVE
   bash "$repository/scripts/wav2vec2/$2.sh" "${@:3}"
-  case " $* " in *" --help "* | *" -h "*) return ;; esac
   flag --skip_epochs NUM_WARMUP_EPOCHS
   exec "$python" -m wav2vec2.benchmark.throughput "$OUTPUT_DIR" "${flags[@]}"
 }

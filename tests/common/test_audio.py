@@ -186,6 +186,7 @@ def test_speed_one_changes_nothing_and_a_speed_of_zero_is_refused():
         audio.change_speed(samples, 0.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 5000), st.sampled_from([0.0, 1e-6, 1e-4, 0.01, 0.3])), min_size=1, max_size=6),

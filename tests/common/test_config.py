@@ -121,10 +121,11 @@ def test_help_is_the_manual(capsys):
         config.command_line(Outer, ["--help"], description="Trains a thing.\n\nShapes: B things.\n")
     said = capsys.readouterr().out
     assert exit_.value.code == 0
-    assert re.match(r"usage: python (-m |\S+/)pytest \[-h\]", said)
+    assert re.match(r"usage: python (-m |\S+/)pytest \[CONFIG.toml ...\] \[-h\]", said)
     assert "Trains a thing." in said
     assert "Shapes" not in said
     assert "Peak learning rate." in said
+    assert "CONFIG.toml: a file of settings" in said
 
 
 def test_a_resolved_configuration_survives_toml_and_dict(tmp_path):
@@ -188,3 +189,18 @@ class RenamedConfig:
 )
 def test_flags_of_old_names_are_taken_as_tyro_shows_them_and_as_files_write_them(words):
     assert config.command_line(RenamedConfig, words, description="").every.log_steps == 3
+
+
+def test_yes_or_no_flags_may_stand_alone():
+    @dataclass(frozen=True, kw_only=True)
+    class Switches:
+        web: bool = False
+        name: str = ""
+        deep_blue: bool = True
+
+    def parsed(*arguments):
+        return config.parse_flags(Switches, None, arguments, description="")
+
+    assert parsed("--web") == Switches(web=True)
+    assert parsed("--web", "--name", "a") == Switches(web=True, name="a")
+    assert parsed("--web", "false", "--deep-blue") == Switches(deep_blue=True)

@@ -328,6 +328,7 @@ with started(cfg, "m") as directory:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("when", "step"), [("in a step", 9), ("in a validation", 5), ("at the end of a validation", 6)]
 )

@@ -61,6 +61,8 @@ from tests.ctc.test_loss import (  # noqa: F401
     test_zero_infinity_takes_only_the_impossible_utterances_out,
 )
 
+pytestmark = pytest.mark.slow  # the fixture compiles for eight seconds
+
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:

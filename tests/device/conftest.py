@@ -6,6 +6,8 @@ import torch
 from common.convolution import operator, winograd
 from ctc import _compiled_loss, _loss_library, monotonic
 from tests.device import mirror
+from transducer import _loss_library as transducer_loss_library
+from transducer import decoder as transducer_decoder
 
 try:
     mirror.load()
@@ -28,5 +30,7 @@ def plain_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_loss_library, "is_available", lambda: False)
     monkeypatch.setattr(_compiled_loss, "function", lambda: None)
     monkeypatch.setattr(monotonic, "_load", lambda: None)
+    for uses_kernels in (transducer_loss_library, transducer_decoder):
+        monkeypatch.setattr(uses_kernels, "functions", lambda: None)
     monkeypatch.setattr(winograd, "_pays", lambda x: False)
     monkeypatch.setattr(operator, "_runs_natively", lambda x: False)

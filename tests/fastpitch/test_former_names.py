@@ -3,6 +3,7 @@ import pytest
 from tests.training import run_module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("former", "command"),
     [

@@ -247,6 +247,7 @@ def test_every_configuration_can_be_read(path):
     config.load(Config, path)
 
 
+@pytest.mark.slow
 def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):
     corpus = write_corpus(tmp_path / "corpus", train=24, validation=7)
     cfg = without_dropout(toy_config(corpus, tmp_path / "one", batch_size=8))
@@ -259,6 +260,7 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-4), key
 
 
+@pytest.mark.slow
 def test_a_clip_that_only_the_second_process_cannot_use_is_told_and_training_goes_on(tmp_path):
     """With one clip per process, it also has to take part in a step for which it has nothing."""
     root = write_corpus(tmp_path / "corpus", train=4)

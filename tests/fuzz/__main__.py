@@ -9,11 +9,15 @@ from tests.fuzz.runner import file_of, fuzz, outcome
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Reads mutated files.")
-    parser.add_argument("--seconds", type=float, default=60, help="for all readers together")
-    parser.add_argument("--most", type=int, default=1_000_000, help="files per reader")
-    parser.add_argument("--seed", type=int, default=0, help="of the mutations")
-    parser.add_argument("--reader", choices=sorted(READERS), action="append", help="only this one; may be repeated")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description="Files with random changes, read by every reader of this repository."
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="duration for all readers together (default 60)")
+    parser.add_argument("--most", type=int, default=1_000_000, help="greatest number of files per reader")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the changes")
+    parser.add_argument(
+        "--reader", choices=sorted(READERS), action="append", help="reader to try, in place of all; may be repeated"
+    )
     parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"), help="folder for files with findings")
     parser.add_argument("--replay", type=Path, help="a file to read once")
     options = parser.parse_args()

@@ -240,6 +240,7 @@ def test_an_unknown_device_is_named(tmp_path):
         jasper.load(save_tiny(tmp_path / "a.pt"), device="gpu")
 
 
+@pytest.mark.slow
 def test_importing_jasper_prints_nothing_and_loads_nothing_it_does_not_need():
     slow = ("librosa", "matplotlib", "tensorboard", "jiwer", "num2words", "torchaudio", "espeakng_loader")
     code = f"import jasper, sys; print([m for m in {slow} if m in sys.modules], file=sys.stderr)"
@@ -248,6 +249,7 @@ def test_importing_jasper_prints_nothing_and_loads_nothing_it_does_not_need():
     assert told.stderr == "[]\n"
 
 
+@pytest.mark.slow
 def test_importing_jasper_takes_little_longer_than_importing_torch():
     code = "import {}, time; print(time.process_time())"
     torch_seconds, jasper_seconds = (

@@ -13,7 +13,7 @@ from common.metrics import word_errors
 from common.recognition.scoring import Evaluation
 from jasper import report
 from jasper.report_charts import log_chart
-from jasper.report_page import render
+from jasper.report_page import render, smoothed
 from tests.jasper.tiny import run, save_tiny, tiny_config
 from tests.pages import assert_needs_nothing_else
 
@@ -143,6 +143,13 @@ def test_an_axis_is_marked_only_where_its_values_stand():
     chart = log_chart({"dev": [(1.0, 1.0), (2.0, 0.0)]}, label="x", written=str, floor=0.06)
     marks = [float(value) for value in re.findall(r'text-anchor="end">([\d.]+)</text>', chart)]
     assert min(marks) == 0.07  # 0.05 would stand at the height of 0.06
+
+
+def test_the_training_s_curve_is_the_mean_of_the_latest_eighth_of_its_points():
+    curves = {"train": [(float(i), float(i % 2)) for i in range(16)], "dev": [(1.0, 0.5), (2.0, 0.4)]}
+    assert smoothed(curves)["train"] == [(0.0, 0.0), *[(float(i), 0.5) for i in range(1, 16)]]
+    assert smoothed(curves)["dev"] == curves["dev"]
+    assert smoothed({"train": curves["train"][:7]}) == {"train": curves["train"][:7]}, "too few to smooth"
 
 
 def test_a_chart_without_values_says_so():

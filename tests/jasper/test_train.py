@@ -143,6 +143,7 @@ def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
     assert (best["ema"] is None) == (best["progress"]["best_weights"] == "raw")
 
 
+@pytest.mark.slow
 def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):
     """Batch statistics over all processes, and padding to one length, which is part of those statistics."""
     corpus = write_corpus(tmp_path / "corpus", train=48, validation=13)
@@ -162,6 +163,7 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-5), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
 def test_what_only_the_second_process_cannot_read_ends_the_run_or_is_told(tmp_path, on_error):
     """With one utterance per process, it also has to take part in a step for which it has nothing."""

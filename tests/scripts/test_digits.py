@@ -33,10 +33,10 @@ def test_the_official_split_is_by_take(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["empty"], "error: empty: no recordings named DIGIT_SPEAKER_TAKE.wav"), ([], "usage: ")],
+    ("arguments", "status", "message"),
+    [(["empty"], 1, "error: empty: no recordings named DIGIT_SPEAKER_TAKE.wav"), ([], 2, "usage: ")],
 )
-def test_a_folder_without_recordings_and_missing_arguments_are_told(arguments, message):
+def test_a_folder_without_recordings_and_missing_arguments_are_told(arguments, status, message):
     told = run(*arguments)
-    assert told.returncode == 1
+    assert told.returncode == status
     assert told.stderr.startswith(message)

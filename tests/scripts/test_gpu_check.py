@@ -55,7 +55,7 @@ class GpuMachine:
         self.bin, self.asked, self.result = folder / "bin", folder / "asked", folder / "benchmarks/results/some.jsonl"
         for path in (self.bin, folder / "scripts", folder / "tests", self.result.parent):
             path.mkdir(parents=True)
-        for name in ("gpu_check.sh", "gpu_slow.py", "setup.sh"):
+        for name in ("gpu_check.sh", "gpu_slow.py", "help.sh", "setup.sh"):
             shutil.copy(SCRIPTS / name, folder / "scripts")
         self.script = folder / "scripts" / "gpu_check.sh"
         sanitizer = folder / "ctc/csrc/test/sanitize_cuda.sh"

@@ -45,6 +45,7 @@ def again(first, folder, quickstart):
     return quickstart.Quickstart(size="toy", data_dir=folder / "data", run_dir=folder / "runs")
 
 
+@pytest.mark.slow
 def test_one_command_trains_evaluates_transcribes_and_reports(first, folder):
     run = folder / "runs" / "quickstart-toy"
     for line in ("24 clips to train on, 8 to validate, 8 to test", "epoch    2 | dev ema |", "WER ", "CER ", "In all "):

@@ -46,6 +46,7 @@ def test_only_variables_that_are_set_become_flags_of_use(python, script, output)
     assert refused.stderr == "error: CHECKPOINT is not set; expected a trained model: ours, .nemo, or a folder\n"
 
 
+@pytest.mark.slow
 def test_a_recording_is_transcribed(tmp_path):
     import sys
 

@@ -145,4 +145,4 @@ def test_the_manual_is_printed_without_loading_a_model(capsys, monkeypatch):
         with pytest.raises(SystemExit) as caught:
             flags(kind, "--help")
         assert caught.value.code == 0
-        assert "A .nemo archive, a folder of transformers" in " ".join(capsys.readouterr().out.split())
+        assert "a .nemo archive, a folder of transformers" in " ".join(capsys.readouterr().out.split())

@@ -204,8 +204,16 @@ def test_weights_that_do_not_fit_their_description_are_named(tmp_path):
         transducer.load(path)
 
 
+@pytest.mark.slow
 def test_importing_says_nothing_and_is_quick():
     code = "import time; t = time.process_time(); import transducer; print(time.process_time() - t)"
     run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert float(run.stdout) < 6  # of processor time; 3 s where nothing else runs
     assert run.stderr == ""
+
+
+def test_local_attention_hears_the_same_where_it_sees_all_frames():
+    samples = audio()
+    expected, wide, narrow = (asr("tdt", local_attention=w).transcribe(samples) for w in (None, (150, 150), (3, 3)))
+    assert [t.text for t in wide] == [t.text for t in expected]
+    assert [t.text for t in narrow] != [t.text for t in expected]

@@ -224,5 +224,7 @@ def test_a_model_is_loaded_with_another_lookahead(tmp_path):
     described = archives.description()
     described["encoder"] |= {"att_context_style": "chunked_limited", "att_context_size": [[70, 13], [70, 6]]}
     archives.write(path, archives.files(model_config=yaml.safe_dump(described).encode()))
+    with pytest.raises(CheckpointError, match="local_attention = 64 64: expected frames before and after, and a model"):
+        transducer.load(path, local_attention=(64, 64))
     assert transducer.load(path).model.encoder.cfg.right_frames == 13
     assert transducer.load(path, lookahead=6).model.encoder.cfg.right_frames == 6

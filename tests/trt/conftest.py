@@ -1,12 +1,17 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from common import audio
+from tests.fastpitch.speaking.test_synthesizer import save as save_letters
 from tests.fastpitch.tiny import speakers
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
 from tests.jasper.tiny import tiny_config
 from tests.trt.models import save_fastpitch, save_jasper
+from tests.trt.serving.running import Served, noise, served
 from trt import export
+from trt.serve import ServeConfig
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +29,27 @@ def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in (save_fastpitch(folder / "tts.pt", speakers(2)), save_hifigan(folder / "v.pt", ISTFT)):
         export.main(export.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
     return folder
+
+
+@pytest.fixture(scope="session")
+def talker(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Checkpoints of an acoustic model and a vocoder with random weights."""
+    folder = tmp_path_factory.mktemp("talker")
+    return save_letters(folder / "fastpitch.pt"), save_hifigan(folder / "vocoder.pt", ISTFT)
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Recordings of noise, 0.5 s to 3 s."""
+    folder = tmp_path_factory.mktemp("clips")
+    paths = []
+    for i, seconds in enumerate((0.5, 1.3, 3.0, 2.1, 0.8, 1.7)):
+        paths.append(folder / f"{i}.{'flac' if i % 2 else 'wav'}")
+        audio.write(paths[-1], noise(seconds, seed=i), 16_000)
+    return paths
+
+
+@pytest.fixture(scope="session")
+def server(jasper: Path, talker: tuple[Path, Path]) -> Iterator[Served]:
+    with served(ServeConfig(asr=jasper.with_suffix(".onnx"), tts=talker[0], vocoder=talker[1], port=0)) as running:
+        yield running

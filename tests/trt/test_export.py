@@ -32,6 +32,7 @@ SEPARABLE = ModelConfig(
 )
 
 
+@pytest.mark.slow
 def test_a_batch_of_any_length_gives_what_the_recognizer_gives(jasper):
     asr = load(jasper)
     session = onnxruntime.InferenceSession(jasper.with_suffix(".onnx"))

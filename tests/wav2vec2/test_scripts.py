@@ -221,13 +221,6 @@ def test_the_benchmarks_train_without_saving_and_count_the_epochs_after_warm_up(
     assert given[given.index("--epochs_this_job") + 1] == "3"
 
 
-@pytest.mark.parametrize("script", sorted(path.stem for path in SCRIPTS.glob("*.sh") if path.stem != "training"))
-def test_every_script_has_help(python, script):
-    given = flags(script, python, "--help")
-    assert given.count("--help") == 1
-    assert given.count("-m") == 1
-
-
 def test_lists_of_librispeech_and_libri_light_are_generated(tmp_path, python):
     source = shared("data/librispeech-mini/LibriSpeech")
     root = tmp_path / "LibriSpeech"

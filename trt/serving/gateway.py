@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response, WebSocket
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
@@ -12,6 +12,7 @@ from trt.serving import forms, speech, transcriptions
 from trt.serving.guard import Guard, Refusal, while_connected
 from trt.serving.hearing import Hearing, self_test
 from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
+from trt.serving.live import serve_captions
 from trt.serving.metrics import Metrics
 from trt.serving.models import Ears, Voice
 
@@ -44,6 +45,8 @@ class Gateway:
         batching: dict[str, Any] = {"delay_seconds": settings.batch_delay_ms / 1000, "most": settings.max_batch}
         self.hearing = Hearing(ears, **common, **batching) if ears is not None else None
         self.speaking = speech.Speaking(voice, **common) if voice is not None else None
+        self.live: set[WebSocket] = set()
+        self.metrics.gauge("speech_live_streams", "Streams with live captions.", lambda: len(self.live))
         # Its pages of documentation would load scripts from elsewhere; the description stays at /openapi.json.
         self.routes = FastAPI(title="Speech models", docs_url=None, redoc_url=None)
         _add_routes(self)
@@ -150,6 +153,18 @@ def _add_routes(gateway: Gateway) -> None:
         if isinstance(content, dict):
             return JSONResponse(content)
         return Response(content, media_type=transcriptions.MEDIA[asked.format])
+
+    @routes.websocket("/v1/audio/stream")
+    async def captions(socket: WebSocket) -> None:
+        """Captions of sound while it comes."""
+        if gateway.hearing is None or len(gateway.live) >= gateway.settings.limits.max_queue:
+            await socket.close(1013 if gateway.hearing else 1008)
+            return
+        gateway.live.add(socket)
+        try:
+            await serve_captions(socket, gateway.hearing, gateway.settings.limits)
+        finally:
+            gateway.live.discard(socket)
 
     @routes.post("/v1/audio/speech")
     async def speak(request: Request) -> Response:

@@ -5,13 +5,15 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from common.recognition.transcripts import Transcript
+from fastpitch.front.control import Control
+from fastpitch.front.planning import PlannedSentence
 from trt.runtime import ModelError, Recognizer
 
 
@@ -31,14 +33,6 @@ class Ears(NamedTuple):
         return list(self.asr.stream(recordings, batch_size=self.batch_size, **more))
 
 
-class Planned(Protocol):
-    """A sentence, as fastpitch.front.planning plans it."""
-
-    @property
-    def pause_ms(self) -> float:
-        """Silence after it."""
-
-
 class Spoken(NamedTuple):
     """A word as it was said: seconds from the start, its mean pitch in Hz (0 where it has no voice) and its energy."""
 
@@ -49,45 +43,37 @@ class Spoken(NamedTuple):
     energy: float
 
 
-class Voice:
+class Voice(NamedTuple):
     """A voice: FastPitch and a vocoder."""
 
-    def __init__(self, name: str, tts: Any, voice: Any):
-        self.name, self._tts, self._voice = name, tts, voice
+    name: str
+    sample_rate: int
+    hop_samples: int
+    speakers: int
+    """How many there are, numbered from 0."""
+    planned: Callable[..., list[PlannedSentence]]
+    stream: Callable[[Sequence[PlannedSentence]], Iterator[np.ndarray]]
+    """The sound, float32 [N], in pieces as they are made. Raises ValueError for what the model cannot say."""
+    sentence: Callable[[PlannedSentence], Any]
+    """Symbols, frames, pitch and energy of a sentence, without its sound."""
 
-    @property
-    def sample_rate(self) -> int:
-        """Of the sound, in Hz."""
-        return int(self._voice.sample_rate)
-
-    @property
-    def speakers(self) -> int:
-        """How many voices there are, numbered from 0."""
-        return len(self._tts.model.pitch_mean)
-
-    def plan(self, text: str, *, speaker: int, pace: float) -> list[Planned]:
+    def plan(self, text: str, *, speaker: int, pace: float) -> list[PlannedSentence]:
         """The sentences of a text, which may be SSML. Raises ValueError for what cannot be said."""
-        planned: list[Planned] = self._tts.plan(text, speaker=speaker, pace=pace)
-        return planned
+        return self.planned(text, speaker=speaker, control=Control(pace=pace))
 
-    def stream(self, planned: Sequence[Planned]) -> Iterator[np.ndarray]:
-        """The sound, float32 [N], in pieces as they are made. Raises ValueError for what the model cannot say."""
-        yield from self._tts.stream_pieces(planned, self._voice)
-
-    def samples(self, planned: Sequence[Planned]) -> int:
+    def samples(self, planned: Sequence[PlannedSentence]) -> int:
         """How many samples `stream` gives, without the vocoder."""
-        hop, said = self._voice.hop_samples, self._tts.sentences(planned, batch_size=1)
         pauses = sum(round(piece.pause_ms * self.sample_rate / 1000) for piece in planned)
-        return sum(int(sentence.frames_L.sum()) * hop for sentence in said) + pauses
+        said = [self.sentence(piece) for piece in planned if piece.encoded.tokens]
+        return sum(int(sentence.frames_L.sum()) * self.hop_samples for sentence in said) + pauses
 
-    def words(self, planned: Sequence[Planned]) -> list[Spoken]:
+    def words(self, planned: Sequence[PlannedSentence]) -> list[Spoken]:
         """What `stream` says, word by word, without its sound."""
-        sentences = iter(self._tts.sentences([piece for piece in planned if _speaks(piece)], batch_size=1))
-        seconds = self._voice.hop_samples / self.sample_rate
+        seconds = self.hop_samples / self.sample_rate
         found, start = [], 0.0
         for piece in planned:
-            if _speaks(piece):
-                said = next(sentences)
+            if piece.encoded.tokens:
+                said = self.sentence(piece)
                 ends_L = np.cumsum(said.frames_L) * seconds + start
                 starts_L = ends_L - said.frames_L * seconds
                 for text, first, last in said.encoded.words:
@@ -97,10 +83,6 @@ class Voice:
                 start += float(said.frames_L.sum()) * seconds
             start += piece.pause_ms / 1000
         return found
-
-
-def _speaks(piece: Any) -> bool:
-    return bool(piece.encoded.tokens)
 
 
 def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str = "auto") -> Ears:
@@ -147,11 +129,30 @@ def _family(path: Path) -> str:
     return str(checkpoint.load(path).get("format", "jasper"))
 
 
-def load_voice(tts: Path, vocoder: Path, *, device: str = "auto") -> Voice:
-    """The voice of an acoustic model and a vocoder. Raises ModelError, CheckpointError and VocoderError."""
+def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> Voice:
+    """The voice of an acoustic model and a vocoder, both ONNX files of trt.export or both checkpoints.
+
+    Raises ModelError, CheckpointError and VocoderError.
+    """
+    if tts.suffix != vocoder.suffix and ".onnx" in (tts.suffix, vocoder.suffix):
+        raise ModelError(f"{tts}, {vocoder}: expected two ONNX files of trt.export, or two checkpoints")
+    if tts.suffix == ".onnx":
+        from trt import speech
+
+        own = speech.Synthesizer(tts, speech.Vocoder(vocoder, threads=threads), threads=threads)
+        speakers = len(own.voices)
+        return Voice(tts.stem, own.sample_rate, own.hop_samples, speakers, own.plan, own.stream_sentences, own.sentence)
     import fastpitch
 
     loaded = fastpitch.load(tts, device=device)
     voice = fastpitch.Voice(fastpitch.load_vocoder(vocoder, device=device))
     voice.vocoder.require(loaded.features, loaded.name)
-    return Voice(tts.stem, loaded, voice)
+    return Voice(
+        name=tts.stem,
+        sample_rate=voice.sample_rate,
+        hop_samples=voice.hop_samples,
+        speakers=len(loaded.model.pitch_mean),
+        planned=loaded.plan,
+        stream=lambda planned: loaded.stream_pieces(planned, voice),
+        sentence=lambda piece: loaded.sentences([piece], batch_size=1)[0],
+    )

@@ -15,9 +15,10 @@ import soundfile
 import soxr
 from pydantic import BaseModel, Field, field_validator
 
+from fastpitch.front.planning import PlannedSentence
 from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
 from trt.serving.metrics import Metrics
-from trt.serving.models import Planned, Voice
+from trt.serving.models import Voice
 
 Result = TypeVar("Result")
 Format = Literal["wav", "pcm", "flac", "mp3", "opus"]
@@ -82,7 +83,7 @@ class Speaking:
         chunks = _encoded(sound if total is None else _of_length(sound, total), asked.response_format, rate, total)
         return Sound(MEDIA[asked.response_format], rate, chunks)
 
-    async def plan(self, asked: Asked) -> list[Planned]:
+    async def plan(self, asked: Asked) -> list[PlannedSentence]:
         """The sentences of the request's text. Raises RequestError."""
         if len(asked.input) > self._limits.max_characters:
             found = f"input of {len(asked.input)} characters"
@@ -116,7 +117,7 @@ class Speaking:
         expected = f"default, a name of OpenAI's, or a number from 0 to {self.voice.speakers - 1}"
         raise RequestError(400, f"voice {name[:100]!r}: expected {expected}", param="voice", code="invalid_value")
 
-    async def _sound(self, plan: Sequence[Planned]) -> AsyncIterator[np.ndarray]:
+    async def _sound(self, plan: Sequence[PlannedSentence]) -> AsyncIterator[np.ndarray]:
         pieces = self.voice.stream(plan)
         while (piece_N := await self._run(lambda: next(pieces, None))) is not None:
             seconds = len(piece_N) / self.voice.sample_rate

@@ -33,7 +33,7 @@ class BenchmarkConfig:
     concat_batches: int = 1
     """Sub-batches of a training step, which go through the network at once."""
     seconds: float = 10.0
-    """Length of the utterances."""
+    """Length of the utterances, in seconds."""
     audio: Path | None = None
     """Folder of recordings that are cut to `seconds`; noise without one."""
     precision: Precision = "fp32"

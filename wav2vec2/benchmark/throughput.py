@@ -1,7 +1,8 @@
 """Seconds of audio per second of a training run: `python -m wav2vec2.benchmark.throughput RUN_DIRECTORY`.
 
-Of its log's lines after the first epochs of the last job. A row goes to benchmarks/results/wav2vec2_training.jsonl.
-(The published "tokens per second" are masked frames in pre-training and characters in fine-tuning: another unit.)
+Mean over the lines of its log, without the first epochs of its last job. A row goes to
+benchmarks/results/wav2vec2_training.jsonl. (The published "tokens per second" are masked frames in
+pre-training and characters in fine-tuning: another unit.)
 """
 
 import json
@@ -28,7 +29,7 @@ class ThroughputConfig:
     run: Annotated[Path, Positional, arg(metavar="RUN_DIRECTORY")]
     """Directory of a run of wav2vec2.pretrain or wav2vec2.finetune."""
     skip_epochs: int = 2
-    """Epochs at the beginning of its last job that do not count."""
+    """Epochs at the beginning of the run's last job that are left out."""
     name: str = ""
     """Name of the run in the row; by default that of its directory."""
     results: Path = RESULTS

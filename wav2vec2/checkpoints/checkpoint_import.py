@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from common import checkpoint
+from common import checkpoint, hub
 from common.checkpoint import CheckpointError
 from common.config import ConfigError, build
 from common.text.language import Language
@@ -63,24 +63,35 @@ class Imported(NamedTuple):
     kind: Literal["pretraining", "ctc", "backbone"]
     language: Language = "auto"
     """Of the texts that it was fine-tuned on."""
+    assumed: tuple[str, ...] = ()
+    """What the checkpoint does not say, in lines for the user."""
 
 
-def read(path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None) -> Imported:
-    """What the file or the Hugging Face folder at `path` holds. Raises CheckpointError.
+def read(
+    path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None, target_lang: str = "", head: bool = True
+) -> Imported:
+    """What the file or the Hugging Face folder at `path`, or of the file at `path`, holds. Raises CheckpointError.
 
     `labels` names what a CTC head writes, by index, over what the checkpoint says. Where neither does, a dict.ltr.txt
     beside it is read; 32 labels are assumed to be LibriSpeech's, and others are called <0>, <1>, … `ema`: take the
-    averaged weights; None takes them where there are any, which is in our checkpoints only.
+    averaged weights; None takes them where there are any, which is in our checkpoints only. `target_lang`: the language
+    of a Hugging Face folder with adapters. Without `head`, a CTC head and its labels are passed over.
     """
-    state = {} if path.is_dir() else load_foreign(path)
+    path = hub.located(path, extra=[f"adapter.{target_lang}.*"] if target_lang else ())
+    folder = huggingface.folder_of(path)
+    state = {} if folder is not None else load_foreign(path)
     if ema and state.get("ema") is None:
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     try:
-        if path.is_dir():
-            return _read_folder(path, labels)
+        if folder is not None:
+            return _read_folder(folder, labels, target_lang, head=head)
+        if target_lang:
+            raise CheckpointError(f"{path}: has no adapters to choose language {target_lang!r} from")
         if state.get("format") == FORMAT:
-            return _read_own(state, path, labels, with_ema=ema is not False)
-        return _read_fairseq(state, path, labels)
+            imported = _read_own(state, path, labels, with_ema=ema is not False)
+        else:
+            imported = _read_fairseq(state, path, labels if head else (), head=head)
+        return imported if head else _headless(imported)
     except CheckpointError:
         raise
     except ConfigError as error:
@@ -168,7 +179,16 @@ def _given(options: Any) -> dict[str, Any]:
     return {k: v for k, v in options.items() if v is not None and not str(v).startswith("${")}
 
 
-def _read_fairseq(state: Mapping[str, Any], path: Path, labels: tuple[str, ...]) -> Imported:
+def _headless(imported: Imported) -> Imported:
+    """Without the CTC head, if there is one."""
+    if imported.kind != "ctc":
+        return imported
+    weights = {name: weight for name, weight in imported.weights.items() if not name.startswith("head.")}
+    architecture = replace(imported.config, labels=(), blank=0)
+    return imported._replace(weights=weights, config=architecture, kind="backbone")
+
+
+def _read_fairseq(state: Mapping[str, Any], path: Path, labels: tuple[str, ...], *, head: bool = True) -> Imported:
     if not isinstance(state.get("model"), dict):
         raise CheckpointError(
             f"{path}: not a wav2vec 2.0 checkpoint of this repository, Fairseq or DeepLearningExamples; "
@@ -184,8 +204,17 @@ def _read_fairseq(state: Mapping[str, Any], path: Path, labels: tuple[str, ...])
     architecture = _described(options_of(state), weights, path)
     if naming.CTC_HEAD + "weight" in weights:
         n_labels = len(weights[naming.CTC_HEAD + "weight"])
-        architecture = replace(architecture, labels=labels or _labels(state, path, n_labels))
-    return _imported(naming.from_fairseq(weights, architecture), architecture, path)
+        named = labels or (_labels(state, path, n_labels) if head else naming.unknown_labels(n_labels))
+        architecture = replace(architecture, labels=named)
+    assumed = (
+        []
+        if "conv_feature_layers" in (options := options_of(state))
+        else ["strides of the extractor: 5, 2, 2, 2, 2, 2, 2"]
+    )
+    assumed += [] if "encoder_attention_heads" in options else [f"{architecture.heads} attention heads"]
+    assumed += [] if "normalize" in options else [f"normalize_audio = {architecture.normalize_audio}".lower()]
+    told = (f"{path}: does not say so, and is assumed to have {'; '.join(assumed)}",) if assumed else ()
+    return _imported(naming.from_fairseq(weights, architecture), architecture, path)._replace(assumed=told)
 
 
 def _described(options: Mapping[str, Any], weights: Mapping[str, Tensor], path: Path) -> ModelConfig:
@@ -293,15 +322,25 @@ def _read_own(state: dict[str, Any], path: Path, labels: tuple[str, ...], *, wit
         raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
 
 
-def _read_folder(folder: Path, labels: tuple[str, ...]) -> Imported:
-    architecture = huggingface.read_config(folder)
-    weights = huggingface.read_weights(folder)
-    head = weights.get(f"{naming.CTC_HEAD}weight")
-    if head is not None:
-        architecture = replace(architecture, labels=labels or huggingface.read_labels(folder, len(head)))
+def _read_folder(folder: Path, labels: tuple[str, ...], target_lang: str, *, head: bool) -> Imported:
+    described = huggingface.read_config(folder)
+    architecture = described.architecture
+    if target_lang and not architecture.adapter_dim:
+        raise CheckpointError(f"{folder}: has no adapters to choose language {target_lang!r} from")
+    weights = huggingface.read_weights(folder, described.backbone, target_lang=target_lang)
+    scores = weights.get(f"{naming.CTC_HEAD}weight")
+    if scores is not None and head:
+        tokens = huggingface.read_tokens(folder, len(scores), target_lang=target_lang)
+        blank = architecture.blank if tokens.blank is None else tokens.blank
+        architecture = replace(architecture, labels=labels or tokens.labels, blank=blank)
+    elif scores is not None:
+        weights = {name: weight for name, weight in weights.items() if not name.startswith(naming.CTC_HEAD)}
+    if architecture.adapter_dim and not any(".adapter_layer." in name for name in weights):
+        raise CheckpointError(f"{folder}: config.json has adapter_attn_dim, and the weights have no adapters")
     # A model that is never masked has no embedding for it there.
     weights.setdefault("mask_emb", torch.zeros(len(weights["post_extract_proj.weight"])))
-    return _imported(naming.from_fairseq(weights, architecture), architecture, folder)
+    imported = _imported(naming.from_fairseq(weights, architecture), architecture, folder)
+    return imported._replace(assumed=described.assumed)
 
 
 def _imported(weights: dict[str, Tensor], architecture: ModelConfig, path: Path) -> Imported:
@@ -327,9 +366,15 @@ def _sizes(cfg: ModelConfig, *, has_codes: bool) -> Iterator[tuple[str, tuple[in
     for i, (channels, kernel, _) in enumerate(cfg.conv_layers):
         yield f"{naming.BACKBONE}extractor.layers.{i}.weight", (channels, kernel, widths[i])
     yield f"{naming.BACKBONE}projection.weight", (cfg.dim, widths[-1])
-    yield f"{naming.BACKBONE}encoder.positions.direction", (cfg.dim, cfg.dim // cfg.pos_groups, cfg.pos_kernel)
+    taps = (cfg.dim, cfg.dim // cfg.pos_groups, cfg.pos_kernel)
+    positions = [f"layers.{i}.weight" for i in range(cfg.pos_layers)] or ["direction"]
+    yield from ((f"{naming.BACKBONE}encoder.positions.{name}", taps) for name in positions)
+    if cfg.relative_buckets:
+        yield f"{naming.BACKBONE}encoder.relative.embedding", (cfg.relative_buckets, cfg.heads)
     for i in range(cfg.layers):
         yield f"{naming.BACKBONE}encoder.layers.{i}.fc1.weight", (cfg.ffn_dim, cfg.dim)
+        if cfg.adapter_dim:
+            yield f"{naming.BACKBONE}encoder.layers.{i}.adapter.down.weight", (cfg.adapter_dim, cfg.dim)
     if has_codes:
         yield "quantizer.codes_GVE", (cfg.codebooks, cfg.codebook_size, cfg.width_of_codes // cfg.codebooks)
         yield "project_codes.weight", (cfg.final_dim, cfg.width_of_codes)

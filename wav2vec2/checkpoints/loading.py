@@ -30,7 +30,7 @@ def for_finetuning(
     path: Path, labels: tuple[str, ...], *, blank: int = 0, learning: LearningConfig | None = None
 ) -> Wav2Vec2ForCTC:
     """The pre-trained network saved at `path` with a new CTC head that writes `labels`. Raises CheckpointError."""
-    imported = checkpoint_import.read(path, labels=labels)
+    imported = checkpoint_import.read(path, head=False)
     model = Wav2Vec2ForCTC(replace(imported.config, labels=labels, blank=blank), learning)
     prefix = naming.BACKBONE
     weights = {name.removeprefix(prefix): w for name, w in imported.weights.items() if name.startswith(prefix)}

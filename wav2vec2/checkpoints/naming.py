@@ -65,6 +65,35 @@ _HF_LAYER_PARTS = {
     "fc2": "feed_forward.output_dense",
     "final_layer_norm": "final_layer_norm",
 }
+# What models of the same kind have besides, WavLM, data2vec-audio and MMS: our names, Fairseq's, and Hugging Face's.
+_KIN = (
+    (
+        "wav2vec2.encoder.relative.embedding",
+        "encoder.layers.0.self_attn.relative_attention_bias.weight",
+        "wav2vec2.encoder.layers.0.attention.rel_attn_embed.weight",
+    ),
+    (
+        "wav2vec2.encoder.layers.{}.attention.gate.constant",
+        "encoder.layers.{}.self_attn.grep_a",
+        "wav2vec2.encoder.layers.{}.attention.gru_rel_pos_const",
+    ),
+    *(
+        (f"wav2vec2.encoder.{ours}.{kind}", f"encoder.{theirs}.{kind}", f"wav2vec2.encoder.{hf}.{kind}")
+        for ours, theirs, hf in (
+            ("positions.layers.{}", "pos_conv.{}.0", "pos_conv_embed.layers.{}.conv"),
+            (
+                "layers.{}.attention.gate.linear",
+                "layers.{}.self_attn.grep_linear",
+                "layers.{}.attention.gru_rel_pos_linear",
+            ),
+            ("layers.{}.adapter.norm", "layers.{}.adapter_layer.norm", "layers.{}.adapter_layer.norm"),
+            ("layers.{}.adapter.down", "layers.{}.adapter_layer.linear_1", "layers.{}.adapter_layer.linear_1"),
+            ("layers.{}.adapter.up", "layers.{}.adapter_layer.linear_2", "layers.{}.adapter_layer.linear_2"),
+        )
+        for kind in ("weight", "bias")
+    ),
+)
+_OURS, _FAIRSEQ, _HF = 0, 1, 2
 _HF_CONV = re.compile(r"wav2vec2\.feature_extractor\.conv_layers\.(\d+)\.(conv|layer_norm)\.(weight|bias)")
 _HF_LAYER = re.compile(r"wav2vec2\.encoder\.layers\.(\d+)\.(.+)\.(weight|bias)")
 
@@ -97,7 +126,9 @@ def from_fairseq(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str
     offsets = dict(zip(_STACKS, _first_layers(stack_sizes(weights)), strict=True))
     ours: dict[str, Tensor] = {}
     for name, tensor in weights.items():
-        if found := _CONV.fullmatch(name):
+        if kin := _of_kin(name, _FAIRSEQ, _OURS):
+            ours[kin] = tensor
+        elif found := _CONV.fullmatch(name):
             layer, part, kind = found.groups()
             is_taps = part == "0" and kind == "weight"
             key = f"{BACKBONE}extractor.layers.{layer}.{'' if part == '0' else 'norm.'}{kind}"
@@ -127,7 +158,9 @@ def to_fairseq(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, 
     inside, outside = ({ours: fairseq for fairseq, ours in table.items()} for table in (_INSIDE, _OUTSIDE))
     for name, tensor in weights.items():
         local = name.removeprefix(BACKBONE)
-        if found := re.fullmatch(r"extractor\.layers\.(\d+)\.(norm\.)?(weight|bias)", local):
+        if kin := _of_kin(name, _OURS, _FAIRSEQ):
+            theirs[kin] = tensor
+        elif found := re.fullmatch(r"extractor\.layers\.(\d+)\.(norm\.)?(weight|bias)", local):
             norm = "2" if config.extractor_norm == "group" else "2.1"
             is_taps = not found[2] and found[3] == "weight"
             key = f"feature_extractor.conv_layers.{found[1]}.{norm if found[2] else '0'}.{found[3]}"
@@ -148,17 +181,23 @@ def to_fairseq(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, 
     return theirs
 
 
-def huggingface_to_fairseq(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Fairseq's names for those of any of Hugging Face's Wav2Vec2 classes; what has none keeps its own."""
+def huggingface_to_fairseq(weights: Mapping[str, Tensor], backbone: str = BACKBONE) -> dict[str, Tensor]:
+    """Fairseq's names for those of any of Hugging Face's classes; what has none keeps its own.
+
+    `backbone` is the prefix of the network in classes that have more: "hubert." in HubertForCTC.
+    """
     modules = {hf: fairseq for fairseq, hf in _HF_MODULES.items()}
     parts = {hf: fairseq for fairseq, hf in _HF_LAYER_PARTS.items()}
-    is_bare = not any(name.startswith(BACKBONE) for name in weights)
+    is_bare = not any(name.startswith(backbone) for name in weights)
     has_every_norm = any("conv_layers.1.layer_norm" in name for name in weights)
     theirs = {}
     for name, tensor in weights.items():
-        name = f"{BACKBONE}{name}" if is_bare else name
+        name = f"{BACKBONE}{name}" if is_bare else re.sub(f"^{re.escape(backbone)}", BACKBONE, name)
         name = name.replace(".conv.weight_g", ".conv.parametrizations.weight.original0")  # as before torch 2.0
         name = name.replace(".conv.weight_v", ".conv.parametrizations.weight.original1")
+        if kin := _of_kin(name, _HF, _FAIRSEQ):
+            theirs[kin] = tensor.float()
+            continue
         if found := _HF_CONV.fullmatch(name):
             part = "0" if found[2] == "conv" else "2.1" if has_every_norm else "2"
             name = f"feature_extractor.conv_layers.{found[1]}.{part}.{found[3]}"
@@ -168,19 +207,33 @@ def huggingface_to_fairseq(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return theirs
 
 
-def fairseq_to_huggingface(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The names of Hugging Face's Wav2Vec2ForPreTraining and Wav2Vec2ForCTC for Fairseq's without prefixes."""
+def fairseq_to_huggingface(weights: Mapping[str, Tensor], backbone: str = BACKBONE) -> dict[str, Tensor]:
+    """The names of Hugging Face's classes for pre-training and CTC for Fairseq's without prefixes."""
     theirs = {}
     for name, tensor in weights.items():
-        if found := _CONV.fullmatch(name):
+        if kin := _of_kin(name, _FAIRSEQ, _HF):
+            name = kin
+        elif found := _CONV.fullmatch(name):
             part = "conv" if found[2] == "0" else "layer_norm"
             name = f"{BACKBONE}feature_extractor.conv_layers.{found[1]}.{part}.{found[3]}"
         elif found := _LAYER.fullmatch(name):
             name = f"{BACKBONE}encoder.layers.{found[2]}.{_HF_LAYER_PARTS[found[3]]}.{found[4]}"
         else:
             name = _renamed(name, _HF_MODULES) or name
-        theirs[name] = tensor
+        theirs[re.sub(f"^{re.escape(BACKBONE)}", backbone, name)] = tensor
     return theirs
+
+
+def _of_kin(name: str, before: int, after: int) -> str | None:
+    """`name` as one of _KIN's others; None if it is none of them."""
+    number = re.search(r"\.(\d{1,4})\.", name)
+    template = name if number is None else f"{name[: number.start(1)]}{{}}{name[number.end(1) :]}"
+    for names in _KIN:
+        if names[before] == name:
+            return names[after]
+        if names[before] == template and number is not None:
+            return names[after].replace("{}", number[1])
+    return None
 
 
 def _first_layers(sizes: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -63,6 +63,10 @@ class ModelConfig:
     of every convolution."""
     normalize_audio: bool = False
     """Normalisation of every utterance to mean 0 and variance 1 before the network."""
+    audio_epsilon: float = 1e-5
+    """What that adds to the variance: 1e-5 in Fairseq, 1e-7 in Hugging Face's models."""
+    feature_norm: bool = True
+    """Layer normalisation of the extractor's output."""
     layers: int = 12
     """Transformer layers."""
     dim: int = 768
@@ -77,6 +81,14 @@ class ModelConfig:
     """Frames that the positional convolution spans."""
     pos_groups: int = 16
     """Groups of channels of the positional convolution; divides dim."""
+    pos_layers: int = 0
+    """Positional convolutions one after the other, each layer-normalised (data2vec); 0: one, weight-normalised."""
+    relative_buckets: int = 0
+    """Distances that attention tells apart by a gated bias (WavLM); 0: none."""
+    relative_distance: int = 800
+    """Frames from which on all distances are one."""
+    adapter_dim: int = 0
+    """Width inside the adapter after each layer (MMS); 0 for none."""
     hourglass: str = ""
     """Shortening, as "[2,(8,4),2]": 2 layers, 8 layers that see every 4 frames as one, 2 layers. Empty for none."""
     hourglass_resample: Literal["naive", "linear"] = "naive"
@@ -101,6 +113,20 @@ class ModelConfig:
         for name in (*positive, "final_dim", "width_of_codes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
+        if min(self.pos_layers, self.relative_buckets, self.adapter_dim) < 0 or not 0 < self.audio_epsilon < 1:
+            raise ValueError(
+                f"pos_layers = {self.pos_layers}, relative_buckets = {self.relative_buckets}, adapter_dim = "
+                f"{self.adapter_dim}, audio_epsilon = {self.audio_epsilon}: expected at least 0, and 0 to below 1"
+            )
+        if self.relative_buckets and (self.relative_buckets % 4 or 4 * self.relative_distance <= self.relative_buckets):
+            raise ValueError(
+                f"relative_buckets = {self.relative_buckets}, relative_distance = {self.relative_distance}: expected a "
+                "multiple of 4, and a distance of more than a quarter of it"
+            )
+        if self.hourglass and (self.relative_buckets or self.adapter_dim):
+            raise ValueError("hourglass with relative_buckets or adapter_dim: shortened layers have neither")
+        if self.adapter_dim and not self.pre_norm:
+            raise ValueError(f"adapter_dim = {self.adapter_dim}: only pre-norm models (Large) have adapters")
         for name, whole in (("heads", "dim"), ("pos_groups", "dim"), ("codebooks", "width_of_codes")):
             if getattr(self, whole) % getattr(self, name):
                 raise ValueError(f"{name} = {getattr(self, name)} does not divide {whole} = {getattr(self, whole)}")
@@ -152,7 +178,7 @@ class LearningConfig:
     extractor_gradient: float = 0.1
     """Factor of the gradient that reaches the extractor; 0 freezes it."""
     checkpoint_activations: bool = False
-    """Less memory: Transformer layers are computed again in the backward pass in place of keeping activations."""
+    """Saving of memory: Transformer layers are computed again in the backward pass in place of keeping activations."""
 
     def __post_init__(self) -> None:
         for name in ("dropout", "attention_dropout", "activation_dropout", "input_dropout", "feature_dropout"):

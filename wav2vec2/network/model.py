@@ -1,4 +1,4 @@
-"""wav2vec 2.0 (Baevski et al. 2020, arXiv:2006.11477): audio to contextual representations, and to CTC logits.
+"""wav2vec 2.0 (Baevski et al. 2020, arXiv:2006.11477) and its kin: audio to representations, and to CTC logits.
 
 Shapes: B utterances, N samples, S frames, C channels of the extractor, D width of the Transformer, V labels.
 """
@@ -49,7 +49,7 @@ class Wav2Vec2(nn.Module):
         self.config, self.learning = config, learning or LearningConfig()
         channels = config.conv_layers[-1][0]
         self.extractor = FeatureExtractor(config)
-        self.norm = nn.LayerNorm(channels, eps=NORM_EPSILON)
+        self.norm = nn.LayerNorm(channels, eps=NORM_EPSILON) if config.feature_norm else nn.Identity()
         self.projection = nn.Linear(channels, config.dim)
         self.mask_embedding = nn.Parameter(torch.empty(config.dim).uniform_())
         self.encoder = Encoder(config, self.learning)
@@ -83,7 +83,7 @@ class Wav2Vec2(nn.Module):
 
     def _extracted(self, audio_BN: Tensor, samples_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
         if self.config.normalize_audio:
-            audio_BN = normalized(audio_BN, samples_B)
+            audio_BN = normalized(audio_BN, samples_B, self.config.audio_epsilon)
         elif samples_B is not None:
             audio_BN = without_padding(audio_BN, samples_B)
         whole_B = torch.full((len(audio_BN),), audio_BN.shape[1], device=audio_BN.device)
@@ -138,15 +138,15 @@ class Wav2Vec2ForCTC(nn.Module):
         return Logits(self.head(x_BSD), context.frames_B)
 
 
-def normalized(audio_BN: Tensor, samples_B: Tensor | None) -> Tensor:
-    """Every utterance with mean 0 and variance 1 over its own samples, 0 beyond them."""
+def normalized(audio_BN: Tensor, samples_B: Tensor | None, epsilon: float) -> Tensor:
+    """Every utterance with mean 0 and variance 1 over its own samples, 0 beyond; `epsilon` adds to the variance."""
     if samples_B is None:
-        return F.layer_norm(audio_BN, audio_BN.shape[1:], eps=NORM_EPSILON)
+        return F.layer_norm(audio_BN, audio_BN.shape[1:], eps=epsilon)
     count_B1 = samples_B.clamp(min=1)[:, None]
     mean_B1 = without_padding(audio_BN, samples_B).sum(1, keepdim=True) / count_B1
     centred_BN = without_padding(audio_BN - mean_B1, samples_B)
     variance_B1 = centred_BN.square().sum(1, keepdim=True) / count_B1
-    return centred_BN * (variance_B1 + NORM_EPSILON).rsqrt()
+    return centred_BN * (variance_B1 + epsilon).rsqrt()
 
 
 def without_padding(audio_BN: Tensor, samples_B: Tensor) -> Tensor:

@@ -82,6 +82,26 @@ class PositionalConv(nn.Module):
         return rfft(weight_GEIK, self.block).permute(3, 0, 2, 1).conj().contiguous()
 
 
+class StackedPositions(nn.Module):
+    """Convolutions one after the other, each with layer normalisation without parameters and GELU (data2vec)."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        kernel, dim = config.pos_kernel, config.dim
+        self.layers = nn.ModuleList(
+            nn.Conv1d(dim, dim, kernel, padding=kernel // 2, groups=config.pos_groups) for _ in range(config.pos_layers)
+        )
+
+    def forward(self, x_BSD: Tensor, mask_BS1: Tensor | None) -> Tensor:
+        """x_BSD -> the same shape; frames that mask_BS1 leaves out are 0 before every convolution."""
+        for layer in self.layers:
+            if mask_BS1 is not None:
+                x_BSD = torch.where(mask_BS1, x_BSD, 0.0)
+            x_BSD = layer(x_BSD.mT).mT[:, : x_BSD.shape[1]]
+            x_BSD = F.gelu(F.layer_norm(x_BSD, x_BSD.shape[2:]))
+        return x_BSD
+
+
 def _at_least_float32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 

@@ -13,7 +13,8 @@ from torch.utils.checkpoint import checkpoint
 
 from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.hourglass import Shortening
-from wav2vec2.network.positions import PositionalConv
+from wav2vec2.network.positions import PositionalConv, StackedPositions
+from wav2vec2.network.relative import Adapter, Gate, RelativeBias
 
 NORM_EPSILON = 1e-5
 
@@ -24,7 +25,8 @@ class Encoder(nn.Module):
     def __init__(self, config: ModelConfig, learning: LearningConfig):
         super().__init__()
         self.pre_norm, self.learning = config.pre_norm, learning
-        self.positions = PositionalConv(config)
+        self.positions = StackedPositions(config) if config.pos_layers else PositionalConv(config)
+        self.relative = RelativeBias(config) if config.relative_buckets else None
         self.norm = nn.LayerNorm(config.dim, eps=NORM_EPSILON)
         self.layers = nn.ModuleList(TransformerLayer(config, learning) for _ in range(config.layers))
         self.hourglass = config.shortening
@@ -40,7 +42,10 @@ class Encoder(nn.Module):
         """
         mask_BS = None if frames_B is None else frame_mask(frames_B, x_BSD.shape[1])
         x_BSD = zero_padding(x_BSD, mask_BS)
-        x_BSD = x_BSD + self.positions(x_BSD)
+        if isinstance(self.positions, StackedPositions):
+            x_BSD = x_BSD + self.positions(x_BSD, None if mask_BS is None else mask_BS.unsqueeze(2))
+        else:
+            x_BSD = x_BSD + self.positions(x_BSD)
         return zero_padding(self.contextual(x_BSD, mask_BS, seed=seed, layers=layers), mask_BS)
 
     def contextual(self, x_BSD: Tensor, mask_BS: Tensor | None, *, seed: int = 0, layers: int | None = None) -> Tensor:
@@ -66,14 +71,15 @@ class Encoder(nn.Module):
 
     def _stack(self, x_BSD: Tensor, mask_BS: Tensor | None, kept: Sequence[bool], first: int, end: int) -> Tensor:
         allowed_B11S = None if mask_BS is None else mask_BS[:, None, None]
+        bias_HSS = None if self.relative is None else self.relative(x_BSD.shape[1])
         for i in range(first, end):
             layer = self.layers[i]
             if not kept[i]:
                 x_BSD = cast("Tensor", WithoutLayer.apply(x_BSD, *layer.parameters()))
             elif self.learning.checkpoint_activations and torch.is_grad_enabled():
-                x_BSD = checkpoint(layer, x_BSD, allowed_B11S, use_reentrant=False)
+                x_BSD = checkpoint(layer, x_BSD, allowed_B11S, bias_HSS, use_reentrant=False)
             else:
-                x_BSD = layer(x_BSD, allowed_B11S)
+                x_BSD = layer(x_BSD, allowed_B11S, bias_HSS)
         return x_BSD
 
     def _kept(self, seed: int) -> list[bool]:
@@ -115,15 +121,20 @@ class TransformerLayer(nn.Module):
         self.fc1 = nn.Linear(config.dim, config.ffn_dim)
         self.fc2 = nn.Linear(config.ffn_dim, config.dim)
         self.final_norm = nn.LayerNorm(config.dim, eps=NORM_EPSILON)
+        self.adapter = Adapter(config) if config.adapter_dim else None
         for linear in (self.fc1, self.fc2):
             initialise_linear(linear)
 
-    def forward(self, x_BSD: Tensor, allowed_B11S: Tensor | None) -> Tensor:
-        """x_BSD -> the same shape; allowed_B11S marks the frames that may be attended to, None all."""
+    def forward(self, x_BSD: Tensor, allowed_B11S: Tensor | None, bias_HSS: Tensor | None = None) -> Tensor:
+        """x_BSD -> the same shape; allowed_B11S marks the frames that may be attended to, None all.
+
+        bias_HSS: what attention gains by distance, where the model has such.
+        """
         if self.pre_norm:
-            x_BSD = x_BSD + self._drop(self.attention(self.attention_norm(x_BSD), allowed_B11S))
-            return x_BSD + self._drop(self._feed_forward(self.final_norm(x_BSD)))
-        x_BSD = self.attention_norm(x_BSD + self._drop(self.attention(x_BSD, allowed_B11S)))
+            x_BSD = x_BSD + self._drop(self.attention(self.attention_norm(x_BSD), allowed_B11S, bias_HSS))
+            x_BSD = x_BSD + self._drop(self._feed_forward(self.final_norm(x_BSD)))
+            return x_BSD if self.adapter is None else self.adapter(x_BSD)
+        x_BSD = self.attention_norm(x_BSD + self._drop(self.attention(x_BSD, allowed_B11S, bias_HSS)))
         return self.final_norm(x_BSD + self._drop(self._feed_forward(x_BSD)))
 
     def _feed_forward(self, x_BSD: Tensor) -> Tensor:
@@ -142,15 +153,19 @@ class Attention(nn.Module):
         self.heads, self.dropout = config.heads, learning.attention_dropout
         self.qkv = nn.Linear(config.dim, 3 * config.dim)
         self.out = nn.Linear(config.dim, config.dim)
+        self.gate = Gate(config) if config.relative_buckets else None
         for linear in (self.qkv, self.out):
             initialise_linear(linear)
 
-    def forward(self, x_BSD: Tensor, allowed_B11S: Tensor | None) -> Tensor:
+    def forward(self, x_BSD: Tensor, allowed_B11S: Tensor | None, bias_HSS: Tensor | None = None) -> Tensor:
         """x_BSD -> the same shape."""
         n_utterances, n_frames, width = x_BSD.shape
         q_BHSE, k_BHSE, v_BHSE = self.qkv(x_BSD).view(n_utterances, n_frames, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        mask = allowed_B11S
+        if self.gate is not None and bias_HSS is not None:
+            mask = self.gate(x_BSD.unflatten(2, (self.heads, -1)).transpose(1, 2), bias_HSS, allowed_B11S)
         mixed_BHSE = F.scaled_dot_product_attention(
-            q_BHSE, k_BHSE, v_BHSE, attn_mask=allowed_B11S, dropout_p=self.dropout if self.training else 0.0
+            q_BHSE, k_BHSE, v_BHSE, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0
         )
         return self.out(mixed_BHSE.transpose(1, 2).reshape(n_utterances, n_frames, width))
 

@@ -37,19 +37,19 @@ class TextConfig:
     """Symbols of the model: english_basic, english_basic_lowercase, english_mandarin_basic, or a set of another
     language's file."""
     cleaners: Cleaners = "english_cleaners_v2"
-    """How text becomes what is said: both english_cleaners spell out numbers, dates, abbreviations, ... in lower case;
+    """Normalisation of text: both english_cleaners spell out numbers, dates, abbreviations, ... in lower case;
     transliteration_cleaners only write in lower-case Latin letters, basic_cleaners only in lower case; none: as it is.
     """
     p_arpabet: float = 1.0
     """Probability that a word is given to the model by its phonemes in place of its letters."""
     ambiguous_words: Literal["letters", "first", "random"] = "letters"
-    """How a word with several pronunciations is given: by its letters (published), by the first one, or by one drawn
+    """Reading of a word with several pronunciations: by its letters (published), by the first one, or by one drawn
     for every use."""
     unknown_words: Literal["letters", "espeak", "error"] = "espeak"
-    """How a word that CMUdict lacks is given: by its letters (published), as espeak-ng says it, or not at all
+    """Reading of a word that CMUdict lacks: by its letters (published), as espeak-ng says it, or not at all
     (TextError)."""
     unknown_characters: Literal["error", "skip"] = "error"
-    """What happens to a character that is no symbol of the set: TextError, or it is left out and named in
+    """Treatment of a character that is no symbol of the set: TextError, or it is left out and named in
     `Encoded.left_out`."""
     lexicon: Path | None = None
     """File of pronunciations that come before all others, in CMUdict's format: `word  HH AH0 L OW1` a line."""

@@ -5,7 +5,7 @@
 #   DATA_DIR    SF_bilingual, or a folder that holds data_aishell/                   (default data/SF_bilingual)
 #   NUM_WORKERS processes                                                           (default: one per CPU)
 # Published arguments: --extract-mels (ARGS) writes mel frames, which is the default; ARGS="" leaves them out.
-# Further arguments are passed on to fastpitch.prepare; --help explains all.
+# Further arguments are flags of `python -m fastpitch.prepare`.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../common.sh"
 DATA_DIR="${DATA_DIR:-data/SF_bilingual}"

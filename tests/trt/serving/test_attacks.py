@@ -28,12 +28,12 @@ LIMITS = Limits(max_body_mb=2, max_seconds=60, max_queue=4, client_seconds=0.7)
 
 
 @pytest.fixture(scope="module")
-def narrow(jasper, voice, tmp_path_factory):
+def narrow(jasper, talker, tmp_path_factory):
     """A server that allows little, and wants a key."""
     keys = tmp_path_factory.mktemp("keys") / "keys.txt"
     keys.write_text("one\n\ntwo\n")
     cfg = ServeConfig(
-        asr=jasper.with_suffix(".onnx"), tts=voice[0], vocoder=voice[1], port=0, limits=LIMITS, api_keys=keys
+        asr=jasper.with_suffix(".onnx"), tts=talker[0], vocoder=talker[1], port=0, limits=LIMITS, api_keys=keys
     )
     with served(cfg) as running:
         yield running
@@ -234,9 +234,10 @@ def test_a_model_that_gives_something_else_in_a_batch_does_not_start(jasper):
         asyncio.run(gateway.start())
 
 
-def test_a_voice_that_says_nothing_does_not_start(voice):
-    gateway = build(ServeConfig(tts=voice[0], vocoder=voice[1]))
-    gateway.speaking.voice.stream = lambda planned: iter([np.zeros(1000, np.float32)])
+def test_a_voice_that_says_nothing_does_not_start(talker):
+    gateway = build(ServeConfig(tts=talker[0], vocoder=talker[1]))
+    silent = gateway.speaking.voice._replace(stream=lambda planned: iter([np.zeros(1000, np.float32)]))
+    gateway.speaking.voice = silent
 
     with pytest.raises(
         SelfTestError, match="self-test: fastpitch says nothing; its weights or its vocoder's are damaged"

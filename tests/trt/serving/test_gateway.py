@@ -16,8 +16,11 @@ import soundfile
 
 import fastpitch
 from common.recognition.subtitles import render
-from tests.trt.serving.running import noise
-from trt.runtime import Recognizer
+from tests.trt.serving.running import noise, served
+from trt.runtime import ModelError, Recognizer
+from trt.serve import ServeConfig
+from trt.serving.models import load_voice
+from trt.speech import Synthesizer, Vocoder
 
 TEXT = "Hello there. How are you today? This is the third sentence, and the last."
 
@@ -76,13 +79,13 @@ def test_openai_s_client_transcribes(client, clips, offline):
     assert "".join(event.delta for event in events[:-1]) == events[-1].text == expected.text
 
 
-def test_openai_s_client_speaks_and_lists_models(client, voice):
+def test_openai_s_client_speaks_and_lists_models(client, talker):
     assert [model.id for model in client.models.list()] == ["m", "fastpitch"]
     assert client.models.retrieve("m").id == "m"
     audio = client.audio.speech.create(model="tts-1", voice="alloy", input="Hello there.", response_format="wav")
     samples_N, rate = soundfile.read(io.BytesIO(audio.content), dtype="int16")
-    expected = fastpitch.load(voice[0], device="cpu").synthesize(
-        "Hello there.", vocoder=fastpitch.load_vocoder(voice[1], device="cpu")
+    expected = fastpitch.load(talker[0], device="cpu").synthesize(
+        "Hello there.", vocoder=fastpitch.load_vocoder(talker[1], device="cpu")
     )
     assert rate == expected.sample_rate
     assert np.abs(samples_N - np.rint(expected.samples * 32767)).max() <= 1
@@ -267,3 +270,17 @@ def test_health_and_metrics_say_what_goes_on(server, clips):
     status, body = server.ask("GET", "/v1/nothing")
     assert status == 404
     assert "GET /v1/nothing: Not Found; known: GET /v1/models" in json.loads(body)["error"]["message"]
+
+
+@pytest.mark.slow
+def test_a_voice_of_onnx_files_says_what_it_says_without_the_server(voice):
+    own = Synthesizer(voice / "tts.onnx", Vocoder(voice / "v.onnx"))
+    expected = own.say(TEXT, speaker=1).samples
+    with served(ServeConfig(tts=voice / "tts.onnx", vocoder=voice / "v.onnx", port=0)) as running:
+        content = running.speak(input=TEXT, voice="1", response_format="wav")[1]
+        assert running.transcribe(b"")[0] == 404
+    samples_N, _ = soundfile.read(io.BytesIO(content), dtype="int16")
+    assert len(samples_N) == len(expected)
+    assert np.abs(samples_N / 32768 - expected).max() < 1e-3
+    with pytest.raises(ModelError, match=r"expected two ONNX files of trt\.export, or two checkpoints"):
+        load_voice(voice / "tts.onnx", voice / "v.pt")

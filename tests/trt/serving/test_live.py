@@ -1,0 +1,138 @@
+import asyncio
+import json
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from common import audio
+from common.recognition.transcripts import Transcript, Word
+from tests.trt.serving.running import noise, served
+from trt.serve import ServeConfig
+from trt.serving.asking import ServerError
+from trt.serving.limits import Limits
+from trt.serving.live import Captions, LiveOptions
+from trt.serving.streaming import captions, in_real_time
+
+RATE = 100
+SPOKEN = [Word(f"w{i}", 0.7 * i + 0.1, 0.7 * i + 0.6, 1.0) for i in range(60)]
+
+
+def captioned(*, seconds: float, words=SPOKEN, options=None):
+    """Finals with the time at which they came, and partials; the samples say when they were spoken."""
+    heard_seconds = []
+
+    async def hear(samples_N):
+        first, end = samples_N[0] / RATE, (samples_N[-1] + 1) / RATE
+        heard_seconds.append(len(samples_N) / RATE)
+        inside = [word for word in words if word.start >= first - 1e-6 and word.start < end]
+        moved = [Word(w.text, w.start - first, min(w.end, end) - first, 1.0) for w in inside]
+        return Transcript("", "", moved, end - first)
+
+    async def run():
+        stream, finals, partials = Captions(hear, RATE, options), [], []
+        samples_N = np.arange(round(seconds * RATE), dtype=np.float32)
+        for first in range(0, len(samples_N), 10):
+            found = await stream.add(samples_N[first : first + 10])
+            if found is not None:
+                finals += [(word, stream.seconds) for word in found.words]
+                partials.append(found.partial)
+        finals += [(word, stream.seconds) for word in (await stream.end()).words]
+        return finals, partials
+
+    return *asyncio.run(run()), heard_seconds
+
+
+def test_every_word_is_final_once_in_order_and_with_its_times():
+    finals, _, _ = captioned(seconds=30)
+    expected = [word for word in SPOKEN if word.start < 30]
+    assert [word.text for word, _ in finals] == [word.text for word in expected]
+    for (found, _), word in zip(finals[:-1], expected, strict=False):
+        assert found.start == pytest.approx(word.start, abs=0.011)
+        assert found.end == pytest.approx(word.end, abs=0.011)
+
+
+def test_words_are_final_within_a_second_and_not_before_what_follows_was_heard():
+    finals, partials, _ = captioned(seconds=30)
+    delays = [at - word.end for word, at in finals[:-2]]
+    assert max(delays) <= 1.0
+    assert min(delays) >= LiveOptions.lookahead_seconds - 0.02
+    assert any(partials)
+
+
+def test_what_is_heard_at_a_look_does_not_grow_with_the_stream():
+    for words in (SPOKEN, []):
+        _, _, heard_seconds = captioned(seconds=40, words=words)
+        assert max(heard_seconds) <= LiveOptions.longest_seconds + 0.5
+
+
+def test_a_word_that_goes_on_and_on_is_final_before_it_leaves_the_window():
+    finals, _, _ = captioned(seconds=30, words=[Word("aaa", 1.0, 29.0, 1.0)])
+    assert finals[0][0].text == "aaa"
+    assert finals[0][1] < 20
+
+
+def test_captions_over_a_websocket_are_the_words_of_the_recording(server, tmp_path):
+    audio.write(tmp_path / "a.wav", noise(3.0, seed=5), 16_000)
+    shown: list[str] = []
+    told = captions(server.url, in_real_time(tmp_path / "a.wav", speed=10.0), show=shown.append)
+    assert told.seconds == 3.0
+    assert told.text == " ".join(word.text for word in told.words) == " ".join(shown)
+    assert len(told.delays) == len(told.words) > 3
+    assert all(0 <= word.start <= word.end <= 3.0 for word in told.words)
+
+
+def test_sound_at_any_rate_and_of_any_size_is_taken(server):
+    content = noise(2.0, rate=44_100).astype("<f4").tobytes()
+    with connect(f"ws://127.0.0.1:{server.port}/v1/audio/stream?sample_rate=44100&format=f32le") as socket:
+        ready = json.loads(socket.recv())
+        assert (ready["type"], ready["sample_rate"], ready["model"]) == ("ready", 44_100, "m")
+        for first in range(0, len(content), 9_999):  # ends within a sample
+            socket.send(content[first : first + 9_999])
+        socket.send(json.dumps({"type": "end"}))
+        messages = [json.loads(message) for message in socket]
+    assert messages[-1]["type"] == "done"
+    assert messages[-1]["duration"] == pytest.approx(2.0, abs=0.01)
+    assert {message["type"] for message in messages} >= {"final", "done"}
+
+
+@pytest.mark.parametrize(
+    ("query", "sent", "message"),
+    [
+        ("sample_rate=abc", b"", "sample_rate 'abc': expected 1000 to 768000"),
+        ("sample_rate=1", b"", "sample_rate '1': expected 1000 to 768000"),
+        ("format=mp3", b"", "format 'mp3': expected one of s16le, f32le"),
+        ("", "hello", 'expected samples as binary messages, or {"type": "end"}'),
+        ("format=f32le", b"\xff" * 8, "samples that are NaN or infinite; expected numbers from -1 to 1"),
+    ],
+)
+def test_what_is_no_sound_is_refused(server, query, sent, message):
+    with connect(f"ws://127.0.0.1:{server.port}/v1/audio/stream?{query}") as socket:
+        told = json.loads(socket.recv())
+        if told["type"] == "ready":
+            socket.send(sent)
+            told = json.loads(socket.recv())
+        assert told == {"type": "error", "message": message}
+        with pytest.raises(ConnectionClosed):
+            socket.recv()
+
+
+def test_a_stream_ends_at_the_longest_recording_at_silence_of_the_client_and_without_a_key(jasper, tmp_path):
+    (tmp_path / "keys").write_text("secret")
+    limits = Limits(max_seconds=2, client_seconds=0.5)
+    cfg = ServeConfig(asr=jasper.with_suffix(".onnx"), port=0, limits=limits, api_keys=tmp_path / "keys")
+    with served(cfg) as running:
+        with pytest.raises(ServerError, match="HTTP 403"):
+            captions(running.url, [])
+        with pytest.raises(ServerError, match="more than 2 s of audio; begin again"):
+            captions(running.url, [bytes(3 * 32_000)], key="secret")
+        address = f"ws://127.0.0.1:{running.port}/v1/audio/stream"
+        with connect(address, subprotocols=["key.secret"]) as socket:
+            assert json.loads(socket.recv())["type"] == "ready"
+            assert json.loads(socket.recv())["message"] == "nothing came for 0.5 s"
+        for _ in range(3):  # clients that vanish
+            connect(address, subprotocols=["key.secret"]).socket.close()
+        with pytest.raises(InvalidStatus):
+            connect(address, subprotocols=["key.wrong"])
+        assert captions(running.url, [bytes(32_000)], key="secret").text == ""

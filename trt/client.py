@@ -1,0 +1,187 @@
+"""Asks a server of trt.serve: `python -m trt.client transcribe|speak|measure|live INPUT …`.
+
+    python -m trt.client transcribe talk.flac recordings/ --format srt --output_dir subtitles
+    python -m trt.client speak "Good morning." --output morning.wav
+    python -m trt.client measure recordings/ --clients 32 --seconds 60
+    python -m trt.client live talk.flac
+    arecord -t raw -f S16_LE -r 16000 | python -m trt.client live -
+
+transcribe takes and writes what inference does; a server that is busy is asked again. measure asks from many clients at
+once, compares every answer with the one that its recording got alone, and gives percentiles. Needs no torch.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from common import audio, config
+from common.audio import AudioError
+from common.files import written_whole
+from common.recognition import writing
+from common.recognition.inputs import Item, find_recordings
+from common.recognition.recordings import in_threads
+from common.recognition.transcripts import Transcript
+from common.recognition.writing import Format, tell
+from trt.runtime import ModelError
+from trt.serving.asking import Server, ServerError, content_of, percentile, transcript_from
+from trt.serving.measuring import Clip, measure, offline_throughput
+from trt.serving.streaming import captions, from_pipe, in_real_time
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig:
+    """What to ask, of which server, and where the answer goes."""
+
+    action: Annotated[Literal["transcribe", "speak", "measure", "live"], Positional]
+    """transcribe: recordings to text; speak: a text to sound; measure: recordings from many clients at once; live: a
+    recording as it would be spoken."""
+    inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
+    """Recordings, folders, manifests; to speak: a text in quotes; live: a recording, or - for raw samples (16 bits,
+    mono, 16 kHz) on the standard input, as arecord gives them."""
+    url: str = "http://127.0.0.1:8000"
+    """The server."""
+    api_key: str = ""
+    """Key to send; by default that of the variable SPEECH_API_KEY."""
+    format: Format = "text"
+    """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
+    output: Path | None = None
+    """A file to write all of it to; by default the terminal. To speak: .wav, .flac, .mp3, .opus or .pcm; needed."""
+    output_dir: Path | None = None
+    """A folder to write one file per recording to, instead."""
+    voice: str = "default"
+    """Number of the speaker."""
+    speed: float = 1.0
+    """Pace of the speech as a factor."""
+    clients: int = 4
+    """Requests at the same time."""
+    seconds: float = 60.0
+    """How long to measure."""
+    offline: Path | None = None
+    """The server's ONNX file: measure compares with what this process does with it, in batches of 8."""
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise ValueError("nothing to ask; name recordings, or a text to speak")
+        if self.action == "speak" and (self.output is None or len(self.inputs) != 1):
+            raise ValueError("speak: expected one text in quotes, and --output FILE.wav")
+        if self.action == "live" and len(self.inputs) != 1:
+            raise ValueError("live: expected one recording, or -")
+        if self.clients < 1 or self.seconds <= 0:
+            raise ValueError(f"clients = {self.clients}, seconds = {self.seconds:g}: expected above 0")
+
+    @property
+    def key(self) -> str:
+        """The key to send."""
+        return self.api_key or os.environ.get("SPEECH_API_KEY", "")
+
+
+def main(cfg: ClientConfig) -> int:
+    """Does it; returns the exit status. Raises ServerError, ConfigError, OSError."""
+    match cfg.action:
+        case "transcribe":
+            return transcribe(cfg)
+        case "speak":
+            return speak(cfg)
+        case "live":
+            return live(cfg)
+        case _:
+            return measured(cfg)
+
+
+def transcribe(cfg: ClientConfig) -> int:
+    """Writes transcripts in order; what fails is one line each."""
+    items, problems = find_recordings([Path(name) for name in cfg.inputs])
+    writing.check_format(cfg.format, len(items), cfg.output_dir)
+    writing.make_folder(cfg.output_dir)
+    for problem in problems:
+        tell(problem)
+    failed = len(problems)
+    with writing.output(cfg.output) as stream:
+        for item, transcript in zip(items, _transcripts(items, cfg), strict=True):
+            if transcript.error:
+                tell(transcript.error)
+                failed += 1
+            else:
+                writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
+    if failed:
+        tell(f"error: {failed} of {len(items) + len(problems)} could not be transcribed")
+    return 1 if failed else 0
+
+
+def _transcripts(items: list[Item], cfg: ClientConfig) -> Iterator[Transcript]:
+    own = threading.local()
+
+    def ask(item: Item) -> Transcript:
+        if not hasattr(own, "server"):
+            own.server = Server(cfg.url, key=cfg.key)
+        try:
+            content, name = content_of(item.source)
+            return transcript_from(own.server.transcribe(content, name), str(item.name))
+        except (ServerError, AudioError, OSError) as error:
+            return Transcript(item.name, "", [], 0.0, error=f"{item.name}: {error}")
+
+    return in_threads(items, ask, threads=cfg.clients)
+
+
+def speak(cfg: ClientConfig) -> int:
+    """Writes the sound of a text as it comes, and says when its first piece was there."""
+    assert cfg.output is not None
+    style, began, first, size = cfg.output.suffix.removeprefix("."), time.monotonic(), 0.0, 0
+    server = Server(cfg.url, key=cfg.key)
+    with written_whole(cfg.output) as file:
+        for piece in server.speak(cfg.inputs[0], response_format=style, voice=cfg.voice, speed=cfg.speed):
+            first = first or time.monotonic() - began
+            size += file.write(piece)
+    tell(
+        f"{cfg.output}: {size} bytes, the first after {1000 * first:.0f} ms, all after {time.monotonic() - began:.2f} s"
+    )
+    return 0
+
+
+def live(cfg: ClientConfig) -> int:
+    """Prints final words as they come, and how long after they were spoken."""
+    (name,) = cfg.inputs
+    pieces = from_pipe(sys.stdin.buffer) if name == "-" else in_real_time(Path(name))
+    told = captions(cfg.url, pieces, key=cfg.key, show=lambda text: print(text, flush=True))
+    if told.delays:
+        waits = ", ".join(f"p{p} {percentile(told.delays, p):.2f} s" for p in (50, 95, 100))
+        tell(f"{told.seconds:.1f} s; words were final {waits} after they ended")
+    return 0
+
+
+def measured(cfg: ClientConfig) -> int:
+    """Prints percentiles; the status is 1 where an answer was wrong or missing."""
+    items, problems = find_recordings([Path(name) for name in cfg.inputs])
+    clips = []
+    for item in items:
+        content, name = content_of(item.source)
+        clips.append(Clip(content, name, audio.info(audio.Held(content, name)).seconds))
+    if problems or not clips:
+        raise ServerError("; ".join(problems) or "no recordings to ask for")
+    before = _offline(cfg, clips)
+    result = measure(cfg.url, clips, key=cfg.key, clients=cfg.clients, seconds=cfg.seconds)
+    print("\n".join(result.lines()))
+    if before is not None and (after := _offline(cfg, clips)) is not None:
+        offline = (before + after) / 2
+        print(
+            f"offline in batches: {offline:.1f} s of audio a second; the server {result.throughput / offline:.2f} of it"
+        )
+    return 1 if result.errors or result.wrong else 0
+
+
+def _offline(cfg: ClientConfig, clips: list[Clip]) -> float | None:
+    if cfg.offline is None:
+        return None
+    return offline_throughput(cfg.offline, clips, batch_size=8, seconds=min(10.0, cfg.seconds))
+
+
+if __name__ == "__main__":
+    with config.reported(ServerError, ModelError, AudioError, OSError):
+        sys.exit(main(config.parse_flags(ClientConfig, None, sys.argv[1:], description=__doc__ or "")))

@@ -1,0 +1,122 @@
+"""What a client needs: requests to a server of `trt.serve`, tried again where that loses nothing. Needs no torch."""
+
+import contextlib
+import http.client
+import io
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import soundfile
+
+from common import audio
+from common.data.manifest import Utterance
+from common.recognition.transcripts import Transcript, Word
+
+AGAIN = (429, 502, 503)  # the server is busy, or another takes its place
+WAITS = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds before it is tried again
+
+
+class ServerError(RuntimeError):
+    """A server that cannot be reached, or that refuses; the message says what it said."""
+
+
+class Server:
+    """One connection to the server at `url`, kept open; `key` goes with every request. For one thread."""
+
+    def __init__(self, url: str, *, key: str = "", timeout: float = 600.0, waits: tuple[float, ...] = WAITS):
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ServerError(f"url {url!r}: expected http://HOST:PORT")
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self.url, self._path = url, parts.path.rstrip("/").removesuffix("/v1")
+        self._connection = kind(parts.hostname, parts.port, timeout=timeout)
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._waits = waits
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._connection.close()
+
+    def transcribe(self, content: bytes, name: str, *, style: str = "verbose_json") -> str:
+        """The transcript of a recording's bytes, in a format of the server's. Raises ServerError."""
+        mark = uuid.uuid4().hex
+        fields = f'--{mark}\r\nContent-Disposition: form-data; name="response_format"\r\n\r\n{style}\r\n'
+        safe = name.replace('"', "_").replace("\r", "_").replace("\n", "_")
+        head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="{safe}"\r\n\r\n'
+        body = (fields + head).encode() + content + f"\r\n--{mark}--\r\n".encode()
+        headers = {"Content-Type": f"multipart/form-data; boundary={mark}"}
+        with self._asked("POST", "/v1/audio/transcriptions", body, headers) as answer:
+            return answer.read().decode()
+
+    def speak(self, text: str, **how: Any) -> Iterator[bytes]:
+        """The sound of a text, in pieces as they come. Raises ServerError."""
+        body = json.dumps({"input": text, **how}).encode()
+        with self._asked("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"}) as answer:
+            while piece := answer.read1(1 << 16):
+                yield piece
+
+    @contextlib.contextmanager
+    def _asked(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> Iterator[http.client.HTTPResponse]:
+        for wait in (*self._waits, None):
+            try:
+                self._connection.request(method, self._path + path, body, {**self._headers, **headers})
+                answer = self._connection.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                problem = f"{self.url}: {error or type(error).__name__}"
+            else:
+                if answer.status == 200:
+                    try:
+                        yield answer
+                    except (http.client.HTTPException, TimeoutError) as error:
+                        self._connection.close()
+                        raise ServerError(f"{self.url}: the answer breaks off: {error}") from None
+                    return
+                problem = f"{self.url}: status {answer.status}: {_message(answer.read())}"
+                if answer.status not in AGAIN:
+                    raise ServerError(problem)
+            if wait is not None:
+                time.sleep(wait)
+        raise ServerError(f"{problem}; tried {len(self._waits) + 1} times")
+
+
+def content_of(source: Path | Utterance) -> tuple[bytes, str]:
+    """The bytes of a recording, and its name; of a piece of a file as WAV. Raises AudioError and OSError."""
+    if isinstance(source, Path):
+        return source.read_bytes(), source.name
+    if not source.piece():
+        return Path(source.audio).read_bytes(), source.id
+    read = audio.read(source.audio, sample_rate=None, **source.piece())
+    file = io.BytesIO()
+    soundfile.write(file, read.samples, read.sample_rate, format="WAV", subtype="FLOAT")
+    return file.getvalue(), source.id
+
+
+def transcript_from(answer: str, name: str) -> Transcript:
+    """The transcript in an answer of verbose_json. Raises ServerError for what is none."""
+    try:
+        found = json.loads(answer)
+        words = [Word(w["word"], w["start"], w["end"], w.get("confidence", 1.0)) for w in found["words"]]
+        return Transcript(name, found["text"], words, found["duration"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ServerError(f"an answer that is no transcript ({error!r}): {answer[:200]!r}") from None
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """Of at least one value: one of them, not between two."""
+    return float(np.percentile(values, percent, method="higher"))
+
+
+def _message(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return content[:300].decode("utf-8", "replace")

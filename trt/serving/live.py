@@ -1,0 +1,208 @@
+"""Live captions: sound comes in over a websocket, words go out while they are spoken; those that are final stay.
+
+Every `every_seconds` the last seconds of sound are recognised. A word is final when so much sound followed it that the
+recogniser no longer changes its mind for want of it; those after it are partial.
+
+Legend: N samples.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import soxr
+from fastapi import WebSocket, WebSocketDisconnect
+
+from common.audio import RATES
+from common.recognition.transcripts import Transcript, Word
+from trt.serving.hearing import Hearing
+from trt.serving.limits import Limits, RequestError
+
+FEWEST_SECONDS = 0.1  # of sound that are worth a look
+KINDS = {"s16le": "<i2", "f32le": "<f4"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveOptions:
+    """When words are looked for, and when they are final."""
+
+    every_seconds: float = 0.3
+    """Sound between two looks."""
+    lookahead_seconds: float = 0.5
+    """Sound that must follow a word before it is final."""
+    left_seconds: float = 4.0
+    """Sound before the last final word that is heard again."""
+    longest_seconds: float = 15.0
+    """Most sound that is heard at a look."""
+
+
+class Heard(NamedTuple):
+    """What a look found: words that are final now, and the text that may still change."""
+
+    words: list[Word]
+    partial: str
+
+
+class Captions:
+    """The words of a stream of samples at `sample_rate`, recognised by `hear`."""
+
+    def __init__(
+        self, hear: Callable[[np.ndarray], Awaitable[Transcript]], sample_rate: int, options: LiveOptions | None = None
+    ):
+        self._hear, self._rate, self.options = hear, sample_rate, options or LiveOptions()
+        self._kept_N = np.zeros(0, np.float32)
+        self._first = 0  # sample of the stream that is the first kept
+        self._new = 0  # samples since the last look
+        self._final_until = 0.0
+        self.words: list[Word] = []
+
+    @property
+    def seconds(self) -> float:
+        """Sound so far."""
+        return (self._first + len(self._kept_N)) / self._rate
+
+    async def add(self, samples_N: np.ndarray) -> Heard | None:
+        """More sound; what a look finds, if it is time for one."""
+        found, step = None, round(self.options.every_seconds * self._rate)
+        for first in range(0, len(samples_N), step):  # what comes faster than it is spoken is heard in the same steps
+            part_N = samples_N[first : first + step]
+            self._kept_N = np.concatenate([self._kept_N, part_N])
+            self._new += len(part_N)
+            if self._new >= step:
+                looked = await self._look(self.seconds - self.options.lookahead_seconds)
+                found = Heard([*(found.words if found else []), *looked.words], looked.partial)
+        return found
+
+    async def end(self) -> Heard:
+        """The words that are left: all of them are final."""
+        return await self._look(float("inf"))
+
+    async def _look(self, final_before: float) -> Heard:
+        self._new = 0
+        earliest = max(self._final_until - self.options.left_seconds, self.seconds - self.options.longest_seconds)
+        drop = max(0, round(earliest * self._rate) - self._first)
+        self._kept_N, self._first = self._kept_N[drop:], self._first + drop
+        if len(self._kept_N) < FEWEST_SECONDS * self._rate:
+            return Heard([], "")
+        begins = self._first / self._rate
+        heard = (await self._hear(self._kept_N)).words
+        moved = [w._replace(start=round(w.start + begins, 3), end=round(w.end + begins, 3)) for w in heard]
+        new = [word for word in moved if (word.start + word.end) / 2 > self._final_until]
+        leaving = self.seconds - self.options.longest_seconds + self.options.left_seconds
+        count = 0
+        while count < len(new) and (new[count].end <= final_before or new[count].start < leaving):
+            count += 1
+        if count:
+            self._final_until = new[count - 1].end
+        self.words += new[:count]
+        return Heard(new[:count], " ".join(word.text for word in new[count:]))
+
+
+async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits) -> None:
+    """Captions over a websocket: binary messages are samples; {"type": "end"} asks for what is left.
+
+    The answers are JSON: ready, partial, final, done and error.
+    """
+    offered = socket.headers.get("sec-websocket-protocol", "").split(",")[0].strip()
+    await socket.accept(subprotocol=offered or None)
+    try:
+        rate, kind = _asked(socket)
+        captions = Captions(lambda samples_N: hearing.hear(samples_N, "stream"), hearing.ears.sample_rate)
+        ready = {
+            "sample_rate": rate,
+            "model": hearing.ears.name,
+            "lookahead_seconds": captions.options.lookahead_seconds,
+        }
+        await _tell(socket, "ready", **ready)
+        await _converse(socket, captions, _Samples(rate, hearing.ears.sample_rate, kind), limits)
+        await socket.close()
+    except RequestError as error:
+        await _tell(socket, "error", message=error.message)
+        await socket.close(1008)
+    except (WebSocketDisconnect, RuntimeError):  # RuntimeError: sent after the client has gone
+        return
+
+
+async def _converse(socket: WebSocket, captions: Captions, samples: "_Samples", limits: Limits) -> None:
+    said = ""
+    while True:
+        content = await _received(socket, limits)
+        if content is None:
+            break
+        found = await captions.add(samples.add(content))
+        if captions.seconds > limits.max_seconds:
+            raise RequestError(413, f"more than {limits.max_seconds:g} s of audio; begin again")
+        if found is not None:
+            await _tell_words(socket, found.words)
+            if found.partial != said:
+                said = found.partial
+                await _tell(socket, "partial", text=said)
+    rest = [await captions.add(samples.end()), await captions.end()]
+    await _tell_words(socket, [word for found in rest if found is not None for word in found.words])
+    text = " ".join(word.text for word in captions.words)
+    words = [word._asdict() for word in captions.words]
+    await _tell(socket, "done", text=text, words=words, duration=round(captions.seconds, 3))
+
+
+class _Samples:
+    """From bytes, which need not end where a sample does, to float32 at the model's rate."""
+
+    def __init__(self, rate: int, to_rate: int, kind: str):
+        self._type, self._rest = np.dtype(KINDS[kind]), b""
+        self._scale = 32768.0 if kind == "s16le" else 1.0
+        self._stream = soxr.ResampleStream(rate, to_rate, 1, dtype="float32") if rate != to_rate else None
+
+    def add(self, content: bytes) -> np.ndarray:
+        content = self._rest + content
+        whole = len(content) // self._type.itemsize * self._type.itemsize
+        self._rest = content[whole:]
+        samples_N = np.frombuffer(content[:whole], self._type).astype(np.float32) / self._scale
+        if not np.isfinite(samples_N).all():
+            raise RequestError(400, "samples that are NaN or infinite; expected numbers from -1 to 1")
+        return samples_N if self._stream is None else self._stream.resample_chunk(samples_N)
+
+    def end(self) -> np.ndarray:
+        empty_N = np.zeros(0, np.float32)
+        return empty_N if self._stream is None else self._stream.resample_chunk(empty_N, last=True)
+
+
+def _asked(socket: WebSocket) -> tuple[int, str]:
+    rate, kind = socket.query_params.get("sample_rate", "16000"), socket.query_params.get("format", "s16le")
+    if not rate.isdecimal() or not RATES[0] <= int(rate[:9]) <= RATES[1]:
+        raise RequestError(400, f"sample_rate {rate[:20]!r}: expected {RATES[0]} to {RATES[1]}")
+    if kind not in KINDS:
+        raise RequestError(400, f"format {kind[:20]!r}: expected one of {', '.join(KINDS)}")
+    return int(rate), kind
+
+
+async def _received(socket: WebSocket, limits: Limits) -> bytes | None:
+    """The bytes of a message; None for the end. Raises RequestError and WebSocketDisconnect."""
+    try:
+        async with asyncio.timeout(limits.client_seconds):
+            message = await socket.receive()
+    except TimeoutError:
+        raise RequestError(408, f"nothing came for {limits.client_seconds:g} s") from None
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect
+    if message.get("bytes") is not None:
+        return bytes(message["bytes"])
+    try:
+        asked = json.loads(message.get("text") or "")
+    except ValueError:
+        asked = None
+    if not isinstance(asked, dict) or asked.get("type") != "end":
+        raise RequestError(400, 'expected samples as binary messages, or {"type": "end"}')
+    return None
+
+
+async def _tell_words(socket: WebSocket, words: list[Word]) -> None:
+    if words:
+        text = " ".join(word.text for word in words)
+        await _tell(socket, "final", text=text, words=[word._asdict() for word in words])
+
+
+async def _tell(socket: WebSocket, kind: str, **content: Any) -> None:
+    await socket.send_text(json.dumps({"type": kind, **content}, ensure_ascii=False))

@@ -1,0 +1,45 @@
+// A recording with its words in time: click one to hear it.
+
+import { play } from "./sound.js";
+
+const PIXELS = 110; // per second
+
+export function draw(sound, found) {
+  const seconds = sound.samples.length / sound.rate;
+  const timeline = document.getElementById("timeline");
+  const width = Math.min(30000, Math.max(timeline.parentElement.clientWidth, Math.ceil(seconds * PIXELS)));
+  timeline.style.width = `${width}px`;
+  waveform(document.getElementById("wave"), sound.samples, width);
+  const place = document.getElementById("words");
+  place.replaceChildren(...found.words.map((word, i) => chip(word, i, width / seconds, sound)));
+  document.getElementById("text").textContent = found.text || "No speech was found.";
+}
+
+function chip(word, i, scale, sound) {
+  const element = document.createElement("button");
+  element.className = i % 2 ? "word low" : "word";
+  element.textContent = word.word;
+  element.title = `${word.start.toFixed(2)} to ${word.end.toFixed(2)} s, confidence ${word.confidence.toFixed(2)}`;
+  element.style.left = `${word.start * scale}px`;
+  element.style.minWidth = `${Math.max(6, (word.end - word.start) * scale)}px`;
+  element.style.opacity = 0.45 + 0.55 * word.confidence;
+  element.onclick = () => {
+    element.classList.add("said");
+    play(sound, word.start, word.end).onended = () => element.classList.remove("said");
+    document.body.dataset.played = `${word.start}-${word.end}`;
+  };
+  return element;
+}
+
+export function waveform(canvas, samples, width) {
+  canvas.width = width;
+  const pen = canvas.getContext("2d"), middle = canvas.height / 2, step = samples.length / width;
+  pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
+  for (let x = 0; x < width; x++) {
+    let loudest = 0;
+    const end = Math.min(samples.length, Math.ceil((x + 1) * step));
+    for (let i = Math.floor(x * step); i < end; i++) loudest = Math.max(loudest, Math.abs(samples[i]));
+    const height = Math.max(1, loudest * middle);
+    pen.fillRect(x, middle - height, 1, 2 * height);
+  }
+}
