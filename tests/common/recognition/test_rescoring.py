@@ -1,14 +1,14 @@
 """Rescoring of n-best lists with a tiny random GPT-2 over words."""
 
 import json
-import runpy
 import sys
 
 import pytest
 import torch
 
-from common.config import ConfigError
-from common.recognition.__main__ import Rescore, Tune, main
+from common.config import ConfigError, parse_flags
+from common.recognition import rescore
+from common.recognition import tune as tuning
 from common.recognition.rescoring import (
     Candidate,
     CausalModel,
@@ -86,10 +86,11 @@ def records(path):
     return rows
 
 
-def test_the_commands_rescore_and_tune(folder, model, tmp_path, capsys, monkeypatch):
+def test_the_commands_rescore_and_tune(folder, model, tmp_path, capsys):
     rows = records(tmp_path / "nbest.jsonl")
     out = tmp_path / "out.jsonl"
-    assert main(Rescore(model=str(folder), lists=tmp_path / "nbest.jsonl", output=out, weight=0.5, word_bonus=1.0)) == 0
+    flags = [str(folder), str(tmp_path / "nbest.jsonl"), "-o", str(out), "--weight", "0.5", "--word_bonus", "1.0"]
+    assert rescore.main(parse_flags(rescore.RescoreConfig, None, flags, description="")) == 0
     found = [json.loads(line) for line in out.read_text().splitlines()]
     (candidates, _) = with_log_probs([candidates_of(row) for row in rows], model)
     texts = [candidates[i].text for i in order_of(candidates, 0.5, 1.0)]
@@ -102,14 +103,12 @@ def test_the_commands_rescore_and_tune(folder, model, tmp_path, capsys, monkeypa
     (tmp_path / "a.wav").write_bytes(b"")
     lines = [{"audio_filepath": "a.wav", "duration": 1.0, "text": text} for text in ("Red cat", "cap")]
     soundless.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    monkeypatch.setattr(sys, "argv", ["x", "tune", str(folder), str(tmp_path / "nbest.jsonl"), str(soundless)])
-    with pytest.warns(RuntimeWarning, match="found in sys.modules"), pytest.raises(SystemExit) as done:
-        runpy.run_module("common.recognition", run_name="__main__")
-    assert done.value.code == 0
+    flags = [str(folder), str(tmp_path / "nbest.jsonl"), str(soundless)]
+    assert tuning.main(parse_flags(tuning.TuneConfig, None, flags, description="")) == 0
     assert "word error rate" in capsys.readouterr().out
     soundless.write_text(json.dumps(lines[0]) + "\n")
     with pytest.raises(ConfigError, match=r"dev\.jsonl: expected the 2 recordings of .*nbest\.jsonl, found 1"):
-        main(Tune(model=str(folder), lists=tmp_path / "nbest.jsonl", manifest=soundless))
+        tuning.main(parse_flags(tuning.TuneConfig, None, flags, description=""))
 
 
 def test_what_cannot_be_used_is_told(tmp_path, monkeypatch):
