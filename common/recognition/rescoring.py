@@ -1,6 +1,6 @@
 """N-best lists in the order that a causal language model of transformers gives them, and weights tuned for it.
 
-`python -m common.recognition.rescore` and `.tune` are the commands. The `transformers` package is imported when it is needed.
+The commands are `python -m common.recognition.rescore` and `.tune`. `transformers` is imported when it is needed.
 """
 
 import itertools
