@@ -2,9 +2,11 @@
 
 import contextlib
 import importlib
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -74,11 +76,27 @@ def start(device: str = "auto") -> Iterator[World]:
         # Default arguments there are the group of the moment of import: later, they would keep it and its threads
         # alive when the interpreter ends, which such a thread may abort (pytorch issue 190489).
         importlib.import_module("torch.distributed.nn.functional")
-        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+        backend, gpu = ("nccl", chosen) if chosen.type == "cuda" else ("gloo", None)
+        # With its device NCCL connects now, not in the first step, and a barrier need not guess the GPU.
+        dist.init_process_group(backend, device_id=gpu, timeout=_timeout())
     yield World(rank=rank, size=size, device=chosen)
     if size > 1:
         dist.barrier()  # who leaves early breaks the connections of the others
         dist.destroy_process_group()  # not after an error: NCCL would wait for the others, who wait for this process
+
+
+def _timeout() -> timedelta | None:
+    """How long a process waits for the others: DISTRIBUTED_TIMEOUT_MINUTES, or torch's own. Raises ConfigError."""
+    told = os.environ.get("DISTRIBUTED_TIMEOUT_MINUTES", "")
+    if not told:
+        return None
+    try:
+        minutes = float(told)
+    except ValueError:
+        minutes = math.nan
+    if not 0 < minutes < math.inf:
+        raise ConfigError(f"DISTRIBUTED_TIMEOUT_MINUTES = {told!r}: expected a number of minutes above 0")
+    return timedelta(minutes=minutes)
 
 
 def pick_device(name: str) -> torch.device:

@@ -51,8 +51,12 @@ def read(state: dict[str, Any], path: Path, *, configuration: Config | None = No
     return _convert(state, path, configuration)
 
 
-def _convert(state: dict[str, Any], path: Path, configuration: Config | None) -> Imported:
-    weights = _published_names(state["state_dict"])
+def published_weights(weights: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Our names for those of DeepLearningExamples. Raises CheckpointError."""
+    return _rename(weights, _checked_layout(weights, path))
+
+
+def _checked_layout(weights: dict[str, Tensor], path: Path) -> list["_BlockLayout"]:
     if "decoder.layers.0.weight" not in weights or not any(_ENCODER_KEY.match(key) for key in weights):
         raise CheckpointError(
             f"{path}: not a Jasper or QuartzNet checkpoint: expected weights named encoder.layers.* and "
@@ -65,6 +69,12 @@ def _convert(state: dict[str, Any], path: Path, configuration: Config | None) ->
                 f"{path}: expected under encoder.layers.{b}.{block.stem} convolution, or depthwise and pointwise "
                 f"convolution, and batch normalisation in turns; found sub-blocks of {list(map(len, block.layers))}"
             )
+    return layout
+
+
+def _convert(state: dict[str, Any], path: Path, configuration: Config | None) -> Imported:
+    weights = _published_names(state["state_dict"])
+    layout = _checked_layout(weights, path)
     ema = state.get("ema_state_dict")
     return Imported(
         weights=_rename(weights, layout),

@@ -21,7 +21,7 @@ from common.recognition.decoding import Decoder, DecodingOptions, transcripts
 from common.recognition.recordings import Recording, Source, read_ahead, read_heard
 from common.recognition.tensors import in_batches, padded
 from common.recognition.transcripts import Transcript
-from jasper import checkpoint_import, data
+from jasper import data, importing
 from jasper.config import Config
 from jasper.fused import fuse
 from jasper.model import Jasper
@@ -166,8 +166,7 @@ def load_model(
     path: str | Path, *, ema: bool | None = None, configuration: Config | None = None
 ) -> tuple[Jasper, Config]:
     """The bare model saved at `path`, on the CPU in evaluation mode, and its configuration; as `load` otherwise."""
-    path = Path(path)
-    imported = checkpoint_import.read(checkpoint.load(path), path, configuration=configuration)
+    imported = importing.read(path, configuration=configuration)
     if ema and imported.ema is None:
         raise checkpoint.CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     cfg = imported.config

@@ -17,8 +17,8 @@ from common.run_directory import RunDirectory
 from common.schedule import build_schedule
 from common.text.language import Spelling
 from common.training_state import TrainingState
-from jasper import data
-from jasper.checkpoint_import import FORMAT, read
+from jasper import data, importing
+from jasper.checkpoint_import import FORMAT
 from jasper.config import Config
 from jasper.model import Jasper
 
@@ -102,6 +102,6 @@ class Run:
         path = self.cfg.checkpoint
         if path is None:
             return
-        start = read(checkpoint.load(path), path)
+        start = importing.read(path)
         for message in checkpoint.load_matching(self.model, start.ema or start.weights):
             self.directory.log.event(f"{path}: {message}")

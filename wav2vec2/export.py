@@ -1,4 +1,9 @@
-"""wav2vec 2.0 with a CTC head for export: from samples to log-probabilities of labels.
+"""wav2vec 2.0 and its kin for others: as a Hugging Face folder, in Fairseq's format, and as a graph for ONNX.
+
+    python -m wav2vec2.export wav2vec2_best.pt folder/                  # for transformers
+    python -m wav2vec2.export wav2vec2_best.pt out/model.pt --to fairseq
+
+The graph goes from samples to log-probabilities of labels; `python -m trt.export` writes it.
 
 The extractor is here a stack of plain convolutions over the batch, and the positions are one grouped convolution: the
 network's own are faster on what torch runs, but no other runtime has their operations.
@@ -7,18 +12,24 @@ Shapes: B utterances, N samples, C channels of the extractor, L frames of a laye
 model, V labels.
 """
 
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from tyro.conf import Positional, arg
 
 from common import config
 from common.checkpoint import CheckpointError
 from common.export import ExportGraph, encoded
 from common.text.vocabulary import is_special
+from wav2vec2.checkpoints import checkpoint_import, fairseq, huggingface
 from wav2vec2.checkpoints.loading import Model
-from wav2vec2.corpus.letters import Letters
+from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.network.extractor import ConvLayerNorm, FirstLayer, n_frames
 from wav2vec2.network.model import Wav2Vec2ForCTC, normalized, without_padding
 from wav2vec2.network.positions import PositionalConv
@@ -141,7 +152,52 @@ def graph(model: Model) -> ExportGraph:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportConfig:
+    """A model, the format that it is written in, and where to."""
+
+    checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
+    """Model: a checkpoint of this repository, Fairseq or DeepLearningExamples, a Hugging Face folder or hub name."""
+    output: Annotated[Path, Positional, arg(metavar="OUTPUT")]
+    """Folder to write (Hugging Face), or a .pt file (Fairseq), which gets dict.ltr.txt beside it."""
+    to: Literal["huggingface", "fairseq"] = "huggingface"
+    """Format."""
+    labels: Path | None = None
+    """Fairseq's dict.ltr.txt, for a checkpoint that does not name its labels."""
+    ema: bool | None = None
+    """Whether averaged weights are written; by default where there are any."""
+    target_lang: str = ""
+    """Language of a Hugging Face model with adapters (MMS)."""
+
+
+def main(cfg: ExportConfig) -> None:
+    """Writes the model as `cfg` says. Raises CheckpointError and ConfigError."""
+    labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()
+    imported = checkpoint_import.read(cfg.checkpoint, labels=labels, ema=cfg.ema, target_lang=cfg.target_lang)
+    own, theirs = imported.config.audio_epsilon, huggingface.AUDIO_EPSILON if cfg.to == "huggingface" else 1e-5
+    if cfg.to == "huggingface":
+        huggingface.export(cfg.output, imported.weights, imported.config)
+    elif cfg.output.suffix != ".pt":
+        raise config.ConfigError(f"{cfg.output}: expected the name of a .pt file for Fairseq's format")
+    else:
+        fairseq.export(cfg.output, imported.weights, imported.config)
+    for line in imported.assumed:
+        print(line, file=sys.stderr)
+    if imported.config.normalize_audio and own != theirs:
+        print(
+            f"note: the audio's variance gets {own:g} here and {theirs:g} there: quiet recordings (rms below 0.01) "
+            "give other scores there",
+            file=sys.stderr,
+        )
+    print(f"{cfg.output}: {imported.kind} model, {len(imported.config.labels)} labels")
+
+
 def _samples(samples: Sequence[int]) -> dict[str, Tensor]:
     noise = torch.Generator().manual_seed(sum(samples))
     audio_BN = 0.02 + 0.1 * torch.randn(len(samples), max(samples), generator=noise)
     return {"audio_BN": audio_BN, "samples_B": torch.tensor(samples)}
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError, OSError):
+        main(config.parse_flags(ExportConfig, None, sys.argv[1:], description=__doc__ or ""))

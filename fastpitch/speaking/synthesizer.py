@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed
+from common import checkpoint, distributed, hub
 from common.audio import Audio
 from common.checkpoint import CheckpointError
 from common.fastest import Choice, fastest
@@ -258,7 +258,7 @@ def load(
     its texts were processed. Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, without
     averaged weights, or that does not fit `text`.
     """
-    path = Path(path)
+    path = hub.located(path)
     imported = checkpoint_import.read(checkpoint.load(path), path)
     if ema and imported.ema is None:
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common import checkpoint, distributed
+from common import checkpoint, distributed, hub
 from common.checkpoint import CheckpointError
 from common.fastest import Choice, fastest, voice_like
 from common.features import LogMel, LogMelConfig
@@ -268,6 +268,7 @@ def load_vocoder(
 
 def load_generator(path: Path, *, ema: bool | None = None) -> Loaded:
     """As `load_vocoder`, of the network alone."""
+    path = hub.located(path)
     state = checkpoint.load(path)
     if waveglow_import.is_checkpoint(state):
         flow = waveglow_import.read(state, path)

@@ -1,3 +1,4 @@
+from datetime import timedelta
 from typing import ClassVar
 
 import pytest
@@ -53,6 +54,38 @@ def test_an_error_in_one_process_is_not_held_up_by_leaving_the_group(monkeypatch
     with distributed.start("cpu"):
         pass
     assert left == ["barrier", "destroy_process_group"]
+
+
+@pytest.fixture
+def joined(monkeypatch) -> dict[str, object]:
+    """What `init_process_group` is called with, as one of two processes on a machine with GPUs."""
+    found: dict[str, object] = {}
+    monkeypatch.setattr(distributed.dist, "init_process_group", lambda backend, **options: found.update(options))
+    monkeypatch.setattr(distributed, "pick_device", torch.device)
+    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
+    for function in ("barrier", "destroy_process_group"):
+        monkeypatch.setattr(distributed.dist, function, lambda: None)
+    for name, value in (("WORLD_SIZE", "2"), ("RANK", "1"), ("LOCAL_RANK", "1")):
+        monkeypatch.setenv(name, value)
+    return found
+
+
+def test_nccl_is_told_the_gpu_of_its_process_and_gloo_none(joined):
+    with distributed.start("cuda:0"):
+        assert joined == {"device_id": torch.device("cuda:1"), "timeout": None}
+    with distributed.start("cpu"):
+        assert joined == {"device_id": None, "timeout": None}
+
+
+def test_how_long_processes_wait_for_each_other_can_be_set(joined, monkeypatch):
+    monkeypatch.setenv("DISTRIBUTED_TIMEOUT_MINUTES", "90")
+    with distributed.start("cpu"):
+        assert joined["timeout"] == timedelta(minutes=90)
+    for wrong in ("soon", "0", "nan"):
+        monkeypatch.setenv("DISTRIBUTED_TIMEOUT_MINUTES", wrong)
+        message = f"DISTRIBUTED_TIMEOUT_MINUTES = '{wrong}': expected a number of minutes above 0"
+        with pytest.raises(ConfigError, match=message), distributed.start("cpu"):
+            pass
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@
 #include <ATen/ops/view_native.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -441,6 +443,63 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   return {input * noise, noise.ne(0)};
 }
 
+// A whole LSTM as a CPU computes it, backward too; torch would take the cells of a GPU, which round otherwise.
+struct Lstm : torch::autograd::Function<Lstm> {
+  static std::vector<Tensor> forward(
+      torch::autograd::AutogradContext* context, const Tensor& input, at::TensorList states, at::TensorList weights,
+      bool biases, int64_t layers, double dropout, bool train, bool bidirectional, bool batch_first) {
+    std::vector<Tensor> given{input};
+    given.insert(given.end(), states.begin(), states.end());
+    given.insert(given.end(), weights.begin(), weights.end());
+    std::vector<Tensor> inside;
+    for (const Tensor& tensor : given) {
+      TORCH_CHECK(tensor.device() == input.device(), "Expected all tensors to be on the same device, but found ",
+                  tensor.device(), " and ", input.device());
+      inside.push_back(on_cpu(tensor).requires_grad_(tensor.requires_grad()));
+    }
+    const auto first_weight = static_cast<std::ptrdiff_t>(1 + states.size());
+    const std::vector<Tensor> states_inside(inside.begin() + 1, inside.begin() + first_weight);
+    const std::vector<Tensor> weights_inside(inside.begin() + first_weight, inside.end());
+    const bool learns = std::any_of(inside.begin(), inside.end(), [](const Tensor& t) { return t.requires_grad(); });
+    at::AutoGradMode graph(learns);
+    auto [output, hidden, cell] = at::lstm(
+        inside[0], states_inside, weights_inside, biases, layers, dropout, train, bidirectional, batch_first);
+    count("operation: lstm");
+    context->saved_data["inside"] = inside;
+    context->saved_data["results"] = std::vector<Tensor>{output, hidden, cell};
+    std::vector<Tensor> results;
+    for (const Tensor& result : {output, hidden, cell})
+      results.push_back(on_mirror(result.detach(), input.device()));
+    return results;
+  }
+
+  static std::vector<Tensor> backward(torch::autograd::AutogradContext* context, std::vector<Tensor> given) {
+    const auto inside = context->saved_data["inside"].toTensorVector();
+    const auto results = context->saved_data["results"].toTensorVector();
+    std::vector<Tensor> gradients, wanted;
+    for (size_t i = 0; i < given.size(); ++i)
+      gradients.push_back(given[i].defined() ? on_cpu(given[i]) : at::zeros_like(results[i]));
+    for (const Tensor& tensor : inside)
+      if (tensor.requires_grad()) wanted.push_back(tensor);
+    const auto found = torch::autograd::grad(results, wanted, gradients, true, false, true);
+    std::vector<Tensor> all(inside.size() + 6);  // none for the six options
+    for (size_t i = 0, next = 0; i < inside.size(); ++i)
+      if (inside[i].requires_grad()) {
+        const Tensor& gradient = found[next++];
+        if (gradient.defined()) all[i] = on_mirror(gradient, Device(kMirror, current_device));
+      }
+    return all;
+  }
+};
+
+std::tuple<Tensor, Tensor, Tensor> lstm(
+    const Tensor& input, at::TensorList states, at::TensorList weights, bool biases, int64_t layers, double dropout,
+    bool train, bool bidirectional, bool batch_first) {
+  const auto found =
+      Lstm::apply(input, states, weights, biases, layers, dropout, train, bidirectional, batch_first);
+  return {found[0], found[1], found[2]};
+}
+
 int64_t choose_attention(
     const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask, double dropout_p,
     bool is_causal, std::optional<double> scale, bool enable_gqa) {
@@ -460,8 +519,9 @@ bool computes(const c10::OperatorHandle& op) {
       "aten::lift", "aten::lift_fresh", "aten::_unsafe_view", "aten::_fused_sdp_choice", "aten::native_dropout"};
   const auto& schema = op.schema();
   if (schema.name().rfind("aten::", 0) != 0 || others.count(schema.name())) return false;
-  if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)) return false;
-  if (!op.hasKernelForDispatchKey(DispatchKey::CPU) &&
+  const bool has_own = op.hasKernelForDispatchKey(DispatchKey::CPU);
+  if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) && !has_own) return false;
+  if (!has_own &&
       !op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) &&
       !op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional))
     return false;
@@ -513,7 +573,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("record_stream", record_stream);
 }
 
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("native_dropout", native_dropout); }
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("native_dropout", native_dropout);
+  m.impl("lstm.input", lstm);
+}
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 

@@ -1,4 +1,4 @@
-"""The six trainings on a GPU, beside the CPU: for `scripts/gpu_check.sh`."""
+"""The seven trainings on a GPU, beside the CPU: for `scripts/gpu_check.sh`."""
 
 import warnings
 
@@ -9,14 +9,10 @@ from torch import nn
 
 from common.cuda_graphs import GraphRunner
 from common.distributed import World, data_parallel, gradient_sync
-from tests.device.runs import COMMANDS, logging_rarely
+from tests.device.runs import COMMANDS, TOLERANCES, logging_rarely
 from tests.training import logged
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
-
-# Of the losses of three steps, relative to the CPU's in float32: rounding of sums in another order, of inputs to 10
-# bits, and of activations to 8 and 11 bits.
-TOLERANCES = {"fp32": 2e-3, "tf32": 2e-2, "bf16": 5e-2, "fp16": 5e-2}
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)

@@ -3,12 +3,17 @@ import pytest
 import torch
 
 import jasper
+from common.features import LogMelConfig
+from common.recognition.tensors import padded
+from common.text.pieces import Pieces
 from fastpitch.vocoders.vocoder import Denoiser, load_generator, load_vocoder
 from tests.device.mirror import counted
 from tests.fastpitch.tiny import tiny_synthesizer
 from tests.fastpitch.vocoders.small import ISTFT, random_mel, save_hifigan, save_waveglow
 from tests.jasper.tiny import save_tiny
+from tests.transducer import tiny as transducer_tiny
 from tests.wav2vec2.small import ctc_model
+from transducer.recognizer import Recognizer as TransducerRecognizer
 from wav2vec2.recognizer import Recognizer
 
 pytestmark = pytest.mark.usefixtures("plain_cpu")
@@ -47,6 +52,23 @@ def test_wav2vec2_recognises_what_it_recognises_on_the_cpu(device, kind):
     for here, there in zip(*found, strict=True):
         torch.testing.assert_close(here.log_probs_SV, there.log_probs_SV, atol=2e-6, rtol=0)  # other stretches
         assert here.text == there.text
+
+
+@pytest.mark.parametrize("head", ["transducer", "ctc"])
+def test_a_transducer_recognises_what_it_recognises_on_the_cpu(device, head):
+    pieces = Pieces(labels=tuple(f"▁{letter}" for letter in "abcdefghijkl"))
+    found = []
+    for place in ("cpu", "mirror"):
+        model = transducer_tiny.model(transducer_tiny.config())
+        features = LogMelConfig(mel_bins=transducer_tiny.MEL_BINS)
+        asr = TransducerRecognizer(model, features, pieces, device=place, head=head)
+        encoded = asr.encode(*asr.features(*padded(CLIPS)))
+        found.append((encoded.encoded_BSC.cpu(), encoded.frames_B.cpu(), asr.transcribe(CLIPS)))
+    (here_BSC, frames_B, here), (there_BSC, _, there) = found
+    for x_SC, y_SC, frames in zip(here_BSC, there_BSC, frames_B.tolist(), strict=True):
+        assert torch.equal(x_SC[:frames], y_SC[:frames])
+    assert [t.words for t in here] == [t.words for t in there]
+    assert any(t.words for t in here)
 
 
 @pytest.mark.parametrize("kind", ["hifigan", "istft", "waveglow"])

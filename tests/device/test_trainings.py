@@ -1,9 +1,10 @@
 import pytest
+import torch
 
 import ctc
 from tests.device.mirror import counted
-from tests.device.runs import COMMANDS, logging_rarely
-from tests.training import assert_same_state, state_of
+from tests.device.runs import COMMANDS, TOLERANCES, logging_rarely
+from tests.training import assert_same_state, logged, state_of
 
 
 @pytest.fixture(params=COMMANDS)
@@ -44,3 +45,19 @@ def test_no_step_waits_for_the_device(command, device, tmp_path, monkeypatch):
     assert found[1].waits - found[0].waits == {}
     assert found[1].copies("to the host, late") - found[0].copies("to the host, late") == 1
     assert found[1].copies("from the host, late") > found[0].copies("from the host, late")  # batches are pinned
+
+
+@pytest.mark.usefixtures("device")
+def test_in_half_precision_a_training_has_about_the_losses_of_float32(command, tmp_path):
+    root = command.write_corpus(tmp_path / "corpus")
+    for precision in ("fp32", "bf16", "fp16"):
+        cfg = command.configured(root, tmp_path / precision, device="mirror", precision=precision)
+        command.main(cfg)
+    expected = logged(tmp_path / "fp32")
+    assert len(expected) == 3
+    for precision in ("bf16", "fp16"):
+        assert logged(tmp_path / precision) == pytest.approx(expected, rel=TOLERANCES[precision])
+        state = state_of(tmp_path / precision)
+        weights = state["weights" if "weights" in state else "generator"]
+        assert {weight.dtype for weight in weights.values() if weight.is_floating_point()} == {torch.float32}
+        assert all(torch.isfinite(weight).all() for weight in weights.values())

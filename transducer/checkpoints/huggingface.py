@@ -7,10 +7,10 @@ from typing import Any
 from common import model_folder
 from common.checkpoint import CheckpointError
 from common.features import NEMO, LogMelConfig
+from common.nemo.settings import Settings
 from common.text.pieces import SPACE, Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
 from transducer.checkpoints.imported import Imported, Rules, renamed
-from transducer.checkpoints.settings import Settings
 from transducer.config import EncoderConfig, ModelConfig
 
 TRANSDUCERS = {

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from common import hub
 from common.checkpoint import CheckpointError
 from transducer.checkpoints import huggingface, nemo, own
 from transducer.checkpoints.imported import Imported
@@ -16,6 +17,7 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
 
     `ema` is of ours alone: take the averaged weights; None takes them where there are any.
     """
+    path = hub.located(path)
     try:
         if path.is_dir():
             return huggingface.read(path)

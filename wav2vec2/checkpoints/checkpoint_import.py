@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from common import checkpoint
+from common import checkpoint, hub
 from common.checkpoint import CheckpointError
 from common.config import ConfigError, build
 from common.text.language import Language
@@ -77,6 +77,7 @@ def read(
     averaged weights; None takes them where there are any, which is in our checkpoints only. `target_lang`: the language
     of a Hugging Face folder with adapters. Without `head`, a CTC head and its labels are passed over.
     """
+    path = hub.located(path, extra=[f"adapter.{target_lang}.*"] if target_lang else ())
     folder = huggingface.folder_of(path)
     state = {} if folder is not None else load_foreign(path)
     if ema and state.get("ema") is None:

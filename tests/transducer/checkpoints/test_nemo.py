@@ -13,9 +13,10 @@ import torch
 import yaml
 
 from common.checkpoint import CheckpointError
+from common.nemo import archive
 from tests.transducer import golden, tiny
 from tests.transducer.checkpoints import archives
-from transducer.checkpoints import archive, nemo
+from transducer.checkpoints import nemo
 from transducer.checkpoints.reading import read_model
 from transducer.network.model import Model
 
