@@ -7,6 +7,7 @@ those of others have one for each of their records. Both are looked at whenever 
 
 import errno
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import IO, Any, cast
@@ -108,7 +109,7 @@ def load_newest(folder: Path, name: str) -> tuple[dict[str, Any] | None, list[Pa
     return None, damaged
 
 
-def load_matching(model: torch.nn.Module, weights: dict[str, torch.Tensor]) -> list[str]:
+def load_matching(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> list[str]:
     """Loads every tensor whose name and shape fit `model`; tells, one line each, which did not and why."""
     own = model.state_dict()
     fitting = {name: w for name, w in weights.items() if name in own and own[name].shape == w.shape}

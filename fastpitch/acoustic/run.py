@@ -1,21 +1,17 @@
 """A training run of FastPitch: its data, its network and what follows it, new or as the checkpoint says."""
 
-import functools
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed
-from common.data.batching import Batches, bucketed_batches
-from common.ema import Ema
+from common import checkpoint
+from common.epochs import Epochs
 from common.features import LogMel
-from common.optim import build_optimizer
-from common.precision import grad_scaler
+from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
-from common.schedule import build_schedule
 from common.training_state import TrainingState
-from fastpitch.acoustic import data
+from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
@@ -36,61 +32,52 @@ class Run:
     def __init__(self, cfg: Config, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
+        if self.world.is_main and (changed := pitch_folder.settle(cfg)):
+            directory.log.event(changed)
+        self.world.barrier()
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = build_model(cfg).to(self.world.device)
-        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimizer = build_optimizer(trained, cfg.optim)
-        self.scaler = grad_scaler(self.world.device, cfg.precision)
         if directory.saved is None:
             self._start_from_checkpoint()
-        set_pitch_statistics(self.model, cfg)
-        self.ema = Ema(self.model, cfg.ema) if cfg.ema else None
-        parts = {"weights": self.model, "ema": self.ema, "optimizer": self.optimizer, "scaler": self.scaler}
-        symbols = list(TextProcessor(cfg.text).symbols)
-        self.state = TrainingState(
-            directory, cfg, parts, extra={"format": FORMAT, "symbols": symbols}, saves=not cfg.dry_run
-        )
-        set_pitch_statistics(self.model, cfg)  # those of today, also where a run goes on
-        self.parallel = distributed.data_parallel(self.model, self.world)
-        self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.train_set = self._dataset(training=True)
+        self._set_pitch_statistics(is_new=directory.saved is None)
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.learner = Learner(self.model, cfg, self.world, parameters=trained)
+        extra = {"format": FORMAT, "symbols": list(TextProcessor(cfg.text).symbols)}
+        self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra, saves=not cfg.dry_run)
+        self._set_pitch_statistics(is_new=False)  # those of today, also where a run goes on
+        self.learner.join()
+        self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        self.reads: list[Any] = [read for read in (self.train_set, self.validation) if read is not None]
-        self.seconds = [utterance.seconds for utterance in self.train_set.utterances]
-        self.batches = functools.lru_cache(2)(self._batches)
-        steps = len(self.batches(0))
-        self.learning_rate = build_schedule(
-            cfg.schedule, lr=scaled_rate(cfg, self.world.size), steps_per_epoch=steps, total_steps=steps * cfg.epochs
-        )
+        seconds = [utterance.seconds for utterance in self.train_set.utterances]
+        self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""
-        self.directory.write_settings(self.cfg)
-        hours, steps = sum(self.seconds) / 3600, len(self.batches(0))
-        parameters = sum(p.numel() for p in self.model.parameters())
-        log = self.directory.log
-        log.event(f"{parameters:,} parameters; {len(self.seconds)} clips, {hours:.2f} h; {steps} steps an epoch")
+        facts = (size_of(self.model), amount_of(self.train_set.utterances, "clips"), self.epochs.about)
+        self.directory.describe(self.cfg, facts, steps=self.epochs.steps, done=self.state.progress.step)
         if warning := rate_warning(self.cfg, self.world.size):
-            log.event(warning)
-        log.progress(self.cfg.epochs * steps, self.state.progress.step)
+            self.directory.log.event(warning)
 
     def _dataset(self, *, training: bool) -> ClipDataset:
         cfg = self.cfg
         sources = cfg.data.train if training else cfg.data.validation
         utterances, left_out = data.read_utterances(sources, cfg, training=training)
-        for message in left_out:
-            self.directory.log.event(f"left out: {message}")
+        self.directory.left_out(left_out)
         return ClipDataset(utterances, cfg, training=training)
 
-    def _batches(self, epoch: int) -> Batches:
-        """This process's share of the batches of an epoch."""
-        cfg, world = self.cfg, self.world
-        return bucketed_batches(
-            self.seconds, batch_size=cfg.batch_size, seed=cfg.seed, epoch=epoch, ranks=world.size, rank=world.rank
-        )
+    def _set_pitch_statistics(self, *, is_new: bool) -> None:
+        """Mean and deviation as configured, or, in a new run, as measured; a run that goes on has those of before."""
+        data_config = self.cfg.data
+        if data_config.pitch_mean:
+            set_pitch_statistics(self.model, data_config.pitch_mean, data_config.pitch_std)
+        elif is_new:
+            measured = pitch_folder.measured(self.train_set, self.world)
+            set_pitch_statistics(self.model, measured.mean, measured.std)
+            self.directory.log.event(measured.told)
 
     def _start_from_checkpoint(self) -> None:
-        path, log = self.cfg.checkpoint, self.directory.log
+        path, directory = self.cfg.checkpoint, self.directory
         if path is None:
             return
         start = read(checkpoint.load(path), path)
@@ -99,9 +86,8 @@ class Run:
         if theirs != ours:
             own = self.model.symbols.weight.detach().cpu()
             weights["symbols.weight"], kept = embeddings_of_shared_symbols(weights["symbols.weight"], theirs, own, ours)
-            log.event(f"{path}: embeddings of {kept} of {len(ours)} symbols kept, the others start anew")
-        for message in checkpoint.load_matching(self.model, weights):
-            log.event(f"{path}: {message}")
+            directory.log.event(f"{path}: embeddings of {kept} of {len(ours)} symbols kept, the others start anew")
+        directory.start_from(self.model, weights, path)
 
 
 def build_model(cfg: Config) -> FastPitch:
@@ -109,9 +95,9 @@ def build_model(cfg: Config) -> FastPitch:
     return FastPitch(cfg.model, n_symbols=len(TextProcessor(cfg.text).symbols), mel_bins=cfg.features.mel_bins)
 
 
-def set_pitch_statistics(model: FastPitch, cfg: Config) -> None:
-    """The model's mean and deviation of pitch become those of the training data."""
-    for buffer, values in ((model.pitch_mean, cfg.data.pitch_mean), (model.pitch_std, cfg.data.pitch_std)):
+def set_pitch_statistics(model: FastPitch, mean: Sequence[float], deviation: Sequence[float]) -> None:
+    """The model's mean and deviation of pitch, in Hz, become those of the training data."""
+    for buffer, values in ((model.pitch_mean, mean), (model.pitch_std, deviation)):
         buffer.copy_(torch.tensor(values, device=buffer.device).expand_as(buffer))
 
 
