@@ -171,11 +171,8 @@ def load_model(
         raise checkpoint.CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     cfg = imported.config
     weights = imported.ema if imported.ema is not None and ema is not False else imported.weights
-    with torch.device("meta"):  # the weights come from the file: do not initialise 333 million of them first
-        model = Jasper(cfg.model, cfg.features.mel_bins)
-    try:
-        model.load_state_dict(weights, assign=True)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())
-        raise checkpoint.CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
+    with checkpoint.usable(path):
+        with torch.device("meta"):  # the weights come from the file: do not initialise 333 million of them first
+            model = Jasper(cfg.model, cfg.features.mel_bins)
+        checkpoint.fill(model, weights, path)
     return model.eval(), cfg

@@ -102,6 +102,6 @@ class Run:
         path = self.cfg.checkpoint
         if path is None:
             return
-        start = importing.read(path)
-        for message in checkpoint.load_matching(self.model, start.ema or start.weights):
+        start = importing.read(path, is_start=True)
+        for message in checkpoint.load_matching(self.model, start.ema or start.weights, path):
             self.directory.log.event(f"{path}: {message}")

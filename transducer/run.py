@@ -65,7 +65,7 @@ class Run:
         self.optimizer = build_optimizer(self.model.parameters(), cfg.optim)
         self.scaler = grad_scaler(self.world.device, cfg.precision)
         if start is not None and directory.saved is None:
-            for message in checkpoint.load_matching(self.model, start.weights):
+            for message in checkpoint.load_matching(self.model, start.weights, str(cfg.checkpoint)):
                 if not message.partition(":")[0].endswith("num_batches_tracked"):
                     directory.log.event(f"{cfg.checkpoint}: {message}")
         self.ema = Ema(self.model, cfg.ema) if cfg.ema else None

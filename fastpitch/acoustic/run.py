@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed
+from common import checkpoint, distributed, hub
 from common.data.batching import Batches, bucketed_batches
 from common.ema import Ema
 from common.features import LogMel
@@ -93,14 +93,16 @@ class Run:
         path, log = self.cfg.checkpoint, self.directory.log
         if path is None:
             return
-        start = read(checkpoint.load(path), path)
-        weights = dict(start.ema or start.weights)
-        theirs, ours = (TextProcessor(text).symbols for text in (start.config.text, self.cfg.text))
+        path = hub.located(path)
+        with checkpoint.usable(path):
+            start = read(checkpoint.load(path), path)
+            weights = dict(start.ema or start.weights)
+            theirs, ours = (TextProcessor(text).symbols for text in (start.config.text, self.cfg.text))
         if theirs != ours:
             own = self.model.symbols.weight.detach().cpu()
             weights["symbols.weight"], kept = embeddings_of_shared_symbols(weights["symbols.weight"], theirs, own, ours)
             log.event(f"{path}: embeddings of {kept} of {len(ours)} symbols kept, the others start anew")
-        for message in checkpoint.load_matching(self.model, weights):
+        for message in checkpoint.load_matching(self.model, weights, path):
             log.event(f"{path}: {message}")
 
 

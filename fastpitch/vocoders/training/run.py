@@ -136,18 +136,21 @@ class Run:
         cfg = self.cfg
         if isinstance(cfg, WaveglowRun):
             if cfg.checkpoint is not None:
-                flow = waveglow_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint)
+                with checkpoint.usable(cfg.checkpoint):
+                    flow = waveglow_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint)
                 self._take(self.generator, flow.ema or flow.weights, cfg.checkpoint)
             return
         generator, discriminators = cfg.checkpoint, cfg.checkpoint_discriminators
         if generator is not None:
             state = checkpoint.load(generator)
-            self._take(self.generator, hifigan_import.read(state, generator).weights, generator)
+            with checkpoint.usable(generator):
+                self._take(self.generator, hifigan_import.read(state, generator).weights, generator)
             if discriminators is None and hifigan_import.is_checkpoint(state) and "discriminators" in state:
                 discriminators = generator
         if discriminators is not None and self.discriminators is not None:
-            weights = hifigan_import.read_discriminators(checkpoint.load(discriminators), discriminators)
-            self._take(self.discriminators, weights, discriminators)
+            with checkpoint.usable(discriminators):
+                weights = hifigan_import.read_discriminators(checkpoint.load(discriminators), discriminators)
+                self._take(self.discriminators, weights, discriminators)
 
     def _take(self, network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
         for message in taken(network, weights, path):
@@ -170,7 +173,7 @@ def format_of(cfg: HifiganRun | WaveglowRun) -> str:
 
 def taken(network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> list[str]:
     """Gives `network` the weights of the file at `path`, normalised or not; what is to be said of it."""
-    told = checkpoint.load_matching(network, unfolded(weights, network))
+    told = checkpoint.load_matching(network, unfolded(weights, network), path)
     return [f"{path}: {message}" for message in told] or [f"{path}: taken"]
 
 
