@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
-from common.data.loading import AudioBatch
 from common.features import LogMel, cutout, spec_augment
 from common.precision import autocast
+from common.recognition.training import MicroBatch
 from jasper.config import Config
 
 
@@ -22,25 +22,6 @@ class Loss(NamedTuple):
     value: Tensor
     log_probs_BSV: Tensor
     frames_B: Tensor
-
-
-class MicroBatch(NamedTuple):
-    """Some utterances of a batch, and how much the loss of each counts."""
-
-    batch: AudioBatch
-    weights_B: Tensor
-
-
-def micro_batches(batch: AudioBatch, weights_B: Tensor, parts: int) -> list[MicroBatch]:
-    """`batch` in `parts` pieces of rows; where there are fewer rows, the last one stands in, with a weight of 0.
-
-    Each process then has as many, which is what normalisation over all of them waits for.
-    """
-    rows = [r for r in torch.arange(len(batch.indices)).tensor_split(parts) if len(r)]
-    pieces = [MicroBatch(_rows(batch, int(r[0]), int(r[-1]) + 1), weights_B[r[0] : r[-1] + 1]) for r in rows]
-    last = len(batch.indices) - 1
-    stand_in = MicroBatch(_rows(batch, last, last + 1), torch.zeros(1))
-    return pieces + [stand_in] * (parts - len(pieces))
 
 
 def ctc_objective(
@@ -73,8 +54,3 @@ def ctc_objective(
         batch_first=True,
     )
     return Loss((losses_B * weights_B).sum() / batch_size, log_probs_BSV.detach(), frames_B)
-
-
-def _rows(batch: AudioBatch, first: int, end: int) -> AudioBatch:
-    rows = {name: getattr(batch, name)[first:end] for name in batch._fields if name != "failures"}
-    return AudioBatch(**rows, failures=[])

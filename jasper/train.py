@@ -16,13 +16,13 @@ from common.course import Course
 from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.metrics import word_errors
-from common.recognition.training import begin_step, finish_step, stand_in, weights_of
+from common.recognition.training import begin_step, finish_step, micro_batches, stand_in, weights_of
 from common.run_directory import started
 from common.seeds import mixed
 from common.training_state import Progress
 from jasper import data
 from jasper.config import Config
-from jasper.objective import ctc_objective, micro_batches
+from jasper.objective import ctc_objective
 from jasper.run import NAME, Run
 from jasper.validation import evaluate
 

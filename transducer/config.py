@@ -151,12 +151,16 @@ class LossConfig:
     """Probability that a step of TDT takes the RNN-T loss of the pieces, without durations."""
     fastemit: float = 0.0
     """Additional weight of emitting a piece, which makes pieces early (Yu et al. 2021)."""
+    mask_prediction: float = 0.0
+    """Probability that an utterance is learned without its text so far: the output of the prediction network is zero
+    (HAINAN, Xu et al. 2024)."""
     clip: float = 1.0
     """Greatest norm of the gradient of a step; 0 for no limit."""
 
     def __post_init__(self) -> None:
-        if not (0 <= self.ctc_weight <= 1 and 0 <= self.omega <= 1):
-            raise ValueError(f"ctc_weight = {self.ctc_weight}, omega = {self.omega}: expected 0 to 1")
+        for name in ("ctc_weight", "omega", "mask_prediction"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected 0 to 1")
         for name in ("ctc_epochs", "sigma", "fastemit", "clip"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number of at least 0")
@@ -187,6 +191,8 @@ class Config:
     """Optimiser step at which this job saves and stops, 0 for none; the schedule is not affected."""
     batch_size: int = 16
     """Utterances per process and optimiser step."""
+    grad_accumulation: int = 1
+    """Parts that a batch is computed in, one after the other; divides batch_size. They share one optimiser step."""
     ema: float = 0.997
     """Decay of the exponential moving average of the weights, 0 for none."""
     precision: Precision = "fp32"
@@ -209,6 +215,6 @@ class Config:
         for name in ("epochs_this_job", "steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
-        check_batches(self.batch_size, 1, self.ema)
+        check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")

@@ -55,7 +55,8 @@ def objective(
         encoded_BSC, frames_B = network(features_BFT, frames_B)
         losses = [features_BFT.new_zeros(len(weights_B)), features_BFT.new_zeros(len(weights_B))]
         if model.prediction is not None and model.joint is not None:
-            logits_BSUW = model.joint(encoded_BSC, model.prediction(batch.targets_BU))
+            predicted_BUH = masked(model.prediction(batch.targets_BU), cfg.loss.mask_prediction, seed=seed)
+            logits_BSUW = model.joint(encoded_BSC, predicted_BUH)
             losses[0] = transducer_losses(logits_BSUW, batch, frames_B, cfg, seed=seed)
         if model.ctc is not None:
             losses[1] = ctc.ctc_loss(
@@ -70,6 +71,14 @@ def objective(
             )
     transducer, of_ctc = ((weights_B * torch.where(weights_B > 0, each_B, 0.0)).mean() for each_B in losses)
     return Loss((1 - share) * transducer + share * of_ctc, transducer.detach(), of_ctc.detach())
+
+
+def masked(predicted_BUH: Tensor, probability: float, *, seed: int) -> Tensor:
+    """What the prediction network says, but zero for some utterances (Xu et al., HAINAN, arXiv:2410.02597)."""
+    if not probability:
+        return predicted_BUH
+    drawn_B = torch.rand(len(predicted_BUH), generator=torch.Generator().manual_seed(seed))
+    return predicted_BUH * (drawn_B >= probability).to(predicted_BUH)[:, None, None]
 
 
 def transducer_losses(logits_BSUW: Tensor, batch: AudioBatch, frames_B: Tensor, cfg: Config, *, seed: int) -> Tensor:

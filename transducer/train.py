@@ -15,7 +15,7 @@ from common.course import Course
 from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.recognition.scoring import EvaluationError
-from common.recognition.training import begin_step, finish_step, stand_in, weights_of
+from common.recognition.training import begin_step, finish_step, micro_batches, stand_in, weights_of
 from common.run_directory import started
 from common.seeds import mixed
 from common.training_state import Progress
@@ -88,20 +88,25 @@ def weighted(run: Run, batches: Iterable[AudioBatch]) -> Iterator[tuple[AudioBat
 
 
 def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
-    """One optimiser step; exchanges gradients once."""
+    """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
     cfg, progress = run.cfg, run.state.progress
     seed = mixed(cfg.seed, progress.step, run.world.rank)
     rate = run.learning_rate(progress.step)
     begin_step((run.parallel, run.log_mel), run.optimizer, rate=rate, seed=seed)
     if not batch.indices:
         batch, weights_B = stand_in(run.train_set, progress.epoch, batch.failures), torch.zeros(1)
-    loss = objective(run.parallel, run.model, run.log_mel, batch, weights_B, cfg, epoch=progress.epoch, seed=seed)
-    run.scaler.scale(loss.value).backward()
+    parts, losses = micro_batches(batch, weights_B, cfg.grad_accumulation), []
+    for i, part in enumerate(parts):
+        share = len(part.batch.indices) / len(batch.indices)
+        with distributed.gradient_sync(run.parallel, enabled=i == len(parts) - 1):
+            loss = objective(run.parallel, run.model, run.log_mel, *part, cfg, epoch=progress.epoch, seed=seed + i)
+            run.scaler.scale(share * loss.value).backward()
+        losses.append(share * torch.stack([loss.value.detach(), loss.transducer, loss.ctc]))
     if cfg.loss.clip:
         run.scaler.unscale_(run.optimizer)
         torch.nn.utils.clip_grad_norm_(run.model.parameters(), cfg.loss.clip)
     finish_step(run.optimizer, run.scaler, run.ema, progress)
-    return Step(torch.stack([loss.value.detach(), loss.transducer, loss.ctc]), rate)
+    return Step(torch.stack(losses).sum(0), rate)
 
 
 def validate(run: Run, loop: Loop) -> None:

@@ -1,7 +1,7 @@
 """What a training step of a recogniser does around its network: Jasper's and the transducers'."""
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,30 @@ from torch import Tensor, nn
 from common.data.loading import AudioBatch, Failure, Item, SpeechDataset, collate
 from common.ema import Ema
 from common.training_state import Progress, TrainingError
+
+
+class MicroBatch(NamedTuple):
+    """Some utterances of a batch, and how much the loss of each counts."""
+
+    batch: AudioBatch
+    weights_B: Tensor
+
+
+def micro_batches(batch: AudioBatch, weights_B: Tensor, parts: int) -> list[MicroBatch]:
+    """`batch` in `parts` pieces of rows; where there are fewer rows, the last one stands in, with a weight of 0.
+
+    Each process then has as many, which is what normalisation over all of them waits for.
+    """
+    rows = [r for r in torch.arange(len(batch.indices)).tensor_split(parts) if len(r)]
+    pieces = [MicroBatch(_rows(batch, int(r[0]), int(r[-1]) + 1), weights_B[r[0] : r[-1] + 1]) for r in rows]
+    last = len(batch.indices) - 1
+    stand_in = MicroBatch(_rows(batch, last, last + 1), torch.zeros(1))
+    return pieces + [stand_in] * (parts - len(pieces))
+
+
+def _rows(batch: AudioBatch, first: int, end: int) -> AudioBatch:
+    rows = {name: getattr(batch, name)[first:end] for name in batch._fields if name != "failures"}
+    return AudioBatch(**rows, failures=[])
 
 
 def weights_of(

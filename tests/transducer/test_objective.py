@@ -13,7 +13,7 @@ from tests.transducer import golden
 from tests.transducer.checkpoints import archives
 from transducer.checkpoints.reading import read_model
 from transducer.config import Config, LossConfig
-from transducer.objective import Loss, objective
+from transducer.objective import Loss, masked, objective
 
 OFF = SpecAugmentConfig(freq_masks=0, time_masks=0)
 
@@ -99,3 +99,21 @@ def test_utterances_count_by_their_weight_and_heads_by_their_share():
     assert float(first.value) == float(first.ctc)
     _, second = run("tdt_ctc", ctc_epochs=1, epoch=1)
     assert float(second.value) == pytest.approx(0.7 * float(second.transducer) + 0.3 * float(second.ctc))
+
+
+def test_a_masked_prediction_network_says_nothing_of_some_utterances():
+    said_BUH = torch.ones(200, 2, 3)
+    assert masked(said_BUH, 0.0, seed=1) is said_BUH
+    some_B = masked(said_BUH, 0.25, seed=1).amin((1, 2))
+    assert torch.equal(some_B, masked(said_BUH, 0.25, seed=1).amax((1, 2)))
+    assert 30 < int((some_B == 0).sum()) < 70
+    model, _ = run("rnnt", mask_prediction=1.0)
+    silent, _ = run("rnnt", mask_prediction=1.0)
+    with torch.no_grad():
+        silent.prediction.rnn.weight_hh_l0.zero_()
+    losses = []
+    for network in (model, silent):
+        cfg = Config(model=network.cfg, spec_augment=OFF, loss=LossConfig(mask_prediction=1.0))
+        found = objective(network, network, NemoFeatures(), batch("rnnt"), torch.ones(3), cfg, epoch=0, seed=0)
+        losses.append(float(found.transducer))
+    assert losses[0] == losses[1]

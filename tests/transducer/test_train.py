@@ -12,6 +12,7 @@ from common import checkpoint, config
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.manifest import ManifestError
+from common.features import SpecAugmentConfig
 from common.training_state import TrainingError
 from tests.jasper.runs import write_corpus
 from tests.training import assert_same_state, events, logged, on_record, state_of
@@ -64,6 +65,22 @@ def test_a_run_that_was_stopped_ends_in_the_weights_of_one_that_was_not(corpus, 
     for steps in (2, 0):
         main(toy_config(corpus, tmp_path / "parts", steps=steps, **changes))
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
+
+
+def test_a_batch_in_parts_is_the_step_of_the_whole_batch(corpus, tmp_path):
+    for parts in (1, 2):
+        cfg = toy_config(corpus, tmp_path / str(parts), epochs=1, grad_accumulation=parts)
+        still = {"dropout": 0.0, "attention_dropout": 0.0, "norm": "layer"}
+        encoder = replace(cfg.model.encoder, **still)
+        cfg = replace(
+            cfg,
+            model=replace(cfg.model, encoder=encoder, head_dropout=0.0),
+            features=replace(cfg.features, dither=0.0),
+            spec_augment=SpecAugmentConfig(freq_masks=0, time_masks=0),
+            loss=replace(cfg.loss, omega=0.0),
+        )
+        main(cfg)
+    np.testing.assert_allclose(logged(tmp_path / "1"), logged(tmp_path / "2"), rtol=1e-4)
 
 
 @pytest.mark.parametrize("heads", [{"ctc": False}, {"transducer": "none"}, {"transducer": "rnnt", "ctc": False}])
@@ -156,7 +173,9 @@ def test_damaged_or_foreign_checkpoints_are_named(trained, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--loss.ctc_weight", "2"], "ctc_weight = 2.0, omega = 0.1: expected 0 to 1"),
+        (["--loss.ctc_weight", "2"], "ctc_weight = 2.0: expected 0 to 1"),
+        (["--loss.mask_prediction", "1.5"], "mask_prediction = 1.5: expected 0 to 1"),
+        (["--grad_accumulation", "3"], "batch_size = 4 is not a multiple of grad_accumulation = 3"),
         (["--loss.clip", "-1"], "clip = -1.0: expected a number of at least 0"),
         (["--epochs", "0"], "epochs = 0: expected at least 1"),
         (["--steps", "-1"], "steps = -1: expected a number, or 0 for none"),
