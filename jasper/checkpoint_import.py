@@ -17,6 +17,9 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
+ASSUMED = (
+    "assumed are stride 2 in the first block, dilation 2 in the last but one, ReLU, published features and letters"
+)
 FORMAT = "jasper"  # what our checkpoints say they are
 
 _RENAMED_2019 = (("jasper_encoder.encoder.", "encoder.layers."), ("jasper_decoder.decoder_layers.", "decoder.layers."))
@@ -30,6 +33,8 @@ class Imported(NamedTuple):
     weights: dict[str, Tensor]
     ema: dict[str, Tensor] | None
     config: Config
+    assumed: tuple[str, ...] = ()
+    """What the checkpoint does not say, in lines for the user."""
 
 
 def read(state: dict[str, Any], path: Path, *, configuration: Config | None = None, is_start: bool = False) -> Imported:
@@ -81,6 +86,7 @@ def _convert(state: dict[str, Any], path: Path, configuration: Config | None, *,
         weights=_rename(weights, layout),
         ema=_rename(_published_names(ema), layout) if ema else None,
         config=configuration or _config(state, weights, layout, path, is_start=is_start),
+        assumed=() if configuration is not None else (f"{path}: does not describe itself; {ASSUMED}",),
     )
 
 

@@ -103,5 +103,7 @@ class Run:
         if path is None:
             return
         start = importing.read(path, is_start=True)
+        for message in start.assumed:
+            self.directory.log.event(message)
         for message in checkpoint.load_matching(self.model, start.ema or start.weights, path):
             self.directory.log.event(f"{path}: {message}")
