@@ -6,6 +6,7 @@ Pure functions of settings and of where the training stands.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 RENAMED = {
     "log_every": "every.log_steps",
@@ -75,6 +76,13 @@ class Course:
     def is_done(self, step: int, epoch: int) -> bool:
         """Whether the whole training is, after so many steps and epochs."""
         return 0 < self.epochs <= epoch or 0 < self.steps <= step
+
+
+def course_in_epochs(cfg: Any) -> Course:
+    """The course of a training that counts epochs: `cfg` has epochs, epochs_this_job, steps and keep_epochs."""
+    return Course(
+        epochs=cfg.epochs, epochs_this_job=cfg.epochs_this_job, stop_at=cfg.steps, keep_epochs=cfg.keep_epochs
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

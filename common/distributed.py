@@ -66,11 +66,13 @@ def start(device: str = "auto") -> Iterator[World]:
 
     Several processes take one GPU each, whatever its number in `device`. Raises ConfigError.
     """
-    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank, size, local_rank = _number("RANK", 0), _number("WORLD_SIZE", 1), _number("LOCAL_RANK", 0)
+    if not 0 <= rank < size:
+        raise ConfigError(f"RANK = {rank}, WORLD_SIZE = {size}: expected a rank from 0 to below the size")
     chosen = pick_device(device)
     if chosen.type != "cpu":
         if size > 1 or chosen.index is None:
-            chosen = torch.device(chosen.type, int(os.environ.get("LOCAL_RANK", 0)))
+            chosen = torch.device(chosen.type, local_rank)
         torch.accelerator.set_device_index(chosen.index)
     if size > 1:
         # Default arguments there are the group of the moment of import: later, they would keep it and its threads
@@ -83,6 +85,15 @@ def start(device: str = "auto") -> Iterator[World]:
     if size > 1:
         dist.barrier()  # who leaves early breaks the connections of the others
         dist.destroy_process_group()  # not after an error: NCCL would wait for the others, who wait for this process
+
+
+def _number(variable: str, default: int) -> int:
+    """What torchrun, or whoever started this process, says in the environment. Raises ConfigError."""
+    text = os.environ.get(variable) or str(default)
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"{variable} = {text!r} in the environment: expected a whole number; unset it") from None
 
 
 def _timeout() -> timedelta | None:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from common.lengths import inside
 from common.precision import float32_math
 
 # Utterances are taken in blocks of about this many values, which stay in the cache of a CPU from one pass to the next,
@@ -252,7 +253,7 @@ def _reflected(signal_BN: Tensor, samples_B: Tensor, reach: int) -> Tensor:
     """`reach` samples reflected at the beginning and at the end of each utterance; zeros after that."""
     n_utterances, n_samples = signal_BN.shape
     samples_B1 = samples_B[:, None]
-    inside_BN = torch.arange(n_samples, device=signal_BN.device) < samples_B1
+    inside_BN = inside(samples_B, n_samples)
     offset = torch.arange(reach, device=signal_BN.device)
     before_BR = _reflect_index((offset - reach).expand(n_utterances, -1), samples_B1)
     after_BR = _reflect_index(samples_B1 + offset, samples_B1)
@@ -263,7 +264,7 @@ def _reflected(signal_BN: Tensor, samples_B: Tensor, reach: int) -> Tensor:
 
 def _silenced(signal_BN: Tensor, samples_B: Tensor, reach: int) -> Tensor:
     """`reach` zeros before each utterance and after it."""
-    inside_BN = torch.arange(signal_BN.shape[1], device=signal_BN.device) < samples_B[:, None]
+    inside_BN = inside(samples_B, signal_BN.shape[1])
     return nn.functional.pad(torch.where(inside_BN, signal_BN, 0.0), (reach, reach))
 
 

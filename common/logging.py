@@ -9,6 +9,7 @@ import io
 import json
 import os
 import platform
+import socket
 import subprocess
 import sys
 import time
@@ -36,6 +37,34 @@ class _Nowhere(io.StringIO):
         return len(text)
 
 
+class ScalarEvents:
+    """Numbers over steps in a file of TensorBoard's, in a `folder` of their own.
+
+    Each call writes them out. torch's SummaryWriter would do so in a thread, whose errors nobody can handle.
+    """
+
+    def __init__(self, folder: Path):
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        self._event, self._records = Event, RecordWriter((folder / name).open("wb"))
+        self._write(file_version="brain.Event:2")
+
+    def add(self, values: Mapping[str, float], step: int) -> None:
+        """Writes `values` of a step. Raises OSError."""
+        self._write(step=step, summary={"value": [{"tag": name, "simple_value": v} for name, v in values.items()]})
+
+    def close(self) -> None:
+        """Ends the file. Raises OSError."""
+        self._records.close()
+
+    def _write(self, **event: Any) -> None:
+        self._records.write(self._event(wall_time=time.time(), **event).SerializeToString())
+        self._records.flush()
+
+
 class RunLogger:
     """Writes the events of one run into `folder`; does nothing in processes that are not `enabled`.
 
@@ -49,7 +78,7 @@ class RunLogger:
         self._start = time.time()
         self._stream = stream or sys.stdout or _Nowhere()  # Python has none where it was closed: `>&-`
         self._bar: Any = None
-        self._writers: dict[str, Any] = {}
+        self._writers: dict[str, ScalarEvents] = {}
         self._tensorboard = tensorboard
         self._file: TextIO | None = None
         if enabled:
@@ -66,9 +95,10 @@ class RunLogger:
         if not self.enabled:
             return
         self._write("LOG", step, {f"{phase}_{name}": value for name, value in values.items()})
-        for name, value in values.items():
-            if self._tensorboard:
-                self._writer(phase).add_scalar(name, value, global_step)
+        if self._tensorboard:
+            if phase not in self._writers:
+                self._writers[phase] = ScalarEvents(self.folder / phase)
+            self._writers[phase].add(values, global_step)
         where = "" if phase == "train" else f"{phase.replace('_', ' ')} | "
         self.line(step, where + _described(values, self.throughput_unit))
 
@@ -97,7 +127,12 @@ class RunLogger:
         if self.enabled and self._stream.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, initial=done, unit="step", dynamic_ncols=True, leave=False, file=self._stream)
+            try:
+                self._bar = tqdm(
+                    total=total, initial=done, unit="step", dynamic_ncols=True, leave=False, file=self._stream
+                )
+            except OSError:
+                self._leave_terminal()
 
     def advance(self) -> None:
         """Moves the progress bar by one step."""
@@ -117,6 +152,8 @@ class RunLogger:
 
     def _leave_terminal(self) -> None:
         """Nobody reads any more: `head` left, the terminal was closed, a disk is full. The run's files say all."""
+        if self._bar is not None:
+            self._bar.disable = True  # else it says good-bye to the terminal when it is deleted
         self._bar = None
         if self._stream is sys.stdout:
             discard_output()
@@ -146,13 +183,6 @@ class RunLogger:
         }
         self._file.write(f"DLLL {json.dumps(record, default=str)}\n")
         self._file.flush()
-
-    def _writer(self, phase: str) -> Any:
-        if phase not in self._writers:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._writers[phase] = SummaryWriter(str(self.folder / phase))
-        return self._writers[phase]
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

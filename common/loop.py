@@ -4,9 +4,9 @@
         for epoch in loop.epochs():
             for batch in loop.steps(batches, steps_of(epoch)):
                 losses = update(batch)
-                loop.did(losses, ids=batch.ids, amount=batch.seconds)
-                if loop.logs: ...
-                if loop.validates: ...
+                loop.did(losses, batch, amount=batch.seconds)
+                if loop.logs: loop.log_training(...)
+                if loop.validates: ...; loop.validated(...)
                 if loop.saves: state.save_step()
 
 Shapes: K numbers of a step, the loss first.
@@ -29,12 +29,13 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.course import Course, Decision, EveryConfig, Moment, decide, validation_is_due
 from common.data.batching import BatchingError
-from common.data.loading import LoadingError
+from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
 from common.interruption import Interrupted, Termination, termination
 from common.run_directory import check_same_settings
 from common.training_state import TrainingError, TrainingState
+from common.validation import CuttableWorld
 
 EXPECTED = (TrainingError, LoadingError, BatchingError, ManifestError, CheckpointError, ConfigError)
 """Errors whose message is for the user."""
@@ -67,49 +68,15 @@ class _Pending:
 
     step: int
     numbers: HostCopy
-    ids: Sequence[str]
-    batch: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CuttableWorld(World):
-    """All processes while they compute something that a signal to one of them may end, in all of them.
-
-    Every exchange is a `gather`; who is cut says so in its next one, and nobody waits for what does not come.
-    """
-
-    signals: Termination
-
-    def gather(self, item: Any) -> list[Any]:
-        """`item` of every process. Raises Interrupted in all if one of them is cut."""
-        with self.signals.held():
-            items = super().gather(_CUT if self.signals.came else item)
-            if _CUT in [item for item in items if isinstance(item, str)]:
-                raise Interrupted(is_agreed=True)
-        return items
-
-    def sum(self, value: Tensor) -> Tensor:
-        """The sum of `value` over all processes."""
-        return torch.stack(self.gather(value.detach().cpu())).sum(0).to(value.device)
-
-    def any(self, flag: bool) -> bool:
-        """Whether `flag` is set in at least one process."""
-        return any(self.gather(flag))
-
-    def say_cut(self) -> None:
-        """Ends the computation in the other processes."""
-        super().gather(_CUT)
-
-
-_CUT = "\0cut"
+    batches: Sequence[Any]
 
 
 class Loop:
     """The loop of one training job, to be entered once.
 
     Signals end it after the step under way; an error between two steps, in loading or validation, leaves it with a
-    checkpoint of the last step. `names` are those of the numbers of a step. `reads` are data sets that note in
-    `skipped` what they leave out, which is logged once.
+    checkpoint of the last step. `names` are those of the numbers of a step. `data` are data sets, of training and of
+    validation (None for no validation), which note in `skipped` what they leave out; that is logged once.
     """
 
     def __init__(
@@ -120,14 +87,13 @@ class Loop:
         *,
         names: Sequence[str] = ("loss",),
         unit: str = "samples/s",
-        reads: Iterable[Any] = (),
-        has_validation: bool = True,
+        data: tuple[Any, Any | None],
     ):
         self.state, self.every, self.course = state, every, course
         self.directory, self.progress = state.directory, state.progress
         self.world, self.log = self.directory.world, self.directory.log
         self.log.throughput_unit = unit
-        self.names, self.reads, self.has_validation = names, list(reads), has_validation
+        self.names, self.data, self.has_validation = names, data, data[1] is not None
         self.where: tuple[int, ...] = ()
         """The place of the last step, for the log: epoch, step of it, steps of the epoch."""
         self.left_out: set[str] = set()
@@ -242,18 +208,16 @@ class Loop:
                 f"{self.directory.safe_step()}"
             )
 
-    def did(
-        self, numbers_K: Tensor, *, ids: Sequence[str], batch: Mapping[str, Any] | None = None, amount: float
-    ) -> None:
+    def did(self, numbers_K: Tensor, *batches: Any, amount: float) -> None:
         """Counts a step and decides what follows.
 
         `numbers_K` [K] stay on the device and are looked at one step late, so that a GPU never waits; if one is not
-        finite, the run ends with `batch` saved. `amount`: what throughput counts, of this process. By all processes
-        together. Raises TrainingError.
+        finite, the run ends with the `batches` of the step saved: named tuples that have `ids`. `amount`: what
+        throughput counts, of this process. By all processes together. Raises TrainingError.
         """
         progress = self.progress
         self._settle()
-        self._pending = _Pending(progress.step, HostCopy(self._shared(numbers_K)), ids, batch or {})
+        self._pending = _Pending(progress.step, HostCopy(self._shared(numbers_K)), batches)
         self._amount += amount * self.world.size  # of the other processes about as much
         progress.batch += 1
         progress.step += 1
@@ -279,6 +243,11 @@ class Loop:
             self.tell_left_out()
         if self.saves:
             self._saved_at, self._save_is_due = time.perf_counter(), False
+
+    def log_training(self, values: Mapping[str, float], *, learning_rate: float, **more: float) -> None:
+        """A line of the log: `values` of the loss, throughput, the learning rate, and what `more` there is."""
+        values = {**values, **self.speed(), "lrate": learning_rate, **more}
+        self.log.log("train", self.where, values, global_step=self.progress.step)
 
     def means(self) -> list[float]:
         """[K] means over processes and over the steps since this was last asked for."""
@@ -322,9 +291,28 @@ class Loop:
             self.is_cut = self._signalled = True
             self.log.event(f"validation of step {self.progress.step} cut short by a signal; the next job does it")
 
+    def validated(
+        self,
+        found: Mapping[str, Mapping[str, float]],
+        *,
+        score: str,
+        counts: bool = True,
+        names: Iterable[str] | None = None,
+    ) -> None:
+        """Logs the values of "dev" and of the average, "dev_ema"; keeps the best checkpoint by the lesser `score`.
+
+        Nothing of a validation that a signal cut short. `counts` and `names` are for `TrainingState.save_best`.
+        """
+        if self.is_cut:
+            return
+        for phase, values in found.items():
+            self.log.log(phase, (self.progress.epoch,), values, global_step=self.progress.step)
+        scores = {"average" if phase == "dev_ema" else "raw": values[score] for phase, values in found.items()}
+        self.state.save_best(scores, counts=counts, names=names)
+
     def tell_left_out(self) -> None:
         """Logs, once, what some process had to leave out; by all processes together."""
-        own = [message for read in self.reads for message in read.skipped.values()]
+        own = [message for read in self.data if read is not None for message in read.skipped.values()]
         found = {message for share in self.world.gather(own) for message in share}
         for message in sorted(found - self.left_out):
             self.log.event(f"left out: {message}")
@@ -370,20 +358,22 @@ class Loop:
             return
         self._is_whole = False
         path = self.directory.folder / f"bad_batch_rank{self.world.rank}.pt"
+        ids = [id_ for batch in pending.batches for id_ in batch.ids]
         try:
-            checkpoint.save(path, {"step": pending.step, "ids": list(pending.ids), **pending.batch})
+            checkpoint.save(path, {"step": pending.step, "ids": ids, "batches": _plain(pending.batches)})
             batch = f"batch saved as {path}"
         except OSError as error:
             batch = f"its batch could not be saved ({error.strerror})"
         named = zip(self.names, numbers, strict=True)
         bad = ", ".join(f"{name} is {number}" for name, number in named if not math.isfinite(number))
         raise TrainingError(
-            f"the {bad} at step {pending.step}; utterances {', '.join(pending.ids)}; {batch}; "
+            f"the {bad} at step {pending.step}; utterances {', '.join(ids)}; {batch}; "
             f"{self.directory.safe_step()}: lower the learning rate or leave out the bad utterance"
         )
 
     def _end(self) -> None:
-        self.state.save_step()
+        if self.progress.step:
+            self.state.save_step()
         if counted := self._spent[1:]:  # the first line has the warm-up
             amount, took = (sum(part) for part in zip(*counted, strict=True))
             values = {"throughput": amount / took, "took": took}
@@ -394,7 +384,8 @@ class Loop:
     def _rescued(self, error: Exception) -> Exception:
         """`error`, or what a user should read of it, after the state was saved, if it is whole."""
         cause = error
-        if self._is_whole and not self.state.is_saved:
+        # Before the first step there is nothing to lose, and a checkpoint would fix what a user is about to mend.
+        if self._is_whole and self.progress.step and not self.state.is_saved:
             try:
                 self.state.save_alone()
             except Exception as unsaved:  # whatever it is, the user reads what ended the run
@@ -413,3 +404,12 @@ class Loop:
             path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         first = next(iter(str(error).splitlines()), "")
         return TrainingError(f"{type(error).__name__}: {first}; {safe}; what Python says is in {path}")
+
+
+def _plain(value: Any) -> Any:
+    """`value` as dictionaries and lists of what a checkpoint may hold."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _plain(part) for name, part in value._asdict().items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value.message if isinstance(value, Failure) else value

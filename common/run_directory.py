@@ -15,9 +15,11 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
+
+from torch import Tensor, nn
 
 from common import checkpoint, config, distributed, files
 from common.checkpoint import CheckpointError
@@ -30,7 +32,8 @@ LOCK = ".lock"
 # What may be different in a job that goes on: it changes where, how fast and how often, not what is learned.
 FREE = (
     "output_dir", "resume", "device", "every", "keep_epochs", "keep_steps", "epochs_this_job", "steps", "stop_at",
-    "dry_run", "tensorboard", "save", "samples", "vocoder", "data.root", "data.workers", "compile",
+    "dry_run", "tensorboard", "save", "samples", "vocoder", "prediction_frequency", "data.root",
+    "data.workers", "compile",
 )  # fmt: skip
 
 
@@ -55,14 +58,30 @@ class RunDirectory:
             for line in changed_settings(self.saved, cfg, depends_on=depends_on):
                 self.log.event(f"setting changed: {line}")
 
-    def write_settings(self, cfg: Any) -> None:
-        """Writes config.toml and environment.json, in the main process. Raises OSError."""
-        if not self.world.is_main:
-            return
-        files.write_text(self.folder / "config.toml", config.to_toml(cfg))
-        found = environment(self.world.device) | {"processes": self.world.size}
-        files.write_text(self.folder / "environment.json", json.dumps(found, indent=2) + "\n")
-        self.log.parameters(config.to_dict(cfg))
+    def start_from(self, network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+        """Gives `network` the weights of the checkpoint at `path` that fit it, and logs which did not."""
+        messages = checkpoint.load_matching(network, weights)
+        counters = ".num_batches_tracked:"  # on which nothing depends
+        for message in [message for message in messages if counters not in message] or ["taken"]:
+            self.log.event(f"{path}: {message}")
+
+    def left_out(self, messages: Iterable[str]) -> None:
+        """Logs what of the data cannot be used."""
+        for message in messages:
+            self.log.event(f"left out: {message}")
+
+    def describe(self, cfg: Any, facts: Iterable[str], *, steps: int, done: int) -> None:
+        """Writes config.toml, environment.json and a line of `facts` about the run; begins a bar of all its `steps`.
+
+        Raises OSError.
+        """
+        if self.world.is_main:
+            files.write_text(self.folder / "config.toml", config.to_toml(cfg))
+            found = environment(self.world.device) | {"processes": self.world.size}
+            files.write_text(self.folder / "environment.json", json.dumps(found, indent=2) + "\n")
+            self.log.parameters(config.to_dict(cfg))
+        self.log.event("; ".join(facts))
+        self.log.progress(steps, done)
 
     def save_step(self, step: int, state: dict[str, Any], *, milestones: Sequence[int]) -> None:
         """Writes the checkpoint of `step`, then removes those before it but the milestones and one more.

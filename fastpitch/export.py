@@ -16,9 +16,10 @@ from torch.nn import functional as F
 
 from common import config
 from common.export import ExportGraph, encoded
+from common.lengths import inside
 from fastpitch.acoustic.aligner import symbol_of_frames
 from fastpitch.acoustic.model import FastPitch
-from fastpitch.acoustic.transformer import Attention, Transformer, inside, positions
+from fastpitch.acoustic.transformer import Attention, Transformer, positions
 from fastpitch.speaking.synthesizer import Synthesizer
 
 Part = Literal["whole", "encoder", "decoder"]

@@ -1,16 +1,11 @@
 """From the manifests of a configuration to batches of log-mel features and targets."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from common.config import ConfigError
-from common.data import corpora
-from common.data.loading import AudioBatch, SpeechDataset
-from common.data.manifest import Utterance
+from common.data.loading import SpeechDataset
+from common.data.manifest import Utterance, read_sources
 from common.text.dictionary import WORD_END, read_symbols
 from common.text.language import Spelling
 from common.text.vocabulary import Vocabulary
@@ -51,16 +46,10 @@ def read_utterances(
 
     Durations and speakers are selected in training only: an evaluation counts every utterance. Raises ManifestError.
     """
-    utterances, messages = corpora.read_utterances(
-        sources,
-        root=data.root,
-        on_error=data.on_error,
-        purpose="train" if training else "evaluate",
-        advice=f"name manifests with {'--data.train' if training else '--data.validation'}",
-        speakers=data.speakers if training else (),
-        min_seconds=data.min_seconds if training else 0.0,
-        max_seconds=data.max_seconds if training else math.inf,
-    )
+    utterances, messages = read_sources(
+        sources, root=data.root, on_error=data.on_error, training=training,
+        speakers=data.speakers, min_seconds=data.min_seconds, max_seconds=data.max_seconds,
+    )  # fmt: skip
     return [replace(u, text=spelling(u.text)) for u in utterances], messages
 
 
@@ -82,14 +71,3 @@ def speech_dataset(
         seed=config.seed,
         on_error=config.data.on_error,
     )
-
-
-def unfit(batch: AudioBatch, frames_B: Tensor) -> list[int]:
-    """Rows of `batch` whose target needs more output frames than the `frames_B` they have.
-
-    CTC needs one frame per label and one more between two equal ones.
-    """
-    targets_BU, lengths_B = batch.targets_BU, batch.target_lengths_B
-    inside_BU = torch.arange(targets_BU.shape[1]) < lengths_B[:, None]
-    repeats_B = ((targets_BU[:, 1:] == targets_BU[:, :-1]) & inside_BU[:, 1:]).sum(1)
-    return torch.nonzero(lengths_B + repeats_B > frames_B).flatten().tolist()

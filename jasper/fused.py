@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from common.convolution import FusedConvolution, Lengths, convolve
 from common.convolution.native import Activation
+from common.lengths import inside
 from jasper.model import Block, ConvNorm, Frames, Jasper, Output, clipped_relu
 
 FRAMES = 836  # feature frames of a call that algorithms are chosen for: 8.4 seconds
@@ -161,5 +162,4 @@ def _folded(layer: ConvNorm) -> Folded:
 
 def _lengths(frames_B: Tensor, n_frames: int, dtype: torch.dtype) -> Lengths:
     """The first frames_B of n_frames frames of each utterance."""
-    positions_T = torch.arange(n_frames, device=frames_B.device)
-    return Lengths(frames_B.long(), (positions_T < frames_B[:, None]).to(dtype).unsqueeze(2))
+    return Lengths(frames_B.long(), inside(frames_B, n_frames).to(dtype).unsqueeze(2))

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from common.config import ConfigError
+from common.lengths import inside
 from common.precision import compute_dtype
 from jasper.config import BlockConfig, ModelConfig
 
@@ -225,8 +226,7 @@ def _statistics_kept(block: Block) -> Iterator[None]:
 
 def frame_mask(frames_B: Tensor, n_frames: int, dtype: torch.dtype) -> Tensor:
     """[B, 1, n_frames] of `dtype`: 1 for the first frames_B frames of each utterance, then 0."""
-    positions_T = torch.arange(n_frames, device=frames_B.device)
-    return (positions_T < frames_B[:, None]).to(dtype).unsqueeze(1)
+    return inside(frames_B, n_frames).to(dtype).unsqueeze(1)
 
 
 def clipped_relu(x: Tensor) -> Tensor:

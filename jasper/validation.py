@@ -1,7 +1,5 @@
 """Error rates of a model on a data set: what training does between epochs, and evaluation once."""
 
-from typing import NamedTuple
-
 import torch
 from torch import nn
 
@@ -10,14 +8,8 @@ from common.data.loading import SpeechDataset
 from common.distributed import World
 from common.features import LogMel
 from common.precision import Precision, autocast
-from common.recognition.scoring import Evaluation, batches, check_numbers, scored
+from common.recognition.scoring import Evaluation, Result, batches, check_numbers, scored
 from common.text.vocabulary import Vocabulary
-
-
-class _Result(NamedTuple):
-    row: int
-    loss: float
-    hypothesis: list[int]
 
 
 @torch.inference_mode()
@@ -39,7 +31,7 @@ def evaluate(
     """
     model.eval()
     log_mel.eval()
-    mine: list[_Result] = []
+    mine: list[Result] = []
     for batch in batches(dataset, world, batch_size=batch_size, workers=workers):
         features_BFT, frames_B = log_mel(batch.audio_BN.to(world.device), batch.samples_B.to(world.device))
         with autocast(world.device, precision):
@@ -56,7 +48,5 @@ def evaluate(
             batch_first=True,
         )
         decoded = ctc.greedy(log_probs_BSV, frames_B, blank=vocabulary.blank)
-        mine += map(_Result, batch.indices, losses_B.tolist(), [d.labels for d in decoded])
-    results = sorted(result for part in world.gather(mine) for result in part)
-    hypotheses = [vocabulary.decode(result.hypothesis) for result in results]
-    return scored(dataset, [result.row for result in results], hypotheses, [result.loss for result in results])
+        mine += map(Result, batch.indices, [vocabulary.decode(d.labels) for d in decoded], losses_B.tolist())
+    return scored(dataset.utterances, mine, world)

@@ -353,3 +353,5 @@ def test_the_run_directory_describes_the_run(command, whole):
     assert logged(cfg.output_dir, "train_throughput")
     best = checkpoint.load(cfg.output_dir / f"{command.name}_best.pt")
     assert "config" in best
+    folders = {path.parent.name for path in cfg.output_dir.glob("*/events.out.tfevents.*")}
+    assert folders == ({"train", "train_avg", "dev", "dev_ema"} if cfg.tensorboard else set())

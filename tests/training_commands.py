@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from tests.wav2vec2 import runs as wav2vec2_runs
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A training command; its toy has 2 epochs of 3 steps, validates and saves after each, and has an average."""
+    """A training command; its toy has 2 epochs of 3 steps, validates and saves after each, and has an average.
+
+    That of Jasper writes TensorBoard events, as trainings do by default; the others go without to be fast.
+    """
 
     name: str
     """As its checkpoints are called."""
@@ -41,7 +45,7 @@ COMMANDS = [
         name="jasper",
         module=jasper.train,
         corpus=jasper_runs.write_corpus,
-        config=jasper_runs.toy_config,
+        config=partial(jasper_runs.toy_config, tensorboard=True),
     ),
     Command(
         name="fastpitch",

@@ -1,18 +1,12 @@
 """From the manifests of a configuration to utterances, pieces, and batches of audio and targets."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
-from common.data import corpora
-from common.data.loading import AudioBatch, SpeechDataset
-from common.data.manifest import Utterance
+from common.data.loading import SpeechDataset
+from common.data.manifest import Utterance, read_sources
 from common.text.language import Spelling
 from common.text.pieces import Pieces
-from ctc.reference import frames_needed
 from transducer.config import Config, DataConfig
 
 
@@ -31,16 +25,11 @@ def read_utterances(
     Durations and speakers are selected in training only. Raises ManifestError.
     """
     data = cfg.data
-    utterances, messages = corpora.read_utterances(
-        data.train if training else data.validation,
-        root=data.root,
-        on_error=data.on_error,
-        purpose="train" if training else "evaluate",
-        advice=f"name manifests with {'--data.train' if training else '--data.validation'}",
-        speakers=data.speakers if training else (),
-        min_seconds=data.min_seconds if training else 0.0,
-        max_seconds=data.max_seconds if training else math.inf,
-    )
+    sources = data.train if training else data.validation
+    utterances, messages = read_sources(
+        sources, root=data.root, on_error=data.on_error, training=training,
+        speakers=data.speakers, min_seconds=data.min_seconds, max_seconds=data.max_seconds,
+    )  # fmt: skip
     return [replace(u, text=spelling(u.text)) for u in utterances], messages
 
 
@@ -60,13 +49,3 @@ def speech_dataset(
         seed=cfg.seed,
         on_error=cfg.data.on_error,
     )
-
-
-def unfit(batch: AudioBatch, frames_B: Tensor, *, has_transducer: bool) -> dict[int, int]:
-    """Rows of `batch` that cannot be learned from `frames_B` encoder frames, and how many their targets need.
-
-    A transducer emits any number of labels at one frame; CTC needs one for each, and one between two equal ones.
-    """
-    least_B = torch.ones_like(frames_B)
-    needed_B = least_B if has_transducer else frames_needed(batch.targets_BU, batch.target_lengths_B).clamp(min=1)
-    return {row: int(needed_B[row]) for row in torch.nonzero(needed_B > frames_B).flatten().tolist()}

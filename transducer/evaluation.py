@@ -15,9 +15,8 @@ from tyro.conf import Positional, arg
 
 from common import config, distributed
 from common.checkpoint import CheckpointError
-from common.data import corpora
 from common.data.loading import SpeechDataset
-from common.data.manifest import ManifestError
+from common.data.manifest import ManifestError, read_sources
 from common.precision import Precision
 from common.recognition.scoring import EvaluationError, report
 from common.text.language import Language, Spelling
@@ -98,9 +97,8 @@ def _dataset(
     asr: Recognizer, cfg: EvaluationConfig, normalized: Callable[[str], str]
 ) -> tuple[SpeechDataset, list[str]]:
     sources = [str(path.absolute()) for path in cfg.manifests]
-    utterances, problems = corpora.read_utterances(
-        sources, root=cfg.root, on_error="skip", purpose="evaluate", advice="name others after the model"
-    )
+    advice = "name others after the model"
+    utterances, problems = read_sources(sources, root=cfg.root, on_error="skip", training=False, advice=advice)
     fitting = [replace(u, text=normalized(u.text)) for u in utterances if u.seconds <= cfg.max_seconds]
     rate = asr.feature_config.sample_rate
     return SpeechDataset(fitting, encode=lambda _: [], sample_rate=rate, trim=False, on_error="skip"), problems

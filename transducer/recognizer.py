@@ -23,7 +23,7 @@ from common.recognition.chunks import Piece
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
 from common.recognition.tensors import padded
-from common.recognition.transcripts import Alternative, Letter, Transcript, Word, words_of_pieces
+from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
 from common.text.pieces import Pieces
 from transducer.beam import BeamSearch
 from transducer.checkpoints.reading import read_model
@@ -312,21 +312,12 @@ class Recognizer:
         if is_nan:
             advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
             error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
-        best, *others = (
+        alternatives = [
             Alternative(" ".join(word.text for word in words), words, round(one.score, 4))
             for one in (hypothesis, *hypothesis.alternatives)
             for words in [self.words(one, recording)]
-        )
-        return Transcript(
-            audio=recording.name,
-            text=best.text,
-            words=best.words,
-            seconds=recording.seconds,
-            error=error,
-            first_frame_seconds=recording.first_seconds,
-            seconds_per_frame=self.seconds_per_frame,
-            alternatives=others,
-        )
+        ]
+        return best_of(recording, alternatives, seconds_per_frame=self.seconds_per_frame, error=error)
 
     def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
         """The words of a hypothesis with their times in the recording. A piece of no duration lasts a frame."""

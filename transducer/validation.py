@@ -1,19 +1,12 @@
 """Error rates of a recogniser on a data set: what training does between epochs, and evaluation once."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
-
-import torch
 
 from common.data.loading import SpeechDataset
 from common.distributed import World
-from common.recognition.scoring import Evaluation, batches, check_numbers, scored
+from common.lengths import inside
+from common.recognition.scoring import Evaluation, Result, batches, check_numbers, scored
 from transducer.recognizer import Head, Recognizer
-
-
-class _Result(NamedTuple):
-    row: int
-    texts: list[str]
 
 
 def evaluate(
@@ -32,15 +25,12 @@ def evaluate(
     Transcripts are `normalized` as the references of the data set are already. Raises EvaluationError where the network
     gives NaN, as an overflow in fp16 does.
     """
-    heads = list(heads)
-    mine: list[_Result] = []
+    mine: dict[Head, list[Result]] = {head: [] for head in heads}
     for batch in batches(dataset, world, batch_size=batch_size, workers=workers):
         encoded_BSC, frames_B = asr.encode(*asr.features(batch.audio_BN, batch.samples_B))
-        inside_BS = torch.arange(encoded_BSC.shape[1], device=encoded_BSC.device) < frames_B[:, None]
+        inside_BS = inside(frames_B, encoded_BSC.shape[1])
         check_numbers(encoded_BSC.isnan().any(2) & inside_BS, batch.ids, asr.precision)
-        decoded = [asr.decode(encoded_BSC, frames_B, head=head, max_symbols=max_symbols) for head in heads]
-        texts = [[normalized(hypothesis.text) for hypothesis in row] for row in zip(*decoded, strict=True)]
-        mine += map(_Result, batch.indices, texts)
-    results = sorted(result for part in world.gather(mine) for result in part)
-    rows = [result.row for result in results]
-    return [scored(dataset, rows, [result.texts[i] for result in results]) for i in range(len(heads))]
+        for head, results in mine.items():
+            decoded = asr.decode(encoded_BSC, frames_B, head=head, max_symbols=max_symbols)
+            results += map(Result, batch.indices, [normalized(hypothesis.text) for hypothesis in decoded])
+    return [scored(dataset.utterances, results, world) for results in mine.values()]

@@ -26,6 +26,7 @@ from tyro.conf import Positional, arg
 from common import config
 from common.checkpoint import CheckpointError
 from common.export import ExportGraph, encoded
+from common.lengths import inside
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import checkpoint_import, fairseq, huggingface
 from wav2vec2.checkpoints.loading import Model
@@ -33,7 +34,7 @@ from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.network.extractor import ConvLayerNorm, FirstLayer, n_frames
 from wav2vec2.network.model import Wav2Vec2ForCTC, normalized, without_padding
 from wav2vec2.network.positions import PositionalConv
-from wav2vec2.network.transformer import frame_mask, zero_padding
+from wav2vec2.network.transformer import zero_padding
 from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS
 from wav2vec2.run_config import SAMPLE_RATE
 
@@ -51,7 +52,7 @@ class PlainLayer(nn.Module):
         if isinstance(self.norm, nn.LayerNorm):
             x_BCL = self.norm(x_BCL.mT).mT
         elif self.norm is not None:
-            mask_B1L = frame_mask(frames_B, x_BCL.shape[2])[:, None]
+            mask_B1L = inside(frames_B, x_BCL.shape[2])[:, None]
             count_B11 = frames_B.clamp(min=1)[:, None, None].to(x_BCL.dtype)
             centred_BCL = x_BCL - torch.where(mask_B1L, x_BCL, 0.0).sum(2, keepdim=True) / count_B11
             variance_BC1 = torch.where(mask_B1L, centred_BCL, 0.0).square().sum(2, keepdim=True) / count_B11
@@ -100,7 +101,7 @@ class PlainWav2Vec2(nn.Module):
             frames_B = n_frames(frames_B, (shape,))
             x_BCL = layer(x_BCL, frames_B)
         x_BSD = self.projection(self.norm(x_BCL.mT))
-        mask_BS = frame_mask(frames_B, x_BSD.shape[1])
+        mask_BS = inside(frames_B, x_BSD.shape[1])
         x_BSD = zero_padding(x_BSD, mask_BS)
         x_BSD = x_BSD + self.positions(x_BSD)
         x_BSD = zero_padding(self.encoder.contextual(x_BSD, mask_BS), mask_BS)

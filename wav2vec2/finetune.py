@@ -9,7 +9,7 @@ Shapes: B utterances.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,17 +20,18 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.distributed import World
 from common.loop import EXPECTED, Loop
-from common.metrics import character_errors, word_errors
+from common.recognition.scoring import Result, scored
+from common.recognition.training import log_prediction
 from common.run_directory import RunDirectory, started
 from common.training_state import Progress
 from wav2vec2.checkpoints.loading import for_finetuning
-from wav2vec2.corpus.batches import Batch, FinetuningSet, loader, on_device, validation_plans
+from wav2vec2.corpus.batches import Batch, FinetuningBatch, FinetuningSet, loader, on_device, validation_plans
 from wav2vec2.corpus.labelled import finetuning_sets, labels_of
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.model import Wav2Vec2ForCTC
-from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step, log_validation
+from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
 from wav2vec2.run_config import FinetuneConfig
 
 
@@ -39,10 +40,8 @@ def main(cfg: FinetuneConfig) -> Progress:
     with started(cfg, NAME, saves=cfg.save) as directory:
         cfg.check_batches(directory.world.size)
         run = prepared(cfg, directory)
-        with Loop(
-            run.state, cfg.every, run.course, names=("loss", "targets"), unit=UNIT, reads=run.reads,
-            has_validation=run.validation is not None,
-        ) as loop:  # fmt: skip
+        names = ("loss", "targets")
+        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, data=run.data) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
@@ -50,10 +49,12 @@ def main(cfg: FinetuneConfig) -> Progress:
             for epoch in loop.epochs():
                 for turns in loop.steps(batches, run.updates(epoch)):
                     step = update(run, turns)
-                    loop.did(step.sums_K, ids=step.ids, batch=step.kept, amount=step.seconds)
+                    loop.did(step.sums_K, *turns, amount=step.seconds)
                     if loop.logs:
                         loss, utterances = loop.totals()
                         log_step(run, loop, step, {"loss": loss / max(1.0, utterances)})
+                    if cfg.prediction_frequency and loop.progress.step % cfg.prediction_frequency == 0:
+                        show_prediction(run, loop, turns[-1])
                     if loop.validates:
                         validate(run, loop)
                     if loop.saves:
@@ -68,10 +69,9 @@ def prepared(cfg: FinetuneConfig, directory: RunDirectory) -> Run[FinetuneConfig
     cfg = replace(cfg, model=model.wav2vec2.config)
     if not cfg.mask.time_prob:
         model.wav2vec2.mask_embedding.requires_grad_(False)  # data-parallel training would wait for its gradient
-    train_set, validation = finetuning_sets(cfg, directory.log.event)
-    run = Run(cfg, directory, model, train_set, validation)
+    run = Run(cfg, directory, model, finetuning_sets(cfg, directory.log.event))
     thaw(run, run.state.progress.step)
-    run.wrap()
+    run.join()
     return run
 
 
@@ -110,36 +110,46 @@ def update(run: Run[FinetuneConfig], batches: Sequence[Batch]) -> Step:
     """One optimiser step."""
     cfg = run.cfg
     if thaw(run, run.state.progress.step):
-        run.wrap()
+        run.join()
     step = Update(run, batches)
     for batch, seed in step.batches():
-        output = ctc_logits(cfg, run.parallel, batch, seed=seed, freeze_encoder=step.step < cfg.freeze_updates)
+        output = ctc_logits(cfg, run.learner.parallel, batch, seed=seed, freeze_encoder=step.step < cfg.freeze_updates)
         loss = ctc_losses(cfg, output, batch).sum()
         step.backward(loss, loss.detach().float()[None])
     return step.finished()
 
 
+@torch.inference_mode()
+def show_prediction(run: Run[FinetuneConfig], loop: Loop, batch: Batch) -> None:
+    """The first utterance of a batch, without what training hides of it: what was said and what the model writes."""
+    assert isinstance(batch, FinetuningBatch)
+    run.model.eval()
+    letters, cfg = Letters(run.cfg.model.labels), run.cfg
+    first = batch._replace(
+        audio_BN=batch.audio_BN[:1], samples_B=batch.samples_B[:1], mask_BS=None, channel_mask_BD=None
+    )
+    output = ctc_logits(cfg, run.model, on_device(first, run.world.device))
+    assert output.frames_B is not None
+    (best,) = ctc.greedy(output.logits_BSV, output.frames_B, blank=cfg.model.blank)
+    reference = batch.targets_BU[0, : batch.target_lengths_B[0]].tolist()
+    log_prediction(loop.log.event, letters.decode(reference), letters.decode(best.labels))
+
+
 def validate(run: Run[FinetuneConfig], loop: Loop) -> None:
     """Error rates of the weights and of their moving average; keeps the best checkpoint by the better of both."""
     assert isinstance(run.validation, FinetuningSet)
-    found = {}
+    models, found = run.learner.models(), {}
     with loop.validation(can_be_cut=not run.cfg.fsdp) as world:
-        for phase, model in run.models.items():
+        for phase, model in models.items():
             found[phase] = evaluate(run.cfg, model, run.validation, run.evaluators(world))
-    log_validation(run, loop, found, score="wer")
-
-
-class _Result(NamedTuple):
-    row: int
-    loss: float
-    hypothesis: str
+    loop.validated(found, score="wer", counts=loop.progress.step >= run.cfg.save_best_from)
 
 
 @torch.inference_mode()
 def evaluate(cfg: FinetuneConfig, model: nn.Module, dataset: FinetuningSet, world: World) -> dict[str, float]:
     """Word and character error rate of greedy transcripts, and the mean CTC loss, over all utterances."""
     model.eval()
-    letters, mine = Letters(cfg.model.labels), list[_Result]()
+    letters, mine = Letters(cfg.model.labels), list[Result]()
     plans = validation_plans(dataset.sizes, cfg.data.max_tokens_valid, ranks=world.size, rank=world.rank)
     for batch in loader(dataset, plans, workers=cfg.data.workers):
         if not batch.counts:
@@ -149,15 +159,8 @@ def evaluate(cfg: FinetuneConfig, model: nn.Module, dataset: FinetuningSet, worl
         assert output.frames_B is not None
         best = ctc.greedy(output.logits_BSV, output.frames_B, blank=cfg.model.blank)
         hypotheses = [letters.decode(decoded.labels) for decoded in best]
-        mine += map(_Result, batch.indices, ctc_losses(cfg, output, batch).tolist(), hypotheses)
-    results = sorted(result for part in world.gather(mine) for result in part)
-    references = [dataset.utterances[result.row].text for result in results]
-    hypotheses = [result.hypothesis for result in results]
-    return {
-        "wer": word_errors(references, hypotheses).rate,
-        "cer": character_errors(references, hypotheses).rate,
-        "loss": sum(result.loss for result in results) / max(1, len(results)),
-    }
+        mine += map(Result, batch.indices, hypotheses, ctc_losses(cfg, output, batch).tolist())
+    return scored(dataset.utterances, mine, world).rates
 
 
 def _model_of(saved: dict[str, Any], cfg: FinetuneConfig) -> ModelConfig:

@@ -30,7 +30,7 @@ from wav2vec2.corpus.batches import (
 )
 from wav2vec2.corpus.sources import read_utterances
 from wav2vec2.losses import SUMS, gumbel_noise, pretraining_loss, pretraining_sums
-from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step, log_validation
+from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
 from wav2vec2.run_config import PretrainConfig
 
 
@@ -40,10 +40,7 @@ def main(cfg: PretrainConfig) -> Progress:
         cfg.check_batches(directory.world.size)
         run = prepared(cfg, directory)
         names = (*SUMS, "targets")
-        with Loop(
-            run.state, cfg.every, run.course, names=names, unit=UNIT, reads=run.reads,
-            has_validation=run.validation is not None,
-        ) as loop:  # fmt: skip
+        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, data=run.data) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
@@ -51,7 +48,7 @@ def main(cfg: PretrainConfig) -> Progress:
             for epoch in loop.epochs():
                 for turns in loop.steps(batches, run.updates(epoch)):
                     step = update(run, turns)
-                    loop.did(step.sums_K, ids=step.ids, batch=step.kept, amount=step.seconds)
+                    loop.did(step.sums_K, *turns, amount=step.seconds)
                     if loop.logs:
                         log_training(run, loop, step)
                     if loop.validates:
@@ -65,10 +62,10 @@ def prepared(cfg: PretrainConfig, directory: RunDirectory) -> Run[PretrainConfig
     """The run, new or as the checkpoint in `directory` says. Raises CheckpointError, ManifestError, ConfigError."""
     torch.manual_seed(cfg.seed)  # the same initial weights in every process
     model = starting_model(cfg, directory)
-    train_set = dataset(cfg, directory, cfg.data.train, training=True)
-    validation = dataset(cfg, directory, cfg.data.validation, training=False) if cfg.data.validation else None
-    run = Run(cfg, directory, model, train_set, validation)
-    run.wrap()
+    train_set = dataset(cfg, directory, training=True)
+    validation = dataset(cfg, directory, training=False) if cfg.data.validation else None
+    run = Run(cfg, directory, model, (train_set, validation))
+    run.join()
     return run
 
 
@@ -91,13 +88,11 @@ def starting_model(cfg: PretrainConfig, directory: RunDirectory) -> Wav2Vec2ForP
     return model
 
 
-def dataset(
-    cfg: PretrainConfig, directory: RunDirectory, sources: tuple[str, ...], *, training: bool
-) -> PretrainingSet:
+def dataset(cfg: PretrainConfig, directory: RunDirectory, *, training: bool) -> PretrainingSet:
     """Utterances as batches. Raises ManifestError."""
+    sources = cfg.data.train if training else cfg.data.validation
     found = read_utterances(sources, cfg.data, cfg.model, training=training)
-    for message in found.skipped:
-        directory.log.event(f"left out: {message}")
+    directory.left_out(found.skipped)
     return PretrainingSet(found.utterances, cfg)
 
 
@@ -107,7 +102,7 @@ def update(run: Run[PretrainConfig], batches: Sequence[Batch]) -> Step:
     step = Update(run, batches)
     for batch, seed in step.batches():
         found = pretraining_loss(
-            cfg, run.parallel, batch, update=step.step, seed=seed, noise_QGV=gumbel_noise(cfg.model, batch)
+            cfg, run.learner.parallel, batch, update=step.step, seed=seed, noise_QGV=gumbel_noise(cfg.model, batch)
         )
         step.backward(found.total, pretraining_sums(found))
     return step.finished()
@@ -123,11 +118,11 @@ def log_training(run: Run[PretrainConfig], loop: Loop, step: Step) -> None:
 def validate(run: Run[PretrainConfig], loop: Loop) -> None:
     """The loss of the weights and of their moving average; keeps the best checkpoint by the better of both."""
     assert run.validation is not None
-    found = {}
+    models, found = run.learner.models(), {}
     with loop.validation(can_be_cut=not run.cfg.fsdp) as world:
-        for phase, model in run.models.items():
+        for phase, model in models.items():
             found[phase] = evaluate(run.cfg, model, run.validation, run.evaluators(world))
-    log_validation(run, loop, found, score="loss")
+    loop.validated(found, score="loss", counts=loop.progress.step >= run.cfg.save_best_from)
 
 
 @torch.inference_mode()

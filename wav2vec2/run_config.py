@@ -230,7 +230,15 @@ class FinetuneConfig(TrainingConfig):
     architecture takes the place of `model`; none: random weights."""
     freeze_updates: int = 0
     """Updates at the beginning in which only the new output layer learns."""
+    prediction_frequency: int = 0
+    """Updates between examples in the log of what the model writes, beside the reference; 0 for none."""
     clip_norm: float = 0.0
     """Largest norm of the gradient of all parameters, in every precision; 0 does not clip."""
     max_updates: int = 320_000
     """Optimiser steps of the whole training; the learning-rate schedule spans them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("freeze_updates", "prediction_frequency"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")

@@ -168,6 +168,17 @@ def collate(results: Sequence[Item | Failure]) -> AudioBatch:
     )
 
 
+def stand_in(dataset: Any, collate: Callable[[Any], Any], failures: Sequence[Failure]) -> Any:
+    """A batch of one item in place of one of which nothing can be used: other processes wait for this one's step.
+
+    Raises LoadingError if nothing else can be used either.
+    """
+    for index in range(len(dataset)):
+        if not isinstance(item := dataset.item(index, 0), Failure):
+            return collate([item])
+    raise LoadingError(f"not one utterance can be used: {failures[0].message}")
+
+
 class BatchLoader(DataLoader[Any]):
     """A DataLoader that handles failures in this process: raised in a worker they would arrive with its traceback.
 

@@ -137,11 +137,12 @@ def read_sources(
     min_seconds: float = 0.0,
     max_seconds: float = math.inf,
     need_text: bool = False,
+    advice: str = "",
 ) -> Manifest:
     """The utterances of all `sources`, manifests or corpus folders below `root`, and messages about what is left out.
 
     Speakers (none named: all), durations and texts are selected in training only: an evaluation counts every utterance.
-    Raises ManifestError, also if nothing is left.
+    Raises ManifestError, also if nothing is left, with `advice`; by default which flag names sources of a training.
     """
     sources = list(sources)
     utterances: list[Utterance] = []
@@ -157,7 +158,7 @@ def read_sources(
     if not utterances:
         named = ", ".join(sources) or "none is named"
         purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
-        raise ManifestError(f"no utterance to {purpose} on: {named}; name manifests with {flag}")
+        raise ManifestError(f"no utterance to {purpose} on: {named}; {advice or f'name manifests with {flag}'}")
     return Manifest(utterances, messages)
 
 

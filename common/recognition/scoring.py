@@ -10,6 +10,7 @@ from torch import Tensor
 
 from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, SpeechDataset, loader
+from common.data.manifest import Utterance
 from common.distributed import World
 from common.metrics import ErrorCount, character_errors, word_errors
 from common.precision import Precision
@@ -31,6 +32,12 @@ class Evaluation(NamedTuple):
         """The mean over utterances; 0 without any."""
         return sum(self.losses) / max(1, len(self.losses))
 
+    @property
+    def rates(self) -> dict[str, float]:
+        """What a validation logs."""
+        loss = {"loss": self.loss} if self.losses else {}
+        return loss | {"wer": self.words.rate, "cer": self.characters.rate}
+
 
 class EvaluationError(ValueError):
     """The network gives no numbers; the message names the utterances."""
@@ -51,11 +58,20 @@ def check_numbers(is_nan: Tensor, ids: Sequence[str], precision: Precision) -> N
         raise EvaluationError(f"the network gives NaN in {precision} for one of {', '.join(ids)}; take bf16 or fp32")
 
 
-def scored(
-    dataset: SpeechDataset, rows: Sequence[int], hypotheses: Sequence[str], losses: Sequence[float] = ()
-) -> Evaluation:
-    """The errors of the `hypotheses` of the utterances at `rows` of `dataset`."""
-    read = [dataset.utterances[row] for row in rows]
+class Result(NamedTuple):
+    """What a process recognised of the utterance at `row` of a data set."""
+
+    row: int
+    hypothesis: str
+    loss: float | None = None
+
+
+def scored(utterances: Sequence[Utterance], own: Sequence[Result], world: World) -> Evaluation:
+    """The errors of the results of all processes, each of which has its `own`; by all of them together."""
+    results = sorted(result for part in world.gather(own) for result in part)
+    read = [utterances[result.row] for result in results]
+    hypotheses = [result.hypothesis for result in results]
+    losses = [result.loss for result in results if result.loss is not None]
     references = [utterance.text for utterance in read]
     words, characters = word_errors(references, hypotheses), character_errors(references, hypotheses)
     return Evaluation(words, characters, [utterance.id for utterance in read], references, hypotheses, losses)

@@ -1,14 +1,15 @@
-"""What a training step of a recogniser does around its network: Jasper's and the transducers'."""
+"""What a training of a recogniser does around its network: Jasper's and the transducers'."""
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from common.data.loading import AudioBatch, Failure, Item, SpeechDataset, collate
-from common.ema import Ema
-from common.training_state import Progress, TrainingError
+from common.data.loading import AudioBatch, SpeechDataset, collate, stand_in
+from common.text.language import Spelling
+from common.training_state import TrainingError
+from ctc.reference import frames_needed
 
 
 class MicroBatch(NamedTuple):
@@ -26,8 +27,8 @@ def micro_batches(batch: AudioBatch, weights_B: Tensor, parts: int) -> list[Micr
     rows = [r for r in torch.arange(len(batch.indices)).tensor_split(parts) if len(r)]
     pieces = [MicroBatch(_rows(batch, int(r[0]), int(r[-1]) + 1), weights_B[r[0] : r[-1] + 1]) for r in rows]
     last = len(batch.indices) - 1
-    stand_in = MicroBatch(_rows(batch, last, last + 1), torch.zeros(1))
-    return pieces + [stand_in] * (parts - len(pieces))
+    spare = MicroBatch(_rows(batch, last, last + 1), torch.zeros(1))
+    return pieces + [spare] * (parts - len(pieces))
 
 
 def _rows(batch: AudioBatch, first: int, end: int) -> AudioBatch:
@@ -35,49 +36,51 @@ def _rows(batch: AudioBatch, first: int, end: int) -> AudioBatch:
     return AudioBatch(**rows, failures=[])
 
 
-def weights_of(
-    batch: AudioBatch,
-    unfit: Mapping[int, str],
-    *,
-    on_error: Literal["stop", "skip"],
-    skipped: MutableMapping[int, str],
-) -> Tensor:
-    """weights_B of the utterances of `batch`: 1, or 0 for the rows that are `unfit`, with why, which go to `skipped`.
+def log_letters(spelling: Spelling, data: Any, log: Callable[[str], None], *, source: str = "") -> None:
+    """Logs in which letters the texts that were read are written, and which of theirs are none of them.
 
-    Those end the run with TrainingError, unless `on_error` is "skip".
+    `data` has train, validation, normalize_text and on_error; `source` says where the letters come from. Raises
+    LanguageError, unless utterances with other letters are skipped anyway.
     """
-    weights_B = torch.ones(len(batch.indices))
-    for row, message in unfit.items():
-        if on_error == "stop":
-            raise TrainingError(f"{message}; leave it out, or set --data.on_error skip")
-        skipped[batch.indices[row]] = message
-        weights_B[row] = 0.0
-    return weights_B
+    log(f"texts in {spelling.described()}{', ' if source else ''}{source}")
+    if data.normalize_text or data.on_error == "stop":
+        spelling.check(", ".join((*data.train, *data.validation)))
+    if spelling.unknown:
+        log(spelling.told())
 
 
-def stand_in(dataset: SpeechDataset, epoch: int, failures: Sequence[Failure]) -> AudioBatch:
-    """An utterance in place of a batch of which none can be read: other processes wait for this one's step."""
-    for index in range(len(dataset)):
-        if isinstance(item := dataset.item(index, epoch), Item):
-            return collate([item])
-    raise TrainingError(f"not one utterance can be read: {failures[0].message}")
+def log_prediction(log: Callable[[str], None], reference: str, hypothesis: str) -> None:
+    """Logs of one utterance what was said and what the model writes."""
+    log(f"reference:  {reference}")
+    log(f"hypothesis: {hypothesis}")
 
 
-def begin_step(networks: Sequence[nn.Module], optimizer: torch.optim.Optimizer, *, rate: float, seed: int) -> None:
-    """Seeds dropout, and sets `networks` to training and the learning rate to `rate`."""
-    torch.manual_seed(seed)
-    for network in networks:
-        network.train()
-    for group in optimizer.param_groups:
-        group["lr"] = rate
+def weighted(
+    batches: Iterable[AudioBatch], dataset: SpeechDataset, frames: Callable[[Tensor], Tensor], *, has_transducer: bool
+) -> Iterator[tuple[AudioBatch, Tensor]]:
+    """Each batch with weights_B of its utterances: 1, or 0 for targets that do not fit their frames, and for one that
+    stands in where nothing could be read.
 
-
-def finish_step(
-    optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, ema: Ema | None, progress: Progress
-) -> None:
-    """Changes the weights by their gradients, which are gone then, and lets the moving average follow."""
-    scaler.step(optimizer)
-    scaler.update()
-    optimizer.zero_grad(set_to_none=True)
-    if ema is not None:
-        ema.update(progress.step if progress.warm_average else None)
+    `frames` says how many encoder frames the samples_B become. CTC needs one for each label and one between two equal
+    ones; a transducer emits any number of labels at one frame. What does not fit ends the run with TrainingError, or
+    goes to `dataset.skipped`, as `dataset.on_error` says.
+    """
+    for batch in batches:
+        if not batch.indices:
+            yield stand_in(dataset, collate, batch.failures), torch.zeros(1)
+            continue
+        frames_B, lengths_B = frames(batch.samples_B), batch.target_lengths_B
+        needed_B = (
+            torch.ones_like(frames_B) if has_transducer else frames_needed(batch.targets_BU, lengths_B).clamp(min=1)
+        )
+        weights_B = (needed_B <= frames_B).float()
+        for row in (weights_B == 0).nonzero().flatten().tolist():
+            utterance = dataset.utterances[batch.indices[row]]
+            message = (
+                f"utterance {utterance.id}: {int(lengths_B[row])} labels do not fit into the {int(frames_B[row])} "
+                f"encoder frames of {utterance.audio}: they need {int(needed_B[row])}"
+            )
+            if dataset.on_error == "stop":
+                raise TrainingError(f"{message}; leave it out, or set --data.on_error skip")
+            dataset.skipped[batch.indices[row]] = message
+        yield batch, weights_B

@@ -105,6 +105,18 @@ def transcript_of(
             seconds=recording.seconds,
         )
         alternatives.append(Alternative(" ".join(word.text for word in words), words, round(reading.score, 4)))
+    return best_of(recording, alternatives, seconds_per_frame=seconds_per_frame, error=error, log_probs_SV=log_probs_SV)
+
+
+def best_of(
+    recording: Recording,
+    alternatives: Sequence[Alternative],
+    *,
+    seconds_per_frame: float,
+    error: str = "",
+    log_probs_SV: "Tensor | None" = None,
+) -> Transcript:
+    """The first of what a recording may say, if there is any, with the others beside it."""
     best = alternatives[0] if alternatives else Alternative("", [], 0.0)
     return Transcript(
         audio=recording.name,
@@ -115,7 +127,7 @@ def transcript_of(
         log_probs_SV=log_probs_SV,
         first_frame_seconds=recording.first_seconds,
         seconds_per_frame=seconds_per_frame,
-        alternatives=alternatives[1:],
+        alternatives=list(alternatives[1:]),
     )
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
+from common.lengths import inside
 from common.precision import float32_math
 
 TEMPERATURE = 0.0005  # of the published models: their keys and queries are large
@@ -65,7 +66,7 @@ class Aligner(nn.Module):
             key_BML = self.key_out(F.relu(self.key_wide(symbols_BLC.float().mT)))
             query_BMT = F.relu(self.query_wide(mel_BMT.float()))
             query_BMT = self.query_out(F.relu(self.query_middle(query_BMT)))
-            is_symbol_BL = torch.arange(key_BML.shape[2], device=key_BML.device) < lengths_B[:, None]
+            is_symbol_BL = inside(lengths_B, key_BML.shape[2])
             logits_BTL = nearness(query_BMT, key_BML).masked_fill(~is_symbol_BL[:, None], -torch.inf)
             prior_BTL = beta_binomial(frames_B, lengths_B, query_BMT.shape[2], key_BML.shape[2])
             logits_BTL = logits_BTL.log_softmax(2) + (prior_BTL + PRIOR_FLOOR).log()

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from common.convolution import Convolution
+from common.lengths import inside
 from fastpitch.acoustic.aligner import Aligner, Alignment, mean_over_symbols, symbol_of_frames
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
-from fastpitch.acoustic.transformer import Predictor, Transformer, inside
+from fastpitch.acoustic.transformer import Predictor, Transformer
 
 
 class Spectrogram(NamedTuple):

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from common.features import LogMel
+from common.lengths import inside
 from common.precision import autocast
 from fastpitch.acoustic.aligner import binarisation_losses, entropies, forward_sum_losses
 from fastpitch.acoustic.config import Config, LossConfig
 from fastpitch.acoustic.data import ClipBatch
 from fastpitch.acoustic.model import Prediction, Targets
-from fastpitch.acoustic.transformer import inside
 
 
 class Parts(NamedTuple):

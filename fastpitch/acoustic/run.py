@@ -1,19 +1,13 @@
 """A training run of FastPitch: its data, its network and what follows it, new or as the checkpoint says."""
 
-import functools
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed, hub
-from common.data.batching import Batches, bucketed_batches
-from common.ema import Ema
+from common import checkpoint, hub
+from common.epochs import Epochs
 from common.features import LogMel
-from common.optim import build_optimizer
-from common.precision import grad_scaler
+from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
-from common.schedule import build_schedule
 from common.training_state import TrainingState
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
@@ -38,59 +32,37 @@ class Run:
         directory.compare(cfg, depends_on=DEPENDS_ON)
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = build_model(cfg).to(self.world.device)
-        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimizer = build_optimizer(trained, cfg.optim)
-        self.scaler = grad_scaler(self.world.device, cfg.precision)
         if directory.saved is None:
             self._start_from_checkpoint()
         set_pitch_statistics(self.model, cfg)
-        self.ema = Ema(self.model, cfg.ema) if cfg.ema else None
-        parts = {"weights": self.model, "ema": self.ema, "optimizer": self.optimizer, "scaler": self.scaler}
-        symbols = list(TextProcessor(cfg.text).symbols)
-        self.state = TrainingState(
-            directory, cfg, parts, extra={"format": FORMAT, "symbols": symbols}, saves=not cfg.dry_run
-        )
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.learner = Learner(self.model, cfg, self.world, parameters=trained)
+        extra = {"format": FORMAT, "symbols": list(TextProcessor(cfg.text).symbols)}
+        self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra, saves=not cfg.dry_run)
         set_pitch_statistics(self.model, cfg)  # those of today, also where a run goes on
-        self.parallel = distributed.data_parallel(self.model, self.world)
+        self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.train_set = self._dataset(training=True)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        self.reads: list[Any] = [read for read in (self.train_set, self.validation) if read is not None]
-        self.seconds = [utterance.seconds for utterance in self.train_set.utterances]
-        self.batches = functools.lru_cache(2)(self._batches)
-        steps = len(self.batches(0))
-        self.learning_rate = build_schedule(
-            cfg.schedule, lr=scaled_rate(cfg, self.world.size), steps_per_epoch=steps, total_steps=steps * cfg.epochs
-        )
+        seconds = [utterance.seconds for utterance in self.train_set.utterances]
+        self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""
-        self.directory.write_settings(self.cfg)
-        hours, steps = sum(self.seconds) / 3600, len(self.batches(0))
-        parameters = sum(p.numel() for p in self.model.parameters())
-        log = self.directory.log
-        log.event(f"{parameters:,} parameters; {len(self.seconds)} clips, {hours:.2f} h; {steps} steps an epoch")
+        facts = (size_of(self.model), amount_of(self.train_set.utterances, "clips"), self.epochs.about)
+        self.directory.describe(self.cfg, facts, steps=self.epochs.steps, done=self.state.progress.step)
         if warning := rate_warning(self.cfg, self.world.size):
-            log.event(warning)
-        log.progress(self.cfg.epochs * steps, self.state.progress.step)
+            self.directory.log.event(warning)
 
     def _dataset(self, *, training: bool) -> ClipDataset:
         cfg = self.cfg
         sources = cfg.data.train if training else cfg.data.validation
         utterances, left_out = data.read_utterances(sources, cfg, training=training)
-        for message in left_out:
-            self.directory.log.event(f"left out: {message}")
+        self.directory.left_out(left_out)
         return ClipDataset(utterances, cfg, training=training)
 
-    def _batches(self, epoch: int) -> Batches:
-        """This process's share of the batches of an epoch."""
-        cfg, world = self.cfg, self.world
-        return bucketed_batches(
-            self.seconds, batch_size=cfg.batch_size, seed=cfg.seed, epoch=epoch, ranks=world.size, rank=world.rank
-        )
-
     def _start_from_checkpoint(self) -> None:
-        path, log = self.cfg.checkpoint, self.directory.log
+        path, directory = self.cfg.checkpoint, self.directory
         if path is None:
             return
         path = hub.located(path)
@@ -101,9 +73,8 @@ class Run:
         if theirs != ours:
             own = self.model.symbols.weight.detach().cpu()
             weights["symbols.weight"], kept = embeddings_of_shared_symbols(weights["symbols.weight"], theirs, own, ours)
-            log.event(f"{path}: embeddings of {kept} of {len(ours)} symbols kept, the others start anew")
-        for message in checkpoint.load_matching(self.model, weights, path):
-            log.event(f"{path}: {message}")
+            directory.log.event(f"{path}: embeddings of {kept} of {len(ours)} symbols kept, the others start anew")
+        directory.start_from(self.model, weights, path)
 
 
 def build_model(cfg: Config) -> FastPitch:

@@ -17,11 +17,6 @@ from fastpitch.acoustic.config import PredictorConfig, TransformerConfig
 LONGEST_WAVE = 10_000.0  # base of the periods of the positions (Vaswani et al. 2017)
 
 
-def inside(lengths_B: Tensor, longest: int) -> Tensor:
-    """[B, T] whether a position lies inside its utterance, for T = longest."""
-    return torch.arange(longest, device=lengths_B.device) < lengths_B[:, None]
-
-
 def positions(longest: int, channels: int, device: torch.device) -> Tensor:
     """[T, C] sines, then cosines, of the position; float32 always, since in half precision 2048 is the last integer."""
     even_C = torch.arange(0, channels, 2, device=device, dtype=torch.float32)

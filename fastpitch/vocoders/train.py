@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import nn
 
 from common import config
-from common.course import Course
+from common.course import course_in_epochs
 from common.distributed import World
 from common.loop import EXPECTED, Loop
 from common.run_directory import started
@@ -21,7 +21,7 @@ from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.evaluation import evaluate, flow_evaluation, resynthesized, show_samples
 from fastpitch.vocoders.training.run import Run, name_of
-from fastpitch.vocoders.training.steps import Step, flow_loss, update
+from fastpitch.vocoders.training.steps import flow_loss, update
 
 SAMPLES = 5  # clips that TensorBoard shows
 
@@ -30,64 +30,43 @@ def main(cfg: HifiganRun | WaveglowRun) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
     with started(cfg, name_of(cfg)) as directory:
         run = Run(cfg, directory)
-        state, progress = run.state, run.state.progress
-        course = Course(
-            epochs=cfg.epochs, epochs_this_job=cfg.epochs_this_job, stop_at=cfg.steps, keep_epochs=cfg.keep_epochs
-        )
-        with Loop(
-            state, cfg.every, course, names=run.loss_names, unit="segments/s", reads=run.reads,
-            has_validation=run.validation is not None,
-        ) as loop:  # fmt: skip
+        names, both = run.loss_names, (run.train_set, run.validation)
+        with Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="segments/s", data=both) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
-            batches = data.loader(run.train_set, loop.plans(run.batches), workers=cfg.data.workers)
+            batches = data.loader(run.train_set, loop.plans(run.epochs.batches), workers=cfg.data.workers)
             for epoch in loop.epochs():
-                for batch in loop.steps(batches, len(run.batches(epoch))):
+                for batch in loop.steps(batches, len(run.epochs.batches(epoch))):
                     step = update(run, batch)
-                    kept = batch._asdict() | {"failures": [failure.message for failure in batch.failures]}
-                    loop.did(step.losses_K, ids=batch.ids, batch=kept, amount=len(batch.ids))
+                    loop.did(step.losses_K, batch, amount=len(batch.ids))
                     if loop.logs:
-                        log_training(run, loop, step)
+                        losses = dict(zip(names, loop.means(), strict=True))
+                        values = {name: loss for name, loss in losses.items() if name == "loss" or loss}
+                        loop.log_training(values, learning_rate=step.learning_rate)
                     if loop.validates:
                         validate(run, loop)
                     if shows_samples(run, loop):
                         write_samples(run)
                     if loop.is_finished:
-                        state.check_finite()
-                        state.export("final", run.spoken)
+                        run.state.check_finite()
+                        run.state.export("final", run.spoken)
                     if loop.saves:
-                        state.save_step()
-        return progress
-
-
-def log_training(run: Run, loop: Loop, step: Step) -> None:
-    """The losses since the last line, those that have a weight."""
-    losses = dict(zip(run.loss_names, loop.means(), strict=True))
-    values = {name: loss for name, loss in losses.items() if name == "loss" or loss} | loop.speed()
-    values["lrate"] = step.learning_rate
-    loop.log.log("train", loop.where, values, global_step=loop.progress.step)
+                        run.state.save_step()
+        return run.state.progress
 
 
 def validate(run: Run, loop: Loop) -> None:
     """Distances or losses of the weights and of their moving average; the best are kept, for use."""
-    networks: dict[str, nn.Module] = {"dev": run.generator}
-    if run.ema is not None:
-        networks["dev_ema"] = run.ema.model
-    found = {}
+    models, found = run.learner.models(), {}
     with loop.validation() as world:
-        for phase, network in networks.items():
+        for phase, network in models.items():
             found[phase] = evaluation(run, network, world)
-    if loop.is_cut:
-        return
-    for phase, values in found.items():
-        loop.log.log(phase, (loop.progress.epoch,), values, global_step=loop.progress.step)
-    scores = [next(iter(values.values())) for values in found.values()]
-    run.state.save_best(dict(zip(("raw", "average"), scores, strict=False)), names=run.spoken)
+    loop.validated(found, score="loss" if isinstance(run.cfg, WaveglowRun) else "mel", names=run.spoken)
 
 
 def evaluation(run: Run, network: nn.Module, world: World) -> dict[str, float]:
-    """What is logged of a validation; by the first of the numbers the best network is chosen."""
+    """What is logged of a validation."""
     assert run.validation is not None
     if isinstance(run.cfg, WaveglowRun):
         loss = flow_evaluation(
@@ -109,7 +88,7 @@ def shows_samples(run: Run, loop: Loop) -> bool:
 def write_samples(run: Run) -> None:
     """Validation clips said again, into TensorBoard."""
     assert run.validation is not None
-    generator = run.ema.model if run.ema is not None else run.generator
+    generator = run.learner.models().get("dev_ema", run.generator)
     clips = range(min(SAMPLES, len(run.validation.utterances)))
     said = resynthesized(generator, run.log_mel, run.validation, clips, run.world, run.cfg.precision)
     show_samples(run.cfg.output_dir / "dev", said, run.full_mel, step=run.state.progress.step)

@@ -1,8 +1,9 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 
-from common.course import Course, Decision, EveryConfig, Moment, check_batches, decide
+from common.course import Course, Decision, EveryConfig, Moment, check_batches, course_in_epochs, decide
 
 EPOCHS = Course(epochs=10, keep_epochs=(4,), keep_steps=(33,))
 
@@ -77,3 +78,8 @@ def test_periods_that_cannot_be_are_refused(settings, message):
 def test_batches_that_cannot_be_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         check_batches(*given)
+
+
+def test_a_training_that_counts_epochs_stops_this_job_by_its_own_settings():
+    cfg = SimpleNamespace(epochs=10, epochs_this_job=2, steps=7, keep_epochs=(4,))
+    assert course_in_epochs(cfg) == Course(epochs=10, epochs_this_job=2, stop_at=7, keep_epochs=(4,))

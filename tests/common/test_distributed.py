@@ -42,6 +42,27 @@ def test_a_device_that_does_not_exist_is_named(monkeypatch):
         distributed.pick_device("cuda")
 
 
+@pytest.mark.parametrize("variable", ["RANK", "WORLD_SIZE", "LOCAL_RANK"])
+def test_a_variable_that_is_no_number_is_one_line(variable, monkeypatch):
+    monkeypatch.setenv(variable, "two")
+    with (
+        pytest.raises(ConfigError, match=f"{variable} = 'two' in the environment: expected a whole number; unset it"),
+        distributed.start("cpu"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("rank", "size"), [("2", "2"), ("-1", "2"), ("0", "0")])
+def test_a_rank_that_is_not_below_the_size_is_one_line(rank, size, monkeypatch):
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", size)
+    with (
+        pytest.raises(ConfigError, match=f"RANK = {rank}, WORLD_SIZE = {size}: expected a rank from 0 to below the"),
+        distributed.start("cpu"),
+    ):
+        pass
+
+
 def test_an_error_in_one_process_is_not_held_up_by_leaving_the_group(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(distributed.dist, "init_process_group", lambda backend, **options: None)

@@ -1,4 +1,5 @@
 import errno
+import gc
 import io
 import json
 import sys
@@ -6,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import tqdm
 
 from common.logging import RunLogger, environment, read_events
 
@@ -41,16 +43,37 @@ def test_a_terminal_that_was_closed_does_not_end_the_run(tmp_path):
     assert [event["data"]["event"] for event in read_events(tmp_path / "nvlog.json")] == ["first", "second"]
 
 
-class ClosedBar:
-    def update(self):
-        raise OSError(errno.EIO, "Input/output error")
+class ClosingTerminal(io.StringIO):
+    """A terminal that is there for so many writes."""
+
+    def __init__(self, writes: int):
+        super().__init__()
+        self.left = writes
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return len(text)
 
 
-def test_a_progress_bar_on_a_closed_terminal_does_not_end_the_run(tmp_path):
-    log = RunLogger(tmp_path, tensorboard=False, stream=io.StringIO())
-    log._bar = ClosedBar()
-    log.advance()
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("writes", [0, 1, 2, 3, 5])
+def test_a_progress_bar_on_a_terminal_that_is_closed_sometime_does_not_end_the_run(tmp_path, writes, monkeypatch):
+    log = RunLogger(tmp_path, tensorboard=False, stream=ClosingTerminal(writes))
+    monkeypatch.setattr(tqdm.tqdm, "monitor_interval", 0)
+    log.progress(100, 0)
+    for _ in range(20):
+        if log._bar is not None:
+            log._bar.last_print_t -= 10  # as if the last refresh were long ago
+        log.advance()
+        log.event("a step")
     log.close()
+    gc.collect()
+    assert len(read_events(tmp_path / "nvlog.json")) == 20
 
 
 def test_a_run_without_standard_output_logs_to_its_files(tmp_path, monkeypatch):
@@ -89,6 +112,26 @@ def test_tensorboard_events_lie_in_one_folder_per_phase(tmp_path):
         log.log(phase, (1,), {"loss": 1.0}, global_step=1)
     log.close()
     assert all(list((tmp_path / phase).glob("events.out.tfevents.*")) for phase in ("train", "dev", "dev_ema"))
+
+
+def test_tensorboard_reads_what_was_logged_of_all_jobs_of_a_run(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for step in (1, 2):
+        log = RunLogger(tmp_path, stream=io.StringIO())
+        log.log("train", (1, step, 2), {"loss": step + 0.5, "wer": 0.25}, global_step=step)
+        log.close()
+    shown = EventAccumulator(str(tmp_path / "train")).Reload()
+    assert set(shown.Tags()["scalars"]) == {"loss", "wer"}
+    assert [(event.step, event.value) for event in shown.Scalars("loss")] == [(1, 1.5), (2, 2.5)]
+
+
+def test_events_that_cannot_be_written_raise_where_they_are_logged(tmp_path):
+    log = RunLogger(tmp_path, stream=io.StringIO())
+    (tmp_path / "train").touch()
+    with pytest.raises(OSError, match="File exists"):
+        log.log("train", (1, 1, 2), {"loss": 1.5}, global_step=1)
+    log.close()
 
 
 def test_a_second_process_writes_nothing(tmp_path):

@@ -6,13 +6,14 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
 
 from common import checkpoint, loop
 from common.course import Course, EveryConfig
-from common.data.loading import LoadingError
+from common.data.loading import Failure, LoadingError
 from common.logging import read_events
 from common.loop import HostCopy, Loop
 from common.run_directory import RunDirectory, started
@@ -38,8 +39,25 @@ class Read:
         self.skipped = {}
 
 
+DATA = (Read(), Read())
+
+
+class Batch(NamedTuple):
+    ids: list[str]
+    audio_BN: torch.Tensor
+    failures: list[Failure]
+
+
 def train(
-    folder: Path, course: Course, every: EveryConfig = NEVER, *, steps_per_epoch=4, act=None, work=None, **options
+    folder: Path,
+    course: Course,
+    every: EveryConfig = NEVER,
+    *,
+    steps_per_epoch=4,
+    act=None,
+    work=None,
+    data=DATA,
+    **options,
 ):
     """A training of one weight that counts steps, each of which is some `work`; `act` sees it after it was counted."""
     act, work = act or (lambda step, loop: None), work or (lambda: None)
@@ -47,13 +65,13 @@ def train(
     with started(Settings(output_dir=folder), "m") as directory:
         model = torch.nn.Linear(1, 1)
         state = TrainingState(directory, Settings(output_dir=folder), {"weights": model}, extra={"format": 1})
-        with Loop(state, every, course, **options) as loop:
+        with Loop(state, every, course, data=data, **options) as loop:
             batches = loop.plans(lambda epoch: [[i] for i in range(steps_per_epoch)])
             for epoch in loop.epochs():
                 for batch in loop.steps(batches, steps_per_epoch):
                     assert batch == [(epoch, loop.progress.batch)]
                     work()
-                    loop.did(torch.tensor([float(loop.progress.step)]), ids=[f"u{batch}"], amount=2.0)
+                    loop.did(torch.tensor([float(loop.progress.step)]), amount=2.0)
                     act(loop.progress.step, loop)
                     what = "".join(name[0] for name in ("logs", "validates", "saves") if getattr(loop, name))
                     done.append((loop.progress.step, what))
@@ -113,12 +131,12 @@ def test_an_epoch_of_other_length_goes_on_at_the_same_part(tmp_path):
 def train_with_bad_numbers(folder: Path) -> None:
     with started(Settings(output_dir=folder), "m") as directory:
         state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})
-        with Loop(state, NEVER, Course(steps=9), names=("loss", "mel")) as loop:
+        with Loop(state, NEVER, Course(steps=9), names=("loss", "mel"), data=DATA) as loop:
             for _ in loop.epochs():
                 for step in loop.steps(range(9), 9):
                     numbers = [math.nan, math.inf] if step == 2 else [1.0, 2.0]
-                    ids, batch = [f"u{step}", f"v{step}"], {"audio_BN": torch.ones(2, 3)}
-                    loop.did(torch.tensor(numbers), ids=ids, batch=batch, amount=1)
+                    batch = Batch([f"u{step}", f"v{step}"], torch.ones(2, 3), [Failure(7, "no such file")])
+                    loop.did(torch.tensor(numbers), batch, amount=1)
                     assert step < 3, "one step late"
 
 
@@ -130,7 +148,9 @@ def test_numbers_that_are_not_finite_end_the_run_with_the_batch_and_save_nothing
     with pytest.raises(TrainingError, match=expected):
         train_with_bad_numbers(tmp_path)
     saved = checkpoint.load(tmp_path / "bad_batch_rank0.pt")
-    assert (saved["step"], saved["ids"], saved["audio_BN"].shape) == (2, ["u2", "v2"], (2, 3))
+    (batch,) = saved["batches"]
+    assert (saved["step"], saved["ids"], batch["audio_BN"].shape) == (2, ["u2", "v2"], (2, 3))
+    assert batch["failures"] == ["no such file"]
     assert checkpoint.saved_steps(tmp_path, "m") == []
 
 
@@ -147,10 +167,10 @@ def test_a_batch_that_cannot_be_saved_does_not_hide_the_numbers_that_are_not_fin
 def train_with_batches(folder: Path, found: int, count: int) -> None:
     with started(Settings(output_dir=folder), "m") as directory:
         state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})
-        with Loop(state, NEVER, Course(epochs=1)) as loop:
+        with Loop(state, NEVER, Course(epochs=1), data=DATA) as loop:
             for _ in loop.epochs():
                 for _ in loop.steps(range(found), count):
-                    loop.did(torch.ones(1), ids=[], amount=1)
+                    loop.did(torch.ones(1), amount=1)
 
 
 @pytest.mark.parametrize(
@@ -179,10 +199,33 @@ def test_what_is_left_out_is_logged_once(tmp_path):
     def act(step, loop):
         read.skipped[step % 4] = f"utterance {step % 4}: broken"
 
-    train(tmp_path, Course(epochs=3), EveryConfig(), act=act, reads=[read])
+    train(tmp_path, Course(epochs=3), EveryConfig(), act=act, data=(read, None))
     told = [event for event in events(tmp_path) if event.startswith("left out: utterance")]
     assert sorted(told) == [f"left out: utterance {i}: broken" for i in range(4)]
     assert events(tmp_path)[-1] == "left out: 4 utterances"
+
+
+def stopped_before_the_first_step(folder: Path, work) -> None:
+    with started(Settings(output_dir=folder), "m") as directory:
+        state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})
+        with Loop(state, NEVER, Course(epochs=1), data=DATA) as loop:
+            work()
+            assert list(loop.epochs()) == []
+
+
+def test_an_error_before_the_first_step_leaves_no_checkpoint(tmp_path):
+    def work():
+        raise LoadingError("utterance a: no such file")
+
+    with pytest.raises(LoadingError, match="^utterance a: no such file$"):
+        stopped_before_the_first_step(tmp_path, work)
+    assert events(tmp_path) == ["ended by an error: no checkpoint was saved yet"]
+    assert list(tmp_path.glob("*.pt")) == []
+
+
+def test_a_signal_before_the_first_step_leaves_no_checkpoint(tmp_path):
+    stopped_before_the_first_step(tmp_path, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert list(tmp_path.glob("*.pt")) == []
 
 
 @pytest.mark.parametrize("between", [True, False])
@@ -223,7 +266,7 @@ def test_a_validation_cut_short_is_owed(tmp_path):
     with started(Settings(output_dir=tmp_path), "m") as directory:
         parts = {"weights": torch.nn.Linear(1, 1)}
         state = TrainingState(directory, Settings(output_dir=tmp_path), parts, extra={"format": 1})
-        loop = Loop(state, every, Course(epochs=1))
+        loop = Loop(state, every, Course(epochs=1), data=DATA)
         assert loop.owes_validation
         state.save_best({"raw": 0.5})
         assert not loop.owes_validation
@@ -296,16 +339,16 @@ from common.loop import Loop
 from common.run_directory import started
 from common.training_state import TrainingState
 sys.path.insert(0, ".")
-from tests.common.test_loop import Settings
+from tests.common.test_loop import DATA, Settings
 cfg, when = Settings(output_dir=Path(sys.argv[1])), sys.argv[2]
 with started(cfg, "m") as directory:
     world = directory.world
     state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
     every = EveryConfig(log_steps=1000, validate_steps=5, save_minutes=0)
-    with Loop(state, every, Course(steps=1000)) as loop:
+    with Loop(state, every, Course(steps=1000), data=DATA) as loop:
         for _ in loop.epochs():
             for step in loop.steps(range(1000), 1000):
-                loop.did(torch.ones(1), ids=[], amount=1)
+                loop.did(torch.ones(1), amount=1)
                 if world.rank == 1 and (step, when) == (6, "in a step"):
                     os.kill(os.getpid(), signal.SIGTERM)
                 if loop.validates:

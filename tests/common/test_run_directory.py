@@ -184,10 +184,26 @@ def test_a_finished_run_takes_no_other_settings_but_those_of_where_and_how_often
         check_same_settings(before, replace(Settings(), optim=Optim(lr=0.5)))
 
 
-def test_settings_and_environment_are_written(tmp_path):
+def test_a_network_takes_what_fits_of_a_checkpoint_and_the_log_says_what_did_not(tmp_path):
+    network, path = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)), Path("a.pt")
+    weights = {name: weight + 1 for name, weight in network.state_dict().items() if "num_batches" not in name}
+    with started(Settings(output_dir=tmp_path), "m") as directory:
+        directory.start_from(network, weights, path)
+        directory.start_from(network, weights | {"0.bias": torch.zeros(4)}, path)
+        directory.left_out(["utterance b: no such file"])
+    assert events(tmp_path) == [
+        "a.pt: taken",
+        "a.pt: 0.bias: (4,) in the checkpoint, (3,) here, starts anew",
+        "left out: utterance b: no such file",
+    ]
+    assert torch.equal(network.state_dict()["0.bias"], weights["0.bias"])
+
+
+def test_settings_and_environment_are_written_and_a_line_about_the_run(tmp_path):
     cfg = Settings(output_dir=tmp_path, optim=Optim(lr=0.25))
     with started(cfg, "m") as directory:
-        directory.write_settings(cfg)
+        directory.describe(cfg, ["7 parameters", "3 steps an epoch"], steps=6, done=0)
+    assert events(tmp_path) == ["7 parameters; 3 steps an epoch"]
     assert config.load(Settings, tmp_path / "config.toml") == cfg
     described = json.loads((tmp_path / "environment.json").read_text())
     assert (described["processes"], described["torch"]) == (1, torch.__version__)

@@ -265,7 +265,7 @@ def test_a_clip_that_only_the_second_process_cannot_use_is_told_and_training_goe
     """With one clip per process, it also has to take part in a step for which it has nothing."""
     root = write_corpus(tmp_path / "corpus", train=4)
     with run_of(toy_config(root, tmp_path / "look", batch_size=1)) as run:
-        batches = bucketed_batches(run.seconds, batch_size=1, seed=run.cfg.seed, epoch=0, ranks=2, rank=1)
+        batches = bucketed_batches(run.epochs.seconds, batch_size=1, seed=run.cfg.seed, epoch=0, ranks=2, rank=1)
         bad = run.train_set.utterances[batches[-1][0]]
     write_tensor(tmp_path / "run" / "pitch" / f"{bad.id}.pt", torch.full((64,), torch.nan))
     process = run_module(

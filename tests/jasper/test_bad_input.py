@@ -256,7 +256,7 @@ def test_a_transcript_longer_than_its_frames_ends_training_or_is_left_out(record
     own.write_text(config.to_toml(replace(cfg, epochs=1, batch_size=2, tensorboard=False)))
     said = run(capsys, "jasper.train", own, "--output_dir", tmp_path / "run")
     (line,) = (line for line in said.out + said.err if "labels do not fit into" in line)
-    assert f"utterance last: 101 labels do not fit into 100 output frames of {recordings['last']}" in line
+    assert f"utterance last: 101 labels do not fit into the 100 encoder frames of {recordings['last']}" in line
     if on_error == "stop":
         assert (said.status, said.err) == (2, [line])
         assert line.startswith("error: ")

@@ -44,7 +44,7 @@ def test_an_average_that_begins_later_begins_at_the_weights_of_then(stopped):
     with run_of(replace(stopped, ema=0.9)) as run:
         assert run.state.progress.step == 2
         for name, weight in run.model.state_dict().items():
-            assert torch.equal(run.ema.model.state_dict()[name], weight)
+            assert torch.equal(run.learner.ema.model.state_dict()[name], weight)
 
 
 def test_a_run_may_go_on_in_another_precision(stopped):
@@ -55,8 +55,8 @@ def test_a_run_may_go_on_in_another_precision(stopped):
 
 def test_what_flags_say_of_the_optimiser_counts_when_a_run_goes_on(stopped):
     with run_of(replace(stopped, optim=replace(stopped.optim, weight_decay=0.125))) as run:
-        assert [group["weight_decay"] for group in run.optimizer.param_groups] == [0.125]
-        assert len(run.optimizer.state) > 0
+        assert [group["weight_decay"] for group in run.learner.optimizer.param_groups] == [0.125]
+        assert len(run.learner.optimizer.state) > 0
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def damage(cfg: Config, index: int) -> str:
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
     cfg = toy_config(write_corpus(tmp_path / "corpus", train=8), tmp_path / "run")
     with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
-        second = run.batches(0)[1]
+        second = run.epochs.batches(0)[1]
     name = damage(cfg, second[0])
     with pytest.raises(LoadingError, match=name):
         main(cfg)
@@ -134,5 +134,5 @@ def test_a_batch_of_which_nothing_can_be_read_is_left_out_and_named_once(tmp_pat
 def test_a_data_set_of_which_nothing_can_be_read_is_an_error(tmp_path):
     cfg = toy_config(write_corpus(tmp_path / "corpus", train=1), tmp_path / "run", batch_size=1)
     name = damage(cfg, 0)
-    with pytest.raises(TrainingError, match=f"not one utterance can be read: utterance {name}: "):
+    with pytest.raises(LoadingError, match=f"not one utterance can be used: utterance {name}: "):
         main(replace(cfg, data=replace(cfg.data, on_error="skip")))

@@ -13,10 +13,11 @@ from common.data.loading import LoadingError, loader
 from common.data.manifest import ManifestError
 from common.data.perturbation import PerturbationConfig
 from common.features import SpecAugmentConfig
+from common.recognition.training import weighted
 from common.training_state import TrainingError
 from jasper.config import Config
 from jasper.run import NAME, Run
-from jasper.train import main, update, weighted
+from jasper.train import main, update
 from tests.jasper.runs import TOY, WORDS, toy_config, write_corpus
 from tests.training import (
     directory_of,
@@ -66,7 +67,8 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
     for parts in (1, 2, 4):
         with directory_of(replace(cfg, output_dir=tmp_path / str(parts)), NAME) as directory:
             run = Run(replace(cfg, grad_accumulation=parts), directory)
-            batch, weights_B = next(weighted(run, loader(run.train_set, [[0, 0, 0, 0]])))
+            read = loader(run.train_set, [[0, 0, 0, 0]])
+            batch, weights_B = next(weighted(read, run.train_set, run.frames, has_transducer=False))
             before = [p.detach().clone() for p in run.model.parameters()]
             update(run, batch, weights_B)
             updates.append([p.detach() - b for p, b in zip(run.model.parameters(), before, strict=True)])
@@ -82,14 +84,14 @@ def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(t
         file.write("1-2-0009 FAR TOO MANY WORDS FOR A FIFTH OF A SECOND\n")
     cfg = toy_config(root, tmp_path / "run", batch_size=3)
     with pytest.raises(
-        TrainingError, match="utterance 1-2-0009: 42 labels do not fit into 10 output frames of .*1-2-0009"
+        TrainingError, match="utterance 1-2-0009: 42 labels do not fit into the 10 encoder frames of .*1-2-0009"
     ):
         main(cfg)
     cfg = replace(cfg, data=replace(cfg.data, on_error="skip"), output_dir=tmp_path / "skipping")
     main(cfg)
     told = [event for event in events(tmp_path / "skipping") if "1-2-0009" in event]
     assert len(told) == 1
-    assert told[0].startswith("left out: utterance 1-2-0009: 42 labels do not fit into 10 output frames")
+    assert told[0].startswith("left out: utterance 1-2-0009: 42 labels do not fit into the 10 encoder frames")
     assert "left out: 1 utterances" in events(tmp_path / "skipping")
 
 
@@ -171,7 +173,7 @@ def test_what_only_the_second_process_cannot_read_ends_the_run_or_is_told(tmp_pa
     cfg = toy_config(root, tmp_path / "look", batch_size=1)
     with directory_of(cfg, NAME) as directory:
         run = Run(cfg, directory)
-    batches = bucketed_batches(run.seconds, batch_size=1, seed=cfg.seed, epoch=0, ranks=2, rank=1)
+    batches = bucketed_batches(run.epochs.seconds, batch_size=1, seed=cfg.seed, epoch=0, ranks=2, rank=1)
     bad = run.train_set.utterances[batches[-1][0]]
     bad.audio.write_bytes(bad.audio.read_bytes()[:2000])
     process = run_module(
@@ -204,8 +206,8 @@ def test_batches_of_so_many_seconds_hold_all_utterances_that_fit(tmp_path):
         replace(cfg, batch_seconds=5.0)
     with directory_of(cfg, NAME) as directory:
         run = Run(cfg, directory)
-        batches = run.batches(0)
-        padded = [len(batch) * max(run.seconds[i] for i in batch) for batch in batches]
+        batches = run.epochs.batches(0)
+        padded = [len(batch) * max(run.epochs.seconds[i] for i in batch) for batch in batches]
     assert sorted(index for batch in batches for index in batch) == list(range(12))
     assert max(padded) <= 6.0
     assert main(cfg).step == len(batches)

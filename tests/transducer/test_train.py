@@ -137,10 +137,13 @@ def test_targets_that_do_not_fit_name_the_utterance_or_are_skipped(corpus, tmp_p
     main(hybrid)  # a transducer emits any number of pieces at a frame
     assert np.isfinite(logged(tmp_path / "hybrid")).all()
     cfg = replace(cfg, model=replace(cfg.model, transducer="none"))
-    with pytest.raises(TrainingError, match=r"utterance 1-2-\d+: \d+ pieces need \d+ encoder frames, there are \d of"):
+    with pytest.raises(
+        TrainingError,
+        match=r"utterance 1-2-\d+: \d+ labels do not fit into the \d encoder frames of .*: they need \d+; leave it out",
+    ):
         main(cfg)
     main(replace(cfg, output_dir=tmp_path / "skip", data=replace(cfg.data, on_error="skip")))
-    assert any("pieces need" in line for line in events(tmp_path / "skip"))
+    assert any("labels do not fit into the" in line for line in events(tmp_path / "skip"))
 
 
 def test_another_model_does_not_go_on_from_a_run(corpus, trained):

@@ -12,7 +12,7 @@ from common.config import ConfigError
 from common.data.loading import LoadingError
 from common.distributed import World
 from tests.training import assert_same_state, events, finish, logged, run_module, state_of
-from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
+from tests.wav2vec2.runs import CONFIGS, SHAPE, WORDS, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import pretrain
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Part, Plan, loader
@@ -98,7 +98,7 @@ def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, t
         )  # fmt: skip
         with run_of(cfg) as run:
             before = [p.detach().clone() for p in run.model.parameters()]
-            run.optimizer = torch.optim.SGD(run.model.parameters(), lr=1.0)
+            run.learner.optimizer = torch.optim.SGD(run.model.parameters(), lr=1.0)
             run.learning_rate = lambda _: 1.0
             update(run, list(loader(run.train_set, run.plans(0)))[:freq])
             gradients.append([b - p.detach() for p, b in zip(run.model.parameters(), before, strict=True)])
@@ -128,6 +128,22 @@ def test_the_best_by_word_error_rate_is_kept_from_the_update_that_is_named(corpu
     assert best["progress"]["best"] == min(logged(tmp_path / "run", "dev_wer"))
     main(replace(cfg, output_dir=tmp_path / "late", save_best_from=3))
     assert checkpoint.load(tmp_path / "late" / "wav2vec2_best.pt")["progress"]["best_step"] == 3
+
+
+def test_what_the_model_writes_is_shown_beside_the_reference_and_changes_nothing(corpus, tmp_path):
+    plain = finetune_config(corpus, tmp_path / "plain", max_updates=4, ema=0.9)
+    main(plain)
+    main(replace(plain, output_dir=tmp_path / "shown", prediction_frequency=2))
+    told = [event for event in events(tmp_path / "shown") if event.startswith(("reference:", "hypothesis:"))]
+    assert [line.split(":")[0] for line in told] == ["reference", "hypothesis"] * 2
+    assert all(set(line.removeprefix("reference:").split()) <= set(WORDS) for line in told[::2])
+    assert_same_state(state_of(tmp_path / "shown"), state_of(tmp_path / "plain"))
+
+
+@pytest.mark.parametrize("name", ["freeze_updates", "prediction_frequency"])
+def test_a_number_of_updates_below_zero_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name} = -1: expected a number, or 0 for none"):
+        FinetuneConfig(**{name: -1})
 
 
 def test_validation_does_not_depend_on_its_batches(corpus, tmp_path, pretrained):

@@ -133,9 +133,9 @@ def test_training_in_fp16_learns_and_passes_over_an_overflow(task, corpus, tmp_p
         assert all(tensor.isfinite().all() for tensor in run.model.state_dict().values())
         assert {parameter.dtype for parameter in run.model.parameters()} == {torch.float32}
         before = copy.deepcopy(run.model.state_dict())
-        run.scaler.update(2.0**100)
+        run.learner.scaler.update(2.0**100)
         TASKS[task][1](run, next(updates))
-        assert run.scaler.get_scale() == 2.0**99
+        assert run.learner.scaler.get_scale() == 2.0**99
         assert all(torch.equal(tensor, before[name]) for name, tensor in run.model.state_dict().items())
 
 

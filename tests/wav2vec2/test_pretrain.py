@@ -115,7 +115,7 @@ def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, t
         )  # fmt: skip
         with run_of(cfg) as run:
             before = [p.detach().clone() for p in run.model.parameters()]
-            run.optimizer = torch.optim.SGD(run.model.parameters(), lr=1.0)
+            run.learner.optimizer = torch.optim.SGD(run.model.parameters(), lr=1.0)
             run.learning_rate = lambda _: 1.0
             step = update(run, list(loader(run.train_set, run.plans(0)))[:freq])
             gradients.append([b - p.detach() for p, b in zip(run.model.parameters(), before, strict=True)])
@@ -181,7 +181,7 @@ def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path, monke
 
 def test_gradients_that_overflow_at_any_scale_end_the_run(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "wav2vec2.run.grad_scaler", lambda *_: torch.amp.GradScaler("cpu", init_scale=1e-5, growth_interval=1000)
+        "common.learner.grad_scaler", lambda *_: torch.amp.GradScaler("cpu", init_scale=1e-5, growth_interval=1000)
     )
     message = "gradients overflow in fp16 at update 1 even with a loss scale of 1e-05: lower the learning rate, or"
     with pytest.raises(TrainingError, match=message):
@@ -205,9 +205,9 @@ def test_gradients_are_clipped_in_every_precision(corpus, tmp_path):
     for precision in ("fp32", "bf16", "fp16"):
         cfg = pretrain_config(corpus, tmp_path / precision, precision=precision, clip_norm=1e-3, max_updates=1)
         with run_of(cfg) as run:
-            run.scaler = torch.amp.GradScaler("cpu", init_scale=128, enabled=precision == "fp16")
+            run.learner.scaler = torch.amp.GradScaler("cpu", init_scale=128, enabled=precision == "fp16")
             seen = []
-            run.optimizer.register_step_pre_hook(
+            run.learner.optimizer.register_step_pre_hook(
                 lambda optimizer, *_, seen=seen: seen.extend(p.grad.norm() for p in optimizer.param_groups[0]["params"])
             )
             update(run, [next(iter(loader(run.train_set, run.plans(0))))])

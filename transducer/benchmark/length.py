@@ -15,8 +15,7 @@ from tyro.conf import Positional, arg
 
 from common import audio
 from common.benchmark import RESULTS, append_row
-from common.data import corpora
-from common.data.manifest import Utterance
+from common.data.manifest import Utterance, read_sources
 from common.metrics import ErrorCount, word_errors
 from common.precision import Precision
 from common.text.normalize import normalize_english
@@ -79,9 +78,7 @@ class Measured(NamedTuple):
 def main(cfg: LengthConfig) -> None:
     """Prints and appends a row for each length. Raises CheckpointError and ManifestError."""
     sources = [str(path.absolute()) for path in cfg.manifests]
-    utterances, _ = corpora.read_utterances(
-        sources, root=cfg.root, on_error="stop", purpose="transcribe", advice="name others after the model"
-    )
+    utterances, _ = read_sources(sources, root=cfg.root, training=False, advice="name others after the model")
     asr = _loaded(cfg)
     alone = asr.transcribe([u.audio for u in utterances], batch_size=cfg.batch_size)
     errors = [

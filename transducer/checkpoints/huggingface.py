@@ -10,7 +10,7 @@ from common.features import NEMO, LogMelConfig
 from common.nemo.settings import Settings
 from common.text.pieces import SPACE, Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
-from transducer.checkpoints.imported import Imported, Rules, renamed
+from transducer.checkpoints.imported import LAYER, LAYERS, Imported, Rules, renamed
 from transducer.config import EncoderConfig, ModelConfig
 
 TRANSDUCERS = {
@@ -20,9 +20,8 @@ TRANSDUCERS = {
     "nemotron_asr_streaming": "rnnt",
 }
 STREAMING = "nemotron_asr_streaming"
-_LAYER = r"encoder\.layers\.(\d+)\."
 RULES: Rules = (
-    (r".*\.num_batches_tracked", "-"),
+    *LAYERS,
     (r"encoder\.subsampling\.linear\.(\w+)", r"encoder.subsampling.project.\1"),
     (r"encoder\.subsampling\.(?:layers\.0|conv_in)\.(\w+)", r"encoder.subsampling.first.\1"),
     (r"encoder\.subsampling\.layers\.(\d+)\.(depthwise|pointwise)_conv\.(\w+)", r"encoder.subsampling.\2.\1.\3"),
@@ -30,24 +29,13 @@ RULES: Rules = (
     (r"encoder\.subsampling\.layers\.3\.(\w+)", r"encoder.subsampling.pointwise.0.\1"),
     (r"encoder\.subsampling\.layers\.5\.(\w+)", r"encoder.subsampling.depthwise.1.\1"),
     (r"encoder\.subsampling\.layers\.6\.(\w+)", r"encoder.subsampling.pointwise.1.\1"),
-    (_LAYER + r"norm_feed_forward1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.norm.\2"),
-    (_LAYER + r"feed_forward1\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.enter.\2"),
-    (_LAYER + r"feed_forward1\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_in.leave.\2"),
-    (_LAYER + r"norm_feed_forward2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.norm.\2"),
-    (_LAYER + r"feed_forward2\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_out.enter.\2"),
-    (_LAYER + r"feed_forward2\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.leave.\2"),
-    (_LAYER + r"norm_self_att\.(\w+)", r"encoder.blocks.\1.attention_norm.\2"),
-    (_LAYER + r"self_attn\.bias_u", r"encoder.blocks.\1.attention.content_bias_HD"),
-    (_LAYER + r"self_attn\.bias_v", r"encoder.blocks.\1.attention.position_bias_HD"),
-    (_LAYER + r"self_attn\.([qkv])_proj\.(\w+)", r"encoder.blocks.\1.attention.\2.\3"),
-    (_LAYER + r"self_attn\.relative_k_proj\.weight", r"encoder.blocks.\1.attention.positions.weight"),
-    (_LAYER + r"self_attn\.o_proj\.(\w+)", r"encoder.blocks.\1.attention.leave.\2"),
-    (_LAYER + r"norm_conv\.(\w+)", r"encoder.blocks.\1.convolution.norm_in.\2"),
-    (_LAYER + r"conv\.pointwise_conv1\.(\w+)", r"encoder.blocks.\1.convolution.enter.\2"),
-    (_LAYER + r"conv\.depthwise_conv\.(\w+)", r"encoder.blocks.\1.convolution.depthwise.\2"),
-    (_LAYER + r"conv\.norm\.(\w+)", r"encoder.blocks.\1.convolution.norm.\2"),
-    (_LAYER + r"conv\.pointwise_conv2\.(\w+)", r"encoder.blocks.\1.convolution.leave.\2"),
-    (_LAYER + r"norm_out\.(\w+)", r"encoder.blocks.\1.norm.\2"),
+    (LAYER + r"self_attn\.bias_u", r"encoder.blocks.\1.attention.content_bias_HD"),
+    (LAYER + r"self_attn\.bias_v", r"encoder.blocks.\1.attention.position_bias_HD"),
+    (LAYER + r"self_attn\.([qkv])_proj\.(\w+)", r"encoder.blocks.\1.attention.\2.\3"),
+    (LAYER + r"self_attn\.relative_k_proj\.weight", r"encoder.blocks.\1.attention.positions.weight"),
+    (LAYER + r"self_attn\.o_proj\.(\w+)", r"encoder.blocks.\1.attention.leave.\2"),
+    (LAYER + r"conv\.depthwise_conv\.(\w+)", r"encoder.blocks.\1.convolution.depthwise.\2"),
+    (LAYER + r"conv\.norm\.(\w+)", r"encoder.blocks.\1.convolution.norm.\2"),
     (r"decoder\.embedding\.weight", "prediction.embedding.weight"),
     (r"decoder\.lstm\.(\w+)", r"prediction.rnn.\1"),
     (r"encoder_projector\.(\w+)", r"joint.encoder.\1"),

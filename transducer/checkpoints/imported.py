@@ -24,6 +24,22 @@ class Imported(NamedTuple):
 
 Rules = Sequence[tuple[str, str]]
 """Patterns of whole names and what to write in their place; "-" for weights that are not needed."""
+LAYER = r"encoder\.layers\.(\d+)\."
+LAYERS: Rules = (
+    (r".*\.num_batches_tracked", "-"),
+    (LAYER + r"norm_feed_forward1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.norm.\2"),
+    (LAYER + r"feed_forward1\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.enter.\2"),
+    (LAYER + r"feed_forward1\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_in.leave.\2"),
+    (LAYER + r"norm_feed_forward2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.norm.\2"),
+    (LAYER + r"feed_forward2\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_out.enter.\2"),
+    (LAYER + r"feed_forward2\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.leave.\2"),
+    (LAYER + r"norm_self_att\.(\w+)", r"encoder.blocks.\1.attention_norm.\2"),
+    (LAYER + r"norm_conv\.(\w+)", r"encoder.blocks.\1.convolution.norm_in.\2"),
+    (LAYER + r"conv\.pointwise_conv1\.(\w+)", r"encoder.blocks.\1.convolution.enter.\2"),
+    (LAYER + r"conv\.pointwise_conv2\.(\w+)", r"encoder.blocks.\1.convolution.leave.\2"),
+    (LAYER + r"norm_out\.(\w+)", r"encoder.blocks.\1.norm.\2"),
+)
+"""What NeMo and transformers call alike in each layer."""
 
 
 def renamed(weights: dict[str, Tensor], rules: Rules, source: str) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from common.nemo.features import check_filters, features_of
 from common.nemo.settings import Settings
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
-from transducer.checkpoints.imported import Imported, Rules, renamed
+from transducer.checkpoints.imported import LAYER, LAYERS, Imported, Rules, renamed
 from transducer.config import EncoderConfig, ModelConfig
 
 # The classes that are known, by the last part of their path, and which heads they have.
@@ -18,10 +18,9 @@ TARGETS = {
     "EncDecRNNTBPEModel": "transducer",
     "EncDecHybridRNNTCTCBPEModel": "hybrid",
 }
-_LAYER = r"encoder\.layers\.(\d+)\."
 RULES: Rules = (
+    *LAYERS,
     (r"preprocessor\..*", "-"),
-    (r".*\.num_batches_tracked", "-"),
     (r"encoder\.pos_enc\..*", "-"),  # sinusoids, computed here
     (r"encoder\.pre_encode\.out\.(\w+)", r"encoder.subsampling.project.\1"),
     (r"encoder\.pre_encode\.conv\.0\.(?:conv\.)?(\w+)", r"encoder.subsampling.first.\1"),
@@ -29,24 +28,13 @@ RULES: Rules = (
     (r"encoder\.pre_encode\.conv\.3\.(\w+)", r"encoder.subsampling.pointwise.0.\1"),
     (r"encoder\.pre_encode\.conv\.5\.(?:conv\.)?(\w+)", r"encoder.subsampling.depthwise.1.\1"),
     (r"encoder\.pre_encode\.conv\.6\.(\w+)", r"encoder.subsampling.pointwise.1.\1"),
-    (_LAYER + r"norm_feed_forward1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.norm.\2"),
-    (_LAYER + r"feed_forward1\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_in.enter.\2"),
-    (_LAYER + r"feed_forward1\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_in.leave.\2"),
-    (_LAYER + r"norm_feed_forward2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.norm.\2"),
-    (_LAYER + r"feed_forward2\.linear1\.(\w+)", r"encoder.blocks.\1.feed_forward_out.enter.\2"),
-    (_LAYER + r"feed_forward2\.linear2\.(\w+)", r"encoder.blocks.\1.feed_forward_out.leave.\2"),
-    (_LAYER + r"norm_self_att\.(\w+)", r"encoder.blocks.\1.attention_norm.\2"),
-    (_LAYER + r"self_attn\.pos_bias_u", r"encoder.blocks.\1.attention.content_bias_HD"),
-    (_LAYER + r"self_attn\.pos_bias_v", r"encoder.blocks.\1.attention.position_bias_HD"),
-    (_LAYER + r"self_attn\.linear_([qkv])\.(\w+)", r"encoder.blocks.\1.attention.\2.\3"),
-    (_LAYER + r"self_attn\.linear_pos\.weight", r"encoder.blocks.\1.attention.positions.weight"),
-    (_LAYER + r"self_attn\.linear_out\.(\w+)", r"encoder.blocks.\1.attention.leave.\2"),
-    (_LAYER + r"norm_conv\.(\w+)", r"encoder.blocks.\1.convolution.norm_in.\2"),
-    (_LAYER + r"conv\.pointwise_conv1\.(\w+)", r"encoder.blocks.\1.convolution.enter.\2"),
-    (_LAYER + r"conv\.depthwise_conv\.(?:conv\.)?(\w+)", r"encoder.blocks.\1.convolution.depthwise.\2"),
-    (_LAYER + r"conv\.batch_norm\.(\w+)", r"encoder.blocks.\1.convolution.norm.\2"),
-    (_LAYER + r"conv\.pointwise_conv2\.(\w+)", r"encoder.blocks.\1.convolution.leave.\2"),
-    (_LAYER + r"norm_out\.(\w+)", r"encoder.blocks.\1.norm.\2"),
+    (LAYER + r"self_attn\.pos_bias_u", r"encoder.blocks.\1.attention.content_bias_HD"),
+    (LAYER + r"self_attn\.pos_bias_v", r"encoder.blocks.\1.attention.position_bias_HD"),
+    (LAYER + r"self_attn\.linear_([qkv])\.(\w+)", r"encoder.blocks.\1.attention.\2.\3"),
+    (LAYER + r"self_attn\.linear_pos\.weight", r"encoder.blocks.\1.attention.positions.weight"),
+    (LAYER + r"self_attn\.linear_out\.(\w+)", r"encoder.blocks.\1.attention.leave.\2"),
+    (LAYER + r"conv\.depthwise_conv\.(?:conv\.)?(\w+)", r"encoder.blocks.\1.convolution.depthwise.\2"),
+    (LAYER + r"conv\.batch_norm\.(\w+)", r"encoder.blocks.\1.convolution.norm.\2"),
     (r"decoder\.prediction\.embed\.weight", "prediction.embedding.weight"),
     (r"decoder\.prediction\.dec_rnn\.lstm\.(\w+)", r"prediction.rnn.\1"),
     (r"joint\.enc\.(\w+)", r"joint.encoder.\1"),

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.lengths import inside
 from transducer.config import EncoderConfig
 
 Frames = TypeVar("Frames", int, Tensor)
@@ -47,7 +48,7 @@ class FastConformer(nn.Module):
         x_BSC, frames_B = self.subsampling(features_BFT, frames_B)
         x_BSC = F.dropout(x_BSC * self.input_scale, self.cfg.dropout, self.training)
         frame_S = torch.arange(x_BSC.shape[1], device=x_BSC.device)
-        inside_BS = frame_S < frames_B[:, None]
+        inside_BS = inside(frames_B, x_BSC.shape[1])
         seen_BSS = visible(frame_S, frame_S, self.cfg) & inside_BS[:, None, :]
         # Frames of the padding see themselves: the softmax over nothing is NaN, and 0 times NaN is not 0.
         seen_BSS = seen_BSS | (frame_S == frame_S[:, None])
@@ -135,7 +136,7 @@ class Subsampling(nn.Module):
         return torch.where(frames > 0, frames // 2 + 1, 0) if self.causal else (frames + 1) // 2
 
     def _padded(self, x_BKTF: Tensor, frames_B: Tensor) -> Tensor:
-        inside_BT = torch.arange(x_BKTF.shape[2], device=x_BKTF.device) < frames_B[:, None]
+        inside_BT = inside(frames_B, x_BKTF.shape[2])
         x_BKTF = x_BKTF * inside_BT[:, None, :, None].to(x_BKTF.dtype)
         return F.pad(x_BKTF, (2, 1, 2, 1)) if self.causal else x_BKTF
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from common.recognition.training import log_letters
 from wav2vec2.corpus.batches import FinetuningSet
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters, read_dictionary
 from wav2vec2.corpus.sources import located, read_utterances
@@ -25,7 +26,6 @@ def finetuning_sets(cfg: FinetuneConfig, log: Callable[[str], None]) -> tuple[Fi
     spelling = letters.spelling(
         language=data.language, unknown_letters=data.unknown_letters, normalizes=data.normalize_text
     )
-    log(f"texts in {spelling.described()}")
 
     def dataset(sources: tuple[str, ...], *, training: bool) -> FinetuningSet:
         found = read_utterances(sources, data, cfg.model, training=training, spelling=spelling)
@@ -35,8 +35,5 @@ def finetuning_sets(cfg: FinetuneConfig, log: Callable[[str], None]) -> tuple[Fi
 
     train_set = dataset(data.train, training=True)
     validation = dataset(data.validation, training=False) if data.validation else None
-    if data.normalize_text or data.on_error == "stop":  # else utterances with such letters are skipped
-        spelling.check(", ".join((*data.train, *data.validation)))
-    if spelling.unknown:
-        log(spelling.told())
+    log_letters(spelling, data, log)
     return train_set, validation

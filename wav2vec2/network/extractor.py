@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.lengths import inside
 from common.precision import compute_dtype
 from wav2vec2.network.config import ConvLayer, ModelConfig, samples_per_frame, samples_seen
 
@@ -159,7 +160,7 @@ class FirstLayer(nn.Module):
         windows_BRK = self._windows(audio_BN).double()
         frames_B = (samples_B - self.kernel) // self.stride + 1
         count_B11 = frames_B.clamp(min=1)[:, None, None]
-        mask_BR1 = (torch.arange(windows_BRK.shape[1], device=frames_B.device) < frames_B[:, None]).unsqueeze(2)
+        mask_BR1 = inside(frames_B, windows_BRK.shape[1]).unsqueeze(2)
         mean_B1K = torch.where(mask_BR1, windows_BRK, 0.0).sum(1, keepdim=True) / count_B11
         centred_BRK = torch.where(mask_BR1, windows_BRK - mean_B1K, 0.0)
         covariance_BKK = centred_BRK.transpose(1, 2) @ centred_BRK / count_B11

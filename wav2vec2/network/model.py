@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.config import ConfigError
+from common.lengths import inside
 from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.extractor import FeatureExtractor
-from wav2vec2.network.transformer import Encoder, frame_mask
+from wav2vec2.network.transformer import Encoder
 
 NORM_EPSILON = 1e-5
 
@@ -151,14 +152,14 @@ def normalized(audio_BN: Tensor, samples_B: Tensor | None, epsilon: float) -> Te
 
 def without_padding(audio_BN: Tensor, samples_B: Tensor) -> Tensor:
     """audio_BN, 0 beyond each utterance's samples: NaN there would reach the gradients, as 0 times NaN."""
-    return torch.where(frame_mask(samples_B, audio_BN.shape[1]), audio_BN, 0.0)
+    return torch.where(inside(samples_B, audio_BN.shape[1]), audio_BN, 0.0)
 
 
 def squares(x_BSC: Tensor, frames_B: Tensor | None) -> Tensor:
     """[B], float32: mean square over channels, summed over the frames that are no padding."""
     square_BS = x_BSC.float().square().mean(2)
     if frames_B is not None:
-        square_BS = torch.where(frame_mask(frames_B, x_BSC.shape[1]), square_BS, 0.0)
+        square_BS = torch.where(inside(frames_B, x_BSC.shape[1]), square_BS, 0.0)
     return square_BS.sum(1)
 
 

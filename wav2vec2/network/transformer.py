@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from common.lengths import inside
 from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.hourglass import Shortening
 from wav2vec2.network.positions import PositionalConv, StackedPositions
@@ -40,7 +41,7 @@ class Encoder(nn.Module):
         In training `seed` determines which layers are left out: give every process the same. With `layers` only so
         many are run, and the final normalisation of a pre-norm model is not: the output of that layer.
         """
-        mask_BS = None if frames_B is None else frame_mask(frames_B, x_BSD.shape[1])
+        mask_BS = None if frames_B is None else inside(frames_B, x_BSD.shape[1])
         x_BSD = zero_padding(x_BSD, mask_BS)
         if isinstance(self.positions, StackedPositions):
             x_BSD = x_BSD + self.positions(x_BSD, None if mask_BS is None else mask_BS.unsqueeze(2))
@@ -168,11 +169,6 @@ class Attention(nn.Module):
             q_BHSE, k_BHSE, v_BHSE, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0
         )
         return self.out(mixed_BHSE.transpose(1, 2).reshape(n_utterances, n_frames, width))
-
-
-def frame_mask(frames_B: Tensor, n_frames: int) -> Tensor:
-    """[B, n_frames]: true for the first frames_B frames of each utterance."""
-    return torch.arange(n_frames, device=frames_B.device) < frames_B[:, None]
 
 
 def zero_padding(x_BSD: Tensor, mask_BS: Tensor | None) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from common.convolution import FusedConvolution, Lengths, workspace
+from common.lengths import inside
 from fastpitch.vocoders.networks.hifigan import LAST_SLOPE, SLOPE, HifiganGenerator, MeanOfBlocks, ResBlock
 
 FRAMES = 160  # of a call that algorithms are chosen for: two seconds
@@ -126,9 +127,7 @@ def masked_(x_BLC: Tensor, frames_B: Tensor | None, rate: int) -> Tensor:
 def _lengths(x_BLC: Tensor, frames_B: Tensor | None, rate: int) -> Lengths | None:
     if frames_B is None:
         return None
-    place_L = torch.arange(x_BLC.shape[1], device=x_BLC.device)
-    inside_BL = place_L < frames_B[:, None] * rate
-    return Lengths(frames_B.long() * rate, inside_BL.to(x_BLC.dtype).unsqueeze(2))
+    return Lengths(frames_B.long() * rate, inside(frames_B * rate, x_BLC.shape[1]).to(x_BLC.dtype).unsqueeze(2))
 
 
 def _convolution(conv: nn.Module, frames: int, scale: float = 1.0) -> FusedConvolution:

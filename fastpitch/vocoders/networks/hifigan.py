@@ -6,11 +6,11 @@ Shapes: B utterances, M mel bins, T frames, C channels, L samples at the rate of
 
 import math
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
+from common.lengths import inside
 from fastpitch.vocoders.networks.config import HifiganConfig
 
 SLOPE = 0.1  # of the leaky ReLUs
@@ -48,13 +48,13 @@ class HifiganGenerator(nn.Module):
 
     def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> Tensor:
         """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end."""
-        inside_B1L = inside(mel_BMT, frames_B)
+        inside_B1L = own_places(mel_BMT, frames_B)
         x_BCL = self.conv_pre(masked(mel_BMT, inside_B1L))
         rate = 1
         for up, blocks, factor in zip(self.ups, self.resblocks, self.cfg.upsample_rates, strict=True):
             x_BCL = up(masked(F.leaky_relu(x_BCL, SLOPE), inside_B1L))
             rate *= factor
-            inside_B1L = inside(x_BCL, frames_B, rate)  # once for the dozens of convolutions of a stage
+            inside_B1L = own_places(x_BCL, frames_B, rate)  # once for the dozens of convolutions of a stage
             x_BCL = blocks(x_BCL, inside_B1L)
         audio_B1N = self.conv_post(masked(F.leaky_relu(x_BCL, LAST_SLOPE), inside_B1L)).tanh()
         return masked(audio_B1N, inside_B1L).squeeze(1)
@@ -115,12 +115,11 @@ class ResBlock(nn.Module):
         return x_BCL
 
 
-def inside(x_BCL: Tensor, frames_B: Tensor | None, rate: int = 1) -> Tensor | None:
+def own_places(x_BCL: Tensor, frames_B: Tensor | None, rate: int = 1) -> Tensor | None:
     """[B, 1, L] in the type of `x_BCL`: 1 for the first frames_B * rate, then 0; None where all of them count."""
     if frames_B is None:
         return None
-    place_L = torch.arange(x_BCL.shape[-1], device=x_BCL.device)
-    return (place_L < frames_B[:, None, None] * rate).to(x_BCL.dtype)
+    return inside(frames_B * rate, x_BCL.shape[-1]).to(x_BCL.dtype).unsqueeze(1)
 
 
 def masked(x_BCL: Tensor, inside_B1L: Tensor | None) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.features import LogMelConfig, mel_filters
+from common.lengths import inside
 from fastpitch.vocoders.networks.config import IstftConfig
 
 MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
@@ -148,5 +149,4 @@ def _keep(mel_BMT: Tensor, frames_B: Tensor | None) -> Tensor:
     """[B, T, 1]: 1 within the frames of an utterance, 0 beyond."""
     if frames_B is None:
         return mel_BMT.new_ones(mel_BMT.shape[0], mel_BMT.shape[2], 1)
-    place_T = torch.arange(mel_BMT.shape[2], device=mel_BMT.device)
-    return (place_T < frames_B[:, None]).to(mel_BMT.dtype)[:, :, None]
+    return inside(frames_B, mel_BMT.shape[2]).to(mel_BMT.dtype)[:, :, None]

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from fastpitch.vocoders.networks.config import WaveglowConfig
-from fastpitch.vocoders.networks.hifigan import inside, masked
+from fastpitch.vocoders.networks.hifigan import masked, own_places
 
 
 class Likelihood(NamedTuple):
@@ -81,7 +81,7 @@ class Waveglow(nn.Module):
                 early -= cfg.early_channels
                 x_BGP = torch.cat([z_BGP[:, early : early + cfg.early_channels], x_BGP], 1)
         audio_B1N = x_BGP.mT.flatten(1)[:, None]
-        return masked(audio_B1N, inside(audio_B1N, frames_B, self.hop_samples)).squeeze(1)
+        return masked(audio_B1N, own_places(audio_B1N, frames_B, self.hop_samples)).squeeze(1)
 
     @property
     def context_frames(self) -> int:
@@ -175,7 +175,7 @@ class CouplingNetwork(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Logarithms of scales, and shifts, both [B, G / 2, P]; nothing beyond `positions_B[b]` is seen."""
         x_BCP = self.start(half_BHP)
-        inside_B1P = inside(x_BCP, positions_B)
+        inside_B1P = own_places(x_BCP, positions_B)
         skipped_BCP: Tensor | float = 0.0
         for dilated, cond, res_skip in zip(self.in_layers, self.cond_layers, self.res_skip_layers, strict=True):
             gates_BCP = dilated(masked(x_BCP, inside_B1P)) + cond(condition_BDP)

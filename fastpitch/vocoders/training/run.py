@@ -1,26 +1,16 @@
 """A training run of a vocoder: its data, its networks and what follows them, new or as the checkpoint says."""
 
-import functools
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.amp import GradScaler
-from torch.optim import Optimizer
 
-from common import checkpoint, distributed
-from common.data.batching import Batches, bucketed_batches
+from common import checkpoint
 from common.data.manifest import read_sources
-from common.ema import Ema
+from common.epochs import Epochs
 from common.features import LogMel
-from common.optim import build_optimizer
-from common.precision import grad_scaler
+from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
-from common.schedule import build_schedule
-from common.training_state import TrainingState
+from common.training_state import Part, TrainingState
 from fastpitch.vocoders import hifigan_import, waveglow_import
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
@@ -40,14 +30,10 @@ DEPENDS_ON = {
 
 
 class Run:
-    """What a training step uses. `discriminators`, their optimiser and scale are None where only one network learns.
+    """What a training step uses. `against`, the discriminators, is None where only one network learns.
 
     Raises CheckpointError and the readers' errors.
     """
-
-    discriminators: Discriminators | None = None
-    discriminators_optimizer: Optimizer | None = None
-    discriminators_scaler: GradScaler | None = None
 
     def __init__(self, cfg: HifiganRun | WaveglowRun, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
@@ -55,106 +41,86 @@ class Run:
         device = self.world.device
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.generator = build_generator(cfg, normalized=True).to(device)
-        if isinstance(cfg, HifiganRun):
-            self.discriminators = Discriminators(cfg.discriminator).to(device)
-            self.discriminators_optimizer = build_optimizer(self.discriminators.parameters(), cfg.optim)
-            self.discriminators_scaler = grad_scaler(device, cfg.precision)
-        self.generator_optimizer = build_optimizer(self.generator.parameters(), cfg.optim)
-        self.generator_scaler = grad_scaler(device, cfg.precision)
+        judges = Discriminators(cfg.discriminator).to(device) if isinstance(cfg, HifiganRun) else None
         if directory.saved is None:
-            self._start_from_checkpoints()
-        self.ema = Ema(self.generator, cfg.ema) if cfg.ema else None
+            self._start_from_checkpoints(judges)
+        self.learner = Learner(self.generator, cfg, self.world)
+        self.against = Learner(judges, cfg, self.world, is_averaged=False) if judges is not None else None
         parts = self._parts()
         self.spoken = tuple(parts)[:2]  # the parts that speak: the generator and its average
         self.state = TrainingState(directory, cfg, parts, extra={"format": format_of(cfg)})
-        self.parallel_generator = distributed.data_parallel(self.generator, self.world)
-        self.parallel_discriminators = (
-            distributed.data_parallel(self.discriminators, self.world) if self.discriminators is not None else None
-        )
+        for learner in self.learners:
+            learner.join()
         self.log_mel = LogMel(cfg.features).to(device)
         # What is compared goes up to half of the sample rate, beyond what generators hear.
         self.full_mel = LogMel(replace(cfg.features, highest_hz=cfg.features.sample_rate / 2)).to(device)
         self.train_set = self._dataset(training=True)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        self.reads: list[Any] = [read for read in (self.train_set, self.validation) if read is not None]
-        self.batches = functools.lru_cache(2)(self._batches)
-        steps = len(self.batches(0))
-        self.learning_rate = build_schedule(
-            cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=steps, total_steps=steps * cfg.epochs
-        )
+        self.epochs = Epochs([0.0] * len(self.train_set), cfg, self.world)  # segments are of one length
+
+    @property
+    def learners(self) -> list[Learner]:
+        """The generator, and the discriminators where they learn too."""
+        return [self.learner] + ([self.against] if self.against is not None else [])
 
     @property
     def loss_names(self) -> tuple[str, ...]:
         """The numbers of a step, in their order."""
-        if self.discriminators is None:
+        if self.against is None:
             return ("loss",)
         return ("loss", *(f"{part}_loss" for part in _LOSSES), "discriminator_loss")
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""
-        self.directory.write_settings(self.cfg)
-        clips, steps = self.train_set.utterances, len(self.batches(0))
-        sizes = f"{_parameters(self.generator):,} parameters in the generator"
-        if self.discriminators is not None:
-            sizes += f", {_parameters(self.discriminators):,} in the discriminators"
-        hours = sum(utterance.seconds for utterance in clips) / 3600
-        self.directory.log.event(f"{sizes}; {len(clips)} clips, {hours:.2f} h; {steps} steps an epoch")
-        self.directory.log.progress(self.cfg.epochs * steps, self.state.progress.step)
+        sizes = [
+            f"{size_of(learner.network)} in the {of}"
+            for learner, of in zip(self.learners, ("generator", "discriminators"), strict=False)
+        ]
+        of_data = amount_of(self.train_set.utterances, "clips")
+        facts = (*sizes, of_data, self.epochs.about)
+        self.directory.describe(self.cfg, facts, steps=self.epochs.steps, done=self.state.progress.step)
 
-    def _parts(self) -> dict[str, Any]:
-        """Under the names that checkpoints have had."""
-        if self.discriminators is None:
-            networks = {"weights": self.generator, "ema": self.ema}
-            return networks | {"optimizer": self.generator_optimizer, "scaler": self.generator_scaler}
-        return {
-            "generator": self.generator,
-            "generator_ema": self.ema,
-            "discriminators": self.discriminators,
-            "generator_optimizer": self.generator_optimizer,
-            "discriminators_optimizer": self.discriminators_optimizer,
-            "generator_scaler": self.generator_scaler,
-            "discriminators_scaler": self.discriminators_scaler,
+    def _parts(self) -> dict[str, Part | None]:
+        """Under the names that checkpoints have had; networks first."""
+        own = self.learner.parts
+        if self.against is None:
+            return own
+        other = self.against.parts
+        networks = {"generator": own["weights"], "generator_ema": own["ema"], "discriminators": other["weights"]}
+        rest = ("optimizer", "scaler")
+        return networks | {
+            f"{of}_{part}": parts[part]
+            for part in rest
+            for of, parts in (("generator", own), ("discriminators", other))
         }
 
     def _dataset(self, *, training: bool) -> SegmentDataset:
         cfg, data = self.cfg, self.cfg.data
         sources = data.train if training else data.validation
         utterances, left_out = read_sources(sources, root=data.root, on_error=data.on_error, training=training)
-        for message in left_out:
-            self.directory.log.event(f"left out: {message}")
+        self.directory.left_out(left_out)
         return SegmentDataset(utterances, data, cfg.features, seed=cfg.seed)
 
-    def _batches(self, epoch: int) -> Batches:
-        """This process's share of the batches of an epoch, as indices of segments."""
-        cfg, world = self.cfg, self.world
-        return bucketed_batches(
-            [0.0] * len(self.train_set),  # segments are of one length
-            batch_size=cfg.batch_size, seed=cfg.seed, epoch=epoch, ranks=world.size, rank=world.rank,
-        )  # fmt: skip
-
-    def _start_from_checkpoints(self) -> None:
-        cfg = self.cfg
+    def _start_from_checkpoints(self, judges: Discriminators | None) -> None:
+        cfg, start_from = self.cfg, self.directory.start_from
         if isinstance(cfg, WaveglowRun):
             if cfg.checkpoint is not None:
                 with checkpoint.usable(cfg.checkpoint):
                     flow = waveglow_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint)
-                self._take(self.generator, flow.ema or flow.weights, cfg.checkpoint)
+                    start_from(self.generator, unfolded(flow.ema or flow.weights, self.generator), cfg.checkpoint)
             return
         generator, discriminators = cfg.checkpoint, cfg.checkpoint_discriminators
         if generator is not None:
             state = checkpoint.load(generator)
             with checkpoint.usable(generator):
-                self._take(self.generator, hifigan_import.read(state, generator).weights, generator)
+                weights = hifigan_import.read(state, generator).weights
+                start_from(self.generator, unfolded(weights, self.generator), generator)
             if discriminators is None and hifigan_import.is_checkpoint(state) and "discriminators" in state:
                 discriminators = generator
-        if discriminators is not None and self.discriminators is not None:
+        if discriminators is not None and judges is not None:
             with checkpoint.usable(discriminators):
                 weights = hifigan_import.read_discriminators(checkpoint.load(discriminators), discriminators)
-                self._take(self.discriminators, weights, discriminators)
-
-    def _take(self, network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-        for message in taken(network, weights, path):
-            self.directory.log.event(message)
+                start_from(judges, unfolded(weights, judges), discriminators)
 
 
 _LOSSES = ("mel", "stft", "feature", "adversarial")
@@ -169,13 +135,3 @@ def name_of(cfg: HifiganRun | WaveglowRun) -> str:
 def format_of(cfg: HifiganRun | WaveglowRun) -> str:
     """What checkpoints say they are."""
     return waveglow_import.FORMAT if isinstance(cfg, WaveglowRun) else hifigan_import.FORMAT
-
-
-def taken(network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> list[str]:
-    """Gives `network` the weights of the file at `path`, normalised or not; what is to be said of it."""
-    told = checkpoint.load_matching(network, unfolded(weights, network), path)
-    return [f"{path}: {message}" for message in told] or [f"{path}: taken"]
-
-
-def _parameters(network: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in network.parameters())

@@ -7,10 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.amp import GradScaler
-from torch.optim import Optimizer
 
-from common import distributed
 from common.precision import autocast
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.training import data
@@ -35,27 +32,22 @@ class Step(NamedTuple):
 def update(run: Run, batch: SegmentBatch) -> Step:
     """One step of all networks, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
     cfg, progress = run.cfg, run.state.progress
-    rate = run.learning_rate(progress.step)
-    for optimizer in (run.generator_optimizer, run.discriminators_optimizer):
-        for group in optimizer.param_groups if optimizer is not None else ():
-            group["lr"] = rate
-    run.parallel_generator.train()
+    rate = run.epochs.learning_rate(progress.step)
+    for learner in run.learners:
+        learner.begin(rate)
     parts = data.micro_batches(data.heard(batch.to(run.world.device), run.log_mel), cfg.grad_accumulation)
     losses_K = update_flow(run, parts) if isinstance(cfg, WaveglowRun) else update_adversarially(run, parts)
-    if run.ema is not None:
-        run.ema.update(progress.step if progress.warm_average else None)
     return Step(losses_K, rate)
 
 
 def update_flow(run: Run, parts: list[Heard]) -> Tensor:
     """A step of WaveGlow; its loss, [1]."""
     losses = []
-    for i, part in enumerate(parts):
-        with distributed.gradient_sync(run.parallel_generator, enabled=i == len(parts) - 1):
-            loss = flow_loss(run, run.parallel_generator, part) * data.share(part, parts)
-            run.generator_scaler.scale(loss).backward()
+    for part in run.learner.each(parts):
+        loss = flow_loss(run, run.learner.parallel, part) * data.share(part, parts)
+        run.learner.backward(loss)
         losses.append(loss.detach())
-    apply_gradients(run.generator_optimizer, run.generator_scaler, run.generator, clip_norm=run.cfg.clip_norm)
+    run.learner.finish(run.state.progress, clip_norm=run.cfg.clip_norm)
     return torch.stack(losses).sum()[None]
 
 
@@ -72,7 +64,7 @@ def update_adversarially(run: Run, parts: list[Heard]) -> Tensor:
     cfg = run.cfg
     assert isinstance(cfg, HifiganRun)
     is_adversarial = cfg.loss.needs_discriminators and run.state.progress.step >= cfg.loss.adversarial_from
-    kept = generated(run, parts[0], sync=True) if len(parts) == 1 else None
+    kept = generated(run, parts[0]) if len(parts) == 1 else None
     discriminators = torch.zeros((), device=run.world.device)
     if is_adversarial:
         discriminators = update_discriminators(run, parts, kept)
@@ -81,70 +73,52 @@ def update_adversarially(run: Run, parts: list[Heard]) -> Tensor:
 
 def update_discriminators(run: Run, parts: list[Heard], kept: Tensor | None) -> Tensor:
     """A step of the discriminators on recordings and on what the generator says; their loss."""
-    assert run.discriminators is not None
-    assert run.parallel_discriminators is not None
-    assert run.discriminators_optimizer is not None
-    assert run.discriminators_scaler is not None
-    losses = []
-    run.discriminators.requires_grad_(True)
-    for i, part in enumerate(parts):
-        fake_BN = generated(run, part, sync=False, grad=False) if kept is None else kept.detach()
-        with distributed.gradient_sync(run.parallel_discriminators, enabled=i == len(parts) - 1):
-            with autocast(run.world.device, run.cfg.precision):
-                both = run.parallel_discriminators(torch.cat([part.audio_BN, fake_BN]))
-            loss = discriminator_loss(*_split(both)) * data.share(part, parts)
-            run.discriminators_scaler.scale(loss).backward()
+    assert run.against is not None
+    learner, losses = run.against, []
+    learner.network.requires_grad_(True)
+    for part in learner.each(parts):
+        fake_BN = kept.detach() if kept is not None else generated(run, part, grad=False)
+        with autocast(run.world.device, run.cfg.precision):
+            both = learner.parallel(torch.cat([part.audio_BN, fake_BN]))
+        loss = discriminator_loss(*_split(both)) * data.share(part, parts)
+        learner.backward(loss)
         losses.append(loss.detach())
-    optimizer, scaler = run.discriminators_optimizer, run.discriminators_scaler
-    apply_gradients(optimizer, scaler, run.discriminators, clip_norm=run.cfg.clip_norm)
+    learner.finish(run.state.progress, clip_norm=run.cfg.clip_norm)
     return torch.stack(losses).sum()
 
 
 def update_generator(run: Run, parts: list[Heard], kept: Tensor | None, is_adversarial: bool) -> Tensor:
     """A step of the generator; its `GeneratorLoss`, [K]."""
     assert isinstance(run.cfg, HifiganRun)
-    assert run.discriminators is not None
-    losses = []
-    run.discriminators.requires_grad_(False)
-    for i, part in enumerate(parts):
-        with distributed.gradient_sync(run.parallel_generator, enabled=i == len(parts) - 1):
-            fake_BN = generated(run, part, sync=i == len(parts) - 1) if kept is None else kept
-            real, fake = judged(run, part.audio_BN, fake_BN) if is_adversarial else (None, None)
-            loss = generator_loss(run.cfg.loss, run.full_mel, part.audio_BN, fake_BN, real, fake)
-            loss = GeneratorLoss(*(value * data.share(part, parts) for value in loss))
-            run.generator_scaler.scale(loss.value).backward()
+    assert run.against is not None
+    learner, losses = run.learner, []
+    run.against.network.requires_grad_(False)
+    for part in learner.each(parts):
+        fake_BN = kept if kept is not None else generated(run, part)
+        real, fake = judged(run, part.audio_BN, fake_BN) if is_adversarial else (None, None)
+        loss = generator_loss(run.cfg.loss, run.full_mel, part.audio_BN, fake_BN, real, fake)
+        loss = GeneratorLoss(*(value * data.share(part, parts) for value in loss))
+        learner.backward(loss.value)
         losses.append(torch.stack(loss).detach())
-    apply_gradients(run.generator_optimizer, run.generator_scaler, run.generator, clip_norm=run.cfg.clip_norm)
+    learner.finish(run.state.progress, clip_norm=run.cfg.clip_norm)
     return torch.stack(losses).sum(0)
 
 
-def generated(run: Run, part: Heard, *, sync: bool, grad: bool = True) -> Tensor:
-    """What the generator says of the mel frames, audio_BN."""
-    with (
-        distributed.gradient_sync(run.parallel_generator, enabled=sync),
-        autocast(run.world.device, run.cfg.precision),
-        torch.set_grad_enabled(grad),
-    ):
-        return run.parallel_generator(part.mel_BMT)
+def generated(run: Run, part: Heard, *, grad: bool = True) -> Tensor:
+    """What the generator says of the mel frames, audio_BN; with gradients that will be exchanged, or without any."""
+    network = run.learner.parallel if grad else run.generator
+    with autocast(run.world.device, run.cfg.precision), torch.set_grad_enabled(grad):
+        return network(part.mel_BMT)
 
 
 def judged(run: Run, audio_BN: Tensor, fake_BN: Tensor) -> tuple[Judgement, Judgement]:
     """Recorded and generated audio by the bare discriminators: their gradients are neither wanted nor exchanged."""
-    assert run.discriminators is not None
+    assert run.against is not None
+    judges = run.against.network
     with autocast(run.world.device, run.cfg.precision):
         with torch.no_grad():
-            real = run.discriminators(audio_BN)
-        return real, run.discriminators(fake_BN)
-
-
-def apply_gradients(optimizer: Optimizer, scaler: GradScaler, network: nn.Module, *, clip_norm: float) -> None:
-    """A step of `network`, whose gradient is not longer than `clip_norm` (0: any), and is gone afterwards."""
-    if clip_norm:
-        scaler.unscale_(optimizer)
-        nn.utils.clip_grad_norm_(network.parameters(), clip_norm)
-    scaler.step(optimizer)
-    scaler.update()
-    optimizer.zero_grad(set_to_none=True)
+            real = judges(audio_BN)
+        return real, judges(fake_BN)
 
 
 def _split(both: Judgement) -> tuple[Judgement, Judgement]:

@@ -12,7 +12,7 @@ import torch
 
 from common import audio
 from common.data.batching import bucketed_batches
-from common.data.loading import Failure, Item, LoadingError, SpeechDataset, collate, loader
+from common.data.loading import Failure, Item, LoadingError, SpeechDataset, collate, loader, stand_in
 from common.data.manifest import Utterance, read_manifest
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
@@ -190,3 +190,15 @@ def test_the_death_of_a_worker_is_an_error_when_its_batch_is_asked_for(utterance
     dataset = SpeechDataset(utterances, encode=lambda _: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(LoadingError, match=r"a data worker ended \(.*\): out of memory\? Take fewer --data.workers"):
         next(iter(loader(dataset, [[0]], workers=1)))
+
+
+def test_the_first_utterance_that_can_be_read_stands_in(utterances):
+    for utterance in utterances[:2]:
+        utterance.audio.unlink()
+    assert stand_in(SpeechDataset(utterances), collate, []).ids == ["clip2"]
+
+
+def test_without_one_utterance_that_can_be_read_nothing_stands_in(utterances):
+    utterances[0].audio.unlink()
+    with pytest.raises(LoadingError, match="not one utterance can be used: no such file"):
+        stand_in(SpeechDataset(utterances[:1]), collate, [Failure(0, "no such file")])

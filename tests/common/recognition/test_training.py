@@ -1,26 +1,69 @@
 """What a training step of a recogniser does around its network."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from common.data.loading import AudioBatch, Failure, SpeechDataset
+from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import Utterance
-from common.recognition.training import stand_in, weights_of
+from common.recognition.training import log_letters, weighted
+from common.text.language import LanguageError, Spelling
 from common.training_state import TrainingError
 
-EMPTY = torch.zeros(2, 0)
-BATCH = AudioBatch(EMPTY, torch.zeros(2), EMPTY, torch.zeros(2), [5, 7], ["a", "b"], [])
+
+def batch_of(*texts: list[int]) -> AudioBatch:
+    """A batch of these targets, of 4 samples each, by the indices 5, 6 …"""
+    longest = max(map(len, texts))
+    targets_BU = torch.tensor([text + [0] * (longest - len(text)) for text in texts])
+    lengths_B = torch.tensor([len(text) for text in texts])
+    samples_B = torch.full((len(texts),), 4)
+    indices = list(range(5, 5 + len(texts)))
+    return AudioBatch(
+        torch.zeros(len(texts), 4), samples_B, targets_BU, lengths_B, indices, list(map(str, indices)), []
+    )
 
 
-def test_an_unfit_utterance_ends_the_run_or_weighs_nothing_and_is_noted():
-    skipped: dict[int, str] = {}
-    assert weights_of(BATCH, {1: "too short"}, on_error="skip", skipped=skipped).tolist() == [1.0, 0.0]
-    assert skipped == {7: "too short"}
-    with pytest.raises(TrainingError, match="too short; leave it out, or set --data.on_error skip"):
-        weights_of(BATCH, {1: "too short"}, on_error="stop", skipped={})
+def utterances(count: int) -> SpeechDataset:
+    return SpeechDataset([Utterance(id=f"u{i}", audio=Path("a.wav"), text="", seconds=1.0) for i in range(count)])
 
 
-def test_without_one_readable_utterance_there_is_no_stand_in(tmp_path):
-    unread = [Utterance(id="a", audio=tmp_path / "a.wav", text="a", seconds=1.0)]
-    with pytest.raises(TrainingError, match="not one utterance can be read: no such file"):
-        stand_in(SpeechDataset(unread), 0, [Failure(0, "no such file")])
+@pytest.mark.parametrize(("has_transducer", "expected"), [(False, [1.0, 0.0, 0.0, 1.0]), (True, [1.0, 1.0, 1.0, 1.0])])
+def test_utterances_whose_labels_do_not_fit_their_frames_weigh_nothing_and_are_noted(has_transducer, expected):
+    data = utterances(9)
+    data.on_error = "skip"
+    batch = batch_of([1, 2], [1, 1], [1, 2, 3], [])
+    ((same, weights_B),) = weighted([batch], data, lambda samples_B: samples_B // 2, has_transducer=has_transducer)
+    assert same is batch
+    assert weights_B.tolist() == expected
+    noted = "utterance u6: 2 labels do not fit into the 2 encoder frames of a.wav: they need 3"
+    assert data.skipped.get(6) == (None if has_transducer else noted)
+
+
+def test_an_utterance_whose_labels_do_not_fit_its_frames_ends_the_run():
+    with pytest.raises(TrainingError, match="they need 3; leave it out, or set --data.on_error skip"):
+        list(weighted([batch_of([1, 1])], utterances(6), lambda samples_B: samples_B // 2, has_transducer=False))
+
+
+def test_without_a_frame_not_even_silence_fits():
+    with pytest.raises(TrainingError, match="0 labels do not fit into the 0 encoder frames of a.wav: they need 1"):
+        list(weighted([batch_of([])], utterances(6), lambda samples_B: samples_B * 0, has_transducer=True))
+
+
+def letters_of(texts: list[str], *, unknown_letters: str = "stop", **settings: object) -> list[str]:
+    """What is logged of `texts` that are to be written in the labels "abc "."""
+    spelling, logged = Spelling("abc ", language="en", unknown_letters=unknown_letters, normalizes=False), []
+    for text in texts:
+        spelling(text)
+    data = SimpleNamespace(**{"train": ("a.tsv",), "validation": ("b.tsv",), "on_error": "stop"} | settings)
+    log_letters(spelling, data, logged.append, source="as the test says")
+    return logged
+
+
+def test_letters_that_are_no_labels_end_a_training_or_are_logged():
+    assert letters_of(["ab c"], normalize_text=True) == ["texts in the 4 labels 'abc ' (language en), as the test says"]
+    with pytest.raises(LanguageError, match=r"a.tsv, b.tsv: 1 letters in 1 texts are none of .*: 'd' 1; take"):
+        letters_of(["ab d"], normalize_text=True)
+    (_, told) = letters_of(["ab d"], normalize_text=False, on_error="skip")
+    assert told.startswith("1 letters in 1 texts are none of the 4 labels")

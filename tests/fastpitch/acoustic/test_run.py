@@ -10,7 +10,7 @@ import torch
 
 from common import checkpoint
 from common.checkpoint import CheckpointError
-from common.data.loading import Failure
+from common.data.loading import Failure, LoadingError
 from common.training_state import TrainingError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import read
@@ -46,7 +46,7 @@ def test_an_average_that_begins_later_begins_at_the_weights_of_then(stopped):
     with run_of(replace(stopped, ema=0.9)) as run:
         assert run.state.progress.step == 2
         for name, weight in run.model.state_dict().items():
-            assert torch.equal(run.ema.model.state_dict()[name], weight)
+            assert torch.equal(run.learner.ema.model.state_dict()[name], weight)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_where_not_one_clip_can_be_used_it_says_why(stopped, tmp_path):
     with run_of(replace(stopped, output_dir=tmp_path)) as run:
         run.train_set.item = lambda index, epoch: Failure(index, "utterance X: no good")
         batch = data.collate([Failure(0, "utterance X: no good")])
-        with pytest.raises(TrainingError, match="not one clip can be used: utterance X: no good"):
+        with pytest.raises(LoadingError, match="not one utterance can be used: utterance X: no good"):
             update(run, batch)
 
 

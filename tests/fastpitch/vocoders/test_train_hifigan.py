@@ -90,14 +90,14 @@ def test_the_average_follows_the_generator_from_its_first_weights_on(root, tmp_p
     cfg = hifigan_config(root, tmp_path, ema=0.9)
     with run_of(cfg) as run:
         expected = {name: weight.clone() for name, weight in run.generator.state_dict().items()}
-        for step, batch in enumerate(data.loader(run.train_set, run.batches(0))):
+        for step, batch in enumerate(data.loader(run.train_set, run.epochs.batches(0))):
             update(run, batch)
             run.state.progress.step += 1
             decay = min(0.9, (1 + step) / (10 + step))
             for name, weight in run.generator.state_dict().items():
                 expected[name] = decay * expected[name] + (1 - decay) * weight
-    assert run.ema is not None
-    for name, average in run.ema.state_dict().items():
+    assert run.learner.ema is not None
+    for name, average in run.learner.ema.state_dict().items():
         torch.testing.assert_close(average, expected[name], rtol=1e-5, atol=1e-7)
 
 
@@ -108,8 +108,8 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, 
     for parts in (1, 4):
         parted = replace(cfg, grad_accumulation=parts, output_dir=tmp_path / str(parts))
         with run_of(replace(parted, optim=replace(cfg.optim, lr=1e-2))) as run:
-            run.generator_optimizer = torch.optim.SGD(run.generator.parameters(), lr=1.0)
-            run.discriminators_optimizer = torch.optim.SGD(run.discriminators.parameters(), lr=1.0)
+            run.learner.optimizer = torch.optim.SGD(run.generator.parameters(), lr=1.0)
+            run.against.optimizer = torch.optim.SGD(run.against.network.parameters(), lr=1.0)
             (batch,) = data.loader(run.train_set, [[0, 1, 2, 4]])
             before = [p.detach().clone() for p in run.generator.parameters()]
             update(run, batch)
@@ -123,7 +123,7 @@ def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_say
     with run_of(cfg) as run:
         (batch,) = data.loader(run.train_set, [[0, 4]])
         part = Heard(*data.heard(batch, run.log_mel))
-        kept = generated(run, part, sync=True).detach()
+        kept = generated(run, part).detach()
         losses = [update_discriminators(run, [part], kept).item() for _ in range(12)]
     assert losses[-1] < 0.9 * losses[0]
     assert discriminator_loss(*judged(run, part.audio_BN, kept)) < losses[0]
@@ -133,7 +133,7 @@ def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path
     cfg = hifigan_config(root, tmp_path)
     cfg = replace(cfg, loss=replace(cfg.loss, adversarial=0.0, features=0.0), epochs=1)
     with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
-        fresh = run.discriminators.state_dict()
+        fresh = run.against.network.state_dict()
     main(cfg)
     assert all(torch.equal(fresh[name], weight) for name, weight in state_of(tmp_path)["discriminators"].items())
     assert logged(tmp_path, "train_discriminator_loss") == []
@@ -145,7 +145,7 @@ def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp
     start = tmp_path / "first" / "hifigan_step00000003.pt"
     saved = state_of(tmp_path / "first")
     with run_of(replace(first, output_dir=tmp_path / "second", checkpoint=start)) as run:
-        for module, part in ((run.generator, "generator"), (run.discriminators, "discriminators")):
+        for module, part in ((run.generator, "generator"), (run.against.network, "discriminators")):
             assert all(torch.equal(weight, saved[part][name]) for name, weight in module.state_dict().items())
         assert run.state.progress.step == 0
     assert events(tmp_path / "second") == [f"{start}: taken"] * 2
@@ -196,7 +196,7 @@ def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
     cfg = hifigan_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
     with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
-        bad = run.train_set.utterances[run.batches(0)[1][0]]
+        bad = run.train_set.utterances[run.epochs.batches(0)[1][0]]
     soundfile.write(bad.audio, np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
     with pytest.raises(LoadingError, match=bad.id):
         main(cfg)

@@ -70,7 +70,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path):
     updates = []
     for parts in (1, 2, 4):
         with run_of(replace(cfg, grad_accumulation=parts, output_dir=tmp_path / str(parts))) as run:
-            run.generator_optimizer = torch.optim.SGD(run.generator.parameters(), lr=1.0)
+            run.learner.optimizer = torch.optim.SGD(run.generator.parameters(), lr=1.0)
             (batch,) = data.loader(run.train_set, [[0, 1, 2, 4]])
             before = [p.detach().clone() for p in run.generator.parameters()]
             update(run, batch)
@@ -125,7 +125,7 @@ def test_a_run_that_is_not_resumed_must_not_mix_with_an_earlier_one(root, tmp_pa
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
     cfg = waveglow_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
     with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
-        bad = run.train_set.utterances[run.batches(0)[1][0]]
+        bad = run.train_set.utterances[run.epochs.batches(0)[1][0]]
     soundfile.write(bad.audio, np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
     with pytest.raises(LoadingError, match=bad.id):
         main(cfg)

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.lengths import inside
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
 from wav2vec2.checkpoints import huggingface, naming
 from wav2vec2.checkpoints.checkpoint_import import read
@@ -22,7 +23,6 @@ from wav2vec2.contrastive.quantizer import gumbel_noise
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.extractor import n_frames
 from wav2vec2.network.model import Wav2Vec2, normalized
-from wav2vec2.network.transformer import frame_mask
 
 transformers = pytest.importorskip("transformers")
 NOTHING_RANDOM = {"mask_time_prob": 0.0, "layerdrop": 0.0, "feat_quantizer_dropout": 0.0}
@@ -53,7 +53,7 @@ def test_padded_batches_of_a_large_model_are_those_of_transformers(tmp_path):
     model = ctc_model("large")
     theirs = exported(tmp_path, model, transformers.Wav2Vec2ForCTC, mask_time_prob=0.1)
     audio_BN, samples_B = audio_batch()
-    is_heard_BN = frame_mask(samples_B, audio_BN.shape[1]).long()
+    is_heard_BN = inside(samples_B, audio_BN.shape[1]).long()
     expected = theirs(normalized(audio_BN, samples_B, 1e-5), attention_mask=is_heard_BN).logits
     logits_BSV, frames_B = model(audio_BN, samples_B)
     for mine, other, frames in zip(logits_BSV, expected, frames_B, strict=True):

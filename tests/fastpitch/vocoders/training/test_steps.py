@@ -1,24 +1,6 @@
-from pathlib import Path
-
-import pytest
 import torch
-from torch import nn
 
-from common.precision import grad_scaler
 from fastpitch.vocoders.training.data import Heard, micro_batches, share
-from fastpitch.vocoders.training.run import taken
-from fastpitch.vocoders.training.steps import apply_gradients
-
-
-@pytest.mark.parametrize(("clip_norm", "length"), [(0.0, 5.0), (10.0, 5.0), (2.5, 2.5)])
-def test_a_step_is_not_longer_than_the_norm_that_clips_it(clip_norm, length):
-    network = nn.Linear(2, 1, bias=False)
-    before = network.weight.detach().clone()
-    network.weight.grad = torch.tensor([[3.0, 4.0]])
-    optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
-    apply_gradients(optimizer, grad_scaler("cpu", "fp32"), network, clip_norm=clip_norm)
-    assert (network.weight - before).norm().item() == pytest.approx(length, rel=1e-5)
-    assert network.weight.grad is None
 
 
 def test_micro_batches_are_all_of_the_batch_and_have_their_shares_of_it():
@@ -27,16 +9,3 @@ def test_micro_batches_are_all_of_the_batch_and_have_their_shares_of_it():
     assert [share(part, parts) for part in parts] == [0.6, 0.4]
     for whole, pieces in zip(batch, zip(*parts, strict=True), strict=True):
         assert torch.equal(torch.cat(pieces), whole)
-
-
-def test_a_network_takes_weights_in_either_notation_and_tells_what_did_not_fit():
-    def network(channels: int) -> nn.Sequential:
-        return nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(2, channels, 3)))
-
-    torch.manual_seed(0)
-    plain, normalized = nn.Sequential(nn.Conv1d(2, 4, 3)), network(4)
-    assert taken(normalized, plain.state_dict(), Path("a.pt")) == ["a.pt: taken"]
-    torch.testing.assert_close(normalized[0].weight, plain[0].weight)
-    told = taken(network(5), plain.state_dict(), Path("a.pt"))
-    assert "a.pt: 0.bias: (4,) in the checkpoint, (5,) here, starts anew" in told
-    assert "a.pt: taken" not in told
