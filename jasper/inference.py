@@ -24,7 +24,7 @@ from common.recognition import sharding
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
-from common.recognition.writing import Format
+from common.recognition.writing import Format, tell
 from jasper import data
 from jasper.config import Config
 from jasper.recognizer import CHUNK_SECONDS, load
@@ -35,9 +35,11 @@ class InferenceConfig:
     """What to transcribe, with which model, and where the result goes."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """Model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet."""
+    """Model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet, NeMo's .nemo, or a name
+    of the Hugging Face hub."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
-    """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
+    """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
+    file on standard input."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
@@ -95,6 +97,8 @@ def main(cfg: InferenceConfig) -> int:
         own = config.load(Config, cfg.config) if cfg.config is not None else None
         asr = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, ema=cfg.ema, configuration=own)
         to = to._replace(labels=asr.vocabulary.labels)
+        for assumption in asr.assumed if world.is_main else ():
+            tell(assumption)
         heard = asr.stream(
             [item.source for item in share(found.items, world)],
             batch_size=cfg.batch_size,

@@ -83,7 +83,7 @@ def write_all(
                 if to.save_logits is not None:
                     writing.save_log_probs(to.save_logits, item.name, transcript, to.labels)
                 writing.write_transcript(transcript, item.name, to.style, stream, to.output_dir)
-            if item.reference and not transcript.error:
+            if item.reference is not None and not transcript.error:
                 references.append(spelled(item.reference))
                 hypotheses.append(heard(transcript.text))
             yield transcript
