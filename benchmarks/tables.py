@@ -226,6 +226,23 @@ TABLES = {
             "times faster": "{times_faster:.1f}",
         },
     ),
+    "transducer_beam": Table(
+        source="transducer_beam",
+        where={"heads": "160, V 33"},
+        keys={"audio": "audio", "decoding": "decoding"},
+        cells={
+            "word errors": "{wer:.2f} %",
+            "of sentences with rare words": "{wer_of_rare:.2f} %",
+            "ms": "{ms_p50:.0f}",
+            "× greedy": "{times_greedy:.2f}",
+        },
+    ),
+    "transducer_beam_heads": Table(
+        source="transducer_beam",
+        where={"heads": "640, V 1024"},
+        keys={"device": "device", "head": "head", "decoding": "decoding"},
+        cells={"ms": "{ms_p50:.0f}", "× greedy": "{times_greedy:.2f}"},
+    ),
     "wav2vec2_inference": Table(
         source="wav2vec2_inference",
         keys=_CASE,

@@ -304,7 +304,7 @@ def _written(outcome: Outcome, cfg: InferenceConfig, *, seed: int) -> list[Line]
         if cfg.vocoder is not None:
             audio.write(path, samples_N, rate)
         if cfg.times:
-            times.write(path, phrase.text, spoken, cfg.times)
+            times.write(path, phrase.text, spoken, cfg.times, sample_rate=rate)
         if cfg.save_mels:
             mels = [sentence.mel_MT.cpu().numpy().T for sentence in spoken.sentences]
             np.save(path.with_suffix(".npy"), np.concatenate(mels))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from common import checkpoint
+from common import checkpoint, hub
 from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
@@ -80,9 +80,11 @@ class Run:
         path, directory = self.cfg.checkpoint, self.directory
         if path is None:
             return
-        start = read(checkpoint.load(path), path)
-        weights = dict(start.ema or start.weights)
-        theirs, ours = (TextProcessor(text).symbols for text in (start.config.text, self.cfg.text))
+        path = hub.located(path)
+        with checkpoint.usable(path):
+            start = read(checkpoint.load(path), path)
+            weights = dict(start.ema or start.weights)
+            theirs, ours = (TextProcessor(text).symbols for text in (start.config.text, self.cfg.text))
         if theirs != ours:
             own = self.model.symbols.weight.detach().cpu()
             weights["symbols.weight"], kept = embeddings_of_shared_symbols(weights["symbols.weight"], theirs, own, ours)

@@ -49,7 +49,7 @@ def find_phrases(inputs: Sequence[str]) -> Found:
             found = phrases.read_phrases(text)
             problems += found.problems
             own = [Item(phrase, f"{text}:{phrase.line}") for phrase in found.phrases]
-            if lists > 1 or len(inputs) > lists:
+            if lists > 1:
                 own = [_named_after(item, Path(text).stem) for item in own]
         else:
             own = [_document(text, len(items))]

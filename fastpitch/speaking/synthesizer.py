@@ -273,19 +273,16 @@ def load(
     damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
     """
     path = hub.located(path)
-    imported = checkpoint_import.read(checkpoint.load(path), path)
-    if ema and imported.ema is None:
-        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
-    processor = TextProcessor(text or replace(imported.config.text, unknown_characters="skip"))
-    with torch.device("meta"):  # the weights come from the file: do not initialise 46 million of them first
-        mel_bins = imported.config.features.mel_bins
-        model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
-    try:
+    with checkpoint.usable(path):
+        imported = checkpoint_import.read(checkpoint.load(path), path)
+        if ema and imported.ema is None:
+            raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+        processor = TextProcessor(text or replace(imported.config.text, unknown_characters="skip"))
         weights = imported.ema if imported.ema is not None and ema is not False else imported.weights
-        model.load_state_dict(weights, assign=True)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())
-        raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
+        with torch.device("meta"):  # the weights come from the file: do not initialise 46 million of them first
+            mel_bins = imported.config.features.mel_bins
+            model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
+        checkpoint.fill(model, weights, path)
     chosen, config = distributed.pick_device(device), imported.config
 
     def build(tried: Precision, network: FastPitch) -> Synthesizer:

@@ -48,17 +48,21 @@ def words(spoken: Spoken) -> list[SaidWord]:
     return found
 
 
-def write(path: Path, text: str, spoken: Spoken, formats: Sequence[TimesFormat]) -> None:
-    """Writes the times beside the sound at `path`, under its name with another suffix. Raises OSError."""
+def write(path: Path, text: str, spoken: Spoken, formats: Sequence[TimesFormat], *, sample_rate: int) -> None:
+    """Writes the times beside the sound at `path`, under its name with another suffix. Raises OSError.
+
+    `sample_rate` is that of the file, which may be another than the vocoder's.
+    """
     said = words(spoken)
     for name in formats:
-        path.with_suffix(_SUFFIXES[name]).write_text(_rendered(name, path.name, text, said, spoken), encoding="utf-8")
+        rendered = _rendered(name, path.name, text, said, spoken, sample_rate)
+        path.with_suffix(_SUFFIXES[name]).write_text(rendered, encoding="utf-8")
 
 
-def _rendered(name: TimesFormat, sound: str, text: str, said: list[SaidWord], spoken: Spoken) -> str:
+def _rendered(name: TimesFormat, sound: str, text: str, said: list[SaidWord], spoken: Spoken, sample_rate: int) -> str:
     seconds = len(spoken.samples_N) / spoken.sample_rate
     if name == "json":
-        return _json(sound, text, seconds, said, spoken)
+        return _json(sound, text, seconds, said, spoken, sample_rate)
     if name == "textgrid":
         return textgrid(said, [Interval(*mark, mark.seconds) for mark in spoken.marks], seconds)
     return subtitles.render([transcripts.Word(word.text, word.start, word.end, 1.0) for word in said], name)
@@ -69,7 +73,7 @@ def _name(symbol: str) -> str:
     return symbol[1:] if len(symbol) > 1 and symbol[0] in "@#" else symbol
 
 
-def _json(sound: str, text: str, seconds: float, said: list[SaidWord], spoken: Spoken) -> str:
+def _json(sound: str, text: str, seconds: float, said: list[SaidWord], spoken: Spoken, sample_rate: int) -> str:
     def times(interval: Interval | SaidWord, name: str) -> dict[str, Any]:
         return {name: interval.text, "start": round(interval.start, 4), "end": round(interval.end, 4)}
 
@@ -77,7 +81,7 @@ def _json(sound: str, text: str, seconds: float, said: list[SaidWord], spoken: S
         "audio": sound,
         "text": text,
         "seconds": round(seconds, 4),
-        "sample_rate": spoken.sample_rate,
+        "sample_rate": sample_rate,
         "words": [
             times(word, "word") | {"phonemes": [times(phoneme, "phoneme") for phoneme in word.phonemes]}
             for word in said

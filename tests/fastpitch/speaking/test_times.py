@@ -27,12 +27,12 @@ def test_words_have_the_times_of_their_symbols():
 
 
 def test_times_are_written_beside_the_sound(tmp_path):
-    times.write(tmp_path / "x.wav", "A be", SPOKEN, ("json", "srt", "vtt", "textgrid"))
+    times.write(tmp_path / "x.wav", "A be", SPOKEN, ("json", "srt", "vtt", "textgrid"), sample_rate=500)
     table = json.loads((tmp_path / "x.json").read_text())
     assert table["words"][0] == {
         "word": "a", "start": 0.1, "end": 1.05, "phonemes": [{"phoneme": "a", "start": 0.1, "end": 1.05}],
     }  # fmt: skip
-    assert (table["seconds"], table["sample_rate"], table["audio"]) == (2.6, 1000, "x.wav")
+    assert (table["seconds"], table["sample_rate"], table["audio"]) == (2.6, 500, "x.wav")
     assert table["marks"] == [{"name": "m", "seconds": 1.1}]
     assert (tmp_path / "x.srt").read_text() == '1\n00:00:00,100 --> 00:00:02,050\na b"e\n'
     assert (tmp_path / "x.vtt").read_text().startswith("WEBVTT")
