@@ -73,6 +73,17 @@ TABLES = {
         spread="mode",
         cells={"{}: p50 / p99 ms (× eager)": _MODES},
     ),
+    "trt_inference": Table(
+        source="trt_inference",
+        keys={"config": "model", "seconds_of_audio": "seconds", "batch": "batch", "threads": "threads", "side": "side"},
+        cells={
+            "p50 / p95 / p99 ms": "{p50:.1f} / {p95:.1f} / {p99:.1f}",
+            "× eager": "{times_faster_than_eager:.2f}",
+            "× fused": "{times_faster_than_fused:.2f}",
+            "MB": "{megabytes:.0f}",
+            "processor": "{processor_flags}",
+        },
+    ),
     "jasper_training": Table(
         source="jasper_training",
         keys={**_CASE, "processes": "GPUs"},
@@ -243,6 +254,23 @@ TABLES = {
             "distance, median, ms": "{p50:.0f}",
             "90 %, ms": "{p90:.0f}",
         },
+    ),
+    "transducer_beam": Table(
+        source="transducer_beam",
+        where={"heads": "160, V 33"},
+        keys={"audio": "audio", "decoding": "decoding"},
+        cells={
+            "word errors": "{wer:.2f} %",
+            "of sentences with rare words": "{wer_of_rare:.2f} %",
+            "ms": "{ms_p50:.0f}",
+            "× greedy": "{times_greedy:.2f}",
+        },
+    ),
+    "transducer_beam_heads": Table(
+        source="transducer_beam",
+        where={"heads": "640, V 1024"},
+        keys={"device": "device", "head": "head", "decoding": "decoding"},
+        cells={"ms": "{ms_p50:.0f}", "× greedy": "{times_greedy:.2f}"},
     ),
     "wav2vec2_inference": Table(
         source="wav2vec2_inference",

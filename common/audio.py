@@ -181,6 +181,8 @@ def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
     path = path if isinstance(path, Held) else Path(path)
     if _size(path) == 0:
         raise AudioError(f"{path}: the file is empty (0 bytes); expected audio")
+    if isinstance(path, Held):
+        path.seek(0)
     try:
         sound = soundfile.SoundFile(path)
     except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless .raw

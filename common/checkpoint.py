@@ -5,9 +5,10 @@ so a process killed at any moment leaves the previous state readable. Ours end w
 those of others have one for each of their records. Both are looked at whenever a checkpoint is loaded.
 """
 
+import contextlib
 import errno
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import IO, Any, cast
@@ -21,6 +22,19 @@ _STEP = re.compile(r"_step(\d+)\.pt$")
 
 class CheckpointError(ValueError):
     """A checkpoint that is missing, damaged, or holds what may not be loaded; the message names the file."""
+
+
+# What an unusual or hostile description makes Python and torch raise when they are told to use it.
+UNUSABLE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 class UnreadableError(CheckpointError):
@@ -109,10 +123,49 @@ def load_newest(folder: Path, name: str) -> tuple[dict[str, Any] | None, list[Pa
     return None, damaged
 
 
-def load_matching(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> list[str]:
-    """Loads every tensor whose name and shape fit `model`; tells, one line each, which did not and why."""
+@contextlib.contextmanager
+def usable(path: Path | str) -> Iterator[None]:
+    """Around what makes a model of a checkpoint: whatever its contents make Python raise is a CheckpointError."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except UNUSABLE as error:
+        problem = " ".join((str(error) or type(error).__name__).split())
+        told = problem if problem.startswith(str(path)) else f"{path}: describes no model that is known: {problem}"
+        raise CheckpointError(told[:600]) from None
+
+
+def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path | str) -> None:
+    """Gives `model` the `weights`, all of them. Raises CheckpointError where they do not fit, or are no numbers."""
+    for name, weight in weights.items():
+        if not isinstance(weight, torch.Tensor) or weight.is_complex() or weight.layout != torch.strided:
+            raise CheckpointError(f"{path}: {name} is no weight: expected a tensor, found {type(weight).__name__}")
+    try:
+        model.load_state_dict(weights, assign=True)
+    except RuntimeError as error:
+        problem = " ".join(str(error).split())
+        raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
+    own = {name: tensor.is_floating_point() for name, tensor in model.state_dict().items()}
+    if wrong := [name for name, w in weights.items() if name in own and own[name] != ("num_batches" not in name)]:
+        raise CheckpointError(f"{path}: {wrong[0]} is of {weights[wrong[0]].dtype}; expected floating-point numbers")
+
+
+def load_matching(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], source: Path | str) -> list[str]:
+    """Loads every tensor whose name and shape fit `model`; tells, one line each, which did not and why.
+
+    Raises CheckpointError, which names `source`, where none fits.
+    """
     own = model.state_dict()
+    weights = {name: w for name, w in weights.items() if isinstance(w, torch.Tensor)}
     fitting = {name: w for name, w in weights.items() if name in own and own[name].shape == w.shape}
+    if not any(own[name].ndim for name in fitting):  # counters fit everywhere
+        theirs = next((f"{name} {tuple(w.shape)}" for name, w in weights.items()), "nothing")
+        ours = next((f"{name} {tuple(w.shape)}" for name, w in own.items()), "nothing")
+        raise CheckpointError(
+            f"{source}: of its {len(weights)} weights not one fits the {len(own)} of this model: it begins with "
+            f"{theirs}, the model with {ours}"
+        )
     model.load_state_dict(fitting, strict=False)
     told = []
     for name, tensor in own.items():

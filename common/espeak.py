@@ -119,6 +119,26 @@ def phonemes(words: Sequence[str], language: str = "en-us") -> list[str]:
         return [_phonemes(library, word, _IPA) for word in words]
 
 
+def sentences_in_ipa(texts: Sequence[str], language: str) -> list[str]:
+    """How espeak would say each text as a whole, in the international phonetic alphabet, with spaces between words.
+
+    Numbers, abbreviations and symbols are read by espeak's own rules. The library is loaded once for all texts. Raises
+    EspeakError where it is missing or the language unknown.
+    """
+    with _loaded() as library:
+        _set_voice(library, Voice(language=language))
+        return [" ".join(filter(None, map(str.strip, _clauses(library, text)))) for text in texts]
+
+
+def _clauses(library: Any, text: str) -> Iterator[str]:
+    """The sounds of each clause; espeak moves a pointer behind the one that it has read."""
+    data = ctypes.create_string_buffer(text.replace("\0", " ").encode("utf-8", "replace"))
+    position = ctypes.c_void_p(ctypes.addressof(data))
+    while position.value:
+        names = library.espeak_TextToPhonemes(ctypes.byref(position), _UTF8, _IPA)
+        yield names.decode("utf-8", "replace")
+
+
 @cache
 def paths() -> tuple[str, str]:
     """The shared library's file and the folder of voice data."""

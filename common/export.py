@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import ctc
 from common.features import LogMel, LogMelConfig
 
 
@@ -32,11 +33,96 @@ class ExportGraph(NamedTuple):
     """Greatest difference that is taken for rounding."""
     metadata: Mapping[str, str]
     """What a runtime must know besides: labels, rates, kind of input. Every value is JSON."""
+    full_precision: Sequence[str] = ()
+    """Parts of the module, by their names, that stay in float32 where the rest is reduced."""
+    from_audio: Callable[[Tensor], Mapping[str, Tensor]] | None = None
+    """Of recognisers: the inputs of one clip, audio_N at the model's sample rate. int8 is calibrated with clips."""
 
 
 def encoded(**values: Any) -> dict[str, str]:
     """Plain values as the metadata of a graph: JSON, in which a space is a space and a number has a type."""
     return {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
+
+
+class Greedy(nn.Module):
+    """A recogniser and the best path of its CTC: labels in place of log-probabilities."""
+
+    def __init__(self, module: nn.Module, blank: int):
+        super().__init__()
+        self.module, self.blank = module, blank
+
+    def decoded(self, log_probs_BSV: Tensor, frames_B: Tensor) -> tuple[Tensor, ...]:
+        """labels_BS and, of each, first frame, frame past the last and confidence; -1 or 0 after the last of labels_B.
+
+        Repeats are merged and blanks dropped; the confidence is the geometric mean of the probability over the frames.
+        """
+        score_BS, best_BS = log_probs_BSV.max(2)
+        frame_S = torch.arange(best_BS.shape[1], device=best_BS.device)
+        is_inside_BS = frame_S < frames_B[:, None]
+        best_BS = torch.where(is_inside_BS, best_BS, self.blank)
+        other = torch.full_like(best_BS[:, :1], -1)
+        is_label_BS = best_BS != self.blank
+        is_first_BS = is_label_BS & (best_BS != torch.cat([other, best_BS[:, :-1]], 1))
+        is_last_BS = is_label_BS & (best_BS != torch.cat([best_BS[:, 1:], other], 1))
+        # Every run has a number; frames that begin or end none write into a column that is cut off.
+        run_BS, beyond = is_first_BS.long().cumsum(1) - 1, best_BS.shape[1]
+        total_BS = score_BS.cumsum(1)
+
+        def of_runs(is_chosen_BS: Tensor, values_BS: Tensor, empty: int) -> Tensor:
+            place_BS = torch.where(is_chosen_BS, run_BS, beyond)
+            room_BS = torch.full_like(values_BS, empty)
+            return torch.cat([room_BS, room_BS[:, :1]], 1).scatter(1, place_BS, values_BS)[:, :-1]
+
+        frame_BS = frame_S + torch.zeros_like(best_BS)
+        labels_BS = of_runs(is_first_BS, best_BS, -1)
+        first_BS, last_BS = of_runs(is_first_BS, frame_BS, 0), of_runs(is_last_BS, frame_BS, -1)
+        score_BS = of_runs(is_last_BS, total_BS, 0) - of_runs(is_first_BS, total_BS - score_BS, 0)
+        count_BS = (last_BS + 1 - first_BS).clamp(min=1).to(score_BS.dtype)
+        is_run_BS = labels_BS >= 0
+        confidence_BS = (score_BS / count_BS).exp() * is_run_BS.to(score_BS.dtype)
+        return labels_BS, is_run_BS.long().sum(1), first_BS, last_BS + 1, confidence_BS
+
+
+class GreedyFromSamples(Greedy):
+    """Of a recogniser that takes samples."""
+
+    def forward(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, ...]:
+        """As `Greedy.decoded`."""
+        return self.decoded(*self.module(audio_BN, samples_B))
+
+
+class GreedyFromFeatures(Greedy):
+    """Of a recogniser that takes features."""
+
+    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> tuple[Tensor, ...]:
+        """As `Greedy.decoded`."""
+        return self.decoded(*self.module(features_BFT, frames_B))
+
+
+def with_greedy(graph: ExportGraph) -> ExportGraph:
+    """A recogniser's graph with greedy decoding behind it."""
+    blank = json.loads(graph.metadata["blank"])
+
+    def reference(**inputs: Tensor) -> tuple[Tensor, ...]:
+        log_probs_BSV, frames_B = graph.reference(**inputs)
+        found = ctc.greedy(log_probs_BSV.float(), frames_B, blank=blank)
+        shape = len(found), log_probs_BSV.shape[1]
+        labels_BS, first_BS, end_BS = torch.full(shape, -1), torch.zeros(shape).long(), torch.zeros(shape).long()
+        confidence_BS = torch.zeros(shape)
+        for row, said in enumerate(found):
+            own = row, slice(len(said))
+            labels_BS[own], first_BS[own] = torch.tensor(said.labels).long(), torch.tensor(said.start_frames).long()
+            end_BS[own], confidence_BS[own] = torch.tensor(said.end_frames).long(), torch.tensor(said.confidence)
+        return labels_BS, torch.tensor([len(said) for said in found]), first_BS, end_BS, confidence_BS
+
+    return graph._replace(
+        module=(GreedyFromSamples if "audio_BN" in graph.inputs else GreedyFromFeatures)(graph.module, blank),
+        reference=reference,
+        outputs=("labels_BS", "labels_B", "first_frames_BS", "end_frames_BS", "confidence_BS"),
+        tolerance=1e-3,  # of confidences; labels and frames are equal
+        metadata={**graph.metadata, **encoded(decode="greedy")},
+        full_precision=[f"module.{name}" for name in graph.full_precision],
+    )
 
 
 class PlainLogMel(nn.Module):

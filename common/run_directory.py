@@ -59,8 +59,11 @@ class RunDirectory:
                 self.log.event(f"setting changed: {line}")
 
     def start_from(self, network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-        """Gives `network` the weights of the checkpoint at `path` that fit it, and logs which did not."""
-        messages = checkpoint.load_matching(network, weights)
+        """Gives `network` the weights of the checkpoint at `path` that fit it, and logs which did not.
+
+        Raises CheckpointError where none fits.
+        """
+        messages = checkpoint.load_matching(network, weights, path)
         counters = ".num_batches_tracked:"  # on which nothing depends
         for message in [message for message in messages if counters not in message] or ["taken"]:
             self.log.event(f"{path}: {message}")

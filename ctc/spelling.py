@@ -15,14 +15,14 @@ BYTE = "\ufffd"
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
-def is_special(label: str) -> bool:
+def _is_special(label: str) -> bool:
     """Whether it stands for no letter: <s>, <pad>, <unk>; [PAD], [UNK] of many models."""
     return len(label) > 2 and label[0] + label[-1] in ("<>", "[]")
 
 
 def has_pieces(labels: Sequence[str]) -> bool:
     """Whether some of them have several letters."""
-    return any(len(label) > 1 and not is_special(label) for label in labels)
+    return any(len(label) > 1 and not _is_special(label) for label in labels)
 
 
 def label_texts(labels: Sequence[str], *, boundary: str = BOUNDARY) -> list[str]:
@@ -33,12 +33,12 @@ def label_texts(labels: Sequence[str], *, boundary: str = BOUNDARY) -> list[str]
     ("the</w>" ends a word); whichever the labels have. `boundary` and a space are boundaries in all of them. Labels
     like <s> or [UNK] write nothing.
     """
-    style = _style([label for label in labels if not is_special(label)])
+    style = _style([label for label in labels if not _is_special(label)])
     texts = []
     for label in labels:
         if label in (boundary, BOUNDARY):
             texts.append(BOUNDARY)
-        elif is_special(label):
+        elif _is_special(label):
             texts.append(BYTE if _BYTE.fullmatch(label) else "")
         else:
             texts.append(_text(label, style))

@@ -1,8 +1,10 @@
 """Says phrases: `python -m fastpitch.inference phrases.tsv --fastpitch FastPitch.pt --vocoder hifigan.pt -o spoken`.
 
-Takes phrase files (.txt, a phrase a line, or .tsv with a header, see fastpitch/phrases.py) and texts themselves, which
-may hold SSML and {HH AH0 L OW1}. Writes 16-bit files with the names given, in the order given. What cannot be said is
-told in one line each, naming the line, and makes the exit status 1; all else is said nevertheless.
+Takes phrase files (.txt, a phrase a line, or .tsv with a header, see fastpitch/front/phrases.py), other files of text,
+such as .md or .ssml, each of which is said as a whole, - for standard input, and texts themselves; all may hold SSML
+and {HH AH0 L OW1}. Writes 16-bit files with the names given, in the order given, or, with `-o -`, raw samples to
+standard output while they are spoken. What cannot be said is reported in one line each, naming the line, and makes the
+exit status 1; all else is said nevertheless.
 """
 
 import dataclasses
@@ -10,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -26,17 +28,23 @@ from common.config import ConfigError
 from common.fastest import Choice
 from common.features import LogMel
 from common.text import pronounce
+from common.text.readings import read_readings
 from fastpitch.front.control import Control, ControlError
-from fastpitch.front.phrases import Item, Phrase, find_phrases
+from fastpitch.front.inputs import Item, find_phrases
+from fastpitch.front.phrases import Phrase
 from fastpitch.front.planning import PlannedSentence
-from fastpitch.front.ssml import SsmlError
+from fastpitch.front.ssml import SENTENCE_SECONDS, SsmlError
 from fastpitch.front.symbols import Encoded, TextError, TextProcessor
-from fastpitch.speaking import report, sound
+from fastpitch.speaking import report, sound, times
+from fastpitch.speaking.delivery import DeliveryConfig, LoudnessError, Stream, delivered
 from fastpitch.speaking.report_page import Line
 from fastpitch.speaking.runtime import Mode, accelerate, accelerate_vocoder
-from fastpitch.speaking.synthesizer import Spoken, SpokenSentence, Synthesizer, load
+from fastpitch.speaking.synthesizer import Spoken, SpokenSentence, SynthesisError, Synthesizer, load
+from fastpitch.speaking.times import TimesFormat
 from fastpitch.speaking.voicing import Voice, VoicingConfig
 from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
+
+STREAM = Path("-")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,19 +52,23 @@ class InferenceConfig:
     """What to say, with which model and vocoder, how, and where the sound goes."""
 
     inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
-    """Phrase files, or texts in quotes."""
+    """Phrase files, files of text, texts in quotes, or - for standard input."""
     fastpitch: Path | None = None
     """Checkpoint of the acoustic model: of this repository or of DeepLearningExamples' FastPitch 1.1. Without one, only
     the mel spectrograms and recordings that a phrase file names are vocoded."""
     vocoder: Annotated[Path | None, arg(aliases=["--hifigan", "--waveglow"])] = None
     """Checkpoint of the vocoder: HiFi-GAN, inverse STFT or WaveGlow. Without one, only mel spectrograms are saved."""
     output: Annotated[Path, arg(aliases=["-o"])] = Path("output")
-    """Folder of the sound files."""
+    """Folder of the sound files; - for raw samples to standard output while they are spoken: 16 bits, little-endian,
+    one channel."""
     report: Path | None = None
     """File of an HTML page with sound, spectrogram, pitch and alignment of every phrase; without a name, report.html in
     the output folder."""
     save_mels: bool = False
     """Whether the mel spectrogram [frames, mel bins] of every phrase is written too, as .npy beside the sound."""
+    times: tuple[TimesFormat, ...] = ()
+    """Formats of files beside the sound with the times of words, phonemes and marks: json, srt, vtt, textgrid."""
+    delivery: Annotated[DeliveryConfig, arg(name="")] = field(default_factory=DeliveryConfig)
     speaker: int = 0
     """Number of the speaker of phrases that name none."""
     control: Annotated[Control, arg(name="")] = field(default_factory=Control)
@@ -65,9 +77,11 @@ class InferenceConfig:
     """Probability that a word is read by its phonemes, not its letters; by default as the model was trained."""
     lexicon: Path | None = None
     """File of pronunciations that come before all others, in CMUdict's format."""
+    readings: Path | None = None
+    """File of readings that come before all others, TOML or JSON: words (SQL = "sequel") and units (kn = "knot")."""
     unknown_characters: Literal["error", "skip"] | None = None
-    """What happens to a phrase with a character that the model has no symbol for: it is not said, or said without
-    it."""
+    """What happens to a phrase with a character that the model has no symbol for, such as an emoji: it is said without
+    it, which is logged, or it is not said; by default skip."""
     ema: bool | None = None
     """Whether the averaged weights are used; by default where there are any."""
     device: str = "auto"
@@ -82,6 +96,17 @@ class InferenceConfig:
             raise ValueError("nothing to say; name phrase files, or write texts in quotes")
         if self.vocoder is None and not (self.save_mels and self.fastpitch):
             raise ValueError("no vocoder; name one with --vocoder, or only save mel spectrograms with --save_mels true")
+        if self.times and self.vocoder is None:
+            raise ValueError("times are those of sound; name a vocoder with --vocoder")
+        if self.is_stream and (self.times or self.save_mels or self.report):
+            raise ValueError(
+                "--output - writes samples alone; name a folder for times, mel spectrograms and the report"
+            )
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether samples go to standard output."""
+        return self.output == STREAM
 
 
 class Outcome(NamedTuple):
@@ -101,7 +126,22 @@ def main(cfg: InferenceConfig) -> int:
     tts, voice = _model(cfg), _loaded_voice(cfg)
     if tts is not None and voice is not None:
         voice.vocoder.require(tts.features, tts.name)
-    _make_folder(cfg.output)
+    if cfg.is_stream:
+        assert voice is not None
+        problems += _streamed(items, tts, voice, cfg)
+    else:
+        _make_folder(cfg.output)
+        problems += _to_files(items, tts, voice, cfg, problems)
+    if problems:
+        _tell(f"error: {len(problems)} of {total} phrases could not be said")
+    return 1 if problems else 0
+
+
+def _to_files(
+    items: Sequence[Item], tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig, known: Sequence[str]
+) -> list[str]:
+    """Writes the files of all phrases; what was wrong with some. `known` is what else the report shows."""
+    problems: list[str] = []
     lines: list[Line] = []
     start = time.perf_counter()
     for number, outcome in enumerate(_outcomes(items, tts, voice, cfg)):
@@ -114,12 +154,46 @@ def main(cfg: InferenceConfig) -> int:
         took, title = time.perf_counter() - start, ", ".join(Path(text).name for text in cfg.inputs)
         facts = _facts(cfg, tts)
         try:
-            report.write(cfg.report, lines, title=title, problems=problems, facts=facts, took_seconds=took)
+            report.write(cfg.report, lines, title=title, problems=[*known, *problems], facts=facts, took_seconds=took)
         except OSError as error:
             raise ConfigError(f"{cfg.report}: the report cannot be written: {error.strerror}") from None
-    if problems:
-        _tell(f"error: {len(problems)} of {total} phrases could not be said")
-    return 1 if problems else 0
+    return problems
+
+
+def _streamed(items: Sequence[Item], tts: Synthesizer | None, voice: Voice, cfg: InferenceConfig) -> list[str]:
+    """Says all phrases to standard output, each sentence when the one before has been said; what went wrong."""
+    problems: list[str] = []
+    try:
+        stream = Stream(voice.sample_rate, cfg.delivery, seed=cfg.voicing.seed)
+    except LoudnessError as error:
+        raise ConfigError(str(error)) from None
+    _tell(f"raw samples: signed 16-bit little-endian, 1 channel, {stream.sample_rate} Hz")
+    pause = sound.silence(1000 * SENTENCE_SECONDS, voice.sample_rate)
+    try:
+        for number, item in enumerate(items):
+            plan = _planned(item.phrase, tts, voice, cfg)
+            if isinstance(plan, str):
+                problems.append(f"{item.where}: {plan}")
+                _tell(problems[-1])
+                continue
+            try:
+                chunks = voice.stream(plan) if isinstance(plan, Tensor) else _required(tts).stream_pieces(plan, voice)
+                for samples_N in chain([pause] if number else [], chunks):
+                    sys.stdout.buffer.write(stream.chunk(samples_N))
+                    sys.stdout.buffer.flush()
+            except SynthesisError as error:
+                problems.append(f"{item.where}: {error}")
+                _tell(problems[-1])
+        sys.stdout.buffer.write(stream.chunk(np.zeros(0, np.float32), last=True))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # whoever listens has heard enough
+        sys.stdout = None
+    return problems
+
+
+def _required(tts: Synthesizer | None) -> Synthesizer:
+    assert tts is not None, "a plan without a model"
+    return tts
 
 
 class _UnsayableError(ValueError):
@@ -223,31 +297,36 @@ def _written(outcome: Outcome, cfg: InferenceConfig, *, seed: int) -> list[Line]
     if spoken is None or spoken.error:
         raise _UnsayableError(outcome.problem if spoken is None else spoken.error)
     path = cfg.output / phrase.output
-    samples_N = sound.to_int16(spoken.samples_N, seed=seed)
     try:
+        said_N, rate = delivered(spoken.samples_N, spoken.sample_rate, cfg.delivery)
+        samples_N = sound.to_int16(said_N, seed=seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         if cfg.vocoder is not None:
-            audio.write(path, samples_N, spoken.sample_rate)
+            audio.write(path, samples_N, rate)
+        if cfg.times:
+            times.write(path, phrase.text, spoken, cfg.times, sample_rate=rate)
         if cfg.save_mels:
             mels = [sentence.mel_MT.cpu().numpy().T for sentence in spoken.sentences]
             np.save(path.with_suffix(".npy"), np.concatenate(mels))
-    except (OSError, AudioError) as error:
+    except (OSError, AudioError, LoudnessError) as error:
         raise _UnsayableError(str(error)) from None
     if cfg.report is None or not len(samples_N):
         return []
-    return [report.line(phrase.output, phrase.text, samples_N, spoken)]
+    return [report.line(phrase.output, phrase.text, samples_N, spoken, sample_rate=rate)]
 
 
 def _model(cfg: InferenceConfig) -> Synthesizer | None:
     if cfg.fastpitch is None:
         return None
     tts = load(cfg.fastpitch, device=cfg.device, precision=cfg.precision, ema=cfg.ema)
-    names = ("p_arpabet", "lexicon", "unknown_characters")
+    names = ("p_arpabet", "lexicon", "readings", "unknown_characters")
     reading = {name: getattr(cfg, name) for name in names if getattr(cfg, name) is not None}
     try:
         tts.text = TextProcessor(replace(tts.text.config, **reading))
         if tts.text.config.lexicon is not None:
             pronounce.read_lexicon(tts.text.config.lexicon)
+        if tts.text.config.readings is not None:
+            read_readings(tts.text.config.readings)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     accelerate(tts.model, cfg.mode)

@@ -71,7 +71,8 @@ def main(cfg: MelsConfig) -> list[str]:
 
 def _configuration(cfg: MelsConfig) -> Config:
     """The model's own, on this data."""
-    own = checkpoint_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint).config
+    with checkpoint.usable(cfg.checkpoint):
+        own = checkpoint_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint).config
     pitch = cfg.pitch_dir or cfg.output / "pitch"
     chosen = replace(own.data, root=cfg.root, pitch_dir=pitch, mel_dir=None, workers=cfg.workers, on_error="skip")
     return replace(own, data=chosen, precision=cfg.precision)

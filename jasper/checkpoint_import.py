@@ -17,6 +17,9 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
+ASSUMED = (
+    "assumed are stride 2 in the first block, dilation 2 in the last but one, ReLU, published features and letters"
+)
 FORMAT = "jasper"  # what our checkpoints say they are
 
 _RENAMED_2019 = (("jasper_encoder.encoder.", "encoder.layers."), ("jasper_decoder.decoder_layers.", "decoder.layers."))
@@ -30,12 +33,15 @@ class Imported(NamedTuple):
     weights: dict[str, Tensor]
     ema: dict[str, Tensor] | None
     config: Config
+    assumed: tuple[str, ...] = ()
+    """What the checkpoint does not say, in lines for the user."""
 
 
-def read(state: dict[str, Any], path: Path, *, configuration: Config | None = None) -> Imported:
+def read(state: dict[str, Any], path: Path, *, configuration: Config | None = None, is_start: bool = False) -> Imported:
     """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError.
 
     `configuration` is taken in place of what the checkpoint says of itself, or what can be read off its weights.
+    `is_start`: its labels need not be known, since they are those of the training that starts from it.
     """
     if state.get("format") == FORMAT:
         try:
@@ -48,7 +54,7 @@ def read(state: dict[str, Any], path: Path, *, configuration: Config | None = No
             f"{path}: not a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet; "
             f"it holds {', '.join(map(str, list(state)[:5])) or 'nothing'}"
         )
-    return _convert(state, path, configuration)
+    return _convert(state, path, configuration, is_start=is_start)
 
 
 def published_weights(weights: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
@@ -72,14 +78,15 @@ def _checked_layout(weights: dict[str, Tensor], path: Path) -> list["_BlockLayou
     return layout
 
 
-def _convert(state: dict[str, Any], path: Path, configuration: Config | None) -> Imported:
+def _convert(state: dict[str, Any], path: Path, configuration: Config | None, *, is_start: bool) -> Imported:
     weights = _published_names(state["state_dict"])
     layout = _checked_layout(weights, path)
     ema = state.get("ema_state_dict")
     return Imported(
         weights=_rename(weights, layout),
         ema=_rename(_published_names(ema), layout) if ema else None,
-        config=configuration or _config(state, weights, layout, path),
+        config=configuration or _config(state, weights, layout, path, is_start=is_start),
+        assumed=() if configuration is not None else (f"{path}: does not describe itself; {ASSUMED}",),
     )
 
 
@@ -143,9 +150,11 @@ def _rename(weights: dict[str, Tensor], layout: list[_BlockLayout]) -> dict[str,
     return renamed
 
 
-def _config(state: dict[str, Any], weights: dict[str, Tensor], layout: list[_BlockLayout], path: Path) -> Config:
+def _config(
+    state: dict[str, Any], weights: dict[str, Tensor], layout: list[_BlockLayout], path: Path, *, is_start: bool
+) -> Config:
     n_labels = weights["decoder.layers.0.weight"].shape[0] - 1
-    if n_labels != len(ModelConfig.labels):
+    if n_labels != len(ModelConfig.labels) and not is_start:
         raise CheckpointError(
             f"{path}: writes {n_labels} labels and does not say which; expected the {len(ModelConfig.labels)} English "
             "ones; name a configuration with model.labels"

@@ -4,18 +4,26 @@ import tarfile
 from pathlib import Path
 
 from common import checkpoint, hub
+from common.checkpoint import CheckpointError
 from jasper import checkpoint_import, nemo_import
 from jasper.checkpoint_import import Imported
 from jasper.config import Config
 
 
-def read(path: str | Path, *, configuration: Config | None = None) -> Imported:
+def read(path: str | Path, *, configuration: Config | None = None, is_start: bool = False) -> Imported:
     """What the checkpoint at `path` holds. Raises CheckpointError.
 
-    `configuration` is taken in place of what it says of itself, or what can be read off its weights.
+    `configuration` is taken in place of what it says of itself, or what can be read off its weights. `is_start`: as the
+    start of a training, whose labels count, so that its own need not be known.
     """
     path = hub.located(path)
-    if path.suffix == ".nemo" or (path.is_file() and tarfile.is_tarfile(path)):
-        imported = nemo_import.read(path)
-        return imported if configuration is None else imported._replace(config=configuration)
-    return checkpoint_import.read(checkpoint.load(path), path, configuration=configuration)
+    with checkpoint.usable(path):
+        if path.suffix == ".nemo" or (path.is_file() and tarfile.is_tarfile(path)):
+            imported = nemo_import.read(path)
+            return imported if configuration is None else imported._replace(config=configuration)
+        state = checkpoint.load(path)
+        imported = checkpoint_import.read(state, path, configuration=configuration, is_start=is_start)
+        described = sum(block.repeat for block in imported.config.model.blocks)
+        if described > len(imported.weights):
+            raise CheckpointError(f"{path}: describes {described} layers, and has {len(imported.weights)} weights")
+        return imported

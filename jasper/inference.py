@@ -20,10 +20,11 @@ from tyro.conf import Positional, arg
 from common import config, distributed
 from common.checkpoint import CheckpointError
 from common.fastest import Choice
+from common.recognition import sharding
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
-from common.recognition.writing import Format
+from common.recognition.writing import Format, tell
 from jasper import data
 from jasper.config import Config
 from jasper.recognizer import CHUNK_SECONDS, load
@@ -34,9 +35,11 @@ class InferenceConfig:
     """What to transcribe, with which model, and where the result goes."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """Model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet."""
+    """Model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet, NeMo's .nemo, or a name
+    of the Hugging Face hub."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
-    """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
+    """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
+    file on standard input."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
@@ -49,6 +52,11 @@ class InferenceConfig:
     """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
     """Folder for one output file per recording, in place of `output`."""
+    shard: str | None = None
+    """i/n: the i-th of n equal parts of the recordings, into a file of its own beside the output, which --merge joins.
+    A part that is there is not done again."""
+    merge: bool = False
+    """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     save_logits: Path | None = None
     """Folder for one .npz per recording: log_probs [frames, labels + blank], times [frames] in seconds, labels."""
     config: Path | None = None
@@ -71,17 +79,26 @@ class InferenceConfig:
             raise ValueError(f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}: expected above 0")
         if self.output is not None and self.output_dir is not None:
             raise ValueError("output and output_dir: expected one of them, found both")
+        sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 
 def main(cfg: InferenceConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises CheckpointError and ConfigError."""
+    if cfg.merge:
+        return sharding.merge_parts(cfg.output)
     with distributed.start(cfg.device) as world:
         found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
-        to = Output(cfg.format, cfg.output, cfg.output_dir, cfg.save_logits)
+        to = Output(cfg.format, cfg.output, cfg.output_dir, cfg.save_logits, shard=cfg.shard)
         to.check(len(found.items))
+        left = to.left_of(found)
+        if left is None:
+            return 0
+        found = left
         own = config.load(Config, cfg.config) if cfg.config is not None else None
         asr = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, ema=cfg.ema, configuration=own)
         to = to._replace(labels=asr.vocabulary.labels)
+        for assumption in asr.assumed if world.is_main else ():
+            tell(assumption)
         heard = asr.stream(
             [item.source for item in share(found.items, world)],
             batch_size=cfg.batch_size,

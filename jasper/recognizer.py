@@ -38,9 +38,17 @@ class Recognizer:
     """
 
     def __init__(
-        self, model: Jasper, cfg: Config, *, device: torch.device | str = "cpu", precision: Precision = "fp32"
+        self,
+        model: Jasper,
+        cfg: Config,
+        *,
+        device: torch.device | str = "cpu",
+        precision: Precision = "fp32",
+        assumed: tuple[str, ...] = (),
     ):
         self.config, self.device, self.precision = cfg, torch.device(device), precision
+        self.assumed = assumed
+        """What the checkpoint does not say, in lines for the user."""
         self.vocabulary = data.vocabulary_of(cfg)
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = cast_for_inference(fuse(model).to(self.device), precision)
@@ -143,7 +151,7 @@ def load(
     ema: bool | None = None,
     configuration: Config | None = None,
 ) -> Recognizer:
-    """The recogniser saved at `path`: a checkpoint of this repository or of DeepLearningExamples.
+    """The recogniser saved at `path`: of this repository, of DeepLearningExamples, a .nemo, or a name of the hub.
 
     `ema`: take the averaged weights; None takes them where there are any. `configuration` overrides what the
     checkpoint says of itself (ours) or what is read off its weights (DeepLearningExamples'). `precision`: "auto"
@@ -151,31 +159,35 @@ def load(
     Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged weights.
     """
     chosen = distributed.pick_device(device)
-    model, cfg = load_model(path, ema=ema, configuration=configuration)
+    model, cfg, assumed = _loaded(path, ema=ema, configuration=configuration)
     if precision == "auto":
         sound_N = voice_like(cfg.features.sample_rate)
         return fastest(
-            lambda tried: Recognizer(copy.deepcopy(model), cfg, device=chosen, precision=tried),
+            lambda tried: Recognizer(copy.deepcopy(model), cfg, device=chosen, precision=tried, assumed=assumed),
             lambda asr: asr._log_probs([sound_N]),
             chosen,
         )
-    return Recognizer(model, cfg, device=chosen, precision=precision)
+    return Recognizer(model, cfg, device=chosen, precision=precision, assumed=assumed)
 
 
 def load_model(
     path: str | Path, *, ema: bool | None = None, configuration: Config | None = None
 ) -> tuple[Jasper, Config]:
     """The bare model saved at `path`, on the CPU in evaluation mode, and its configuration; as `load` otherwise."""
+    model, cfg, _ = _loaded(path, ema=ema, configuration=configuration)
+    return model, cfg
+
+
+def _loaded(
+    path: str | Path, *, ema: bool | None, configuration: Config | None
+) -> tuple[Jasper, Config, tuple[str, ...]]:
     imported = importing.read(path, configuration=configuration)
     if ema and imported.ema is None:
         raise checkpoint.CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     cfg = imported.config
     weights = imported.ema if imported.ema is not None and ema is not False else imported.weights
-    with torch.device("meta"):  # the weights come from the file: do not initialise 333 million of them first
-        model = Jasper(cfg.model, cfg.features.mel_bins)
-    try:
-        model.load_state_dict(weights, assign=True)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())
-        raise checkpoint.CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
-    return model.eval(), cfg
+    with checkpoint.usable(path):
+        with torch.device("meta"):  # the weights come from the file: do not initialise 333 million of them first
+            model = Jasper(cfg.model, cfg.features.mel_bins)
+        checkpoint.fill(model, weights, path)
+    return model.eval(), cfg, imported.assumed

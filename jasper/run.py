@@ -32,7 +32,9 @@ class Run:
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Jasper(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if directory.saved is None and cfg.checkpoint is not None:
-            start = importing.read(cfg.checkpoint)
+            start = importing.read(cfg.checkpoint, is_start=True)
+            for assumption in start.assumed:
+                directory.log.event(assumption)
             directory.start_from(self.model, start.ema or start.weights, cfg.checkpoint)
         self.learner = Learner(self.model, cfg, self.world)
         self.state = TrainingState(directory, cfg, self.learner.parts, extra={"format": FORMAT})

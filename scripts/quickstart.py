@@ -18,6 +18,7 @@ import jasper
 from common import checkpoint, config
 from common.config import ConfigError
 from common.data.manifest import Utterance
+from common.data.sentences import Language
 from common.data.synthetic import SyntheticConfig, build_librispeech
 from common.recognition.scoring import Evaluation
 from jasper import report, train
@@ -31,6 +32,7 @@ CORPUS = {
     "toy": SyntheticConfig(train_utterances=24, dev_utterances=8, test_utterances=8),
 }
 TRAINING = {"full": CONFIGS / "quickstart.toml", "toy": CONFIGS / "toy.toml"}
+LETTERS = {"de": "äöüß"}  # besides a to z
 TEST = "test-clean"
 SHOWN = 5
 INTERRUPTED = 130  # exit status of a command that Ctrl-C ended
@@ -44,6 +46,8 @@ class Quickstart:
     """New training in place of the run that is there, which is deleted. The corpus is kept: it would be the same."""
     skip_tts: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """The recogniser alone, without the second half, the voice."""
+    language: Language = "en"
+    """Language of the corpus, the recogniser and the voice: en or de."""
     size: Literal["full", "toy"] = "full"
     """Size of the models and the corpus. full: a recogniser and a voice; toy: the same steps in seconds."""
     data_dir: Path = Path("data")
@@ -54,7 +58,13 @@ class Quickstart:
     @property
     def name(self) -> str:
         """Name of the run and of its corpus."""
-        return "quickstart" if self.size == "full" else f"quickstart-{self.size}"
+        name = "quickstart" if self.size == "full" else f"quickstart-{self.size}"
+        return name if self.language == "en" else f"{name}-{self.language}"
+
+    @property
+    def corpus(self) -> SyntheticConfig:
+        """What the recogniser learns from."""
+        return replace(CORPUS[self.size], language=self.language, accents=())
 
 
 def main(cfg: Quickstart) -> int:
@@ -81,12 +91,12 @@ def speak(cfg: Quickstart, asr: Recognizer) -> int:
     import quickstart_voice as voice
 
     say("4. Recordings of one voice, and a FastPitch and a vocoder that learn from them")
-    corpus = voice.build_corpus(cfg.data_dir / f"{cfg.name}-voice", cfg.size)
-    runs = voice.configurations(cfg.run_dir, cfg.name, corpus, cfg.size)
+    corpus = voice.build_corpus(cfg.data_dir / f"{cfg.name}-voice", cfg.size, cfg.language)
+    runs = voice.configurations(cfg.run_dir, cfg.name, corpus, cfg.size, cfg.language)
     if not voice.trained(runs, fresh=cfg.fresh):
         return INTERRUPTED
     say("5. Sentences that the voice has never said, and what the recogniser hears")
-    voice.summarise(runs, voice.listen(runs, asr, cfg.size), python())
+    voice.summarise(runs, voice.listen(runs, asr, cfg.size, cfg.language), python(), cfg.language)
     return 0
 
 
@@ -100,8 +110,8 @@ def build_corpus(cfg: Quickstart) -> Path:
             bar.total = total
             bar.update(done - bar.n)
 
-        corpus = build_librispeech(cfg.data_dir / cfg.name, CORPUS[cfg.size], progress=progress)
-    counts = CORPUS[cfg.size]
+        corpus = build_librispeech(cfg.data_dir / cfg.name, cfg.corpus, progress=progress)
+    counts = cfg.corpus
     print(
         f"{corpus}: {counts.train_utterances} clips to train on, {counts.dev_utterances} to validate, "
         f"{counts.test_utterances} to test"
@@ -112,7 +122,10 @@ def build_corpus(cfg: Quickstart) -> Path:
 def configuration(cfg: Quickstart, corpus: Path) -> Config:
     """The run: a named configuration on this corpus."""
     named = config.load(Config, TRAINING[cfg.size])
-    return replace(named, output_dir=cfg.run_dir / cfg.name, data=replace(named.data, root=corpus))
+    model = (
+        named.model if cfg.language == "en" else replace(named.model, labels=named.model.labels + LETTERS[cfg.language])
+    )
+    return replace(named, output_dir=cfg.run_dir / cfg.name, model=model, data=replace(named.data, root=corpus))
 
 
 def trained(run: Config, *, fresh: bool) -> bool:

@@ -23,13 +23,14 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
-from common.data.sentences import sentences
+from common.data.sentences import Language, sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
 from common.metrics import ErrorCount, character_errors
 from common.training_state import TrainingError
 from fastpitch import train
 from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
+from fastpitch.front.languages import ESPEAK_SYMBOLS
 from fastpitch.speaking import report, sound
 from fastpitch.speaking.synthesizer import Spoken
 from fastpitch.vocoders import train as vocoder_train
@@ -42,6 +43,7 @@ ACOUSTIC, VOCODER = CONFIGS / "fastpitch" / "quickstart.toml", CONFIGS / "hifiga
 CORPUS = {"full": SyntheticConfig(train_utterances=1200), "toy": SyntheticConfig(train_utterances=16)}
 TOY = {"epochs": 1, "batch_size": 4, "tensorboard": False}
 HELD_OUT = {"full": 20, "toy": 2}
+EXAMPLE: dict[Language, str] = {"en": "Oliver painted the old bridge.", "de": "Oliver malte die alte Tür."}
 SHOWN = 2
 Size = Literal["full", "toy"]
 
@@ -74,16 +76,19 @@ class Hearing(NamedTuple):
     took_seconds: float
 
 
-def build_corpus(folder: Path, size: Size) -> Path:
+def build_corpus(folder: Path, size: Size, language: Language = "en") -> Path:
     """Recordings of one voice, laid out as LJSpeech is; spoken now or before."""
-    corpus = build_ljspeech(folder, CORPUS[size])
+    corpus = build_ljspeech(folder, replace(CORPUS[size], language=language, accents=()))
     print(f"{corpus}: {CORPUS[size].train_utterances} clips of one voice")
     return corpus
 
 
-def configurations(run_dir: Path, name: str, corpus: Path, size: Size) -> Runs:
-    """The runs: named configurations on this corpus."""
+def configurations(run_dir: Path, name: str, corpus: Path, size: Size, language: Language = "en") -> Runs:
+    """The runs: named configurations on this corpus; of another language than English with its sounds."""
     acoustic, vocoder = config.load(AcousticConfig, ACOUSTIC), config.load(HifiganRun, VOCODER)
+    if language != "en":
+        text = replace(acoustic.text, language=language, symbol_set=ESPEAK_SYMBOLS)
+        acoustic = replace(acoustic, text=text, data=replace(acoustic.data, pitch_mean=(), pitch_std=()))
     runs = Runs(
         replace(acoustic, output_dir=run_dir / f"{name}-voice", data=replace(acoustic.data, root=corpus, train=(".",))),
         replace(
@@ -140,12 +145,12 @@ def _train_both(runs: Runs) -> None:
         raise CheckpointError(f"the vocoder's training ended with an error, see {_terminal(runs.vocoder)}")
 
 
-def listen(runs: Runs, asr: Recognizer, size: Size) -> Hearing:
+def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -> Hearing:
     """Says held-out sentences into the run directory, and has them transcribed."""
     tts = fastpitch.load(_newest(runs.acoustic.output_dir, acoustic_run.NAME))
     vocoder = fastpitch.load_vocoder(_newest(runs.vocoder.output_dir, name_of(runs.vocoder)))
     voice = fastpitch.Voice(vocoder)
-    texts = sentences(HELD_OUT[size], subset="test")
+    texts = sentences(HELD_OUT[size], subset="test", language=language)
     folder = runs.acoustic.output_dir / "spoken"
     folder.mkdir(exist_ok=True)
     start = time.perf_counter()
@@ -166,7 +171,7 @@ def _heard(path: Path, text: str, spoken: Spoken, asr: Recognizer) -> Said:
     return Said(text, heard, report.line(path.name, f"{text} (heard: {heard})", samples_N, spoken))
 
 
-def summarise(runs: Runs, hearing: Hearing, python: str) -> None:
+def summarise(runs: Runs, hearing: Hearing, python: str, language: Language = "en") -> None:
     """Two of the sentences, all of them as a page, and where to go from here."""
     for each in hearing.sentences[:SHOWN]:
         print(f"   to be said  {each.text}\n   recognised  {each.heard}\n")
@@ -186,7 +191,7 @@ def summarise(runs: Runs, hearing: Hearing, python: str) -> None:
     print(
         f"CER      {errors}\n"
         f"Report   {page}\n"
-        f"Voice    {model}; to use it: {python} -m fastpitch.inference 'Oliver painted the old bridge.' "
+        f"Voice    {model}; to use it: {python} -m fastpitch.inference '{EXAMPLE[language]}' "
         f"--fastpitch {model} --vocoder {vocoder}"
     )
 

@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
 PAGES = [
-    *("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/new_language.md", "ctc/README.md"),
+    *("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/new_language.md", "docs/bulk.md", "ctc/README.md"),
     *("docs/multi_node.md", "docs/from_the_originals.md", "benchmarks/README.md", "trt/README.md"),
     *("jasper/README.md", "wav2vec2/README.md", "transducer/README.md"),
     *("fastpitch/README.md", "fastpitch/vocoders/README.md", "trt/serving/README.md"),

@@ -93,6 +93,11 @@ def _stripped(text: str) -> str:
     return " ".join(text.split())
 
 
+def _no_labels(_text: str) -> list[int]:
+    """For references that are compared as texts; workers get it by pickle where they are not forked."""
+    return []
+
+
 def _dataset(
     asr: Recognizer, cfg: EvaluationConfig, normalized: Callable[[str], str]
 ) -> tuple[SpeechDataset, list[str]]:
@@ -101,7 +106,7 @@ def _dataset(
     utterances, problems = read_sources(sources, root=cfg.root, on_error="skip", training=False, advice=advice)
     fitting = [replace(u, text=normalized(u.text)) for u in utterances if u.seconds <= cfg.max_seconds]
     rate = asr.feature_config.sample_rate
-    return SpeechDataset(fitting, encode=lambda _: [], sample_rate=rate, trim=False, on_error="skip"), problems
+    return SpeechDataset(fitting, encode=_no_labels, sample_rate=rate, trim=False, on_error="skip"), problems
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from tyro.conf import Positional, arg
 from common import config, distributed
 from common.checkpoint import CheckpointError
 from common.fastest import Choice
+from common.recognition import sharding
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.transcribing import Output, share, status, write_all
@@ -32,7 +33,8 @@ class InferenceConfig:
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """Model: a .nemo archive, a folder of transformers, or a checkpoint of this repository."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
-    """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
+    """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
+    file on standard input."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
@@ -43,6 +45,11 @@ class InferenceConfig:
     """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
     """Folder for one output file per recording, in place of `output`."""
+    shard: str | None = None
+    """i/n: the i-th of n equal parts of the recordings, into a file of its own beside the output, which --merge joins.
+    A part that is there is not done again."""
+    merge: bool = False
+    """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     head: Head = "auto"
     """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
@@ -86,14 +93,21 @@ class InferenceConfig:
             raise ValueError(f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}: expected above 0")
         if self.output is not None and self.output_dir is not None:
             raise ValueError("output and output_dir: expected one of them, found both")
+        sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 
 def main(cfg: InferenceConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises CheckpointError and ConfigError."""
+    if cfg.merge:
+        return sharding.merge_parts(cfg.output)
     with distributed.start(cfg.device) as world:
         found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
-        to = Output(cfg.format, cfg.output, cfg.output_dir)
+        to = Output(cfg.format, cfg.output, cfg.output_dir, shard=cfg.shard)
         to.check(len(found.items))
+        left = to.left_of(found)
+        if left is None:
+            return 0
+        found = left
         asr = load(
             cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
             confidence=cfg.confidence,

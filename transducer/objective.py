@@ -1,7 +1,7 @@
 """What training minimises: from a batch of audio to the losses of its heads.
 
-Shapes: B utterances, N samples, F mel bins, T feature frames, S encoder frames, U labels, V pieces and blank,
-W = V and one output per duration.
+Shapes: B utterances, N samples, F mel bins, T feature frames, S encoder frames, C encoder width, U labels, H prediction
+network, J joint, W pieces, blank, and one output per duration.
 """
 
 import random
@@ -15,8 +15,8 @@ from common.data.loading import AudioBatch
 from common.features import LogMel, spec_augment
 from common.precision import autocast
 from transducer.config import Config
-from transducer.losses import rnnt_loss, tdt_loss
-from transducer.network.model import Model
+from transducer.fused_loss import joint_loss
+from transducer.network.model import Joint, Model
 
 
 class Loss(NamedTuple):
@@ -56,8 +56,7 @@ def objective(
         losses = [features_BFT.new_zeros(len(weights_B)), features_BFT.new_zeros(len(weights_B))]
         if model.prediction is not None and model.joint is not None:
             predicted_BUH = masked(model.prediction(batch.targets_BU), cfg.loss.mask_prediction, seed=seed)
-            logits_BSUW = model.joint(encoded_BSC, predicted_BUH)
-            losses[0] = transducer_losses(logits_BSUW, batch, frames_B, cfg, seed=seed)
+            losses[0] = transducer_losses(model.joint, encoded_BSC, predicted_BUH, batch, frames_B, cfg, seed=seed)
         if model.ctc is not None:
             losses[1] = ctc.ctc_loss(
                 model.ctc(encoded_BSC).float(),
@@ -81,13 +80,35 @@ def masked(predicted_BUH: Tensor, probability: float, *, seed: int) -> Tensor:
     return predicted_BUH * (drawn_B >= probability).to(predicted_BUH)[:, None, None]
 
 
-def transducer_losses(logits_BSUW: Tensor, batch: AudioBatch, frames_B: Tensor, cfg: Config, *, seed: int) -> Tensor:
-    """RNN-T or TDT loss of every utterance; the logits are used up."""
-    n_durations, loss = len(cfg.model.jumps), cfg.loss
-    targets = (batch.targets_BU, frames_B, batch.target_lengths_B)
-    if n_durations and random.Random(seed).random() >= loss.omega:
-        return tdt_loss(
-            logits_BSUW, *targets, cfg.model.durations, sigma=loss.sigma, reduction="none", fastemit=loss.fastemit
-        )
-    logits_BSUV = logits_BSUW[..., : logits_BSUW.shape[3] - n_durations]
-    return rnnt_loss(logits_BSUV, *targets, reduction="none", fastemit=loss.fastemit)
+def transducer_losses(
+    joint: Joint,
+    encoded_BSC: Tensor,
+    predicted_BUH: Tensor,
+    batch: AudioBatch,
+    frames_B: Tensor,
+    cfg: Config,
+    *,
+    seed: int,
+) -> Tensor:
+    """RNN-T or TDT loss of every utterance, fused with the joint."""
+    loss, durations = cfg.loss, cfg.model.jumps
+    weight_WJ: Tensor = joint.output.weight
+    bias_W: Tensor = joint.output.bias
+    if durations and random.Random(seed).random() < loss.omega:
+        pieces = len(weight_WJ) - len(durations)
+        durations, weight_WJ, bias_W = (), weight_WJ[:pieces], bias_W[:pieces]
+    return joint_loss(
+        joint.encoder(encoded_BSC),
+        joint.prediction(predicted_BUH),
+        weight_WJ,
+        bias_W,
+        batch.targets_BU,
+        frames_B,
+        batch.target_lengths_B,
+        durations,
+        sigma=loss.sigma if durations else 0.0,
+        reduction="none",
+        fastemit=loss.fastemit,
+        activation=cfg.model.joint_activation,
+        dropout=joint.dropout if joint.training else 0.0,
+    )

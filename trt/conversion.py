@@ -2,11 +2,12 @@
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+import onnx
 import onnxruntime
 import torch
 from torch import Tensor
@@ -27,6 +28,8 @@ class Program(NamedTuple):
 
     content: bytes
     source: torch.onnx.ONNXProgram
+    full_precision: Sequence[str]
+    """The nodes of the graph's parts that stay in float32."""
 
 
 def converted(graph: ExportGraph) -> Program:
@@ -53,9 +56,16 @@ def converted(graph: ExportGraph) -> Program:
     for name in graph.inputs:
         if name not in used:
             raise ExportError(f"the graph does not depend on its input {name}")
+    full_precision = [node.name for node in proto.graph.node if _is_of(node, graph.full_precision)]
     for node in proto.graph.node:
         del node.metadata_props[:]  # the lines of Python that it came from
-    return Program(proto.SerializeToString(), program)
+    return Program(proto.SerializeToString(), program, full_precision)
+
+
+def _is_of(node: onnx.NodeProto, parts: Sequence[str]) -> bool:
+    """Whether a node comes from one of the parts of a module, by the record that torch keeps."""
+    scopes = [entry.value for entry in node.metadata_props if entry.key == "pkg.torch.onnx.name_scopes"]
+    return any(repr(part) in scope or f"'{part}." in scope for part in parts for scope in scopes)
 
 
 def greatest_difference(program: Program, graph: ExportGraph) -> float:

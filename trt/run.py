@@ -17,7 +17,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
-from common.recognition import writing
+from common.recognition import sharding, writing
 from common.recognition.inputs import find_recordings
 from common.recognition.writing import Format, tell
 from trt.runtime import ModelError, Recognizer
@@ -41,6 +41,11 @@ class RunConfig:
     """A file to write all of it to; by default the terminal."""
     output_dir: Path | None = None
     """A folder to write one file per recording to, instead."""
+    shard: str | None = None
+    """i/n: the i-th of n equal parts of the recordings, into a file of its own beside the output, which --merge joins.
+    A part that is there is not done again."""
+    merge: bool = False
+    """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     batch_size: int = 8
     """Recordings, or chunks of long ones, recognised at once."""
     chunk_seconds: float | None = None
@@ -55,20 +60,28 @@ class RunConfig:
             raise ValueError(f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}: expected above 0")
         if self.output is not None and self.output_dir is not None:
             raise ValueError("output and output_dir: expected one of them, found both")
+        sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 
 def main(cfg: RunConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises ModelError and ConfigError."""
-    items, problems = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
-    writing.check_format(cfg.format, len(items), cfg.output_dir)
+    if cfg.merge:
+        return sharding.merge_parts(cfg.output)
+    named = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
+    writing.check_format(cfg.format, len(named.items), cfg.output_dir)
     writing.make_folder(cfg.output_dir)
+    left = sharding.left_to_do(named, cfg.shard, cfg.format, cfg.output, cfg.output_dir)
+    if left is None:
+        return 0
+    items, problems = left
     asr = Recognizer(cfg.model, threads=cfg.threads)
     for problem in problems:
         tell(problem)
     failed = len(problems)
     sources = [item.source for item in items]
     found = asr.stream(sources, batch_size=cfg.batch_size, chunk_seconds=cfg.chunk_seconds)
-    with writing.output(cfg.output) as stream:
+    path = sharding.part_of(cfg.output, cfg.shard)
+    with writing.output(path, whole=cfg.shard is not None) as stream:
         for item, transcript in zip(items, found, strict=True):
             if transcript.error:
                 tell(transcript.error)

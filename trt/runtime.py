@@ -77,9 +77,15 @@ class Recognizer:
         self.chunk_multiple: int = facts["chunk_multiple"]
         self.shortest_samples: int = facts["shortest_samples"]
         self.trims_silence: bool = facts["trim_silence"]
+        self.decodes: bool = facts.get("decode") == "greedy"
+        """Whether the network gives labels, not log-probabilities."""
 
     def log_probs(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
         """Log-probabilities [S, V] of float32 audio, samples_B valid samples each, one array per utterance."""
+        if self.decodes:
+            raise ModelError(
+                f"{self.network.path}: gives labels, not log-probabilities; export it without --decode greedy"
+            )
         found_BSV, frames_B = self.network.run(audio_BN=audio_BN, samples_B=samples_B).values()
         return [row_SV[:frames] for row_SV, frames in zip(found_BSV, frames_B, strict=True)]
 
@@ -94,12 +100,28 @@ class Recognizer:
         found = in_batches(
             read_ahead(recordings, self._read, on_error="skip"),
             lambda samples_N: self._pieces(samples_N, seconds),
-            lambda samples: self.log_probs(*padded(samples)),
+            lambda samples: (self._paths if self.decodes else self.log_probs)(*padded(samples)),
             join=np.concatenate,
             batch_size=batch_size,
         )
-        for recording, log_probs_SV in found:
-            yield self._transcript(recording, log_probs_SV)
+        for recording, frames_SX in found:
+            yield self._transcript(recording, frames_SX)
+
+    def _paths(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
+        """[S, 2] the label of every frame, and the logarithm of its probability, of what the network has decoded."""
+        found = self.network.run(audio_BN=audio_BN, samples_B=samples_B)
+        paths = []
+        for row, (labels, samples) in enumerate(zip(found["labels_B"], samples_B, strict=True)):
+            path_S2 = np.zeros((self._frames(int(samples)), 2))
+            path_S2[:, 0] = self.blank
+            for i in range(labels):
+                frames = slice(found["first_frames_BS"][row, i], found["end_frames_BS"][row, i])
+                path_S2[frames] = found["labels_BS"][row, i], np.log(found["confidence_BS"][row, i])
+            paths.append(path_S2)
+        return paths
+
+    def _frames(self, samples: int) -> int:
+        return (samples - self.shortest_samples) // self.samples_per_frame + 1
 
     def _read(self, source: Source) -> Recording:
         recording = read_heard(source, self.sample_rate, trim=self.trims_silence)
@@ -115,7 +137,7 @@ class Recognizer:
             return []
         per_frame = self.samples_per_frame
         beyond = max(0, self.shortest_samples - per_frame)  # what the last frame of a chunk hears of the next
-        n_frames = (len(samples_N) - self.shortest_samples) // per_frame + 1
+        n_frames = self._frames(len(samples_N))
         longest = max(1, round(min(n_frames, chunk_seconds * self.sample_rate / per_frame)))
         pieces = []
         for start, first, end, stop in chunks(
@@ -125,12 +147,14 @@ class Recognizer:
             pieces.append(Piece(samples_N[heard], first - start, WHOLE if end == n_frames else end - start))
         return pieces
 
-    def _transcript(self, recording: Recording, log_probs_SV: np.ndarray | None) -> Transcript:
+    def _transcript(self, recording: Recording, frames_SX: np.ndarray | None) -> Transcript:
         error, readings = recording.error, []
-        if log_probs_SV is not None and not np.isfinite(log_probs_SV).all():
+        if frames_SX is not None and not np.isfinite(frames_SX).all():
             error = f"{recording.name}: the network gives NaN or infinity; its weights are damaged"
-        elif log_probs_SV is not None:
-            readings = [best_path(log_probs_SV, self.labels, self.blank)]
+        elif frames_SX is not None and self.decodes:
+            readings = [reading_of(frames_SX[:, 0].astype(int), frames_SX[:, 1], self.labels, self.blank)]
+        elif frames_SX is not None:
+            readings = [best_path(frames_SX, self.labels, self.blank)]
         return transcript_of(
             recording, readings, separator=self.separator, seconds_per_frame=self.seconds_per_frame, error=error
         )
@@ -138,8 +162,11 @@ class Recognizer:
 
 def best_path(log_probs_SV: np.ndarray, labels: Sequence[str], blank: int) -> Reading:
     """The letters of the most probable label of each frame, as `ctc.greedy` finds them."""
-    best_S = log_probs_SV.argmax(1)
-    score_S = log_probs_SV.max(1).astype(np.float64)
+    return reading_of(log_probs_SV.argmax(1), log_probs_SV.max(1).astype(np.float64), labels, blank)
+
+
+def reading_of(best_S: np.ndarray, score_S: np.ndarray, labels: Sequence[str], blank: int) -> Reading:
+    """The letters of a path: the label of each frame, and the logarithm of its probability."""
     first = np.flatnonzero(np.diff(best_S, prepend=-1))
     letters = [
         Letter(labels[best_S[start]], int(start), int(end), float(np.exp(score_S[start:end].mean())))

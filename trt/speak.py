@@ -20,7 +20,8 @@ from common.audio import AudioError
 from common.recognition import writing
 from common.recognition.writing import tell
 from fastpitch.front.control import Control, ControlError
-from fastpitch.front.phrases import Phrase, find_phrases
+from fastpitch.front.inputs import find_phrases
+from fastpitch.front.phrases import Phrase
 from fastpitch.front.ssml import SsmlError
 from fastpitch.front.symbols import TextError
 from fastpitch.speaking import sound

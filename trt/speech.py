@@ -98,7 +98,8 @@ class Synthesizer:
                 )
         self.name, self.hop_samples, self.sample_rate = str(path), vocoder.hop_samples, vocoder.sample_rate
         self.voices = [Speaker(*voice) for voice in facts["voices"]]
-        self.text = TextProcessor(replace(config.build(TextConfig, facts["text"], str(path)), **reading))
+        skipping = {"unknown_characters": "skip"} | reading  # and logged, as fastpitch.load
+        self.text = TextProcessor(replace(config.build(TextConfig, facts["text"], str(path)), **skipping))
 
     def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text` and what is asked of each, as `fastpitch.Synthesizer.plan`."""

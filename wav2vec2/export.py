@@ -150,6 +150,7 @@ def graph(model: Model) -> ExportGraph:
             trim_silence=False,
             configuration=config.to_dict(cfg),
         ),
+        from_audio=lambda audio_N: {"audio_BN": audio_N[None], "samples_B": torch.tensor([len(audio_N)])},
     )
 
 

@@ -28,7 +28,7 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.distributed import World
 from common.fastest import Choice
-from common.recognition import writing
+from common.recognition import sharding, writing
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import Found, Item, find_recordings
 from common.recognition.transcribing import Output, in_order, share, status, write_all
@@ -44,9 +44,10 @@ class InferenceConfig:
     """Recordings, the model that transcribes them, and where the result goes."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """Model: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face folder."""
+    """Model: a checkpoint of this repository, Fairseq or DeepLearningExamples, a Hugging Face folder or hub name."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
-    """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
+    """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
+    file on standard input."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest, or what a .tsv says."""
     max_seconds: float = math.inf
@@ -66,6 +67,11 @@ class InferenceConfig:
     """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
     """Folder for one output file per recording, in place of `output`."""
+    shard: str | None = None
+    """i/n: the i-th of n equal parts of the recordings, into a file of its own beside the output, which --merge joins.
+    A part that is there is not done again."""
+    merge: bool = False
+    """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     save_logits: Path | None = None
     """Folder for one .npz per recording: log_probs [frames, labels], times [frames] in seconds, labels."""
     features: Path | None = None
@@ -97,6 +103,7 @@ class InferenceConfig:
             )
         if self.output is not None and self.output_dir is not None:
             raise ValueError("output and output_dir: expected one of them, found both")
+        sharding.check(self.shard, self.merge, self.output, self.output_dir)
         if self.features is not None and (self.output or self.output_dir or self.save_logits):
             raise ValueError("features: nothing is transcribed then; leave out output, output_dir and save_logits")
         if self.layer is not None and self.features is None:
@@ -105,13 +112,19 @@ class InferenceConfig:
 
 def main(cfg: InferenceConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises CheckpointError and ConfigError."""
+    if cfg.merge:
+        return sharding.merge_parts(cfg.output)
     with distributed.start(cfg.device) as world:
         found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
-        to = Output(cfg.format, cfg.output, cfg.output_dir, cfg.save_logits)
+        to = Output(cfg.format, cfg.output, cfg.output_dir, cfg.save_logits, shard=cfg.shard)
         if cfg.features is None:
             to.check(len(found.items))
         else:
             writing.make_folder(cfg.features)
+        left = to.left_of(found)
+        if left is None:
+            return 0
+        found = left
         labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()
         w = load(
             cfg.checkpoint,

@@ -36,6 +36,7 @@ class Entry(NamedTuple):
     speaker: str = ""
     offset_seconds: float | None = None
     speeds: tuple[tuple[float, Path], ...] = ()
+    has_text: bool = True
 
     def error(self, message: str) -> ManifestError:
         """`message` with the place of this entry before it."""
@@ -49,7 +50,7 @@ class _EntryError(Exception):
 Entries = Iterator[Entry | ManifestError]
 
 
-def read_jsonl(path: Path, root: Path | None) -> Entries:
+def read_jsonl(path: Path, root: Path | None, *, with_text: bool = True) -> Entries:
     """One JSON object a line; the keys of NeMo's manifests, and `speeds`: {"0.9": path, ...}."""
     base = root or path.parent
 
@@ -71,8 +72,9 @@ def read_jsonl(path: Path, root: Path | None) -> Entries:
             line=line,
             id=id,
             audio=base / name,
-            text=_string(record, "text", id).strip(),
+            text=_string(record, "text", id).strip() if with_text or record.get("text") is not None else "",
             seconds=_number(record, "duration", id),
+            has_text=record.get("text") is not None,
             speaker=str(record.get("speaker", "")),
             offset_seconds=offset,
             speeds=_speeds(record.get("speeds", {}), base, id),
@@ -205,7 +207,7 @@ def read_fairseq(path: Path, root: Path | None) -> Entries:
         raise ManifestError(f"{path}:1: found {_short(lines[0][1]) if lines else 'nothing'}; expected the root folder")
     base = root or path.parent / lines[0][1]
     entries = lines[1:]
-    texts = _letters(path.with_suffix(".ltr"), len(entries))
+    texts, has_text = _letters(path.with_suffix(".ltr"), len(entries)), path.with_suffix(".ltr").is_file()
     rate, unreadable = _rate(path, (base / content.split("\t")[0] for _, content in entries))
 
     def parse(line: int, entry: tuple[str, str | _EntryError]) -> Entry:
@@ -218,7 +220,7 @@ def read_fairseq(path: Path, root: Path | None) -> Entries:
         recording = base / name
         if recording in unreadable:
             raise _EntryError(f"utterance {recording.stem}: {unreadable[recording]}")
-        return Entry(path, line, recording.stem, recording, text, int(count) / rate)
+        return Entry(path, line, recording.stem, recording, text, int(count) / rate, has_text=has_text)
 
     items = [(line, (content, text)) for (line, content), text in zip(entries, texts, strict=True)]
     return _parsed(path, items, parse)

@@ -14,12 +14,13 @@
 Where there is an `offset`, 0 too, no more than `duration` is read from there.
 """
 
+import functools
 import json
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -69,6 +70,8 @@ class Utterance:
     """Where the piece starts in the recording; None: it is the whole recording, whatever `seconds` says."""
     speeds: tuple[tuple[float, Path], ...] = ()
     """The same recording at other speeds: (0.9, path of the copy that is slower and longer by 1/0.9)."""
+    has_text: bool = field(default=True, compare=False)
+    """Whether it is known what was said: "" is nothing then."""
 
     def piece(self, speed: float = 1.0) -> dict[str, float]:
         """What audio.read is to be told to read no more than the piece, of a copy recorded at `speed`."""
@@ -97,15 +100,18 @@ def read_manifest(
     root: Path | None = None,
     on_error: Literal["stop", "skip"] = "stop",
     format: Format = "auto",
+    with_text: bool = True,
 ) -> Manifest:
     """Reads a manifest file or corpus folder in any format of the module's table.
 
     Relative audio paths start from `root`, by default the folder of the manifest. The first bad entry (malformed,
     audio missing, a duration that is not positive) raises ManifestError "FILE:LINE: utterance ID: ..." or, with
-    `on_error="skip"`, bad entries are left out and listed. What nothing can be read from is an error in any case.
+    `on_error="skip"`, bad entries are left out and listed. Without `with_text` entries need none. What nothing can be
+    read from is an error in any case.
     """
     path = Path(path)
-    reader = _READERS[_detected(path) if format == "auto" else format]
+    named = _detected(path) if format == "auto" else format
+    reader = functools.partial(formats.read_jsonl, with_text=with_text) if named == "jsonl" else _READERS[named]
     utterances: list[Utterance] = []
     skipped: list[str] = []
     for result in _with_audio(reader(path, root)):
@@ -264,6 +270,7 @@ def _checked(entry: Entry | ManifestError) -> Utterance | ManifestError:
         audio=entry.audio,
         seconds=seconds,
         text=entry.text,
+        has_text=entry.has_text,
         speaker=entry.speaker,
         offset_seconds=entry.offset_seconds,
         speeds=entry.speeds,

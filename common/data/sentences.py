@@ -1,4 +1,4 @@
-"""Sentences from a small grammar: some two hundred words, some easily confused, in sentences of 3 to 12 words."""
+"""Sentences from small grammars, English and German: words that are easily confused, in sentences of 3 to 12 words."""
 
 import re
 import zlib
@@ -6,7 +6,10 @@ from typing import Literal
 
 import numpy as np
 
+from common.data import sentences_german
+
 Subset = Literal["train", "dev", "test"]
+Language = Literal["en", "de"]
 
 # A sentence belongs to one subset by a checksum of its words, so the subsets share no sentence whatever their sizes.
 _SHARES: dict[Subset, range] = {"train": range(8), "dev": range(8, 9), "test": range(9, 10)}
@@ -78,10 +81,24 @@ _RULES = {
     "meal": "breakfast|lunch|dinner|midnight",
     "side": "left|right",
 }
-_CHOICES = {name: tuple(rule.split("|")) for name, rule in _RULES.items()}
 
 
-def sentences(count: int, *, subset: Subset = "train", seed: int = 0) -> list[str]:
+def _choices(rules: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(rule.split("|")) for name, rule in rules.items()}
+
+
+_CHOICES: dict[Language, dict[str, tuple[str, ...]]] = {
+    "en": _choices(_RULES),
+    "de": _choices(sentences_german.RULES),
+}
+QUESTIONS: dict[Language, tuple[str, ...]] = {
+    "en": ("how", "where", "who", "do you"),
+    "de": ("wer ", "wo ", "wie viele", "warum", "hast du"),
+}
+"""How sentences begin that are questions."""
+
+
+def sentences(count: int, *, subset: Subset = "train", seed: int = 0, language: Language = "en") -> list[str]:
     """`count` different sentences of lower-case words; no subset ever shares a sentence with another.
 
     The first sentences do not depend on `count`. Raises ValueError if the grammar does not yield that many.
@@ -91,7 +108,8 @@ def sentences(count: int, *, subset: Subset = "train", seed: int = 0) -> list[st
     for _ in range(1000 + 200 * count):
         if len(found) >= count:
             return list(found)
-        sentence = _correct_articles(_expand("{sentence}", random))
+        sentence = _expand("{sentence}", random, _CHOICES[language])
+        sentence = _correct_articles(sentence) if language == "en" else sentence
         if subset_of(sentence) == subset and _is_natural(sentence):
             found[sentence] = None
     raise ValueError(f"the grammar gave {len(found)} different sentences for {subset}, not {count}")
@@ -104,16 +122,16 @@ def subset_of(sentence: str) -> Subset:
 
 
 def vocabulary() -> set[str]:
-    """Every word that a sentence may contain."""
-    text = " ".join(" ".join(choices) for choices in _CHOICES.values())
-    possessives = {f"{word}'s" for name in ("name", "person") for word in _CHOICES[name]}
+    """Every word that an English sentence may contain."""
+    text = " ".join(" ".join(choices) for choices in _CHOICES["en"].values())
+    possessives = {f"{word}'s" for name in ("name", "person") for word in _CHOICES["en"][name]}
     return set(re.sub(r"\{\w+\}('s)?", " ", text).split()) | possessives | {"an"}
 
 
-def _expand(rule: str, random: np.random.Generator) -> str:
+def _expand(rule: str, random: np.random.Generator, all_choices: dict[str, tuple[str, ...]]) -> str:
     def choose(slot: re.Match[str]) -> str:
-        choices = _CHOICES[slot[1]]
-        return _expand(choices[int(random.integers(len(choices)))], random)
+        choices = all_choices[slot[1]]
+        return _expand(choices[int(random.integers(len(choices)))], random, all_choices)
 
     return re.sub(r"\{(\w+)\}", choose, rule)
 

@@ -21,7 +21,7 @@ import soundfile
 import soxr
 
 from common import espeak
-from common.data.sentences import Subset, sentences
+from common.data.sentences import QUESTIONS, Language, Subset, sentences
 
 # Variants of espeak-ng that a listener understands at once. Left out: robots, whispers, echoes, Klatt synthesis, and
 # variants that are nearly a held-out one (f5 is f2, f4 is f3, rob is robert), so that those are speakers of their own.
@@ -50,8 +50,11 @@ class SyntheticConfig:
     """Utterances to report on: other sentences, other voices again."""
     seed: int = 0
     """Seed of sentences, speakers and noise."""
-    accents: tuple[str, ...] = ("en-us",)
-    """Languages of espeak-ng that the speakers take in turns, such as en-gb-x-rp, en-us-nyc, en-gb-scotland."""
+    language: Language = "en"
+    """Language of the sentences: en or de."""
+    accents: tuple[str, ...] = ()
+    """Languages of espeak-ng that the speakers take in turns, such as en-gb-x-rp, en-us-nyc, en-gb-scotland; (): en-us
+    for English, otherwise the language."""
     speakers_per_variant: int = 3
     """Speakers per voice of espeak-ng; each has a rate, a pitch and an intonation of its own."""
     words_per_minute: tuple[int, int] = (150, 200)
@@ -74,11 +77,12 @@ class SyntheticConfig:
                 raise ValueError(f"SyntheticConfig: {name} goes from {low} to {high}; the first must not be the larger")
         if self.peak_db[1] > 0:
             raise ValueError(f"SyntheticConfig: peak_db is {self.peak_db[1]}; above 0 the samples would clip")
-        if self.speakers_per_variant < 1 or not self.accents:
+        if self.speakers_per_variant < 1:
             raise ValueError(
-                f"SyntheticConfig: speakers_per_variant is {self.speakers_per_variant} and accents {self.accents}; "
-                "expected at least one of each"
+                f"SyntheticConfig: speakers_per_variant is {self.speakers_per_variant}; expected at least one"
             )
+        if not self.accents:
+            object.__setattr__(self, "accents", ("en-us" if self.language == "en" else self.language,))
 
 
 class Speaker(NamedTuple):
@@ -140,7 +144,7 @@ def build_librispeech(
             _write_transcripts(each)
         _write_speakers(root / "SPEAKERS.TXT", config)
 
-    return _build_once(Path(folder) / "LibriSpeech", {"layout": "librispeech", **asdict(config)}, write)
+    return _build_once(Path(folder) / "LibriSpeech", {"layout": "librispeech", **_described(config)}, write)
 
 
 def build_ljspeech(
@@ -157,10 +161,10 @@ def build_ljspeech(
     `word_times.jsonl` is as in `build_librispeech`, and so are the other arguments, errors, and the return value.
     """
     config = config or SyntheticConfig()
-    voice = voice or espeak.Voice(language="en-us", variant="f2", words_per_minute=160)
+    voice = voice or espeak.Voice(language=config.accents[0], variant="f2", words_per_minute=160)
 
     def write(root: Path) -> None:
-        texts = sentences(config.train_utterances, seed=config.seed)
+        texts = sentences(config.train_utterances, seed=config.seed, language=config.language)
         names = [f"SY{i // 100 + 1:03d}-{i % 100 + 1:04d}" for i in range(len(texts))]
         tasks = [
             _Task(name, root / "wavs" / f"{name}.wav", text, voice, (config.seed, i))
@@ -168,10 +172,10 @@ def build_ljspeech(
         ]
         spoken = _speak_all(tasks, _render_clean, config, workers, progress)
         _write_word_times(root / "word_times.jsonl", spoken)
-        lines = [f"{task.id}|{_as_printed(task.sentence)}|{task.sentence}\n" for task in tasks]
+        lines = [f"{task.id}|{_as_printed(task.sentence, config.language)}|{task.sentence}\n" for task in tasks]
         (root / "metadata.csv").write_text("".join(lines), encoding="utf-8")
 
-    return _build_once(Path(folder), {"layout": "ljspeech", **asdict(config), "voice": asdict(voice)}, write)
+    return _build_once(Path(folder), {"layout": "ljspeech", **_described(config), "voice": asdict(voice)}, write)
 
 
 def speakers(subset: Subset, config: SyntheticConfig) -> list[Speaker]:
@@ -196,7 +200,7 @@ def speakers(subset: Subset, config: SyntheticConfig) -> list[Speaker]:
 
 def _librispeech_tasks(root: Path, subset: Subset, count: int, config: SyntheticConfig) -> list[_Task]:
     readers = speakers(subset, config)
-    texts = sentences(count, subset=subset, seed=config.seed)
+    texts = sentences(count, subset=subset, seed=config.seed, language=config.language)
     tasks = []
     for i, text in enumerate(texts):
         reader, turn = readers[i % len(readers)], i // len(readers)
@@ -291,8 +295,14 @@ def _delayed(words: list[espeak.WordTime], seconds: float) -> list[espeak.WordTi
     return [espeak.WordTime(word, start + seconds, end + seconds) for word, start, end in words]
 
 
-def _as_printed(sentence: str) -> str:
-    question = sentence.startswith(("how", "where", "who", "do you"))
+def _described(config: SyntheticConfig) -> dict[str, object]:
+    """What a corpus says that it contains; English ones as before there were others, so that they are recognised."""
+    described = asdict(config)
+    return {name: value for name, value in described.items() if (name, value) != ("language", "en")}
+
+
+def _as_printed(sentence: str, language: Language) -> str:
+    question = sentence.startswith(QUESTIONS[language])
     return sentence[0].upper() + sentence[1:] + ("?" if question else ".")
 
 

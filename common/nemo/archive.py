@@ -13,7 +13,6 @@ from pickle import UnpicklingError
 from typing import IO, Any
 
 import torch
-import yaml
 from torch import Tensor
 
 from common.checkpoint import CheckpointError
@@ -23,8 +22,6 @@ MOST_CONFIG_BYTES = 2**23  # of 16,384 pieces, named three times, are 1 MB
 MOST_TOKENIZER_BYTES = 2**27
 MOST_VALUES = 500_000  # in the description, counted where they are used
 MOST_GROWTH = 4  # weights do not shrink to a quarter; what does is no weights
-# libyaml's reader takes a tenth of the time of the one in Python; both make plain values only.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Archive:
@@ -45,8 +42,11 @@ class Archive:
     def config(self) -> dict[str, Any]:
         """The description of the model: plain values. Raises CheckpointError."""
         text = self.read(CONFIG, at_most=MOST_CONFIG_BYTES)
+        yaml = _yaml()
+        # libyaml's reader takes a tenth of the time of the one in Python; both make plain values only.
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
-            described = yaml.load(text, Loader=_Loader)
+            described = yaml.load(text, Loader=loader)
             n_values = _count(described, MOST_VALUES)
         except yaml.constructor.ConstructorError as error:
             raise CheckpointError(
@@ -151,3 +151,11 @@ def _count(value: Any, most: int) -> int:
         elif isinstance(value, list):
             open_values += value
     return total
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise CheckpointError(".nemo archives need the package PyYAML: pip install pyyaml") from None
+    return yaml

@@ -5,6 +5,7 @@ Shapes: S frames, V labels with the blank.
 
 import heapq
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -78,13 +79,20 @@ class Decoder:
     def __init__(
         self, labels: Sequence[str], *, blank: int, separator: str = " ", options: DecodingOptions | None = None
     ):
-        """`labels`: all V of them, the blank included; `separator`: the one between words, if it is among them.
+        """`labels`: all V of them, the blank included, letters or pieces of words (see `ctc.label_texts`).
+
+        `separator`: the one between words, if it is among them.
 
         Labels like <s> or [UNK] are never written. Raises ConfigError for words or files that cannot be used.
         """
         self.labels, self.blank, self.separator = tuple(labels), blank, separator
         self.options = options or DecodingOptions()
         self.separator_label = self.labels.index(separator) if separator in self.labels else NONE
+        texts = ctc.label_texts(self.labels, boundary=separator)
+        self._parts = [[part for part in re.split("( )", text) if part] for text in texts]
+        self._begins_V, self._ends_V = (
+            torch.tensor([bool(parts) and parts[end] == " " for parts in self._parts]) for end in (0, -1)
+        )
         self.scorer = scorer_of(self.labels, self.options, separator=separator) if self.options.knows_language else None
 
     def __call__(self, log_probs_SV: Tensor) -> list[Reading]:
@@ -127,32 +135,45 @@ class Decoder:
         )
         by_text: dict[str, ctc.Hypothesis] = {}
         for hypothesis in hypotheses:
-            by_text.setdefault(self._text(self.labels[label] for label in hypothesis.labels), hypothesis)
-        found = list(by_text.values())[:wanted]
-        paths = ctc.align(
-            log_probs_SV.expand(len(found), *log_probs_SV.shape),
-            [hypothesis.labels for hypothesis in found],
-            [len(log_probs_SV)] * len(found),
-            blank=self.blank,
-        )
+            spelled = "".join(part for label in hypothesis.labels for part in self._parts[label])
+            by_text.setdefault(" ".join(spelled.split()), hypothesis)
         readings = []
-        for hypothesis, path in zip(found, paths, strict=True):
-            starts, ends = ([first + frame for frame in frames] for frames in (path.start_frames, path.end_frames))
-            letters = self._letters(hypothesis.labels, starts, ends, map(math.exp, path.scores))
-            readings.append(Reading(letters, hypothesis.score))
+        for hypothesis in list(by_text.values())[:wanted]:
+            spans = list(zip(hypothesis.labels, hypothesis.start_frames, hypothesis.end_frames, strict=True))
+            sure = [math.exp(float(log_probs_SV[start:end, label].mean())) for label, start, end in spans]
+            starts, ends = ([first + span[i] for span in spans] for i in (1, 2))
+            readings.append(Reading(self._letters(hypothesis.labels, starts, ends, sure), hypothesis.score))
         return readings
 
     def _letters(
         self, labels: list[int], starts: list[int], ends: list[int], confidence: Iterable[float]
     ) -> list[Letter]:
-        spelled = map(Letter, (self.labels[label] for label in labels), starts, ends, confidence)
-        return [letter for letter in spelled if not is_special(letter.text)]
+        letters = []
+        for label, start, end, sure in zip(labels, starts, ends, confidence, strict=True):
+            parts = self._parts[label]
+            if len(parts) == 1:
+                letters.append(Letter(self.separator if parts[0] == " " else parts[0], start, end, sure))
+                continue
+            for place, part in enumerate(parts):  # a boundary of a piece takes no time of its own
+                edge = start if place == 0 else end
+                is_boundary = part == " "
+                letters.append(
+                    Letter(self.separator, edge, edge, 1.0) if is_boundary else Letter(part, start, end, sure)
+                )
+        return letters
 
     def _between_words(self, log_probs_SV: Tensor) -> Tensor:
-        """[S]: whether the last letter of the best path, up to a frame, ended a word."""
+        """[S]: whether the best path is between words after a frame, by the label up to it, and that after it."""
         best_S = log_probs_SV.argmax(1)
-        frame_S = torch.arange(len(best_S)).masked_fill(best_S == self.blank, 0).cummax(0).values
-        return best_S[frame_S] == self.separator_label
+        frames = len(best_S)
+        is_blank_S, at_S = best_S == self.blank, torch.arange(frames)
+        before_S = at_S.masked_fill(is_blank_S, 0).cummax(0).values
+        after_S = at_S.masked_fill(is_blank_S, frames).flip(0).cummin(0).values.flip(0)
+        after_S = torch.cat([after_S[1:], torch.tensor([frames])[: len(after_S)]])
+        begins_S = torch.cat([self._begins_V[best_S], torch.tensor([False])])
+        begins_S[:frames] &= best_S != self.separator_label
+        begins_S[1:frames] &= best_S[1:] != best_S[:-1]  # the others are still held
+        return self._ends_V[best_S[before_S]] | begins_S[after_S]
 
     def _stretches(self, log_probs_SV: Tensor, between_words_S: Tensor) -> Iterator[tuple[int, int]]:
         """All frames, in stretches that end between words, where a blank or a separator is most probable."""

@@ -1,22 +1,25 @@
 """What a command line names, as recordings: audio files, folders of them, manifests, corpora and lists of paths."""
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from common.audio import Held
 from common.data.manifest import ManifestError, Utterance, read_manifest
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".au", ".caf", ".w64", ".sph")
+STANDARD_INPUT = "-"
 MANIFEST_SUFFIXES = (".jsonl", ".json", ".tsv", ".csv", ".psv", ".txt")
 
 
 class Item(NamedTuple):
-    """A recording: where it is, the name of files about it, and what was said ("" if not known)."""
+    """A recording: where it is, the name of files about it, and what was said (None if not known, "" if nothing)."""
 
-    source: Path | Utterance
+    source: Path | Utterance | Held
     name: str
-    reference: str
+    reference: str | None
 
 
 class Found(NamedTuple):
@@ -27,24 +30,26 @@ class Found(NamedTuple):
 
 
 def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_seconds: float = float("inf")) -> Found:
-    """All recordings that the inputs name; nothing but manifests is opened.
+    """All recordings that the inputs name; nothing but manifests is opened, and standard input, which "-" stands for.
 
-    Relative paths in manifests start from `root`, by default their folder; utterances of manifests that are longer
-    than `max_seconds` are left out.
+    Manifests need not say what was said. Relative paths in manifests start from `root`, by default their folder;
+    utterances of manifests that are longer than `max_seconds` are left out.
     """
-    sources: list[tuple[str, Path | Utterance]] = []
+    sources: list[tuple[str, Path | Utterance | Held]] = []
     problems: list[str] = []
     for path in inputs:
         try:
-            if path.is_dir() and not _is_corpus(path):
+            if str(path) == STANDARD_INPUT:
+                sources.append(("stdin", Held(sys.stdin.buffer.read(), "standard input")))
+            elif path.is_dir() and not _is_corpus(path):
                 files = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
                 sources += [(str(file.relative_to(path).with_suffix("")), file) for file in files]
                 problems += [] if files else [f"{path}: no audio in this folder"]
             elif path.suffix == ".txt" and path.is_file() and "|" not in (text := path.read_text(encoding="utf-8")):
-                listed = [(root or path.parent) / line for line in text.splitlines() if line.strip()]
+                listed = [(root or path.parent) / line.strip() for line in text.splitlines() if line.strip()]
                 sources += [(file.stem, file) for file in listed]
             elif path.is_dir() or path.suffix.lower() in MANIFEST_SUFFIXES:
-                manifest = read_manifest(path, root=root, on_error="skip")
+                manifest = read_manifest(path, root=root, on_error="skip", with_text=False)
                 sources += [(u.id, u) for u in manifest.utterances if u.seconds <= max_seconds]
                 problems += manifest.skipped
             else:
@@ -60,7 +65,7 @@ def _is_corpus(folder: Path) -> bool:
     return (folder / "metadata.csv").is_file() or next(folder.rglob("*.trans.txt"), None) is not None
 
 
-def _named(sources: Sequence[tuple[str, Path | Utterance]]) -> Iterator[Item]:
+def _named(sources: Sequence[tuple[str, Path | Utterance | Held]]) -> Iterator[Item]:
     """Items whose names are different and stay inside the folder that they are joined to."""
     seen: dict[str, int] = {}
     for name, source in sources:
@@ -70,4 +75,4 @@ def _named(sources: Sequence[tuple[str, Path | Utterance]]) -> Iterator[Item]:
             seen[name] += 1
             unique = f"{name}-{seen[name]}"
         seen[unique] = 1
-        yield Item(source, unique, source.text if isinstance(source, Utterance) else "")
+        yield Item(source, unique, source.text if isinstance(source, Utterance) and source.has_text else None)

@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from common import audio
-from common.audio import AudioError
+from common.audio import AudioError, Held
 from common.data.manifest import Utterance
 
 Given = TypeVar("Given")
@@ -18,7 +18,11 @@ Made = TypeVar("Made")
 READERS = 4  # threads that decode and resample files while the network is at work
 INAUDIBLE = 1e-5  # -100 dB: a recording that never gets louder is silent
 
-Source = str | Path | Utterance | np.ndarray
+Samples = Any
+"""A float array or torch tensor [N], mono."""
+Source = str | Path | Utterance | bytes | BinaryIO | Samples | tuple[Samples, int]
+"""A recording: a file; an utterance of a manifest; the bytes of a file, or one that is open; samples at the rate that
+the model takes, or with the rate that they have."""
 
 
 class Recording(NamedTuple):
@@ -35,7 +39,7 @@ class Recording(NamedTuple):
 
 
 def read(source: Source, sample_rate: int) -> Recording:
-    """The recording at `sample_rate` Hz, that arrays have already. Raises AudioError."""
+    """The recording at `sample_rate` Hz, which samples without a rate have already. Raises AudioError."""
     samples_N = _samples(source, sample_rate)
     return Recording(name_of(source), samples_N, len(samples_N) / sample_rate)
 
@@ -56,7 +60,7 @@ def read_ahead(
     An AudioError of `read` is raised, or with "skip" becomes the `error` of its recording. Raises TypeError, at once,
     for a single source.
     """
-    if isinstance(sources, str | Path | Utterance | np.ndarray):
+    if isinstance(sources, str | Path | Utterance | np.ndarray | bytes) or hasattr(sources, "is_floating_point"):
         raise TypeError(f"expected a list of recordings, found one {type(sources).__name__}; put it in [ ]")
 
     def tolerant(source: Source) -> Recording:
@@ -95,16 +99,30 @@ def name_of(source: Source) -> str:
     """What messages and results call it."""
     if isinstance(source, Utterance):
         return source.id
-    return "array" if isinstance(source, np.ndarray) else str(source)
+    if isinstance(source, str | Path | Held):
+        return str(source)
+    return str(getattr(source, "name", None) or {"ndarray": "array"}.get(kind := type(source).__name__, kind))
 
 
 def _samples(source: Source, rate: int) -> np.ndarray:
-    if isinstance(source, np.ndarray):
-        if source.dtype.kind != "f":
-            raise AudioError(f"array of {source.dtype}: expected floating-point samples from -1 to 1")
-        if source.ndim != 1 or not len(source) or not np.isfinite([source.min(), source.max()]).all():
-            raise AudioError(f"array of shape {source.shape}: expected finite mono samples [N] at {rate} Hz")
-        return source.astype(np.float32, copy=False)
-    if isinstance(source, Utterance):
-        return audio.read(source.audio, sample_rate=rate, **source.piece()).samples
-    return audio.read(source, sample_rate=rate).samples
+    given: Any = source
+    if isinstance(given, Utterance):
+        return audio.read(given.audio, sample_rate=rate, **given.piece()).samples
+    if isinstance(given, tuple):
+        if len(given) != 2 or not isinstance(given[1], int) or not audio.RATES[0] <= given[1] <= audio.RATES[1]:
+            raise AudioError(f"tuple of {len(given)}: expected samples and their rate, {audio.RATES[0]} Hz at least")
+        return audio.resample(_samples(given[0], given[1]), given[1], rate)
+    if hasattr(given, "is_floating_point"):  # a tensor; torch need not be there
+        given = given.detach().cpu()
+        given = (given.float() if given.is_floating_point() else given).numpy()
+    if isinstance(given, np.ndarray):
+        if given.dtype.kind != "f":
+            raise AudioError(f"array of {given.dtype}: expected floating-point samples from -1 to 1")
+        if given.ndim != 1 or not len(given) or not np.isfinite([given.min(), given.max()]).all():
+            raise AudioError(f"array of shape {given.shape}: expected finite mono samples [N] at {rate} Hz")
+        return given.astype(np.float32, copy=False)
+    if isinstance(given, bytes):
+        given = Held(given, "bytes")
+    elif hasattr(given, "read") and not isinstance(given, Held):
+        given = Held(given.read(), name_of(given))
+    return audio.read(given, sample_rate=rate).samples

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from common.metrics import word_errors
-from common.recognition import writing
+from common.recognition import sharding, writing
 from common.recognition.inputs import Found, Item
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
@@ -25,6 +25,12 @@ class Output(NamedTuple):
     save_logits: Path | None = None
     labels: Sequence[str] = ()
     """What the log-probabilities that are saved are of."""
+    shard: str | None = None
+    """i/n where this job is one of several, see `common.recognition.sharding`."""
+
+    def left_of(self, found: Found) -> Found | None:
+        """What this job has to do of `found`; None where its part is there already."""
+        return sharding.left_to_do(found, self.shard, self.style, self.output, self.output_dir)
 
     def check(self, n_recordings: int) -> None:
         """Raises ConfigError where the transcripts of so many recordings cannot go there; makes the folders."""
@@ -66,7 +72,8 @@ def write_all(
     for problem in found.problems:
         told(problem)
     references, hypotheses = [], []
-    with writing.output(to.output if world.is_main else None) as stream:
+    path = sharding.part_of(to.output, to.shard) if world.is_main else None
+    with writing.output(path, whole=to.shard is not None) as stream:
         for item, transcript in zip(found.items, in_order(own, len(found.items), world), strict=True):
             if transcript.error:
                 told(transcript.error)
@@ -76,7 +83,7 @@ def write_all(
                 if to.save_logits is not None:
                     writing.save_log_probs(to.save_logits, item.name, transcript, to.labels)
                 writing.write_transcript(transcript, item.name, to.style, stream, to.output_dir)
-            if item.reference and not transcript.error:
+            if item.reference is not None and not transcript.error:
                 references.append(spelled(item.reference))
                 hypotheses.append(heard(transcript.text))
             yield transcript

@@ -70,6 +70,8 @@ class Transcript(NamedTuple):
     seconds_per_frame: float = 0.0
     alternatives: Sequence[Alternative] = ()
     """Less probable transcripts, best first, where they were asked for."""
+    score: float = 0.0
+    """As that of an alternative."""
 
     def record(self) -> dict[str, Any]:
         """As a JSON object: what was said, and all words with their times."""
@@ -81,6 +83,7 @@ class Transcript(NamedTuple):
             "words": [word._asdict() for word in self.words],
         }
         if self.alternatives:
+            record["score"] = self.score
             record["alternatives"] = [alternative.record() for alternative in self.alternatives]
         return record
 
@@ -128,6 +131,7 @@ def best_of(
         first_frame_seconds=recording.first_seconds,
         seconds_per_frame=seconds_per_frame,
         alternatives=list(alternatives[1:]),
+        score=best.score,
     )
 
 

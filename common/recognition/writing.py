@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import io
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import Literal, TextIO
 import numpy as np
 
 from common.config import ConfigError
+from common.files import write_text, written_whole
 from common.recognition import subtitles
 from common.recognition.transcripts import Transcript
 
@@ -29,8 +31,14 @@ def write_transcript(transcript: Transcript, name: str, style: Format, stream: T
     if output_dir is None:
         print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
         return
-    with file_in(output_dir, name, ".txt" if style == "text" else f".{style}") as path:
-        path.write_text(rendered(transcript, style, with_name=False), encoding="utf-8")
+    path = output_dir / file_name(name, style)
+    with _told(path):
+        write_text(path, rendered(transcript, style, with_name=False))
+
+
+def file_name(name: str, style: Format) -> str:
+    """Of the file about one recording."""
+    return f"{name}.txt" if style == "text" else f"{name}.{style}"
 
 
 def rendered(transcript: Transcript, style: Format, *, with_name: bool) -> str:
@@ -77,12 +85,21 @@ def make_folder(folder: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def output(path: Path | None) -> Iterator[TextIO]:
-    """The file at `path`, open for writing; the terminal without one. Raises ConfigError."""
+def output(path: Path | None, *, whole: bool = False) -> Iterator[TextIO]:
+    """The file at `path`, open for writing; the terminal without one. `whole`: it appears at the end, or not at all.
+
+    Raises ConfigError.
+    """
     if path is None:
         yield sys.stdout
         return
     make_folder(path.parent)
+    if whole:
+        with _told(path), written_whole(path) as content:
+            text = io.TextIOWrapper(content, "utf-8", write_through=True)
+            yield text
+            text.detach()
+        return
     with _told(path):
         file = path.open("w", encoding="utf-8")
     with file:

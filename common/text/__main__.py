@@ -1,14 +1,15 @@
 """`python -m common.text "It cost $5M." …`: how a text is divided, what its tokens are taken for, and what is said."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+from common import config
 from common.text.english.tokens import Token
 from common.text.normalize import label_tokens, normalize_english
+from common.text.readings import Readings, ReadingsError, read_readings
 from common.text.spoken import spoken_english, voice_tokens
 
 
@@ -21,17 +22,20 @@ class Explanation:
     reader: Literal["voice", "labels"] = "voice"
     """What the words are for: a voice, which needs spelled capitals, or the labels of a recogniser."""
     readings: Path | None = None
-    """JSON file of own readings by written word: {"SQL": "sequel"}."""
+    """TOML or JSON file of own readings: tables words, SQL = "sequel", and units, kn = "knot"."""
 
 
 def main(cfg: Explanation) -> None:
     """Prints a table for each text and what is said."""
-    readings: dict[str, str] = json.loads(cfg.readings.read_text(encoding="utf-8")) if cfg.readings else {}
+    own = read_readings(cfg.readings) if cfg.readings else Readings()
+    readings, units = dict(own.words), dict(own.units)
     for text in cfg.texts:
-        is_voice = cfg.reader == "voice"
-        found = voice_tokens(text, readings=readings) if is_voice else label_tokens(text, readings=readings)
+        if cfg.reader == "voice":
+            found = voice_tokens(text, readings=readings, units=units)
+            said = spoken_english(text, readings=readings, units=units)
+        else:
+            found, said = label_tokens(text, readings=readings), normalize_english(text, readings=readings)
         print(explained(found))
-        said = spoken_english(text, readings=readings) if is_voice else normalize_english(text, readings=readings)
         print(f"→ {said}\n")
 
 
@@ -49,4 +53,5 @@ def _reading(token: Token) -> str:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Explanation, prog="python -m common.text", description=Explanation.__doc__))
+    with config.reported(ReadingsError):
+        main(tyro.cli(Explanation, prog="python -m common.text", description=Explanation.__doc__))

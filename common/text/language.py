@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from common.config import ConfigError
-from common.text.mandarin import spoken_mandarin
+from common.text.mandarin_reader import spoken_mandarin
 from common.text.normalize import foreign_letters, in_ascii, normalize_english, prepared
 
 Language = Literal["auto", "english", "mandarin", "none"]

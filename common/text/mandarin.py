@@ -1,7 +1,6 @@
-"""Mandarin as it is spoken: characters to initials, finals and tones, by pypinyin; numbers in Chinese words."""
+"""Mandarin: characters to initials, finals and tones, by pypinyin; numbers as they are counted."""
 
 import re
-import string
 from functools import cache
 from typing import Any
 
@@ -66,38 +65,11 @@ def _unreadable(characters: str) -> Any:
     return [""] * len(characters)  # a list, which pypinyin spreads: an item for each, as for the others
 
 
-def spoken_mandarin(text: str) -> str:
-    """`text` with the numbers that stand beside Chinese characters in Chinese words, and its punctuation in one form.
-
-    2024年 → 二零二四年, 3个 → 三个, 50%的 → 百分之五十的, −5度 → 负五度, 3.14是 → 三点一四是.
-    """
-    text = text.translate(_PUNCTUATION)
-    return _NUMBER.sub(_number, text)
-
-
-_PUNCTUATION = str.maketrans(
-    {"…": "。", "—": "，", "～": "，", "·": " ", "『": "「", "』": "」", "−": "-", "　": " ", "％": "%", "．": "."}
-    | {chr(ord(plain) + 0xFEE0): plain for plain in string.digits + string.ascii_letters}
-)
-_BESIDE = rf"[{HAN}{PUNCTUATION}]"
-_VALUE = r"(\d+(?:,\d{3})*)(?:\.(\d+))?(%)?"
-_NUMBER = re.compile(rf"(-)?(?<![A-Za-z\d]){_VALUE}(?=\s?{_BESIDE})|(?<={_BESIDE})(-)?{_VALUE}")
-_LONGEST_COUNTED = 8  # digits; longer numbers without commas are those of telephones and accounts
 _DIGITS = "零一二三四五六七八九"
 
 
-def _number(match: re.Match[str]) -> str:
-    minus, whole, decimals, percent = match.groups()[:4] if match[2] else match.groups()[4:]
-    is_year = len(whole) == 4 and re.match(r"\s?年", match.string[match.end() :])
-    is_long = len(whole) > (12 if "," in whole else _LONGEST_COUNTED)
-    whole = whole.replace(",", "")
-    reads_digits = is_year or is_long or (len(whole) > 1 and whole.startswith("0"))
-    words = _digits(whole) if reads_digits else cardinal(int(whole))
-    words += "点" + _digits(decimals) if decimals else ""
-    return ("负" if minus else "") + ("百分之" if percent else "") + words
-
-
-def _digits(number: str) -> str:
+def digits(number: str) -> str:
+    """205 → 二零五."""
     return "".join(_DIGITS[int(digit)] for digit in number)
 
 

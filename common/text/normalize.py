@@ -64,7 +64,12 @@ _UNDERSTOOD = frozenset("£€¥₹₩₽₿₱¢°‘‰℃℉×÷±≈≠≤�
 
 def prepared(text: str) -> str:
     """`text` with one form of each quotation mark, dash, space and fraction."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_VARIANTS)
+    return text if text.isascii() else "".join(prepared_characters(unicodedata.normalize("NFC", text)))
+
+
+def prepared_characters(text: str) -> list[str]:
+    """What `prepared` makes of every character of a text that is composed (NFC)."""
+    return [character.translate(_VARIANTS) for character in text]
 
 
 @lru_cache(maxsize=4096)
@@ -77,11 +82,12 @@ def _latin(character: str) -> str:
 
 def in_ascii(text: str, keep: str, *, symbols: bool = True) -> str:
     """`text` in Latin letters, except for those of `keep`, and symbols that have a reading and single Greek letters."""
-    if text.isascii():
-        return text
-    return "".join(
-        c if c.isascii() or _is_said(text, i, keep, symbols=symbols) else _latin(c) for i, c in enumerate(text)
-    )
+    return text if text.isascii() else "".join(characters_in_ascii(text, keep, symbols=symbols))
+
+
+def characters_in_ascii(text: str, keep: str, *, symbols: bool = True) -> list[str]:
+    """What `in_ascii` makes of every character of `text`."""
+    return [c if c.isascii() or _is_said(text, i, keep, symbols=symbols) else _latin(c) for i, c in enumerate(text)]
 
 
 def foreign_letters(text: str, keep: str) -> set[str]:

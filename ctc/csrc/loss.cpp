@@ -1,6 +1,7 @@
 // The C entry points: checks, the choice of the instruction set, one utterance a thread.
 #include "ctc.h"
 
+#include "processor.h"
 #include "status.h"
 #include "utterance.h"
 
@@ -44,34 +45,19 @@ double reduction_weight(const ctcProblem& p, int64_t labels) {
     return p.reduction == CTC_MEAN ? 1 / (double(labels > 0 ? labels : 1) * double(p.batch)) : 1;
 }
 
-bool is_supported(int32_t instruction_set) {
-#if defined(__x86_64__)
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-    const bool avx2 = false, avx512 = false;
-#endif
-    switch (instruction_set) {
-        case CTC_GENERIC: return true;
-        case CTC_AVX2: return avx2;
-        case CTC_AVX512: return avx512;
-        default: return false;
-    }
+bool is_known(int32_t instruction_set) {
+    return instruction_set >= CTC_AUTOMATIC && instruction_set <= CTC_AVX512 &&
+           (instruction_set == CTC_AUTOMATIC || is_supported(InstructionSet(instruction_set)));
 }
 
-UtteranceLoss kernel_of(int32_t instruction_set) {
+UtteranceLoss kernel_of(InstructionSet set) {
 #if defined(__x86_64__)
-    if (instruction_set == CTC_AVX512) return avx512::utterance_loss;
-    if (instruction_set == CTC_AVX2) return avx2::utterance_loss;
+    if (set == InstructionSet::AVX512) return avx512::utterance_loss;
+    if (set == InstructionSet::AVX2) return avx2::utterance_loss;
 #else
-    (void)instruction_set;
+    (void)set;
 #endif
     return generic::utterance_loss;
-}
-
-int32_t best_instruction_set() {
-    return is_supported(CTC_AVX512) ? CTC_AVX512 : is_supported(CTC_AVX2) ? CTC_AVX2 : CTC_GENERIC;
 }
 
 bool is_valid(const ctcProblem& p) {
@@ -79,7 +65,7 @@ bool is_valid(const ctcProblem& p) {
                            p.longest_target >= 0 && p.targets_count >= 0 && p.targets_stride >= 0;
     const bool has_choices = p.type >= CTC_FLOAT32 && p.type <= CTC_BFLOAT16 && p.threads >= 1 &&
                              p.reduction >= CTC_NONE && p.reduction <= CTC_MEAN &&
-                             (p.instruction_set == CTC_AUTOMATIC || is_supported(p.instruction_set));
+                             is_known(p.instruction_set);
     const bool has_star = !(p.flags & CTC_STARS) || p.star < 0 || p.star >= p.classes;
     return has_sizes && has_choices && has_star && p.blank >= 0 && p.blank < p.classes && isfinite(p.label_smoothing) &&
            p.label_smoothing >= 0 && p.label_smoothing < 1 && isfinite(p.entropy_weight);
@@ -274,7 +260,7 @@ ctcStatus_t ctc_loss(const ctcProblem* problem, const void* logits, void* gradie
     const Batch batch = {p,  (const char*)logits, (char*)gradient, (const char*)targets, input_lengths, target_lengths,
                          scale, losses};
     const UtteranceLoss kernel =
-        kernel_of(p.instruction_set == CTC_AUTOMATIC ? best_instruction_set() : p.instruction_set);
+        kernel_of(chosen(InstructionSet(p.instruction_set)));
     compute_all(batch, kernel, (char*)workspace);
     if (reduced) reduce(batch, reduced);
     return CTC_STATUS_SUCCESS;

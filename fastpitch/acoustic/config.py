@@ -140,10 +140,10 @@ class DataConfig:
     """Folder of pitch, a .pt for each clip as `fastpitch.prepare` writes it; what is missing is extracted and kept."""
     mel_dir: Path | None = None
     """Folder of mel frames, a .pt for each clip as `fastpitch.prepare` writes it, read in place of the recordings."""
-    pitch_mean: tuple[float, ...] = (MEAN_HZ,)
-    """Mean pitch of voiced frames, in Hz: one for all speakers, or one for each."""
-    pitch_std: tuple[float, ...] = (DEVIATION_HZ,)
-    """Standard deviation of the pitch of voiced frames, in Hz: one for all speakers, or one for each."""
+    pitch_mean: tuple[float, ...] = ()
+    """Mean pitch of voiced frames, in Hz: one for all speakers, or one for each; (): measured when the run begins."""
+    pitch_std: tuple[float, ...] = ()
+    """Standard deviation of the pitch of voiced frames, in Hz: one for all speakers, or one for each; (): measured."""
     energy: Literal["log_mel", "mel"] = "log_mel"
     """Values whose norm is the energy of a frame: the log-mel values of its bins, or the mel values. The published
     models have the first, which is greatest in silence, where the logarithms are far below zero; the second rises with
@@ -155,7 +155,7 @@ class DataConfig:
     more symbols than frames is left out and logged in any case."""
 
     def __post_init__(self) -> None:
-        if len(self.pitch_mean) != len(self.pitch_std) or not self.pitch_mean or min(self.pitch_std) <= 0:
+        if len(self.pitch_mean) != len(self.pitch_std) or min(self.pitch_std, default=1) <= 0:
             raise ValueError(
                 f"pitch_mean = {self.pitch_mean}, pitch_std = {self.pitch_std}: expected equally many, deviations > 0"
             )
@@ -169,7 +169,7 @@ def _published_optimiser() -> OptimConfig:
 class Config:
     """A run of FastPitch."""
 
-    RENAMED: ClassVar[dict[str, str]] = RENAMED
+    RENAMED: ClassVar[dict[str, str]] = RENAMED | {"language": "text.language"}
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
     features: LogMelConfig = TTS
@@ -231,9 +231,9 @@ class Config:
                 f"pitch.sample_rate = {self.pitch.sample_rate}, pitch.hop_samples = {self.pitch.hop_samples}: expected "
                 f"{framing[0]} and {framing[1]}, those of features"
             )
-        if len(self.data.pitch_mean) not in (1, self.model.speakers):
+        if len(self.data.pitch_mean) not in (0, 1, self.model.speakers):
             raise ValueError(
-                f"data.pitch_mean has {len(self.data.pitch_mean)} values: expected 1, or {self.model.speakers}, "
+                f"data.pitch_mean has {len(self.data.pitch_mean)} values: expected none, 1, or {self.model.speakers}, "
                 "one for each speaker"
             )
 

@@ -113,6 +113,14 @@ class ClipDataset(Dataset[Clip | Failure]):
         if cfg.data.pitch_dir is not None:
             cfg.data.pitch_dir.mkdir(parents=True, exist_ok=True)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """As it reaches workers that are not forked, as from Python 3.14 on: modules of languages cannot be pickled."""
+        return self.__dict__ | {"_text": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._text = TextProcessor(self.cfg.text)
+
     def __len__(self) -> int:
         """How many clips there are."""
         return len(self.utterances)

@@ -1,15 +1,17 @@
 """A training run of FastPitch: its data, its network and what follows it, new or as the checkpoint says."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from common import checkpoint
+from common import checkpoint, hub
 from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
 from common.training_state import TrainingState
-from fastpitch.acoustic import data
+from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
@@ -30,19 +32,22 @@ class Run:
     def __init__(self, cfg: Config, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
+        if self.world.is_main and (changed := pitch_folder.settle(cfg)):
+            directory.log.event(changed)
+        self.world.barrier()
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = build_model(cfg).to(self.world.device)
         if directory.saved is None:
             self._start_from_checkpoint()
-        set_pitch_statistics(self.model, cfg)
+        self.train_set = self._dataset(training=True)
+        self._set_pitch_statistics(is_new=directory.saved is None)
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.learner = Learner(self.model, cfg, self.world, parameters=trained)
         extra = {"format": FORMAT, "symbols": list(TextProcessor(cfg.text).symbols)}
         self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra, saves=not cfg.dry_run)
-        set_pitch_statistics(self.model, cfg)  # those of today, also where a run goes on
+        self._set_pitch_statistics(is_new=False)  # those of today, also where a run goes on
         self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
-        self.train_set = self._dataset(training=True)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
         seconds = [utterance.seconds for utterance in self.train_set.utterances]
         self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
@@ -61,13 +66,25 @@ class Run:
         self.directory.left_out(left_out)
         return ClipDataset(utterances, cfg, training=training)
 
+    def _set_pitch_statistics(self, *, is_new: bool) -> None:
+        """Mean and deviation as configured, or, in a new run, as measured; a run that goes on has those of before."""
+        data_config = self.cfg.data
+        if data_config.pitch_mean:
+            set_pitch_statistics(self.model, data_config.pitch_mean, data_config.pitch_std)
+        elif is_new:
+            measured = pitch_folder.measured(self.train_set, self.world)
+            set_pitch_statistics(self.model, measured.mean, measured.std)
+            self.directory.log.event(measured.told)
+
     def _start_from_checkpoint(self) -> None:
         path, directory = self.cfg.checkpoint, self.directory
         if path is None:
             return
-        start = read(checkpoint.load(path), path)
-        weights = dict(start.ema or start.weights)
-        theirs, ours = (TextProcessor(text).symbols for text in (start.config.text, self.cfg.text))
+        path = hub.located(path)
+        with checkpoint.usable(path):
+            start = read(checkpoint.load(path), path)
+            weights = dict(start.ema or start.weights)
+            theirs, ours = (TextProcessor(text).symbols for text in (start.config.text, self.cfg.text))
         if theirs != ours:
             own = self.model.symbols.weight.detach().cpu()
             weights["symbols.weight"], kept = embeddings_of_shared_symbols(weights["symbols.weight"], theirs, own, ours)
@@ -80,9 +97,9 @@ def build_model(cfg: Config) -> FastPitch:
     return FastPitch(cfg.model, n_symbols=len(TextProcessor(cfg.text).symbols), mel_bins=cfg.features.mel_bins)
 
 
-def set_pitch_statistics(model: FastPitch, cfg: Config) -> None:
-    """The model's mean and deviation of pitch become those of the training data."""
-    for buffer, values in ((model.pitch_mean, cfg.data.pitch_mean), (model.pitch_std, cfg.data.pitch_std)):
+def set_pitch_statistics(model: FastPitch, mean: Sequence[float], deviation: Sequence[float]) -> None:
+    """The model's mean and deviation of pitch, in Hz, become those of the training data."""
+    for buffer, values in ((model.pitch_mean, mean), (model.pitch_std, deviation)):
         buffer.copy_(torch.tensor(values, device=buffer.device).expand_as(buffer))
 
 

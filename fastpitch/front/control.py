@@ -243,7 +243,7 @@ def _named(name: str, encoded: Encoded, of: Literal["words", "symbols"]) -> list
         return [range(int(name) - 1, int(name))]
     if name.isdecimal() and 1 <= int(name) <= len(encoded.words):
         return [_symbols(encoded.words[int(name) - 1])]
-    found = [_symbols(word) for word in encoded.words if word.text == name.lower()]
+    found = [_symbols(word) for word in encoded.words if word.text.lower() == name.lower()]
     if not found:
         said = " ".join(word.text for word in encoded.words)
         raise ControlError(f"word {name!r}: not one of the {len(encoded.words)} words that are said: {said}")

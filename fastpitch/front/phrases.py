@@ -1,7 +1,7 @@
 """Phrase files: what to say, how, and into which file.
 
 .txt: a phrase a line. .tsv: a line with the names of columns, then a phrase a line, values separated by tabs; an empty
-value is as if the column were not there.
+value is as if the column were not there. Blank lines are passed over. A line that cannot be used costs only itself.
 
 | column                          | what                                                                          |
 |---------------------------------|-------------------------------------------------------------------------------|
@@ -14,8 +14,8 @@ value is as if the column were not there.
 | pitch                           | passed over: the published lists have recorded pitch there                    |
 """
 
+import codecs
 import difflib
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -23,7 +23,6 @@ from common.config import ConfigError
 from fastpitch.front import control
 from fastpitch.front.control import Control, ControlError
 
-SUFFIXES = (".txt", ".tsv")
 _COLUMNS = ("text", "output", "speaker", "words", "symbols", "mel", "pitch")
 
 
@@ -51,55 +50,31 @@ class Phrases(NamedTuple):
     problems: list[str]
 
 
-class Item(NamedTuple):
-    """A phrase, and how messages name it."""
-
-    phrase: Phrase
-    where: str
-
-
-class Found(NamedTuple):
-    """The phrases of all inputs, and a message for every line that is none."""
-
-    items: list[Item]
-    problems: list[str]
-
-
-def find_phrases(inputs: Sequence[str]) -> Found:
-    """The phrases of files, and texts as phrases of their own, in order. Raises PhraseError for a file that is none."""
-    items: list[Item] = []
-    problems: list[str] = []
-    for text in inputs:
-        if Path(text).suffix not in SUFFIXES:
-            items.append(Item(Phrase(len(items) + 1, text, f"audio_{len(items)}.wav"), f"text {len(items) + 1}"))
-            continue
-        found = read_phrases(text)
-        items += [Item(phrase, f"{text}:{phrase.line}") for phrase in found.phrases]
-        problems += found.problems
-    names = [item.phrase.output for item in items]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise PhraseError(f"{twice}: two inputs have phrases of this name; say them with --output folders of their own")
-    return Found(items, problems)
-
-
 def read_phrases(path: Path | str) -> Phrases:
     """The phrases of a .txt or .tsv file. Raises PhraseError for a file that is missing or has a wrong header."""
     path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PhraseError(f"{path}: cannot be read as a phrase file ({error})") from None
+    data = read_bytes(path)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = decoded(data, str(path)).encode()
+    lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
         raise PhraseError(f"{path}: empty; expected a phrase a line")
     is_table = path.suffix == ".tsv"
-    columns = _columns(path, lines[0]) if is_table else ["text"]
+    columns = _columns(path, decoded(lines[0], f"{path}:1")) if is_table else ["text"]
     phrases: list[Phrase] = []
     problems: list[str] = []
     taken: dict[str, int] = {}
     first = 2 if is_table else 1
-    for number, line in enumerate(lines[first - 1 :], start=first):
+    for number, encoded in enumerate(lines[first - 1 :], start=first):
+        if not encoded.strip():
+            continue
+        try:
+            line = decoded(encoded, f"{path}:{number}")
+        except PhraseError as error:
+            problems.append(str(error))
+            continue
         try:
             values = line.rstrip("\r").split("\t") if is_table else [line.rstrip("\r")]
             phrase = _phrase(columns, values, number, f"audio_{number - first}.wav", path.parent)
@@ -111,6 +86,24 @@ def read_phrases(path: Path | str) -> Phrases:
         taken[phrase.output] = number
         phrases.append(phrase)
     return Phrases(phrases, problems)
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a file holds. Raises PhraseError."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PhraseError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def decoded(data: bytes, where: str) -> str:
+    """Text from UTF-8, or from UTF-16 with its mark. Raises PhraseError that names the first byte that is neither."""
+    is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return data.decode("utf-16" if is_utf_16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        found = f"byte 0x{data[error.start]:02x} at {error.start + 1}"
+        raise PhraseError(f"{where}: not text in UTF-8 ({found})") from None
 
 
 def _columns(path: Path, header: str) -> list[str]:

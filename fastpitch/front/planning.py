@@ -1,14 +1,26 @@
 """From a text with its controls to what the network is asked for: tokens and edits, sentence by sentence."""
 
-from collections.abc import Sequence
+import logging
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 from fastpitch.front import ssml
 from fastpitch.front.control import Control, ControlError, Edits, Speaker, edits, parts_from_text, setting_names
-from fastpitch.front.languages import shortened
-from fastpitch.front.sentences import MAX_CHARACTERS, sentences
+from fastpitch.front.languages import Given, described, shortened
+from fastpitch.front.sentences import MAX_CHARACTERS, Sentence, sentences
 from fastpitch.front.symbols import Encoded, TextError, TextProcessor, Word
+
+_log = logging.getLogger(__name__)
+
+
+class Mark(NamedTuple):
+    """A place that SSML names: before the symbol of this index, or behind the last."""
+
+    name: str
+    symbol: int
 
 
 class PlannedSentence(NamedTuple):
@@ -18,6 +30,15 @@ class PlannedSentence(NamedTuple):
     edits: Edits
     speaker: int = 0
     pause_ms: float = 0.0
+    marks: tuple[Mark, ...] = ()
+
+
+FindSpeaker = Callable[[str], tuple[int, Speaker]]
+"""The number and the voice of a speaker by name or number; raises ControlError for one that a model does not have."""
+
+
+def _nobody(name: str) -> tuple[int, Speaker]:
+    raise ControlError(f"voice {name!r}: no other speakers are known here")
 
 
 def plan(
@@ -30,40 +51,55 @@ def plan(
     words: str = "",
     symbols: str = "",
     max_characters: int = MAX_CHARACTERS,
+    find_speaker: FindSpeaker = _nobody,
 ) -> list[PlannedSentence]:
     """The sentences of `text`, which may hold SSML and {phonemes}, in order.
 
     `control` is for all of it, a pitch curve for its whole length; the controls of SSML are within it, and within those
     the ones of `words` and `symbols` (see `control.parts_from_text`; places are counted through the whole text).
-    `voice` says what Hz mean to `speaker`. Raises TextError, SsmlError and ControlError.
+    `voice` says what Hz mean to `speaker`, and `find_speaker` finds those that SSML names. Raises TextError, SsmlError
+    and ControlError.
     """
-    found = sentences(ssml.parse(text), max_characters=max_characters)
-    if not any(sentence.spans for sentence in found):
+
+    def named(name: str) -> tuple[int, Speaker]:
+        return find_speaker(name) if name else (speaker, voice)
+
+    found = sentences(ssml.parse(text, lambda name: named(name)[1].pitch_mean), max_characters=max_characters)
+    if not any(sentence.is_said for sentence in found):
         raise TextError(f"{shortened(text)}: nothing to say in it; expected at least one word")
     whole, firsts, parts = Encoded([], [], [], []), [], []
     left_out: list[list[str]] = []
+    marks: list[tuple[Mark, ...]] = []
+    contours: dict[ssml.Contour, range] = {}
     for sentence in found:
         first = len(whole.tokens)
         firsts.append(first)
-        left_out.append([])
-        if not sentence.spans:
-            continue
-        encoded, places = processor.encode_parts([said for said, _ in sentence.spans])
+        encoded, places = _encoded(sentence, processor)
         _append(whole, encoded)
-        left_out[-1] = encoded.left_out
-        for place, (_, of_span) in zip(places, sentence.spans, strict=True):
-            parts.append((range(first + place.start, first + place.stop), of_span))
+        left_out.append(encoded.left_out)
+        marks.append(tuple(_marks(sentence, places)))
+        for span, own in _of_spans(sentence, places, first):
+            parts.append((own, span.control))
+            if span.contour:
+                begun = contours.get(span.contour, own).start
+                contours[span.contour] = range(begun, own.stop)
+    for contour, own in sorted(contours.items()):
+        parts.append((own, Control(pitch_curve_hz=contour.curve_hz)))
     parts += parts_from_text(words, whole, of="words") + parts_from_text(symbols, whole, of="symbols")
-    of_all = edits(len(whole.tokens), control or Control(), voice, parts)
+    speakers = [named(sentence.speaker) for sentence in found]
+    of_all = {who: edits(len(whole.tokens), control or Control(), who[1], parts) for who in set(speakers)}
     ends = [*firsts[1:], len(whole.tokens)]
     return [
         PlannedSentence(
             encoded=_part(whole, first, end, missing),
-            edits=Edits(*(column[first:end] for column in of_all)),
-            speaker=speaker,
+            edits=Edits(*(column[first:end] for column in of_all[who])),
+            speaker=who[0],
             pause_ms=1000 * sentence.pause_seconds,
+            marks=named_places,
         )
-        for sentence, first, end, missing in zip(found, firsts, ends, left_out, strict=True)
+        for sentence, who, first, end, missing, named_places in zip(
+            found, speakers, firsts, ends, left_out, marks, strict=True
+        )
     ]
 
 
@@ -73,19 +109,68 @@ def planned(
     voices: Sequence[Speaker],
     *,
     name: str,
-    speaker: int = 0,
+    names: Sequence[str] = (),
+    speaker: int | str = 0,
     control: Control | None = None,
     words: str = "",
     symbols: str = "",
     **settings: Any,
 ) -> list[PlannedSentence]:
-    """As `plan`, for one of the voices of the model `name`; `settings` are fields of `control`, which they replace."""
-    if not 0 <= speaker < len(voices):
-        raise ControlError(f"speaker {speaker}: {name} has 0 to {len(voices) - 1}")
+    """As `plan`, for one of the voices of the model `name`; `settings` are fields of `control`, which they replace.
+
+    `names` are those of the voices, if they have any. What has no symbol and may be left out is logged.
+    """
+
+    def find(who: str) -> tuple[int, Speaker]:
+        number = list(names).index(who) if who in names else int(who) if who.isdecimal() else -1
+        if not 0 <= number < len(voices):
+            known = f"{', '.join(names[:20])}, or " if names else ""
+            raise ControlError(f"speaker {who}: {name} has {known}0 to {len(voices) - 1}")
+        return number, voices[number]
+
+    number, voice = find(str(speaker))
     if unknown := [setting for setting in settings if setting not in {field.name for field in fields(Control)}]:
         raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
     control = replace(control or Control(), **settings)
-    return plan(text, processor, voices[speaker], speaker=speaker, control=control, words=words, symbols=symbols)
+    found = plan(
+        text, processor, voice, speaker=number, control=control, words=words, symbols=symbols, find_speaker=find
+    )
+    if left_out := [described(symbol) for piece in found for symbol in piece.encoded.left_out]:
+        _log.warning("%s: skipped %s", shortened(text), ", ".join(dict.fromkeys(left_out)))
+    return found
+
+
+def _encoded(sentence: Sentence, processor: TextProcessor) -> tuple[Encoded, list[int]]:
+    """The tokens of a sentence, which is read as a whole, and for each the place in its text where it comes from."""
+    if not sentence.is_said:
+        return Encoded([], [], [], []), []
+    given = [
+        Given(start, start + len(span.text), span.reading, span.language)
+        for span, start in zip(sentence.spans, _starts(sentence), strict=True)
+        if span.reading or span.language
+    ]
+    return processor.encode_given(sentence.text, given)
+
+
+def _starts(sentence: Sentence) -> list[int]:
+    lengths = [len(span.text) for span in sentence.spans]
+    return list(accumulate(lengths, initial=0))[: len(lengths)]
+
+
+def _marks(sentence: Sentence, places: Sequence[int]) -> Iterator[Mark]:
+    for span, start in zip(sentence.spans, _starts(sentence), strict=True):
+        if span.mark:
+            yield Mark(span.mark, bisect_left(places, start))
+
+
+def _of_spans(sentence: Sentence, places: Sequence[int], first: int) -> Iterator[tuple[ssml.Span, range]]:
+    """The pieces of a sentence and the indices of their symbols, the first of which is `first`."""
+    starts = _starts(sentence)
+    position = first
+    for index, own in groupby(bisect_right(starts, place) - 1 for place in places):
+        count = len(list(own))
+        yield sentence.spans[index], range(position, position + count)
+        position += count
 
 
 def _append(whole: Encoded, encoded: Encoded) -> None:

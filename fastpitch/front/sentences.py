@@ -6,11 +6,11 @@ too long itself is divided at a clause, or else between two words.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from common.text.mandarin import HAN
 from common.text.normalize import NOT_A_NAME
-from fastpitch.front.control import Control
 from fastpitch.front.ssml import PARAGRAPH_SECONDS, SENTENCE_SECONDS, Span
 
 MAX_CHARACTERS = 300
@@ -20,65 +20,125 @@ CLAUSE_SECONDS = 0.12  # of silence after a part of a sentence that is too long
 class Sentence(NamedTuple):
     """Pieces of text that are said together, and the silence after them. Without pieces: only silence."""
 
-    spans: list[tuple[str, Control]]
+    spans: list[Span]
     pause_seconds: float
 
     @property
     def text(self) -> str:
         """All of it."""
-        return "".join(text for text, _ in self.spans)
+        return "".join(span.text for span in self.spans)
+
+    @property
+    def speaker(self) -> str:
+        """Who says it: a name, or "" where no tag names one."""
+        return self.spans[0].speaker if self.spans else ""
+
+    @property
+    def is_said(self) -> bool:
+        """Whether there is a word in it."""
+        return any(map(_says, self.spans))
 
 
 def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS) -> list[Sentence]:
     """The sentences of a text in pieces.
 
     A pause that is asked for ends one, and takes the place of the pause that would be there; there is none after the
-    last but that.
+    last but that. Another speaker begins another. Marks behind the last word are a sentence without words.
     """
     found: list[Sentence] = []
-    waiting: list[tuple[str, Control]] = []
+    waiting: list[Span] = []
     is_asked_for = False  # the pause after the last of `found`
 
     def close(pause_seconds: float, *, asks: bool = False) -> None:
         nonlocal waiting, is_asked_for
-        if any(_is_said(text) for text, _ in waiting):
+        marks = [span for span in waiting if span.mark]
+        if any(map(_says, waiting)):
             found.append(Sentence(_stripped(waiting), pause_seconds))
-            is_asked_for = asks
+            is_asked_for, marks = asks, []
+        elif asks and marks:  # before a pause, and not behind it
+            found.append(Sentence(marks, pause_seconds))
+            is_asked_for, marks = True, []
         elif asks and (found or pause_seconds):
             said, before = found.pop() if found else ([], 0.0)
             found.append(Sentence(said, pause_seconds + (before if is_asked_for else 0.0)))
             is_asked_for = True
         elif found and not is_asked_for:
             found[-1] = found[-1]._replace(pause_seconds=max(found[-1].pause_seconds, pause_seconds))
-        waiting = []
+        waiting = marks
 
-    for span in spans:
-        begun = "".join(text for text, _ in waiting)
-        for text, pause_seconds in _fragments(span.text, max_characters, begun):
-            if sum(len(said) for said, _ in waiting) + len(text) > max_characters:
+    for run, pause in _runs(spans):
+        if waiting and run and run[0].speaker != waiting[0].speaker:
+            close(SENTENCE_SECONDS)
+        for part, pause_seconds in _parts(run, max_characters, "".join(span.text for span in waiting)):
+            if sum(len(span.text) for span in (*waiting, *part)) > max_characters:
                 close(CLAUSE_SECONDS)
-            waiting.append((text, span.control))
+            waiting += part
             if pause_seconds:
                 close(pause_seconds)
-        goes_on = span.pause_seconds == 0 and any(_is_said(text) for text, _ in waiting)
-        if span.pause_seconds is not None and not goes_on:
-            close(span.pause_seconds, asks=not span.ends_sentence)
+        if pause and pause.pause_seconds is not None:
+            goes_on = pause.pause_seconds == 0 and any(map(_says, waiting))
+            if not goes_on:
+                close(pause.pause_seconds, asks=not pause.ends_sentence)
     close(0.0)
     if found and not is_asked_for:
         found[-1] = found[-1]._replace(pause_seconds=0.0)
-    return found
+    return [*found, Sentence(waiting, 0.0)] if waiting else found
+
+
+def _runs(spans: Sequence[Span]) -> Iterator[tuple[list[Span], Span | None]]:
+    """Pieces of text of one speaker without a pause between them, and the pause after them."""
+    run: list[Span] = []
+    for span in spans:
+        if span.pause_seconds is not None:
+            yield run, span
+            run = []
+            continue
+        if run and run[0].speaker != span.speaker:
+            yield run, None
+            run = []
+        run.append(span)
+    if run:
+        yield run, None
+
+
+def _parts(run: Sequence[Span], max_characters: int, begun: str) -> Iterator[tuple[list[Span], float]]:
+    """A run divided where sentences end, and the pause after each part: 0 where the sentence may go on.
+
+    `begun` is what the sentence began with before the run.
+    """
+    text = "".join(span.text for span in run)
+    starts = list(accumulate((len(span.text) for span in run), initial=0))
+    first = start = 0
+    cuts = list(_fragments(text, max_characters, begun))
+    for i, (stop, pause_seconds) in enumerate(cuts):
+        is_last = i + 1 == len(cuts)
+        part = []
+        while first < len(run) and (is_last or starts[first] < stop):
+            span, end = run[first], min(starts[first + 1], stop)
+            whole = span.reading is not None  # is not divided: it would be said twice
+            if whole and starts[first] < start:
+                first += 1
+                continue
+            part.append(span if whole else span._replace(text=text[max(start, starts[first]) : end]))
+            if starts[first + 1] > stop:
+                break
+            first += 1
+        yield part, pause_seconds
+        start = stop
+    if not cuts and run:
+        yield list(run), 0.0
 
 
 def split(text: str, *, max_characters: int = MAX_CHARACTERS) -> list[str]:
     """The sentences of plain text, none longer than `max_characters`."""
-    return [sentence.text for sentence in sentences([Span(text, Control())], max_characters=max_characters)]
+    return [sentence.text for sentence in sentences([Span(text)], max_characters=max_characters)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Where a sentence ends
 
 _CLOSERS = r"[\"'”’»)\]」』）】》]*"
-_END = re.compile(rf"[.!?…]+{_CLOSERS}(?:\s+|\Z)|[。！？]+{_CLOSERS}\s*|\s*\n\s*")
+_END = re.compile(rf"[.!?…।॥۔؟]+{_CLOSERS}(?:\s+|\Z)|[。！？]+{_CLOSERS}\s*|\s*\n\s*")
 _CLAUSE = re.compile(r"[,;:](?=\s)\s+|[，；：、]\s*|\s[-–—]+\s|\)\s+")
 _TITLES = (
     "Mr|Mrs|Ms|Messrs|Dr|Drs|Prof|Rev|Hon|Gov|Sen|Rep|Pres|Gen|Maj|Col|Lt|Capt|Cmdr|Sgt|Cpl|Mt|Ft|vs|No|Nos|Fig|Vol"
@@ -90,8 +150,8 @@ _SELDOM_LAST = re.compile(
 )
 
 
-def _fragments(text: str, max_characters: int, begun: str) -> Iterator[tuple[str, float]]:
-    """Pieces of a text and the pause after each: 0 where the sentence may go on after the text.
+def _fragments(text: str, max_characters: int, begun: str) -> Iterator[tuple[int, float]]:
+    """Where pieces of a text end, and the pause after each: 0 where the sentence may go on after the text.
 
     `begun` is what the sentence began with before the text.
     """
@@ -99,10 +159,10 @@ def _fragments(text: str, max_characters: int, begun: str) -> Iterator[tuple[str
     for end in _END.finditer(text):
         if _ends_sentence(begun + text[start : end.start()] + end[0].rstrip(), text[end.end() :]):
             pause = PARAGRAPH_SECONDS if "\n" in end[0] else SENTENCE_SECONDS
-            yield from _shortened(text[start : end.end()], pause, max_characters)
+            yield from _shortened(text, start, end.end(), pause, max_characters)
             start, begun = end.end(), ""
     if start < len(text):
-        yield from _shortened(text[start:], 0.0, max_characters)
+        yield from _shortened(text, start, len(text), 0.0, max_characters)
 
 
 def _ends_sentence(before: str, after: str) -> bool:
@@ -119,25 +179,33 @@ def _ends_sentence(before: str, after: str) -> bool:
     return not _SELDOM_LAST.search(before) or bool(NOT_A_NAME.fullmatch(word))
 
 
-def _stripped(spans: list[tuple[str, Control]]) -> list[tuple[str, Control]]:
+def _stripped(spans: list[Span]) -> list[Span]:
     """Without the white space at both ends."""
-    (first, of_first), (last, of_last) = spans[0], spans[-1]
-    if len(spans) == 1:
-        return [(first.strip(), of_first)]
-    return [(first.lstrip(), of_first), *spans[1:-1], (last.rstrip(), of_last)]
+    spans = list(spans)
+    for order, strip in ((range(len(spans)), str.lstrip), (reversed(range(len(spans))), str.rstrip)):
+        for i in order:
+            spans[i] = spans[i]._replace(text=strip(spans[i].text))
+            if spans[i].text or spans[i].reading:
+                break
+    return spans
+
+
+def _says(span: Span) -> bool:
+    return span.reading is not None or _is_said(span.text)
 
 
 def _is_said(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def _shortened(text: str, pause_seconds: float, max_characters: int) -> Iterator[tuple[str, float]]:
-    """A sentence in pieces of at most `max_characters`."""
-    while len(text) > max_characters:
-        cut = _cut(text, max_characters)
-        yield text[:cut], CLAUSE_SECONDS
-        text = text[cut:]
-    yield text, pause_seconds
+def _shortened(
+    text: str, start: int, stop: int, pause_seconds: float, max_characters: int
+) -> Iterator[tuple[int, float]]:
+    """The ends of a sentence in pieces of at most `max_characters`."""
+    while stop - start > max_characters:
+        start += _cut(text[start : min(stop, start + max_characters + 1)], max_characters)
+        yield start, CLAUSE_SECONDS
+    yield stop, pause_seconds
 
 
 def _cut(text: str, max_characters: int) -> int:

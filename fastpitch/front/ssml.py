@@ -1,16 +1,19 @@
 """Speech Synthesis Markup Language: the part of W3C's SSML 1.1 that FastPitch can follow.
 
-<speak>, <p>, <s>, <break time="300ms"/> or strength, <prosody rate pitch range volume>, <emphasis level>,
-<sub alias>, <phoneme alphabet="arpabet|ipa" ph>. Text without any of these tags is plain text: "3 < 4" has no tag.
+<speak>, <p>, <s>, <break time="300ms"/> or strength, <prosody rate pitch range volume contour>, <emphasis level>,
+<sub alias>, <phoneme alphabet="arpabet|ipa" ph>, <say-as interpret-as format>, <mark name/>, <voice name>,
+<lang xml:lang>. Text without any of these tags is plain text: "3 < 4" has no tag. What cannot be followed is an error.
 """
 
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
-from xml.etree import ElementTree
 
-from common.text import arpabet
-from fastpitch.front.control import Control, ControlError
+from fastpitch.front import markup
+from fastpitch.front.control import Control, ControlError, Curve
+from fastpitch.front.languages import Reading
 
 SENTENCE_SECONDS, PARAGRAPH_SECONDS = 0.3, 0.6  # of silence after them, besides that which the model says
 
@@ -19,91 +22,148 @@ class SsmlError(ValueError):
     """Markup that cannot be followed, in one line that names the tag or the place."""
 
 
+class Contour(NamedTuple):
+    """A melody for all that is said within one tag, which `number` tells from others."""
+
+    number: int
+    curve_hz: Curve
+
+
 class Span(NamedTuple):
-    """A piece of text said in one way, or without text a pause: one that is asked for, or that of a tag's end."""
+    """A piece of text said in one way, or without text a pause or a mark.
+
+    A pause is one that is asked for, or that of a tag's end, and then `ends_sentence`. `reading` says how the text is
+    read, `language` and `speaker` are "" where no tag names them, and so is the name of a `mark`.
+    """
 
     text: str
-    control: Control
+    control: Control = Control()
     pause_seconds: float | None = None
     ends_sentence: bool = False
+    reading: Reading | None = None
+    language: str = ""
+    speaker: str = ""
+    contour: Contour | None = None
+    mark: str = ""
 
 
-_TAGS = ("speak", "p", "s", "break", "prosody", "emphasis", "sub", "phoneme")
-_TAG = re.compile(rf"</?(?:{'|'.join(_TAGS)})(?=[\s/>])[^<>]*>|<\?xml[^<>]*>|<!--.*?-->", re.DOTALL)
-_LIKE_A_TAG = re.compile(r"</?([A-Za-z][\w:-]*)(?:\s+[\w:-]+\s*=\s*[\"'][^<>]*)?/?>")
-_BARE_AMPERSAND = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9A-Fa-f]+);)")
+MeanHz = Callable[[str], float]
+"""The mean pitch of a speaker by name, "" for the one who speaks; raises ControlError for one that is not known."""
+
+_TAGS = (
+    "speak", "p", "s", "break", "prosody", "emphasis", "sub", "phoneme", "say-as", "mark", "voice", "lang",
+)  # fmt: skip
+_ROOT_ATTRIBUTES = ("version", "xml:lang", "xmlns", "xmlns:xsi", "xsi:schemaLocation")
+_WITHOUT_TEXT = ("break", "mark")
+_WITH_TEXT_ONLY = ("sub", "phoneme", "say-as")
+
+Attributes = Mapping[str, str]
 
 
-def is_ssml(text: str) -> bool:
-    """Whether there is a tag of SSML in it, or what looks like one."""
-    return bool(_TAG.search(text) or _LIKE_A_TAG.search(text))
+def _unknown_mean(speaker: str) -> float:
+    raise ControlError("a pitch in Hz needs a voice whose mean is known")
 
 
-def parse(text: str) -> list[Span]:
-    """The pieces of marked-up text, in order; plain text is one piece. Raises SsmlError.
+def parse(text: str, mean_hz: MeanHz = _unknown_mean) -> list[Span]:
+    """The pieces of marked-up text, in order; plain text is one piece. Raises SsmlError and ControlError.
 
-    The root <speak> may be left out. A bare & and a < that begins no tag are taken for themselves.
+    The root <speak> may be left out. A bare & and a < that begins no tag are taken for themselves, in plain text too.
     """
-    if not is_ssml(text):
-        return [Span(text, Control())]
-    if unknown := next((tag for tag in _LIKE_A_TAG.finditer(text) if not _TAG.fullmatch(tag[0])), None):
-        raise SsmlError(f"{unknown[0]}: no tag that can be followed; known: {', '.join(_TAGS)}")
-    body = _escaped(text)
-    body = body if re.match(r"\s*(?:<\?xml[^<>]*>\s*)?<speak[\s>]", body) else f"<speak>{body}</speak>"
+    text = text if text.isascii() else unicodedata.normalize("NFC", text)
     try:
-        root = ElementTree.fromstring(body)
-    except ElementTree.ParseError as error:
-        raise SsmlError(f"broken markup: {_said(error, body)}") from None
-    return _merged(_spans(root, Control()))
+        events = markup.parse(text, _TAGS)
+    except markup.MarkupError as error:
+        raise SsmlError(str(error)) from None
+    if not any(event.kind == "start" for event in events):
+        return [Span("".join(event.value for event in events))]
+    return _merged(_spans(events, mean_hz))
 
 
-def _escaped(text: str) -> str:
-    parts, position = [], 0
-    for tag in _TAG.finditer(text):
-        parts += [_plain(text[position : tag.start()]), tag[0]]
-        position = tag.end()
-    return "".join([*parts, _plain(text[position:])])
+def _spans(events: list[markup.Event], mean_hz: MeanHz) -> list[Span]:
+    found: list[Span] = []
+    manners, contours = [Span("")], 0  # how the text within each open tag is said
+    only_text: tuple[str, Attributes] | None = None  # the open tag that holds nothing but text
+    held = ""
+    for kind, name, attributes in events:
+        manner = manners[-1]
+        if kind == "text":
+            if only_text:
+                held += name
+            else:
+                found.append(manner._replace(text=name))
+        elif kind == "start":
+            if only_text:
+                raise SsmlError(f"<{name}> within <{only_text[0]}>: expected only text there")
+            if name in (*_WITHOUT_TEXT, *_WITH_TEXT_ONLY):
+                only_text, held = (name, attributes), ""
+            contours += "contour" in attributes
+            manners.append(_manner(name, attributes, manner, contours, mean_hz))
+        else:
+            manners.pop()
+            if only_text:
+                found.append(_leaf(name, only_text[1], held, manner))
+                only_text = None
+            elif name in ("s", "p"):
+                pause = PARAGRAPH_SECONDS if name == "p" else SENTENCE_SECONDS
+                found.append(manner._replace(pause_seconds=pause, ends_sentence=True))
+    return found
 
 
-def _plain(text: str) -> str:
-    return _BARE_AMPERSAND.sub("&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
+def _leaf(name: str, attributes: Attributes, text: str, manner: Span) -> Span:
+    """What a tag says that holds only text, or nothing."""
+    if name in _WITHOUT_TEXT and text.strip():
+        raise SsmlError(f"<{name}>{_short(text)}</{name}>: expected no text in it; write <{name}/>")
+    if name == "break":
+        return manner._replace(pause_seconds=_break_seconds(attributes))
+    if name == "mark":
+        return manner._replace(mark=_required(name, attributes, "name"))
+    if name == "sub":
+        return manner._replace(text=_required(name, attributes, "alias"))
+    if name == "say-as":
+        _only(name, attributes, "interpret-as", "format", "detail")
+        how = _required(name, attributes, "interpret-as")
+        reading = Reading("say-as", how, attributes.get("format") or attributes.get("detail", ""))
+        if not text.strip():
+            raise SsmlError(f'<say-as interpret-as="{how}">: expected text in it')
+        return manner._replace(text=text, reading=reading)
+    _only(name, attributes, "alphabet", "ph")
+    reading = Reading("phonemes", attributes.get("alphabet", "ipa").lower(), _required(name, attributes, "ph"))
+    return manner._replace(text=text if text.strip() else reading.value, reading=reading)
 
 
-def _said(error: ElementTree.ParseError, body: str) -> str:
-    """What is wrong, with the text where it was found."""
-    reason = str(error).partition(":")[0]
-    line, column = error.position
-    near = body.splitlines()[line - 1][max(0, column - 20) : column + 20].removeprefix("<speak>")
-    return f"{reason} near {near!r}; every <tag> needs its </tag>, and <break/> its slash"
+def _manner(name: str, attributes: Attributes, outer: Span, number: int, mean_hz: MeanHz) -> Span:
+    """How the text within a tag is said."""
+    language = attributes.get("xml:lang", outer.language)
+    if name == "speak":
+        _only(name, attributes, *_ROOT_ATTRIBUTES)
+        return outer._replace(language=language)
+    if name in ("p", "s"):
+        _only(name, attributes, "xml:lang")
+        return outer._replace(language=language)
+    if name == "lang":
+        _only(name, attributes, "xml:lang")
+        return outer._replace(language=_required(name, attributes, "xml:lang"))
+    if name == "voice":
+        _only(name, attributes, "name")
+        return outer._replace(speaker=_required(name, attributes, "name"))
+    if name == "emphasis":
+        return outer._replace(control=_emphasis(attributes).within(outer.control))
+    if name == "prosody":
+        return _prosody(attributes, outer, number, mean_hz)
+    return outer
 
 
-def _spans(element: ElementTree.Element, outer: Control) -> Iterator[Span]:
-    if element.tag == "break":
-        yield Span("", outer, _break_seconds(element))
-        return
-    if element.tag in ("phoneme", "sub"):
-        yield Span(_replaced(element), outer)
-        return
-    control = _control(element).within(outer)
-    yield Span(element.text or "", control)
-    for child in element:
-        yield from _spans(child, control)
-        yield Span(child.tail or "", control)
-    if element.tag in ("s", "p"):
-        yield Span("", control, PARAGRAPH_SECONDS if element.tag == "p" else SENTENCE_SECONDS, ends_sentence=True)
-
-
-def _merged(spans: Iterator[Span]) -> list[Span]:
+def _merged(spans: list[Span]) -> list[Span]:
     """Neighbours said in one way in one piece; white space as one space."""
     merged: list[Span] = []
     for span in spans:
         text = re.sub(r"\s+", " ", span.text)
-        if span.pause_seconds is not None:
-            merged.append(span)
-        elif text and merged and merged[-1].pause_seconds is None and merged[-1].control == span.control:
-            merged[-1] = Span(merged[-1].text + text, span.control)
+        if span.pause_seconds is not None or span.mark:
+            merged.append(span._replace(text=""))
+        elif text and merged and not span.reading and merged[-1] == span._replace(text=merged[-1].text):
+            merged[-1] = merged[-1]._replace(text=merged[-1].text + text)
         elif text:
-            merged.append(Span(text, span.control))
+            merged.append(span._replace(text=text))
     return merged
 
 
@@ -122,100 +182,140 @@ _EMPHASES = {
     "reduced": Control(pace=1.1, pitch_amplify=0.8, energy=0.8),
 }
 _LONGEST_BREAK_SECONDS = 60.0
+_MOST_SEMITONES, _HIGHEST_HZ, _MOST_DECIBELS = 48.0, 2000.0, 60.0
 _NUMBER = r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))"
 
 
-def _break_seconds(element: ElementTree.Element) -> float:
-    _only(element, "time", "strength")
-    time = element.get("time")
+def _break_seconds(attributes: Attributes) -> float:
+    _only("break", attributes, "time", "strength")
+    time = attributes.get("time")
     if time is None:
-        return _named(element, "strength", _STRENGTHS, "medium")
+        return _named("break", attributes, "strength", _STRENGTHS, "medium")
     match = re.fullmatch(rf"\s*{_NUMBER}\s*(ms|s)\s*", time)
     seconds = float(match[1]) / (1000 if match[2] == "ms" else 1) if match else -1
     if not 0 <= seconds <= _LONGEST_BREAK_SECONDS:
-        raise SsmlError(f'<break time="{time}"/>: expected 0 to {_LONGEST_BREAK_SECONDS:g} s, such as 300ms or 0.5s')
+        expected = f"expected 0 to {_LONGEST_BREAK_SECONDS:g} s, such as 300ms or 0.5s"
+        raise SsmlError(f'<break time="{_short(time)}"/>: {expected}')
     return seconds
 
 
-def _named(element: ElementTree.Element, attribute: str, values: dict[str, float], default: str) -> float:
-    name = element.get(attribute, default)
+def _named(tag: str, attributes: Attributes, attribute: str, values: dict[str, float], default: str) -> float:
+    name = attributes.get(attribute, default)
     if name not in values:
-        raise SsmlError(f'<{element.tag} {attribute}="{name}">: expected one of {", ".join(values)}')
+        raise SsmlError(f'<{tag} {attribute}="{_short(name)}">: expected one of {", ".join(values)}')
     return values[name]
 
 
-def _only(element: ElementTree.Element, *known: str) -> None:
-    for attribute in element.keys():  # noqa: SIM118 (an element is not a mapping)
+def _only(tag: str, attributes: Attributes, *known: str) -> None:
+    for attribute in attributes:
         if attribute not in known:
-            raise SsmlError(f"<{element.tag} {attribute}=...>: expected {' or '.join(known) or 'no attribute'}")
+            raise SsmlError(f"<{tag} {attribute}=...>: expected {' or '.join(known) or 'no attribute'}")
 
 
-def _replaced(element: ElementTree.Element) -> str:
-    """What is said in place of the text of <phoneme> or <sub>."""
-    if element.tag == "sub":
-        _only(element, "alias")
-        return element.get("alias") or element.text or ""
-    _only(element, "alphabet", "ph")
-    alphabet, sounds = element.get("alphabet", "ipa"), element.get("ph", "")
-    if alphabet not in ("arpabet", "x-arpabet", "ipa"):
-        raise SsmlError(f'<phoneme alphabet="{alphabet}">: expected arpabet or ipa')
+def _required(tag: str, attributes: Attributes, name: str) -> str:
+    """The only or the most important attribute of a tag; that there are no others is checked where there may be."""
+    if tag in ("mark", "sub"):
+        _only(tag, attributes, name)
+    value = attributes.get(name, "").strip()
+    if not value:
+        raise SsmlError(f'<{tag}>: expected {name}="..."')
+    return value
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split()) if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _emphasis(attributes: Attributes) -> Control:
+    _only("emphasis", attributes, "level")
+    level = attributes.get("level", "moderate")
+    if level not in _EMPHASES:
+        raise SsmlError(f'<emphasis level="{_short(level)}">: expected one of {", ".join(_EMPHASES)}')
+    return _EMPHASES[level]
+
+
+def _prosody(attributes: Attributes, outer: Span, number: int, mean_hz: MeanHz) -> Span:
+    _only("prosody", attributes, "rate", "pitch", "range", "volume", "contour")
+    pitch = _pitch("pitch", attributes.get("pitch", "default"))
+    ratio, within = pitch.ratio, outer.control
+    if pitch.hz:  # in place of all that is outside
+        ratio, within = pitch.hz / mean_hz(outer.speaker), replace(within, pitch_ratio=1.0, pitch_shift_hz=0.0)
     try:
-        phonemes = arpabet.from_ipa(sounds) if alphabet == "ipa" else arpabet.parse(sounds)
-    except arpabet.ArpabetError as error:
-        raise SsmlError(f'<phoneme alphabet="{alphabet}">: {error}') from None
-    return "{" + " ".join(phonemes) + "}"
-
-
-def _control(element: ElementTree.Element) -> Control:
-    if element.tag == "emphasis":
-        _only(element, "level")
-        level = element.get("level", "moderate")
-        if level not in _EMPHASES:
-            raise SsmlError(f'<emphasis level="{level}">: expected one of {", ".join(_EMPHASES)}')
-        return _EMPHASES[level]
-    if element.tag != "prosody":
-        return Control()
-    _only(element, "rate", "pitch", "range", "volume")
-    ratio, shift_hz = _pitch(element.get("pitch", "default"))
-    try:
-        return Control(
-            pace=_factor(element, "rate", _RATES),
+        control = Control(
+            pace=_factor(attributes, "rate", _RATES),
             pitch_ratio=ratio,
-            pitch_shift_hz=shift_hz,
-            pitch_amplify=_factor(element, "range", _RANGES),
-            energy=_volume(element.get("volume", "default")),
-        )
+            pitch_shift_hz=pitch.shift_hz,
+            pitch_amplify=_factor(attributes, "range", _RANGES),
+            energy=_volume(attributes.get("volume", "default")),
+        ).within(within)
     except ControlError as error:
         raise SsmlError(f"<prosody>: {error}") from None
+    contour = outer.contour
+    if "contour" in attributes:
+        contour = Contour(number, _contour(attributes["contour"], mean_hz(outer.speaker)))
+    return outer._replace(control=control, contour=contour)
 
 
-def _factor(element: ElementTree.Element, attribute: str, names: dict[str, float]) -> float:
+def _factor(attributes: Attributes, attribute: str, names: dict[str, float]) -> float:
     """80% or 0.8 are factors, +10% and -10% changes."""
-    value = element.get(attribute, "default").strip()
+    value = attributes.get(attribute, "default").strip()
     if value in names:
         return names[value]
     match = re.fullmatch(rf"{_NUMBER}(%)?", value)
     if not match:
         expected = f"a factor such as 80%, 0.8 or +10%, or one of {', '.join(names)}"
-        raise SsmlError(f'<prosody {attribute}="{value}">: expected {expected}')
+        raise SsmlError(f'<prosody {attribute}="{_short(value)}">: expected {expected}')
     number = float(match[1]) / (100 if match[2] else 1)
     return 1 + number if value[0] in "+-" else number
 
 
-def _pitch(value: str) -> tuple[float, float]:
-    """(factor, shift in Hz) of a pitch such as high, +20Hz, -5% or +2st."""
+class _Pitch(NamedTuple):
+    """A change of the pitch, a factor and a shift, or a pitch in `hz`."""
+
+    ratio: float = 1.0
+    shift_hz: float = 0.0
+    hz: float = 0.0
+
+
+def _pitch(attribute: str, value: str) -> _Pitch:
+    """A pitch such as high, 180Hz, +20Hz, -5% or +2st."""
     value = value.strip()
     if value in _PITCHES:
-        return _PITCHES[value], 0.0
+        return _Pitch(_PITCHES[value])
+    expected = f"180Hz, a change such as +20Hz, -5% or +2st, or one of {', '.join(_PITCHES)}"
     match = re.fullmatch(rf"{_NUMBER}\s*(Hz|hz|%|st)", value)
-    if not match or value[0] not in "+-":
-        raise SsmlError(
-            f'<prosody pitch="{value}">: expected a change such as +20Hz, -5% or +2st, or one of {", ".join(_PITCHES)}'
-        )
+    if not match or (value[0] not in "+-" and match[2] not in ("Hz", "hz")):
+        raise SsmlError(f'<prosody {attribute}="{_short(value)}">: expected {expected}')
     number, unit = float(match[1]), match[2].lower()
-    if unit == "hz":
-        return 1.0, number
-    return (1 + number / 100 if unit == "%" else 2 ** (number / 12)), 0.0
+    if unit == "st":
+        found, is_possible = _Pitch(2 ** (min(abs(number), _MOST_SEMITONES) / 12)), abs(number) <= _MOST_SEMITONES
+        found = _Pitch(1 / found.ratio) if number < 0 else found
+    elif unit == "%":
+        found = _Pitch(1 + number / 100)
+        is_possible = 0 < found.ratio <= 2 ** (_MOST_SEMITONES / 12)
+    elif value[0] in "+-":
+        found, is_possible = _Pitch(shift_hz=number), abs(number) <= _HIGHEST_HZ
+    else:
+        found, is_possible = _Pitch(hz=number), 0 < number <= _HIGHEST_HZ
+    if not is_possible:
+        limits = f"a pitch above 0 Hz, and at most {_MOST_SEMITONES:g} semitones or {_HIGHEST_HZ:g} Hz"
+        raise SsmlError(f'<prosody {attribute}="{_short(value)}">: expected {limits}')
+    return found
+
+
+def _contour(value: str, mean_hz: float) -> Curve:
+    """`(0%,+20Hz) (50%,180Hz) (100%,-2st)`: places and pitches, changes of which are from the speaker's mean."""
+    points = [(place.strip(), pitch) for place, pitch in re.findall(r"\(([^(),]*+),([^(),]*+)\)", value)]
+    if not points or re.sub(r"\([^()]*\)", "", value).strip():
+        raise SsmlError(f'<prosody contour="{_short(value)}">: expected points such as (0%,+20Hz) (100%,180Hz)')
+    curve = []
+    for place, pitch in points:
+        percent = re.fullmatch(rf"{_NUMBER}%", place)
+        if not percent or not 0 <= float(percent[1]) <= 100:
+            raise SsmlError(f'<prosody contour="{_short(value)}">: place {_short(place)!r}: expected 0% to 100%')
+        target = _pitch("contour", pitch)
+        curve.append((float(percent[1]) / 100, target.hz or mean_hz * target.ratio + target.shift_hz))
+    return tuple(sorted(curve))
 
 
 def _volume(value: str) -> float:
@@ -224,6 +324,7 @@ def _volume(value: str) -> float:
     if value in _VOLUMES:
         return _VOLUMES[value]
     match = re.fullmatch(rf"{_NUMBER}\s*d[Bb]", value)
-    if not match:
-        raise SsmlError(f'<prosody volume="{value}">: expected +6dB, or one of {", ".join(_VOLUMES)}')
+    if not match or abs(float(match[1])) > _MOST_DECIBELS:
+        expected = f"+6dB (at most {_MOST_DECIBELS:g}), or one of {', '.join(_VOLUMES)}"
+        raise SsmlError(f'<prosody volume="{_short(value)}">: expected {expected}')
     return 10 ** (float(match[1]) / 20)

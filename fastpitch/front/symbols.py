@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fastpitch.front.languages import Piece, TextConfig, TextError, described, shortened, symbol_sets
+from fastpitch.front.languages import Given, Piece, TextConfig, TextError, described, shortened, symbol_sets
 
 __all__ = ["Encoded", "TextConfig", "TextError", "TextProcessor", "Word"]
 
@@ -49,26 +49,26 @@ class TextProcessor:
         `seed` decides what the configuration leaves to chance (letters or phonemes, which of several pronunciations);
         the same seed and text give the same tokens, and None is one such seed.
         """
-        return self.encode_parts([text], seed=seed)[0]
+        return self.encode_given(text, (), seed=seed)[0]
 
-    def encode_parts(self, texts: Sequence[str], *, seed: int | None = None) -> tuple[Encoded, list[range]]:
-        """The tokens of a text that comes in parts, each normalised for itself, and where each part's tokens are.
+    def encode_given(self, text: str, given: Sequence[Given], *, seed: int | None = None) -> tuple[Encoded, list[int]]:
+        """As `encode`, with what is given for pieces of `text`; and for every token the place in `text` it comes from.
 
-        Raises TextError as `encode` does.
+        Raises TextError as `encode` does, and for a reading or a language that cannot be followed.
         """
         draw = random.Random(seed or 0)
-        whole = "".join(texts)
-        parts = [list(self._language.pieces(text, self.config, draw)) for text in texts]
-        parts[0][:0] = [Piece((" ",))] * self.config.prepend_space
-        parts[-1] += [Piece((" ",))] * self.config.append_space
+        found = list(self._language.pieces(text, self.config, draw, given))
+        if self.config.prepend_space:
+            found.insert(0, Piece((" ",)))
+        if self.config.append_space:
+            found.append(Piece((" ",), at=len(text)))
         encoded = Encoded([], [], [], [])
-        places = []
-        for pieces in parts:
-            start = len(encoded.tokens)
-            self._append(encoded, pieces, whole)
-            places.append(range(start, len(encoded.tokens)))
+        places: list[int] = []
+        for piece in found:
+            self._append(encoded, piece, text)
+            places += [piece.at] * (len(encoded.tokens) - len(places))
         if not encoded.words:
-            raise TextError(f"{shortened(whole)}: nothing to say in it; expected at least one word")
+            raise TextError(f"{shortened(text)}: nothing to say in it; expected at least one word")
         return encoded, places
 
     def decode(self, tokens: list[int]) -> str:
@@ -81,18 +81,17 @@ class TextProcessor:
             raise TextError(f"token {token}: {self.config.symbol_set} has 0 to {len(self.symbols) - 1}")
         return self.symbols[token]
 
-    def _append(self, encoded: Encoded, pieces: list[Piece], text: str) -> None:
-        for piece in pieces:
-            known = [symbol for symbol in piece.symbols if self._index.get(symbol, self.pad) != self.pad]
-            unknown = [symbol for symbol in piece.symbols if symbol not in known]
-            if unknown and self.config.unknown_characters == "error":
-                raise TextError(self._unknown(unknown[0], text))
-            encoded.left_out.extend(unknown)
-            if piece.word and known:
-                first = len(encoded.tokens)
-                encoded.words.append(Word(piece.word, first, first + len(known) - 1))
-            encoded.symbols.extend(known)
-            encoded.tokens.extend(self._index[symbol] for symbol in known)
+    def _append(self, encoded: Encoded, piece: Piece, text: str) -> None:
+        known = [symbol for symbol in piece.symbols if self._index.get(symbol, self.pad) != self.pad]
+        unknown = [symbol for symbol in piece.symbols if symbol not in known]
+        if unknown and self.config.unknown_characters == "error":
+            raise TextError(self._unknown(unknown[0], text))
+        encoded.left_out.extend(unknown)
+        if piece.word and known:
+            first = len(encoded.tokens)
+            encoded.words.append(Word(piece.word, first, first + len(known) - 1))
+        encoded.symbols.extend(known)
+        encoded.tokens.extend(self._index[symbol] for symbol in known)
 
     def _unknown(self, symbol: str, text: str) -> str:
         name = described(symbol) if len(symbol) == 1 else repr(symbol)

@@ -32,15 +32,19 @@ def write(
     path.write_text(page, encoding="utf-8")
 
 
-def line(name: str, text: str, samples_N: np.ndarray, spoken: Spoken) -> Line:
-    """What the page shows of `text` as it was `spoken`, of which samples_N (16-bit) is what was written."""
+def line(name: str, text: str, samples_N: np.ndarray, spoken: Spoken, *, sample_rate: int | None = None) -> Line:
+    """What the page shows of `text` as it was `spoken`, of which samples_N (16-bit) is what was written.
+
+    `sample_rate` is that of the samples where it is not that of the vocoder.
+    """
+    sample_rate = sample_rate or spoken.sample_rate
     return Line(
         name=name,
         text=text,
-        seconds=len(samples_N) / spoken.sample_rate,
+        seconds=len(samples_N) / sample_rate,
         marks=marks(spoken),
-        spectrogram_png=_picture(spoken, len(samples_N)),
-        flac=to_flac(samples_N, spoken.sample_rate),
+        spectrogram_png=_picture(spoken, len(spoken.samples_N)),
+        flac=to_flac(samples_N, sample_rate),
     )
 
 

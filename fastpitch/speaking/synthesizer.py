@@ -9,6 +9,7 @@ Shapes: B utterances, L symbols, M mel bins, T frames, N samples; in arguments o
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,14 +45,22 @@ class SpokenSentence(NamedTuple):
     first_sample: int = 0
 
 
+class MarkTime(NamedTuple):
+    """When the place that SSML names is reached."""
+
+    name: str
+    seconds: float
+
+
 class Spoken(NamedTuple):
-    """A text as it was said: float32 samples_N, and its sentences; `error`, if it was not, says why."""
+    """A text as it was said: float32 samples_N, its sentences and marks; `error`, if it was not, says why."""
 
     samples_N: np.ndarray
     sample_rate: int
     hop_samples: int
     sentences: list[SpokenSentence]
     error: str = ""
+    marks: tuple[MarkTime, ...] = ()
 
 
 class SynthesisError(ValueError):
@@ -61,7 +70,7 @@ class SynthesisError(ValueError):
 class Synthesizer:
     """A model with the text processing it was trained with, and the features and the kind of energy it has learned.
 
-    `name`, in messages, is where it comes from.
+    `name`, in messages, is where it comes from; `speakers` are the names of its speakers, if they have any.
     """
 
     def __init__(
@@ -72,10 +81,11 @@ class Synthesizer:
         *,
         name: str = "FastPitch",
         energy: EnergyKind = "log_mel",
+        speakers: Sequence[str] = (),
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
     ):
-        self.text, self.features, self.name, self.energy = text, features, name, energy
+        self.text, self.features, self.name, self.energy, self.speakers = text, features, name, energy, tuple(speakers)
         self.device, self.precision = torch.device(device), precision
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = cast_for_inference(model.to(self.device), precision)
@@ -117,11 +127,11 @@ class Synthesizer:
     def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text`, which may hold SSML and {phonemes}, and what is asked of each of their symbols.
 
-        `how`: `speaker`, its number; `control`, or its fields (pace=0.9, pitch_shift_hz=20 …), for all of it; `words`
-        and `symbols` for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError and
-        ControlError.
+        `how`: `speaker`, its number or name; `control`, or its fields (pace=0.9, pitch_shift_hz=20 …), for all of it;
+        `words` and `symbols` for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError
+        and ControlError.
         """
-        return planning.planned(text, self.text, self.voices(), name=self.name, **how)
+        return planning.planned(text, self.text, self.voices(), name=self.name, names=self.speakers, **how)
 
     def voices(self) -> list[Speaker]:
         """What Hz and loudness mean to each speaker."""
@@ -233,14 +243,18 @@ def _joined(
     remaining = iter(zip(sentences, sounds, strict=True))
     parts: list[np.ndarray] = []
     placed, position = [], 0
+    marks: list[MarkTime] = []
     for piece in pieces:
+        starts_L = np.zeros(1, int)
         if piece.encoded.tokens:
             sentence, samples_N = next(remaining)
             placed.append(sentence._replace(first_sample=position))
             parts.append(samples_N)
+            starts_L = np.concatenate([[0], np.cumsum(sentence.frames_L)]) * voice.hop_samples
+        marks += [MarkTime(name, (position + int(starts_L[at])) / voice.sample_rate) for name, at in piece.marks]
         parts.append(sound.silence(piece.pause_ms, voice.sample_rate))
         position = sum(map(len, parts))
-    return Spoken(np.concatenate(parts), voice.sample_rate, voice.hop_samples, placed)
+    return Spoken(np.concatenate(parts), voice.sample_rate, voice.hop_samples, placed, marks=tuple(marks))
 
 
 def load(
@@ -254,30 +268,27 @@ def load(
     """The model saved at `path`: a checkpoint of this repository or of DeepLearningExamples' FastPitch 1.1.
 
     `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
-    (`common.fastest`). `text` overrides how the checkpoint says that
-    its texts were processed. Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, without
-    averaged weights, or that does not fit `text`.
+    (`common.fastest`). `text` overrides how the checkpoint says that its texts were processed; without it, characters
+    that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is missing,
+    damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
     """
     path = hub.located(path)
-    imported = checkpoint_import.read(checkpoint.load(path), path)
-    if ema and imported.ema is None:
-        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
-    processor = TextProcessor(text or imported.config.text)
-    with torch.device("meta"):  # the weights come from the file: do not initialise 46 million of them first
-        mel_bins = imported.config.features.mel_bins
-        model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
-    try:
+    with checkpoint.usable(path):
+        imported = checkpoint_import.read(checkpoint.load(path), path)
+        if ema and imported.ema is None:
+            raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+        processor = TextProcessor(text or replace(imported.config.text, unknown_characters="skip"))
         weights = imported.ema if imported.ema is not None and ema is not False else imported.weights
-        model.load_state_dict(weights, assign=True)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())
-        raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
+        with torch.device("meta"):  # the weights come from the file: do not initialise 46 million of them first
+            mel_bins = imported.config.features.mel_bins
+            model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
+        checkpoint.fill(model, weights, path)
     chosen, config = distributed.pick_device(device), imported.config
 
     def build(tried: Precision, network: FastPitch) -> Synthesizer:
         return Synthesizer(
             network, processor, config.features, name=str(path), energy=config.data.energy, device=chosen,
-            precision=tried,
+            speakers=config.data.speakers, precision=tried,
         )  # fmt: skip
 
     if precision == "auto":

@@ -10,7 +10,7 @@ Shapes: B utterances, M mel bins, T frames, N samples, K frequencies, G and P gr
 import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -269,7 +269,11 @@ def load_vocoder(
 def load_generator(path: Path, *, ema: bool | None = None) -> Loaded:
     """As `load_vocoder`, of the network alone."""
     path = hub.located(path)
-    state = checkpoint.load(path)
+    with checkpoint.usable(path):
+        return _generator_of(checkpoint.load(path), path, ema)
+
+
+def _generator_of(state: dict[str, Any], path: Path, ema: bool | None) -> Loaded:
     if waveglow_import.is_checkpoint(state):
         flow = waveglow_import.read(state, path)
         with torch.device("meta"):  # the weights come from the file: do not initialise 268 million of them first

@@ -131,7 +131,7 @@ def test_layers_that_do_not_fit_are_told():
     weights["1.weight"] = torch.zeros(5, 3)
     del weights["1.bias"]
     weights["extra"] = torch.zeros(1)
-    told = checkpoint.load_matching(model, weights)
+    told = checkpoint.load_matching(model, weights, "x.pt")
     assert model[0].weight.eq(7).all()
     assert not model[1].weight.eq(0).all()
     assert told == [
@@ -139,6 +139,55 @@ def test_layers_that_do_not_fit_are_told():
         "1.bias: not in the checkpoint, keeps its initial value",
         "extra: in the checkpoint, not in this model, unused",
     ]
+
+
+def test_a_checkpoint_of_which_nothing_fits_is_an_error_with_its_count():
+    model = torch.nn.Linear(2, 3)
+    with pytest.raises(CheckpointError) as error:
+        checkpoint.load_matching(model, {"weight": torch.zeros(5, 5), "other": torch.zeros(1), "text": "x"}, "x.pt")
+    assert str(error.value) == (
+        "x.pt: of its 2 weights not one fits the 2 of this model: it begins with weight (5, 5), "
+        "the model with weight (3, 2)"
+    )
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("a"), TypeError("b"), RecursionError("c"), MemoryError(), AssertionError("d")]
+)
+def test_whatever_a_description_makes_python_raise_is_one_line(error):
+    with (
+        pytest.raises(CheckpointError, match=r"^x.pt: describes no model that is known: \S"),
+        checkpoint.usable("x.pt"),
+    ):
+        raise error
+
+
+def test_what_has_been_told_already_stays_as_it_is():
+    with pytest.raises(CheckpointError, match="^told$"), checkpoint.usable("x.pt"):
+        raise CheckpointError("told")
+    with pytest.raises(CheckpointError, match="^x.pt: b = 3$"), checkpoint.usable("x.pt"):
+        raise ValueError("x.pt: b = 3")
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"weight": "x"}, "x.pt: weight is no weight: expected a tensor, found str"),
+        ({"weight": torch.zeros(3, 2, dtype=torch.complex64)}, "x.pt: weight is no weight: expected a tensor, found T"),
+        ({"weight": torch.zeros(3, 2)}, 'x.pt: does not fit its configuration: .*Missing key.* "bias"'),
+        ({"weight": torch.zeros(3, 2).int(), "bias": torch.zeros(3)}, "x.pt: does not fit its configuration: "),
+    ],
+)
+def test_weights_that_cannot_be_those_of_a_model_are_refused(weights, message):
+    with pytest.raises(CheckpointError, match=message):
+        checkpoint.fill(torch.nn.Linear(2, 3), weights, "x.pt")
+
+
+def test_statistics_that_are_no_floating_point_numbers_are_refused():
+    norm = torch.nn.BatchNorm1d(3)
+    weights = norm.state_dict() | {"running_mean": torch.zeros(3, dtype=torch.int32)}
+    with pytest.raises(CheckpointError, match="x.pt: running_mean is of torch.int32; expected floating-point numbers"):
+        checkpoint.fill(norm, weights, "x.pt")
 
 
 def save_for_ever(folder, told):

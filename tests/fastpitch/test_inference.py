@@ -1,3 +1,6 @@
+import io
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -6,9 +9,10 @@ import soundfile
 import torch
 
 from common import checkpoint, config
+from common.config import ConfigError
 from fastpitch.acoustic.checkpoint_import import FORMAT
 from fastpitch.acoustic.config import Config
-from fastpitch.inference import command_line, read_mel
+from fastpitch.inference import command_line, main, read_mel
 from fastpitch.speaking.voicing import Voice
 from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
 from tests.data import shared
@@ -58,7 +62,7 @@ def test_files_have_the_names_and_the_order_of_the_lines_whatever_their_lengths(
 
 
 def test_bad_lines_are_named_and_the_others_are_said(say, tmp_path):
-    rows = ["text\toutput\tspeaker\tpace\tmel", "Good one.\tgood.wav", "\tempty.wav", "What ☃ that\tsnow.wav"]
+    rows = ["text\toutput\tspeaker\tpace\tmel", "Good one.\tgood.wav", "\tempty.wav", "What {☃} that\tsnow.wav"]
     rows += [
         '<prosody rate="slow">Hi\tssml.wav',
         "Hi.\tvoice.wav\t3",
@@ -71,7 +75,7 @@ def test_bad_lines_are_named_and_the_others_are_said(say, tmp_path):
     assert said.status == 1
     assert list(written(tmp_path)) == ["good.wav", "last.wav", "long.wav"]
     assert len(said.err) == 7
-    expected = {3: "no text; expected something to say", 4: "(SNOWMAN)", 5: "broken markup", 6: "speaker 3: "}
+    expected = {3: "no text; expected something to say", 4: "in braces: '☃'", 5: "broken markup", 6: "speaker 3: "}
     expected |= {7: "expected a number", 8: "none.npy: no such file; expected a mel spectrogram"}
     for number, part in expected.items():
         (line,) = [line for line in said.err if line.startswith(f"{path}:{number}: ")]
@@ -174,17 +178,22 @@ def test_published_checkpoints_speak(tmp_path, capsys):
 
 
 def test_the_report_shows_every_phrase_and_every_problem(say, tmp_path):
-    said = say(table(tmp_path / "p.txt", "Well said.", "Not ☃ said."), "--report")
+    said = say(table(tmp_path / "p.txt", "Well said.", "Not {☃} said."), "--report")
     assert said.status == 1
     page = (tmp_path / "out" / "report.html").read_text()
     assert page.count("<audio") == 1
-    assert "SNOWMAN" in page
+    assert "in braces" in page
     assert say("Hi.", "--report", tmp_path / "deep" / "own.html").status == 0
     assert (tmp_path / "deep" / "own.html").is_file()
 
 
-def test_how_texts_are_read_can_be_changed(say, tmp_path):
-    assert say("What ☃ that.", "--unknown_characters", "skip").status == 0
+def test_how_texts_are_read_can_be_changed(say, tmp_path, caplog):
+    said = say("What ☃ that.", "Broken \udcff byte.")
+    assert said.status == 0
+    assert caplog.messages == ["'What ☃ that.': skipped '☃' (SNOWMAN)"]
+    said = say("What ☃ that.", "--unknown_characters", "error")
+    assert said.status == 1
+    assert "'☃' (SNOWMAN) in 'What ☃ that.' is no symbol" in said.err[0]
     (tmp_path / "lexicon").write_text("hello  HH AH0 L OW1\n")
     assert say("Hello.", "--p_arpabet", 1.0, "--lexicon", tmp_path / "lexicon").status == 0
     said = say("Hello.", "--lexicon", tmp_path / "none")
@@ -206,7 +215,13 @@ def test_flags_may_stand_alone():
     [
         ([], "nothing to say; name phrase files, or write texts in quotes"),
         (["Hi."], "no vocoder; name one with --vocoder, or only save mel spectrograms with --save_mels true"),
-        (["none.txt", "--vocoder", "v.pt"], "none.txt: cannot be read as a phrase file"),
+        (["none.txt", "--vocoder", "v.pt"], "none.txt: cannot be read (No such file or directory)"),
+        (["notes.md", "--vocoder", "v.pt"], "notes.md: cannot be read (No such file or directory)"),
+        (["talk.pdf", "--vocoder", "v.pt"], "talk.pdf: not a file of text; expected .txt, .tsv, .ssml or another"),
+        (["Hi.", "--vocoder", "v.pt", "-o", "-", "--save_mels"], "--output - writes samples alone; name a folder"),
+        (["Hi.", "--fastpitch", "f.pt", "--save_mels", "--times", "json"], "times are those of sound; name a vocoder"),
+        (["Hi.", "--vocoder", "v.pt", "--loudness", "3"], "loudness = 3: expected -70 to -5 LUFS, such as -23"),
+        (["Hi.", "--vocoder", "v.pt", "--sample_rate", "1"], "sample_rate = 1: expected 4000 to 192000 Hz"),
         (["Hi.", "--vocoder", "v.pt", "--pace", "0"], "pace = 0.0: expected a number above 0"),
         (["Hi.", "--vocoder", "none.pt"], "none.pt: no such checkpoint"),
     ],
@@ -219,10 +234,47 @@ def test_what_makes_no_sense_is_refused_in_one_line(capsys, arguments, message):
 
 
 def test_two_phrases_do_not_overwrite_each_other(say, tmp_path):
-    files = [table(tmp_path / name, "Hi.") for name in ("a.txt", "b.txt")]
-    said = say(*files)
-    assert said.status == 2
-    assert said.err[0].startswith("error: audio_0.wav: two inputs have phrases of this name")
+    (tmp_path / "b").mkdir()
+    files = [table(tmp_path / name, "Hi.") for name in ("a.txt", "b.txt", "b/a.txt", "a.md", "b/a.ssml")]
+    said = say(*files, "Hello.")
+    assert (said.status, said.err) == (0, [])
+    assert list(written(tmp_path)) == ["a-2.wav", "a.wav", "a_0-2.wav", "a_0.wav", "audio_5.wav", "b_0.wav"]
+
+
+def test_documents_and_standard_input_are_said_as_a_whole(say, tmp_path, monkeypatch):
+    (tmp_path / "a.ssml").write_text("<speak>Hello\n<break time='1s'/>\nthere.</speak>")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Well.\n\nSaid.\n")))
+    said = say(tmp_path / "a.ssml", "-", "--times", "json", "srt", "textgrid", "vtt")
+    assert (said.status, said.err) == (0, [])
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        *("a.TextGrid", "a.json", "a.srt", "a.vtt", "a.wav"),
+        *("audio_1.TextGrid", "audio_1.json", "audio_1.srt", "audio_1.vtt", "audio_1.wav"),
+    ]
+    found = json.loads((tmp_path / "out/a.json").read_text())
+    assert [word["word"] for word in found["words"]] == ["hello", "there"]
+    assert found["words"][1]["start"] - found["words"][0]["end"] > 0.99
+
+
+def test_raw_samples_are_those_of_the_file(say, files, tmp_path, monkeypatch):
+    say("One. Two.", "--denoising", 0)
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO()))
+    models = ["--fastpitch", str(files["fastpitch"]), "--vocoder", str(files["vocoder"]), "--device", "cpu"]
+    assert main(command_line(["One. Two.", "{QQ}", *models, "-o", "-"])) == 1
+    raw_N = np.frombuffer(sys.stdout.buffer.getvalue(), "<i2")
+    np.testing.assert_allclose(raw_N, written(tmp_path)["audio_0.wav"], atol=3)  # the dither differs
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO()))
+    assert main(command_line(["One. Two.", *models, "-o", "-", "--sample_rate", "8000"])) == 0
+    assert abs(len(sys.stdout.buffer.getvalue()) // 2 - len(raw_N) * 8000 / 22_050) < 2
+    with pytest.raises(ConfigError, match="loudness is that of a whole phrase, which a stream has not got yet"):
+        main(command_line(["Hi.", *models, "-o", "-", "--loudness", "-23"]))
+
+
+def test_sound_has_the_loudness_and_the_rate_that_are_asked_for(say, tmp_path):
+    pyloudnorm = pytest.importorskip("pyloudnorm")
+    assert say("Well said, all of you.", "--loudness", -23, "--sample_rate", 16000).status == 0
+    samples_N, rate = soundfile.read(tmp_path / "out/audio_0.wav")
+    assert rate == 16_000
+    assert pyloudnorm.Meter(rate).integrated_loudness(samples_N) == pytest.approx(-23, abs=0.5)
 
 
 def test_a_place_that_cannot_be_written_to_is_named(files, tmp_path, capsys):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import random
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +15,14 @@ import soundfile
 import torch
 
 import ctc
-from common import audio
+from common import audio, checkpoint
 from common.audio import AudioError
+from common.checkpoint import CheckpointError
 from common.config import ConfigError, load
 from common.data.manifest import ManifestError, read_manifest
 from ctc.arpa import ArpaError, write_arpa
 from ctc.ngram import estimate
+from tests.fuzz import structures
 
 LABELS = "abcdefgh' "
 TEXT = [line.split() for line in ("bad cab", "a bad cab", "fed a cab", "he fed a bad cab", "dead beef", "a beef")]
@@ -162,6 +165,24 @@ def configurations() -> Reader:
     return Reader([(".toml", seed) for seed in seeds], lambda path: load(Settings, path), (ConfigError,))
 
 
+def checkpoints() -> Reader:
+    """Checkpoints of every model with a changed structure: the bytes of a file say which, and how."""
+    models = structures.models()
+
+    def read(path: Path) -> None:
+        content = path.read_bytes()
+        draw = random.Random(content)
+        model = models[draw.choice(sorted(models))]
+        is_seed = len(content) == 1
+        with tempfile.TemporaryDirectory() as folder:
+            changed = Path(folder) / "model.pt"
+            checkpoint.save(changed, model.state if is_seed else structures.changed(model.state, draw))
+            model.load(changed)
+
+    return Reader([("", bytes([i])) for i in range(8)], read, (CheckpointError,))
+
+
 READERS: dict[str, Callable[[], Reader]] = {
-    reader.__name__: reader for reader in (arpa, compiled, loss, decoding, recordings, manifests, configurations)
+    reader.__name__: reader
+    for reader in (arpa, compiled, loss, decoding, recordings, manifests, configurations, checkpoints)
 }

@@ -127,6 +127,7 @@ def test_half_precision_weights_are_read_as_float32():
     weights = random_weights(Config(model=DENSE))
     halved = {key: t.half() if t.is_floating_point() else t for key, t in published_names(weights, DENSE).items()}
     found = read({"state_dict": halved}, Path("x.pt"))
+    assert found.assumed[0].startswith("x.pt: does not describe itself; assumed are stride 2 in the first block, ")
     assert {t.dtype for t in found.weights.values()} == {torch.float32, torch.int64}
 
 

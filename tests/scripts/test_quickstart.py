@@ -107,3 +107,24 @@ def test_the_full_size_is_the_corpus_and_the_configuration_of_the_readme(quickst
     assert full.output_dir == Path("runs/quickstart")
     assert full.data.validation == ("dev-clean",)
     assert quickstart.CORPUS["full"] == SyntheticConfig()
+
+
+def test_another_language_has_its_own_sentences_letters_and_sounds(quickstart, tmp_path):
+    german = quickstart.Quickstart(size="toy", language="de")
+    assert german.name == "quickstart-toy-de"
+    assert (german.corpus.language, german.corpus.accents) == ("de", ("de",))
+    assert quickstart.configuration(german, tmp_path).model.labels.endswith("z'äöüß")
+    import quickstart_voice
+
+    runs = quickstart_voice.configurations(tmp_path, german.name, tmp_path, "toy", "de")
+    assert (runs.acoustic.text.symbol_set, runs.acoustic.text.language) == ("espeak_1", "de")
+    assert runs.acoustic.data.pitch_mean == ()
+
+
+@pytest.mark.slow
+def test_the_quickstart_in_german(quickstart, tmp_path, capsys):
+    german = quickstart.Quickstart(size="toy", language="de", data_dir=tmp_path / "data", run_dir=tmp_path / "runs")
+    assert quickstart.main(german) == 0
+    said = capsys.readouterr().out
+    assert "Voice" in said
+    assert "Oliver malte die alte Tür." in said

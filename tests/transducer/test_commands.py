@@ -1,6 +1,7 @@
 """`python -m transducer.inference` and `python -m transducer.evaluation`."""
 
 import json
+import pickle
 import sys
 
 import numpy as np
@@ -36,6 +37,13 @@ def place(tmp_path_factory):
     ]
     write_jsonl(folder / "manifest.jsonl", utterances)
     return folder
+
+
+def test_what_evaluation_reads_reaches_workers_that_are_not_forked(place):
+    cfg = config.parse_flags(EvaluationConfig, None, ["m", str(place / "manifest.jsonl")], description="")
+    asr = transducer.load(place / "model.nemo", device="cpu")
+    dataset, _ = evaluation._dataset(asr, cfg, str.lower)
+    assert np.array_equal(pickle.loads(pickle.dumps(dataset)).item(1, 0).samples, dataset.item(1, 0).samples)
 
 
 def flags(kind, *arguments):

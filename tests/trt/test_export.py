@@ -1,6 +1,8 @@
 import json
 import runpy
 import sys
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -8,7 +10,7 @@ import pytest
 import torch
 
 import fastpitch
-from common import checkpoint
+from common import audio, checkpoint
 from common.checkpoint import CheckpointError
 from fastpitch import export as fastpitch_export
 from fastpitch.acoustic.aligner import symbol_of_frames
@@ -20,6 +22,7 @@ from tests.jasper.tiny import tiny_config
 from tests.trt.models import save_jasper
 from trt.conversion import ExportError
 from trt.export import ExportConfig, main
+from trt.reduction import to_int8
 from trt.runtime import Model, ModelError, Recognizer
 from trt.speech import Vocoder
 
@@ -171,3 +174,81 @@ def test_a_name_without_the_suffix_is_one_line(tmp_path, monkeypatch, capsys):
         runpy.run_module("trt.export", run_name="__main__")
     assert exit_.value.code == 2
     assert "expected a name that ends in .onnx" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory):
+    """A folder of noise that changes."""
+    random, folder = np.random.default_rng(0), tmp_path_factory.mktemp("clips")
+    for number in range(6):
+        loudness = np.repeat(random.uniform(0.01, 0.3, 10 + number), 1600)
+        audio.write(folder / f"{number}.wav", loudness * random.standard_normal(len(loudness)), 16_000)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_file_that_decodes_gives_the_labels_of_the_recogniser_and_transcribes_the_same(jasper, clips, tmp_path):
+    main(ExportConfig(checkpoint=jasper, out=tmp_path / "g.onnx", decode="greedy"))
+    model, asr = Recognizer(tmp_path / "g.onnx"), load(jasper)
+    files = sorted(clips.iterdir())
+    for chunk_seconds in (60.0, 0.7):
+        ours = list(model.stream(files, batch_size=3, chunk_seconds=chunk_seconds))
+        theirs = asr.transcribe(files, batch_size=3, chunk_seconds=chunk_seconds)
+        for own, other in zip(ours, theirs, strict=True):
+            assert [word[:3] for word in own.words] == [word[:3] for word in other.words]
+            if chunk_seconds == 60:  # labels at the ends of chunks have the confidence of all their frames
+                confidence = [word.confidence for word in other.words]
+                assert np.allclose([word.confidence for word in own.words], confidence, atol=1e-3)
+        assert sum(len(own.words) for own in ours) > 5
+    with pytest.raises(ModelError, match="gives labels, not log-probabilities; export it without --decode greedy"):
+        model.log_probs(np.zeros((1, 400), np.float32), np.array([400]))
+
+
+@pytest.mark.slow
+def test_float16_says_almost_what_float32_says_and_the_file_states_it(jasper, tmp_path, capsys):
+    main(ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx", precision="fp16"))
+    half, whole = Recognizer(tmp_path / "m.onnx"), Recognizer(jasper.with_suffix(".onnx"))
+    assert half.network.facts["precision"] == "fp16"
+    audio_BN, samples_B = np.random.default_rng(0).standard_normal((1, 9_000)).astype(np.float32), np.array([9_000])
+    (found_SV,), (expected_SV,) = (asr.log_probs(audio_BN, samples_B) for asr in (half, whole))
+    assert 0 < np.abs(found_SV - expected_SV).max() < 0.02 * np.abs(expected_SV).max()
+    assert "of the greatest value from it" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_int8_is_fitted_to_recordings_and_says_so(jasper, clips, tmp_path, capsys, monkeypatch):
+    random_weights_say_anything = partial(to_int8, most_errors=10)
+    monkeypatch.setattr("trt.export.to_int8", random_weights_say_anything)
+    cfg = {"precision": "int8", "calibration": (clips,), "calibration_clips": 5}
+    main(ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx", **cfg))
+    told = Recognizer(tmp_path / "m.onnx").network.facts
+    assert (told["precision"], told["int8"]["clips"], told["int8"]["excluded"]) == ("int8", 5, [])
+    assert "words of 5 clips are those of float32" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"precision": "int8"}, "precision int8, 0 calibration inputs: expected recordings with --calibration"),
+        ({"calibration": (Path("a"),)}, "precision fp32, 1 calibration inputs: expected it with --precision int8 only"),
+    ],
+)
+def test_calibration_and_int8_belong_together(how, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        ExportConfig(checkpoint=tmp_path / "m.pt", out=tmp_path / "m.onnx", **how)
+
+
+def test_what_is_no_recogniser_is_neither_decoded_nor_calibrated(voice, tmp_path):
+    with pytest.raises(ExportError, match=r"v\.pt: decode greedy is for recognisers with CTC"):
+        main(ExportConfig(checkpoint=voice / "v.pt", out=tmp_path / "v.onnx", decode="greedy"))
+    with pytest.raises(ExportError, match=r"v\.pt: precision int8 is for recognisers; take fp16 or fp32"):
+        main(
+            ExportConfig(checkpoint=voice / "v.pt", out=tmp_path / "v.onnx", precision="int8", calibration=(tmp_path,))
+        )
+
+
+def test_calibration_without_sound_is_an_error(jasper, tmp_path):
+    audio.write(tmp_path / "a.wav", np.zeros(8_000), 16_000)
+    cfg = ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx", precision="int8", calibration=(tmp_path,))
+    with pytest.raises(ExportError, match="no recording in which anything can be heard"):
+        main(cfg)

@@ -88,8 +88,10 @@ class Server:
         raise ServerError(f"{problem}; tried {len(self._waits) + 1} times")
 
 
-def content_of(source: Path | Utterance) -> tuple[bytes, str]:
+def content_of(source: Path | Utterance | audio.Held) -> tuple[bytes, str]:
     """The bytes of a recording, and its name; of a piece of a file as WAV. Raises AudioError and OSError."""
+    if isinstance(source, audio.Held):
+        return source.getvalue(), source.name
     if isinstance(source, Path):
         return source.read_bytes(), source.name
     if not source.piece():

@@ -42,8 +42,6 @@ USUAL = (
 # Bounds on a description and on names in a pickle, so that none can take memory or time without bound.
 LONGEST_CONV_LAYERS, MOST_CONV_LAYERS = 1000, 100
 MOST_NAMES = 100
-# What an unusual or hostile description makes Python and torch raise when they are told to use it.
-UNUSABLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 # Options whose other values change what a model computes, in a way that is not built here.
 EXPECTED = {
     "activation_fn": "gelu",
@@ -82,7 +80,7 @@ def read(
     state = {} if folder is not None else load_foreign(path)
     if ema and state.get("ema") is None:
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
-    try:
+    with checkpoint.usable(path):
         if folder is not None:
             return _read_folder(folder, labels, target_lang, head=head)
         if target_lang:
@@ -92,12 +90,6 @@ def read(
         else:
             imported = _read_fairseq(state, path, labels if head else (), head=head)
         return imported if head else _headless(imported)
-    except CheckpointError:
-        raise
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
-    except UNUSABLE as error:
-        raise CheckpointError(f"{path}: describes no model that is known: {error}") from None
 
 
 def load_foreign(path: Path) -> dict[str, Any]:

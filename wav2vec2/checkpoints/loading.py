@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from common import checkpoint
 from common.checkpoint import CheckpointError
 from wav2vec2.checkpoints import checkpoint_import, naming
 from wav2vec2.checkpoints.checkpoint_import import Imported
@@ -57,8 +58,5 @@ def build(imported: Imported, path: Path, learning: LearningConfig | None = None
 
 
 def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
-    try:
-        model.load_state_dict(weights, assign=True)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())
-        raise CheckpointError(f"{path}: does not fit its description: {problem[:300]}") from None
+    with checkpoint.usable(path):
+        checkpoint.fill(model, weights, path)

@@ -5,7 +5,7 @@ import re
 from common.text import pronounce
 from common.text.english.quantities import in_pairs
 from common.text.english.tables import DIRECTIONS, DOMAINS, MARKS, STATES, STREETS
-from common.text.english.tokens import Rule, Style, rule
+from common.text.english.tokens import Rule, Style, before, rule
 from common.text.numbers import cardinal, digits
 
 # Numbers that have a name of their own.
@@ -43,7 +43,17 @@ def _internet(match: re.Match[str], style: Style) -> str:
 
 
 def _house(match: re.Match[str], style: Style) -> str:
-    return in_pairs(match[1])
+    return f"{in_pairs(match[1])} {style.letters(match[2])}".strip()
+
+
+_TOWN_AHEAD = re.compile(r"\b[A-Z][a-z]+,\s\Z")
+_WORDS_TOO = frozenset(["OK", "HI", "OH", "ME", "IN", "OR", "PA", "MA", "LA", "ID", "AL", "CO", "DE"])
+
+
+def _state(match: re.Match[str], style: Style) -> str | None:
+    """Austin, TX is hot; but not: Well, OK then."""
+    goes_on = not re.match(r"\s*(?:[,.;:!?)]|\Z)", match.string[match.end() :])
+    return None if goes_on and (match[1] in _WORDS_TOO or not before(match, _TOWN_AHEAD)) else STATES[match[1]]
 
 
 _ELECTRONIC_TAIL = r"(?:[/?#][^\s<>\"]*[^\s<>\".,;:!?)\]])?"
@@ -73,7 +83,7 @@ RULES: tuple[Rule, ...] = (
     rule("IP address", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)", _internet),
     rule("named number", r"40[13]\([kb]\)|[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people)\b)", lambda m, s: _NAMED[m[0]]),
     rule("code", r"(?<=ISBN )\d[\dX-]+", lambda match, style: digits(match[0])),
-    rule("address", rf"(\d{{3,5}}){_STREET_AHEAD}", _house),
+    rule("address", rf"(\d{{3,5}})([A-Z]?){_STREET_AHEAD}", _house),
 )
 
 WORD_RULES: tuple[Rule, ...] = (
@@ -87,11 +97,7 @@ WORD_RULES: tuple[Rule, ...] = (
         rf"({'|'.join(STATES)})\s+(\d{{5}})(?:-(\d{{4}}))?\b",
         lambda match, style: f"{STATES[match[1]]} {digits(match[2] + (match[3] or ''))}",
     ),
-    rule(
-        "address",
-        rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*(?:[,.;:!?)]|\Z))",
-        lambda match, style: STATES[match[1]],
-    ),
+    rule("address", rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*[,.;:!?)]|\Z|\s[a-z])", _state),
     rule("name", r"([CF])#(?!\w)", lambda match, style: f"{match[1]} sharp"),
     rule("name", r"(CO|SO|NO|O|H)([2₂])(O?)(?!\w)", lambda m, s: " ".join((s.letters(m[1]), cardinal("2"), m[3]))),
     rule(

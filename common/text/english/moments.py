@@ -18,7 +18,8 @@ _CLOCK_NOT_RATIO = re.compile(r"\b(?:ratio|score|odds|beat|won|lost|aspect)\b[^.
 
 # Before four digits that are no year, a word in the plural follows: 1066 items.
 _COUNTED = re.compile(
-    r"\s(?!was|is|has|as|its|this|does|us|plus|yes|his|alas|always|perhaps|thus|across)[a-z]{2,}s\b|\speople\b"
+    r"\s(?!was|is|has|as|its|this|does|us|plus|yes|his|alas|always|perhaps|thus|across)[a-z]{2,}s\b"
+    r"|\s(?:people|men|women|children|sheep|deer|fish|mice|feet|geese)\b"
 )
 _MEASURED = re.compile(r"-\d+(?!\d|s\b)[A-Za-z%]")
 _YEAR_AHEAD = re.compile(

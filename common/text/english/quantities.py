@@ -80,8 +80,10 @@ _MIXED = r"\d+\s\d+/\d+"
 _POWERS = {"²": "square", "2": "square", "³": "cubic", "3": "cubic", "sq": "square", "cu": "cubic"}
 
 
-def _named(unit: str) -> str | None:
+def _named(unit: str, style: Style) -> str | None:
     """The name of a unit as it is written, in the singular."""
+    if unit in style.units:
+        return style.units[unit]
     unit = unit.replace(" ", "")
     if unit in UNITS or (len(unit) == 1 and unit != "°"):
         return UNITS.get(unit)
@@ -101,31 +103,35 @@ def _several(name: str) -> str:
     return f"{' '.join(words)}{per}{rest}"
 
 
-def _with_power(unit: str, power: str | None) -> str | None:
+def _with_power(unit: str, power: str | None, style: Style) -> str | None:
     square = re.fullmatch(r"(sq|cu)\.?\s(\w+)\.?", unit)
     if square:
         unit, power = square[2], square[1]
-        name = {"in": "inch"}.get(unit) or _named(unit)
+        name = {"in": "inch"}.get(unit) or _named(unit, style)
     else:
-        name = _named(unit)
+        name = _named(unit, style)
     return f"{_POWERS[power]} {name}" if name and power else name
 
 
 def _measure(match: re.Match[str], style: Style) -> str | None:
     number, large, hyphen, unit, power, below, below_power = match.groups()
-    if (unit in ONLY_AFTER_A_SLASH and not below) or (power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi")):
+    seconds = unit == "s" and "." in number  # 9.58s, but not the 90s
+    if (unit in ONLY_AFTER_A_SLASH and not (below or seconds)) or (
+        power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi")
+    ):
         return None
-    if unit in ("in", "IN") or (unit == "W" and match.string[match.start(4) - 1].isspace()):
+    is_west = unit == "W" and match.string[match.start(4) - 1].isspace()
+    if unit in ("in", "IN") or (is_west and not re.match(r"\s[a-z]", match.string[match.end() :])):
         return None
     if unit == "V" and match.string[match.start(4) - 1].isspace() and match.string[match.end() :][:1].isalpha():
         return None
-    name = _with_power(unit, power)
+    name = _with_power(unit, power, style)
     if name is None:
         return None
     if unit == "m" and re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", match.string[match.end() :]):
         return f"{_count(number)} million"
     if below:
-        lower = _PERIODS.get(below) or _named(below)
+        lower = _PERIODS.get(below) or _named(below, style)
         if lower is None:
             return None
         if below_power:
@@ -138,7 +144,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     if not ((number == "1" and not large) or hyphen == "-"):
         name = _several(name)
     if "/" in number and " " not in number:
-        return f"{_count(number)} {'of a ' if number[0] != '1' else ''}{_with_power(unit, power)}"
+        return f"{_count(number)} {'of a ' if number[0] != '1' else ''}{_with_power(unit, power, style)}"
     return " ".join(filter(None, (_count(number), large, name)))
 
 
@@ -158,7 +164,7 @@ def _mixed(whole: str, top: str, bottom: str) -> str:
 
 
 def _per_unit(match: re.Match[str], style: Style) -> str | None:
-    name = _named(match[2])
+    name = _named(match[2], style)
     known = name or (
         match[2] if match[2] in ("day", "week", "month", "year", "hour", "night", "person", "user") else None
     )
@@ -186,9 +192,12 @@ _CODE_AHEAD = re.compile(
 )
 _LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
 _NAME_AHEAD = re.compile(
-    r"\b(?:Boeing|Airbus|Flight|Route|Highway|Interstate|Hwy|Room|Area|Porsche|Peugeot|Apartment|Apt\.?|Suite|Ferrari)\s\Z",
+    r"\b(?:Boeing|Airbus|Flight|Route|Highway|Interstate|Hwy|Room|Area|Porsche|Peugeot|Xbox|Apartment|Apt\.?|Suite|Ferrari)\s\Z",
     re.IGNORECASE,
 )
+
+
+_RACE_AHEAD = re.compile(r"\b(?:the|a|an|this|my|our|her|his|first)\s\Z", re.IGNORECASE)
 
 
 def _ordinal(match: re.Match[str], style: Style) -> str | None:
@@ -209,6 +218,9 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
     letter = match[2]
     follows = match.string[match.end() :]
     if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):
+        return None
+    is_name = match[1] in ("4", "8") or before(match, _RACE_AHEAD)  # a resolution, a distance
+    if letter == "K" and is_name and not re.match(r"\s(?:[a-z]+s|people)\b", follows):
         return None
     if letter in "mB" and not re.match(r"\s[a-z]", follows) and "." not in match[1]:
         return None

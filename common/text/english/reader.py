@@ -1,11 +1,12 @@
 """One pass from left to right: each piece of a text is classified once, by what it is and what stands beside it."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from common.text.english import codes, moments, quantities, words
 from common.text.english.tables import MONTHS, WEEKDAYS
-from common.text.english.tokens import NUMBER, Rule, Style, Token
+from common.text.english.tokens import GIVEN, NUMBER, Rule, Style, Token
 
 _NUMBER_RULES: tuple[Rule, ...] = (
     *codes.RULES,
@@ -52,22 +53,28 @@ def tokens(text: str, style: Style) -> list[Token]:
 
 def _tokens(text: str, style: Style) -> Iterator[Token]:
     has_address = bool(_ELECTRONIC.search(text))
+    given = sorted(style.given)
     position, previous, follows_word = 0, "", False
     while position < len(text):
-        between = _between(text, position, previous)
-        if (
-            not (between or style.readings or has_address)
-            and (plain := _PLAIN.match(text, position))
-            and plain[0] not in _SPECIAL
-        ):
-            follows_word, previous, position = not plain[0].isspace(), "word", plain.end()
-            yield Token(plain[0], "word" if follows_word else "space", None)
-            continue
-        is_open = previous in ("range", "math") or not (text[position - 1 : position].isalnum())
-        token = between or _classified(text, position, style, has_address, is_open, follows_word)
+        token = style.given.get(position)
+        if token is None:
+            token = _next(text, position, style, has_address, previous, follows_word)
+            following = bisect_right(given, position)
+            if following < len(given) and position + len(token.written) > given[following]:
+                token = _next(text[: given[following]], position, style, has_address, previous, follows_word)
         position += len(token.written)
-        follows_word, previous = token.written[-1:].isalpha(), "range" if between else token.kind
+        follows_word, previous = token.written[-1:].isalpha(), token.kind
         yield token
+
+
+def _next(text: str, position: int, style: Style, has_address: bool, previous: str, follows_word: bool) -> Token:
+    between = _between(text, position, previous)
+    if between:
+        return between
+    if not (style.readings or has_address) and (plain := _PLAIN.match(text, position)) and plain[0] not in _SPECIAL:
+        return Token(plain[0], "space" if plain[0].isspace() else "word", None)
+    is_open = previous in ("range", "math", "serial") or not (text[position - 1 : position].isalnum())
+    return _classified(text, position, style, has_address, is_open, follows_word)
 
 
 def _between(text: str, position: int, previous: str) -> Token | None:
@@ -118,13 +125,18 @@ def _first(rules: tuple[Rule, ...], text: str, position: int, style: Style) -> T
 
 def spoken(found: list[Token]) -> str:
     """The tokens in words, with what stands for itself between them."""
+    return "".join(spoken_each(found))
+
+
+def spoken_each(found: list[Token]) -> list[str]:
+    """What every token becomes: its words with the spaces that they need, or itself."""
     said = []
     for i, token in enumerate(found):
-        if token.spoken is None:
-            said.append(token.written)
+        if token.spoken is None or token.kind == GIVEN:
+            said.append(token.written if token.spoken is None else token.spoken)
             continue
         behind = "".join(other.written for other in found[i + 1 : i + 3])
         opens = "" if i > 1 and found[i - 1].written == "-" and found[i - 2].written[-1:].isalnum() else " "
         closes = "" if _BELONGS.match(behind) else " "
         said.append(f"{opens}{token.spoken}{closes}")
-    return "".join(said)
+    return said

@@ -8,6 +8,9 @@ from typing import NamedTuple
 LETTER_A = "ay"
 """The letter, as opposed to the article."""
 
+GIVEN = "given"
+"""The class of tokens whose reading does not come from the text; they are said without spaces around them."""
+
 NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,3}(?:(?: \d{3}){2,}| 000)(?![\d.,:/-])|\d+(?:\.\d+)?|\.\d+)"
 LARGE = "hundred|thousand|million|billion|trillion"
 
@@ -30,6 +33,10 @@ class Style:
     """Words in lower case that are not spelled although they stand in capitals."""
     readings: Mapping[str, str] = field(default_factory=dict)
     """Readings of words as they are written, which come before all others: {"SQL": "sequel"}."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Names of units by their symbol, in the singular, which come before all others: {"kn": "knot"}."""
+    given: Mapping[int, Token] = field(default_factory=dict)
+    """Tokens that are known already, by their place in the text."""
 
     def letters(self, word: str) -> str:
         """`word` letter by letter."""

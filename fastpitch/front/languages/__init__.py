@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 import random
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,21 +18,52 @@ from typing import Literal, NamedTuple, Protocol, cast
 Cleaners = Literal["english_cleaners_v2", "english_cleaners", "transliteration_cleaners", "basic_cleaners", "none"]
 
 
+ESPEAK_SYMBOLS = "espeak_1"
+"""The symbol set of `espeak.py`, with its version."""
+
+
 class TextError(ValueError):
     """A text cannot be spoken; the message names the character, word or phoneme and says what to do."""
 
 
 class Piece(NamedTuple):
-    """Symbols that belong together: those of a word, or those between two words (`word` is "" then)."""
+    """Symbols that belong together: those of a word, or those between two words (`word` is "" then).
+
+    `at` is the place in the text where they come from.
+    """
 
     symbols: tuple[str, ...]
     word: str = ""
+    at: int = 0
+
+
+class Reading(NamedTuple):
+    """How a piece of text is read: by the phonemes of `value` in the alphabet `how`, or as what `how` says it is.
+
+    The second is SSML's say-as; `value` is its format then.
+    """
+
+    kind: Literal["phonemes", "say-as"]
+    how: str
+    value: str
+
+
+class Given(NamedTuple):
+    """What is given for text[start:stop] besides the text: its reading, or its language."""
+
+    start: int
+    stop: int
+    reading: Reading | None = None
+    language: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
     """From text to the symbols that a model is trained on."""
 
+    language: str = ""
+    """Language of the texts in espeak-ng's names, such as de, es, hi or cmn: they are then read in the international
+    phonetic alphabet, and `symbol_set` is espeak's. "": as `symbol_set` says."""
     symbol_set: str = "english_basic"
     """Symbols of the model: english_basic, english_basic_lowercase, english_mandarin_basic, or a set of another
     language's file."""
@@ -53,6 +84,8 @@ class TextConfig:
     `Encoded.left_out`."""
     lexicon: Path | None = None
     """File of pronunciations that come before all others, in CMUdict's format: `word  HH AH0 L OW1` a line."""
+    readings: Path | None = None
+    """File of readings that come before all others, TOML or JSON: words (SQL = "sequel") and units (kn = "knot")."""
     tone_sandhi: bool = True
     """Mandarin: whether pypinyin changes tones beside others; the published models learned that themselves."""
     prepend_space: bool = False
@@ -63,6 +96,8 @@ class TextConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.p_arpabet <= 1:
             raise ValueError(f"p_arpabet = {self.p_arpabet}: expected a probability, 0 to 1")
+        if self.language and self.symbol_set == TextConfig.symbol_set:
+            object.__setattr__(self, "symbol_set", ESPEAK_SYMBOLS)  # a language is all that a voice needs to name
         if self.symbol_set not in symbol_sets():
             near = difflib.get_close_matches(self.symbol_set, symbol_sets(), n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(symbol_sets()))}"
@@ -74,8 +109,13 @@ class Language(Protocol):
 
     SYMBOL_SETS: dict[str, tuple[str, ...]]
 
-    def pieces(self, text: str, config: TextConfig, draw: random.Random) -> Iterator[Piece]:
-        """The symbols of `text`; a character that has none is a piece of its own, for `TextProcessor` to judge."""
+    def pieces(
+        self, text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()
+    ) -> Iterator[Piece]:
+        """The symbols of `text`; a character that has none is a piece of its own, for `TextProcessor` to judge.
+
+        `given`, in their order, do not overlap. Raises TextError for what of them cannot be followed.
+        """
 
 
 @cache

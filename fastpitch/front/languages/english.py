@@ -2,12 +2,14 @@
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from common.espeak import EspeakError
 from common.text import arpabet, pronounce
-from common.text.spoken import LETTER_A, spoken_english, transliterated
-from fastpitch.front.languages import Piece, TextConfig, TextError, shortened
+from common.text.english.say_as import SayAsError, say_as
+from common.text.readings import NONE, read_readings
+from common.text.spoken import LETTER_A, PRIVATE, Fixed, Said, said_english, transliterated
+from fastpitch.front.languages import Given, Piece, Reading, TextConfig, TextError, shortened
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ARPABET = arpabet.symbols(arpabet.PHONEMES)
@@ -18,54 +20,107 @@ SYMBOL_SETS = {
 }
 PUNCTUATION = "-!'(),.:;?"
 
+_BRACES = "braces"
 _INLINE = re.compile(r"\{([^{}]*)\}")
-_WORD = re.compile(r"[A-Za-zÀ-ɏ]+(?:'[A-Za-zÀ-ɏ]+)*")
+_WORD = re.compile(r"[A-Za-zÀ-ɏ]+(?:'[A-Za-zÀ-ɏ]+)*|[\ue000-\uf8ff]")
 
 
-def pieces(text: str, config: TextConfig, draw: random.Random) -> Iterator[Piece]:
+def pieces(text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()) -> Iterator[Piece]:
     """Words by letters or phonemes, phonemes in braces as they stand, and every other character for itself."""
     lexicon = pronounce.read_lexicon(config.lexicon) if config.lexicon else {}
-    for i, part in enumerate(_INLINE.split(text)):
-        if i % 2:
-            yield _inline(part)
-        else:
-            yield from _plain(part, config, lexicon, draw)
-
-
-def _inline(phonemes: str) -> Piece:
-    try:
-        parsed = arpabet.parse(phonemes)
-    except arpabet.ArpabetError as error:
-        raise TextError(f"in braces: {error}") from None
-    return Piece(arpabet.symbols(parsed), "{" + " ".join(parsed) + "}")
-
-
-def _plain(text: str, config: TextConfig, lexicon: pronounce.Lexicon, draw: random.Random) -> Iterator[Piece]:
-    text = cleaned(text, config, lexicon)
+    fixed: list[Fixed] = []
+    sounds: list[Piece] = []
+    for start, stop, reading, language in _with_braces(text, given):
+        if language and language.partition("-")[0].lower() not in ("en", "eng"):
+            raise TextError(f"language {language!r}: {config.symbol_set} speaks English only")
+        if reading is None:
+            continue
+        if reading.kind == "phonemes":
+            phonemes = _phonemes(reading)
+            name = text[start:stop].strip().lower() if text[start] != "{" else "{" + " ".join(phonemes) + "}"
+            fixed.append(Fixed(start, stop, chr(PRIVATE[len(sounds)])))
+            sounds.append(Piece(arpabet.symbols(phonemes), name, start))
+        elif (said := _said_as(reading, text[start:stop])) is not None:
+            fixed.append(Fixed(start, stop, f" {said} "))
+    said, places = cleaned(_INLINE.sub(_as_a_name, text), config, lexicon, fixed)
     position = 0
-    for match in _WORD.finditer(text):
-        yield from (Piece((character,)) for character in text[position : match.start()])
-        yield Piece(_symbols(match[0], config, lexicon, draw), match[0])
+    for match in _WORD.finditer(said):
+        yield from (Piece((said[i],), at=places[i]) for i in range(position, match.start()))
+        word = match[0]
+        if ord(word[0]) in PRIVATE:
+            yield sounds[ord(word) - PRIVATE[0]]
+        else:
+            yield Piece(_symbols(word, config, lexicon, draw), word, places[match.start()])
         position = match.end()
-    yield from (Piece((character,)) for character in text[position:])
+    yield from (Piece((said[i],), at=places[i]) for i in range(position, len(said)))
 
 
-def cleaned(text: str, config: TextConfig, lexicon: pronounce.Lexicon) -> str:
+def _with_braces(text: str, given: Sequence[Given]) -> list[Given]:
+    """What is given, and the phonemes in braces."""
+    braces = [Given(m.start(), m.end(), Reading("phonemes", _BRACES, m[1])) for m in _INLINE.finditer(text)]
+    if not braces:
+        return list(given)
+    inside = [piece for piece in given if piece.reading]
+    free = [b for b in braces if not any(piece.start < b.stop and b.start < piece.stop for piece in inside)]
+    return sorted([*given, *free])
+
+
+def _as_a_name(braces: re.Match[str]) -> str:
+    """Phonemes are a name to what stands beside them: Dr. {S M IH1 TH} is a doctor."""
+    return "X" + "x" * (len(braces[0]) - 1)
+
+
+def _phonemes(reading: Reading) -> list[str]:
+    where = "in braces" if reading.how == _BRACES else f'<phoneme alphabet="{reading.how}">'
+    if reading.how not in (_BRACES, "arpabet", "x-arpabet", "ipa"):
+        raise TextError(f"{where}: expected arpabet or ipa")
+    try:
+        return arpabet.from_ipa(reading.value) if reading.how == "ipa" else arpabet.parse(reading.value)
+    except arpabet.ArpabetError as error:
+        raise TextError(f"{where}: {error}") from None
+
+
+def _said_as(reading: Reading, text: str) -> str | None:
+    try:
+        return say_as(text, reading.how, reading.value)
+    except SayAsError as error:
+        raise TextError(str(error)) from None
+
+
+def cleaned(text: str, config: TextConfig, lexicon: pronounce.Lexicon, fixed: Sequence[Fixed] = ()) -> Said:
     """`text` as it is said, by the configuration's cleaners; a space at its ends stays one. Raises TextError."""
     if "{" in text or "}" in text:
         raise TextError(f"{shortened(text)}: a brace without its partner; phonemes stand between two: {{HH AH0 L OW1}}")
-    if config.cleaners == "none":
-        return text
-    if config.cleaners == "basic_cleaners":
-        said = text.lower()
-    elif config.cleaners == "transliteration_cleaners":
-        said = transliterated(text).lower()
-    else:
+    if config.cleaners in ("english_cleaners", "english_cleaners_v2"):
         quotes = '"' if '"' in SYMBOL_SETS.get(config.symbol_set, ()) else ""
-        said = spoken_english(text, keep=PUNCTUATION + quotes, known=lexicon)
+        own = read_readings(config.readings) if config.readings else NONE
+        said, places = said_english(
+            text, keep=PUNCTUATION + quotes, known=lexicon, readings=own.words, units=own.units, fixed=fixed
+        )
+    else:
+        said, places = _as_written(text, config, fixed)
+        if config.cleaners == "none":
+            return Said(said, places)
+    kept = [i for i, c in enumerate(said) if not c.isspace() or (i and not said[i - 1].isspace())]
+    if kept and said[kept[-1]].isspace():
+        kept.pop()
+    said, places = "".join(" " if said[i].isspace() else said[i] for i in kept), [places[i] for i in kept]
     before, after = (" " if end.isspace() else "" for end in (text[:1], text[-1:]))
-    said = " ".join(said.split())
-    return f"{before}{said}{after}" if said else before
+    if not said:
+        return Said(before, [0] * len(before))
+    return Said(f"{before}{said}{after}", [*([0] * len(before)), *places, *([len(text) - 1] * len(after))])
+
+
+def _as_written(text: str, config: TextConfig, fixed: Sequence[Fixed]) -> Said:
+    """`text` in the letters that simple cleaners make of it."""
+    characters = list(text)
+    for start, stop, spoken in fixed:
+        characters[start:stop] = [spoken, *[""] * (stop - start - 1)]
+    if config.cleaners == "transliteration_cleaners":
+        characters = [c if c and ord(c[0]) in PRIVATE else transliterated(c) for c in characters]
+    if config.cleaners != "none":
+        characters = [c.lower() for c in characters]
+    return Said("".join(characters), [i for i, c in enumerate(characters) for _ in c])
 
 
 def _symbols(written: str, config: TextConfig, lexicon: pronounce.Lexicon, draw: random.Random) -> tuple[str, ...]:

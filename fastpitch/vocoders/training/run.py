@@ -105,19 +105,22 @@ class Run:
         cfg, start_from = self.cfg, self.directory.start_from
         if isinstance(cfg, WaveglowRun):
             if cfg.checkpoint is not None:
-                flow = waveglow_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint)
-                start_from(self.generator, unfolded(flow.ema or flow.weights, self.generator), cfg.checkpoint)
+                with checkpoint.usable(cfg.checkpoint):
+                    flow = waveglow_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint)
+                    start_from(self.generator, unfolded(flow.ema or flow.weights, self.generator), cfg.checkpoint)
             return
         generator, discriminators = cfg.checkpoint, cfg.checkpoint_discriminators
         if generator is not None:
             state = checkpoint.load(generator)
-            weights = hifigan_import.read(state, generator).weights
-            start_from(self.generator, unfolded(weights, self.generator), generator)
+            with checkpoint.usable(generator):
+                weights = hifigan_import.read(state, generator).weights
+                start_from(self.generator, unfolded(weights, self.generator), generator)
             if discriminators is None and hifigan_import.is_checkpoint(state) and "discriminators" in state:
                 discriminators = generator
         if discriminators is not None and judges is not None:
-            weights = hifigan_import.read_discriminators(checkpoint.load(discriminators), discriminators)
-            start_from(judges, unfolded(weights, judges), discriminators)
+            with checkpoint.usable(discriminators):
+                weights = hifigan_import.read_discriminators(checkpoint.load(discriminators), discriminators)
+                start_from(judges, unfolded(weights, judges), discriminators)
 
 
 _LOSSES = ("mel", "stft", "feature", "adversarial")

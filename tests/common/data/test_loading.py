@@ -120,8 +120,17 @@ def test_workers_change_nothing(utterances, workers):
         assert torch.equal(alone.targets_BU, parallel.targets_BU)
 
 
+# Functions of the module: what a worker gets crosses by pickle where processes are not forked, as from Python 3.14 on.
+def group(_text: str) -> list[int]:
+    return [os.getpgrp()]
+
+
+def die(_text: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_workers_are_a_group_of_their_own_that_signals_to_this_one_do_not_reach(utterances):
-    dataset = SpeechDataset(utterances, encode=lambda _: [os.getpgrp()])
+    dataset = SpeechDataset(utterances, encode=group)
     (batch,) = loader(dataset, [[0]], workers=1)
     assert batch.targets_BU.item() != os.getpgrp()
 
@@ -187,7 +196,7 @@ def test_real_speech_loads_as_it_is():
 
 
 def test_the_death_of_a_worker_is_an_error_when_its_batch_is_asked_for(utterances):
-    dataset = SpeechDataset(utterances, encode=lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    dataset = SpeechDataset(utterances, encode=die)
     with pytest.raises(LoadingError, match=r"a data worker ended \(.*\): out of memory\? Take fewer --data.workers"):
         next(iter(loader(dataset, [[0]], workers=1)))
 

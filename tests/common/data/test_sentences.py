@@ -46,6 +46,15 @@ def test_articles_fit_the_word_behind_them():
 
 
 def test_more_sentences_than_the_grammar_has_are_an_error(monkeypatch):
-    monkeypatch.setattr("common.data.sentences._CHOICES", {"sentence": ("one two three", "four five six seven")})
+    rules = {"sentence": ("one two three", "four five six seven")}
+    monkeypatch.setattr("common.data.sentences._CHOICES", {"en": rules})
     with pytest.raises(ValueError, match=r"the grammar gave \d different sentences for (train|dev), not 5"):
         sentences(5, subset=subset_of("one two three"))
+
+
+def test_german_sentences_share_none_between_subsets_and_have_umlauts():
+    found = {subset: set(sentences(200, subset=subset, language="de")) for subset in SUBSETS}
+    assert not found["train"] & found["test"]
+    letters = set("".join(found["train"]))
+    assert letters >= set("äöü")
+    assert letters <= set("abcdefghijklmnopqrstuvwxyzäöüß ")

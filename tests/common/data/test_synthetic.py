@@ -187,7 +187,7 @@ def test_the_ljspeech_folder_has_one_voice_at_22_khz_and_texts_as_printed_and_as
         ({"snr_db": (40, 15)}, "snr_db goes from 40 to 15; the first must not be the larger"),
         ({"words_per_minute": (200, 100)}, "words_per_minute goes from 200 to 100"),
         ({"peak_db": (-3, 3)}, "peak_db is 3; above 0 the samples would clip"),
-        ({"speakers_per_variant": 0}, "speakers_per_variant is 0 and accents .*; expected at least one of each"),
+        ({"speakers_per_variant": 0}, "speakers_per_variant is 0; expected at least one"),
     ],
 )
 def test_a_config_that_cannot_be_says_why(changes, message):

@@ -230,3 +230,54 @@ def test_numbers_that_are_not_finite_are_named_with_what_to_do():
     infinite = torch.tensor([[math.inf, 0.0]])
     assert not_finite("a", infinite, "fp16") == "a: the network gives infinity in fp16; take bf16 or fp32"
     assert not_finite("a", infinite * 0, "bf16") == "a: the network gives NaN in bf16; its weights are damaged"
+
+
+PIECES = {
+    "▁": ("▁te", "a", "▁", "▁note", "n", "o", "t", "e", "<unk>", "<blank>"),
+    "##": ("te", "##a", "[PAD]", "note", "##n", "##o", "##t", "##e", "[UNK]", "<blank>"),
+    " ": ("te", "a ", " ", "note ", "n", "o", "t", "e", "<unk>", "<blank>"),
+}
+
+
+def of_labels(labels, path, *, sure: float = 0.9) -> torch.Tensor:
+    probs_SV = torch.full((len(path), len(labels)), (1 - sure) / (len(labels) - 1))
+    probs_SV[range(len(path)), [labels.index(label) for label in path]] = sure
+    return probs_SV.log()
+
+
+@pytest.mark.parametrize("options", [DecodingOptions(), BEAM])
+@pytest.mark.parametrize("style", PIECES)
+def test_pieces_become_words_with_their_times(style, options):
+    labels = PIECES[style]
+    none, blank = labels[8], labels[9]
+    path = [blank, labels[0], labels[0], labels[1], blank, none, labels[3], blank, blank]
+    decoder = made(options, labels, blank=9, separator=" ")
+    letters = best(decoder, of_labels(labels, path))
+    words = words_of(letters, separator=" ", first_seconds=0.0, seconds_per_frame=1.0, seconds=math.inf)
+    assert [(word.text, word.start, word.end) for word in words] == [("tea", 1, 4), ("note", 6, 7)]
+    assert all(word.confidence == pytest.approx(0.9, abs=1e-3) for word in words)
+    between = decoder._between_words(of_labels(labels, [blank, labels[0], labels[0], labels[1], blank, labels[3]]))
+    assert between.tolist()[1:5] == [False, False, True, True]
+    assert decoder._between_words(torch.zeros(0, 10)).tolist() == []
+
+
+@pytest.mark.parametrize("style", PIECES)
+def test_pieces_are_searched_with_a_model_of_words_and_words_to_favour(tmp_path, style):
+    labels = PIECES[style]
+    path = tmp_path / "words.arpa"
+    ctc.write_arpa(path, estimate([["tea", "note"], ["note", "tea"], ["tea", "tea"]], order=2))
+    log_probs_SV = of_labels(labels, [labels[0], labels[9], labels[5], labels[9], labels[3]], sure=0.95)
+    log_probs_SV[2, [5, 1]] = torch.tensor([0.5, 0.45]).log()
+    assert text(best(made(BEAM, labels, blank=9, separator=" "), log_probs_SV), " ").startswith("teo")
+    for options in (DecodingOptions(language_model=path), DecodingOptions(hot_words=("TEA",))):
+        assert text(best(made(options, labels, blank=9, separator=" "), log_probs_SV), " ") == "tea note"
+
+
+def test_long_recordings_of_pieces_are_searched_between_words(monkeypatch):
+    labels = PIECES["▁"]
+    blank = labels[9]
+    path = [label for _ in range(40) for label in (labels[0], labels[1], blank, blank, blank, labels[3], *[blank] * 6)]
+    log_probs_SV = of_labels(labels, path, sure=0.99)
+    monkeypatch.setattr(decoding, "LONGEST_STRETCH", 100)
+    letters = best(made(BEAM, labels, blank=9, separator=" "), log_probs_SV)
+    assert text(letters, " ") == " ".join(["tea", "note"] * 40)

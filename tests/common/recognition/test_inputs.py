@@ -1,11 +1,16 @@
+import io
+import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import soundfile
 
-from common.data.manifest import Utterance, write_jsonl
+from common.data.manifest import ManifestError, Utterance, read_manifest, write_jsonl
 from common.recognition.inputs import find_recordings
+from common.recognition.recordings import read
 
 
 @pytest.fixture
@@ -67,3 +72,26 @@ def test_what_holds_no_recordings_is_told(tmp_path):
         f"{tmp_path}/list.txt: is not text in UTF-8; expected a list of recordings",
         f"{tmp_path}/no.jsonl: no such file or folder; expected a manifest",
     ]
+
+
+def test_a_dash_is_standard_input(files, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(files[0].read_bytes())))
+    (item,) = find_recordings([Path("-")]).items
+    assert (item.name, item.reference, str(item.source)) == ("stdin", None, "standard input")
+    assert len(read(item.source, 16_000).samples_N) == 16_000
+
+
+def test_manifests_need_not_say_what_was_said_and_an_empty_text_is_known(files, tmp_path):
+    rows = [{"audio_filepath": str(files[0]), "id": id_, **text} for id_, text in (("a", {}), ("b", {"text": ""}))]
+    (tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = find_recordings([tmp_path / "m.jsonl"])
+    assert found.problems == []
+    assert [(item.name, item.reference) for item in found.items] == [("a", None), ("b", "")]
+    with pytest.raises(ManifestError, match="m.jsonl:1: utterance a: text is missing; expected a string"):
+        read_manifest(tmp_path / "m.jsonl")  # as a training does
+
+
+def test_lists_of_paths_may_have_blanks(files, tmp_path):
+    (tmp_path / "list.txt").write_text(f"\n  {files[0]}  \n\n{files[1]}\t\r\n \n")
+    assert names(tmp_path / "list.txt") == ["a", "b"]
+    assert [item.source for item in find_recordings([tmp_path / "list.txt"]).items] == files

@@ -1,12 +1,15 @@
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+import torch
 
+from common import audio
 from common.audio import AudioError
 from common.data.manifest import Utterance
-from common.recognition.recordings import Recording, is_silent, read, read_ahead
+from common.recognition.recordings import Recording, is_silent, name_of, read, read_ahead
 
 
 @pytest.fixture
@@ -63,3 +66,45 @@ def test_what_nobody_can_hear_is_silent():
     assert is_silent(np.full(100, 9e-6, np.float32))
     assert is_silent(np.zeros(0, np.float32))
     assert not is_silent(np.array([0, 0, 2e-5], np.float32))
+
+
+@pytest.fixture
+def tone(tmp_path):
+    samples_N = (0.5 * np.sin(np.arange(8000) * 0.05)).astype(np.float32)
+    audio.write(tmp_path / "tone.wav", samples_N, 16000)
+    return tmp_path / "tone.wav"
+
+
+def test_bytes_open_files_arrays_and_tensors_are_recordings_too(tone):
+    expected = read(tone, 16000).samples_N
+    with tone.open("rb") as file:
+        for source in (tone.read_bytes(), io.BytesIO(tone.read_bytes()), file, expected, torch.from_numpy(expected)):
+            np.testing.assert_array_equal(read(source, 16000).samples_N, expected)
+    for source in ((expected, 8000), (torch.from_numpy(expected), 8000)):
+        assert len(read(source, 16000).samples_N) == 2 * len(expected)
+    assert [name_of(s) for s in (b"", io.BytesIO(), expected, torch.ones(2), (expected, 8000))] == [
+        "bytes", "BytesIO", "array", "Tensor", "tuple",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (b"", "bytes: the file is empty"),
+        (b"no sound", "bytes: cannot be read as audio"),
+        (io.BytesIO(b"no sound"), "BytesIO: cannot be read as audio"),
+        ((np.ones(4, np.float32), 10), "tuple of 2: expected samples and their rate, 1000 Hz at least"),
+        ((1, 2, 3), "tuple of 3: expected samples and their rate"),
+        (torch.ones(4, dtype=torch.int64), "array of int64: expected floating-point samples"),
+        ((np.full(4, np.nan, np.float32), 8000), "expected finite mono samples .N. at 8000 Hz"),
+    ],
+)
+def test_what_is_no_sound_is_told(source, message):
+    with pytest.raises(AudioError, match=message):
+        read(source, 16000)
+
+
+@pytest.mark.parametrize("source", [b"x", torch.ones(3)])
+def test_one_recording_is_no_list_of_them(source):
+    with pytest.raises(TypeError, match=r"expected a list of recordings, found one .*; put it in \[ \]"):
+        list(read_ahead(source, lambda s: read(s, 16000), on_error="stop"))

@@ -1,3 +1,4 @@
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +46,13 @@ def test_mel_frames_are_those_of_the_published_recipe():
     mel_1MT, frames_1 = LogMel(TTS)(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
     assert frames_1.tolist() == [expected.shape[1]] == [1 + len(samples) // 256]
     np.testing.assert_allclose(mel_1MT[0].numpy(), expected, rtol=0, atol=1e-3)
+
+
+def test_a_worker_that_is_not_forked_reads_the_same_clips(corpus, tmp_path):
+    dataset = dataset_of(toy_config(corpus, tmp_path / "run"))
+    here, there = dataset.item(0, 3), pickle.loads(pickle.dumps(dataset)).item(0, 3)
+    assert here.tokens == there.tokens
+    assert np.array_equal(here.samples_N, there.samples_N)
 
 
 def test_pitch_has_a_value_for_every_mel_frame_and_is_kept_for_the_next_time(corpus, tmp_path):

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,11 @@ from fastpitch.front.symbols import TextConfig, TextError, TextProcessor, Word
 
 PROCESSOR = TextProcessor(TextConfig(p_arpabet=0))
 VOICE = Speaker(pitch_mean=200.0, pitch_std=50.0)
+
+
+def written_out(text: str) -> str:
+    """<say-as date mdy> with the names of its attributes."""
+    return re.sub(r"<say-as ([\w-]+) ?(\w*)>", r"<say-as interpret-as='\1' format='\2'>", text)
 
 
 def said(text: str, **options: object) -> list[str]:
@@ -67,15 +74,111 @@ def test_what_was_left_out_is_told_with_its_sentence():
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Dr. <emphasis>Smith</emphasis> is here.", ["doctor smith is here."]),
+        ("<prosody rate='50%'>$5</prosody> million", ["five million dollars"]),
+        ("In <prosody rate='50%'>201</prosody>9.", ["in twenty nineteen."]),
+        ("St. <phoneme alphabet='ipa' ph='həlˈoʊ'>James</phoneme> street", ["saint {HH AH0 L OW1} street"]),
+        ("Dr. {S M IH1 TH}'s", ["doctor {S M IH1 TH}'s"]),
+        ("<say-as characters>NASA 1</say-as>, ok", ["n ay s ay one, ok"]),
+        ("on <say-as date dmy>1/2/2003</say-as>.", ["on the first of february two thousand three."]),
+        ("<say-as telephone>555-12</say-as> (<say-as digits>42</say-as>)", ["five five five, one two (four two)"]),
+        ("<say-as cardinal>2019</say-as>", ["two thousand nineteen"]),
+        ("the <say-as ordinal>3</say-as> <say-as time>3:30pm</say-as>", ["the third three thirty p m"]),
+        ("AT&amp;T <lang xml:lang='en-GB'>and</lang> 3 &lt; 4", ["ay t and t and three is less than four"]),
+        ("<voice name='1'>Hello.</voice> There", ["hello.", "there"]),
+    ],
+)  # fmt: skip
+def test_spans_are_read_in_their_sentence(text, expected):
+    def find(name: str) -> tuple[int, Speaker]:
+        return int(name), VOICE
+
+    pieces = plan(written_out(text), PROCESSOR, VOICE, find_speaker=find)
+    assert [PROCESSOR.decode(piece.encoded.tokens) for piece in pieces] == expected
+
+
+def test_the_symbols_of_a_reading_have_the_control_of_where_they_come_from():
+    (piece,) = plan(
+        "Pay <prosody rate='50%'>$5</prosody> million <emphasis level='none'>now</emphasis>", PROCESSOR, VOICE
+    )
+    assert "".join(piece.encoded.symbols) == "pay five million dollars now"
+    np.testing.assert_allclose(piece.edits.pace_L, [1] * 4 + [0.5] * 20 + [1] * 4)
+
+
+def test_a_contour_goes_over_sentences_and_nested_tags():
+    pieces = plan(
+        "<prosody contour='(0%,100Hz) (100%,200Hz)'>Ab. <emphasis>Cd</emphasis></prosody> ef", PROCESSOR, VOICE
+    )
+    hz = np.concatenate([piece.edits.pitch_L for piece in pieces]) * 50 + 200
+    np.testing.assert_allclose(hz[:5], [110, 130, 150, 170, 190], rtol=1e-5)
+    assert np.isnan(hz[5:]).all()
+
+
+def test_marks_are_before_the_symbols_that_follow_them():
+    pieces = plan("<mark name='a'/>One <mark name='b'/>2. <mark name='c'/><break/><mark name='d'/>", PROCESSOR, VOICE)
+    assert ["".join(piece.encoded.symbols) for piece in pieces] == ["one two.", ""]
+    assert [[tuple(mark) for mark in piece.marks] for piece in pieces] == [[("a", 0), ("b", 4), ("c", 8)], [("d", 0)]]
+
+
+def test_another_voice_says_what_it_is_given():
+    other = Speaker(pitch_mean=100.0, pitch_std=20.0)
+    text = "One <voice name='anna'>two <prosody pitch='150Hz'>three</prosody></voice> four"
+    pieces = plan(text, PROCESSOR, VOICE, find_speaker=lambda name: (7, other))
+    assert [(piece.speaker, "".join(piece.encoded.symbols)) for piece in pieces] == [
+        (0, "one"),
+        (7, "two three"),
+        (0, "four"),
+    ]
+    np.testing.assert_allclose(pieces[1].edits.pitch_scale_L, [1] * 4 + [1.5] * 5)
+
+
+def test_words_given_as_phonemes_or_as_they_stand_are_controlled_by_name():
+    written = TextProcessor(TextConfig(p_arpabet=0, cleaners="none"))
+    (piece,) = plan("Say Hello now", written, VOICE, words="hello: pace=2")
+    np.testing.assert_allclose(piece.edits.pace_L, [1] * 4 + [2] * 5 + [1] * 4)
+    (piece,) = plan("say {HH AH0 L OW1}", PROCESSOR, VOICE, words="{hh ah0 l ow1}: pace=2")
+    np.testing.assert_allclose(piece.edits.pace_L, [1] * 4 + [2] * 4)
+    (piece,) = plan(
+        "say <phoneme alphabet='arpabet' ph='AY1'>Really</phoneme>", PROCESSOR, VOICE, words="really: pace=2"
+    )
+    np.testing.assert_allclose(piece.edits.pace_L, [1] * 4 + [2])
+
+
+@pytest.mark.parametrize(
     ("text", "options", "error", "message"),
     [
         ("", {}, TextError, "nothing to say"),
         ("<break time='1s'/>", {}, TextError, "nothing to say"),
         ("." * 5000, {}, TextError, r"^'\.{77}\.\.\.': nothing to say in it"),
         ("<speak>a", {}, SsmlError, "broken markup"),
+        (
+            "<phoneme alphabet='x-sampa' ph='a'>a</phoneme>",
+            {},
+            TextError,
+            '<phoneme alphabet="x-sampa">: expected arpabet or ipa',
+        ),
+        ("<phoneme alphabet='arpabet' ph='QQ'>a</phoneme>", {}, TextError, "'QQ' in 'QQ' is no phoneme"),
+        ("<lang xml:lang='de'>Welt</lang>", {}, TextError, "language 'de': english_basic speaks English only"),
+        ("<voice name='x'>Hi</voice>", {}, ControlError, "voice 'x': no other speakers are known here"),
+        (
+            "<say-as song>a</say-as>",
+            {},
+            TextError,
+            'interpret-as="song">: expected one of characters, spell-out',
+        ),
+        ("<say-as ordinal>a</say-as>", {}, TextError, "interpret-as=\"ordinal\">: 'a' is none"),
+        ("<say-as fraction>1/0</say-as>", {}, TextError, "interpret-as=\"fraction\">: '1/0' is none"),
+        (
+            "<say-as date q>1</say-as>",
+            {},
+            TextError,
+            "expected a date of as many parts as its format",
+        ),
+        ("<say-as date m>13</say-as>", {}, TextError, "'13' in '13' is no month"),
         ("a", {"words": "b: pace=2"}, ControlError, "word 'b': not one of the 1 words"),
     ],
 )
 def test_what_cannot_be_said_is_told(text, options, error, message):
     with pytest.raises(error, match=message):
-        plan(text, PROCESSOR, VOICE, **options)
+        plan(written_out(text), PROCESSOR, VOICE, **options)

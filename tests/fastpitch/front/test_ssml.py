@@ -1,8 +1,12 @@
+import contextlib
+import time
+
 import pytest
 
 from fastpitch.front import ssml
-from fastpitch.front.control import Control
-from fastpitch.front.ssml import Span, SsmlError, parse
+from fastpitch.front.control import Control, ControlError
+from fastpitch.front.languages import Reading
+from fastpitch.front.ssml import Contour, Span, SsmlError, parse
 
 PLAIN = Control()
 
@@ -50,15 +54,59 @@ def test_attributes_of_prosody(attributes, expected):
 
 
 def test_phonemes_and_substitutes():
-    assert parse('Say <phoneme alphabet="arpabet" ph="t ah0 m ey1 t ow2">tomato</phoneme>!')[0].text == (
-        "Say {T AH0 M EY1 T OW2}!"
-    )
-    assert parse('<phoneme ph="həlˈoʊ">hello</phoneme>')[0].text == "{HH AH0 L OW1}"
+    said = parse('Say <phoneme alphabet="arpabet" ph="t ah0 m ey1 t ow2">tomato</phoneme>!')
+    assert said == [
+        Span("Say "),
+        Span("tomato", reading=Reading("phonemes", "arpabet", "t ah0 m ey1 t ow2")),
+        Span("!"),
+    ]
+    assert parse('<phoneme ph="həlˈoʊ"/>') == [Span("həlˈoʊ", reading=Reading("phonemes", "ipa", "həlˈoʊ"))]
+    assert parse('<say-as interpret-as="date" format="mdy">1/2/3</say-as>') == [
+        Span("1/2/3", reading=Reading("say-as", "date", "mdy"))
+    ]
     assert parse('the <sub alias="World Wide Web">WWW</sub>')[0].text == "the World Wide Web"
 
 
 def test_emphasis():
     assert parse("<emphasis>now</emphasis>")[0].control == Control(pace=0.9, pitch_amplify=1.2, energy=1.2)
+
+
+def test_a_pitch_in_hertz_takes_the_place_of_what_is_around_it():
+    (span,) = parse("<prosody pitch='+50%'><prosody pitch='150Hz'>a</prosody></prosody>", lambda speaker: 200.0)
+    assert span.control == Control(pitch_ratio=0.75)
+    with pytest.raises(ControlError, match="a pitch in Hz needs a voice whose mean is known"):
+        parse("<prosody pitch='150Hz'>a</prosody>")
+
+
+def test_a_contour_is_one_curve_for_all_that_is_in_it():
+    text = "<prosody contour='(0%,+20Hz) (100%, 150Hz) (50%,-50%)'>a <emphasis>b</emphasis></prosody>"
+    first, second = parse(text, lambda speaker: 200.0)
+    assert first.contour == second.contour == Contour(1, ((0.0, 220.0), (0.5, 100.0), (1.0, 150.0)))
+
+
+def test_marks_languages_and_voices():
+    assert parse("a<mark name='m'/><lang xml:lang='de'>b</lang><voice name='2'>c</voice>") == [
+        Span("a"),
+        Span("", mark="m"),
+        Span("b", language="de"),
+        Span("c", speaker="2"),
+    ]
+
+
+def test_entities_are_read_with_or_without_tags():
+    for text in (
+        "AT&amp;T &lt;3 &#233; &eacute; &copy; R&D &nope; &",
+        "<s>AT&amp;T &lt;3 &#233; &eacute; &copy; R&D &nope; &</s>",
+    ):
+        assert parse(text)[0].text == "AT&T <3 é é © R&D &nope; &"
+
+
+@pytest.mark.parametrize("text", ["<!--" * 8000, "<p>" * 100_000, "<a " * 20_000, "&" * 50_000, "<a b='" * 10_000])
+def test_broken_markup_of_any_length_takes_no_time(text):
+    start = time.perf_counter()
+    with contextlib.suppress(SsmlError):
+        parse(text)
+    assert time.perf_counter() - start < 1.0
 
 
 def test_sentences_and_paragraphs_end_sentences():
@@ -78,7 +126,8 @@ def test_characters_of_markup_in_marked_up_text_stand_for_themselves():
 
 def test_declaration_attributes_and_comments_are_passed_over():
     text = '<?xml version="1.0"?>\n<speak version="1.1" xml:lang="en-US"><!-- so --> Hi\n  there </speak>'
-    assert parse(text)[0].text.strip() == "Hi there"
+    assert [(span.text, span.language) for span in parse(text)] == [(" ", ""), (" Hi there ", "en-US")]
+    assert parse('<!DOCTYPE speak PUBLIC "x"><speak><![CDATA[a < b &amp;]]></speak>') == [Span("a < b &amp;")]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +135,7 @@ def test_declaration_attributes_and_comments_are_passed_over():
     [
         (
             "<speak>hi",
-            "broken markup: no element found near 'hi'; every <tag> needs its </tag>, and <break/> its slash",
+            "broken markup: <speak> without its end near '<speak>hi'; every <tag> needs its </tag>, and <break/>",
         ),
         ("<break>hi", "broken markup"),
         ("<prosody rate='2'>a</speak>", "broken markup: mismatched tag"),
@@ -97,18 +146,39 @@ def test_declaration_attributes_and_comments_are_passed_over():
         ("<break length='1s'/>", "<break length=...>: expected time or strength"),
         ("<prosody rate='soon'>a</prosody>", '<prosody rate="soon">: expected a factor such as 80%, 0.8 or [+]10%, or'),
         ("<prosody rate='0%'>a</prosody>", "<prosody>: pace = 0.0: expected a number above 0"),
-        ("<prosody pitch='200Hz'>a</prosody>", '<prosody pitch="200Hz">: expected a change such as [+]20Hz'),
-        ("<prosody volume='7'>a</prosody>", '<prosody volume="7">: expected [+]6dB, or one of x-soft'),
-        ("<prosody contour='x'>a</prosody>", "<prosody contour=...>: expected rate or pitch or range or volume"),
-        ("<emphasis level='much'>a</emphasis>", '<emphasis level="much">: expected one of strong, moderate'),
-        ("<phoneme alphabet='x-sampa' ph='a'>a</phoneme>", '<phoneme alphabet="x-sampa">: expected arpabet or ipa'),
+        ("<prosody pitch='200'>a</prosody>", '<prosody pitch="200">: expected 180Hz, a change such as [+]20Hz'),
         (
-            "<phoneme alphabet='arpabet' ph='QQ'>a</phoneme>",
-            "<phoneme alphabet=\"arpabet\">: 'QQ' in 'QQ' is no phoneme",
+            "<prosody pitch='+99999st'>a</prosody>",
+            'pitch="[+]99999st">: expected a pitch above 0 Hz, and at most 48 semi',
         ),
+        ("<prosody pitch='-100%'>a</prosody>", "expected a pitch above 0 Hz"),
+        ("<prosody pitch='0Hz'>a</prosody>", "expected a pitch above 0 Hz"),
+        ("<prosody volume='7'>a</prosody>", 'volume="7">: expected [+]6dB .at most 60., or one of x-soft'),
+        ("<prosody volume='+99999dB'>a</prosody>", "expected [+]6dB .at most 60."),
+        ("<prosody contour='x'>a</prosody>", 'contour="x">: expected points such as .0%,[+]20Hz. .100%,180Hz.'),
+        ("<prosody contour='(200%,+1Hz)'>a</prosody>", "place '200%': expected 0% to 100%"),
+        ("<prosody contour='(2%,up)'>a</prosody>", 'contour="up">: expected 180Hz, a change'),
+        ("<break>text</break>", "<break>text</break>: expected no text in it; write <break/>"),
+        ("<mark name='a'>text</mark>", "<mark>text</mark>: expected no text in it"),
+        ("<mark/>a", '<mark>: expected name="..."'),
+        ("<mark name='a' x='1'/>", "<mark x=...>: expected name"),
+        ("<s rate='fast'>a</s>", "<s rate=...>: expected xml:lang"),
+        ("<p x='1'>a</p>", "<p x=...>: expected xml:lang"),
+        ("<speak rate='2'>a</speak>", "<speak rate=...>: expected version or xml:lang or xmlns"),
+        ("<voice gender='female'>a</voice>", "<voice gender=...>: expected name"),
+        ("<lang>a</lang>", '<lang>: expected xml:lang="..."'),
+        ("<sub alias='x'><emphasis>a</emphasis></sub>", "<emphasis> within <sub>: expected only text there"),
+        ("<sub>a</sub>", '<sub>: expected alias="..."'),
+        ("<say-as interpret-as='date'/>", '<say-as interpret-as="date">: expected text in it'),
+        ("<break time=300ms/>", "broken markup: not well-formed near '<break time=300ms/>'"),
+        ("<s xml:lang='a' xml:lang='b'>x</s>", "broken markup: <s> has xml:lang twice near"),
+        ("a <!-- b", "broken markup: <!-- without --> near 'a <!-- b'"),
+        ("<p>" * 65 + "a" + "</p>" * 65, "broken markup: tags nested more than 64 deep near"),
+        ("<emphasis level='much'>a</emphasis>", '<emphasis level="much">: expected one of strong, moderate'),
+        ("<phoneme>a</phoneme>", '<phoneme>: expected ph="..."'),
     ],
 )
 def test_markup_that_cannot_be_followed_is_one_line(text, message):
     with pytest.raises(SsmlError, match=message) as caught:
-        parse(text)
+        parse(text, lambda speaker: 200.0)
     assert "\n" not in str(caught.value)

@@ -176,7 +176,7 @@ def test_a_published_checkpoint_says_what_it_said_there():
 
 def test_a_checkpoint_describes_itself(tmp_path, vocoder):
     tts = load(save(tmp_path / "own.pt"), device="cpu")
-    assert tts.text.config == LETTERS
+    assert tts.text.config == replace(LETTERS, unknown_characters="skip")
     assert tts.features == TTS
     expected = tiny_synthesizer().synthesize("Hello.", vocoder=vocoder).samples
     np.testing.assert_array_equal(tts.synthesize("Hello.", vocoder=vocoder).samples, expected)

@@ -5,6 +5,8 @@ import os
 import pickle
 import random
 import re
+import subprocess
+import sys
 import tarfile
 import zipfile
 
@@ -231,7 +233,7 @@ def _refused(path, message):
 @pytest.mark.parametrize(
     ("section", "key", "value", "message"),
     [
-        ("encoder", "n_heads", 3, "describes no model that can be: width = 16, heads = 3"),
+        ("encoder", "n_heads", 3, "describes no model that is known: width = 16, heads = 3"),
         ("encoder", "n_layers", 10**9, "encoder.n_layers = 1000000000: expected a whole number from 1 to 1000"),
         ("encoder", "dropout", "much", "encoder.dropout = 'much': expected a number of at least 0"),
         ("preprocessor", "window_stride", float("nan"), "window_stride = nan: expected a number of at least 0"),
@@ -245,10 +247,10 @@ def _refused(path, message):
             "preprocessor",
             "n_fft",
             100,
-            "describes no model that can be: LogMelConfig: window_samples 400 and n_fft 100",
+            "describes no model that is known: LogMelConfig: window_samples 400 and n_fft 100",
         ),
         ("model_defaults", "tdt_durations", ["x"], r"model_defaults.tdt_durations = \['x'\]: expected whole numbers"),
-        ("model_defaults", "tdt_durations", [4, 3, 2, 1, 0], r"describes no model that can be: durations = \(4, 3"),
+        ("model_defaults", "tdt_durations", [4, 3, 2, 1, 0], r"describes no model that is known: durations = \(4, 3"),
     ],
 )
 def test_numbers_that_no_model_has_are_named(tmp_path, section, key, value, message):
@@ -272,3 +274,13 @@ def test_archives_with_flipped_bytes_are_read_or_refused_in_one_line(tmp_path):
         except CheckpointError as error:
             said = str(error)
         assert "\n" not in said
+
+
+def test_packages_are_imported_when_they_are_needed_and_named_when_they_are_missing(tmp_path, monkeypatch):
+    path = archives.write(tmp_path / "small.nemo", archives.files())
+    code = "import sys, transducer; print([m for m in ('yaml', 'sentencepiece') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(CheckpointError, match=r"^\.nemo archives need the package PyYAML: pip install pyyaml$"):
+        read_model(path)

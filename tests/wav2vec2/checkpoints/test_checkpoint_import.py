@@ -478,7 +478,7 @@ def test_fine_tuning_starts_from_the_pre_trained_network_and_a_new_head(tmp_path
 def test_weights_that_do_not_fit_their_description_are_told(tmp_path):
     imported = read(save(tmp_path / "x.pt", args=OPTIONS, model=fairseq_weights(pretraining_model(labels=()))))
     del imported.weights["wav2vec2.norm.bias"]
-    with pytest.raises(CheckpointError, match=r'^x\.pt: does not fit its description: .*"wav2vec2\.norm\.bias"'):
+    with pytest.raises(CheckpointError, match=r'^x\.pt: does not fit its configuration: .*"wav2vec2\.norm\.bias"'):
         build(imported, Path("x.pt"))
 
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "transducer_beam.h"
 #include "transducer_decode.h"
 
 static int failures = 0;
@@ -118,6 +119,69 @@ static Found decode(const Net& net, const transducerDecodeOptions& options, cons
     return found;
 }
 
+struct Sequences {
+    std::vector<int32_t> tokens, frames;
+    std::vector<int64_t> lengths, counts;
+    std::vector<double> scores;
+    bool is_valid = false;
+};
+
+// Labels that follow each other are favoured: a phrase of the first two, over labels as they are.
+struct Favoured {
+    int32_t first_child[4] = {1, 2, 3, 3}, label[3] = {-1, 0, 1}, fail[3] = {0, 0, 0};
+    float promise[3] = {0, 0.5f, 0}, reward[3] = {0, 0, 1}, bound[3] = {1, 1, 1};
+    ctc_phrases phrases = {3, first_child, label, fail, promise, reward, bound, 0};
+    ctc_scorer scorer = {};
+    Favoured() {
+        scorer.phrases = &phrases;
+        scorer.boundary = -1;
+    }
+};
+
+static Sequences search(const Net& net, const transducerBeamOptions& options, const std::vector<float>& encoded,
+                        int64_t frames, const std::vector<int64_t>& frame_counts, const Favoured& favoured, long which) {
+    const int64_t batch = int64_t(frame_counts.size()), capacity = frames * options.max_symbols;
+    const size_t rows = size_t(batch * options.n_best);
+    Sequences found;
+    size_t bytes = 0;
+    if (transducer_beam_workspace(&net.network, &options, frames, &bytes) != TRANSDUCER_SUCCESS) return found;
+    char* const workspace = (char*)aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(workspace, 0x5a, bytes + 64);
+    found.tokens.assign(rows * size_t(capacity), -1);
+    found.frames = found.tokens;
+    found.lengths.assign(rows, -1);
+    found.counts.assign(size_t(batch), -1);
+    found.scores.assign(rows, 0);
+    std::vector<int32_t> durations(found.tokens);
+    std::vector<float> confidences(rows * size_t(capacity)), entropies(confidences);
+    std::vector<double> external(rows);
+    std::vector<const ctc_scorer*> scorers(size_t(batch), net.network.classes > 3 ? &favoured.scorer : nullptr);
+    int64_t invalid = 0;
+    const transducerStatus status = transducer_beam(
+        &net.network, &options, encoded.data(), batch, frames * net.network.encoder, net.network.encoder,
+        frame_counts.data(), scorers.data(), capacity, found.tokens.data(), found.frames.data(), durations.data(),
+        confidences.data(), entropies.data(), found.lengths.data(), found.scores.data(), external.data(),
+        found.counts.data(), workspace, &invalid);
+    check(status == TRANSDUCER_SUCCESS, "searches", which);
+    for (int i = 0; i < 64; i++) check(workspace[bytes + size_t(i)] == 0x5a, "wrote behind the workspace", which);
+    free(workspace);
+    for (int64_t n = 0; n < batch; n++) {
+        check(found.counts[size_t(n)] >= 1, "finds something", which);
+        for (int64_t i = 0; i < found.counts[size_t(n)]; i++) {
+            const size_t row = size_t(n * options.n_best + i);
+            check(found.scores[row] <= 1e-3, "log-probability", which);
+            for (int64_t j = 0; j < found.lengths[row]; j++) {
+                const size_t at = row * size_t(capacity) + size_t(j);
+                check(found.tokens[at] >= 0 && found.tokens[at] < net.network.classes - 1, "label", which);
+                check(found.frames[at] >= 0 && found.frames[at] < frame_counts[size_t(n)], "frame", which);
+                check(confidences[at] > 0 && confidences[at] <= 1, "confidence", which);
+            }
+        }
+    }
+    found.is_valid = true;
+    return found;
+}
+
 int main(int count, char** arguments) {
     const long networks = count > 1 ? atol(arguments[1]) : 100;
     Random random(count > 2 ? unsigned(atol(arguments[2])) : 1);
@@ -140,6 +204,16 @@ int main(int count, char** arguments) {
                       found.frames == expected.frames && found.durations == expected.durations &&
                       found.counts == expected.counts,
                   "the same, however it works", i);
+            const int64_t beam = between(random, 1, 6);
+            transducerBeamOptions searched = {beam, between(random, 1, int(beam)), -12, options.max_symbols, 1, 1, set};
+            const Favoured favoured;
+            const Sequences best = search(net, searched, encoded, frames, frame_counts, favoured, i);
+            searched.slots = between(random, 1, 6);
+            searched.threads = between(random, 1, 3);
+            const Sequences again = search(net, searched, encoded, frames, frame_counts, favoured, i);
+            check(again.is_valid == best.is_valid && again.tokens == best.tokens && again.frames == best.frames &&
+                      again.scores == best.scores && again.counts == best.counts,
+                  "the same search, however it works", i);
         }
     }
     if (failures == 0) printf("all passed\n");

@@ -1,0 +1,187 @@
+"""Decoding of a trained transducer: greedy, with a language model, with phrases, with a beam; errors and time of each.
+
+    OMP_NUM_THREADS=1 python benchmarks/transducer_beam.py MODEL TEST TRAIN [--repeats 5] [--batch 32]
+    OMP_NUM_THREADS=1 python benchmarks/transducer_beam.py random
+
+MODEL: a checkpoint. TEST: a manifest or corpus folder. TRAIN: that of the training, whose texts the 4-gram of pieces
+counts. Words that these have at most --rare times are the phrases of the recordings that have them. With --noise DB
+there is white noise in all recordings, so many decibels below them. Seconds of processor time of the decoders, without
+the encoder, the sides in turns. "random": only the time, of heads of the size of published ones, random, which emit as
+often as those (`transducer.benchmark.heads`), with a 4-gram of what they emit elsewhere. Rows go to
+benchmarks/results/transducer_beam.jsonl.
+"""
+
+import argparse
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+import ctc
+import transducer
+from common import audio
+from common.benchmark import append_row, compare, ratio
+from common.data.manifest import read_manifest
+from common.metrics import word_errors
+from common.recognition.decoding import DecodingOptions
+from common.text.normalize import normalize_english
+from ctc.ngram import estimate
+from transducer.beam import BeamSearch
+from transducer.benchmark.heads import calibrate, random_frames, random_heads
+from transducer.decoder import Decoder
+from transducer.greedy import Hypothesis
+
+CPU = torch.device("cpu")
+Texts = list[str]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="checkpoint of a transducer, or random")
+    parser.add_argument("test", nargs="?", help="manifest or corpus folder that is decoded")
+    parser.add_argument("train", nargs="?", help="manifest or corpus folder whose texts are known")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison")
+    parser.add_argument("--batch", type=int, default=32, help="utterances decoded at once")
+    parser.add_argument("--weight", type=float, default=0.3, help="of the language model")
+    parser.add_argument("--word_bonus", type=float, default=0.0, help="for every piece")
+    parser.add_argument("--boost", type=float, default=5.0, help="of a phrase")
+    parser.add_argument("--rare", type=int, default=50, help="how often rare words are in the training texts, at most")
+    parser.add_argument("--noise", type=float, help="decibels that white noise is below the speech; by default none")
+    parser.add_argument("--limit", type=int, default=10**9, help="utterances at most")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.model == "random":
+        of_random_heads(options)
+        return
+    asr = transducer.load(options.model, device="cpu")
+    texts = [normalize_english(u.text) for u in read_manifest(options.train).utterances]
+    utterances = read_manifest(options.test).utterances[: options.limit]
+    references = [normalize_english(u.text) for u in utterances]
+    counts = Counter(word for text in texts for word in text.split())
+    rare = [[word for word in dict.fromkeys(text.split()) if counts[word] <= options.rare] for text in references]
+    batches = encoded(asr, utterances, options.batch, options.noise)
+    with tempfile.TemporaryDirectory() as folder:
+        arpa = Path(folder) / "pieces.arpa"
+        ctc.write_arpa(arpa, estimate([[asr.pieces.labels[i] for i in asr.pieces.encode(t)] for t in texts], order=4))
+        sides = {
+            name: side(asr, batches, options.batch, DecodingOptions(**chosen), rare if "phrases" in name else None)
+            for name, chosen in variants(arpa, options).items()
+        }
+    found = {name: decode() for name, decode in sides.items()}
+    times = compare(sides, device=CPU, warmup=1, repeats=options.repeats, clock=time.process_time)
+    has_rare = [i for i, words in enumerate(rare) if words]
+    for name, hypotheses in found.items():
+        row: dict[str, object] = {
+            "precision": "fp32",
+            "heads": f"{asr.config.joint_width}, V {len(asr.pieces)}",
+            "decoding": name,
+            "head": {"rnnt": "RNN-T", "tdt": "TDT"}[asr.config.transducer],
+            "batch": options.batch,
+            "utterances": len(references),
+            "with_rare_words": len(has_rare),
+            "audio": "clean" if options.noise is None else f"noise at {options.noise:g} dB",
+            "weight": options.weight,
+            "wer": round(100 * rate(references, hypotheses, range(len(references))), 2),
+            "wer_of_rare": round(100 * rate(references, hypotheses, has_rare), 2),
+            "n": options.repeats,
+            "ms_p50": round(times[name].percentile(50), 1),
+            "times_greedy": round(ratio(times[name], times["greedy"]), 2),
+        }
+        print(append_row("transducer_beam", row, device=CPU), flush=True)
+
+
+def of_random_heads(options: argparse.Namespace) -> None:
+    """Rows of the times of RNN-T and TDT heads."""
+    for head in ("RNN-T", "TDT"):
+        weights = random_heads(has_durations=head == "TDT")
+        frames = random_frames(weights, options.batch, 150)
+        calibrate(weights, *frames)
+        greedy, beam = Decoder(weights), BeamSearch(weights)
+        labels = [f"<{i}>" for i in range(weights.blank)]
+        texts = [one.tokens for one in greedy(*random_frames(weights, 256, 150, seed=2))]
+        model = estimate([[labels[i] for i in tokens] for tokens in texts], order=4)
+        own = ctc.ScorerOptions(unit="token", weight=options.weight, word_bonus=options.word_bonus)
+        scorer = ctc.Scorer(labels, model=model, options=own)
+        sides: dict[str, Callable[[], object]] = {
+            "greedy": lambda greedy=greedy, frames=frames: greedy(*frames),
+            "greedy, 4-gram": lambda greedy=greedy, frames=frames, scorer=scorer: greedy(*frames, scorers=scorer),
+            "beam 4": lambda beam=beam, frames=frames: beam(*frames),
+            "beam 4, 4-gram": lambda beam=beam, frames=frames, scorer=scorer: beam(*frames, scorers=scorer),
+        }
+        times = compare(sides, device=CPU, warmup=1, repeats=options.repeats, clock=time.process_time)
+        for name, found in times.items():
+            row: dict[str, object] = {
+                "precision": "fp32",
+                "heads": "640, V 1024",
+                "decoding": name,
+                "head": head,
+                "batch": options.batch,
+                "weight": options.weight,
+                "n": options.repeats,
+                "ms_p50": round(found.percentile(50), 1),
+                "times_greedy": round(ratio(found, times["greedy"]), 2),
+            }
+            print(append_row("transducer_beam", row, device=CPU), flush=True)
+
+
+def variants(arpa: Path, options: argparse.Namespace) -> dict[str, dict]:
+    """Options of every way to decode."""
+    model = {"language_model": arpa, "weight": options.weight, "word_bonus": options.word_bonus}
+    boost = {"hot_word_boost": options.boost}
+    return {
+        "greedy": {},
+        "greedy, 4-gram": model,
+        "greedy, phrases": boost,
+        "beam 4": {"beam": 4},
+        "beam 4, 4-gram": {"beam": 4, **model},
+        "beam 4, 4-gram, phrases": {"beam": 4, **model, **boost},
+    }
+
+
+def encoded(
+    asr: transducer.Recognizer, utterances: Sequence, batch: int, noise: float | None
+) -> list[tuple[torch.Tensor, list[int]]]:
+    """Encoder frames, `batch` utterances at once."""
+    frames, random = [], torch.Generator().manual_seed(0)
+    for utterance in utterances:
+        samples = torch.from_numpy(audio.read(utterance.audio, sample_rate=16_000, **utterance.piece()).samples)
+        if noise is not None:
+            samples += samples.std() * 10 ** (-noise / 20) * torch.randn(samples.shape, generator=random)
+        frames.append(asr.encode(*asr.features(samples[None], torch.tensor([len(samples)]))).encoded_BSC[0])
+    groups = [frames[i : i + batch] for i in range(0, len(frames), batch)]
+    return [(pad_sequence(group, True), [len(one) for one in group]) for group in groups]
+
+
+def side(
+    asr: transducer.Recognizer,
+    batches: Sequence[tuple[torch.Tensor, list[int]]],
+    batch: int,
+    options: DecodingOptions,
+    words: Sequence[Sequence[str]] | None,
+) -> Callable[[], list[Hypothesis]]:
+    """What decodes all batches."""
+    decoder = asr.decoder(options) if options.searches or words is not None else None
+
+    def decode() -> list[Hypothesis]:
+        found: list[Hypothesis] = []
+        for i, (encoded_BSC, frames) in enumerate(batches):
+            own = None if words is None else words[i * batch : (i + 1) * batch]
+            found += asr.decode(encoded_BSC, frames, decoder=decoder, hot_words=own)
+        return found
+
+    return decode
+
+
+def rate(references: Texts, hypotheses: Sequence[Hypothesis], which: Sequence[int]) -> float:
+    """Word error rate of some utterances."""
+    pairs = [(references[i], normalize_english(hypotheses[i].text)) for i in which]
+    errors = word_errors([reference for reference, _ in pairs], [hypothesis for _, hypothesis in pairs])
+    return errors.rate
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Mandarin as it is spoken: numbers, dates, times, money, measures and ranges in Chinese words.
+
+The design is that of `common.text.english`: one pass from left to right, in which each piece of a text is classified
+once, by what it is and what stands beside it, and each class has its reading. What stands beside English is left to it.
+"""
+
+import re
+import string
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from common.text.english.tokens import Token
+from common.text.mandarin import HAN, PUNCTUATION, cardinal, digits
+
+_VARIANTS = str.maketrans(
+    {"…": "。", "—": "，", "～": "，", "·": " ", "『": "「", "』": "」", "−": "-", "　": " ", "％": "%", "．": "."}
+    | {chr(ord(plain) + 0xFEE0): plain for plain in string.digits + string.ascii_letters}
+    | {"￥": "¥", "＄": "$", "－": "-"}
+)
+
+
+def spoken_mandarin(text: str) -> str:
+    """`text` with what stands beside Chinese characters in Chinese words, and its punctuation in one form.
+
+    2024年 → 二零二四年, 3个 → 三个, 50%的 → 百分之五十的, −5度 → 负五度, 5-6个人 → 五到六个人.
+    """
+    return "".join(token.written if token.spoken is None else token.spoken for token in mandarin_tokens(text))
+
+
+def mandarin_tokens(text: str) -> list[Token]:
+    """All of `text` in tokens, in its order; what is written is of the same length as it was given."""
+    return list(_tokens(_in_one_form(text)))
+
+
+def _in_one_form(text: str) -> str:
+    text = re.sub(r"(?<=\d)[～~—–](?=[\d¥$€£])", "-", text)  # a range, not a pause
+    return text.translate(_VARIANTS)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Numbers
+
+_VALUE = r"\d+(?:,\d{3})*(?:\.\d+)?(?![\d])"
+_LARGE = "[万亿千百]+"
+_LONGEST_COUNTED = 8  # digits; longer numbers without commas are those of telephones and accounts
+
+
+def _number(value: str) -> str:
+    """A number as it is counted, or digit by digit where it is a code."""
+    whole, _, decimals = value.partition(".")
+    is_long = len(whole) > (12 if "," in whole else _LONGEST_COUNTED)
+    whole = whole.replace(",", "")
+    words = digits(whole) if is_long or (len(whole) > 1 and whole.startswith("0")) else cardinal(int(whole))
+    return words + ("点" + digits(decimals) if decimals else "")
+
+
+def _amount(value: str) -> str:
+    """As `_number`, without zeros at the end of the decimals, as prices have them."""
+    return _number(value.rstrip("0").rstrip(".") if "." in value else value)
+
+
+# Words that count, before which 2 is 两.
+_COUNTED = (
+    "个|只|条|张|本|位|名|次|天|周|年(?!级|代)|岁|小时|分钟|秒|种|家|件|辆|块|倍|句|首|封|杯|瓶|台|套|双|对|棵"
+    "|斤|公斤|公里|米|吨|元|万|千|亿"
+)
+# ---------------------------------------------------------------------------------------------------------------------
+# Classes
+
+_CURRENCIES = {"¥": "元", "$": "美元", "€": "欧元", "£": "英镑"}
+_UNITS = {
+    "km/h": "千米每小时", "m/s": "米每秒", "km²": "平方千米", "m²": "平方米", "m2": "平方米", "m³": "立方米",
+    "m3": "立方米",
+    "km": "千米", "cm": "厘米", "mm": "毫米", "m": "米", "kg": "千克", "mg": "毫克", "g": "克", "ml": "毫升",
+    "mL": "毫升",
+    "L": "升", "kW": "千瓦", "W": "瓦", "V": "伏", "Hz": "赫兹", "kHz": "千赫", "MHz": "兆赫", "GHz": "吉赫",
+    "GB": "吉字节",
+    "MB": "兆字节", "TB": "太字节", "h": "小时", "min": "分钟", "s": "秒", "℃": "摄氏度", "°C": "摄氏度", "℉": "华氏度",
+    "°F": "华氏度", "°": "度", "%": "%", "‰": "‰",
+}  # fmt: skip
+_UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
+_SCORE = re.compile(r"(?:比分|战胜|击败|大胜|险胜|获胜|取胜|逼平|不敌|负于|以)[^。，！？]{0,8}\Z")
+
+
+def _year_first(match: re.Match[str]) -> str | None:
+    in_year, month, day = match[1], int(match[3]), int(match[4])
+    if not 1 <= month <= 12 or not 1 <= day <= 31:
+        return None
+    return f"{digits(in_year)}年{cardinal(month)}月{cardinal(day)}日"
+
+
+def _years(match: re.Match[str]) -> str:
+    first, last, suffix = match[1], match[2], match[3]
+    return digits(first) + (f"到{digits(last)}" if last else "") + suffix
+
+
+def _clock(match: re.Match[str]) -> str | None:
+    hours, minutes, seconds = int(match[1]), int(match[2]), match[3]
+    if hours > 24 or minutes > 59 or (seconds and int(seconds) > 59):
+        return None
+    said = ("两" if hours == 2 else cardinal(hours)) + "点"
+    if minutes or seconds:
+        said += ("零" if 0 < minutes < 10 else "") + cardinal(minutes) + "分"
+    return said + (("零" if int(seconds) < 10 else "") + cardinal(int(seconds)) + "秒" if seconds else "")
+
+
+def _money(match: re.Match[str]) -> str:
+    sign, first, last, large = match[1], match[2], match[3], match[4] or ""
+    said = _amount(first) + (f"到{_amount(last)}" if last else "")
+    return f"{said}{large}{_CURRENCIES[sign]}"
+
+
+def _measure(match: re.Match[str]) -> str | None:
+    first, last, unit = match[2], match[4], match[5]
+    first_unit = match[3]
+    if first_unit and first_unit != unit:
+        return None
+    is_degree = unit in ("℃", "°C", "℉", "°F")
+    sign = ("零下" if is_degree else "负") if match[1] else ""
+    if unit in ("%", "‰"):
+        of = "百分之" if unit == "%" else "千分之"
+        return f"{sign}{of}{_number(first)}" + (f"到{of}{_number(last)}" if last else "")
+    said = f"{sign}{_number(first)}" + (f"到{_number(last)}" if last else "")
+    return said + _UNITS[unit]
+
+
+def _range(match: re.Match[str]) -> str:
+    first, last = match[1], match[2]
+    if _SCORE.search(match.string[: match.start()]):
+        return f"{_number(first)}比{_number(last)}"
+    return f"{_number(first)}到{_counted(last, match.string[match.end() :])}"
+
+
+def _counted(value: str, behind: str) -> str:
+    return "两" if value == "2" and re.match(rf"\s?(?:{_COUNTED})", behind) else _number(value)
+
+
+def _fraction(match: re.Match[str]) -> str | None:
+    top, bottom = int(match[1]), int(match[2])
+    return f"{cardinal(bottom)}分之{cardinal(top)}" if bottom else None
+
+
+def _calculation(match: re.Match[str]) -> str:
+    signs = {"+": "加", "-": "减", "×": "乘以", "*": "乘以", "÷": "除以", "/": "除以", "=": "等于"}
+    return "".join(
+        signs[part] if part in signs else _number(part) for part in re.findall(rf"{_VALUE}|[^\s\d]", match[0])
+    )
+
+
+def _plain(match: re.Match[str]) -> str:
+    ahead = match.string[: match.start(2)]
+    said = _number(match[2]) if ahead.endswith("第") else _counted(match[2], match.string[match.end() :])
+    return ("负" if match[1] else "") + said
+
+
+class _Rule(NamedTuple):
+    """A class of tokens: what they look like, and their reading, which may be None: then they are of another class."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    reading: Callable[[re.Match[str]], str | None]
+
+
+_RULES = tuple(
+    _Rule(kind, re.compile(pattern), reading)
+    for kind, pattern, reading in (
+        ("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)", _year_first),
+        ("year", r"(\d{4})年?\s?[-至到]\s?(\d{4})(\s?年)", _years),
+        ("year", r"(\d{4})()(\s?年(?!的?(?:历史|时间|以上|之久)))", _years),
+        ("time", r"(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])", _clock),
+        ("ratio", r"(\d+):(\d+)(?!\d)", lambda match: f"{_number(match[1])}比{_number(match[2])}"),
+        ("telephone", r"(\d{3,4}(?:-\d{3,4})?-\d{4,8})(?!\d)", lambda match: digits(re.sub(r"\D", "", match[1]))),
+        ("money", rf"([¥$€£])\s?({_VALUE})(?:\s?-\s?[¥$€£]?({_VALUE}))?({_LARGE})?", _money),
+        ("math", rf"{_VALUE}(?:\s?[-+×÷*/]\s?{_VALUE})+\s?=(?:\s?-?{_VALUE})?", _calculation),
+        ("math", rf"{_VALUE}(?:\s?[+×÷*]\s?{_VALUE})+", _calculation),
+        ("measure", rf"(-)?({_VALUE})\s?(?:({_UNIT})?\s?-\s?({_VALUE})\s?)?({_UNIT})(?![A-Za-z])", _measure),
+        ("range", rf"({_VALUE})\s?-\s?({_VALUE})", _range),
+        ("fraction", r"(\d+)/(\d+)(?![\d/])", _fraction),
+        ("number", rf"(-)?({_VALUE})", _plain),
+    )
+)  # fmt: skip
+_BESIDE = re.compile(rf"[{HAN}{PUNCTUATION}]")
+_PASSED_OVER = " \t\n,.;:!?()\"'-/%°℃0123456789"
+_BEGINS = re.compile(r"[\d¥$€£-]")
+_GAP = re.compile(r"[^\d¥$€£-]+|.", re.DOTALL)
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    position = 0
+    has_chinese = bool(_BESIDE.search(text))
+    while position < len(text):
+        token = _classified(text, position) if has_chinese and _BEGINS.match(text, position) else None
+        if token is None:
+            gap = _GAP.match(text, position)
+            token = Token(gap[0] if gap else text[position], "text", None)
+        position += len(token.written)
+        yield token
+
+
+def _classified(text: str, position: int) -> Token | None:
+    if re.search(r"(?:[A-Za-z\d]|[A-Za-z]-|\d\.)\Z", text[max(0, position - 2) : position]):
+        return None  # COVID-19, GPT4
+    for kind, pattern, reading in _RULES:
+        match = pattern.match(text, position)
+        if not match or re.match(r"[A-Za-z]", text[match.end() :]):
+            continue
+        if not _stands_beside_chinese(text, match):
+            return None
+        if (said := reading(match)) is not None:
+            return Token(match[0], kind, said)
+    return None
+
+
+def _stands_beside_chinese(text: str, match: re.Match[str]) -> bool:
+    """Whether the nearest letter behind or ahead is Chinese, or one within."""
+    ahead = text[: match.start()].rstrip(_PASSED_OVER)[-1:]
+    behind = text[match.end() :].lstrip(_PASSED_OVER)[:1]
+    return any(map(_BESIDE.search, (ahead, match[0], behind)))

@@ -1,0 +1,104 @@
+"""What a command is asked to say: texts themselves, phrase files, documents and standard input, as phrases in order."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fastpitch.front import phrases
+from fastpitch.front.phrases import Phrase, PhraseError
+
+PHRASE_SUFFIXES = (".txt", ".tsv")
+STDIN = "-"
+
+# What is no text in one word but the name of a file, although there is none.
+_LIKE_A_FILE = re.compile(
+    r"[^\s<>]+\.(?:txt|tsv|ssml|xml|md|rst|text|html?|csv|json|srt|vtt|log|pdf|docx?|odt|rtf|epub|npy|pt|wav|flac)",
+    re.IGNORECASE,
+)
+_NOT_TEXT = re.compile(r"\.(?:pdf|docx?|odt|rtf|epub|npy|pt|wav|flac|mp3|ogg|zip|png|jpe?g)", re.IGNORECASE)
+
+
+class Item(NamedTuple):
+    """A phrase, and how messages name it."""
+
+    phrase: Phrase
+    where: str
+
+
+class Found(NamedTuple):
+    """The phrases of all inputs, and a message for every line that is none."""
+
+    items: list[Item]
+    problems: list[str]
+
+
+def find_phrases(inputs: Sequence[str]) -> Found:
+    """The phrases of phrase files, and texts, documents and standard input as phrases of their own, in order.
+
+    Phrases of several files that would have one name get that of their file too. Raises PhraseError for a file that is
+    missing or not text, and for a phrase file with a wrong header.
+    """
+    items: list[Item] = []
+    problems: list[str] = []
+    lists = sum(is_phrase_file(text) for text in inputs)
+    taken: set[str] = set()
+    for text in inputs:
+        if is_phrase_file(text):
+            found = phrases.read_phrases(text)
+            problems += found.problems
+            own = [Item(phrase, f"{text}:{phrase.line}") for phrase in found.phrases]
+            if lists > 1:
+                own = [_named_after(item, Path(text).stem) for item in own]
+        else:
+            own = [_document(text, len(items))]
+        for item in own:
+            name = _free(item.phrase.output, taken)
+            taken.add(name)
+            items.append(item._replace(phrase=item.phrase._replace(output=name)))
+    return Found(items, problems)
+
+
+def is_phrase_file(text: str) -> bool:
+    """Whether an argument names a file of a phrase a line; "Readme.txt is here" does not."""
+    return Path(text).suffix in PHRASE_SUFFIXES and (bool(_LIKE_A_FILE.fullmatch(text)) or _is_file(text))
+
+
+def _document(text: str, place: int) -> Item:
+    """A text, or what a document or standard input holds, said as one phrase."""
+    where, name = f"text {place + 1}", f"audio_{place}.wav"
+    if text == STDIN:
+        where, text = "standard input", phrases.decoded(sys.stdin.buffer.read(), "standard input")
+    elif _LIKE_A_FILE.fullmatch(text) or (Path(text).suffix and _is_file(text)):
+        where, name = text, f"{Path(text).stem}.wav"
+        if _NOT_TEXT.fullmatch(Path(text).suffix):
+            raise PhraseError(f"{text}: not a file of text; expected .txt, .tsv, .ssml or another file of text")
+        text = phrases.decoded(phrases.read_bytes(Path(text)), text)
+    return Item(Phrase(place + 1, text, name), where)
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # longer than a name can be, or with a NUL
+        return False
+
+
+def _named_after(item: Item, stem: str) -> Item:
+    """audio_3.wav of a list becomes that of the list; names that were chosen stay."""
+    output = re.sub(r"\Aaudio_(?=\d+\.wav\Z)", f"{stem}_", item.phrase.output)
+    return item._replace(phrase=item.phrase._replace(output=output))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    path = Path(name)
+    return next(candidate for candidate in _candidates(path) if candidate not in taken)
+
+
+def _candidates(path: Path) -> Iterator[str]:
+    yield str(path)
+    number = 2
+    while True:
+        yield str(path.with_name(f"{path.stem}-{number}{path.suffix}"))
+        number += 1

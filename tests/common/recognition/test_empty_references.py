@@ -1,0 +1,20 @@
+"""Inference and evaluation count alike where nothing was said."""
+
+from types import SimpleNamespace
+
+from common.metrics import word_errors
+from common.recognition.inputs import Found, Item
+from common.recognition.transcribing import Output, write_all
+from common.recognition.transcripts import Transcript, Word
+
+
+def test_words_where_nothing_was_said_are_insertions_and_unknown_texts_do_not_count(capsys):
+    world = SimpleNamespace(is_main=True, size=1)
+    heard = [
+        Transcript(audio=name, text=text, words=[Word(text, 0, 1, 1.0)], seconds=1.0)
+        for name, text in (("a", "hi"), ("b", "you"), ("c", "there"))
+    ]
+    items = [Item("a", "a", "hi"), Item("b", "b", ""), Item("c", "c", None)]
+    list(write_all(Found(items, []), iter(heard), world, Output("text"), spelled=str))
+    assert capsys.readouterr().err.splitlines() == ["WER 100.00%: 1 errors in 1 words of 2 utterances"]
+    assert word_errors(["hi", ""], ["hi", "you"]).rate == 1.0

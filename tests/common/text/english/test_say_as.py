@@ -1,0 +1,42 @@
+import pytest
+
+from common.text.english.say_as import SayAsError, say_as
+
+
+@pytest.mark.parametrize(
+    ("how", "form", "text", "said"),
+    [
+        ("characters", "", "AB-1", "ay b dash one"),
+        ("spell-out", "", "go!", "g o exclamation mark"),
+        ("cardinal", "", "-1,205.50", "minus one thousand two hundred five point five zero"),
+        ("cardinal", "", "007", "seven"),
+        ("ordinal", "", "21st", "twenty first"),
+        ("digits", "", "20 25", "two zero two five"),
+        ("telephone", "", "+1 (800) ABC", "one, eight zero zero, ay b c"),
+        ("fraction", "", "2 3/4", "two and three quarters"),
+        ("year", "", "1905", "nineteen oh five"),
+        ("date", "mdy", "12/31/99", "december thirty first nineteen ninety nine"),
+        ("date", "dmy", "5 May 2001", "the fifth of may two thousand one"),
+        ("date", "yyyymmdd", "20240105", "january fifth twenty twenty four"),
+        ("date", "my", "1/2024", "january twenty twenty four"),
+        ("date", "", "1/2", None),
+        ("currency", "", "$5", None),
+    ],
+)
+def test_text_is_said_as_what_it_is(how, form, text, said):
+    assert say_as(text, how, form) == said
+
+
+@pytest.mark.parametrize(
+    ("how", "form", "text", "message"),
+    [
+        ("song", "", "a", '<say-as interpret-as="song">: expected one of characters, spell-out'),
+        ("ordinal", "", "a", "<say-as interpret-as=\"ordinal\">: 'a' is none"),
+        ("fraction", "", "1/0", "'1/0' is none"),
+        ("date", "mm", "1/2", "expected a date of as many parts as its format"),
+        ("date", "d", "32", "'32' in '32' is no day"),
+    ],
+)
+def test_what_cannot_be_said_so_is_named(how, form, text, message):
+    with pytest.raises(SayAsError, match=message):
+        say_as(text, how, form)

@@ -1,0 +1,94 @@
+"""Several jobs over one list of recordings: nothing is lost, nothing twice, whatever is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from common import audio
+from tests.jasper.tiny import save_tiny
+from tests.trt.serving.running import noise
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    for i in range(24):
+        audio.write(folder / f"{i:02}.wav", noise(0.5 + 0.1 * (i % 7), seed=i), 16_000)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("model") / "m.pt")
+
+
+def job(checkpoint, corpus, output, *flags, **settings) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "jasper.inference", str(checkpoint), str(corpus), "--format", "json"]
+    command += ["--output", str(output), "--device", "cpu", *flags]
+    return subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, **settings)
+
+
+@pytest.mark.slow
+def test_two_workers_one_of_them_killed_write_what_one_writes(checkpoint, corpus, tmp_path):
+    one = tmp_path / "one.jsonl"
+    assert job(checkpoint, corpus, one).wait(120) == 0
+    output = tmp_path / "all.jsonl"
+    workers = [job(checkpoint, corpus, output, "--shard", f"{i}/2", "--batch_size", "1") for i in (1, 2)]
+    while not list(tmp_path.glob(".all.jsonl.1-of-2.*")) and workers[0].poll() is None:
+        time.sleep(0.002)  # its part has been begun
+    workers[0].send_signal(signal.SIGKILL)
+    assert workers[1].wait(120) == 0
+    workers[0].wait(10)
+    parts = {path.name for path in tmp_path.glob("all.jsonl.*")}
+    if parts == {"all.jsonl.2-of-2"}:
+        refused = job(checkpoint, corpus, output, "--merge")
+        assert (
+            "1 of 2 parts are missing: all.jsonl.1-of-2; run those shards again" in refused.communicate(timeout=60)[1]
+        )
+    assert job(checkpoint, corpus, output, "--shard", "1/2").wait(120) == 0
+    again = job(checkpoint, corpus, output, "--shard", "2/2")
+    assert "all.jsonl.2-of-2: is there already" in again.communicate(timeout=120)[1]
+    environment = {**os.environ, "SPEECH_PYTHON": sys.executable, "SLURM_SUBMIT_DIR": str(REPOSITORY)}
+    script = ["bash", str(REPOSITORY / "scripts/bulk/slurm_array.sh"), "merge", "jasper", checkpoint, corpus, output]
+    assert subprocess.run(script, env=environment, check=False, timeout=120).returncode == 0
+    assert output.read_text() == one.read_text()
+
+
+def test_the_array_script_names_its_shard(tmp_path):
+    (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    environment = {**os.environ, "SPEECH_PYTHON": str(tmp_path / "python")}
+    script = [
+        "bash",
+        str(REPOSITORY / "scripts/bulk/slurm_array.sh"),
+        "trt.run",
+        "m.onnx",
+        "in",
+        "out.jsonl",
+        "--threads",
+        "1",
+    ]
+    environment |= {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "8"}
+    told = subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout
+    assert told == "-m trt.run m.onnx in --format json --output out.jsonl --threads 1 --shard 3/8\n"
+    refused = subprocess.run(script[:4], env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "usage: slurm_array.sh [merge] FAMILY CHECKPOINT INPUT OUTPUT [flags]; found 2 words" in refused.stderr
+
+
+@pytest.mark.slow
+def test_ray_gives_what_the_command_gives(checkpoint, corpus, tmp_path):
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    one, output = tmp_path / "one.jsonl", tmp_path / "all.jsonl"
+    assert job(checkpoint, corpus, one).wait(120) == 0
+    command = [sys.executable, "scripts/bulk/ray_transcribe.py", str(checkpoint), str(corpus), "--output", str(output)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    subprocess.run([*command, "--block", "5"], cwd=REPOSITORY, env=environment, check=True, timeout=280)
+    assert output.read_text() == one.read_text()

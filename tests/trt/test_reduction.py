@@ -1,0 +1,115 @@
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+
+from common.export import ExportGraph, encoded
+from trt.conversion import ExportError, converted
+from trt.reduction import checked, to_float16, to_int8
+
+METADATA = encoded(labels=["a", "b", "c", " ", "<blank>"], blank=4, separator=" ")
+
+
+class Small(nn.Module):
+    """Four channels say which label a frame has, and one is noise that is loud inside where `is_hard`."""
+
+    def __init__(self, is_hard: bool = False):
+        super().__init__()
+        self.exact, self.first, self.second, self.last = (nn.Conv1d(5, 5, 1) for _ in range(4))
+        with torch.no_grad():
+            for conv in (self.exact, self.first, self.second, self.last):
+                conv.weight.copy_(torch.eye(5)[:, :, None] + 0.01)
+                conv.bias.zero_()
+            self.first.weight[:, 4] = 0
+            self.first.weight[4] = torch.tensor([0, 0, 0, 0, 3e4 if is_hard else 1.0])[:, None]
+            self.second.weight[:, 4] = 0
+
+    def forward(self, x_BFT: Tensor, frames_B: Tensor) -> tuple[Tensor, Tensor]:
+        h_BCT = self.second(self.first(self.exact(x_BFT)).relu()).relu()
+        return (8 * self.last(h_BCT)).mT.log_softmax(2), frames_B + 0
+
+
+def small(is_hard: bool = False) -> tuple[ExportGraph, list[dict[str, np.ndarray]]]:
+    noise = torch.Generator().manual_seed(1)
+
+    def sounds(batch: int, frames: int) -> Tensor:
+        labels = torch.randint(4, (batch, frames), generator=noise)
+        one_hot_BTF = torch.nn.functional.one_hot(labels, 5).float()
+        one_hot_BTF[:, :, 4] = torch.rand(batch, frames, generator=noise)
+        return one_hot_BTF.mT.contiguous()
+
+    example = {"x_BFT": sounds(2, 30), "frames_B": torch.tensor([30, 20])}
+    module = Small(is_hard).eval()
+    graph = ExportGraph(
+        module=module,
+        reference=module,
+        inputs=example,
+        axes={"x_BFT": {0: "B", 2: "T"}, "frames_B": {0: "B"}},
+        outputs=("y_BSV", "output_frames_B"),
+        checks=(),
+        tolerance=1e-4,
+        metadata=METADATA,
+        full_precision=("exact",),
+    )
+    return graph, [{"x_BFT": sounds(1, 60).numpy(), "frames_B": np.array([60])} for _ in range(12)]
+
+
+def test_float16_leaves_what_must_be_exact_and_the_inputs_and_outputs_in_float32():
+    graph, _ = small()
+    content = to_float16(converted(graph))
+    model = onnx.load_model_from_string(content)
+    kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    assert kinds["exact.weight"] == onnx.TensorProto.FLOAT
+    assert kinds["first.weight_half"] == onnx.TensorProto.FLOAT16
+    assert "first.weight" not in kinds
+    session = onnxruntime.InferenceSession(content)
+    assert {value.type for value in session.get_outputs()} == {"tensor(float)", "tensor(int64)"}
+    assert 0 < checked(content, graph, "fp16") < 0.01
+    assert json.loads(session.get_modelmeta().custom_metadata_map["precision"]) == "fp16"
+
+
+def test_int8_says_the_words_of_float32_and_what_it_was_fitted_to():
+    graph, clips = small()
+    found = to_int8(converted(graph), clips, METADATA)
+    assert found.words > 50
+    assert (found.errors, found.excluded) == (0, [])
+    told = json.loads(onnxruntime.InferenceSession(found.content).get_modelmeta().custom_metadata_map["int8"])
+    assert (told["layers"], told["clips"], told["words"]) == (3, 12, found.words)
+    operators = [node.op_type for node in onnx.load_model_from_string(found.content).graph.node]
+    assert operators.count("QuantizeLinear") >= 3
+    assert checked(found.content, graph, "int8") < 0.5
+
+
+def test_values_that_are_not_finite_are_refused():
+    graph, _ = small()
+    content = to_float16(converted(graph))
+    great = graph._replace(inputs={**graph.inputs, "x_BFT": torch.full((2, 5, 30), torch.nan)})
+    with pytest.raises(ExportError, match=r"y_BSV has the shape \(2, 30, 5\) and NaN or infinity in fp16; take fp32"):
+        checked(content, great, "fp16")
+
+
+def test_a_graph_that_float16_changes_too_much_is_refused():
+    graph, _ = small()
+    content = to_float16(converted(graph))
+    other = graph._replace(reference=lambda x_BFT, frames_B: (2 * graph.module(x_BFT, frames_B)[0], frames_B))
+    with pytest.raises(ExportError, match=r"the graph differs by .*% of its greatest value in fp16; take fp32"):
+        checked(content, other, "fp16")
+
+
+def test_layers_that_8_bits_cannot_hold_stay_in_float32_and_are_named():
+    graph, clips = small(is_hard=True)
+    found = to_int8(converted(graph), clips, METADATA)
+    assert found.errors == 0
+    assert 1 <= len(found.excluded) < found.layers == 3
+
+
+def test_words_that_no_exclusion_keeps_are_an_error():
+    graph, clips = small()
+    with pytest.raises(
+        ExportError, match=r"int8: 0 of \d+ words of the clips differ .* even with 2 of 3 layers in float32"
+    ):
+        to_int8(converted(graph), clips, METADATA, most_errors=-1)
