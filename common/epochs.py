@@ -22,10 +22,10 @@ class Epochs:
         self.cfg, self.world, self.seconds = cfg, world, seconds
         self._size = {"max_seconds": max_seconds} if max_seconds else {"batch_size": cfg.batch_size}
         self.batches = functools.lru_cache(2)(self._batches)
-        """Of an epoch; the last two are remembered."""
+        """Batches of an epoch by its number; the last two epochs' are remembered."""
         in_one = len(self.batches(0))
         self.steps = in_one * cfg.epochs
-        """Of the whole training."""
+        """Optimiser steps of the whole training."""
         self.about = f"{in_one} steps an epoch"
         self.learning_rate = build_schedule(
             cfg.schedule, lr=cfg.optim.lr if lr is None else lr, steps_per_epoch=in_one, total_steps=self.steps

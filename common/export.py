@@ -36,7 +36,7 @@ class ExportGraph(NamedTuple):
     full_precision: Sequence[str] = ()
     """Parts of the module, by their names, that stay in float32 where the rest is reduced."""
     from_audio: Callable[[Tensor], Mapping[str, Tensor]] | None = None
-    """Of recognisers: the inputs of one clip, audio_N at the model's sample rate. int8 is calibrated with clips."""
+    """The inputs for one clip, audio_N at the model's sample rate, with which int8 is calibrated; recognisers only."""
 
 
 def encoded(**values: Any) -> dict[str, str]:
@@ -84,7 +84,7 @@ class Greedy(nn.Module):
 
 
 class GreedyFromSamples(Greedy):
-    """Of a recogniser that takes samples."""
+    """The best path of a recogniser that takes samples."""
 
     def forward(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, ...]:
         """As `Greedy.decoded`."""
@@ -92,7 +92,7 @@ class GreedyFromSamples(Greedy):
 
 
 class GreedyFromFeatures(Greedy):
-    """Of a recogniser that takes features."""
+    """The best path of a recogniser that takes features."""
 
     def forward(self, features_BFT: Tensor, frames_B: Tensor) -> tuple[Tensor, ...]:
         """As `Greedy.decoded`."""

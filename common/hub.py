@@ -16,7 +16,7 @@ from common.checkpoint import CheckpointError
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
 SUFFIXES = (".pt", ".pth", ".nemo", ".bin", ".safetensors", ".ckpt", ".json", ".yaml")
-"""Of what is a file even where there is none: "runs/best.pt" is no name of a model."""
+"""What names with these ends are: files, even where there are none. "runs/best.pt" is no name of a model."""
 _DESCRIPTIONS = ("*.json", "*.txt", "*.model")
 _WEIGHTS = ("model*.safetensors", "pytorch_model*.bin", "*.nemo", "*.pt", "*.pth")  # the first that there are
 

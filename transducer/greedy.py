@@ -32,9 +32,9 @@ class Hypothesis(NamedTuple):
     confidence: list[float]
     entropy_confidence: list[float]
     score: float = 0.0
-    """Of a search: log-probability, and what the language model and hot words add."""
+    """Log-probability, and what the language model and hot words add; 0 without a search."""
     alternatives: tuple["Hypothesis", ...] = ()
-    """Of a search: less probable hypotheses, best first, as many as were asked for."""
+    """Less probable hypotheses, best first, as many as a search was asked for."""
 
     def part(self, start: int, stop: int | None) -> "Hypothesis":
         """The pieces from `start` to `stop`, without their text."""

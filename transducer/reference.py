@@ -207,7 +207,7 @@ class _Arc(NamedTuple):
     """None for blank."""
     duration: int
     log_prob: float
-    """Of both."""
+    """Log-probability of the label and the duration together."""
     confidence: float
     """Probability of the label."""
     entropy: float

@@ -39,7 +39,7 @@ class Built(NamedTuple):
     capabilities: tuple[str, ...]
     precision: str
     shapes: dict[str, list[list[int]]]
-    """Of each input the least, the most usual and the greatest shape."""
+    """Least, most usual and greatest shape by the name of the input."""
     model_sha256: str
     metadata: dict[str, str]
     """What the model says of itself."""

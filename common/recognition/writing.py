@@ -37,7 +37,7 @@ def write_transcript(transcript: Transcript, name: str, style: Format, stream: T
 
 
 def file_name(name: str, style: Format) -> str:
-    """Of the file about one recording."""
+    """Name of the file about one recording."""
     return f"{name}.txt" if style == "text" else f"{name}.{style}"
 
 

@@ -68,10 +68,10 @@ class Measured(NamedTuple):
     """What one length took."""
 
     seconds: float
-    """Of audio."""
+    """Length of the audio."""
     processor_seconds: float
     peak_mib: float
-    """Of the process, less the samples."""
+    """Memory of the process, less the samples."""
     text: str
 
 

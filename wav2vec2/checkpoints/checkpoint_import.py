@@ -60,7 +60,7 @@ class Imported(NamedTuple):
     config: ModelConfig
     kind: Literal["pretraining", "ctc", "backbone"]
     language: Language = "auto"
-    """Of the texts that it was fine-tuned on."""
+    """Language of the texts that it was fine-tuned on."""
     assumed: tuple[str, ...] = ()
     """What the checkpoint does not say, in lines for the user."""
 
