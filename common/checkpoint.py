@@ -66,6 +66,9 @@ def load_tensor(path: Path) -> torch.Tensor:
 
 
 def _unpickled(path: Path, kind: str) -> Any:
+    if path.is_dir():
+        inside = ", such as ".join(["one file", *sorted(found.name for found in path.glob("*.pt"))[:1]])
+        raise CheckpointError(f"{path}: is a folder; expected a {kind}, which is {inside}")
     if not path.is_file():
         raise CheckpointError(f"{path}: no such {kind}")
     try:

@@ -37,7 +37,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(f"{path.parent}: expected a file {path.name} in it") from None
+        ours = sorted(found.name for found in path.parent.glob("*.pt"))[:1]
+        instead = f", or the name of one checkpoint, such as {path.parent / ours[0]}" if ours else ""
+        raise CheckpointError(f"{path.parent}: expected a file {path.name} in it{instead}") from None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from None
     if not isinstance(value, dict):

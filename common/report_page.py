@@ -24,7 +24,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1rem 4rem; max-width: 60rem; background: var(--page); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.7rem; margin: 0; letter-spacing: -.01em; }
+h1 { font-size: 1.7rem; margin: 0; letter-spacing: -.01em; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 2.6rem 0 .7rem; }
 p { margin: .3rem 0 .8rem; max-width: 44rem; }
 i { font-style: normal; }
@@ -34,6 +34,7 @@ i { font-style: normal; }
 .numbers .card { margin: 0; }
 .number { font-size: 2rem; font-weight: 650; line-height: 1.2; font-variant-numeric: tabular-nums; }
 .clip header { display: flex; flex-wrap: wrap; gap: 0 1rem; align-items: baseline; }
+.clip header span { min-width: 0; overflow-wrap: anywhere; }
 .clip header b { font-variant-numeric: tabular-nums; }
 .scroll { overflow-x: auto; padding-bottom: .3rem; }
 .timeline { position: relative; font-size: 13px; line-height: 1; cursor: pointer; }

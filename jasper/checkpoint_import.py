@@ -35,6 +35,8 @@ class Imported(NamedTuple):
     config: Config
     assumed: tuple[str, ...] = ()
     """What the checkpoint does not say, in lines for the user."""
+    step: int | None = None
+    """Optimiser step at which it was saved, if it says so."""
 
 
 def read(state: dict[str, Any], path: Path, *, configuration: Config | None = None, is_start: bool = False) -> Imported:
@@ -46,7 +48,9 @@ def read(state: dict[str, Any], path: Path, *, configuration: Config | None = No
     if state.get("format") == FORMAT:
         try:
             own = configuration or config.build(Config, state["config"], str(path))
-            return Imported(state["weights"], state["ema"], own)
+            progress = state.get("progress")
+            step = progress.get("step") if isinstance(progress, dict) else None
+            return Imported(state["weights"], state["ema"], own, step=step if isinstance(step, int) else None)
         except (KeyError, ConfigError) as error:
             raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
     if not isinstance(state.get("state_dict"), dict):

@@ -45,10 +45,13 @@ class Recognizer:
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
         assumed: tuple[str, ...] = (),
+        origin: str = "",
     ):
         self.config, self.device, self.precision = cfg, torch.device(device), precision
         self.assumed = assumed
         """What the checkpoint does not say, in lines for the user."""
+        self.origin = origin
+        """The checkpoint, its step if it says so, and which of its weights were taken."""
         self.vocabulary = data.vocabulary_of(cfg)
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = cast_for_inference(fuse(model).to(self.device), precision)
@@ -159,15 +162,15 @@ def load(
     Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged weights.
     """
     chosen = distributed.pick_device(device)
-    model, cfg, assumed = _loaded(path, ema=ema, configuration=configuration)
+    model, cfg, known = _loaded(path, ema=ema, configuration=configuration)
     if precision == "auto":
         sound_N = voice_like(cfg.features.sample_rate)
         return fastest(
-            lambda tried: Recognizer(copy.deepcopy(model), cfg, device=chosen, precision=tried, assumed=assumed),
+            lambda tried: Recognizer(copy.deepcopy(model), cfg, device=chosen, precision=tried, **known),
             lambda asr: asr._log_probs([sound_N]),
             chosen,
         )
-    return Recognizer(model, cfg, device=chosen, precision=precision, assumed=assumed)
+    return Recognizer(model, cfg, device=chosen, precision=precision, **known)
 
 
 def load_model(
@@ -180,14 +183,18 @@ def load_model(
 
 def _loaded(
     path: str | Path, *, ema: bool | None, configuration: Config | None
-) -> tuple[Jasper, Config, tuple[str, ...]]:
+) -> tuple[Jasper, Config, dict[str, Any]]:
+    """The model, its configuration, and what a Recognizer tells of where it comes from."""
     imported = importing.read(path, configuration=configuration)
     if ema and imported.ema is None:
         raise checkpoint.CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     cfg = imported.config
-    weights = imported.ema if imported.ema is not None and ema is not False else imported.weights
+    averaged = imported.ema if ema is not False else None
+    weights = imported.weights if averaged is None else averaged
+    step = "" if imported.step is None else f", step {imported.step:,}"
+    origin = f"{path}{step}, {'raw' if averaged is None else 'averaged'} weights"
     with checkpoint.usable(path):
         with torch.device("meta"):  # the weights come from the file: do not initialise 333 million of them first
             model = Jasper(cfg.model, cfg.features.mel_bins)
         checkpoint.fill(model, weights, path)
-    return model.eval(), cfg, imported.assumed
+    return model.eval(), cfg, {"assumed": imported.assumed, "origin": origin}

@@ -1,17 +1,18 @@
 """A picture of a run: `python -m jasper.report RUN_DIR --data.validation MANIFEST -o report.html`.
 
-Curves of loss and error, what was heard when, the worst errors with their sound, the settings: one HTML file that
-needs nothing else, neither network nor other files.
+Curves of loss and error, what was heard when, the worst errors with their sound, errors by speaker, words taken for
+others, the settings: one HTML file that needs nothing else, neither network nor other files.
 
 Shapes: N samples, F mel bands, T feature frames, K frequencies of the Fourier transform, S output frames, V labels.
 """
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -126,9 +127,10 @@ def collect(
     if not log.is_file():
         raise ConfigError(f"{log}: no such file; expected the folder of a run of jasper.train")
     events = read_events(log)
-    by_id = {u.id: u for u in utterances}
-    worst = [by_id[name] for name in _worst(evaluation)[:clips]]
-    correct = [by_id[name] for name in _correct(evaluation)]
+    heard = _heard(utterances, evaluation)
+    wrong = sorted((each for each in heard if each.errors.errors), key=lambda each: -each.errors.rate)
+    worst = [each.utterance for each in wrong[:clips]]
+    correct = [each.utterance for each in heard if not each.errors.errors]
     shown = sorted(correct or worst, key=lambda u: u.seconds)[len(correct or worst) // 2]
     pictures = make_clips(asr, [shown, *worst])
     return Report(
@@ -139,6 +141,8 @@ def collect(
         shown=pictures[0],
         worst=pictures[1:],
         pitches=_pitches(asr.log_mel),
+        speakers=_by_speaker(heard),
+        confusions=_confusions(wrong),
         facts=_facts(run_dir, events, asr),
         settings=config.to_toml(asr.config),
     )
@@ -221,25 +225,42 @@ def _pitches(log_mel: LogMel) -> list[Pitch]:
     return [Pitch(hertz, float(np.interp(hertz, peaks_F, np.arange(len(peaks_F)) / len(peaks_F)))) for hertz in wanted]
 
 
-def _worst(evaluation: Evaluation) -> list[str]:
-    """Ids of the clips with errors, most errors per word first."""
-    counted = _counted(evaluation)
-    return sorted((name for name, e in counted.items() if e.errors), key=lambda name: -counted[name].rate)
+class _Heard(NamedTuple):
+    """An utterance, what the model made of it, and the errors in that."""
+
+    utterance: Utterance
+    reference: str
+    hypothesis: str
+    errors: ErrorCount
 
 
-def _correct(evaluation: Evaluation) -> list[str]:
-    return [name for name, errors in _counted(evaluation).items() if not errors.errors]
+def _heard(utterances: Sequence[Utterance], evaluation: Evaluation) -> list[_Heard]:
+    """By their places, since two recordings may have one name."""
+    rows = evaluation.rows or range(len(evaluation.ids))
+    texts = zip(rows, evaluation.references, evaluation.hypotheses, strict=True)
+    return [_Heard(utterances[row], said, heard, word_errors([said], [heard])) for row, said, heard in texts]
 
 
-def _counted(evaluation: Evaluation) -> dict[str, ErrorCount]:
-    rows = zip(evaluation.ids, evaluation.references, evaluation.hypotheses, strict=True)
-    return {name: word_errors([reference], [hypothesis]) for name, reference, hypothesis in rows}
+def _by_speaker(heard: Sequence[_Heard]) -> dict[str, ErrorCount]:
+    """The errors of each speaker that is named, highest error rate first."""
+    found: dict[str, ErrorCount] = {}
+    for each in heard:
+        if name := each.utterance.speaker:
+            found[name] = found[name] + each.errors if name in found else each.errors
+    return dict(sorted(found.items(), key=lambda item: -item[1].rate))
+
+
+def _confusions(wrong: Sequence[_Heard]) -> Counter[tuple[str, str]]:
+    """How often each word was taken for which other."""
+    pairs = (pair for each in wrong for pair in align_words(each.reference, each.hypothesis))
+    return Counter((pair.reference, pair.hypothesis) for pair in pairs if pair.kind == "substitution")
 
 
 def _facts(run_dir: Path, events: Sequence[dict[str, Any]], asr: Recognizer) -> dict[str, str]:
     """What a reader asks first about a run, by name."""
     cfg = asr.config
     facts = {
+        "checkpoint": asr.origin,
         "parameters": f"{asr.n_parameters:,}",
         "data": next((e["data"]["event"].split("; ", 1)[1] for e in events if _describes_data(e)), ""),
         "epochs": str(cfg.epochs),

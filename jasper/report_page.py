@@ -1,5 +1,6 @@
 """What the report shows, as HTML: how it learned, what was heard when, the worst errors, the settings."""
 
+from collections import Counter
 from html import escape
 from typing import Literal, NamedTuple
 
@@ -10,6 +11,7 @@ from common.report_page import Number, stretch
 from jasper.report_charts import log_chart
 
 PHASES = {"train": "training, running mean", "dev": "validation", "dev_ema": "validation, averaged weights"}
+MOST_ROWS = 30  # of a table
 PIXELS_PER_SECOND = 190  # so that words are not written over each other
 
 STYLE = """
@@ -31,7 +33,8 @@ svg { display: block; width: 100%; height: auto; }
 .chart-name { font-weight: 600; margin: 0 0 .2rem; }
 .clip header { margin-bottom: .6rem; }
 .pairs { display: flex; flex-wrap: wrap; gap: .3rem .35rem; margin: 0 0 .8rem; }
-.pair { display: flex; flex-direction: column; border-radius: 6px; padding: .05rem .25rem; line-height: 1.35; }
+.pair { display: flex; flex-direction: column; border-radius: 6px; padding: .05rem .25rem; line-height: 1.35;
+  max-width: 100%; overflow-wrap: anywhere; }
 .pair span:first-child { color: var(--quiet); font-size: .85rem; }
 .pair.substitution, .pair.deletion { background: var(--bad-back); } .pair.insertion { background: var(--added-back); }
 .pair.deletion span:first-child { text-decoration: line-through; }
@@ -39,6 +42,8 @@ svg { display: block; width: 100%; height: auto; }
 .row { position: relative; height: 26px; }
 .word { position: absolute; top: 0; bottom: 0; white-space: nowrap; border-top: 3px solid currentColor;
   padding-top: 5px; }
+.word b { display: block; width: max-content; font-weight: inherit; overflow: hidden; text-overflow: ellipsis; }
+.word:hover b { max-width: none !important; position: relative; z-index: 1; background: var(--card); }
 .spoken .word { border-top: 0; border-bottom: 3px solid currentColor; padding-top: 7px; }
 .word.equal { border-color: var(--dev); }
 .edge { position: absolute; top: 26px; height: 150px; border-left: 1px dotted #ffffffb0; }
@@ -93,6 +98,10 @@ class Report(NamedTuple):
     """One clip for the picture of what was heard when."""
     worst: list[Clip]
     pitches: list[Pitch]
+    speakers: dict[str, ErrorCount]
+    """Errors of each speaker that is named, highest error rate first."""
+    confusions: Counter[tuple[str, str]]
+    """How often each word was taken for which other."""
     facts: dict[str, str]
     settings: str
     """The whole configuration as TOML."""
@@ -100,7 +109,7 @@ class Report(NamedTuple):
 
 def render(report: Report) -> str:
     """The page."""
-    parts = (_headline(report), _learning(report), _heard(report), _worst(report), _settings(report))
+    parts = (_headline(report), _learning(report), _heard(report), _worst(report), _tables(report), _settings(report))
     return report_page.page(report.title, "\n".join(parts), style=STYLE)
 
 
@@ -166,6 +175,23 @@ def _worst(report: Report) -> str:
     return "<h2>The worst errors</h2>\n" + key + "\n".join(_clip(clip, report.pitches) for clip in report.worst)
 
 
+def _tables(report: Report) -> str:
+    """Errors by speaker, and which words were taken for which, the most frequent of them."""
+    speakers = {
+        name: f"{errors.rate:.2%} ({errors.errors:,} of {errors.length:,} words)"
+        for name, errors in list(report.speakers.items())[:MOST_ROWS]
+    }
+    words = {f"{said} → {heard}": f"{count:,}" for (said, heard), count in report.confusions.most_common(MOST_ROWS)}
+    found = ""
+    for title, rows, n_all in (
+        ("Errors by speaker", speakers, len(report.speakers)),
+        ("Words taken for others", words, len(report.confusions)),
+    ):
+        first = f'<p class="quiet">The first {MOST_ROWS} of {n_all:,}.</p>' if n_all > MOST_ROWS else ""
+        found += f'<h2>{title}</h2>\n{first}<div class="card">{report_page.facts_table(rows)}</div>\n' if rows else ""
+    return found
+
+
 def _clip(clip: Clip, pitches: list[Pitch]) -> str:
     errors = clip.errors
     about = f"{errors.errors} of {errors.length} words · {clip.seconds:.1f} s · {clip.id}"
@@ -193,10 +219,13 @@ def _timeline(clip: Clip, pitches: list[Pitch]) -> str:
 
 
 def _words(words: list[Timed], seconds: float) -> str:
+    """Each word at its time; one that is longer than the room up to the next is cut, and whole under the pointer."""
+    ends = [*(word.start for word in words[1:]), seconds]
     return "".join(
-        f'<span class="word {word.kind}" title="{word.start:.2f} to {word.end:.2f} s" '
-        f'style="{stretch(word.start, word.end, seconds=seconds)}">{escape(word.text)}</span>'
-        for word in words
+        f'<span class="word {word.kind}" title="{escape(word.text)}, {word.start:.2f} to {word.end:.2f} s" '
+        f'style="{stretch(word.start, word.end, seconds=seconds)}">'
+        f'<b style="max-width: {PIXELS_PER_SECOND * (end - word.start):.0f}px">{escape(word.text)}</b></span>'
+        for word, end in zip(words, ends, strict=False)
     )
 
 

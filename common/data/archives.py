@@ -2,12 +2,18 @@
 
 import hashlib
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
+import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO
+
+MOST_GROWTH = 20  # of a zip with recordings; what grows more is made to fill the disk
+DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+"""What reading a damaged or encrypted zip raises."""
 
 
 class ArchiveError(ValueError):
@@ -84,6 +90,34 @@ def unpack(archive: Path, inside: str, target: Path, *, documents: str = "") -> 
         (unfinished / inside).rename(target)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise ArchiveError(f"{archive}: cannot be unpacked into {target.parent}: {error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def unpack_zip(packed: zipfile.ZipFile, archive: Path, inside: str, target: Path) -> None:
+    """Puts what the folder `inside` of an open .zip has into `target`, its files after its folders; nothing beside it.
+
+    `archive` is the file, for messages and its size. Raises ArchiveError, and leaves nothing behind, for a path that
+    leaves the folder, a link, or more than MOST_GROWTH times the bytes of the archive; OSError and DAMAGED_ZIP.
+    """
+    print(f"unpacking {archive}")
+    entries = [entry for entry in packed.infolist() if entry.filename.startswith(f"{inside}/")]
+    if not entries:
+        held = ", ".join(packed.namelist()[:5]) or "nothing"
+        raise ArchiveError(f"{archive}: expected a folder {inside} in it, found {held}")
+    for entry in entries:
+        if ".." in PurePosixPath(entry.filename).parts or stat.S_ISLNK(entry.external_attr >> 16):
+            raise ArchiveError(f"{archive}: holds a link or a path that does not belong there, {entry.filename}")
+    size, held_bytes = archive.stat().st_size, sum(entry.file_size for entry in entries)
+    if held_bytes > MOST_GROWTH * size + 2**20:
+        raise ArchiveError(f"{archive}: refused: {held_bytes:,} bytes in a file of {size:,}")
+    unfinished = target.parent / f".{target.name}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        packed.extractall(unfinished, entries)
+        target.mkdir(parents=True, exist_ok=True)
+        for found in sorted((unfinished / inside).iterdir(), key=lambda found: (found.is_file(), found.name)):
+            found.replace(target / found.name)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -26,6 +26,8 @@ class Evaluation(NamedTuple):
     hypotheses: Sequence[str]
     losses: Sequence[float] = ()
     """Empty where none were computed."""
+    rows: Sequence[int] = ()
+    """Place of each utterance in the data set, since two may have one name; empty: all, in order."""
 
     @property
     def loss(self) -> float:
@@ -74,7 +76,8 @@ def scored(utterances: Sequence[Utterance], own: Sequence[Result], world: World)
     losses = [result.loss for result in results if result.loss is not None]
     references = [utterance.text for utterance in read]
     words, characters = word_errors(references, hypotheses), character_errors(references, hypotheses)
-    return Evaluation(words, characters, [utterance.id for utterance in read], references, hypotheses, losses)
+    ids, rows = [utterance.id for utterance in read], [result.row for result in results]
+    return Evaluation(words, characters, ids, references, hypotheses, losses, rows)
 
 
 def report(

@@ -44,7 +44,7 @@ def log_letters(spelling: Spelling, data: Any, log: Callable[[str], None], *, so
     """
     log(f"texts in {spelling.described()}{', ' if source else ''}{source}")
     if data.normalize_text or data.on_error == "stop":
-        spelling.check(", ".join((*data.train, *data.validation)))
+        spelling.check(", ".join(dict.fromkeys((*data.train, *data.validation))))
     if spelling.unknown:
         log(spelling.told())
 

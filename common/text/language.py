@@ -71,7 +71,7 @@ class Spelling:
         if self.unknown and self.unknown_letters == "stop":
             raise LanguageError(
                 f"{sources}: {self.told()}; take the labels of this language (python -m common.text.alphabet makes "
-                "them), or set data.unknown_letters = drop, or latin to write them in Latin letters"
+                "them), or write them in Latin letters (--data.unknown_letters latin: é as e), or leave them out (drop)"
             )
 
     def told(self) -> str:

@@ -14,6 +14,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+from common.data.archives import DAMAGED_ZIP, ArchiveError, unpack_zip
+
 # Held out by the published recipe; their ids are com_SF_ce<number>.
 VALIDATION = {
     227, 832, 912, 979, 998, 1045, 1282, 1329, 1350, 1376, 1519, 1664, 1777, 1843, 2017, 2042, 2100, 2251, 2443, 2566,
@@ -23,14 +25,17 @@ TEST = {
 }  # fmt: skip
 
 
+INSIDE = "SF_bilingual"  # the folder of the archive
+
+
 class MandarinError(ValueError):
     """A corpus that is not as expected; the message says what was looked for and where."""
 
 
 def main(folder: Path, archive: Path | None = None) -> None:
-    """Unpacks, if there is an archive, and lists. Raises MandarinError."""
+    """Unpacks, if there is an archive, and lists. Raises MandarinError and ArchiveError."""
     if archive is not None and not (folder / "text_SF.txt").is_file():
-        unpack(archive, folder.parent)
+        unpack(archive, folder)
     if (folder / "text_SF.txt").is_file():
         name, lines = "sf", list_sf(folder)
     elif (folder / "data_aishell/transcript").is_dir():
@@ -46,16 +51,16 @@ def main(folder: Path, archive: Path | None = None) -> None:
 
 
 def unpack(archive: Path, target: Path) -> None:
-    """Unpacks SF_bilingual into `target`. Raises MandarinError."""
+    """Unpacks SF_bilingual as `target`. Raises MandarinError and ArchiveError."""
     try:
         with zipfile.ZipFile(archive) as outer:
             inner = next((name for name in outer.namelist() if name.endswith("SF_bilingual.zip")), None)
             if inner is None:
-                outer.extractall(target)
+                unpack_zip(outer, archive, INSIDE, target)
                 return
             with outer.open(inner) as file, zipfile.ZipFile(file) as of_corpus:
-                of_corpus.extractall(target)
-    except (OSError, zipfile.BadZipFile) as error:
+                unpack_zip(of_corpus, archive, INSIDE, target)
+    except (*DAMAGED_ZIP, OSError) as error:
         raise MandarinError(f"{archive}: cannot be unpacked into {target}: {error}") from None
 
 
@@ -95,5 +100,5 @@ if __name__ == "__main__":
     options = parser.parse_args()
     try:
         main(options.folder, options.archive)
-    except MandarinError as error:
+    except (MandarinError, ArchiveError, OSError) as error:
         sys.exit(f"error: {error}")

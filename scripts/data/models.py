@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 from tyro.conf import Positional, arg
 
 from common import config, files
-from common.data.archives import ArchiveError, download
+from common.data.archives import DAMAGED_ZIP, ArchiveError, download
 
 NGC = "https://api.ngc.nvidia.com/v2/models/nvidia"
 
@@ -88,7 +88,7 @@ def take_out(archive: Path, target: Path) -> None:
                 raise ArchiveError(f"{archive}: expected {target.name} in it, found {held}")
             with packed.open(inside[0]) as content, files.written_whole(target) as file:
                 shutil.copyfileobj(content, file)  # which ends with a check of the checksum in the archive
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except DAMAGED_ZIP as error:
         archive.unlink()
         raise ArchiveError(f"{archive}: damaged ({error}) and removed; run this again") from None
 

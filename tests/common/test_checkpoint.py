@@ -26,6 +26,14 @@ def test_what_was_saved_is_loaded(tmp_path):
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["c.pt"]
 
 
+def test_a_folder_in_place_of_a_checkpoint_is_told_with_one_that_is_in_it(tmp_path):
+    with pytest.raises(CheckpointError, match="is a folder; expected a checkpoint, which is one file$"):
+        checkpoint.load(tmp_path)
+    (tmp_path / "best.pt").touch()
+    with pytest.raises(CheckpointError, match="which is one file, such as best.pt$"):
+        checkpoint.load(tmp_path)
+
+
 def test_a_missing_checkpoint_is_named(tmp_path):
     with pytest.raises(CheckpointError, match="nothing.pt: no such checkpoint"):
         checkpoint.load(tmp_path / "nothing.pt")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jasper
-from common import audio
+from common import audio, checkpoint
 from common.data.manifest import Utterance, write_jsonl
 from common.logging import RunLogger
 from common.metrics import word_errors
@@ -81,6 +81,40 @@ def test_ids_and_words_cannot_be_taken_for_markup(run_dir, recognizer, utterance
     page = render(report.collect(run_dir, recognizer, utterances, heard, clips=3))
     assert "a&lt;b" in page
     assert "a<b" not in page
+
+
+def test_two_recordings_of_one_name_are_each_shown_with_their_own_words(run_dir, recognizer, utterances):
+    same = [replace(utterance, id="same") for utterance in utterances]
+    errors = word_errors(list(TEXTS.values()), ["one", "three", "four"])
+    heard = Evaluation(errors, errors, ["same"] * 3, list(TEXTS.values()), ["one", "three", "four"], rows=(0, 1, 2))
+    found = report.collect(run_dir, recognizer, same, heard, clips=8)
+    assert found.shown.errors.length == 1
+    assert [clip.errors.length for clip in found.worst] == [3, 2]
+    assert f"of {len(same)}" in render(found)
+
+
+def test_the_page_says_which_weights_who_was_misheard_and_which_words_were_taken_for_which(run_dir, utterances):
+    saved = checkpoint.load(run_dir / "jasper_best.pt") | {"progress": {"step": 1234}}
+    checkpoint.save(run_dir / "other.pt", saved)
+    asr = jasper.load(run_dir / "other.pt", ema=False)
+    spoken = [replace(u, speaker="Ann" if u.id == "c" else "Bo") for u in utterances]
+    page = render(
+        report.collect(run_dir, asr, spoken, evaluation({"a<b": "one to", "c": "three", "d": "four"}), clips=1)
+    )
+    assert f"<tr><th>checkpoint</th><td>{run_dir / 'other.pt'}, step 1,234, raw weights</td></tr>" in page
+    rows = ("<tr><th>Bo</th><td>60.00% (3 of 5 words)</td></tr>", "<tr><th>Ann</th><td>0.00% (0 of 1 words)</td></tr>")
+    assert "".join(rows) in page
+    assert "<tr><th>two → to</th><td>1</td></tr>" in page
+    saved["progress"] = "of no use"
+    checkpoint.save(run_dir / "other.pt", saved)
+    assert jasper.load(run_dir / "other.pt").origin == f"{run_dir / 'other.pt'}, averaged weights"
+
+
+def test_a_table_has_only_its_first_rows_and_says_so(run_dir, recognizer, utterances):
+    found = report.collect(run_dir, recognizer, utterances, evaluation(TEXTS), clips=1)
+    assert "Errors by speaker" not in render(found)
+    many = found._replace(speakers={f"s{i}": word_errors(["a"], ["b"]) for i in range(31)})
+    assert "The first 30 of 31." in render(many)
 
 
 def test_the_worst_clips_come_first_and_correct_ones_are_not_among_them(run_dir, recognizer, utterances):

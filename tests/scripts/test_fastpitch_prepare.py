@@ -64,7 +64,8 @@ def test_the_bilingual_archive_is_unpacked_listed_and_prepared(tmp_path):
 def test_aishell_is_listed_with_its_speakers(tmp_path):
     (tmp_path / "data_aishell").symlink_to(shared("data/mandarin-mini/data_aishell"))
     command = [sys.executable, REPOSITORY / "scripts/data/mandarin.py", tmp_path]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     path = tmp_path / "filelists/aishell_audio_pitch_text_train.txt"
     assert told == f"{path}: 180 clips\n"
     utterances = read_manifest(path, root=tmp_path).utterances

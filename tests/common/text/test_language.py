@@ -96,7 +96,7 @@ def test_one_line_names_the_letters_the_most_frequent_first():
     assert str(error.value) == (
         'train.jsonl, dev.jsonl: 3 letters in 2 texts are none of the 28 labels " abcdefghijklmnopqrstuvwxyz\'" '
         "(language english): 'м' 2, 'и' 2, 'р' 1; take the labels of this language (python -m common.text.alphabet "
-        "makes them), or set data.unknown_letters = drop, or latin to write them in Latin letters"
+        "makes them), or write them in Latin letters (--data.unknown_letters latin: é as e), or leave them out (drop)"
     )
     Spelling(ENGLISH, unknown_letters="drop").check("x")
     many = Spelling("a")
