@@ -210,9 +210,7 @@ def test_a_feed_of_many_steps_copies_what_is_left_once(speech, monkeypatch):
     session = streaming(0).session()
     copied = []
     forget = session.forget
-    monkeypatch.setattr(
-        session, "forget", lambda until: (forget(until), copied.append(session.samples_N.base is None))
-    )
+    monkeypatch.setattr(session, "forget", lambda until: (forget(until), copied.append(session.samples_N.base is None)))
     session.feed(speech)
     assert len(copied) > 50
     assert not any(copied)
