@@ -43,4 +43,4 @@ def test_what_is_wrong_is_named(tmp_path):
 def test_a_run_directory_in_place_of_a_model_folder_is_told_with_one_of_its_checkpoints(tmp_path):
     (tmp_path / "best.pt").touch()
     with pytest.raises(CheckpointError, match=r"in it, or the name of one checkpoint, such as .*/best.pt$"):
-        model_folder.read_json(tmp_path / "config.json")
+        read_json(tmp_path / "config.json")
