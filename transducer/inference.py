@@ -31,7 +31,7 @@ class InferenceConfig:
     """What to transcribe, with which model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """Model: a .nemo archive, a folder of transformers, or a checkpoint of this repository."""
+    """Model: a .nemo archive, a folder of transformers, a checkpoint of this repository, or a name of the hub."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
     file on standard input."""
@@ -91,8 +91,6 @@ class InferenceConfig:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
         if self.batch_size < 1 or self.max_symbols < 1:
             raise ValueError(f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}: expected above 0")
-        if self.output is not None and self.output_dir is not None:
-            raise ValueError("output and output_dir: expected one of them, found both")
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 

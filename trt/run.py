@@ -30,7 +30,8 @@ class RunConfig:
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """The file that trt.export wrote, from samples on."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
-    """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
+    """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
+    file on standard input."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
@@ -58,8 +59,6 @@ class RunConfig:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
         if self.batch_size < 1 or (self.chunk_seconds is not None and self.chunk_seconds <= 0):
             raise ValueError(f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}: expected above 0")
-        if self.output is not None and self.output_dir is not None:
-            raise ValueError("output and output_dir: expected one of them, found both")
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 
