@@ -208,14 +208,15 @@ def _if_finite(optimizer: Optimizer, state_of: Callable[[Tensor], dict[str, Tens
     Gives 1, or whether the step is taken as a tensor on the device. Weights and moments are copied for it, when a
     step's activations are gone; the scale is taken out of gradients as `GradScaler.unscale_` does.
     """
-    weights = [weight for group in optimizer.param_groups for weight in _with_gradient(group)[0]]
+    pairs = [_with_gradient(group) for group in optimizer.param_groups]
+    weights = [weight for weights, _ in pairs for weight in weights]
     found = getattr(optimizer, "found_inf", None)
     if found is None or not weights:
         yield 1
         return
     scale = getattr(optimizer, "grad_scale", None)  # none where they are unscaled already, to be clipped
     if scale is not None:
-        grads = [weight.grad for weight in weights]
+        grads = [grad for _, grads in pairs for grad in grads]
         torch._amp_foreach_non_finite_check_and_unscale_(grads, found.clone(), scale.double().reciprocal().float())
     kept = [tensor for weight in weights for tensor in (weight, *state_of(weight).values())]
     before = [tensor.clone() for tensor in kept]
