@@ -193,6 +193,30 @@ def test_streams_of_nothing_are_empty_and_over():
             session.finish()
 
 
+def test_an_ended_session_among_others_is_named_before_any_of_them_is_fed_or_ended(speech):
+    pool = streaming(1).pool()
+    first, ended = pool.session(), pool.session()
+    ended.finish()
+    with pytest.raises(ValueError, match="this session is over, or of another pool"):
+        pool.feed([(first, speech), (ended, speech)])
+    assert first.samples == 0
+    for sessions in ([first, ended], [first, first]):
+        with pytest.raises(ValueError, match="this session is over, or of another pool"):
+            pool.finish(sessions)
+    assert plain(fed(first, speech, [9_000])) == plain(offline(pool.asr, speech))
+
+
+def test_a_feed_of_many_steps_copies_what_is_left_once(speech, monkeypatch):
+    session = streaming(0).session()
+    copied = []
+    forget = session.forget
+    monkeypatch.setattr(session, "forget", lambda until: (forget(until), copied.append(session.samples_N.base is None)))
+    session.feed(speech)
+    assert len(copied) > 50
+    assert not any(copied)
+    assert session.samples_N.base is None  # and the memory of the feed is free
+
+
 def test_a_stream_whose_network_gives_nan_says_so_and_the_others_go_on(speech):
     asr = streaming(1)
     pool = asr.pool()
@@ -204,6 +228,17 @@ def test_a_stream_whose_network_gives_nan_says_so_and_the_others_go_on(speech):
     fine, broken = pool.finish([good, bad])
     assert broken.error == "the network gives NaN in fp32; its weights are damaged"
     assert not fine.error
+
+
+def test_a_stream_in_error_gives_no_more_words_and_keeps_no_samples(speech):
+    session = streaming(1).session()
+    session.feed(speech[:20_000])
+    for past in session.pool.frames.streams.past_N:
+        past.tail_BCS[session.slot] = float("nan")
+    assert session.feed(speech[20_000:40_000]).error
+    n_tokens, n_samples = len(session.heard.tokens), len(session.samples_N)
+    update = session.feed(speech[40_000:])
+    assert (update.text, len(session.heard.tokens), len(session.samples_N)) == ("", n_tokens, n_samples)
 
 
 def test_what_is_no_audio_and_no_lookahead_is_named():
