@@ -309,7 +309,9 @@ def _frames(asr: "Recognizer", samples: int) -> int:
 
 
 def _samples(samples: np.ndarray | Tensor) -> np.ndarray:
-    samples_N = samples.detach().cpu().numpy() if isinstance(samples, Tensor) else np.asarray(samples)
+    if isinstance(samples, Tensor):  # NumPy has no bfloat16
+        samples = (samples.float() if samples.is_floating_point() else samples).detach().cpu().numpy()
+    samples_N = np.asarray(samples)
     if samples_N.dtype.kind != "f" or samples_N.ndim != 1 or not np.isfinite(samples_N).all():
         raise AudioError(
             f"array of {samples_N.dtype}, shape {samples_N.shape}: expected finite floating-point samples [N], mono, "

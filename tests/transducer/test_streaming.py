@@ -206,6 +206,13 @@ def test_an_ended_session_among_others_is_named_before_any_of_them_is_fed_or_end
     assert plain(fed(first, speech, [9_000])) == plain(offline(pool.asr, speech))
 
 
+def test_samples_may_be_of_any_floating_point_type(speech):
+    asr = streaming(1)
+    for dtype in (torch.float64, torch.bfloat16, torch.float16):
+        samples_N = torch.from_numpy(speech[:30_000]).to(dtype)
+        assert plain(fed(asr.session(), samples_N, [7_000])) == plain(offline(asr, samples_N.float().numpy()))
+
+
 def test_a_feed_of_many_steps_copies_what_is_left_once(speech, monkeypatch):
     session = streaming(0).session()
     copied = []
@@ -245,6 +252,8 @@ def test_what_is_no_audio_and_no_lookahead_is_named():
     asr = streaming(1)
     with pytest.raises(AudioError, match=r"array of int16, shape \(4,\): expected finite floating-point samples"):
         asr.session().feed(np.zeros(4, np.int16))
+    with pytest.raises(AudioError, match=r"array of int16, shape \(4,\): expected finite floating-point samples"):
+        asr.session().feed(torch.zeros(4, dtype=torch.int16))
     with pytest.raises(ValueError, match="lookahead = -1: expected a number of encoder frames"):
         asr.session(lookahead=-1)
     regular = recognizer(left_frames=8, right_frames=0)
