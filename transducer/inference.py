@@ -91,8 +91,6 @@ class InferenceConfig:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
         if self.batch_size < 1 or self.max_symbols < 1:
             raise ValueError(f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}: expected above 0")
-        if self.output is not None and self.output_dir is not None:
-            raise ValueError("output and output_dir: expected one of them, found both")
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 

@@ -58,8 +58,6 @@ class RunConfig:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
         if self.batch_size < 1 or (self.chunk_seconds is not None and self.chunk_seconds <= 0):
             raise ValueError(f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}: expected above 0")
-        if self.output is not None and self.output_dir is not None:
-            raise ValueError("output and output_dir: expected one of them, found both")
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 

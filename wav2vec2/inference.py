@@ -101,8 +101,6 @@ class InferenceConfig:
                 f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}, stride_seconds = "
                 f"{self.stride_seconds}: expected above 0, above 0, and at least 0"
             )
-        if self.output is not None and self.output_dir is not None:
-            raise ValueError("output and output_dir: expected one of them, found both")
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
         if self.features is not None and (self.output or self.output_dir or self.save_logits):
             raise ValueError("features: nothing is transcribed then; leave out output, output_dir and save_logits")

@@ -40,6 +40,8 @@ def parsed(text: str) -> Shard:
 
 def check(shard: str | None, merge: bool, output: Path | None, output_dir: Path | None) -> None:
     """Raises ValueError for options that do not go together."""
+    if output is not None and output_dir is not None:
+        raise ValueError("output and output_dir: expected one of them, found both")
     if shard is not None:
         parsed(shard)
         if output is None and output_dir is None:

@@ -9,6 +9,9 @@
 #   sbatch --array=1-8 scripts/bulk/slurm_array.sh jasper jasper_best.pt test.jsonl all.jsonl
 #   bash scripts/bulk/slurm_array.sh merge jasper jasper_best.pt test.jsonl all.jsonl     # when all jobs are done
 set -euo pipefail
+case " $* " in
+  *" --help "* | *" -h "*) awk 'NR >= 6 && /^#/ { sub(/^# ?/, ""); print }' "$0"; exit 0 ;; # help.sh is not beside Slurm's copy
+esac
 if [ $# -lt 4 ]; then
   echo "usage: slurm_array.sh [merge] FAMILY CHECKPOINT INPUT OUTPUT [flags]; found $# words" >&2
   exit 2
