@@ -204,7 +204,7 @@ class Config:
     resume: bool = True
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Model to start from (ours, .nemo, a Hugging Face folder), with its architecture, features and pieces."""
+    """Model to start from (ours, .nemo, a Hugging Face folder or hub name), with its architecture, features, pieces."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_epochs: tuple[int, ...] = ()
     """Epochs whose checkpoint is kept; of the others the last two and the best."""

@@ -29,7 +29,7 @@ class EvaluationConfig:
     """Which model to evaluate on what."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """Model: a .nemo archive, a folder of transformers, or a checkpoint of this repository."""
+    """Model: a .nemo archive, a folder of transformers, a checkpoint of this repository, or a name of the hub."""
     manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
     """Manifests, file lists or corpus folders with transcripts."""
     root: Path | None = None

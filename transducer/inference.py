@@ -31,7 +31,7 @@ class InferenceConfig:
     """What to transcribe, with which model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """Model: a .nemo archive, a folder of transformers, or a checkpoint of this repository."""
+    """Model: a .nemo archive, a folder of transformers, a checkpoint of this repository, or a name of the hub."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
     file on standard input."""

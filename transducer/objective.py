@@ -55,8 +55,9 @@ def objective(
         encoded_BSC, frames_B = network(features_BFT, frames_B)
         losses = [features_BFT.new_zeros(len(weights_B)), features_BFT.new_zeros(len(weights_B))]
         if model.prediction is not None and model.joint is not None:
-            predicted_BUH = masked(model.prediction(batch.targets_BU), cfg.loss.mask_prediction, seed=seed)
-            losses[0] = transducer_losses(model.joint, encoded_BSC, predicted_BUH, batch, frames_B, cfg, seed=seed)
+            with torch.set_grad_enabled(torch.is_grad_enabled() and share < 1):
+                predicted_BUH = masked(model.prediction(batch.targets_BU), cfg.loss.mask_prediction, seed=seed)
+                losses[0] = transducer_losses(model.joint, encoded_BSC, predicted_BUH, batch, frames_B, cfg, seed=seed)
         if model.ctc is not None:
             losses[1] = ctc.ctc_loss(
                 model.ctc(encoded_BSC).float(),
@@ -69,7 +70,11 @@ def objective(
                 batch_first=True,
             )
     transducer, of_ctc = ((weights_B * torch.where(weights_B > 0, each_B, 0.0)).mean() for each_B in losses)
-    return Loss((1 - share) * transducer + share * of_ctc, transducer.detach(), of_ctc.detach())
+    value = (1 - share) * transducer + share * of_ctc
+    if model.prediction is not None and model.joint is not None and share == 1:
+        # A gradient of 0 at no cost: the optimiser and the exchange between processes expect one of every parameter.
+        value = value + 0.0 * sum(p.sum() for head in (model.prediction, model.joint) for p in head.parameters())
+    return Loss(value, transducer.detach(), of_ctc.detach())
 
 
 def masked(predicted_BUH: Tensor, probability: float, *, seed: int) -> Tensor:

@@ -84,9 +84,9 @@ class Session:
         return np.concatenate([before, self.samples_N[max(0, start) - self.first_sample : stop - self.first_sample]])
 
     def forget(self, until: int) -> None:
-        """Drops the samples before `until`."""
+        """Drops the samples before `until`; their memory goes when `Pool` copies what is left, once a feed."""
         n = min(max(0, until - self.first_sample), len(self.samples_N))
-        self.samples_N, self.first_sample = self.samples_N[n:].copy(), self.first_sample + n
+        self.samples_N, self.first_sample = self.samples_N[n:], self.first_sample + n
 
 
 class Frames(NamedTuple):
@@ -212,18 +212,17 @@ class Pool:
     def feed(self, feeds: Iterable[tuple[Session, np.ndarray | Tensor]]) -> list[Update]:
         """What samples of several sessions bring, as `Session.feed`; their steps are taken together."""
         taken = [(session, _samples(samples)) for session, samples in feeds]
+        self._check([session for session, _ in taken])
         for session, samples_N in taken:
-            if session.pool is not self or session.is_over:
-                raise ValueError("this session is over, or of another pool; start one with session()")
-            session.samples_N = np.concatenate([session.samples_N, samples_N])
+            if not session.error:
+                session.samples_N = np.concatenate([session.samples_N, samples_N])
         return self._updates([session for session, _ in taken])
 
     def finish(self, sessions: Iterable[Session]) -> list[Update]:
         """Ends several sessions, as `Session.finish`."""
         ending = list(sessions)
+        self._check(ending, once=True)
         for session in ending:
-            if session.pool is not self or session.is_over:
-                raise ValueError("this session is over, or of another pool; start one with session()")
             session.is_over = True
         updates = self._updates(ending)
         self._free += [session.slot for session in ending]
@@ -237,10 +236,17 @@ class Pool:
             0 if state is None else state.network_BX.nbytes + state.position_B3.nbytes
         )
 
+    def _check(self, sessions: Sequence[Session], *, once: bool = False) -> None:
+        is_twice = once and len(set(sessions)) < len(sessions)
+        if is_twice or any(session.pool is not self or session.is_over for session in sessions):
+            raise ValueError("this session is over, or of another pool; start one with session()")
+
     def _updates(self, sessions: Sequence[Session]) -> list[Update]:
         while ready := [s for s in dict.fromkeys(sessions) if not s.error and self.frames.is_ready(s)]:
             for first in range(0, len(ready), BATCH):
                 self._step(ready[first : first + BATCH])
+        for session in sessions:
+            session.samples_N = session.samples_N.copy()
         return [self._update(session) for session in sessions]
 
     @torch.inference_mode()
@@ -255,12 +261,13 @@ class Pool:
         progress = Progress.of([session.progress for session in sessions])
         found = self._decoded(frames.encoded_BSC, frames.first, frames.end, progress)
         for row, session in enumerate(sessions):
-            session.progress = progress.row(row)
-            session.heard = joined([session.heard, found[row]], self.asr.pieces)
+            if not session.error:
+                session.progress = progress.row(row)
+                session.heard = joined([session.heard, found[row]], self.asr.pieces)
         if frames.stop != frames.end:
             ahead = self._decoded(frames.encoded_BSC, frames.end, frames.stop, progress)
             for session, *parts in zip(sessions, ahead, self.decoding.end(progress), strict=True):
-                session.ahead = joined(parts, self.asr.pieces)
+                session.ahead = NOTHING if session.error else joined(parts, self.asr.pieces)
 
     def _decoded(
         self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: Progress
@@ -302,7 +309,9 @@ def _frames(asr: "Recognizer", samples: int) -> int:
 
 
 def _samples(samples: np.ndarray | Tensor) -> np.ndarray:
-    samples_N = samples.detach().cpu().numpy() if isinstance(samples, Tensor) else np.asarray(samples)
+    if isinstance(samples, Tensor):  # NumPy has no bfloat16
+        samples = (samples.float() if samples.is_floating_point() else samples).detach().cpu().numpy()
+    samples_N = np.asarray(samples)
     if samples_N.dtype.kind != "f" or samples_N.ndim != 1 or not np.isfinite(samples_N).all():
         raise AudioError(
             f"array of {samples_N.dtype}, shape {samples_N.shape}: expected finite floating-point samples [N], mono, "

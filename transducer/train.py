@@ -1,4 +1,4 @@
-"""Training of transducers and CTC models: `python -m transducer.train configs/transducer/tiny.toml --data.root DIR`.
+"""Training of transducers and CTC models: `python -m transducer.train configs/transducer/digits.toml`.
 
 On several GPUs: `torchrun --nproc_per_node 8 -m transducer.train …`. Everything random is a function of (seed, step,
 rank), so a run that was stopped and resumed ends in the weights of one that never stopped.

@@ -30,7 +30,8 @@ class RunConfig:
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """The file that trt.export wrote, from samples on."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
-    """Audio files, folders of them, manifests, corpus folders, or text files with one path per line."""
+    """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
+    file on standard input."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf

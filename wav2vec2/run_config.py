@@ -226,8 +226,8 @@ class FinetuneConfig(TrainingConfig):
     output_dir: Path = Path("runs/wav2vec2_finetune")
     """Run directory: configuration, logs, checkpoints."""
     pretrained: Path | None = None
-    """Pre-trained model to start from (ours, Fairseq's, DeepLearningExamples', a Hugging Face folder), whose
-    architecture takes the place of `model`; none: random weights."""
+    """Pre-trained model to start from (ours, Fairseq's, DeepLearningExamples', a Hugging Face folder or hub name);
+    its architecture takes the place of `model`; none: random weights."""
     freeze_updates: int = 0
     """Updates at the beginning in which only the new output layer learns."""
     prediction_frequency: int = 0

@@ -15,6 +15,7 @@ from transducer import beam as beam_module
 from transducer import reference
 from transducer._beam_library import beam_functions
 from transducer.beam import BeamOptions, BeamSearch, Candidate
+from transducer.decoder import Decoder
 from transducer.losses import rnnt_loss
 from transducer.weights import DecoderWeights
 
@@ -220,3 +221,20 @@ def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str
         BeamOptions(n_best=5)
     with pytest.raises(ValueError, match="drop: expected at most 0, found 1"):
         BeamOptions(drop=1)
+
+
+@pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
+def test_a_network_that_never_says_blank_gives_all_its_labels(durations):
+    frames, max_symbols = 400, 10
+    weights = golden.random_weights(labels=len(LABELS), durations=durations, layers=1, width=6, seed=1)
+    weights.output_bias[weights.blank] -= 100
+    if durations:
+        weights.output_bias[weights.blank + 1] += 100  # jumps of 0
+    encoded_BSC = torch.randn(1, frames, 6, generator=torch.Generator().manual_seed(0))
+    (expected,) = Decoder(weights)(encoded_BSC, [frames], max_symbols=max_symbols)
+    assert len(expected.tokens) == frames * max_symbols
+    for beam in (1, 3):
+        ((found,),) = BeamSearch(weights, BeamOptions(beam=beam))(encoded_BSC, [frames], max_symbols=max_symbols)
+        assert len(found.decoded.tokens) == len(expected.tokens)
+        assert found.decoded.frames == expected.frames
+        assert beam > 1 or found.decoded.tokens == expected.tokens

@@ -13,6 +13,7 @@ from tests.transducer import golden
 from tests.transducer.checkpoints import archives
 from transducer.checkpoints.reading import read_model
 from transducer.config import Config, LossConfig
+from transducer.fused_loss import joint_loss
 from transducer.objective import Loss, masked, objective
 
 OFF = SpecAugmentConfig(freq_masks=0, time_masks=0)
@@ -99,6 +100,23 @@ def test_utterances_count_by_their_weight_and_heads_by_their_share():
     assert float(first.value) == float(first.ctc)
     _, second = run("tdt_ctc", ctc_epochs=1, epoch=1)
     assert float(second.value) == pytest.approx(0.7 * float(second.transducer) + 0.3 * float(second.ctc))
+
+
+def test_while_ctc_counts_alone_the_transducer_is_computed_without_its_gradient(monkeypatch):
+    def loss_of_joint(*args, **options):
+        computed.append(torch.is_grad_enabled())
+        return joint_loss(*args, **options)
+
+    computed: list[bool] = []
+    monkeypatch.setattr("transducer.objective.joint_loss", loss_of_joint)
+    model, alone = run("tdt_ctc", ctc_epochs=1)
+    _, both = run("tdt_ctc", ctc_epochs=1, epoch=1)
+    assert computed == [False, True]
+    assert float(alone.transducer) == float(both.transducer)
+    alone.value.backward()
+    for head in (model.prediction, model.joint):  # the optimiser counts and decays these too
+        assert all(p.grad is not None and not p.grad.any() for p in head.parameters())
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.encoder.parameters())
 
 
 def test_a_masked_prediction_network_says_nothing_of_some_utterances():

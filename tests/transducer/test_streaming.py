@@ -193,6 +193,37 @@ def test_streams_of_nothing_are_empty_and_over():
             session.finish()
 
 
+def test_an_ended_session_among_others_is_named_before_any_of_them_is_fed_or_ended(speech):
+    pool = streaming(1).pool()
+    first, ended = pool.session(), pool.session()
+    ended.finish()
+    with pytest.raises(ValueError, match="this session is over, or of another pool"):
+        pool.feed([(first, speech), (ended, speech)])
+    assert first.samples == 0
+    for sessions in ([first, ended], [first, first]):
+        with pytest.raises(ValueError, match="this session is over, or of another pool"):
+            pool.finish(sessions)
+    assert plain(fed(first, speech, [9_000])) == plain(offline(pool.asr, speech))
+
+
+def test_samples_may_be_of_any_floating_point_type(speech):
+    asr = streaming(1)
+    for dtype in (torch.float64, torch.bfloat16, torch.float16):
+        samples_N = torch.from_numpy(speech[:30_000]).to(dtype)
+        assert plain(fed(asr.session(), samples_N, [7_000])) == plain(offline(asr, samples_N.float().numpy()))
+
+
+def test_a_feed_of_many_steps_copies_what_is_left_once(speech, monkeypatch):
+    session = streaming(0).session()
+    copied = []
+    forget = session.forget
+    monkeypatch.setattr(session, "forget", lambda until: (forget(until), copied.append(session.samples_N.base is None)))
+    session.feed(speech)
+    assert len(copied) > 50
+    assert not any(copied)
+    assert session.samples_N.base is None  # and the memory of the feed is free
+
+
 def test_a_stream_whose_network_gives_nan_says_so_and_the_others_go_on(speech):
     asr = streaming(1)
     pool = asr.pool()
@@ -206,10 +237,23 @@ def test_a_stream_whose_network_gives_nan_says_so_and_the_others_go_on(speech):
     assert not fine.error
 
 
+def test_a_stream_in_error_gives_no_more_words_and_keeps_no_samples(speech):
+    session = streaming(1).session()
+    session.feed(speech[:20_000])
+    for past in session.pool.frames.streams.past_N:
+        past.tail_BCS[session.slot] = float("nan")
+    assert session.feed(speech[20_000:40_000]).error
+    n_tokens, n_samples = len(session.heard.tokens), len(session.samples_N)
+    update = session.feed(speech[40_000:])
+    assert (update.text, len(session.heard.tokens), len(session.samples_N)) == ("", n_tokens, n_samples)
+
+
 def test_what_is_no_audio_and_no_lookahead_is_named():
     asr = streaming(1)
     with pytest.raises(AudioError, match=r"array of int16, shape \(4,\): expected finite floating-point samples"):
         asr.session().feed(np.zeros(4, np.int16))
+    with pytest.raises(AudioError, match=r"array of int16, shape \(4,\): expected finite floating-point samples"):
+        asr.session().feed(torch.zeros(4, dtype=torch.int16))
     with pytest.raises(ValueError, match="lookahead = -1: expected a number of encoder frames"):
         asr.session(lookahead=-1)
     regular = recognizer(left_frames=8, right_frames=0)

@@ -139,8 +139,14 @@ struct Sizes {
     int64_t longest_jump() const { return net.duration_count ? net.durations[net.duration_count - 1] : 1; }
     // Entries of a sequence have different frames, no further apart than a jump.
     int64_t entries() const { return options.beam * (std::min(std::max(longest_jump(), int64_t(1)), frames) + 2); }
-    // Sequences of the beam mostly have their beginning in common.
-    int64_t room() const { return 4 * frames + 64 * options.beam + 1024; }
+    // Of nodes, and of marks: enough for sequences that have nothing in common, where this is no absurd number. Mostly
+    // they have their beginning in common, and the rest is memory that is never touched.
+    int64_t room() const {
+        const int64_t most = int64_t(1) << 30, longest = std::min(frames * std::min(options.max_symbols, most), most);
+        return std::min(longest * options.beam, most) + 4 * frames + 64 * options.beam + 1024;
+    }
+    // The entries that wait become marks, even where there is no room for longer sequences.
+    int64_t marks() const { return room() + entries(); }
     int64_t rows() const { return options.slots * options.beam; }
 };
 
@@ -165,8 +171,8 @@ class Search {
         for (int64_t i = 0; i < options_.slots; i++) {
             Slot s{};
             s.nodes = arena.take<Node>(room_);
-            s.marks = arena.take<Mark>(room_);
-            s.moved = arena.take<int32_t>(room_);
+            s.marks = arena.take<Mark>(sizes.marks());
+            s.moved = arena.take<int32_t>(sizes.marks());
             s.members = arena.take<Member>(beam);
             s.next_members = arena.take<Member>(beam);
             s.entries = arena.take<Entry>(sizes.entries());
