@@ -18,7 +18,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from common.interruption import ended_by_the_user
 
@@ -169,8 +169,8 @@ def parse_flags(
 
 
 def _with_values(cls: type[Any], arguments: Sequence[str]) -> list[str]:
-    """Yes-or-no flags at the top may stand without a value, at the end or before another flag."""
-    alone = {field.name for field in dataclasses.fields(cls) if field.type in (bool, "bool")}
+    """Yes-or-no flags without a dot may stand without a value, at the end or before another flag."""
+    alone = set(_yes_or_no(cls))
     given: list[str] = []
     for argument, following in itertools.pairwise([*arguments, "--"]):
         given.append(argument)
@@ -178,6 +178,18 @@ def _with_values(cls: type[Any], arguments: Sequence[str]) -> list[str]:
         if is_alone and following.startswith("-"):
             given.append("True")
     return given
+
+
+def _yes_or_no(cls: type[Any]) -> Iterator[str]:
+    """Names of yes-or-no options at the top, and of those in groups that put no name before them (`arg(name="")`)."""
+    for field in dataclasses.fields(cls):
+        if field.type in (bool, "bool"):
+            yield field.name
+        elif typing.get_origin(field.type) is Annotated:
+            group, *marks = typing.get_args(field.type)
+            is_group = isinstance(group, type) and dataclasses.is_dataclass(group)
+            if is_group and any(getattr(mark, "name", None) == "" for mark in marks):
+                yield from _yes_or_no(group)
 
 
 def to_dict(config: Any) -> dict[str, Any]:

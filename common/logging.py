@@ -26,7 +26,7 @@ Step = tuple[int, ...]
 _UNITS = {"loss": "{:7.3f}", "wer": "{:6.2%}", "cer": "{:6.2%}", "throughput": "{:6.1f}", "took": "{:5.2f} s"}
 _UNITS |= {"lrate": "{:.2e}", "grad_norm": "{:.2e}"}
 
-VECTOR_FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
+VECTOR_FLAGS = ("avx2", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
 
 
 class _Nowhere(io.StringIO):

@@ -366,17 +366,12 @@ def _tell(message: str) -> None:
 
 
 def command_line(arguments: Sequence[str]) -> InferenceConfig:
-    """The configuration that flags describe; yes-or-no flags and --report may stand without a value."""
-    alone = {
-        f.name: "true" for f in (*dataclasses.fields(InferenceConfig), *dataclasses.fields(Control)) if f.type is bool
-    }
-    alone["report"] = ""
+    """The configuration that flags describe; --report may stand without a value, as yes-or-no flags may."""
     given: list[str] = []
     for argument, following in pairwise([*arguments, "--"]):
-        name = argument.removeprefix("--").replace("-", "_")
         given.append(argument)
-        if argument.startswith("--") and name in alone and following.startswith("-"):
-            given.append(alone[name])
+        if argument == "--report" and following.startswith("-"):
+            given.append("")
     cfg = config.parse_flags(InferenceConfig, None, given, description=__doc__ or "")
     return cfg if cfg.report != Path() else replace(cfg, report=cfg.output / "report.html")
 

@@ -34,6 +34,10 @@ class Model:
         """`threads`: of the network, 0 for one per core. Raises ModelError."""
         if not path.is_file():
             raise ModelError(f"{path}: no such file; expected a model that trt.export wrote")
+        if path.suffix == ".engine":
+            raise ModelError(
+                f"{path}: an engine of TensorRT, which nothing here runs yet; give the ONNX file that it was built from"
+            )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3

@@ -47,12 +47,11 @@ class Worker:
     def __init__(self, model: str, threads: int):
         from trt.serving.models import load_ears
 
-        self.asr = load_ears(Path(model), threads=threads).asr
+        self.ears = load_ears(Path(model), threads=threads)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Adds to a block of items the lines and errors of their transcripts."""
-        sources = [item.source for item in batch["item"]]
-        found = list(self.asr.stream(sources, batch_size=8))
+        found = self.ears.transcribe([item.source for item in batch["item"]])
         lines = ["" if t.error else rendered(t, "json", with_name=True) for t in found]
         return {"place": batch["place"], "line": lines, "error": [t.error for t in found]}
 

@@ -7,6 +7,7 @@
 # does nothing. FAMILY is jasper, wav2vec2 or transducer, or trt.run for an ONNX file of trt.export.
 #
 #   sbatch --array=1-8 scripts/bulk/slurm_array.sh jasper jasper_best.pt test.jsonl all.jsonl
+#   SHARDS=8 sbatch --array=3,5 scripts/bulk/slurm_array.sh jasper jasper_best.pt test.jsonl all.jsonl   # two of them again
 #   bash scripts/bulk/slurm_array.sh merge jasper jasper_best.pt test.jsonl all.jsonl     # when all jobs are done
 set -euo pipefail
 case " $* " in
@@ -17,7 +18,7 @@ if [ $# -lt 4 ]; then
   exit 2
 fi
 cd "${SLURM_SUBMIT_DIR:-.}"
-share=(--shard "${SLURM_ARRAY_TASK_ID:-1}/${SLURM_ARRAY_TASK_COUNT:-1}")
+share=(--shard "${SLURM_ARRAY_TASK_ID:-1}/${SHARDS:-${SLURM_ARRAY_TASK_COUNT:-1}}")
 if [ "$1" = merge ]; then share=(--merge); shift; fi
 module="$1.inference"
 if [ "$1" = trt.run ]; then module=trt.run; fi

@@ -2,9 +2,10 @@ import sys
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
+from tyro.conf import arg
 
 from common import config
 from common.config import ConfigError
@@ -206,3 +207,11 @@ def test_yes_or_no_flags_may_stand_alone():
     assert parsed("--web") == Switches(web=True)
     assert parsed("--web", "--name", "a") == Switches(web=True, name="a")
     assert parsed("--web", "false", "--deep-blue") == Switches(deep_blue=True)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Grouped:
+        switches: Annotated[Switches, arg(name="")] = field(default_factory=Switches)
+        own: bool = False
+
+    found = config.parse_flags(Grouped, None, ["--web", "--own", "--name", "a"], description="")
+    assert found == Grouped(switches=Switches(web=True, name="a"), own=True)

@@ -1,6 +1,7 @@
 """Several jobs over one list of recordings: nothing is lost, nothing twice, whatever is killed."""
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from common import audio
+from common.recognition.inputs import Item
 from tests.jasper.tiny import save_tiny
 from tests.trt.serving.running import noise
 
@@ -75,12 +77,22 @@ def test_the_array_script_names_its_shard(tmp_path):
         "--threads",
         "1",
     ]
-    environment |= {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "8"}
-    told = subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout
-    assert told == "-m trt.run m.onnx in --format json --output out.jsonl --threads 1 --shard 3/8\n"
+    for job in ({"SLURM_ARRAY_TASK_COUNT": "8"}, {"SLURM_ARRAY_TASK_COUNT": "2", "SHARDS": "8"}):
+        settings = {**environment, "SLURM_ARRAY_TASK_ID": "3", **job}
+        told = subprocess.run(script, env=settings, capture_output=True, text=True, check=True).stdout
+        assert told == "-m trt.run m.onnx in --format json --output out.jsonl --threads 1 --shard 3/8\n"
     refused = subprocess.run(script[:4], env=environment, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert "usage: slurm_array.sh [merge] FAMILY CHECKPOINT INPUT OUTPUT [flags]; found 2 words" in refused.stderr
+
+
+def test_a_worker_of_ray_lists_what_it_cannot_read(checkpoint, corpus, tmp_path):
+    (tmp_path / "b.wav").write_bytes(b"no sound")
+    items = [Item(path, path.stem, None) for path in (corpus / "00.wav", tmp_path / "b.wav")]
+    worker = runpy.run_path(str(REPOSITORY / "scripts/bulk/ray_transcribe.py"))["Worker"](str(checkpoint), 1)
+    found = worker({"place": [0, 1], "item": items})
+    assert [bool(line) for line in found["line"]] == [True, False]
+    assert "b.wav" in found["error"][1]
 
 
 @pytest.mark.slow

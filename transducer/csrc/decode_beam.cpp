@@ -139,10 +139,10 @@ struct Sizes {
     int64_t longest_jump() const { return net.duration_count ? net.durations[net.duration_count - 1] : 1; }
     // Entries of a sequence have different frames, no further apart than a jump.
     int64_t entries() const { return options.beam * (std::min(std::max(longest_jump(), int64_t(1)), frames) + 2); }
-    // Of nodes, and of marks: enough for sequences that have nothing in common, where this is no absurd number. Mostly
+    // Of nodes, and of marks: enough for sequences that have nothing in common, where that is not above a million. Mostly
     // they have their beginning in common, and the rest is memory that is never touched.
     int64_t room() const {
-        const int64_t most = int64_t(1) << 30, longest = std::min(frames * std::min(options.max_symbols, most), most);
+        const int64_t most = int64_t(1) << 20, longest = std::min(frames * std::min(options.max_symbols, most), most);
         return std::min(longest * options.beam, most) + 4 * frames + 64 * options.beam + 1024;
     }
     // The entries that wait become marks, even where there is no room for longer sequences.

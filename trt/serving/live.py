@@ -7,7 +7,9 @@ Legend: N samples.
 """
 
 import asyncio
+import contextlib
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import soxr
 from fastapi import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocketState
 
 from common.audio import RATES
 from common.recognition.transcripts import Transcript, Word
@@ -22,6 +25,7 @@ from trt.serving.hearing import Hearing
 from trt.serving.limits import Limits, RequestError
 
 FEWEST_SECONDS = 0.1  # of sound that are worth a look
+_log = logging.getLogger("trt.serve")
 KINDS = {"s16le": "<i2", "f32le": "<f4"}
 
 
@@ -122,8 +126,15 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits) ->
     except RequestError as error:
         await _tell(socket, "error", message=error.message)
         await socket.close(1008)
-    except (WebSocketDisconnect, RuntimeError):  # RuntimeError: sent after the client has gone
+    except WebSocketDisconnect:
         return
+    except Exception:
+        if WebSocketState.DISCONNECTED in (socket.client_state, socket.application_state):
+            return  # sent after the client has gone
+        _log.exception("error while captioning")
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            await _tell(socket, "error", message="internal error; the server's log has the details")
+            await socket.close(1011)
 
 
 async def _converse(socket: WebSocket, captions: Captions, samples: "_Samples", limits: Limits) -> None:
@@ -171,7 +182,7 @@ class _Samples:
 
 def _asked(socket: WebSocket) -> tuple[int, str]:
     rate, kind = socket.query_params.get("sample_rate", "16000"), socket.query_params.get("format", "s16le")
-    if not rate.isdecimal() or not RATES[0] <= int(rate[:9]) <= RATES[1]:
+    if not rate.isdecimal() or len(rate) > 6 or not RATES[0] <= int(rate) <= RATES[1]:
         raise RequestError(400, f"sample_rate {rate[:20]!r}: expected {RATES[0]} to {RATES[1]}")
     if kind not in KINDS:
         raise RequestError(400, f"format {kind[:20]!r}: expected one of {', '.join(KINDS)}")

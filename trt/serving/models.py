@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.recognition.recordings import Source
 from common.recognition.transcripts import Transcript
 from fastpitch.front.control import Control
 from fastpitch.front.planning import PlannedSentence
@@ -27,8 +28,11 @@ class Ears(NamedTuple):
     asr: Any
     batch_size: int
 
-    def transcribe(self, recordings: Sequence[np.ndarray]) -> list[Transcript]:
-        """Transcripts of float32 [N] at the model's sample rate; what cannot be recognised has its `error` set."""
+    def transcribe(self, recordings: Sequence[Source]) -> list[Transcript]:
+        """Transcripts of float32 [N] at the model's sample rate, or of files, in order.
+
+        What cannot be recognised has its `error` set.
+        """
         more = {} if isinstance(self.asr, Recognizer) else {"on_error": "skip"}
         return list(self.asr.stream(recordings, batch_size=self.batch_size, **more))
 
@@ -90,7 +94,7 @@ def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str 
 
     Raises ModelError, and CheckpointError for a checkpoint that cannot be read.
     """
-    if path.suffix == ".onnx":
+    if path.suffix in (".onnx", ".engine"):  # the runtime says what it does not take
         asr = Recognizer(path, threads=threads)
         return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size)
     if not path.exists():

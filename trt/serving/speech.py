@@ -112,7 +112,7 @@ class Speaking:
         name = str(voice["id"] if isinstance(voice, dict) and "id" in voice else voice).strip().lower()
         if name in ("default", *OPENAI_VOICES):
             return 0
-        if name.isdecimal() and int(name) < self.voice.speakers:
+        if name.isdecimal() and len(name) < 10 and int(name) < self.voice.speakers:
             return int(name)
         expected = f"default, a name of OpenAI's, or a number from 0 to {self.voice.speakers - 1}"
         raise RequestError(400, f"voice {name[:100]!r}: expected {expected}", param="voice", code="invalid_value")

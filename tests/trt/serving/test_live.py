@@ -9,11 +9,11 @@ from websockets.sync.client import connect
 from common import audio
 from common.recognition.transcripts import Transcript, Word
 from tests.trt.serving.running import noise, served
+from trt.client.asking import ServerError
+from trt.client.streaming import captions, in_real_time
 from trt.serve import ServeConfig
-from trt.serving.asking import ServerError
 from trt.serving.limits import Limits
 from trt.serving.live import Captions, LiveOptions
-from trt.serving.streaming import captions, in_real_time
 
 RATE = 100
 SPOKEN = [Word(f"w{i}", 0.7 * i + 0.1, 0.7 * i + 0.6, 1.0) for i in range(60)]
@@ -101,6 +101,7 @@ def test_sound_at_any_rate_and_of_any_size_is_taken(server):
     ("query", "sent", "message"),
     [
         ("sample_rate=abc", b"", "sample_rate 'abc': expected 1000 to 768000"),
+        ("sample_rate=0016000", b"", "sample_rate '0016000': expected 1000 to 768000"),
         ("sample_rate=1", b"", "sample_rate '1': expected 1000 to 768000"),
         ("format=mp3", b"", "format 'mp3': expected one of s16le, f32le"),
         ("", "hello", 'expected samples as binary messages, or {"type": "end"}'),
@@ -116,6 +117,16 @@ def test_what_is_no_sound_is_refused(server, query, sent, message):
         assert told == {"type": "error", "message": message}
         with pytest.raises(ConnectionClosed):
             socket.recv()
+
+
+def test_a_recogniser_that_fails_is_told_to_the_client_and_logged(server, monkeypatch, caplog):
+    async def fails(samples_N, name):
+        raise RuntimeError("the network is broken")
+
+    monkeypatch.setattr(server.gateway.hearing, "hear", fails)
+    with pytest.raises(ServerError, match="internal error; the server's log has the details"):
+        captions(server.url, [bytes(32_000)])
+    assert "the network is broken" in caplog.text
 
 
 def test_a_stream_ends_at_the_longest_recording_at_silence_of_the_client_and_without_a_key(jasper, tmp_path):

@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from common import audio, config
+from common import audio
 from common.audio import AudioError
 from common.files import written_whole
 from common.recognition import writing
@@ -29,10 +29,9 @@ from common.recognition.inputs import Item, find_recordings
 from common.recognition.recordings import in_threads
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
-from trt.runtime import ModelError
-from trt.serving.asking import Server, ServerError, content_of, percentile, transcript_from
-from trt.serving.measuring import Clip, measure, offline_throughput
-from trt.serving.streaming import captions, from_pipe, in_real_time
+from trt.client.asking import Server, ServerError, content_of, percentile, transcript_from
+from trt.client.measuring import Clip, measure, offline_throughput
+from trt.client.streaming import captions, from_pipe, in_real_time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +179,3 @@ def _offline(cfg: ClientConfig, clips: list[Clip]) -> float | None:
     if cfg.offline is None:
         return None
     return offline_throughput(cfg.offline, clips, batch_size=8, seconds=min(10.0, cfg.seconds))
-
-
-if __name__ == "__main__":
-    with config.reported(ServerError, ModelError, AudioError, OSError):
-        sys.exit(main(config.parse_flags(ClientConfig, None, sys.argv[1:], description=__doc__ or "")))

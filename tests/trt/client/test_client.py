@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import soundfile
 
+from common.audio import AudioError
 from common.recognition.writing import rendered
-from trt import client
-from trt.client import ClientConfig, main
+from trt.client import ClientConfig, command, main
+from trt.client.asking import Server, ServerError, percentile, transcript_from
+from trt.client.measuring import Clip, measure
 from trt.runtime import Recognizer
-from trt.serving.asking import Server, ServerError, percentile, transcript_from
-from trt.serving.measuring import Clip, measure
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 def test_files_and_folders_are_transcribed_as_without_a_server(server, jasper, clips, tmp_path, capsys):
@@ -53,6 +53,11 @@ def test_a_recording_is_streamed_as_it_would_be_spoken(server, clips, capsys):
     assert "1.3 s; words were final p50" in told.err
 
 
+def test_a_recording_that_cannot_be_read_is_refused_before_anything_is_sent(tmp_path):
+    with pytest.raises(AudioError, match=r"gone\.wav"):
+        main(ClientConfig(action="live", inputs=(str(tmp_path / "gone.wav"),), url="http://127.0.0.1:9"))
+
+
 def test_samples_of_a_pipe_are_streamed(server, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", type("Pipe", (), {"buffer": io.BytesIO(bytes(20_001))}))
     assert main(ClientConfig(action="live", inputs=("-",), url=server.url)) == 0
@@ -87,7 +92,7 @@ def test_answers_that_are_swapped_are_counted(monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr("trt.serving.measuring.Server", Swapping)
+    monkeypatch.setattr("trt.client.measuring.Server", Swapping)
     found = measure("", [Clip(b"", "a", 1.0), Clip(b"", "b", 1.0)], key="", clients=1, seconds=0.05)
     assert found.wrong == pytest.approx(found.answers / 3, abs=1)
 
@@ -117,10 +122,30 @@ def test_a_server_that_is_busy_or_restarts_is_asked_again():
         Server(url, waits=(0.01,)).transcribe(b"x", "a")
 
 
+def test_a_connection_that_breaks_within_an_answer_is_an_error_of_the_server(monkeypatch):
+    def breaks(answer):
+        raise ConnectionResetError("reset")
+
+    monkeypatch.setattr("http.client.HTTPResponse.read", breaks)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        connection, _ = listener.accept()
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi")
+        connection.close()
+
+    threading.Thread(target=answer, daemon=True).start()
+    with pytest.raises(ServerError, match="the answer breaks off: reset"):
+        Server(f"http://127.0.0.1:{listener.getsockname()[1]}", waits=()).transcribe(b"x", "a")
+    listener.close()
+
+
 @pytest.mark.parametrize(
     ("work", "message"),
     [
         (lambda: Server("localhost:8000"), "url 'localhost:8000': expected http://HOST:PORT"),
+        (lambda: Server("http://localhost:80x0"), "url 'http://localhost:80x0': .*; expected http://HOST:PORT"),
         (lambda: transcript_from("[]", "a"), "an answer that is no transcript"),
         (lambda: measure("http://127.0.0.1:9", [Clip(b"", "a", 1)], key="", clients=1, seconds=0.01), "tried 6 times"),
     ],
@@ -147,7 +172,7 @@ def test_flags_that_make_no_sense_are_refused(settings, message):
 
 def test_nothing_to_measure_is_named(tmp_path):
     with pytest.raises(ServerError, match="no audio in this folder"):
-        client.measured(ClientConfig(action="measure", inputs=(str(tmp_path),)))
+        command.measured(ClientConfig(action="measure", inputs=(str(tmp_path),)))
 
 
 def test_a_percentile_is_one_of_the_values():

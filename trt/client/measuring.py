@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from trt.serving.asking import Server, ServerError, percentile
+from trt.client.asking import Server, ServerError, percentile
 
 
 class Clip(NamedTuple):
@@ -44,7 +44,10 @@ class Measured(NamedTuple):
 
 
 def measure(url: str, clips: Sequence[Clip], *, key: str, clients: int, seconds: float) -> Measured:
-    """Asks for `clips` in turn from `clients` threads for `seconds`. Raises ServerError where one alone is refused."""
+    """Asks for `clips` in turn from `clients` threads, each from another clip on, for `seconds`.
+
+    Raises ServerError where one alone is refused.
+    """
     alone = Server(url, key=key)
     expected = [alone.transcribe(clip.content, clip.name, style="text") for clip in clips]
     alone.close()
@@ -68,7 +71,7 @@ def measure(url: str, clips: Sequence[Clip], *, key: str, clients: int, seconds:
                     latencies.append(time.monotonic() - began)
                     heard += clip.seconds
                     wrong += answer != expected[i % len(clips)]
-            i += clients if len(clips) % clients else clients + 1  # so that all clients ask for all clips
+            i += 1
         server.close()
 
     began = time.monotonic()

@@ -11,7 +11,7 @@ import numpy as np
 
 from common import audio
 from common.recognition.transcripts import Word
-from trt.serving.asking import ServerError
+from trt.client.asking import ServerError
 
 RATE = 16_000
 PIECE_SECONDS = 0.1
@@ -27,9 +27,15 @@ class Told(NamedTuple):
 
 
 def in_real_time(path: Path, *, speed: float = 1.0) -> Iterator[bytes]:
-    """A recording's samples, 16 bits at RATE, each piece when it would have been spoken. Raises AudioError."""
+    """A recording's samples, 16 bits at RATE, each piece when it would have been spoken.
+
+    Reads the file at once: raises AudioError here, not in the thread that sends.
+    """
     samples_N = audio.read(path, sample_rate=RATE).samples
-    content = np.clip(np.rint(samples_N * 32768), -32768, 32767).astype("<i2").tobytes()
+    return _paced(np.clip(np.rint(samples_N * 32768), -32768, 32767).astype("<i2").tobytes(), speed)
+
+
+def _paced(content: bytes, speed: float) -> Iterator[bytes]:
     size, began = 2 * round(PIECE_SECONDS * RATE), time.monotonic()
     for first in range(0, len(content), size):
         time.sleep(max(0.0, began + first / (2 * RATE * speed) - time.monotonic()))

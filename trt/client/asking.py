@@ -30,12 +30,16 @@ class Server:
     """One connection to the server at `url`, kept open; `key` goes with every request. For one thread."""
 
     def __init__(self, url: str, *, key: str = "", timeout: float = 600.0, waits: tuple[float, ...] = WAITS):
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise ServerError(f"url {url!r}: {error}; expected http://HOST:PORT") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ServerError(f"url {url!r}: expected http://HOST:PORT")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self.url, self._path = url, parts.path.rstrip("/").removesuffix("/v1")
-        self._connection = kind(parts.hostname, parts.port, timeout=timeout)
+        self._connection = kind(parts.hostname, port, timeout=timeout)
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._waits = waits
 
@@ -76,7 +80,7 @@ class Server:
                 if answer.status == 200:
                     try:
                         yield answer
-                    except (http.client.HTTPException, TimeoutError) as error:
+                    except (http.client.HTTPException, OSError) as error:
                         self._connection.close()
                         raise ServerError(f"{self.url}: the answer breaks off: {error}") from None
                     return
