@@ -47,7 +47,7 @@ class ScalarEvents:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)  # not its parents: a run directory that was removed does not come back
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
         self._event, self._records = Event, RecordWriter((folder / name).open("wb"))
         self._write(file_version="brain.Event:2")

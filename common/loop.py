@@ -32,6 +32,7 @@ from common.data.batching import BatchingError
 from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
+from common.host_copy import HostCopy
 from common.interruption import Interrupted, Termination, termination
 from common.run_directory import check_same_settings
 from common.training_state import TrainingError, TrainingState
@@ -41,25 +42,6 @@ EXPECTED = (TrainingError, LoadingError, BatchingError, ManifestError, Checkpoin
 """Errors whose message is for the user."""
 
 Batch = TypeVar("Batch")
-
-
-class HostCopy:
-    """Numbers of a tensor as it is now, on their way to the host.
-
-    Reading them waits for them alone, where `tensor.tolist()` would wait for all that a GPU has been told since, the
-    step under way included.
-    """
-
-    def __init__(self, tensor: Tensor):
-        self._numbers = tensor.detach().to("cpu", non_blocking=True, copy=True)  # in pinned memory, if from a GPU
-        on_host = tensor.device.type == "cpu"
-        self._arrived = None if on_host else torch.accelerator.current_stream(tensor.device).record_event()
-
-    def tolist(self) -> Any:
-        """A number, or nested lists of them."""
-        if self._arrived is not None:
-            self._arrived.synchronize()
-        return self._numbers.tolist()
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 Legend: P parameters of one group that have a gradient.
 
-What an optimiser decides per tensor (a norm, a trust ratio) stays on the device as a tensor. On a CPU, where memory is
-the limit, the operations of a step are done on one stretch of a parameter after the other, which stays in the cache.
+What an optimiser decides per tensor (a norm, a trust ratio) stays on the device as a tensor, and so does whether a step
+in fp16 is taken at all. On a CPU, where memory is the limit, the operations of a step are done on one stretch of a
+parameter after the other, which stays in the cache.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,6 +63,8 @@ class NovoGrad(Optimizer):
     published checkpoints.
     """
 
+    _step_supports_amp_scaling = True  # torch's GradScaler gives `grad_scale` and `found_inf`, and does not ask
+
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[dict[str, Any]],
@@ -74,18 +78,21 @@ class NovoGrad(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One update of every parameter that has a gradient; gradients are not modified."""
+        """One update of every parameter that has a gradient; only a GradScaler's scale is taken out of gradients."""
         loss = _evaluate(closure)
-        for group in self.param_groups:
-            weights, grads = _with_gradient(group)
-            if not weights:
-                continue
-            states = [self._state_of(weight) for weight in weights]
-            scales = _novograd_scales([state["exp_avg_sq"] for state in states], grads, group["betas"][1], group["eps"])
-            momenta = [state["exp_avg"] for state in states]
-            for stretch in _stretches(weights, grads, momenta, scales):
-                _novograd_(*stretch, group["lr"], group["betas"][0], group["weight_decay"])
+        with _if_finite(self, self._state_of):
+            for group in self.param_groups:
+                weights, grads = _with_gradient(group)
+                if weights:
+                    self._update(weights, grads, group)
         return loss
+
+    def _update(self, weights: Tensors, grads: Tensors, group: dict[str, Any]) -> None:
+        states = [self._state_of(weight) for weight in weights]
+        scales = _novograd_scales([state["exp_avg_sq"] for state in states], grads, group["betas"][1], group["eps"])
+        momenta = [state["exp_avg"] for state in states]
+        for stretch in _stretches(weights, grads, momenta, scales):
+            _novograd_(*stretch, group["lr"], group["betas"][0], group["weight_decay"])
 
     def _state_of(self, weight: Tensor) -> dict[str, Tensor]:
         state = self.state[weight]
@@ -122,6 +129,8 @@ class Lamb(Optimizer):
     without weight decay.
     """
 
+    _step_supports_amp_scaling = True  # torch's GradScaler gives `grad_scale` and `found_inf`, and does not ask
+
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[dict[str, Any]],
@@ -137,18 +146,26 @@ class Lamb(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One update of every parameter that has a gradient; gradients are not modified."""
+        """One update of every parameter that has a gradient; only a GradScaler's scale is taken out of gradients."""
         loss = _evaluate(closure)
         every_grad = [grad for group in self.param_groups for grad in _with_gradient(group)[1]]
         if not every_grad:
             return loss
-        shrink = (torch.stack(torch._foreach_norm(every_grad)).norm() / self.max_grad_norm).clamp(min=1)
-        for group in self.param_groups:
-            weights, grads = _with_gradient(group)
-            group["step"] += 1
-            if weights:
-                self._update(weights, list(torch._foreach_div(grads, shrink)), group)
+        with _if_finite(self, self._state_of) as is_taken:
+            shrink = (torch.stack(torch._foreach_norm(every_grad)).norm() / self.max_grad_norm).clamp(min=1)
+            for group in self.param_groups:
+                weights, grads = _with_gradient(group)
+                group["step"] = group["step"] + is_taken
+                if weights:
+                    self._update(weights, list(torch._foreach_div(grads, shrink)), group)
         return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """As of every optimiser; steps taken are a number, which a device may have counted."""
+        state = super().state_dict()
+        for group in state["param_groups"]:
+            group["step"] = int(group["step"])
+        return state
 
     def _update(self, weights: Tensors, grads: Tensors, group: dict[str, Any]) -> None:
         states = [self._state_of(weight) for weight in weights]
@@ -159,10 +176,10 @@ class Lamb(Optimizer):
         torch._foreach_addcmul_(squares, grads, grads, value=1 - beta2)
 
         divisors = torch._foreach_sqrt(squares)
-        torch._foreach_div_(divisors, math.sqrt(1 - beta2 ** group["step"]))
+        torch._foreach_div_(divisors, _bias_correction(beta2, group["step"], weights[0].dtype, is_root=True))
         torch._foreach_add_(divisors, group["eps"])
         updates = list(torch._foreach_div(momenta, divisors))
-        torch._foreach_div_(updates, 1 - beta1 ** group["step"])
+        torch._foreach_div_(updates, _bias_correction(beta1, group["step"], weights[0].dtype))
         if group["weight_decay"]:
             torch._foreach_add_(updates, weights, alpha=group["weight_decay"])
             torch._foreach_mul_(updates, _trust_ratios(weights, updates))
@@ -174,6 +191,39 @@ class Lamb(Optimizer):
             state["exp_avg"] = torch.zeros_like(weight)
             state["exp_avg_sq"] = torch.zeros_like(weight)
         return state
+
+
+def _bias_correction(beta: float, step: int | Tensor, dtype: torch.dtype, *, is_root: bool = False) -> float | Tensor:
+    """1 - beta^step or its root; of a step that the device counts a 0-dimensional tensor of `dtype`."""
+    if isinstance(step, Tensor):
+        correction = 1 - beta ** step.double()
+        return (correction.sqrt() if is_root else correction).to(dtype)
+    return math.sqrt(1 - beta**step) if is_root else 1 - beta**step
+
+
+@contextmanager
+def _if_finite(optimizer: Optimizer, state_of: Callable[[Tensor], dict[str, Tensor]]) -> Iterator[int | Tensor]:
+    """A step inside, of which nothing is left if a GradScaler found infinite gradients, without asking the device.
+
+    Gives 1, or whether the step is taken as a tensor on the device. Weights and moments are copied for it, when a
+    step's activations are gone; the scale is taken out of gradients as `GradScaler.unscale_` does.
+    """
+    pairs = [_with_gradient(group) for group in optimizer.param_groups]
+    weights = [weight for weights, _ in pairs for weight in weights]
+    found = getattr(optimizer, "found_inf", None)
+    if found is None or not weights:
+        yield 1
+        return
+    scale = getattr(optimizer, "grad_scale", None)  # none where they are unscaled already, to be clipped
+    if scale is not None:
+        grads = [grad for _, grads in pairs for grad in grads]
+        torch._amp_foreach_non_finite_check_and_unscale_(grads, found.clone(), scale.double().reciprocal().float())
+    kept = [tensor for weight in weights for tensor in (weight, *state_of(weight).values())]
+    before = [tensor.clone() for tensor in kept]
+    is_taken = found == 0
+    yield is_taken
+    for tensor, old in zip(kept, before, strict=True):
+        torch.where(is_taken, tensor, old, out=tensor)
 
 
 def _trust_ratios(weights: Tensors, updates: Tensors) -> Tensors:

@@ -50,6 +50,20 @@ def autocast(device: torch.device | str, precision: Precision) -> Iterator[None]
         yield
 
 
+@contextmanager
+def algorithms_tried(device: torch.device, wanted: bool) -> Iterator[None]:
+    """On CUDA, if `wanted`, cuDNN times its algorithms for every new shape of a convolution inside, and keeps the best.
+
+    That pays where shapes come again. Other devices are left as they are.
+    """
+    before = torch.backends.cudnn.benchmark
+    try:
+        torch.backends.cudnn.benchmark = before or (wanted and device.type == "cuda")
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
 def compute_dtype(tensor: Tensor) -> torch.dtype:
     """The type that autocast computes in on the device of `tensor`; without autocast its own."""
     kind = tensor.device.type

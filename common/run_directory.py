@@ -33,7 +33,7 @@ LOCK = ".lock"
 FREE = (
     "output_dir", "resume", "device", "every", "keep_epochs", "keep_steps", "epochs_this_job", "steps", "stop_at",
     "dry_run", "tensorboard", "save", "samples", "vocoder", "prediction_frequency", "data.root",
-    "data.workers", "compile",
+    "data.workers", "compile", "cudnn_benchmark",
 )  # fmt: skip
 
 

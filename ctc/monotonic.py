@@ -71,24 +71,33 @@ def monotonic_native(library: ctypes.CDLL, log_probs_BTL: Tensor, frames_B: Tens
 
 @torch.no_grad()
 def monotonic_torch(log_probs_BTL: Tensor, frames_B: Tensor, lengths_B: Tensor) -> Tensor:
-    """One step per token for all frames of the batch.
+    """Four operations per token for all frames of the batch, since a device is told each of them.
 
     With S_l(t) the sum of token l's log-probabilities up to frame t, the best alignment of frames 0 … t that ends in
     token l has the score  S_l(t) + max over u <= t of (best of token l-1 at u-1) - S_l(u-1),  and u is where l begins.
     """
     batch, frames, tokens = log_probs_BTL.shape
     sums_LBT = log_probs_BTL.double().clamp(min=LEAST).cumsum(1).permute(2, 0, 1).contiguous()
-    before_BT = F.pad(sums_LBT.new_zeros(batch, 1), (0, frames - 1), value=-torch.inf)  # token 0 begins at frame 0
-    begins_LBT = torch.empty(tokens, batch, frames, dtype=torch.int64, device=log_probs_BTL.device)
-    for token, sums_BT in enumerate(sums_LBT):
-        best_BT, begins_LBT[token] = (before_BT - F.pad(sums_BT, (1, -1))).cummax(1)
-        before_BT = F.pad(best_BT + sums_BT, (1, -1), value=-torch.inf)
+    earlier_LBT = F.pad(sums_LBT, (1, -1))
+    begins_LBT = torch.empty(sums_LBT.shape, dtype=torch.int64, device=sums_LBT.device)
+    before_BT = F.pad(sums_LBT.new_zeros(batch, 1), (0, frames), value=-torch.inf)  # token 0 begins at frame 0
+    scores_BT, best_BT = sums_LBT.new_empty(2, batch, frames)
+    for token, (sums_BT, earlier_BT, begins_BT) in enumerate(
+        zip(sums_LBT.unbind(), earlier_LBT.unbind(), begins_LBT.unbind(), strict=True)
+    ):
+        torch.sub(before_BT[:, :-1], earlier_BT, out=scores_BT)
+        torch.cummax(scores_BT, 1, out=(best_BT, begins_BT))
+        torch.add(best_BT, sums_BT, out=before_BT[:, 1:])
+        if token == 0:
+            before_BT[:, 0] = -torch.inf
 
-    durations_LB = torch.zeros(tokens, batch, dtype=torch.int64, device=log_probs_BTL.device)
-    last_B = frames_B - 1  # of the token at hand
-    for token in reversed(range(tokens)):
-        begin_B = begins_LBT[token].gather(1, last_B.clamp(min=0)[:, None])[:, 0]
-        is_spoken_B = (token < lengths_B) & (lengths_B <= frames_B)
-        durations_LB[token] = torch.where(is_spoken_B, last_B - begin_B + 1, 0)
-        last_B = torch.where(is_spoken_B, begin_B - 1, last_B)
-    return durations_LB.mT.contiguous()
+    token_L11 = torch.arange(tokens, device=begins_LBT.device)[:, None, None]
+    # The last frame of the token before, by that of each token; beyond an utterance's tokens the same.
+    same_T = torch.arange(frames, device=begins_LBT.device)
+    last_LBT = torch.where(token_L11 < lengths_B[:, None], (begins_LBT - 1).clamp(min=0), same_T)
+    lasts = [(frames_B - 1).clamp(min=0)[:, None]]
+    for last_BT in reversed(last_LBT.unbind()[1:]):
+        lasts.append(last_BT.gather(1, lasts[-1]))
+    last_BL = torch.cat(lasts[::-1], 1)
+    is_token_BL = (token_L11[:, 0].mT < lengths_B[:, None]) & (lengths_B <= frames_B)[:, None]
+    return torch.where(is_token_BL, last_BL - F.pad(last_BL, (1, -1), value=-1), 0)

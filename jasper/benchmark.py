@@ -36,8 +36,8 @@ from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl
 from common.distributed import World
 from common.features import LogMel
+from common.host_copy import HostCopy
 from common.logging import RunLogger, processor_flags
-from common.loop import HostCopy
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
 from common.run_directory import RunDirectory
 from common.training_state import TrainingError

@@ -65,7 +65,7 @@ class Recognizer:
     def features(self, audio_BN: Tensor, samples_B: Tensor) -> Features:
         """Log-mel features of audio at config.features.sample_rate Hz, samples_B valid samples each."""
         with torch.no_grad():
-            return self.log_mel(audio_BN.to(self.device), samples_B.to(self.device))
+            return self.log_mel(*(given.to(self.device, non_blocking=True) for given in (audio_BN, samples_B)))
 
     def decoder(self, options: DecodingOptions | None = None) -> Decoder:
         """What `transcribe` decodes with. Raises ConfigError for words or files that cannot be used."""
@@ -138,7 +138,7 @@ class Recognizer:
     @torch.inference_mode()
     def _log_probs(self, samples: Sequence[np.ndarray]) -> Tensor:
         with float32_math(self.precision):
-            return self.model(*self.features(*padded(samples))).log_probs_BSV
+            return self.model(*self.features(*padded(samples, self.device))).log_probs_BSV
 
 
 def blurred_frames(features: LogMelConfig, samples_per_frame: int) -> int:

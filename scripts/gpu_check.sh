@@ -6,7 +6,9 @@
 # A step that fails or outlasts its limit does not keep the others from running; the exit status is 1 then. At the end
 # stands what passed, what is slower than its rival and what to report. What no test on a CPU can see is here alone:
 # CUDA graphs, streams, pinned memory, fused optimisers, cuDNN, NCCL, the kernels of ctc, TF32 and the types of CUDA's
-# autocast; the rest of what a device asks of code is tested anywhere, on the device of tests/device. Without a GPU it
+# autocast; the rest of what a device asks of code is tested anywhere, on the device of tests/device. The step trainings
+# shows whether steps in fp16 wait, and trains vocoders with cuDNN's search. Only CUDA can show, and no step does: what
+# that search gains (cudnn_benchmark), recognition's copies beside the next batch, FSDP in bf16 on two GPUs. Without a GPU it
 # says so and exits with 0. Where a command may take ten minutes at most, four do it all, one right after the other,
 # since the tests need what the first one builds:
 #   bash scripts/gpu_check.sh build memcheck racecheck optim features

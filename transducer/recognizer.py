@@ -86,7 +86,7 @@ class Recognizer:
     def features(self, audio_BN: Tensor, samples_B: Tensor) -> Features:
         """Log-mel features, float32, of audio at feature_config.sample_rate Hz, samples_B valid samples each."""
         with torch.no_grad():
-            return self.log_mel(audio_BN.to(self.device), samples_B.to(self.device))
+            return self.log_mel(*(given.to(self.device, non_blocking=True) for given in (audio_BN, samples_B)))
 
     @torch.inference_mode()
     def encode(self, features_BFT: Tensor, frames_B: Tensor) -> Encoded:
@@ -200,7 +200,7 @@ class Recognizer:
         for heard in recognised(
             given,
             cut=lambda samples_N: self._pieces(samples_N, chunks),
-            encode=lambda samples: self.encode(*self.features(*padded(samples))).encoded_BSC,
+            encode=lambda samples: self.encode(*self.features(*padded(samples, self.device))).encoded_BSC,
             decode=lambda encoded_BSC, frames, own: self.decode(
                 encoded_BSC,
                 frames,

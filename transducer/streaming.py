@@ -187,7 +187,7 @@ class ChunkedFrames:
             stop.append(all_end - start)
             session.done = chunk_end
             session.forget(self.size * (chunk_end - self.left))
-        encoded_BSC, _ = self.asr.encode(*self.asr.features(*padded(pieces)))
+        encoded_BSC, _ = self.asr.encode(*self.asr.features(*padded(pieces, self.asr.device)))
         return Frames(encoded_BSC, first, end, stop)
 
 

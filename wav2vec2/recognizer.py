@@ -155,7 +155,7 @@ class Recognizer:
         found = in_batches(
             read_in,
             lambda samples_N: self._pieces(samples_N, chunk_seconds, stride_seconds),
-            lambda samples: self.logits(*padded(samples)).logits_BSV.float().log_softmax(2),
+            lambda samples: self.logits(*padded(samples, self.device)).logits_BSV.float().log_softmax(2),
             batch_size=batch_size,
         )
 
@@ -181,7 +181,7 @@ class Recognizer:
         found = in_batches(
             read_ahead(recordings, self._read, on_error=on_error),
             lambda samples_N: self._pieces(samples_N, chunk_seconds, stride_seconds),
-            lambda samples: self.encode(*padded(samples), layers=layers).x_BSC.float(),
+            lambda samples: self.encode(*padded(samples, self.device), layers=layers).x_BSC.float(),
             batch_size=batch_size,
         )
         for recording, x_SC in found:
@@ -238,12 +238,13 @@ class Recognizer:
                 f"an utterance has {min(samples, default=0)} samples; the model needs {self.config.shortest_audio} "
                 "for its first frame"
             )
-        audio_BN = audio_BN.to(self.device)
-        if not audio_BN.isfinite().all():  # one question to the device; what stands beyond an utterance may be anything
+        # Asked where the audio is, so that no device is waited for; what stands beyond an utterance may be anything.
+        if not audio_BN.isfinite().all():
             for row, (audio_N, n_samples) in enumerate(zip(audio_BN, samples, strict=True)):
                 if not audio_N[:n_samples].isfinite().all():
                     raise AudioError(f"utterance {row} of the batch has samples that are not finite")
-        return audio_BN, samples_B.to(self.device), min(samples) < audio_BN.shape[1]
+        audio_BN, samples_B = (given.to(self.device, non_blocking=True) for given in (audio_BN, samples_B))
+        return audio_BN, samples_B, min(samples) < audio_BN.shape[1]
 
 
 def load(

@@ -51,7 +51,10 @@ class Run(Generic[Cfg]):
         self.directory, self.world = directory, directory.world
         self.train_set, self.validation = self.data = data
         directory.compare(cfg, depends_on=DEPENDS_ON)
-        self.model = sharding.shard(model, self.world) if cfg.fsdp else model.to(self.world.device)
+        if cfg.compile:  # a copy, such as the average, is not compiled
+            for layer in model.get_submodule("wav2vec2.encoder.layers").children():
+                layer.compile(dynamic=True)
+        self.model = sharding.shard(model, self.world, cfg.precision) if cfg.fsdp else model.to(self.world.device)
         self.trained = {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
         """Parameters that the optimiser changes, by name."""
         self.learner = Learner(self.model, cfg, self.world, parameters=self.trained.values())
@@ -63,9 +66,6 @@ class Run(Generic[Cfg]):
             moments = sharding.WholeMoments(self.model, self.learner.optimizer)
             parts |= {"weights": sharding.WholeWeights(self.model), "optimizer": moments}
         self.state = TrainingState(directory, cfg, parts, extra={"format": FORMAT}, saves=cfg.save)
-        if cfg.compile:
-            for layer in self.model.get_submodule("wav2vec2.encoder.layers").children():
-                layer.compile(dynamic=True)
         self.plans = functools.lru_cache(2)(self._plans)
         self.learning_rate = build_schedule(
             cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=self.updates(0), total_steps=cfg.max_updates

@@ -78,9 +78,9 @@ def in_batches(
     """Every recording with its frames [S, X] (None where it has no pieces), in order.
 
     `split` cuts a recording's samples, `run` makes [S, X] of the samples of each of B pieces, `join` puts those of a
-    recording one after the other. Memory holds the recordings
-    of a window, enough for batches of similar lengths, and of the next one, that a thread reads meanwhile. Raises
-    ValueError for a batch_size below 1.
+    recording one after the other. What `run` gives is iterated over when it was called for the next batch. Memory
+    holds the recordings of a window, enough for batches of similar lengths, and of the next one, that a thread reads
+    meanwhile. Raises ValueError for a batch_size below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
@@ -97,6 +97,15 @@ def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
         while found := coming.result():
             coming = thread.submit(lambda: list(itertools.islice(fetched, 1)))
             yield found[0]
+
+
+def one_late(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, each when the next one was made: what a device is told of that one, it does while this one is used."""
+    waiting: list[Item] = []
+    for item in items:
+        yield from waiting
+        waiting = [item]
+    yield from waiting
 
 
 def _windows(
@@ -130,8 +139,9 @@ def _frames(
 ) -> Iterator[Frames | None]:
     flat = [piece for own in pieces for piece in own]
     kept: dict[int, Frames] = {}
-    for rows in by_length([len(piece.samples_N) for piece in flat], batch_size):
-        for i, x_SX in zip(rows, run([flat[i].samples_N for i in rows]), strict=True):
+    batches = by_length([len(piece.samples_N) for piece in flat], batch_size)
+    for rows, found in one_late((rows, run([flat[i].samples_N for i in rows])) for rows in batches):
+        for i, x_SX in zip(rows, found, strict=True):
             kept[i] = x_SX[flat[i].first : flat[i].end]
     numbers = iter(range(len(flat)))
     for own in pieces:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from common.host_copy import HostCopy
 from common.recognition import chunks
 from common.recognition.chunks import Piece
 from common.recognition.recordings import Recording
@@ -21,13 +22,26 @@ def in_batches(
     *,
     batch_size: int,
 ) -> Iterator[tuple[Recording, Tensor | None]]:
-    """As `chunks.in_batches`, on the CPU, for a `run` that makes [B, S, X] of the samples of B pieces."""
+    """As `chunks.in_batches`, on the CPU, for a `run` that makes [B, S, X] of the samples of B pieces.
+
+    From a device results are copied while it computes those of the next batch.
+    """
     return chunks.in_batches(
-        recordings, split, lambda samples: run(samples).cpu(), join=torch.cat, batch_size=batch_size
+        recordings, split, lambda samples: _rows(HostCopy(run(samples))), join=torch.cat, batch_size=batch_size
     )
 
 
-def padded(samples: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """audio_BN with zeros after the shorter ones, and how many samples each has."""
-    audio_BN, samples_B = chunks.padded(samples)
-    return torch.from_numpy(audio_BN), torch.from_numpy(samples_B)
+def _rows(copy: HostCopy) -> Iterator[Tensor]:
+    """The rows, for which whoever asks for the first of them waits."""
+    yield from copy.tensor()
+
+
+def padded(samples: Sequence[np.ndarray], device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+    """audio_BN with zeros after the shorter ones, and how many samples each has.
+
+    For a `device` with memory of its own they are pinned, so that the host need not wait until they are copied there.
+    """
+    audio_BN, samples_B = map(torch.from_numpy, chunks.padded(samples))
+    if device is None or device.type in ("cpu", "mps"):
+        return audio_BN, samples_B
+    return audio_BN.pin_memory(), samples_B.pin_memory()

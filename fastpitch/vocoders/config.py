@@ -74,6 +74,9 @@ class TrainingConfig:
     """Decay of the exponential moving average of the weights that speak, 0 for none."""
     precision: Precision = "fp32"
     """Arithmetic of the networks; weights and spectra stay fp32."""
+    cudnn_benchmark: bool = True
+    """Whether cuDNN times its algorithms for the shapes of a training step and takes the fastest; on CUDA alone. False
+    gives runs that repeat more exactly."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1234

@@ -10,6 +10,9 @@
 #   SHARDS=8 sbatch --array=3,5 scripts/bulk/slurm_array.sh jasper jasper_best.pt test.jsonl all.jsonl   # two of them again
 #   bash scripts/bulk/slurm_array.sh merge jasper jasper_best.pt test.jsonl all.jsonl     # when all jobs are done
 set -euo pipefail
+case " $* " in
+  *" --help "* | *" -h "*) awk 'NR >= 6 && /^#/ { sub(/^# ?/, ""); print }' "$0"; exit 0 ;; # help.sh is not beside Slurm's copy
+esac
 if [ $# -lt 4 ]; then
   echo "usage: slurm_array.sh [merge] FAMILY CHECKPOINT INPUT OUTPUT [flags]; found $# words" >&2
   exit 2

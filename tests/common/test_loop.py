@@ -15,7 +15,7 @@ from common import checkpoint, loop
 from common.course import Course, EveryConfig
 from common.data.loading import Failure, LoadingError
 from common.logging import read_events
-from common.loop import HostCopy, Loop
+from common.loop import Loop
 from common.run_directory import RunDirectory, started
 from common.training_state import TrainingError, TrainingState
 from tests.processes import run_python
@@ -322,13 +322,6 @@ def test_an_error_is_the_one_that_ended_the_run_also_where_nothing_can_be_saved_
 
     with pytest.raises(TrainingError, match="^ValueError: a bug; no checkpoint was saved yet; what Python says is in"):
         train(tmp_path, Course(epochs=1), act=act)
-
-
-def test_numbers_on_their_way_to_the_host_are_those_of_when_they_left():
-    numbers = torch.ones(3)
-    copy = HostCopy(numbers)
-    numbers.zero_()
-    assert copy.tolist() == [1, 1, 1]
 
 
 TWO = """

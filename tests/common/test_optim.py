@@ -1,6 +1,7 @@
 import copy
 import io
 import math
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -191,6 +192,66 @@ def test_on_a_gpu_the_number_of_calls_does_not_depend_on_the_number_of_tensors(m
             optimizer.step()
         calls.append(watch.calls)
     assert calls[0] == calls[1]
+
+
+class Asking(torch.optim.Optimizer):
+    """Has GradScaler decide on the host whether `optimizer` takes its step."""
+
+    def __init__(self, optimizer):
+        self.optimizer, self.param_groups, self.step = optimizer, optimizer.param_groups, optimizer.step
+
+
+@pytest.mark.parametrize("is_clipped", [False, True])
+@pytest.mark.parametrize("kind", ["novograd", "lamb"])
+def test_in_fp16_steps_are_taken_or_not_as_by_a_scaler_that_asks_but_nothing_waits(kind, is_clipped):
+    results = []
+    for asks in (True, False):
+        params = parameters()
+        optimizer = build_optimizer(params, OptimConfig(kind=kind, lr=0.02))
+        stepped = Asking(optimizer) if asks else optimizer
+        scaler = torch.amp.GradScaler("cpu", init_scale=1000.0, growth_interval=2)
+        for step in range(8):
+            give_gradients(params, step)
+            scaler.scale(torch.ones(()))
+            for p in params:
+                p.grad *= scaler._scale
+            if step in (0, 3, 4):  # the first step too, which has no moments yet
+                params[step].grad.view(-1)[0] = (math.inf, math.nan)[step % 2]
+            with nullcontext() if asks else NoHostSync():
+                if is_clipped:
+                    scaler.unscale_(stepped)
+                    nn.utils.clip_grad_norm_(params, 0.5)
+                scaler.step(stepped)
+            scaler.update()
+        results.append((params, optimizer.state_dict(), scaler.get_scale()))
+    (expected, state, scale), (found, other_state, other_scale) = results
+    assert all(torch.equal(p, q) and p.isfinite().all() for p, q in zip(expected, found, strict=True))
+    assert scale == other_scale
+    assert state["param_groups"] == other_state["param_groups"]
+    for moments, others in zip(state["state"].values(), other_state["state"].values(), strict=True):
+        assert all(torch.equal(moments[name], others[name]) for name in moments)
+
+
+def test_steps_that_a_device_counted_are_a_number_in_a_checkpoint_and_go_on_in_any_precision():
+    params = parameters()
+    optimizer = Lamb(params)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for step in range(3):
+        give_gradients(params, step)
+        scaler.scale(torch.ones(()))
+        if step == 1:
+            params[0].grad.fill_(math.inf)
+        scaler.step(optimizer)
+        scaler.update()
+    state = optimizer.state_dict()
+    assert state["param_groups"][0]["step"] == 2
+    assert type(state["param_groups"][0]["step"]) is int
+    again = Lamb(copies := copy.deepcopy(params))
+    again.load_state_dict(copy.deepcopy(state))
+    for chosen, its in ((optimizer, params), (again, copies)):
+        give_gradients(its, 9)
+        chosen.step()
+    assert all(torch.equal(p, q) for p, q in zip(params, copies, strict=True))
 
 
 def test_a_closure_is_evaluated_with_gradients():

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from common.precision import autocast, cast_for_inference, float32_math, grad_scaler
+from common.precision import algorithms_tried, autocast, cast_for_inference, float32_math, grad_scaler
 
 
 def switches():
@@ -30,6 +30,17 @@ def test_tf32_ends_with_its_context():
             assert switches() == ("highest", False)
         assert switches() == ("high", True)
     assert switches() == before
+
+
+def test_algorithms_of_convolutions_are_tried_on_cuda_alone_and_inside_alone():
+    assert not torch.backends.cudnn.benchmark
+    for place, wanted in (("cuda:1", True), ("cuda", False), ("cpu", True)):
+        with algorithms_tried(torch.device(place), wanted):
+            assert torch.backends.cudnn.benchmark == (place == "cuda:1")
+        assert not torch.backends.cudnn.benchmark
+    with pytest.raises(KeyError), algorithms_tried(torch.device("cuda"), True):
+        raise KeyError
+    assert not torch.backends.cudnn.benchmark
 
 
 def test_an_error_inside_restores_the_switches():

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from common import config
 from common.features import CutoutConfig, LogMel, SpecAugmentConfig, cutout, spec_augment
 from common.optim import OptimConfig, build_optimizer
-from common.precision import autocast, float32_math
+from common.precision import autocast, float32_math, grad_scaler
 from fastpitch.acoustic.aligner import Aligner
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.vocoders.config import DiscriminatorConfig
@@ -146,3 +146,20 @@ def test_an_optimiser_works_on_lists_of_tensors_of_which_cuda_takes_one_apart(de
         with counted() as counts, no_waits():
             optimizer.step()
     assert counts.slow.total() == 1
+
+
+@pytest.mark.parametrize("kind", ["novograd", "lamb"])
+def test_whether_a_step_in_fp16_is_taken_is_not_asked_of_the_device(device, kind):
+    weight = torch.ones(3, device=device, requires_grad=True)
+    optimizer, scaler = build_optimizer([weight], OptimConfig(kind=kind)), grad_scaler(device, "fp16")
+    found = []
+    for factor in (1.0, float("inf"), 1.0):
+        scaler.scale((weight * factor).sum()).backward()
+        with no_waits():
+            scaler.step(optimizer)
+            scaler.update()
+        found.append(weight.detach().cpu())
+        optimizer.zero_grad()
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[1], found[2])
+    assert optimizer.state_dict()["param_groups"][0].get("step", 2) == 2

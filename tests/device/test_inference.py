@@ -54,6 +54,24 @@ def test_wav2vec2_recognises_what_it_recognises_on_the_cpu(device, kind):
         assert here.text == there.text
 
 
+@pytest.mark.parametrize("kind", ["jasper", "wav2vec2"])
+def test_recognition_waits_for_the_results_of_a_batch_when_the_next_one_was_begun(device, tmp_path, kind):
+    if kind == "jasper":
+        asr = jasper.load(save_tiny(tmp_path / "tiny.pt"), device="mirror")
+    else:
+        asr = Recognizer(ctc_model(), device="mirror")
+    found = []
+    for batches in (2, 5):
+        with counted() as counts:
+            asr.transcribe([noise(0.4 + i / 2, i) for i in range(batches)], batch_size=1)
+        found.append(counts)
+    few, many = found
+    assert many.copies("from the host, not pinned") == few.copies("from the host, not pinned")
+    assert many.copies("from the host, late") - few.copies("from the host, late") == 3 * 2  # samples, how many
+    assert many.copies("to the host, late") - few.copies("to the host, late") == 3
+    assert many.waits - few.waits == {}
+
+
 @pytest.mark.parametrize("head", ["transducer", "ctc"])
 def test_a_transducer_recognises_what_it_recognises_on_the_cpu(device, head):
     pieces = Pieces(labels=tuple(f"▁{letter}" for letter in "abcdefghijkl"))

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 import ctc
+from tests.device.mirror import counted, no_waits
 
 TARGETS_BL, FRAMES_B, LENGTHS_B = torch.tensor([[1, 2, 2], [3, 1, 0]]), torch.tensor([20, 15]), torch.tensor([3, 2])
 
@@ -30,3 +31,14 @@ def test_alignments_are_those_of_the_cpu(device, plain_cpu):
     assert torch.equal(found.cpu(), expected)
     here, there = (ctc.greedy(x, FRAMES_B, blank=0) for x in (log_probs_BTL, log_probs_BTL.to(device)))
     assert [(d.labels, d.end_frames) for d in here] == [(d.labels, d.end_frames) for d in there]  # labels and frames
+
+
+def test_an_alignment_is_four_operations_per_token(device):
+    found = []
+    for tokens in (50, 150):
+        log_probs_BTL = torch.randn(2, 200, tokens, generator=torch.Generator().manual_seed(1)).to(device)
+        given = [torch.tensor(numbers, device=device) for numbers in ([200, 180], [tokens, tokens - 9])]
+        with counted() as counts, no_waits():
+            ctc.monotonic_alignment(log_probs_BTL, *given)
+        found.append(counts.operations.total())
+    assert found[1] - found[0] == 4 * 100

@@ -132,7 +132,8 @@ def test_manifests_with_transcripts_end_in_a_word_error_rate(model, files, tmp_p
     words = len(a.split()) + len(b.split())
     assert said.status == 0
     assert said.out == [f"right\t{a}", f"wrong\t{b}", f"unknown\t{b}"]
-    assert said.err == [f"WER {1 / words:.2%}: 1 errors in {words} words of 2 utterances"]
+    errors = 1 + len(b.split())  # every word of an utterance in which nobody spoke
+    assert said.err == [f"WER {errors / words:.2%}: {errors} errors in {words} words of 3 utterances"]
 
 
 def test_longer_utterances_of_manifests_can_be_left_out(model, files, tmp_path, capsys):

@@ -133,8 +133,16 @@ def transcribed(cfg: LengthConfig, utterances: Sequence[Utterance]) -> Measured:
     start = time.process_time()
     text = _text(asr, cfg, samples_N)
     took = time.process_time() - start
-    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "darwin" else 1)
-    return Measured(len(samples_N) / rate, took, kib / 1024 - samples_N.nbytes / 2**20, text)
+    return Measured(len(samples_N) / rate, took, _peak_mib() - samples_N.nbytes / 2**20, text)
+
+
+def _peak_mib() -> float:
+    """The most memory that this process has held. Linux counts in `ru_maxrss` what held the one that started it."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
 
 
 def _text(asr: Recognizer, cfg: LengthConfig, samples_N: np.ndarray) -> str:

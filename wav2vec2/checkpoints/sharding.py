@@ -9,23 +9,33 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from common.config import ConfigError
 from common.distributed import World
+from common.precision import Precision
 from common.training_state import options_of_today
 
 
-def shard(model: nn.Module, world: World) -> nn.Module:
-    """`model`, whose weights are the same in all processes, on the device; layers in parts. Raises ConfigError."""
+def shard(model: nn.Module, world: World, precision: Precision) -> nn.Module:
+    """`model`, whose weights are the same in all processes, on the device; layers in parts. Raises ConfigError.
+
+    In bf16 layers are gathered in bf16, which autocast would make of them anyway, and their gradients are added up in
+    float32. What is around the layers is small, and normalised and quantised in float32: it is gathered as it is, and
+    in other precisions everything is. Layers that are to be compiled are before, the usual order; they are traced at
+    their first call either way.
+    """
     if world.size == 1:
         raise ConfigError("fsdp = true with one process: there is nothing to share; start several by torchrun")
     model.to(world.device)
     mesh = init_device_mesh(world.device.type, (world.size,))  # by default it would be of the build's accelerator
+    policy = MixedPrecisionPolicy()
+    if precision == "bf16":  # inputs are what autocast takes
+        policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
     for layer in model.get_submodule("wav2vec2.encoder.layers").children():
-        fully_shard(layer, mesh=mesh)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh)
     return model
 

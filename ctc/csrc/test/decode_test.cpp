@@ -101,8 +101,8 @@ struct Language {
           lexicon{4, first_child.data(), label.data(), word.data()},
           phrases{3, phrase_first_child.data(), phrase_label.data(), fail.data(), promise.data(), reward.data(),
                   bound.data(), 0},
-          scorer{&ngram, &lexicon, between(random, 0, 1) ? &phrases : nullptr, nullptr, 2, between(random, 0, 1), 0.7,
-                 between(random, -1, 2) * 0.8, -3.0} {}
+          scorer{&ngram, &lexicon, between(random, 0, 1) ? &phrases : nullptr, nullptr, nullptr, 2,
+                 between(random, 0, 1), 0.7, between(random, -1, 2) * 0.8, -3.0} {}
     Language(const Language&) = delete;
 };
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common.precision import autocast
+from common.precision import algorithms_tried, autocast
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.data import Heard, SegmentBatch
@@ -36,7 +36,8 @@ def update(run: Run, batch: SegmentBatch) -> Step:
     for learner in run.learners:
         learner.begin(rate)
     parts = data.micro_batches(data.heard(batch.to(run.world.device), run.log_mel), cfg.grad_accumulation)
-    losses_K = update_flow(run, parts) if isinstance(cfg, WaveglowRun) else update_adversarially(run, parts)
+    with algorithms_tried(run.world.device, cfg.cudnn_benchmark):  # segments are all of one length
+        losses_K = update_flow(run, parts) if isinstance(cfg, WaveglowRun) else update_adversarially(run, parts)
     return Step(losses_K, rate)
 
 

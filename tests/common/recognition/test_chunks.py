@@ -6,6 +6,7 @@ import torch
 
 from common.audio import AudioError
 from common.recognition.chunks import Chunk, Piece, chunks
+from common.recognition.chunks import in_batches as chunks_in_batches
 from common.recognition.recordings import Recording
 from common.recognition.tensors import in_batches, padded
 
@@ -111,6 +112,24 @@ def test_what_goes_wrong_while_reading_is_raised_in_its_turn():
     assert [len(next(found)[0].samples_N) for _ in range(8)] == [2] * 8
     with pytest.raises(AudioError, match=r"^x\.wav: no such file$"):
         next(found)
+
+
+def test_what_a_batch_gives_is_taken_when_the_next_one_was_begun():
+    done = []
+
+    def run(samples):
+        number = sum(name.startswith("begun") for name in done)
+        done.append(f"begun {number}")
+
+        def rows():
+            done.append(f"taken {number}")
+            yield from padded(samples)[0].unsqueeze(2)
+
+        return rows()
+
+    whole = chunks_in_batches((recording(2) for _ in range(3)), in_threes, run, join=torch.cat, batch_size=1)
+    assert len(list(whole)) == 3
+    assert done == ["begun 0", "begun 1", "taken 0", "begun 2", "taken 1", "taken 2"]
 
 
 def test_a_batch_of_none_is_refused():
