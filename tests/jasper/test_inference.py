@@ -126,8 +126,6 @@ def test_manifests_with_transcripts_end_in_a_word_error_rate(model, files, tmp_p
             Utterance(id="unknown", audio=files[1], seconds=1.5, text=""),
         ],
     )
-    manifest = (tmp_path / "m.jsonl").read_text(encoding="utf-8")
-    (tmp_path / "m.jsonl").write_text(manifest.replace('"text": "", ', "").replace(', "text": ""', ""))
     said = run(capsys, "jasper.inference", model, tmp_path / "m.jsonl")
     words = len(a.split()) + len(b.split())
     assert said.status == 0
