@@ -1,11 +1,18 @@
 """Tests marked `gpu` are skipped where torch sees no GPU; those of a stand-in device run in a process of their own."""
 
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 
 DEVICE = Path(__file__).with_name("device")
+
+# Tests send signals to themselves and to commands, which would inherit that nohup and `&` in a script ignore some.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
