@@ -6,7 +6,7 @@ The archive is a tar, compressed or not, of plain files in one folder: a YAML de
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
@@ -21,6 +21,7 @@ CONFIG, WEIGHTS = "model_config.yaml", "model_weights.ckpt"
 MOST_CONFIG_BYTES = 2**23  # of 16,384 pieces, named three times, are 1 MB
 MOST_TOKENIZER_BYTES = 2**27
 MOST_VALUES = 500_000  # in the description, counted where they are used
+MOST_DEPTH = 64  # collections within each other in the description
 MOST_GROWTH = 4  # weights do not shrink to a quarter; what does is no weights
 
 
@@ -46,6 +47,8 @@ class Archive:
         # libyaml's reader takes a tenth of the time of the one in Python; both make plain values only.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
+            if _depth(yaml.parse(text, Loader=loader)) > MOST_DEPTH:  # the recursion of the one in C has no limit
+                raise RecursionError
             described = yaml.load(text, Loader=loader)
             n_values = _count(described, MOST_VALUES)
         except yaml.constructor.ConstructorError as error:
@@ -151,6 +154,19 @@ def _count(value: Any, most: int) -> int:
         elif isinstance(value, list):
             open_values += value
     return total
+
+
+def _depth(events: Iterable[Any]) -> int:
+    """How many collections are within each other at most, by a YAML parser's events; stops beyond MOST_DEPTH."""
+    depth = deepest = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name.endswith(("SequenceStartEvent", "MappingStartEvent"))
+        depth -= name.endswith(("SequenceEndEvent", "MappingEndEvent"))
+        deepest = max(deepest, depth)
+        if deepest > MOST_DEPTH:
+            break
+    return deepest
 
 
 def _yaml() -> Any:

@@ -167,7 +167,10 @@ def _bomb() -> bytes:
     ("text", "message"),
     [
         (_bomb(), "refused: its model_config.yaml has more than 500000 values"),
-        (b"a: " + b"[" * 5000, "model_config.yaml is (no YAML|nested too deeply)"),
+        (b"a: " + b"[" * 5000, "model_config.yaml is nested too deeply"),
+        (b"a: " + b"[" * 200_000, "model_config.yaml is nested too deeply"),
+        (b"{a: " * 200_000, "model_config.yaml is nested too deeply"),
+        (b"a: &a [*a]", "model_config.yaml has more than 500000 values"),
         (b"a: [1", "its model_config.yaml is no YAML"),
         (b"\xff\xfe\x00", "its model_config.yaml is no YAML"),
         (b"- a", "expected sections in its model_config.yaml, found list"),
