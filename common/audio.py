@@ -57,7 +57,7 @@ class Held:
             shutil.copyfileobj(stream, spooled, 1 << 20)
         except OSError as error:
             raise AudioError(f"{name}: cannot be kept in {tempfile.gettempdir()}: {error.strerror}") from error
-        return cls(spooled, name)  # type: ignore[arg-type]
+        return cls(spooled, name)
 
     def __str__(self) -> str:
         return self.name
@@ -111,13 +111,13 @@ class AudioInfo(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A piece of a recording that is about to be decoded: `count` samples from `start`, at its own `sample_rate`."""
+    """A piece of a recording that is about to be decoded: `n_samples` from `start`, at its own `sample_rate`."""
 
     path: Path | str | Held
     sound: soundfile.SoundFile
     sample_rate: int
     start: int
-    count: int
+    n_samples: int
 
     def read(self, sample_rate: int | None = None) -> Audio:
         """All of it, at that rate; AudioError."""
@@ -136,13 +136,13 @@ class Opened(NamedTuple):
         found, sound = 0, self.sound
         try:
             sound.seek(self.start)
-            while found < self.count:
-                size = min(self.count - found, max(1, most // sound.channels))
+            while found < self.n_samples:
+                size = min(self.n_samples - found, max(1, most // sound.channels))
                 block_N = _mono(sound.read(size, dtype="float32", always_2d=True))
                 found += len(block_N)
                 if len(block_N) < size:
                     raise AudioError(
-                        f"{self.path}: truncated: {self.count} samples are promised but only {found} can be read"
+                        f"{self.path}: truncated: {self.n_samples} samples are promised but only {found} can be read"
                     )
                 if not np.isfinite(block_N).all():
                     raise AudioError(
@@ -152,7 +152,7 @@ class Opened(NamedTuple):
         except soundfile.LibsndfileError as error:
             reason = error.error_string.rstrip(".")
             raise AudioError(
-                f"{self.path}: truncated or damaged: {self.count} samples are promised, but: {reason}"
+                f"{self.path}: truncated or damaged: {self.n_samples} samples are promised, but: {reason}"
             ) from error
 
 

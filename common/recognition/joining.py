@@ -1,7 +1,7 @@
 """Readings of the stretches of a recording, one after the other, as those of the whole, in little memory."""
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from common.recognition.transcripts import Letter, Reading
@@ -36,9 +36,9 @@ class Joined(Generic[Part]):
     def add(self, readings: Sequence[Reading], *, space_at: int | None = None) -> None:
         """The readings of the next stretch, best first, and a separator at frame `space_at`, where words end there."""
         space = [] if space_at is None else [Letter(self._separator, space_at, space_at, 1.0)]
-        pairs = ((way, reading) for way in self._ways for reading in readings)
+        pairs: Iterable[tuple[_Way[Part], Reading]] = ((way, reading) for way in self._ways for reading in readings)
         if self._n_best > 1:
-            pairs = iter(heapq.nsmallest(self._n_best**2, pairs, key=lambda pair: -(pair[0].score + pair[1].score)))
+            pairs = heapq.nsmallest(self._n_best**2, pairs, key=lambda pair: -(pair[0].score + pair[1].score))
         ways: dict[int, _Way[Part]] = {}
         for way, reading in pairs:
             letters = [*way.open, *reading.letters, *space]

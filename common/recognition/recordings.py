@@ -5,7 +5,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from numbers import Integral
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 
@@ -136,15 +135,18 @@ def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.n
         return _decoded(given.audio, rate, long_seconds, trim, **given.piece())
     if isinstance(given, bytes):
         return _decoded(Held(given, "bytes"), rate, long_seconds, trim)
-    if hasattr(given, "read") and not isinstance(given, Held):
-        return _decoded(Held.of(given, name_of(given)), rate, long_seconds, trim)
-    if isinstance(given, str | os.PathLike | Held):
+    if isinstance(given, Held):
         return _decoded(given, rate, long_seconds, trim)
+    if hasattr(given, "read"):
+        return _decoded(Held.of(given, name_of(given)), rate, long_seconds, trim)
+    if isinstance(given, str | os.PathLike):
+        return _decoded(Path(given), rate, long_seconds, trim)
     own_rate = rate
     if isinstance(given, tuple):
-        if len(given) != 2 or not isinstance(given[1], Integral) or not audio.RATES[0] <= given[1] <= audio.RATES[1]:
+        own_rate = int(given[1]) if len(given) == 2 and isinstance(given[1], int | np.integer) else 0
+        if not audio.RATES[0] <= own_rate <= audio.RATES[1]:
             raise AudioError(f"tuple of {len(given)}: expected samples and their rate, {audio.RATES[0]} Hz at least")
-        given, own_rate = given[0], int(given[1])
+        given = given[0]
     array = _array(given, own_rate)
     if len(array) > long_seconds * own_rate:
         parts = range(0, len(array), BLOCK)
@@ -171,7 +173,7 @@ def _decoded(
     path: Path | str | Held, rate: int, long_seconds: float, trim: bool, **piece: float
 ) -> np.ndarray | LongSound:
     with audio.opened(path, **piece) as sound:
-        if sound.count <= long_seconds * sound.sample_rate:
+        if sound.n_samples <= long_seconds * sound.sample_rate:
             return sound.read(rate).samples
         own_rate = sound.sample_rate
     return LongSound(lambda: audio.blocks_of(path, **piece, most=BLOCK), own_rate, rate, trim=trim)
