@@ -259,7 +259,10 @@ def _convert(value: Any, hint: Any, source: str, key: str) -> Any:
                 _convert(v, a, source, f"{key}[{i}]") for i, (v, a) in enumerate(zip(value, items, strict=True))
             )
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ConfigError(f"{source}: {key}: expected a number below 1e308, found one of many digits") from None
     if hint is Path and isinstance(value, str):
         return Path(value)
     if isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):

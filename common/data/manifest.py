@@ -208,7 +208,8 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
                 "offset": utterance.offset_seconds,
                 "speeds": {f"{speed:g}": name(copy) for speed, copy in utterance.speeds},
             }
-            given = {key: value for key, value in record.items() if key == "text" or value not in (None, "", {})}
+            needed = {"text"} if utterance.has_text else set()  # "" says that nothing was said
+            given = {key: value for key, value in record.items() if key in needed or value not in (None, "", {})}
             file.write(json.dumps(given) + "\n")
     unfinished.replace(path)
 

@@ -1,6 +1,6 @@
 """Descriptions of models by others, read setting by setting: what is not known is named, not ignored."""
 
-import math
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -38,7 +38,7 @@ class Settings:
     def real(self, key: str, default: Any = _NO_DEFAULT) -> float:
         """A setting that is a number, of at least 0."""
         value = self.take(key, default)
-        if type(value) not in (int, float) or not 0 <= value < math.inf:
+        if type(value) not in (int, float) or not 0 <= value <= sys.float_info.max:
             raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r}: expected a number of at least 0")
         return float(value)
 

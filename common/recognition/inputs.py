@@ -42,9 +42,12 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
             if str(path) == STANDARD_INPUT:
                 sources.append(("stdin", Held.of(sys.stdin.buffer, "standard input")))
             elif path.is_dir() and not _is_corpus(path):
-                files = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
+                named = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and not p.is_dir())
+                files = [file for file in named if file.is_file()]
+                lost = [file for file in named if not file.is_file()]
+                problems += [f"{file}: is no file, or a link to none; expected an audio file" for file in lost]
                 sources += [(str(file.relative_to(path).with_suffix("")), file) for file in files]
-                problems += [] if files else [f"{path}: no audio in this folder"]
+                problems += [] if named else [f"{path}: no audio in this folder"]
             elif path.suffix == ".txt" and path.is_file() and "|" not in (text := path.read_text(encoding="utf-8")):
                 listed = [(root or path.parent) / line.strip() for line in text.splitlines() if line.strip()]
                 sources += [(file.stem, file) for file in listed]

@@ -96,8 +96,12 @@ def read_pieces(model: bytes | Path) -> Pieces:
         model = model.read_bytes()
     processor = _processor(model, name)
     numbers = range(processor.get_piece_size())
+    try:
+        labels = tuple(processor.id_to_piece(i) for i in numbers)
+    except UnicodeDecodeError:
+        raise VocabularyError(f"{name}: damaged: one of its pieces is no text") from None
     return Pieces(
-        labels=tuple(processor.id_to_piece(i) for i in numbers),
+        labels=labels,
         model=model,
         unknown=frozenset(i for i in numbers if processor.is_unknown(i)),
         control=frozenset(i for i in numbers if processor.is_control(i)),

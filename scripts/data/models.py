@@ -29,6 +29,7 @@ class Published(NamedTuple):
     checkpoint: str
 
 
+MOST_GROWTH = 4  # weights do not shrink to a quarter
 QUARTZNET = "nemo/stt_{0}_quartznet15x5/versions/1.0.0rc1/zip"
 MODELS: dict[str, Published] = {
     "fastpitch": Published("fastpitch_pyt_fp32_ckpt_v1_1/versions/21.05.0/zip", "nvidia_fastpitch_210824.pt"),
@@ -86,6 +87,10 @@ def take_out(archive: Path, target: Path) -> None:
             if len(inside) != 1:
                 held = ", ".join(packed.namelist()[:5]) or "nothing"
                 raise ArchiveError(f"{archive}: expected {target.name} in it, found {held}")
+            found = packed.getinfo(inside[0])
+            if found.file_size > MOST_GROWTH * found.compress_size:
+                size = f"{found.file_size:,} bytes of {found.compress_size:,}"
+                raise ArchiveError(f"{archive}: {target.name} in it would become {size}: no weights shrink like that")
             with packed.open(inside[0]) as content, files.written_whole(target) as file:
                 shutil.copyfileobj(content, file)  # which ends with a check of the checksum in the archive
     except DAMAGED_ZIP as error:

@@ -72,6 +72,7 @@ def test_a_table_holds_only_what_differs_from_the_default_of_its_field(tmp_path)
         ("[optim]\nlrr = 1", "run.toml: unknown key optim.lrr; did you mean optim.lr?"),
         ("zzz = 1", "run.toml: unknown key zzz; known: blocks, fast, folder, names, optim"),
         ("[optim]\nlr = 'x'", "run.toml: optim.lr = 'x': expected float, found str"),
+        (f"[optim]\nlr = {10**309}", "run.toml: optim.lr: expected a number below 1e308, found one of many digits"),
         ("fast = 1", "run.toml: fast = 1: expected bool, found int"),
         ("[optim]\nlr = true", "run.toml: optim.lr = True: expected float, found bool"),
         ("[optim]\nkind = 'noa'", "optim.kind = 'noa': expected one of 'polynomial', 'noam'; did you mean 'noam'?"),

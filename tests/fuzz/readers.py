@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import soundfile
@@ -22,18 +21,11 @@ from common.config import ConfigError, load
 from common.data.manifest import ManifestError, read_manifest
 from ctc.arpa import ArpaError, write_arpa
 from ctc.ngram import estimate
-from tests.fuzz import structures
+from tests.fuzz import foreign, structures
+from tests.fuzz.reader import Reader
 
 LABELS = "abcdefgh' "
 TEXT = [line.split() for line in ("bad cab", "a bad cab", "fed a cab", "he fed a bad cab", "dead beef", "a beef")]
-
-
-class Reader(NamedTuple):
-    """Files that are read well, by the suffix of their names; how one is read; the errors that refuse one."""
-
-    seeds: list[tuple[str, bytes]]
-    read: Callable[[Path], object]
-    errors: tuple[type[Exception], ...]
 
 
 def _written(name: str, write: Callable[[Path], object]) -> tuple[str, bytes]:
@@ -146,7 +138,13 @@ def manifests() -> Reader:
             "original_num_samples": 16000,
         }
     ]
-    return Reader([(".jsonl", lines), (".json", json.dumps(array).encode())], read_manifest, (ManifestError,))
+
+    def read(path: Path) -> None:
+        for name in ("one", "two", "three", "a"):
+            (path.parent / f"{name}.wav").touch()
+        read_manifest(path)
+
+    return Reader([(".jsonl", lines), (".json", json.dumps(array).encode())], read, (ManifestError,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,5 +182,8 @@ def checkpoints() -> Reader:
 
 READERS: dict[str, Callable[[], Reader]] = {
     reader.__name__: reader
-    for reader in (arpa, compiled, loss, decoding, recordings, manifests, configurations, checkpoints)
-}
+    for reader in (
+        arpa, compiled, loss, decoding, recordings, manifests, configurations, checkpoints, foreign.markup,
+        foreign.tokenizers, foreign.nemo, foreign.folders, foreign.corpora, foreign.wyoming, foreign.forms,
+    )
+}  # fmt: skip

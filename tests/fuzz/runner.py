@@ -18,6 +18,8 @@ from tests.fuzz.mutator import mutated
 from tests.fuzz.readers import READERS, Reader
 
 SECONDS_EACH = 5
+WAITING = 6
+"""How many times as long a reader may wait."""
 MEMORY = 1 << 30
 """Bytes that a reader may take beyond what its process has at the start."""
 
@@ -73,7 +75,7 @@ def fuzz(name: str, *, seed: int, seconds: float, most: int) -> Result:
 def _collect(ours: Any, first: int, counts: Counter[str], findings: list[Finding]) -> tuple[int, bool]:
     """(the number of the file that was not finished, whether the process ended by itself)."""
     with suppress(EOFError):
-        while ours.poll(SECONDS_EACH * 4):
+        while ours.poll(4 * WAITING * SECONDS_EACH):
             message = ours.recv()
             if message is None:
                 return first, True
@@ -95,10 +97,12 @@ def _time_up(*_: object) -> None:
 
 def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: Any) -> None:
     torch.set_num_threads(1)  # threads of OpenMP do not survive a fork: a second one would be waited for, for ever
+    for kind in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(kind, _time_up)
+    _warm_up(reader)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGALRM, _time_up)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(first, most):
             if time.monotonic() > end:
@@ -110,9 +114,21 @@ def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: 
     theirs.send(None)
 
 
+def _warm_up(reader: Reader) -> None:
+    """Imports what the first file imports, which does not count as time and memory of its reader."""
+    suffix, content = reader.seeds[0]
+    signal.alarm(WAITING * SECONDS_EACH)
+    with tempfile.TemporaryDirectory() as folder, suppress(Exception, _TimeUpError):
+        path = Path(folder) / f"file{suffix}"
+        path.write_bytes(content)
+        reader.read(path)
+    signal.alarm(0)
+
+
 def outcome(reader: Reader, path: Path) -> tuple[str, str]:
     """(read, refused, traceback, memory or hang; the words of the last)."""
-    signal.alarm(SECONDS_EACH)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS_EACH)  # of the processor: a busy machine makes nothing hang
+    signal.alarm(WAITING * SECONDS_EACH)
     try:
         reader.read(path)
         return "read", ""
@@ -125,4 +141,5 @@ def outcome(reader: Reader, path: Path) -> tuple[str, str]:
     except Exception:
         return "traceback", traceback.format_exc(limit=-3)
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)

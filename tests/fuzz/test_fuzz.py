@@ -63,6 +63,6 @@ def test_tracebacks_memory_hangs_and_crashes_are_found(monkeypatch):
     monkeypatch.setattr("tests.fuzz.runner.SECONDS_EACH", 1)
     for read, what in ((fails, "traceback"), (loops, "hang"), (grows, "memory"), (dies, "crash")):
         monkeypatch.setitem(READERS, "broken", lambda read=read: _reader(read))
-        found = fuzz("broken", seed=0, seconds=10, most=2)
+        found = fuzz("broken", seed=0, seconds=60, most=2)
         assert found.counts == Counter({what: 2})
         assert [finding.number for finding in found.findings] == [0, 1]

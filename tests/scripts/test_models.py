@@ -52,6 +52,17 @@ def packed(**contents: bytes) -> bytes:
     return stream.getvalue()
 
 
+def test_weights_that_would_grow_without_end_are_refused(tmp_path, url):
+    model = MODELS["quartznet-de"]
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(model.checkpoint, bytes(10**6))
+    Server.contents[model.address] = stream.getvalue()
+    with pytest.raises(ArchiveError, match=r"would become 1,000,000 bytes of [\d,]+: no weights shrink like that$"):
+        main(ModelsConfig(models=("quartznet-de",), output=tmp_path, url=url))
+    assert not (tmp_path / model.checkpoint).exists()
+
+
 def test_a_checkpoint_is_downloaded_unpacked_and_its_checksum_noted(tmp_path, url, capsys):
     model = MODELS["quartznet-de"]
     Server.contents[model.address] = packed(**{f"folder/{model.checkpoint}": b"weights", "../evil": b"x"})

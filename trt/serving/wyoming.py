@@ -111,7 +111,7 @@ class _Client:
             async with asyncio.timeout(self._server._limits.client_seconds):
                 more, payload = [await self._reader.readexactly(size) for size in sizes]
             return Event(kind, data | dict(json.loads(more or b"{}")), payload)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise RequestError(400, f"no event of Wyoming's protocol: {str(error)[:100]}") from None
 
     async def answer(self, event: Event) -> None:

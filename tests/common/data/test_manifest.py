@@ -135,3 +135,11 @@ def test_a_corpus_folder_below_a_root_has_its_recordings_beside_its_table(tmp_pa
     for source in ("corpora/LJ", "corpora/LJ/metadata.csv"):
         (utterance,) = read_sources((source,), root=tmp_path, training=True).utterances
         assert utterance.audio == folder / "wavs" / "c0.wav"
+
+
+def test_what_nobody_wrote_down_is_still_unknown_after_writing(clip):
+    known = Utterance(id="a", audio=clip, seconds=0.5, text="")
+    for utterance in (known, replace(known, has_text=False)):
+        write_jsonl(clip.parent / "m.jsonl", [utterance])
+        (found,) = read_manifest(clip.parent / "m.jsonl", with_text=False).utterances
+        assert (found.text, found.has_text) == ("", utterance.has_text)

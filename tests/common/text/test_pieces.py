@@ -73,6 +73,8 @@ def test_what_is_wrong_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for rubbish in (b"", b"garbage"):
         with pytest.raises(VocabularyError, match=f"damaged or not a SentencePiece model of {len(rubbish)} bytes"):
             read_pieces(rubbish)
+    with pytest.raises(VocabularyError, match="^the SentencePiece model: damaged: one of its pieces is no text$"):
+        read_pieces(pieces.model.replace("▁".encode(), b"\xff\xfe\xfd", 1))
     with pytest.raises(VocabularyError, match="5000 unigram pieces cannot be learned from these texts: Vocabulary"):
         train_pieces(TEXTS, size=5000)
     with pytest.raises(VocabularyError, match="no text to learn pieces from"):
