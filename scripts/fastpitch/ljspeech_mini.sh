@@ -34,5 +34,5 @@ adversarial="$(newest "$RUN_DIR/vocoder-adversarial" hifigan)"
   --sources "$lists/train.txt" "$lists/validation.txt" --pitch-dir "$RUN_DIR/fastpitch/pitch"
 vocoder configs/hifigan/ljspeech_mini_tuned.toml "${data[@]}" --output-dir "$RUN_DIR/vocoder-tuned" \
   --epochs "$(times 4)" --checkpoint "$adversarial" --data.mels "$RUN_DIR/mels"
-"$python" -m fastpitch.pack ljspeech-mini ${VOICES:+--folder "$VOICES"} --fastpitch "$acoustic" \
+"$python" -m fastpitch.pack ljspeech-mini --corrections 16 ${VOICES:+--folder "$VOICES"} --fastpitch "$acoustic" \
   --vocoder "$RUN_DIR/vocoder-tuned/hifigan_final.pt"

@@ -47,6 +47,13 @@ def test_a_packed_voice_is_small_and_tells_nothing_of_where_it_was_trained(packe
         assert str(tmp_path) not in str(state["config"])
 
 
+def test_a_voice_may_be_packed_with_corrections(packed, tmp_path):
+    parts = {"fastpitch": tmp_path / "fastpitch_best.pt", "vocoder": tmp_path / "hifigan_best.pt"}
+    pack.main(pack.PackConfig(name="better", corrections=16, **parts))
+    assert fastpitch.load_vocoder("better").generator.cfg.corrections == 16
+    assert fastpitch.load_vocoder("toy").generator.cfg.corrections == 0
+
+
 def test_the_second_folder_is_searched_too(packed, tmp_path):
     packed.parent.rename(tmp_path / "second")
     assert voices.located("toy", voices.VOCODER) == tmp_path / "second" / "toy" / "vocoder.pt"
