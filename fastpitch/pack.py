@@ -36,7 +36,7 @@ class PackConfig:
     vocoder: Path
     """Checkpoint of HiFi-GAN or of the light vocoder, trained on the same mel frames."""
     corrections: int | None = None
-    """Corrections of the light vocoder, in place of those of its checkpoint; 16 are good and leave it 50 times real time."""
+    """Corrections of the light vocoder, in place of those of its checkpoint; 16 leave it 50 times real time."""
     folder: Path | None = None
     """Folder of voices; the first of SPEECH_VOICES, or ~/.cache/speech-models/voices, by default."""
 

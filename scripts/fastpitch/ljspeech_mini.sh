@@ -26,7 +26,7 @@ vocoder configs/hifigan/ljspeech_mini.toml "${data[@]}" --output-dir "$RUN_DIR/v
 vocoder configs/hifigan/ljspeech_mini_adversarial.toml "${data[@]}" --output-dir "$RUN_DIR/vocoder-adversarial" \
   --epochs "$(times 26)" --checkpoint "$RUN_DIR/vocoder/hifigan_best.pt"
 "$python" -m fastpitch.train configs/fastpitch/ljspeech_mini_voice.toml "${data[@]}" --output-dir "$RUN_DIR/fastpitch" \
-  --epochs "$(times 30)"
+  --epochs "$(times 19)"
 newest() { find "$1" -name "$2_step*.pt" | sort | tail -n 1 | grep . || { echo "error: $1: no checkpoint" >&2; exit 1; }; }
 acoustic="$(newest "$RUN_DIR/fastpitch" fastpitch)"
 adversarial="$(newest "$RUN_DIR/vocoder-adversarial" hifigan)"

@@ -156,6 +156,16 @@ def test_a_stream_of_corrected_audio_is_the_whole():
     assert vocoder.context_frames == 3 * 3 + 2 + 2 * 4
 
 
+def test_corrections_of_what_no_recording_has_stay_within_bounds():
+    """Mel frames that no sound has, and silence."""
+    torch.manual_seed(0)
+    generator = IstftGenerator(IstftConfig(channels=8, layers=2, corrections=16), TTS)
+    loudest = generator(random_mel(1, 80, 40)).abs().max()
+    assert torch.isfinite(loudest)
+    assert loudest < 20
+    assert generator(torch.full((1, 80, 40), -11.5)).abs().max() < 0.01
+
+
 def test_frequencies_that_no_mel_filter_hears_are_not_corrected():
     """Above 8 kHz the mel frames say nothing."""
     generator = IstftGenerator(IstftConfig(channels=8, layers=1, corrections=1), TTS)
