@@ -160,6 +160,11 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("address", rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*[,.;:!?)]|\Z|\s[a-z])", _state),
     rule(
         "address",
+        rf"([NS][EW])(?=\s(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s(?:{STREETS})\b)",
+        lambda match, style: DIRECTIONS[match[1]],
+    ),
+    rule(
+        "address",
         r"([NS][EW]|[NSEW])(?!\w)",
         lambda match, style: DIRECTIONS[match[1]] if before(match, _STREET_BEFORE) else None,
     ),

@@ -13,7 +13,7 @@ _MONTH = rf"(?:{_FULL}|{_SHORT}\b\.?(?!'))"
 _WEEKDAY = "|".join(sorted(WEEKDAYS, key=len, reverse=True))
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _YEAR_AFTER = r"(?:(?:,\s*|\s+)(\d{4})(?![\w%]|[.,:]\d))?"
-_ZONE = r"(?:\s?((?:[ecmp]\.?[sd]\.?t|gmt|utc|cet|bst)(?!\w)))?"
+_ZONE = r"(?:\s?((?:[ecmp]\.?[sd]\.?t|(?-i:[ECMP]T)|gmt|utc|cet|bst)(?!\w)))?"
 _CLOCK_NOT_RATIO = re.compile(r"\b(?:ratio|score|odds|beat|won|lost|aspect)\b[^.]*\Z", re.IGNORECASE)
 
 # Before four digits that are no year, a word in the plural follows: 1066 items.
@@ -28,6 +28,9 @@ _YEAR_AHEAD = re.compile(
     + r")[\s-]\Z",
     re.IGNORECASE,
 )
+
+
+_LASTED = re.compile(r"\b(?:in|after|for|took|takes|lasts|lasted|time of|record of)\s\Z", re.IGNORECASE)
 
 
 def _month(name: str) -> int:
@@ -86,7 +89,7 @@ def _clock(match: re.Match[str], style: Style) -> str | None:
         return None
     if not half and not second and before(match, _CLOCK_NOT_RATIO):
         return None
-    if second and (minute == "00" or (len(match[1]) == 2 and not half)):
+    if second and (minute == "00" or (not half and (len(match[1]) == 2 or before(match, _LASTED)))):
         spoken = [_duration(hour, int(minute), int(second))]
     else:
         spoken = [cardinal(str(hour))]

@@ -181,6 +181,10 @@ def _inches(match: re.Match[str], style: Style) -> str | None:
     return f"{_count(match[1])} {'inch' if match[1] == '1' or before_noun(match) else 'inches'}"
 
 
+def _feet(match: re.Match[str], style: Style) -> str:
+    return f"{cardinal(match[1])} {'foot' if match[1] == '1' else 'feet'}"
+
+
 def _height(match: re.Match[str], style: Style) -> str:
     return f"{cardinal(match[1])} feet {cardinal(match[2])}"
 
@@ -221,8 +225,6 @@ _BEAT_BEHIND = re.compile(r"[-\s](?:time|meter|metre|beat|signature|measure|bar)
 def _part(match: re.Match[str], style: Style) -> str | None:
     if _BEAT_BEHIND.match(match.string, match.end()):  # of music
         return f"{cardinal(match[1])} {cardinal(match[2])}"
-    if re.match(r"\s?=", match.string[match.end() :]):
-        return f"{cardinal(match[1])} divided by {cardinal(match[2])}"
     return fraction(match[1], match[2])
 
 
@@ -285,6 +287,14 @@ _ROUGHLY = {
 RULES: tuple[Rule, ...] = (
     rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
     rule("number", r"1[\d,]*0s\b", lambda match, style: _ROUGHLY.get(match[0])),
+    rule("measure", rf"({NUMBER})'(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b))", _feet),
+    rule("name", r"(\d{1,2})W-(\d\d)\b", lambda match, style: f"{cardinal(match[1])} w {cardinal(match[2])}"),  # oil
+    rule("score", r"(\d+\.\d+)/(\d+)(?![\w/])", lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}"),
+    rule(
+        "math",
+        rf"({NUMBER})\s?[/÷]\s?({NUMBER})(?=\s?=)",
+        lambda m, s: f"{cardinal(m[1])} divided by {cardinal(m[2])}",
+    ),
     rule("height", r"(\d)'\s?(\d{1,2})(?:\"|''|”)", _height),
     rule("money", rf"({_SIGN}|(?:{_CODE})\s)\s?({NUMBER})(?:-({NUMBER})(?![\w-]))?{_PART}{_PER}", _money),
     rule("money", rf"({NUMBER}){_PART}\s?([£€¥₹¢₩₽₿]|(?:{_CODE})\b|\$(?!\d))", _money_behind),

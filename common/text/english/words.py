@@ -47,6 +47,11 @@ def _abbreviation(match: re.Match[str], style: Style) -> str | None:
     return None if is_word else ABBREVIATIONS.get(match[1].lower())
 
 
+def _reference(match: re.Match[str], style: Style) -> str:
+    """Apt 12, fig. 3"""
+    return ABBREVIATIONS[match[1].lower()]
+
+
 def _initials(match: re.Match[str], style: Style) -> str | None:
     """U.S. → U S, but e.g. and i.e. are words of their own."""
     letters = match[0].replace(".", "")
@@ -224,10 +229,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"no\.\s*(?=\d)", lambda match, style: "number", any_case=True),
     rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
     rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
-    rule("reference", r"ext\.\s*(?=\d)", lambda match, style: "extension", any_case=True),
-    rule("reference", r"apt\.\s*(?=\d)", lambda match, style: "apartment", any_case=True),
-    rule("reference", r"fig\.\s*(?=\d)", lambda match, style: "figure", any_case=True),
-    rule("reference", r"rm\.\s*(?=\d)", lambda match, style: "room", any_case=True),
+    rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
     rule("abbreviation", r"w/o(?!\w)", lambda match, style: "without"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
     rule("abbreviation", r"WW(II?)(?!\w)", lambda match, style: f"world war {cardinal(roman(match[1]))}"),
