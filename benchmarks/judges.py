@@ -130,6 +130,21 @@ def recognised(clip: Clip) -> str:
     return said.hypstr if said is not None else ""
 
 
+def word_starts(clip: Clip, words: Sequence[str]) -> list[float] | None:
+    """Where each of `words` starts, in seconds, by pocketsphinx's forced alignment; None where it cannot align them."""
+    decoder = _aligner()
+    if not words or any(decoder.lookup_word(word) is None for word in words):
+        return None
+    decoder.set_align_text(" ".join(words))
+    decoder.start_utt()
+    decoder.process_raw(_pcm(clip), full_utt=True)
+    decoder.end_utt()
+    found = [segment for segment in decoder.seg() or () if not segment.word.startswith(("<", "(", "["))]
+    if [segment.word.split("(")[0] for segment in found] != list(words):
+        return None
+    return [segment.start_frame / 100 for segment in found]
+
+
 def plain_words(text: str) -> str:
     """Words as pocketsphinx writes them: small letters, apostrophes, no other marks."""
     return " ".join(re.findall(r"[a-z]+(?:'[a-z]+)*", text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")))
@@ -138,6 +153,11 @@ def plain_words(text: str) -> str:
 @cache
 def _decoder() -> Any:
     return importlib.import_module("pocketsphinx").Decoder(samprate=RATE, loglevel="FATAL")
+
+
+@cache
+def _aligner() -> Any:
+    return importlib.import_module("pocketsphinx").Decoder(samprate=RATE, lm=None, loglevel="FATAL")
 
 
 @cache

@@ -55,14 +55,16 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     heard = [*lines(options.root, options.clips), *lines(options.root, options.texts)]
     reader = others(options.root, heard)
     verdicts = []
+    parts: list[tuple[str, Path, dict[str, Say]]] = []
     if options.clips is not None:
-        clips = recordings(lines(options.root, options.clips))
-        for side, say in copy_sides(vocoders).items():
-            verdicts.append(judged(COPY, side, said(say, clips), found, reader))
-    if options.texts is not None and options.fastpitch is not None:
-        clips = recordings(lines(options.root, options.texts))
-        for side, say in speech_sides(options.fastpitch, vocoders).items():
-            verdicts.append(judged(SPEECH, side, said(say, clips), found, reader))
+        parts.append((COPY, options.clips, copy_sides(vocoders)))
+    if options.texts is not None:
+        parts.append((SPEECH, options.texts, speech_sides(options.fastpitch, vocoders)))
+    for part, source, sides in parts:
+        clips = recordings(lines(options.root, source))
+        for side, say in sides.items():
+            if not options.sides or side in options.sides:
+                verdicts.append(judged(part, side, said(say, clips), found, reader))
     return verdicts
 
 
@@ -73,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--clips", type=Path, help="file list of recordings for copy synthesis")
     made.add_argument("--texts", type=Path, help="file list of what FastPitch has not seen")
     made.add_argument("--vocoder", action="append", default=[], help="NAME=CHECKPOINT; several are several sides")
+    made.add_argument("--sides", nargs="*", help="sides that are judged (default: all)")
     made.add_argument("--fastpitch", help="checkpoint of FastPitch, or a voice's name")
     return made
 
@@ -108,16 +111,16 @@ def copy_sides(vocoders: dict[str, str]) -> dict[str, Say]:
     return sides | {name: by(path) for name, path in vocoders.items()}
 
 
-def speech_sides(path: str, vocoders: dict[str, str]) -> dict[str, Say]:
-    """The reader, and FastPitch with the first of the vocoders."""
-    if not vocoders:
-        raise CheckpointError("--texts: expected a --vocoder too, which speaks them")
-    name, vocoder_path = next(iter(vocoders.items()))
-    tts, vocoder = fastpitch.load(path, device="cpu"), fastpitch.load_vocoder(vocoder_path, device="cpu")
-    return {
-        "recordings": lambda clip: clip.samples_N,
-        f"FastPitch + {name}": lambda clip: tts.synthesize(clip.text, vocoder=vocoder).samples,
-    }
+def speech_sides(path: str | None, vocoders: dict[str, str]) -> dict[str, Say]:
+    """The reader, and FastPitch with the first of the vocoders, if both are named."""
+    sides: dict[str, Say] = {"recordings": lambda clip: clip.samples_N}
+    if path is not None:
+        if not vocoders:
+            raise CheckpointError("--fastpitch: expected a --vocoder too, which speaks for it")
+        name, vocoder_path = next(iter(vocoders.items()))
+        tts, vocoder = fastpitch.load(path, device="cpu"), fastpitch.load_vocoder(vocoder_path, device="cpu")
+        sides[f"FastPitch + {name}"] = lambda clip: tts.synthesize(clip.text, vocoder=vocoder).samples
+    return sides
 
 
 def said(say: Say, clips: Sequence[Clip]) -> Said:

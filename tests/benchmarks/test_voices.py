@@ -52,9 +52,12 @@ def test_every_side_is_judged_and_a_judge_that_is_not_there_is_left_out_by_name(
     assert [row["side"] for row in rows] == ["recordings", "Griffin-Lim", "light"]
 
 
-def test_texts_without_a_vocoder_are_an_error_of_one_line(corpus, monkeypatch):
+def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch):
     monkeypatch.setattr(voices, "JUDGES", ())
-    with pytest.raises(voices.CheckpointError, match="--texts: expected a --vocoder too"):
+    argument = ["--texts", str(corpus / "test.txt"), "--sides", "recordings"]
+    assert [each.side for each in voices.main([str(corpus), *argument])] == ["recordings"]
+    assert voices.main([str(corpus), "--texts", str(corpus / "test.txt"), "--sides", "nobody"]) == []
+    with pytest.raises(voices.CheckpointError, match="--fastpitch: expected a --vocoder too"):
         voices.main([str(corpus), "--texts", str(corpus / "test.txt"), "--fastpitch", "x.pt"])
 
 
@@ -102,3 +105,20 @@ def test_clips_that_cannot_be_judged_do_not_count(monkeypatch):
     assert judges.hum_db(clips, []) == 2.0
     monkeypatch.setattr(judges.buzz, "hum_db", lambda samples_N, rate: float("nan"))
     assert np.isnan(judges.hum_db(clips, []))
+
+
+def test_words_that_pocketsphinx_cannot_align_are_left_out(monkeypatch):
+    def segment(word, start):
+        return SimpleNamespace(word=word, start_frame=start)
+
+    said = [segment("<s>", 0), segment("and(2)", 12), segment("<sil>", 30), segment("then", 45)]
+    decoder = SimpleNamespace(
+        lookup_word=lambda word: None if word == "xyzzy" else "", set_align_text=lambda text: None,
+        start_utt=lambda: None, process_raw=lambda pcm, full_utt: None, end_utt=lambda: None, seg=lambda: said,
+    )  # fmt: skip
+    monkeypatch.setattr(judges, "_aligner", lambda: decoder)
+    clip = Clip(np.zeros(RATE, np.float32), RATE)
+    assert judges.word_starts(clip, ["and", "then"]) == [0.12, 0.45]
+    assert judges.word_starts(clip, ["and", "xyzzy"]) is None
+    assert judges.word_starts(clip, ["then", "and"]) is None
+    assert judges.word_starts(clip, []) is None
