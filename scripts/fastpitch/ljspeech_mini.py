@@ -4,6 +4,7 @@ Of the 354 in their order every seventh from the fourth on is held out of every 
 these are `test.txt`, for copy synthesis, and ten others `validation.txt`. The rest is `train.txt`.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -43,4 +44,8 @@ def main(corpus: Path, lists: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", type=Path, help="folder of LJSpeech, with metadata.csv and wavs/")
+    parser.add_argument("lists", type=Path, help="folder that the lists are written to")
+    options = parser.parse_args()
+    main(options.corpus, options.lists)
