@@ -56,7 +56,11 @@ def test_the_stages_follow_each_other_and_a_budget_stretches_all_of_them(python,
     (tmp_path / "run" / "fastpitch" / "fastpitch_step00000009.pt").touch()
     (tmp_path / "run" / "vocoder-adversarial" / "hifigan_step00000007.pt").touch()
     variables = {"DATA_DIR": str(tmp_path), "RUN_DIR": str(tmp_path / "run"), "VOICES": str(tmp_path / "voices")}
-    told = call("ljspeech_mini.sh", python, **variables, BUDGET="2")
+    told = call("ljspeech_mini.sh", python, **variables)
+    assert told.returncode == 0, told.stderr
+    assert "fastpitch.mels" not in told.stdout
+    assert str(tmp_path / "run/vocoder-adversarial/hifigan_final.pt") in told.stdout
+    told = call("ljspeech_mini.sh", python, **variables, BUDGET="2", TUNE="8")
     assert told.returncode == 0, told.stderr
     said = told.stdout.split("\n")
     modules = [said[place + 1] for place, word in enumerate(said) if word == "-m"]
