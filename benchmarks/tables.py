@@ -191,6 +191,17 @@ TABLES = {
         spread="mode",
         cells={"{}: p50 ms (× real time)": "{p50:.1f} ({times_real_time:.1f}×)"},
     ),
+    "long_recordings": Table(
+        source="long_recordings",
+        keys={"device": "device", "model": "model", "format": "format", "by": "given by", "decoding": "decoding"},
+        cells={
+            "hours": "{hours:g}",
+            "MiB": "{mib:,}",
+            "of a minute": "{minute_mib:,}",
+            "more": "{more_mib:,}",
+            "processor, s": "{processor_seconds:.0f}",
+        },
+    ),
     "transducer_loss": Table(
         source="transducer_loss",
         where={"metric": "loss and gradient"},

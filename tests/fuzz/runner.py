@@ -99,7 +99,9 @@ def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: 
     torch.set_num_threads(1)  # threads of OpenMP do not survive a fork: a second one would be waited for, for ever
     for kind in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(kind, _time_up)
+    started = time.monotonic()
     _warm_up(reader)
+    end += time.monotonic() - started
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
