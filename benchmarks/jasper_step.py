@@ -3,9 +3,10 @@
     python benchmarks/jasper_step.py
     python benchmarks/jasper_step.py configs/jasper/jasper10x5dr.toml --batch 4 --seconds 8.36 --repeats 3
 
-The other side is the same network with plain convolutions (torch's `conv1d`), channels before frames, as published. Both
-take turns in one thread; what counts is the time of the processor. The row says by how much the gradients differ, as a
-part of the greatest of each tensor. Without options: the quickstart's model. Appends a row to benchmarks/results/jasper_step.jsonl.
+The other side is the same network with plain convolutions (torch's `conv1d`), channels before frames, as published.
+Both take turns in one thread; what counts is the time of the processor. The row says by how much the gradients differ,
+as a part of the greatest of each tensor. Without options: the quickstart's model. Appends a row to
+benchmarks/results/jasper_step.jsonl.
 """
 
 import argparse

@@ -21,7 +21,7 @@ from common.convolution.native import Epilogue
 from common.convolution.operator import convolve
 from common.convolution.planning import Shape
 
-NARROWEST = 64  # channels, below which the calls take longer than the sums
+NARROWEST = 192  # channels, below which transforms and packing take as long as they save (benchmarks/jasper_step.py)
 
 
 def can_be_trained(x: Tensor, weight_OIK: Tensor) -> bool:

@@ -44,7 +44,7 @@ def test_both_ways_to_the_gradient_of_weights_are_tried_by_these_tests():
 
 
 def test_what_gains_nothing_by_it_is_left_to_torch():
-    x_BCT, weight_OIK = torch.randn(2, 64, 9), torch.randn(64, 64, 3, requires_grad=True)
+    x_BCT, weight_OIK = torch.randn(2, 192, 9), torch.randn(192, 192, 3, requires_grad=True)
     assert can_be_trained(x_BCT, weight_OIK)
     assert not can_be_trained(x_BCT.double(), weight_OIK)
     assert not can_be_trained(x_BCT[:, :32], weight_OIK[:, :32])
