@@ -94,14 +94,18 @@ TABLES = {
             "peak MiB": "{peak_memory_mib:,}",
         },
     ),
-    "jasper_step": Table(
-        source="jasper_step",
-        keys={"device": "device", "config": "config", "batch": "batch", "frames": "frames"},
+    "length": Table(
+        source="length",
+        keys={"device": "device", "model": "model", "minutes": "minutes"},
+        cells={"processor, s for a minute": "{seconds_per_minute:.2f}", "most memory, MiB": "{peak_mib:,}"},
+    ),
+    "all_cores": Table(
+        source="all_cores",
+        keys={"device": "device", "package": "package", "files": "files", "cores": "cores"},
         cells={
-            "ms": "{p50:.0f}",
-            "as published, ms": "{published_p50:.0f}",
-            "× faster": "{times_faster:.2f}",
-            "gradients differ by": "{greatest_gradient_difference:.1g}",
+            "one command, s": "{one_command_s:.1f}",
+            "unrelated processes, s": "{unrelated_s:.1f}",
+            "part of their speed": "{part_of_unrelated:.2f}",
         },
     ),
     "optim": Table(
