@@ -269,7 +269,7 @@ class Search {
     candidates_.start(highest, spread);
     for (int32_t slot = 0; slot < size_; ++slot)
       candidates_.offer({work_.total[slot] + beam_[slot].external, slot, kNone});
-    if (options_.is_thorough) followed_.continue_prefixes(beam_, size_, options_.blank, highest, spread, log_add);
+    if (options_.is_thorough) followed_.continue_prefixes(beam_, size_, options_.blank, best_label, log_add);
   }
 
   // Log-probability of the paths of `prefix` after which `label` is one more label, not the last one held on.
@@ -282,7 +282,9 @@ class Search {
   void choose_labels(double best_label, int64_t vocabulary) {
     const Prefix &best = beam_[0];
     const double rounding = 1e-9 * (1 + std::fabs(best.total) + std::fabs(best.external));
-    const double missing = threshold() - (best.score() + scorer_.largest_label_bound()) - rounding;
+    double missing = candidates_.threshold() - (best.score() + scorer_.largest_label_bound());
+    if (options_.is_thorough) missing = std::min(missing, followed_.missing(scorer_.largest_label_bound()));
+    missing -= rounding;
     const double lowest = best_label + options_.token_log_prob;
     n_labels_ = 0;
     const double *log_probs = work_.log_probs;
@@ -297,20 +299,18 @@ class Search {
   }
 
   // Sums are in the same order wherever a bound is compared with what it bounds: rounding cannot turn them round.
-  bool is_hopeless(double total, double external) const { return total + external < threshold(); }
-
-  // What is followed is part of the total, so that it cannot be more.
-  double threshold() const {
-    return options_.is_thorough ? std::min(candidates_.threshold(), followed_.threshold()) : candidates_.threshold();
+  bool is_hopeless(int32_t slot, double total, double log_prob, double external) const {
+    return total + log_prob + external < candidates_.threshold() &&
+           (!options_.is_thorough || followed_.is_hopeless(slot, log_prob, external));
   }
 
   void extend(int32_t slot) {
     if (n_labels_ == 0) return;
     const Prefix &prefix = beam_[slot];
-    const double highest = prefix.total + work_.log_probs[work_.labels[0]];
-    if (is_hopeless(highest, prefix.external + scorer_.label_bound(prefix.phrase))) return;
+    const double highest = work_.log_probs[work_.labels[0]];
+    if (is_hopeless(slot, prefix.total, highest, prefix.external + scorer_.label_bound(prefix.phrase))) return;
     const bool is_in_word = scorer_.has_words() && prefix.word != kNone;
-    if (is_in_word && is_hopeless(highest, prefix.external + scorer_.leaving_bound(prefix.phrase)))
+    if (is_in_word && is_hopeless(slot, prefix.total, highest, prefix.external + scorer_.leaving_bound(prefix.phrase)))
       extend_within_word(slot);
     else
       extend_by_any(slot);
@@ -322,7 +322,7 @@ class Search {
     const double external = prefix.external + scorer_.label_bound(prefix.phrase);
     for (int32_t i = lexicon.first_child[prefix.word]; i < lexicon.first_child[prefix.word + 1]; ++i) {
       const int32_t label = lexicon.label[i];
-      if (is_hopeless(before(prefix, label) + work_.usable[label], external)) continue;
+      if (is_hopeless(slot, before(prefix, label), work_.usable[label], external)) continue;
       if (label != boundary_) offer(slot, label, !scorer_.has_phrases());
     }
   }
@@ -332,7 +332,7 @@ class Search {
     const double external = prefix.external + scorer_.label_bound(prefix.phrase);
     for (int32_t i = 0; i < n_labels_; ++i) {
       const int32_t label = work_.labels[i];
-      if (is_hopeless(prefix.total + work_.log_probs[label], external)) break;  // the others are worse
+      if (is_hopeless(slot, prefix.total, work_.log_probs[label], external)) break;  // the others are worse
       if (label != boundary_) offer(slot, label, scorer_.is_trivial());
     }
   }
@@ -352,8 +352,8 @@ class Search {
 
   void extend_by_boundary(int32_t slot) {
     Prefix &prefix = beam_[slot];
-    const double total = before(prefix, boundary_) + work_.usable[boundary_];
-    if (is_hopeless(total, prefix.external + prefix.boundary_gain) || is_in_beam(prefix, boundary_)) return;
+    const double log_prob = work_.usable[boundary_];
+    if (is_hopeless(slot, before(prefix, boundary_), log_prob, prefix.external + prefix.boundary_gain) || is_in_beam(prefix, boundary_)) return;
     if (!prefix.knows_boundary) {
       Node &node = work_.nodes[prefix.node];
       const Step step = scorer_.extend(node.state, boundary_);

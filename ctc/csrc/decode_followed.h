@@ -49,13 +49,20 @@ class FollowedStates {
         candidates_{{work.candidates[0], options.beam, options.beam_log_prob, log_probs},
                     {work.candidates[1], options.beam, options.beam_log_prob, log_probs}} {}
 
-  // What a score must reach to be kept by either rule.
-  double threshold() const { return std::min(candidates_[0].threshold(), candidates_[1].threshold()); }
+  // How much the log-probability of a label may fall short of what any rule needs, on its best state and with `bound`.
+  double missing(double bound) const {
+    return std::min(candidates_[0].threshold() - (best_[0] + bound), candidates_[1].threshold() - (best_[1] + bound));
+  }
+
+  // Whether no rule can keep the prefix in `slot` and one more label of that log-probability.
+  bool is_hopeless(int32_t slot, double log_prob, double external) const {
+    return work_.either[0][slot] + log_prob + external < candidates_[0].threshold() &&
+           work_.either[1][slot] + log_prob + external < candidates_[1].threshold();
+  }
 
   // What becomes of the states of all prefixes when no label is added, offered to the rules. `log_add` is that of rows.
   template <typename Prefix, typename LogAdd>
-  void continue_prefixes(const Prefix *beam, int32_t size, int32_t blank, double highest, double spread,
-                         LogAdd log_add) {
+  void continue_prefixes(const Prefix *beam, int32_t size, int32_t blank, double best_label, LogAdd log_add) {
     for (int rule = 0; rule < kFollowedRules; ++rule) {
       double *const either = work_.either[rule], *const held = work_.nonblank[rule], *const arrival = work_.arrival;
       const auto combine = [&](double *a, const double *b) {
@@ -72,7 +79,7 @@ class FollowedStates {
         arrival[slot] = shorter == kNone ? kMinusInfinity : before(beam[shorter], shorter, beam[slot].last, rule);
       }
       combine(held, arrival);
-      candidates_[rule].start(highest, spread);
+      candidates_[rule].start(best_[rule] + best_label, spread_[rule]);
       for (int32_t slot = 0; slot < size; ++slot) {
         work_.blank[rule][slot] = either[slot] + log_probs_[blank];
         if (beam[slot].last != kNone) held[slot] += log_probs_[beam[slot].last];
@@ -97,6 +104,8 @@ class FollowedStates {
     for (int32_t i = 0; i < *count; ++i) add(best[i]);
     for (int rule = 0; rule < kFollowedRules; ++rule) {
       survivors_[rule] = candidates_[rule].choose(&survivor_count_[rule]);
+      best_[rule] = survivor_count_[rule] ? survivors_[rule][0].score : kMinusInfinity;
+      spread_[rule] = survivor_count_[rule] ? best_[rule] - survivors_[rule][survivor_count_[rule] - 1].score : 0;
       for (int32_t i = 0; i < survivor_count_[rule]; ++i) {
         const Candidate &state = survivors_[rule][i];
         const Candidate prefix = {state.score, state.slot / 2, state.label};
@@ -154,6 +163,7 @@ class FollowedStates {
   Candidates candidates_[kFollowedRules];
   const Candidate *survivors_[kFollowedRules] = {};
   int32_t survivor_count_[kFollowedRules] = {}, joined_ = 0;
+  double best_[kFollowedRules] = {}, spread_[kFollowedRules] = {};  // of scores before the frame
 };
 
 }  // namespace ctc_decode
