@@ -49,9 +49,10 @@ class FollowedStates {
         candidates_{{work.candidates[0], options.beam, options.beam_log_prob, log_probs},
                     {work.candidates[1], options.beam, options.beam_log_prob, log_probs}} {}
 
-  // How much the log-probability of a label may fall short of what any rule needs, on its best state and with `bound`.
+  // How much the log-probability of a label may fall short of what any rule needs, on its best prefix and with `bound`.
   double missing(double bound) const {
-    return std::min(candidates_[0].threshold() - (best_[0] + bound), candidates_[1].threshold() - (best_[1] + bound));
+    return std::min(candidates_[0].threshold() - (best_either_[0] + bound),
+                    candidates_[1].threshold() - (best_either_[1] + bound));
   }
 
   // Whether no rule can keep the prefix in `slot` and one more label of that log-probability.
@@ -74,6 +75,9 @@ class FollowedStates {
         held[slot] = beam[slot].followed.nonblank[rule];
       }
       combine(either, held);
+      best_either_[rule] = kMinusInfinity;
+      for (int32_t slot = 0; slot < size; ++slot)
+        best_either_[rule] = std::max(best_either_[rule], either[slot] + beam[slot].external);
       for (int32_t slot = 0; slot < size; ++slot) {
         const int32_t shorter = beam[slot].shorter;
         arrival[slot] = shorter == kNone ? kMinusInfinity : before(beam[shorter], shorter, beam[slot].last, rule);
@@ -163,7 +167,8 @@ class FollowedStates {
   Candidates candidates_[kFollowedRules];
   const Candidate *survivors_[kFollowedRules] = {};
   int32_t survivor_count_[kFollowedRules] = {}, joined_ = 0;
-  double best_[kFollowedRules] = {}, spread_[kFollowedRules] = {};  // of scores before the frame
+  double best_[kFollowedRules] = {}, spread_[kFollowedRules] = {};  // of the scores of states before the frame
+  double best_either_[kFollowedRules] = {};                         // of the scores of prefixes then
 };
 
 }  // namespace ctc_decode
