@@ -264,7 +264,8 @@ class _Followed:
     def __init__(self, keeps_best_path: bool, blank: int, scorer: Scorer | None, options: BeamOptions) -> None:
         self._add = max if keeps_best_path else lambda a, b: float(np.logaddexp(a, b))
         self._blank, self._scorer, self._options = blank, scorer, options
-        self._external = {(): (0.0, scorer.start() if scorer is not None else State(0, 0, 0))}
+        start = scorer.start() if scorer is not None else State(0, 0, 0)
+        self._external: dict[Labels, tuple[float, State]] = {(): (0.0, start)}
         self._states: dict[tuple[Labels, bool], float] = {((), True): 0.0}
 
     def advance(self, log_probs_V: list[float], present: set[Labels]) -> list[Labels]:
