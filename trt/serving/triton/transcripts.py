@@ -1,0 +1,18 @@
+"""Transcripts on their way through a tensor of bytes."""
+
+import json
+
+from common.recognition.transcripts import Transcript, Word
+
+
+def content_of(transcript: Transcript) -> bytes:
+    """The transcript as JSON in UTF-8."""
+    record = {"text": transcript.text, "seconds": transcript.seconds, "error": transcript.error}
+    return json.dumps({**record, "words": [word[:] for word in transcript.words]}, ensure_ascii=False).encode()
+
+
+def transcript_in(content: bytes) -> Transcript:
+    """What `content_of` wrote. Raises ValueError, KeyError and TypeError for what it did not."""
+    found = json.loads(content)
+    words = [Word(*word) for word in found["words"]]
+    return Transcript("array", found["text"], words, found["seconds"], found["error"])
