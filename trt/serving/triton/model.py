@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]  # noqa: E402
 
 from trt.serving.models import load_ears  # noqa: E402
-from trt.serving.triton.transcripts import content_of  # noqa: E402
+from trt.serving.triton.transcripts import content_of, rows_of  # noqa: E402
 
 
 class TritonPythonModel:
@@ -64,9 +64,7 @@ class TritonPythonModel:
             return [self._answers([audio_BN])[0] for audio_BN in requests_RBN]  # one does not spoil the others
         responses = []
         for audio_BN in requests_RBN:
-            own = list(itertools.islice(found, len(audio_BN)))
-            longest = max(map(len, own))
-            bytes_BN = np.frombuffer(bytearray(b"".join(one.ljust(longest) for one in own)), np.uint8)
-            tensor = pb_utils.Tensor.from_dlpack("transcript", bytes_BN.reshape(len(own), longest))
+            rows = rows_of(list(itertools.islice(found, len(audio_BN))))
+            tensor = pb_utils.Tensor.from_dlpack("transcript", rows)
             responses.append(pb_utils.InferenceResponse([tensor]))
         return responses

@@ -1,7 +1,12 @@
 """Protobuf's text format, as far as Triton's configurations need it."""
 
+import importlib.util
 import json
+import sys
+from pathlib import Path
 from typing import Any
+
+from trt.runtime import ModelError
 
 Block = dict[str, Any]
 
@@ -31,3 +36,35 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return json.dumps(value, ensure_ascii=True) if isinstance(value, str) else str(value)
+
+
+def validated(text: str, name: str) -> bool:
+    """Whether `text` was read as a model's configuration by tritonclient; False where that is not installed.
+
+    Raises ModelError for a text that is none.
+    """
+    found = importlib.util.find_spec("tritonclient")
+    places = [
+        Path(place) / "grpc" / "model_config_pb2.py" for place in (found and found.submodule_search_locations) or ()
+    ]
+    if not any(place.exists() for place in places):
+        return False
+    from google.protobuf import text_format
+
+    try:
+        text_format.Parse(text, _messages(places[0]).ModelConfig())
+    except text_format.ParseError as error:
+        raise ModelError(f"configuration of {name}: {error}") from None
+    return True
+
+
+def _messages(place: Path) -> Any:
+    """The module of messages alone: its package would import grpc."""
+    name = "model_config_pb2"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, place)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]

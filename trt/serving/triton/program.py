@@ -56,12 +56,17 @@ class Served(NamedTuple):
 class Triton:
     """A server on ports of this machine alone; `start` before use, `stop` after it."""
 
-    def __init__(self, served: Served, *, ports: Sequence[int] = (0, 0, 0)):
-        """`ports`: of HTTP, gRPC and metrics, 0 for one that is free. Raises EngineAbsentError and ModelError."""
-        self.served, self._wheel = served, find_wheel()
+    def __init__(self, served: Served | Path, *, ports: Sequence[int] = (0, 0, 0)):
+        """`served`: a recogniser, or a model repository that is there. `ports`: of HTTP, gRPC and metrics, 0 for one
+        that is free.
+
+        Raises EngineAbsentError and ModelError.
+        """
+        self._served, self._wheel = served, find_wheel()
         self._python_home, self._libraries = find_python()
-        if not served.model.exists():
-            raise ModelError(f"{served.model}: no such file; expected an ONNX file of trt.export, or a checkpoint")
+        self._source = served if isinstance(served, Path) else served.model
+        if not self._source.exists():
+            raise ModelError(f"{self._source}: no such file; expected an ONNX file of trt.export, or a checkpoint")
         self.http_port, self.grpc_port, self.metrics_port = _free(ports)
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -81,7 +86,7 @@ class Triton:
             self.stop()
             raise
         where = f"HTTP {self.http_port}, gRPC {self.grpc_port}, metrics {self.metrics_port}"
-        tell(f"Triton runs {self.served.model} as {MODEL!r}, of this machine alone: {where}")
+        tell(f"Triton runs {self._source} as {MODEL!r}, of this machine alone: {where}")
 
     def runs(self) -> bool:
         """Whether the process is there."""
@@ -101,24 +106,14 @@ class Triton:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _lay_out(self, folder: Path) -> None:
-        backend, version = folder / "backends" / "python", folder / "models" / MODEL / "1"
+        backend = folder / "backends" / "python"
         backend.mkdir(parents=True)
-        version.mkdir(parents=True)
         for source in (*self._wheel.backend.iterdir(), self._wheel.stub):
             if source.is_file():
                 shutil.copy2(source, backend / source.name)
         (backend / self._wheel.stub.name).chmod(0o755)
-        shutil.copy2(Path(__file__).with_name("model.py"), version / "model.py")
-        own = self.served
-        settings = {
-            "paths": [str(REPOSITORY), *_site_packages()],
-            "model": str(own.model.resolve()),
-            "batch_size": own.batch_size,
-            "threads": own.threads,
-            "device": own.device,
-        }
-        (version / "paths.json").write_text(json.dumps(settings), encoding="utf-8")
-        (version.parent / "config.pbtxt").write_text(text_of(_config(own)), encoding="utf-8")
+        if isinstance(self._served, Served):
+            _write_models(self._served, folder / "models")
 
     def _launched(self, folder: Path) -> "subprocess.Popen[bytes]":
         libraries = os.pathsep.join([str(self._wheel.libraries), *self._libraries])
@@ -126,7 +121,7 @@ class Triton:
             *(sys.executable, "-I", "-c", LAUNCHER),
             *("env", "-u", "PYTHONPATH", f"LD_LIBRARY_PATH={libraries}", f"PYTHONHOME={self._python_home}"),
             str(self._wheel.program),
-            f"--model-repository={folder / 'models'}",
+            f"--model-repository={self._served if isinstance(self._served, Path) else folder / 'models'}",
             f"--backend-directory={folder / 'backends'}",
             *(f"--{name}-address={HOST}" for name in ("http", "grpc", "metrics")),
             f"--http-port={self.http_port}",
@@ -198,6 +193,21 @@ def find_python() -> tuple[str, list[str]]:
     )
 
 
+def _write_models(own: Served, folder: Path) -> None:
+    version = folder / MODEL / "1"
+    version.mkdir(parents=True)
+    shutil.copy2(Path(__file__).with_name("model.py"), version / "model.py")
+    settings = {
+        "paths": [str(REPOSITORY), *site_packages()],
+        "model": str(own.model.resolve()),
+        "batch_size": own.batch_size,
+        "threads": own.threads,
+        "device": own.device,
+    }
+    (version / "paths.json").write_text(json.dumps(settings), encoding="utf-8")
+    (version.parent / "config.pbtxt").write_text(text_of(_config(own)), encoding="utf-8")
+
+
 def _config(served: Served) -> Block:
     return {
         "name": MODEL,
@@ -210,7 +220,8 @@ def _config(served: Served) -> Block:
     }
 
 
-def _site_packages() -> list[str]:
+def site_packages() -> list[str]:
+    """Folders with the packages of this Python."""
     return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 

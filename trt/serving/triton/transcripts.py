@@ -1,6 +1,9 @@
 """Transcripts on their way through a tensor of bytes."""
 
 import json
+from collections.abc import Sequence
+
+import numpy as np
 
 from common.recognition.transcripts import Transcript, Word
 
@@ -9,6 +12,13 @@ def content_of(transcript: Transcript) -> bytes:
     """The transcript as JSON in UTF-8."""
     record = {"text": transcript.text, "seconds": transcript.seconds, "error": transcript.error}
     return json.dumps({**record, "words": [word[:] for word in transcript.words]}, ensure_ascii=False).encode()
+
+
+def rows_of(contents: Sequence[bytes]) -> np.ndarray:
+    """uint8 [B, bytes] of several, made equally long by spaces, which JSON does not mind."""
+    longest = max(map(len, contents))
+    rows = np.frombuffer(bytearray(b"".join(content.ljust(longest) for content in contents)), np.uint8)
+    return rows.reshape(len(contents), longest)
 
 
 def transcript_in(content: bytes) -> Transcript:
