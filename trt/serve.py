@@ -30,6 +30,7 @@ from trt.serving.limits import Limits, SelfTestError
 try:
     import uvicorn
 
+    from trt.serving.connections import impatient
     from trt.serving.gateway import Gateway, Settings
     from trt.serving.triton.program import Served, Triton
     from trt.serving.web import add_page
@@ -156,6 +157,7 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
             gateway.app,
             host=cfg.host,
             port=cfg.port,
+            http=impatient(cfg.limits.client_seconds, 4 * cfg.limits.max_queue),
             lifespan="off",
             log_config=None,
             log_level="critical",
