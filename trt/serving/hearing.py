@@ -82,20 +82,30 @@ class Hearing:
 
     async def transcribe(self, file: File) -> Transcript:
         """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
+        samples_N, size = await asyncio.to_thread(self._decoded, file)
+        try:
+            return await self.hear(samples_N, file.name)
+        finally:
+            self._budget.give_back(size)
+
+    def _decoded(self, file: File) -> tuple[np.ndarray, int]:
+        """The samples of a recording, and the bytes that were taken of the budget for them."""
         rate = self.ears.sample_rate
         with _refusing():
-            told = await asyncio.to_thread(audio.info, Held(file.content, file.name))
+            told = audio.info(Held(file.content, file.name))
             if told.seconds > self._limits.max_seconds:
                 found = f"{file.name}: {told.seconds:.0f} s of audio"
                 raise RequestError(413, f"{found}; expected at most {self._limits.max_seconds:g} s", param="file")
             size = 4 * (told.samples + round(told.seconds * rate))
             self._budget.take(size)
             try:
-                read = functools.partial(audio.read, sample_rate=rate, most_seconds=self._limits.max_seconds)
-                samples_N = (await asyncio.to_thread(read, Held(file.content, file.name))).samples
-                return await self.hear(samples_N, file.name)
-            finally:
+                read = audio.read(
+                    Held(file.content, file.name), sample_rate=rate, most_seconds=self._limits.max_seconds
+                )
+            except BaseException:
                 self._budget.give_back(size)
+                raise
+        return read.samples, size
 
     async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""
