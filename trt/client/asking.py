@@ -65,6 +65,8 @@ class Server:
         with self._asked("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"}, whole=False) as answer:
             while piece := answer.read1(1 << 16):
                 yield piece
+            if getattr(answer, "length", None):  # of a body without chunks, read1 does not tell that it is cut off
+                raise ServerError(f"{self.url}: the answer breaks off: {answer.length} bytes are missing")  # type: ignore[attr-defined]
 
     def metric(self, name: str) -> float:
         """A number of the server's metrics; NaN where it has none of this name. Raises ServerError."""

@@ -15,7 +15,7 @@ from common.audio import AudioError, Held
 from common.recognition.transcripts import Transcript
 from trt.serving.batching import Batcher
 from trt.serving.forms import File
-from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
+from trt.serving.limits import Budget, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears
 
@@ -82,30 +82,20 @@ class Hearing:
 
     async def transcribe(self, file: File) -> Transcript:
         """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
-        samples_N, size = await asyncio.to_thread(self._decoded, file)
-        try:
+        with Taken(self._budget) as taken:
+            samples_N = await asyncio.to_thread(self._decoded, file, taken)
             return await self.hear(samples_N, file.name)
-        finally:
-            self._budget.give_back(size)
 
-    def _decoded(self, file: File) -> tuple[np.ndarray, int]:
-        """The samples of a recording, and the bytes that were taken of the budget for them."""
-        rate = self.ears.sample_rate
+    def _decoded(self, file: File, taken: Taken) -> np.ndarray:
+        """The samples of a recording at the model's rate."""
+        rate, most = self.ears.sample_rate, self._limits.max_seconds
         with _refusing():
             told = audio.info(Held(file.content, file.name))
-            if told.seconds > self._limits.max_seconds:
+            if told.seconds > most:
                 found = f"{file.name}: {told.seconds:.0f} s of audio"
-                raise RequestError(413, f"{found}; expected at most {self._limits.max_seconds:g} s", param="file")
-            size = 4 * (told.samples + round(told.seconds * rate))
-            self._budget.take(size)
-            try:
-                read = audio.read(
-                    Held(file.content, file.name), sample_rate=rate, most_seconds=self._limits.max_seconds
-                )
-            except BaseException:
-                self._budget.give_back(size)
-                raise
-        return read.samples, size
+                raise RequestError(413, f"{found}; expected at most {most:g} s", param="file")
+            taken.take(4 * (told.samples + round(told.seconds * rate)))
+            return audio.read(Held(file.content, file.name), sample_rate=rate, most_seconds=most).samples
 
     async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""

@@ -81,3 +81,26 @@ class Budget:
         """Once they are not held any more."""
         with self._lock:
             self.held -= count
+
+
+class Taken:
+    """What one request holds of a budget; its threads may still take some when it has ended."""
+
+    def __init__(self, budget: Budget):
+        self._budget, self._held, self._has_ended, self._lock = budget, 0, False, threading.Lock()
+
+    def take(self, count: int) -> None:
+        """Raises BusyError where it is too much, and ClientGoneError once the request has ended."""
+        with self._lock:
+            if self._has_ended:
+                raise ClientGoneError
+            self._budget.take(count)
+            self._held += count
+
+    def __enter__(self) -> "Taken":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._has_ended = True
+            self._budget.give_back(self._held)
