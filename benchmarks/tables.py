@@ -152,6 +152,23 @@ TABLES = {
         keys={"device": "device", "what": "what"},
         cells={"ms": "{p50:,.0f}", "published, ms": "{published_p50:,.0f}", "× faster": "{times_faster:.1f}"},
     ),
+    "normalization": Table(
+        source="normalization",
+        where={"metric": "right"},
+        keys={"set": "phrases"},
+        cells={"number": "{phrases}", "read as expected": "{right}", "%": "{percent:.1f}"},
+    ),
+    "normalization_times": Table(
+        source="normalization",
+        where={"metric": "ms"},
+        keys={"device": "device", "what": "what"},
+        cells={"ms": "{p50:.3g}"},
+    ),
+    "fastpitch_word_times": Table(
+        source="fastpitch_word_times",
+        keys={"language": "language", "what": "what"},
+        cells={"words": "{words}", "p50 ms": "{p50}", "p90 ms": "{p90}", "late by, ms": "{late}"},
+    ),
     "pitch": Table(
         source="pitch",
         keys={"device": "device", "range": "range"},
