@@ -1,7 +1,7 @@
 """Recordings of any length: encoded whole, or in chunks with context on both sides, and decoded as their frames come.
 
 The decoder goes on with its state from chunk to chunk, so texts of chunks are never merged, and memory does not grow
-with the length of a recording, its samples apart.
+with the length of a recording, its text apart.
 
 Shapes: N samples, S encoder frames, C encoder width.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common.recognition.chunks import WINDOW, Piece, by_length
+from common.recognition.chunks import WINDOW, Piece, by_length, long_batches
 from common.recognition.recordings import Recording
 from transducer.greedy import NOTHING, Hypothesis
 
@@ -58,7 +58,7 @@ def windows(n_frames: int, *, chunk: int, left: int, right: int) -> Iterator[tup
 def recognised(
     recordings: Iterable[Recording],
     *,
-    cut: Callable[[np.ndarray], list[Piece]],
+    cut: Callable[[int], list[Piece]],
     encode: Callable[[Sequence[np.ndarray]], Tensor],
     decode: Callable[[Tensor, Sequence[int], Sequence[Recording]], list[Hypothesis]],
     decode_parts: Callable[[Iterable[Tensor], Recording], Hypothesis],
@@ -66,15 +66,15 @@ def recognised(
 ) -> Iterator[Heard]:
     """What is in each of the recordings, in order.
 
-    `cut` makes pieces of samples: those of recordings with one piece are encoded by `encode`, encoded_BSC of B pieces,
-    and decoded by `decode` with others of similar length; those of other recordings one after the other, `batch_size`
+    `cut` makes pieces of so many samples: recordings with one piece are encoded by `encode`, encoded_BSC of B pieces,
+    and decoded by `decode` with others of similar length; the pieces of others one after the other, `batch_size`
     at once, and `decode_parts` gets encoded_SC as they come. Raises ValueError for a batch_size below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
     short: list[tuple[Recording, Piece | None]] = []
     for recording in recordings:
-        pieces = cut(recording.samples_N)
+        pieces = cut(len(recording.samples_N))
         if len(pieces) < 2:
             short.append((recording, pieces[0] if pieces else None))
         if short and (len(pieces) > 1 or len(short) == WINDOW * batch_size):
@@ -93,8 +93,8 @@ def _short(
 ) -> Iterator[Heard]:
     found = [Heard(recording, NOTHING, is_nan=False) for recording, _ in short]
     pieces = [(i, piece) for i, (_, piece) in enumerate(short) if piece is not None]
-    for rows in by_length([len(piece.samples_N) for _, piece in pieces], batch_size):
-        encoded_BSC = encode([pieces[row][1].samples_N for row in rows])
+    for rows in by_length([piece.length for _, piece in pieces], batch_size):
+        encoded_BSC = encode([pieces[row][1].of(short[pieces[row][0]][0].samples_N) for row in rows])
         counts = [pieces[row][1].end for row in rows]
         nan = [bool(encoded_SC[:n].isnan().any()) for encoded_SC, n in zip(encoded_BSC, counts, strict=True)]
         counts = [0 if is_nan else n for is_nan, n in zip(nan, counts, strict=True)]
@@ -116,9 +116,8 @@ def _long(
 
     def parts() -> Iterator[Tensor]:
         nonlocal nan
-        for first in range(0, len(pieces), batch_size):
-            batch = pieces[first : first + batch_size]
-            encoded_BSC = encode([piece.samples_N for piece in batch])
+        for batch, samples in long_batches(recording.samples_N, pieces, batch_size):
+            encoded_BSC = encode(samples)
             frames_SC = torch.cat([e_SC[p.first : p.end] for e_SC, p in zip(encoded_BSC, batch, strict=True)])
             nan = bool(frames_SC.isnan().any())
             if nan:

@@ -31,7 +31,7 @@ FILES = {"onnx": "model.onnx", "tensorrt": "model.plan", "python": "model.onnx"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepositoryConfig:
+class ModelRepositoryConfig:
     """Which exported recogniser is to be served, and how."""
 
     out: Annotated[Path, Positional, arg(metavar="OUT")]
@@ -65,7 +65,7 @@ class RepositoryConfig:
             )
 
 
-def main(cfg: RepositoryConfig) -> None:
+def main(cfg: ModelRepositoryConfig) -> None:
     """Writes the repository. Raises ModelError and OSError."""
     network = Model(cfg.asr)
     facts = network.facts
@@ -127,7 +127,7 @@ def _ints(name: str) -> Block:
     return {"name": name, "data_type": Enum("TYPE_INT64"), "dims": [1]}
 
 
-def _python(name: str, inputs: list[Block], outputs: list[Block], cfg: RepositoryConfig) -> Block:
+def _python(name: str, inputs: list[Block], outputs: list[Block], cfg: ModelRepositoryConfig) -> Block:
     return {
         "name": name,
         "backend": "python",
@@ -138,7 +138,7 @@ def _python(name: str, inputs: list[Block], outputs: list[Block], cfg: Repositor
     }
 
 
-def _network(cfg: RepositoryConfig, inputs: list[Block], outputs: list[Block]) -> Block:
+def _network(cfg: ModelRepositoryConfig, inputs: list[Block], outputs: list[Block]) -> Block:
     batching = {"dynamic_batching": {"max_queue_delay_microseconds": round(1000 * cfg.batch_delay_ms)}}
     if cfg.backend == "python":
         given = [{**_plain(tensor), "allow_ragged_batch": True} for tensor in inputs]
@@ -154,7 +154,7 @@ def _network(cfg: RepositoryConfig, inputs: list[Block], outputs: list[Block]) -
     }
 
 
-def _ensemble(cfg: RepositoryConfig, steps: list[Block], audio: Block, transcript: Block) -> Block:
+def _ensemble(cfg: ModelRepositoryConfig, steps: list[Block], audio: Block, transcript: Block) -> Block:
     """The steps one after the other: tensors of one name are one tensor."""
     return {
         "name": "recognizer",
@@ -178,4 +178,4 @@ def _ensemble(cfg: RepositoryConfig, steps: list[Block], audio: Block, transcrip
 
 if __name__ == "__main__":
     with config.reported(ModelError, ValueError, OSError):
-        main(config.parse_flags(RepositoryConfig, None, sys.argv[1:], description=__doc__ or ""))
+        main(config.parse_flags(ModelRepositoryConfig, None, sys.argv[1:], description=__doc__ or ""))

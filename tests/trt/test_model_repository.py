@@ -13,7 +13,7 @@ from common import audio
 from tests.trt.serving.running import noise
 from tests.trt.serving.triton.test_triton import needs_triton
 from trt import export
-from trt.model_repository import REPOSITORY, RepositoryConfig, main
+from trt.model_repository import REPOSITORY, ModelRepositoryConfig, main
 from trt.runtime import ModelError, Recognizer
 from trt.serving.triton import pbtxt
 from trt.serving.triton.asking import Infer
@@ -60,7 +60,7 @@ def steps_of(folder: Path):
 
 @pytest.mark.parametrize("source", ["samples", "features"])
 def test_the_steps_give_what_the_recogniser_gives(exported, jasper, clips, tmp_path, source):
-    main(RepositoryConfig(out=tmp_path / "models", asr=exported / f"{source}.onnx", backend="python"))
+    main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / f"{source}.onnx", backend="python"))
     run = steps_of(tmp_path / "models")
     for clip, expected in zip(clips, Recognizer(jasper.with_suffix(".onnx")).stream(clips), strict=True):
         found = run(audio.read(clip, sample_rate=16_000).samples)
@@ -82,7 +82,7 @@ def test_a_version_stands_beside_another_and_none_is_overwritten(exported, tmp_p
         (tmp_path / "m.engine").write_bytes(b"engine")
         settings = {**settings, "engine": tmp_path / "m.engine"}
     for version in (1, 2):
-        main(RepositoryConfig(out=tmp_path / "models", asr=exported / "samples.onnx", version=version, **settings))
+        main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / "samples.onnx", version=version, **settings))
         assert sorted(file.name for file in (tmp_path / "models" / "network" / str(version)).iterdir()) == files
         assert sorted(file.name for file in (tmp_path / "models" / "decoder" / str(version)).iterdir()) == [
             "model.py",
@@ -91,13 +91,13 @@ def test_a_version_stands_beside_another_and_none_is_overwritten(exported, tmp_p
         assert list((tmp_path / "models" / "recognizer" / str(version)).iterdir()) == []
     assert "sound, network, decoder, recognizer in version 2; their configurations" in capsys.readouterr().err
     with pytest.raises(ModelError, match=r"sound/2: is there already; take another --version or folder"):
-        main(RepositoryConfig(out=tmp_path / "models", asr=exported / "samples.onnx", version=2, **settings))
+        main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / "samples.onnx", version=2, **settings))
 
 
 @pytest.mark.parametrize("source", ["samples", "features"])
 @pytest.mark.parametrize("backend", ["onnx", "python"])
 def test_configurations_are_valid_and_name_what_the_file_has(exported, tmp_path, source, backend):
-    main(RepositoryConfig(out=tmp_path, asr=exported / f"{source}.onnx", backend=backend))
+    main(ModelRepositoryConfig(out=tmp_path, asr=exported / f"{source}.onnx", backend=backend))
     texts = {name: (tmp_path / name / "config.pbtxt").read_text() for name in ("sound", "network", "recognizer")}
     data = "audio_BN" if source == "samples" else "features_BFT"
     assert all(f'name: "{data}"' in texts[name] for name in ("sound", "network"))
@@ -124,16 +124,16 @@ def test_without_tritonclient_nothing_is_validated(monkeypatch):
 def test_what_is_no_recogniser_with_log_probabilities_is_refused(exported, tmp_path, name, message):
     path = exported / f"{name}.onnx"
     with pytest.raises(ModelError, match=message):
-        main(RepositoryConfig(out=tmp_path / "models", asr=path))
+        main(ModelRepositoryConfig(out=tmp_path / "models", asr=path))
     assert not (tmp_path / "models").exists()
 
 
 def test_flags_that_make_no_sense_are_refused():
     for how in ({"backend": "tensorrt"}, {"engine": Path("m.engine")}):
         with pytest.raises(ValueError, match="an engine belongs to --backend tensorrt"):
-            RepositoryConfig(out=Path("o"), asr=Path("m"), **how)
+            ModelRepositoryConfig(out=Path("o"), asr=Path("m"), **how)
     with pytest.raises(ValueError, match="version = 0, max_batch = 32, .* expected a delay of 0 or more, else above 0"):
-        RepositoryConfig(out=Path("o"), asr=Path("m"), version=0)
+        ModelRepositoryConfig(out=Path("o"), asr=Path("m"), version=0)
 
 
 @needs_triton
@@ -141,7 +141,9 @@ def test_flags_that_make_no_sense_are_refused():
 @pytest.mark.parametrize("source", ["samples", "features"])
 def test_triton_runs_the_ensemble_with_the_python_back_end(exported, jasper, clips, tmp_path, source):
     paths = (str(REPOSITORY), *site_packages())
-    main(RepositoryConfig(out=tmp_path / "m", asr=exported / f"{source}.onnx", backend="python", python_paths=paths))
+    main(
+        ModelRepositoryConfig(out=tmp_path / "m", asr=exported / f"{source}.onnx", backend="python", python_paths=paths)
+    )
     engine = Triton(tmp_path / "m")
     engine.start(print)
 

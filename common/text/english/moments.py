@@ -13,7 +13,7 @@ _MONTH = rf"(?:{_FULL}|{_SHORT}\b\.?(?!'))"
 _WEEKDAY = "|".join(sorted(WEEKDAYS, key=len, reverse=True))
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _YEAR_AFTER = r"(?:(?:,\s*|\s+)(\d{4})(?![\w%]|[.,:]\d))?"
-_ZONE = r"(?:\s?((?:[ecmp]\.?[sd]\.?t|gmt|utc|cet|bst)(?!\w)))?"
+_ZONE = r"(?:\s?((?:[ecmp]\.?[sd]\.?t|(?-i:[ECMP]T)|gmt|utc|cet|bst)(?!\w)))?"
 _CLOCK_NOT_RATIO = re.compile(r"\b(?:ratio|score|odds|beat|won|lost|aspect)\b[^.]*\Z", re.IGNORECASE)
 
 # Before four digits that are no year, a word in the plural follows: 1066 items.
@@ -28,6 +28,9 @@ _YEAR_AHEAD = re.compile(
     + r")[\s-]\Z",
     re.IGNORECASE,
 )
+
+
+_LASTED = re.compile(r"\b(?:in|after|for|took|takes|lasts|lasted|time of|record of)\s\Z", re.IGNORECASE)
 
 
 def _month(name: str) -> int:
@@ -54,6 +57,17 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     if int(first) > 12:
         return _date(int(second), first, in_year, day_first=match[2] == ".")
     return _date(int(first), second, in_year)
+
+
+_ON = re.compile(
+    r"\b(?:on|by|until|till|since|before|after|from|due|dated|(?:birthday|date|day) (?:is|was))\s\Z", re.IGNORECASE
+)
+
+
+def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
+    """By 4/30, which is no fraction that people use."""
+    is_day = before(match, _ON) and int(match[1]) <= 12 and 12 < int(match[3]) <= 31 and int(match[3]) != 16
+    return _numbers(match, style) if is_day else None
 
 
 def _month_and_day(match: re.Match[str], style: Style) -> str | None:
@@ -86,7 +100,7 @@ def _clock(match: re.Match[str], style: Style) -> str | None:
         return None
     if not half and not second and before(match, _CLOCK_NOT_RATIO):
         return None
-    if second and (minute == "00" or (len(match[1]) == 2 and not half)):
+    if second and (minute == "00" or (not half and (len(match[1]) == 2 or before(match, _LASTED)))):
         spoken = [_duration(hour, int(minute), int(second))]
     else:
         spoken = [cardinal(str(hour))]
@@ -147,6 +161,7 @@ RULES: tuple[Rule, ...] = (
     rule("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", _year_first),
     rule("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?![\d/-])", _numbers),
     rule("date", r"(\d{1,2})(/)(\d{1,2})/(\d\d)(?![\d/-])", _numbers),
+    rule("date", r"(\d{1,2})(/)(\d{1,2})()(?![\d/])(?!\s(?:of|cup|inch|time))", _day_after_a_word),
     rule("date", r"(0[1-9])(/)([0-3]\d)()(?![\d/])", _numbers),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_FULL})\b{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),

@@ -62,7 +62,7 @@ def _per(unit: str) -> str:
 
 def _money_behind(match: re.Match[str], style: Style) -> str:
     number, large, letter, currency = match.groups()
-    said = _amount(number, large or letter, currency)
+    said = _amount(number, large or letter, currency, one=before_noun(match))
     return re.sub(r"\bus\b", style.letters("us"), said) if style.for_voice else said
 
 
@@ -122,7 +122,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         return None
     is_apart, is_quality = match.string[match.start(4) - 1].isspace(), before_noun(match)
     if unit in ("in", "IN") or (
-        unit == "W" and is_apart and not re.match(r"\s[a-z]", match.string[match.end() :])
+        unit == "W" and is_apart and re.match(r"\.?\s[A-Z\d]", match.string[match.end() :])
     ):  # west
         return None
     if unit == "V" and is_apart and not is_quality and match.string[match.end() :][:1].isalpha():
@@ -181,6 +181,10 @@ def _inches(match: re.Match[str], style: Style) -> str | None:
     return f"{_count(match[1])} {'inch' if match[1] == '1' or before_noun(match) else 'inches'}"
 
 
+def _feet(match: re.Match[str], style: Style) -> str:
+    return f"{cardinal(match[1])} {'foot' if match[1] == '1' else 'feet'}"
+
+
 def _height(match: re.Match[str], style: Style) -> str:
     return f"{cardinal(match[1])} feet {cardinal(match[2])}"
 
@@ -191,13 +195,13 @@ def _height(match: re.Match[str], style: Style) -> str:
 _CODE_AHEAD = re.compile(
     r"\b(?:(?:code|pin|otp|password|passcode|zip|postcode|extension|ext\.?|account|combination"
     r"|(?:account|tracking|order|confirmation|reference|serial|card|phone|case|policy|student|employee|my|your|the)"
-    r"\s(?:number|no\.|id))(?:\sis|\swas|:|\snumber|\sno\.)?|ending in|number is|dial|call|text\s\w+\sto)\s#?\Z",
+    r"\s(?:number|no\.|id))(?:\sis|\swas|:|\snumber|\sno\.)?|ending in|number is|dial|call|text(?:\s\w+\sto)?)\s#?\Z",
     re.IGNORECASE,
 )
 _LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
 _NAME_AHEAD = re.compile(
     r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Highway|Interstate|Hwy|Room|Area|Porsche|Peugeot|Xbox|RTX|GTX|Apartment|Apt\.?"
-    r"|Suite|Ferrari|Port|HTTP|Error|Status)\s\Z|[A-Za-z]\d+-\Z",
+    r"|Suite|Ferrari|Port|HTTP|Error|Status)\s\Z|\b(?:US|I|CA|SR|Route)-\Z|[A-Za-z]\d+-\Z",
     re.IGNORECASE,
 )
 _CAPITALS_AHEAD = re.compile(r"[A-Z]{2}\Z")
@@ -221,8 +225,6 @@ _BEAT_BEHIND = re.compile(r"[-\s](?:time|meter|metre|beat|signature|measure|bar)
 def _part(match: re.Match[str], style: Style) -> str | None:
     if _BEAT_BEHIND.match(match.string, match.end()):  # of music
         return f"{cardinal(match[1])} {cardinal(match[2])}"
-    if re.match(r"\s?=", match.string[match.end() :]):
-        return f"{cardinal(match[1])} divided by {cardinal(match[2])}"
     return fraction(match[1], match[2])
 
 
@@ -285,6 +287,20 @@ _ROUGHLY = {
 RULES: tuple[Rule, ...] = (
     rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
     rule("number", r"1[\d,]*0s\b", lambda match, style: _ROUGHLY.get(match[0])),
+    rule(
+        "measure",
+        rf"({_MIXED}|\d+/\d+|{NUMBER})\s?[cC]\.(?=\s[a-z])",  # of recipes
+        lambda match, style: f"{_count(match[1])} {'cup' if match[1] == '1' or '/' in match[1][:2] else 'cups'}",
+    ),
+    rule("fraction", r"1/(\d{1,3})(?:ths|nds|rds)\b", lambda match, style: plural(ordinal(match[1]))),
+    rule("measure", rf"({NUMBER})'(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b))", _feet),
+    rule("name", r"(\d{1,2})W-(\d\d)\b", lambda match, style: f"{cardinal(match[1])} w {cardinal(match[2])}"),  # oil
+    rule("score", r"(\d+\.\d+)/(\d+)(?![\w/])", lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}"),
+    rule(
+        "math",
+        rf"({NUMBER})\s?[/÷]\s?({NUMBER})(?=\s?=)",
+        lambda m, s: f"{cardinal(m[1])} divided by {cardinal(m[2])}",
+    ),
     rule("height", r"(\d)'\s?(\d{1,2})(?:\"|''|”)", _height),
     rule("money", rf"({_SIGN}|(?:{_CODE})\s)\s?({NUMBER})(?:-({NUMBER})(?![\w-]))?{_PART}{_PER}", _money),
     rule("money", rf"({NUMBER}){_PART}\s?([£€¥₹¢₩₽₿]|(?:{_CODE})\b|\$(?!\d))", _money_behind),
@@ -300,7 +316,11 @@ RULES: tuple[Rule, ...] = (
         _measure,
     ),
     rule("measure", rf"({NUMBER})/([A-Za-z]+)\b", _per_unit),
-    rule("measure", rf"({_MIXED}|{NUMBER})(?:\"|″|\s?in\.(?=\s[a-z]|\s*\Z))(?!\w)", _inches),
+    rule(
+        "measure",
+        rf"({_MIXED}|{NUMBER})(?:\"|″|\s?in\.(?=\s[a-z]|\s*\Z)|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b))(?!\w)",
+        _inches,
+    ),
     rule(
         "fraction",
         r"(?<!/)(\d+)\s+(\d+)/(\d+)(?![\d/])",

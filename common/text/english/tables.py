@@ -21,7 +21,8 @@ ABBREVIATIONS = {
     "ave": "avenue", "blvd": "boulevard", "rd": "road", "hwy": "highway", "apt": "apartment", "mt": "mount",
     "ft": "fort", "vs": "versus", "etc": "et cetera", "approx": "approximately", "vol": "volume", "ch": "chapter",
     "fig": "figure", "ext": "extension", "tel": "telephone", "expy": "expressway", "pkwy": "parkway", "ln": "lane",
-    "ste": "suite", "ctrl": "control", "ms": "miz", "est": "established",
+    "ste": "suite", "rte": "route", "bldg": "building", "rm": "room", "ctrl": "control", "ms": "miz",
+    "est": "established",
 }  # fmt: skip
 # Words of their own at the end of a sentence.
 ALSO_WORDS = frozenset(["apt", "co", "est", "ext", "fig", "gen", "hon", "ms", "pres", "rep", "rev", "sen"])
@@ -207,5 +208,5 @@ KINGS = (
 )
 COUNTED = (
     "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl|Stage|Grade|Level"
-    "|Unit|Class|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
+    "|Unit|Class|Episode|Season|Round|Lesson|Exhibit|Division|Table|Step|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
 )

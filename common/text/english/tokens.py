@@ -64,11 +64,14 @@ def rule(kind: str, pattern: str, reading: Reading, *, any_case: bool = False) -
 
 
 _DETERMINER = re.compile(
-    r"\b(?:an?|the|this|that|one|each|every|another|any|no|my|your|his|her|its|our|their|\w+'s)\s\Z", re.IGNORECASE
+    r"\b(?:an?|the|this|that|one|each|every|another|any|no|my|your|his|her|its|our|their"
+    r"|(?!(?:it|he|she|that|there|what|here|let|who|where|how)')\w+'s)\s\Z",
+    re.IGNORECASE,
 )
 _NOUN = re.compile(
-    r"\s(?!(?:of|to|from|in|on|at|and|or|but|before|after|away|ago|later|per|is|was|were|are|will|that|which|for|as|by|with"
-    r"|more|less|than|off|apart|between|above|below|over|under|into|until|when|who|up|down|it|we|he|she|they|i|you)\b)[a-z]{2,}"
+    r"\s(?!(?:of|to|from|in|on|at|and|or|but|before|after|away|ago|later|per|is|was|were|are|will|that|which|for|as|by"
+    r"|with|more|less|than|off|apart|between|above|below|over|under|into|until|when|who|up|down|it|we|he|she|they|you|vs"
+    r"|today|yesterday|tomorrow|now|here|there|outside|inside|each|total|again|too|so)\b)(?:[a-z]{2,}|[A-Z]{2,}\b)"
 )
 _THING = re.compile(
     r"\s(?:monitor|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"

@@ -43,8 +43,14 @@ def _title_or_street(match: re.Match[str], style: Style) -> str:
 
 
 def _abbreviation(match: re.Match[str], style: Style) -> str | None:
-    is_word = match[1] in ALSO_WORDS  # at the end of a sentence; the abbreviation has a capital
+    goes_on = re.match(r"\s[a-z]", match.string[match.end() :])
+    is_word = match[1] in ALSO_WORDS and not goes_on  # at the end of a sentence; the abbreviation has a capital
     return None if is_word else ABBREVIATIONS.get(match[1].lower())
+
+
+def _reference(match: re.Match[str], style: Style) -> str:
+    """Apt 12, fig. 3"""
+    return ABBREVIATIONS[match[1].lower()]
 
 
 def _initials(match: re.Match[str], style: Style) -> str | None:
@@ -78,6 +84,8 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
         return None
     before_it, rest = match.string[: match.start()], match.string[match.end() :]
     if before_it[-1:].isdigit() and len(word) <= 3:  # C-3PO, 4WD
+        return style.letters(word)
+    if re.match(r"-\d", rest) and (len(word) == 2 or not re.search("[AEIOUY]", word)):  # SR-71, AR-15
         return style.letters(word)
     shouts = not re.search(r"[a-z]", before_it + rest)
     is_acronym = word in SPELLED or _said_by_letter(word.lower())
@@ -224,10 +232,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"no\.\s*(?=\d)", lambda match, style: "number", any_case=True),
     rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
     rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
-    rule("reference", r"ext\.\s*(?=\d)", lambda match, style: "extension", any_case=True),
-    rule("reference", r"apt\.\s*(?=\d)", lambda match, style: "apartment", any_case=True),
-    rule("reference", r"fig\.\s*(?=\d)", lambda match, style: "figure", any_case=True),
-    rule("reference", r"rm\.\s*(?=\d)", lambda match, style: "room", any_case=True),
+    rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
     rule("abbreviation", r"w/o(?!\w)", lambda match, style: "without"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
     rule("abbreviation", r"WW(II?)(?!\w)", lambda match, style: f"world war {cardinal(roman(match[1]))}"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from common.recognition.recordings import Recording, is_silent
-from common.recognition.transcripts import transcript_of
+from common.recognition.transcripts import transcript_of, words_in
 from trt.runtime import Model, best_path
 from trt.serving.triton.transcripts import content_of, rows_of
 
@@ -94,10 +94,14 @@ class Decoder:
         facts, found = self._facts, []
         log_probs_BSV, frames_B1 = (request[name] for name in self._inputs)
         for row_SV, (frames,), (heard,) in zip(log_probs_BSV, frames_B1, request["heard_B"], strict=True):
-            readings = [best_path(row_SV[:frames], facts["labels"], facts["blank"])] if heard else []
             recording = Recording("audio", np.zeros(0, np.float32), int(heard) / facts["sample_rate"])
-            words = {"separator": facts["separator"], "seconds_per_frame": facts["seconds_per_frame"]}
-            found.append(content_of(transcript_of(recording, readings, **words)))
+            readings = []
+            if heard:
+                reading = best_path(row_SV[:frames], facts["labels"], facts["blank"])
+                spelled = {"separator": facts["separator"], "seconds_per_frame": facts["seconds_per_frame"]}
+                readings = [(words_in(recording, reading.letters, **spelled), reading.score)]
+            transcript = transcript_of(recording, readings, seconds_per_frame=facts["seconds_per_frame"])
+            found.append(content_of(transcript))
         return found
 
 
