@@ -16,6 +16,7 @@ from torch import Tensor
 
 from common.recognition.chunks import WINDOW, Piece, by_length, long_batches
 from common.recognition.recordings import Recording
+from transducer.config import EncoderConfig
 from transducer.greedy import NOTHING, Hypothesis
 
 
@@ -46,6 +47,14 @@ class Heard(NamedTuple):
     recording: Recording
     hypothesis: Hypothesis
     is_nan: bool
+
+
+def attention_step(cfg: EncoderConfig) -> int:
+    """Frames of a chunk that attention sees at once, 1 where there are no chunks. They are counted from where a window
+    starts, so windows start at multiples: a frame then sees what it would see in the whole recording."""
+    if cfg.attention == "chunked":
+        return max(1, cfg.right_frames + 1)
+    return max(1, cfg.chunk_frames) if cfg.attention == "chunked_right" else 1
 
 
 def windows(n_frames: int, *, chunk: int, left: int, right: int) -> Iterator[tuple[int, int, int, int]]:
