@@ -94,6 +94,16 @@ TABLES = {
             "peak MiB": "{peak_memory_mib:,}",
         },
     ),
+    "jasper_step": Table(
+        source="jasper_step",
+        keys={"device": "device", "config": "config", "batch": "batch", "frames": "frames"},
+        cells={
+            "ms": "{p50:.0f}",
+            "as published, ms": "{published_p50:.0f}",
+            "× faster": "{times_faster:.2f}",
+            "gradients differ by": "{greatest_gradient_difference:.1g}",
+        },
+    ),
     "optim": Table(
         source="optim",
         keys={"device": "device", "what": "what"},
@@ -113,7 +123,14 @@ TABLES = {
     "ctc_loss": Table(
         source="ctc_loss",
         where={"metric": "latency_ms"},
-        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        keys={
+            "processor_flags": "processor",
+            "frames": "T",
+            "labels": "L",
+            "classes": "V",
+            "batch": "B",
+            "lengths": "lengths",
+        },
         cells={
             "torch": "{torch_p50:.3g}",
             "fresh": "{fresh_p50:.3g}",
@@ -128,7 +145,7 @@ TABLES = {
     "ctc_loss_two_threads": Table(
         source="ctc_loss",
         where={"metric": "two_threads"},
-        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        keys={"processor_flags": "processor", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
         cells={
             "loss": "{times_one_thread_loss}",
             "copying": "{times_one_thread_copy}",
