@@ -124,6 +124,16 @@ TABLES = {
             "peak MiB": "{peak_memory_mib:,}",
         },
     ),
+    "jasper_step": Table(
+        source="jasper_step",
+        keys={"device": "device", "config": "config", "batch": "batch", "frames": "frames"},
+        cells={
+            "ms": "{p50:.0f}",
+            "as published, ms": "{published_p50:.0f}",
+            "× faster": "{times_faster:.2f}",
+            "gradients differ by": "{greatest_gradient_difference:.1g}",
+        },
+    ),
     "optim": Table(
         source="optim",
         keys={"device": "device", "what": "what"},
@@ -143,7 +153,14 @@ TABLES = {
     "ctc_loss": Table(
         source="ctc_loss",
         where={"metric": "latency_ms"},
-        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        keys={
+            "processor_flags": "processor",
+            "frames": "T",
+            "labels": "L",
+            "classes": "V",
+            "batch": "B",
+            "lengths": "lengths",
+        },
         cells={
             "torch": "{torch_p50:.3g}",
             "fresh": "{fresh_p50:.3g}",
@@ -158,7 +175,7 @@ TABLES = {
     "ctc_loss_two_threads": Table(
         source="ctc_loss",
         where={"metric": "two_threads"},
-        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        keys={"processor_flags": "processor", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
         cells={
             "loss": "{times_one_thread_loss}",
             "copying": "{times_one_thread_copy}",
@@ -220,6 +237,20 @@ TABLES = {
         },
         spread="mode",
         cells={"{}: p50 ms (× real time)": "{p50:.1f} ({times_real_time:.1f}×)"},
+    ),
+    "voices": Table(
+        source="voices",
+        keys={"part": "part", "side": "side", "clips": "clips"},
+        cells={
+            "DNSMOS": "{dnsmos:.2f}",
+            "PESQ": "{pesq:.2f}",
+            "STOI": "{stoi:.3f}",
+            "words pocketsphinx mishears": "{wer_percent:.1f} %",
+            "likeness": "{likeness:.2f}",
+            "hum, dB": "{hum_db:.1f}",
+            "coherence": "{coherence:.2f}",
+            "× real time": "{times_real_time:.0f}",
+        },
     ),
     "transducer_loss": Table(
         source="transducer_loss",
