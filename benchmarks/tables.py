@@ -84,6 +84,36 @@ TABLES = {
             "processor": "{processor_flags}",
         },
     ),
+    "serving": Table(
+        source="serving",
+        keys={"models": "models", "engine": "engine", "what": "what"},
+        cells={
+            "p50 / p95 / p99 ms": "{p50_ms:.0f} / {p95_ms:.0f} / {p99_ms:.0f}",
+            "processor ms an answer": "{cpu_ms:.1f}",
+            "answers": "{answers:,.0f}",
+            "of offline batches": "{of_offline:.2f}",
+        },
+    ),
+    "serving_soak": Table(
+        source="serving_soak",
+        keys={"minutes": "minutes", "clients": "clients"},
+        cells={
+            "answers": "{answers:,}",
+            "errors, wrong": "{errors}, {wrong}",
+            "attacks": "{attacks:,}",
+            "MB before / at most / after": "{before_mb:.0f} / {peak_mb:.0f} / {after_mb:.0f}",
+        },
+    ),
+    "bulk_workers": Table(
+        source="bulk_workers",
+        keys={"recordings": "recordings"},
+        cells={
+            "s, two shards": "{seconds_shards:.1f}",
+            "s, two jobs": "{seconds_unrelated:.1f}",
+            "of two jobs": "{of_unrelated:.2f}",
+            "by processor time": "{of_unrelated_processor:.2f}",
+        },
+    ),
     "jasper_training": Table(
         source="jasper_training",
         keys={**_CASE, "processes": "GPUs"},
@@ -211,6 +241,20 @@ TABLES = {
         },
         spread="mode",
         cells={"{}: p50 ms (× real time)": "{p50:.1f} ({times_real_time:.1f}×)"},
+    ),
+    "voices": Table(
+        source="voices",
+        keys={"part": "part", "side": "side", "clips": "clips"},
+        cells={
+            "DNSMOS": "{dnsmos:.2f}",
+            "PESQ": "{pesq:.2f}",
+            "STOI": "{stoi:.3f}",
+            "words pocketsphinx mishears": "{wer_percent:.1f} %",
+            "likeness": "{likeness:.2f}",
+            "hum, dB": "{hum_db:.1f}",
+            "coherence": "{coherence:.2f}",
+            "× real time": "{times_real_time:.0f}",
+        },
     ),
     "transducer_loss": Table(
         source="transducer_loss",
