@@ -84,6 +84,36 @@ TABLES = {
             "processor": "{processor_flags}",
         },
     ),
+    "serving": Table(
+        source="serving",
+        keys={"models": "models", "engine": "engine", "what": "what"},
+        cells={
+            "p50 / p95 / p99 ms": "{p50_ms:.0f} / {p95_ms:.0f} / {p99_ms:.0f}",
+            "processor ms an answer": "{cpu_ms:.1f}",
+            "answers": "{answers:,.0f}",
+            "of offline batches": "{of_offline:.2f}",
+        },
+    ),
+    "serving_soak": Table(
+        source="serving_soak",
+        keys={"minutes": "minutes", "clients": "clients"},
+        cells={
+            "answers": "{answers:,}",
+            "errors, wrong": "{errors}, {wrong}",
+            "attacks": "{attacks:,}",
+            "MB before / at most / after": "{before_mb:.0f} / {peak_mb:.0f} / {after_mb:.0f}",
+        },
+    ),
+    "bulk_workers": Table(
+        source="bulk_workers",
+        keys={"recordings": "recordings"},
+        cells={
+            "s, two shards": "{seconds_shards:.1f}",
+            "s, two jobs": "{seconds_unrelated:.1f}",
+            "of two jobs": "{of_unrelated:.2f}",
+            "by processor time": "{of_unrelated_processor:.2f}",
+        },
+    ),
     "jasper_training": Table(
         source="jasper_training",
         keys={**_CASE, "processes": "GPUs"},
@@ -92,6 +122,20 @@ TABLES = {
             "× real time": "{times_real_time:.0f}",
             "p50 / p99 ms": "{p50:.0f} / {p99:.0f}",
             "peak MiB": "{peak_memory_mib:,}",
+        },
+    ),
+    "length": Table(
+        source="length",
+        keys={"device": "device", "model": "model", "minutes": "minutes"},
+        cells={"processor, s for a minute": "{seconds_per_minute:.2f}", "most memory, MiB": "{peak_mib:,}"},
+    ),
+    "all_cores": Table(
+        source="all_cores",
+        keys={"device": "device", "package": "package", "files": "files", "cores": "cores"},
+        cells={
+            "one command, s": "{one_command_s:.1f}",
+            "unrelated processes, s": "{unrelated_s:.1f}",
+            "part of their speed": "{part_of_unrelated:.2f}",
         },
     ),
     "optim": Table(
@@ -113,7 +157,14 @@ TABLES = {
     "ctc_loss": Table(
         source="ctc_loss",
         where={"metric": "latency_ms"},
-        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        keys={
+            "processor_flags": "processor",
+            "frames": "T",
+            "labels": "L",
+            "classes": "V",
+            "batch": "B",
+            "lengths": "lengths",
+        },
         cells={
             "torch": "{torch_p50:.3g}",
             "fresh": "{fresh_p50:.3g}",
@@ -128,7 +179,7 @@ TABLES = {
     "ctc_loss_two_threads": Table(
         source="ctc_loss",
         where={"metric": "two_threads"},
-        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        keys={"processor_flags": "processor", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
         cells={
             "loss": "{times_one_thread_loss}",
             "copying": "{times_one_thread_copy}",
@@ -200,6 +251,20 @@ TABLES = {
             "of a minute": "{minute_mib:,}",
             "more": "{more_mib:,}",
             "processor, s": "{processor_seconds:.0f}",
+        },
+    ),
+    "voices": Table(
+        source="voices",
+        keys={"part": "part", "side": "side", "clips": "clips"},
+        cells={
+            "DNSMOS": "{dnsmos:.2f}",
+            "PESQ": "{pesq:.2f}",
+            "STOI": "{stoi:.3f}",
+            "words pocketsphinx mishears": "{wer_percent:.1f} %",
+            "likeness": "{likeness:.2f}",
+            "hum, dB": "{hum_db:.1f}",
+            "coherence": "{coherence:.2f}",
+            "× real time": "{times_real_time:.0f}",
         },
     ),
     "transducer_loss": Table(

@@ -6,6 +6,7 @@ Legend: N samples.
 import asyncio
 import functools
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -14,53 +15,87 @@ from common.audio import AudioError, Held
 from common.recognition.transcripts import Transcript
 from trt.serving.batching import Batcher
 from trt.serving.forms import File
-from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
+from trt.serving.limits import Budget, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears
+
+
+class Lane(Protocol):
+    """What answers recordings, several at a time."""
+
+    def start(self) -> None:
+        """Within a running event loop."""
+
+    def stop(self) -> None:
+        """Leaves what waits unanswered."""
+
+    def __len__(self) -> int:
+        """How many wait."""
+
+    async def __call__(self, samples_N: np.ndarray) -> Transcript:
+        """The transcript of float32 samples."""
 
 
 class Hearing:
     """A recogniser that answers many requests at a time.
 
-    Recordings of more than one chunk have a lane of their own, so that short ones do not wait for them.
+    Recordings of more than one chunk have a lane of their own, so that short ones do not wait for them. `engine` is
+    a lane for all of them, in place of those that run the recogniser in this process.
     """
 
     def __init__(
-        self, ears: Ears, *, limits: Limits, budget: Budget, metrics: Metrics, delay_seconds: float, most: int
+        self,
+        ears: Ears,
+        *,
+        limits: Limits,
+        budget: Budget,
+        metrics: Metrics,
+        delay_seconds: float,
+        most: int,
+        engine: Lane | None = None,
     ):
         self.ears, self._limits, self._budget, self._metrics = ears, limits, budget, metrics
+        self._short: Lane
+        self._long: Lane
         seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
-        self._short = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, seen=seen)
-        self._long = Batcher(ears.transcribe, delay_seconds=0.0, most=1, seen=seen)
+        if engine is not None:
+            self._short = self._long = engine
+        else:
+            self._short = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, seen=seen)
+            self._long = Batcher(ears.transcribe, delay_seconds=0.0, most=1, seen=seen)
         waiting = "Recordings that wait for a batch."
-        metrics.gauge("speech_waiting", waiting, lambda: len(self._short) + len(self._long))
+        metrics.gauge("speech_waiting", waiting, lambda: sum(map(len, self._lanes)))
+
+    @property
+    def _lanes(self) -> set[Lane]:
+        return {self._short, self._long}
 
     def start(self) -> None:
         """Within a running event loop."""
-        self._short.start()
-        self._long.start()
+        for lane in self._lanes:
+            lane.start()
 
     def stop(self) -> None:
         """Leaves what waits unanswered."""
-        self._short.stop()
-        self._long.stop()
+        for lane in self._lanes:
+            lane.stop()
 
     async def transcribe(self, file: File) -> Transcript:
         """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
-        rate = self.ears.sample_rate
+        with Taken(self._budget) as taken:
+            samples_N = await asyncio.to_thread(self._decoded, file, taken)
+            return await self.hear(samples_N, file.name)
+
+    def _decoded(self, file: File, taken: Taken) -> np.ndarray:
+        """The samples of a recording at the model's rate."""
+        rate, most = self.ears.sample_rate, self._limits.max_seconds
         with _refusing():
-            told = await asyncio.to_thread(audio.info, Held(file.content, file.name))
-            if told.seconds > self._limits.max_seconds:
+            told = audio.info(Held(file.content, file.name))
+            if told.seconds > most:
                 found = f"{file.name}: {told.seconds:.0f} s of audio"
-                raise RequestError(413, f"{found}; expected at most {self._limits.max_seconds:g} s", param="file")
-            size = 4 * (told.samples + round(told.seconds * rate))
-            self._budget.take(size)
-            try:
-                read = functools.partial(audio.read, sample_rate=rate, most_seconds=self._limits.max_seconds)
-                samples_N = (await asyncio.to_thread(read, Held(file.content, file.name))).samples
-                return await self.hear(samples_N, file.name)
-            finally:
-                self._budget.give_back(size)
+                raise RequestError(413, f"{found}; expected at most {most:g} s", param="file")
+            taken.take(4 * (told.samples + round(told.seconds * rate)))
+            return audio.read(Held(file.content, file.name), sample_rate=rate, most_seconds=most).samples
 
     async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""
