@@ -253,7 +253,7 @@ def main(cfg: ServingSoakConfig) -> int:
     with running("--asr", str(cfg.model), "--client_seconds", "5") as server:
         measure(server.url, clips, key="", clients=cfg.clients, seconds=10)
         for kind in ATTACKS:  # each once: what a first use loads stays
-            kind(server.port, 10)
+            kind(server.port, cfg.huge_mb)
         time.sleep(2)
         before = server.memory_mb()
         ends, counted, threads = time.monotonic() + 60 * cfg.minutes, Counter[str](), []

@@ -36,7 +36,7 @@ def test_memory_returns_after_every_attack_and_honest_clients_get_their_answers(
                 assert client.transcribe(content, "a.flac", style="text").strip() == expected
 
         for _ in range(2):
-            attacked(30)
+            attacked(110)  # above the limit of a body
         time.sleep(1)
         before = server.memory_mb()
         for _ in range(2):
@@ -127,7 +127,7 @@ def test_a_client_whose_disk_is_full_says_so_in_one_line(server, clips):
 
 def test_the_soak_reports_answers_attacks_and_memory(model, clips, capsys):
     cfg = serving_soak.ServingSoakConfig(
-        model=model, inputs=(clips[0].parent,), minutes=0.1, clients=2, attackers=1, huge_mb=5
+        model=model, inputs=(clips[0].parent,), minutes=0.1, clients=2, attackers=1, huge_mb=110
     )
     serving_soak.main(cfg)
     told = capsys.readouterr().out
