@@ -100,10 +100,10 @@ def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: 
     for kind in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(kind, _time_up)
     started = time.monotonic()
+    _limit_memory(2 * MEMORY)
     _warm_up(reader)
     end += time.monotonic() - started
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    _limit_memory(MEMORY)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as folder:
         for number in range(first, most):
@@ -116,15 +116,23 @@ def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: 
     theirs.send(None)
 
 
+def _limit_memory(more: int) -> None:
+    """Lets this process take so many bytes more than it has now."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
+
+
 def _warm_up(reader: Reader) -> None:
     """Imports what the first file imports, which does not count as time and memory of its reader."""
     suffix, content = reader.seeds[0]
-    signal.alarm(WAITING * SECONDS_EACH)
-    with tempfile.TemporaryDirectory() as folder, suppress(Exception, _TimeUpError):
+    with suppress(Exception, _TimeUpError), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file{suffix}"
         path.write_bytes(content)
-        reader.read(path)
-    signal.alarm(0)
+        signal.alarm(WAITING * SECONDS_EACH)
+        try:
+            reader.read(path)
+        finally:
+            signal.alarm(0)
 
 
 def outcome(reader: Reader, path: Path) -> tuple[str, str]:
