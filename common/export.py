@@ -37,6 +37,8 @@ class ExportGraph(NamedTuple):
     """Parts of the module, by their names, that stay in float32 where the rest is reduced."""
     from_audio: Callable[[Tensor], Mapping[str, Tensor]] | None = None
     """The inputs for one clip, audio_N at the model's sample rate, with which int8 is calibrated; recognisers only."""
+    weights: Mapping[str, Tensor] = {}
+    """Weights that no operation of the graph has, by name: what a runtime computes with after it."""
 
 
 def encoded(**values: Any) -> dict[str, str]:

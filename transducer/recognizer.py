@@ -23,13 +23,14 @@ from common.recognition.chunks import Piece
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
 from common.recognition.tensors import padded
-from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
+from common.recognition.transcripts import Alternative, Transcript, Word, best_of
 from common.text.pieces import Pieces
 from transducer.beam import BeamSearch
 from transducer.checkpoints.reading import read_model
 from transducer.decoder import Decoder
-from transducer.greedy import CTCDecoding, Hypothesis, TransducerDecoding, joined
-from transducer.long_audio import ChunkOptions, recognised, windows
+from transducer.greedy import CTCDecoding, TransducerDecoding
+from transducer.hypotheses import Hypothesis, joined, words_in
+from transducer.long_audio import ChunkOptions, cut, recognised
 from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
 from transducer.network.model import Model
@@ -208,6 +209,7 @@ class Recognizer:
                 decoder=decoder,
                 hot_words=[recording.hot_words for recording in own] if decoder is not None else None,
             ),
+            join=torch.cat,
             decode_parts=lambda parts, recording: self._decode_parts(parts, max_symbols, decoder, recording.hot_words),
             batch_size=batch_size,
         ):
@@ -297,15 +299,9 @@ class Recognizer:
     def _pieces(self, samples_N: np.ndarray, chunks: ChunkOptions) -> list[Piece]:
         """The recording, whole or in chunks with context on both sides."""
         n_frames = self.model.encoder.output_frames(self.feature_config.frames(len(samples_N)))
-        if n_frames * self.seconds_per_frame <= chunks.whole_seconds:
-            return [Piece(samples_N, 0, n_frames)] if n_frames else []
-        seconds = (chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
-        chunk, left, right = (round(s / self.seconds_per_frame) for s in seconds)
-        size = self.samples_per_frame
-        return [
-            Piece(samples_N[start * size : stop * size], first - start, end - start)
-            for start, first, end, stop in windows(n_frames, chunk=max(1, chunk), left=left, right=right)
-        ]
+        return cut(
+            samples_N, n_frames, chunks, samples_per_frame=self.samples_per_frame, seconds=self.seconds_per_frame
+        )
 
     def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
         error = recording.error
@@ -321,20 +317,8 @@ class Recognizer:
 
     def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
         """The words of a hypothesis with their times in the recording. A piece of no duration lasts a frame."""
-        durations = hypothesis.durations or [1] * len(hypothesis.tokens)
         sure = hypothesis.entropy_confidence if self.confidence == "entropy" else hypothesis.confidence
-        spans = [
-            Letter("", frame, frame + max(1, duration), confidence)
-            for frame, duration, confidence in zip(hypothesis.frames, durations, sure, strict=True)
-        ]
-        return words_of_pieces(
-            self.pieces,
-            hypothesis.tokens,
-            spans,
-            first_seconds=recording.first_seconds,
-            seconds_per_frame=self.seconds_per_frame,
-            seconds=recording.seconds,
-        )
+        return words_in(hypothesis, sure, self.pieces, recording, seconds_per_frame=self.seconds_per_frame)
 
 
 def load(

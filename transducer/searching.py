@@ -17,7 +17,7 @@ from common.recognition.decoding import DecodingOptions, scorer_of
 from common.text.pieces import Pieces
 from transducer.beam import BeamOptions, BeamSearch
 from transducer.decoder import Decoder
-from transducer.greedy import Hypothesis, hypothesis_of
+from transducer.hypotheses import Hypothesis, hypothesis_of
 from transducer.weights import Decoded
 
 BEAM = 4

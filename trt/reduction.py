@@ -58,6 +58,7 @@ def to_float16(program: Program) -> bytes:
     """
     model = onnx.shape_inference.infer_shapes(onnx.load_model_from_string(program.content))
     graph, kept = model.graph, set(program.full_precision)
+    read = {name for node in graph.node for name in node.input}
     single = {value.name for value in (*graph.input, *graph.value_info, *graph.output) if _is_float(value)}
     constants = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
     rounded = {name for node in graph.node if node.name not in kept for name in node.output if name in single}
@@ -95,7 +96,7 @@ def to_float16(program: Program) -> bytes:
             to = onnx.TensorProto.FLOAT
             nodes.append(onnx.helper.make_node("Cast", [f"{name}_half"], [name], f"{name}_to_single", to=to))
     used = {name for node in nodes for name in node.input}
-    remaining = [tensor for tensor in graph.initializer if tensor.name in used]
+    remaining = [tensor for tensor in graph.initializer if tensor.name in used or tensor.name not in read]
     del graph.node[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(nodes)
     graph.initializer.extend([*remaining, *halves.values()])

@@ -20,7 +20,8 @@ from common import config
 from common.recognition import sharding, writing
 from common.recognition.inputs import find_recordings
 from common.recognition.writing import Format, tell
-from trt.runtime import ModelError, Recognizer
+from trt import recognizers
+from trt.runtime import ModelError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def main(cfg: RunConfig) -> int:
     if left is None:
         return 0
     items, problems = left
-    asr = Recognizer(cfg.model, threads=cfg.threads)
+    asr = recognizers.load(cfg.model, threads=cfg.threads)
     for problem in problems:
         tell(problem)
     failed = len(problems)

@@ -5,7 +5,7 @@ Shapes: B utterances or chunks, N samples, S output frames, V labels and the bla
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,10 @@ class Model:
 class Recognizer:
     """A file of `trt.export` that makes log-probabilities of labels from samples."""
 
-    def __init__(self, path: Path, *, threads: int = 0):
+    def __init__(self, model: Path | Model, *, threads: int = 0):
         """`threads`: of the network, 0 for one per core. Raises ModelError."""
-        self.network = Model(path, threads=threads)
-        facts, inputs = self.network.facts, self.network.inputs
+        self.network = model if isinstance(model, Model) else Model(model, threads=threads)
+        path, facts, inputs = self.network.path, self.network.facts, self.network.inputs
         if inputs != ["audio_BN", "samples_B"] or NEEDED - facts.keys():
             raise ModelError(
                 f"{path}: takes {', '.join(inputs)}; expected a recogniser that trt.export wrote with --input samples"
@@ -114,15 +114,7 @@ class Recognizer:
     def _paths(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
         """[S, 2] the label of every frame, and the logarithm of its probability, of what the network has decoded."""
         found = self.network.run(audio_BN=audio_BN, samples_B=samples_B)
-        paths = []
-        for row, (labels, samples) in enumerate(zip(found["labels_B"], samples_B, strict=True)):
-            path_S2 = np.zeros((self._frames(int(samples)), 2))
-            path_S2[:, 0] = self.blank
-            for i in range(labels):
-                frames = slice(found["first_frames_BS"][row, i], found["end_frames_BS"][row, i])
-                path_S2[frames] = found["labels_BS"][row, i], np.log(found["confidence_BS"][row, i])
-            paths.append(path_S2)
-        return paths
+        return paths_of(found, [self._frames(int(samples)) for samples in samples_B], self.blank)
 
     def _frames(self, samples: int) -> int:
         return (samples - self.shortest_samples) // self.samples_per_frame + 1
@@ -162,6 +154,19 @@ class Recognizer:
         return transcript_of(
             recording, readings, separator=self.separator, seconds_per_frame=self.seconds_per_frame, error=error
         )
+
+
+def paths_of(found: Mapping[str, np.ndarray], frames: Sequence[int], blank: int) -> list[np.ndarray]:
+    """[S, 2] the label of every frame, and the logarithm of its probability, of what a network has decoded."""
+    paths = []
+    for row, (labels, n_frames) in enumerate(zip(found["labels_B"], frames, strict=True)):
+        path_S2 = np.zeros((n_frames, 2))
+        path_S2[:, 0] = blank
+        for i in range(labels):
+            own = slice(found["first_frames_BS"][row, i], found["end_frames_BS"][row, i])
+            path_S2[own] = found["labels_BS"][row, i], np.log(found["confidence_BS"][row, i])
+        paths.append(path_S2)
+    return paths
 
 
 def best_path(log_probs_SV: np.ndarray, labels: Sequence[str], blank: int) -> Reading:
