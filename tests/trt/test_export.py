@@ -241,7 +241,7 @@ def test_calibration_and_int8_belong_together(how, message, tmp_path):
 def test_what_is_no_recogniser_is_neither_decoded_nor_calibrated(voice, tmp_path):
     with pytest.raises(ExportError, match=r"v\.pt: decode greedy is for recognisers with CTC"):
         main(ExportConfig(checkpoint=voice / "v.pt", out=tmp_path / "v.onnx", decode="greedy"))
-    with pytest.raises(ExportError, match=r"v\.pt: precision int8 is for recognisers; take fp16 or fp32"):
+    with pytest.raises(ExportError, match=r"v\.pt: precision int8 is for recognisers with CTC; take fp16 or fp32"):
         main(
             ExportConfig(checkpoint=voice / "v.pt", out=tmp_path / "v.onnx", precision="int8", calibration=(tmp_path,))
         )
