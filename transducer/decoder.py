@@ -111,11 +111,13 @@ class Decoder:
         encoded_BSC = encoded_BSC.detach().float()
         if encoded_BSC.stride(2) != 1:
             encoded_BSC = encoded_BSC.contiguous()
-        kept = () if state is None else (state.network_BX, state.position_B3, _language(state))
+        kept = None
+        if state is not None:
+            kept = (state.network_BX.numpy(), state.position_B3.numpy(), _language(state).numpy())
         found = self._native.decode(
             encoded_BSC.numpy(),
             frames_B.numpy(),
-            tuple(part.numpy() for part in kept) if kept else None,
+            kept,
             each,
             max_symbols=max_symbols,
             slots=self.options.slots,

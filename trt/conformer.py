@@ -128,6 +128,11 @@ class PieceRecognizer:
 
 def _decoder(network: Model, threads: int) -> HostDecoder:
     facts: dict[str, Any] = network.facts
+    if network.path.suffix != ".onnx":
+        raise ModelError(
+            f"{network.path}: the weights of its decoder are in the ONNX file that it was built from; give that one, "
+            "or export with --head ctc"
+        )
     try:
         weights = of_named(
             weights_in(network.path, WEIGHTS), durations=tuple(facts["durations"]), activation=facts["activation"]

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import onnx
-
 from common.config import ConfigError
+from trt.runtime import ModelError
 
 Precision = Literal["fp32", "fp16", "int8"]
 Sizes = tuple[tuple[int, float, bool], ...]
@@ -26,7 +25,7 @@ SYMBOLS_PER_SECOND = 16.0  # of English, in letters or phonemes and what stands 
 _SIZE = re.compile(r"(\d+)x(\d+(?:\.\d+)?)(s?)")
 
 
-class EngineError(ValueError):
+class EngineError(ModelError):
     """A model of which no engine can be built, or an engine that does not fit; the message says what is wrong."""
 
 
@@ -127,6 +126,28 @@ def check(path: Path, *, capability: str, library: str, version: str) -> dict[st
     return facts
 
 
+def loaded(path: Path) -> Any:
+    """The engine at `path` on the device that is here, as `trt.runtime.Model` is used. Raises EngineError.
+
+    torch holds its memory. Nothing of it has run yet: no device was at hand.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise EngineError(f"{path}: an engine runs with torch, which is not installed here") from None
+    if not torch.cuda.is_available():
+        raise EngineError(
+            f"{path}: an engine of TensorRT runs on a GPU, and there is none here; give the ONNX file that it was "
+            "built from"
+        )
+    name, library = _library()
+    major, minor = torch.cuda.get_device_capability()
+    facts = check(path, capability=f"{major}.{minor}", library=name, version=library.__version__)
+    from trt.engine_runtime import Engine
+
+    return Engine(path, facts, library, _logger(library))
+
+
 def check_shape(facts: Mapping[str, Any], name: str, shape: Sequence[int]) -> None:
     """Raises EngineError for a shape of input `name` that an engine was not built for."""
     least, _, most = facts["shapes"][name]
@@ -147,6 +168,8 @@ def parsed_sizes(text: str) -> Sizes:
 
 def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
     """The bytes of an exported model and what it says of itself, if an engine can be built of it."""
+    import onnx  # engines are run where it need not be installed
+
     try:
         content = path.read_bytes()
         model = onnx.load_model_from_string(content)
@@ -158,11 +181,12 @@ def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
         raise EngineError(
             f"{path}: is {own}, not {precision}; networks are strongly typed: export it with --precision {precision}"
         )
-    if own == "int8":
+    if own == "int8" and json.loads(metadata.get("int8", "{}")).get("target") != "tensorrt":
         raise EngineError(
-            f"{path}: its 8-bit activations have no sign, for processors, which TensorRT does not take; build fp16"
+            f"{path}: its 8-bit activations have no sign, for processors, which TensorRT does not take; export it with "
+            "--int8_target tensorrt"
         )
-    if metadata.get("part") == '"whole"':
+    if (metadata.get("family"), metadata.get("part")) == ('"fastpitch"', '"whole"'):
         raise EngineError(
             f"{path}: decides its length itself, and an engine wants it beforehand; export --part encoder and decoder"
         )
@@ -170,12 +194,15 @@ def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
 
 
 def _shapes(name: str, dims: Sequence[int], sizes: Sizes, metadata: Mapping[str, str]) -> list[list[int]]:
-    """Three shapes of an input with dimensions of -1: the first is the batch, the others are lengths."""
-    per_second = _per_second(name, metadata)
+    """Three shapes of an input with dimensions of -1: that of the letter B in its name is the batch, others lengths."""
+    letters = name.rpartition("_")[2]
+    open_dims = [letter for letter, dim in zip(letters, dims, strict=True) if dim < 0]
+    per_second = _per_second(name, metadata) if set(open_dims) > {"B"} else 1.0
     found = []
     for batch, length, is_seconds in sizes:
         steps = max(1, round(length * per_second if is_seconds else length))
-        found.append([batch if i == 0 else steps if dim < 0 else dim for i, dim in enumerate(dims)])
+        at = {letter: batch if letter == "B" else steps for letter in open_dims}
+        found.append([at[letter] if dim < 0 else dim for letter, dim in zip(letters, dims, strict=True)])
     return found
 
 

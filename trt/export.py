@@ -13,6 +13,7 @@ shortest utterances. Labels, rates and configuration are in its metadata.
 """
 
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ from transducer import export as transducer_export
 from transducer.checkpoints.reading import read_model
 from trt import families
 from trt.conversion import ExportError, converted, greatest_difference
-from trt.reduction import Clip, checked, to_float16, to_int8
+from trt.reduction import Clip, Quantisation, Ranges, Target, checked, noisy, to_float16, to_int8
 from wav2vec2 import export as wav2vec2_export
 from wav2vec2.checkpoints import loading as wav2vec2
 
@@ -74,6 +75,14 @@ class ExportConfig:
     """Recordings that int8 is fitted to and judged by: files, folders, manifests. A few dozen seconds are enough."""
     calibration_clips: int = 100
     """Recordings that are taken at most; the ranges of values come from the first 32."""
+    calibration_noise_db: tuple[float, ...] = ()
+    """Signal to noise ratios, in decibels, at which recordings are heard with white noise too, in turns with clean
+    ones: for audio that is noisier than the recordings."""
+    ranges: Ranges = "minmax"
+    """What the range of 8-bit activations is: from the least to the greatest value, without the last thousandth of them
+    (percentile), or what loses least information (entropy)."""
+    int8_target: Target = "processors"
+    """What int8 is for: processors and ONNX Runtime, or engines of TensorRT, whose activations have a sign."""
     ema: bool | None = None
     """Take the averaged weights or not; by default where there are any."""
 
@@ -98,7 +107,7 @@ def main(cfg: ExportConfig) -> None:
         content = to_float16(program)
         reduced = f"; fp16 at most {checked(content, graph, cfg.precision):.1e} of the greatest value from it"
     elif cfg.precision == "int8":
-        found = to_int8(program, clips, graph.metadata)
+        found = to_int8(program, clips, graph.metadata, Quantisation(ranges=cfg.ranges, target=cfg.int8_target))
         content = found.content
         checked(content, graph, cfg.precision)
         left = f"; in float32 stay {', '.join(found.excluded)}" if found.excluded else ""
@@ -128,7 +137,10 @@ def read_clips(cfg: ExportConfig, graph: ExportGraph) -> list[Clip]:
         raise ExportError(f"{', '.join(map(str, cfg.calibration))}: no recording in which anything can be heard")
     # Ranges by percentiles are right for clips of one length alone: the shorter ones are said more than once.
     length = sorted(map(len, heard))[len(heard) // 2]
-    inputs = (graph.from_audio(torch.from_numpy(np.resize(samples_N, length))) for samples_N in heard)
+    levels = (math.inf, *cfg.calibration_noise_db)
+    said = [np.resize(samples_N, length) for samples_N in heard]
+    said = [noisy(samples_N, levels[i % len(levels)], i) for i, samples_N in enumerate(said)]
+    inputs = (graph.from_audio(torch.from_numpy(samples_N)) for samples_N in said)
     return [{name: value.numpy() for name, value in clip.items()} for clip in inputs]
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trt import engines
 from trt.runtime import Model, Recognizer
 
 if TYPE_CHECKING:  # pieces and native decoders are imported where a model wants them
@@ -10,8 +11,11 @@ if TYPE_CHECKING:  # pieces and native decoders are imported where a model wants
 
 
 def load(path: Path, *, threads: int = 0) -> "Recognizer | PieceRecognizer":
-    """`threads`: of the network, 0 for one per core. Raises ModelError."""
-    network = Model(path, threads=threads)
+    """`path`: an ONNX file, or an engine that was built of one. `threads`: of the network, 0 for one per core.
+
+    Raises ModelError, of the kind EngineError for an engine that does not fit what is here.
+    """
+    network = engines.loaded(path) if path.suffix == ".engine" and path.is_file() else Model(path, threads=threads)
     if network.facts.get("family") == "transducer":
         from trt.conformer import PieceRecognizer
 

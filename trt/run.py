@@ -29,7 +29,7 @@ class RunConfig:
     """What to transcribe, with which exported model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """The file that trt.export wrote, from samples on."""
+    """The file that trt.export wrote, from samples on; on a GPU an engine that trt.build made of it."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
     file on standard input."""

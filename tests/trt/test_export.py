@@ -1,7 +1,7 @@
 import json
 import runpy
 import sys
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -217,9 +217,11 @@ def test_float16_says_almost_what_float32_says_and_the_file_states_it(jasper, tm
 
 @pytest.mark.slow
 def test_int8_is_fitted_to_recordings_and_says_so(jasper, clips, tmp_path, capsys, monkeypatch):
-    random_weights_say_anything = partial(to_int8, most_errors=10)
+    def random_weights_say_anything(program, clips, metadata, how):
+        return to_int8(program, clips, metadata, replace(how, most_errors=10))
+
     monkeypatch.setattr("trt.export.to_int8", random_weights_say_anything)
-    cfg = {"precision": "int8", "calibration": (clips,), "calibration_clips": 5}
+    cfg = {"precision": "int8", "calibration": (clips,), "calibration_clips": 5, "calibration_noise_db": (10.0,)}
     main(ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx", **cfg))
     told = Recognizer(tmp_path / "m.onnx").network.facts
     assert (told["precision"], told["int8"]["clips"], told["int8"]["excluded"]) == ("int8", 5, [])
