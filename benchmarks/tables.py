@@ -152,6 +152,18 @@ TABLES = {
         keys={"device": "device", "what": "what"},
         cells={"ms": "{p50:,.0f}", "published, ms": "{published_p50:,.0f}", "× faster": "{times_faster:.1f}"},
     ),
+    "normalization": Table(
+        source="normalization",
+        where={"metric": "right"},
+        keys={"set": "phrases"},
+        cells={"number": "{phrases}", "read as expected": "{right}", "%": "{percent:.1f}"},
+    ),
+    "normalization_times": Table(
+        source="normalization",
+        where={"metric": "ms"},
+        keys={"device": "device", "what": "what"},
+        cells={"ms": "{p50:.3g}"},
+    ),
     "pitch": Table(
         source="pitch",
         keys={"device": "device", "range": "range"},

@@ -170,7 +170,9 @@ class LogMel(nn.Module):
         if cfg.spectrum == "power":
             energy_BTK = spectrum_BTK.real.float().square() + spectrum_BTK.imag.float().square()
         else:
-            energy_BTK = spectrum_BTK.abs().float()  # its gradient at zero is zero, that of a square root is not finite
+            # Half the time of `abs`; clamped, because the gradient of a square root at zero is not finite.
+            power_BTK = spectrum_BTK.real.square() + spectrum_BTK.imag.square()
+            energy_BTK = power_BTK.clamp(min=torch.finfo(precise).tiny).sqrt().float()
         mel_BFT = self.filters_FK @ energy_BTK.mT
         guarded_BFT = mel_BFT + cfg.log_floor if cfg.log_guard == "add" else mel_BFT.clamp(min=cfg.log_floor)
         return guarded_BFT.log()

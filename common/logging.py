@@ -210,12 +210,22 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 def processor_flags() -> str | None:
     """Those vector instructions of the CPU that number crunching depends on; None where the system does not tell."""
+    flags = _of_processor("flags")
+    return None if flags is None else " ".join(flag for flag in VECTOR_FLAGS if flag in flags.split())
+
+
+def processor_vendor() -> str | None:
+    """Who made the CPU, as it says: GenuineIntel, AuthenticAMD; None where the system does not tell."""
+    return _of_processor("vendor_id")
+
+
+def _of_processor(field: str) -> str | None:
+    """What /proc/cpuinfo says of the first processor: "" where it lacks the field, None where there is no such file."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
-    return " ".join(flag for flag in VECTOR_FLAGS if flag in flags)
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(field)), "")
 
 
 def commit() -> str:
@@ -232,11 +242,10 @@ def commit() -> str:
 
 def processor_name() -> str:
     """The CPU's own name where the system tells it, else its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
+    name = _of_processor("model name")
+    if name is None:
         return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return name or platform.machine()
 
 
 def _where(step: Step) -> str:

@@ -1,5 +1,5 @@
-"""Builds a corpus of synthetic speech, trains a small Jasper on it, and shows what it understands; then trains a voice,
-a small FastPitch with a light vocoder, lets it speak, and lets that Jasper transcribe it.
+"""Builds corpora of synthetic speech and trains on them, side by side, a small Jasper and a voice: a small FastPitch
+and a light vocoder. Shows what the Jasper understands, lets the voice speak, and lets the Jasper transcribe it.
 
 All is tested on sentences that are in neither the training nor the validation data, the recogniser on voices that are
 not. An interrupted run goes on where it stopped; a finished one is shown again.
@@ -10,21 +10,23 @@ import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-import jasper
-from common import checkpoint, config
+from common import config
 from common.config import ConfigError
 from common.data.manifest import Utterance
 from common.data.sentences import Language
 from common.data.synthetic import SyntheticConfig, build_librispeech
-from common.recognition.scoring import Evaluation
-from jasper import report, train
-from jasper.config import Config
-from jasper.recognizer import Recognizer
-from jasper.run import NAME
+
+# What needs torch is imported where it is used: every process that speaks the corpora imports this file.
+if TYPE_CHECKING:
+    from quickstart_voice import Runs
+
+    from common.recognition.scoring import Evaluation
+    from jasper.config import Config
+    from jasper.recognizer import Recognizer
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "jasper"
 CORPUS = {
@@ -69,12 +71,34 @@ class Quickstart:
 
 def main(cfg: Quickstart) -> int:
     """Does it all; returns the exit status."""
-    say("1. The corpus: sentences of a small grammar, spoken by many voices, with noise")
-    corpus = build_corpus(cfg)
-    say("2. Training")
-    run = configuration(cfg, corpus)
-    if not trained(run, fresh=cfg.fresh):
+    if cfg.skip_tts:
+        say("1. The corpus: sentences of a small grammar, spoken by many voices, with noise")
+        run = configuration(cfg, build_corpus(cfg))
+        say("2. Training")
+        if not trained(run, fresh=cfg.fresh):
+            return INTERRUPTED
+        evaluate(run)
+        return 0
+    import quickstart_voice as voice
+
+    say("1. The corpora: sentences of a small grammar, spoken by many voices, with noise, and by one without")
+    run = configuration(cfg, build_corpus(cfg))
+    corpus = voice.build_corpus(cfg.data_dir / f"{cfg.name}-voice", cfg.size, cfg.language)
+    runs = voice.configurations(cfg.run_dir, cfg.name, corpus, cfg.size, cfg.language)
+    say("2. Training of the recogniser, of FastPitch and of a vocoder, side by side")
+    if not all_trained(run, runs, fresh=cfg.fresh):
         return INTERRUPTED
+    asr = evaluate(run)
+    say("4. Sentences that the voice has never said, and what the recogniser hears")
+    voice.summarise(runs, voice.listen(runs, asr, cfg.size, cfg.language), python(), cfg.language)
+    return 0
+
+
+def evaluate(run: "Config") -> "Recognizer":
+    """Shows, reports and summarises what the trained recogniser understands; returns it."""
+    import jasper
+    from jasper import report
+
     say("3. Held-out sentences by held-out voices")
     best = run.output_dir / "jasper_best.pt"
     asr = jasper.load(best)
@@ -83,21 +107,7 @@ def main(cfg: Quickstart) -> int:
     page = run.output_dir / "report.html"
     report.write(page, run.output_dir, asr, utterances, evaluation)
     summarise(evaluation, best, page)
-    return 0 if cfg.skip_tts else speak(cfg, asr)
-
-
-def speak(cfg: Quickstart, asr: Recognizer) -> int:
-    """The second half, with the recogniser of the first; returns the exit status."""
-    import quickstart_voice as voice
-
-    say("4. Recordings of one voice, and a FastPitch and a vocoder that learn from them")
-    corpus = voice.build_corpus(cfg.data_dir / f"{cfg.name}-voice", cfg.size, cfg.language)
-    runs = voice.configurations(cfg.run_dir, cfg.name, corpus, cfg.size, cfg.language)
-    if not voice.trained(runs, fresh=cfg.fresh):
-        return INTERRUPTED
-    say("5. Sentences that the voice has never said, and what the recogniser hears")
-    voice.summarise(runs, voice.listen(runs, asr, cfg.size, cfg.language), python(), cfg.language)
-    return 0
+    return asr
 
 
 def build_corpus(cfg: Quickstart) -> Path:
@@ -119,8 +129,10 @@ def build_corpus(cfg: Quickstart) -> Path:
     return corpus
 
 
-def configuration(cfg: Quickstart, corpus: Path) -> Config:
+def configuration(cfg: Quickstart, corpus: Path) -> "Config":
     """The run: a named configuration on this corpus."""
+    from jasper.config import Config
+
     named = config.load(Config, TRAINING[cfg.size])
     model = (
         named.model if cfg.language == "en" else replace(named.model, labels=named.model.labels + LETTERS[cfg.language])
@@ -128,16 +140,11 @@ def configuration(cfg: Quickstart, corpus: Path) -> Config:
     return replace(named, output_dir=cfg.run_dir / cfg.name, model=model, data=replace(named.data, root=corpus))
 
 
-def trained(run: Config, *, fresh: bool) -> bool:
+def trained(run: "Config", *, fresh: bool) -> bool:
     """Trains what is left to train; whether all is trained then. Raises ConfigError at a run of other settings."""
-    folder = run.output_dir
-    if fresh and (folder / "nvlog.json").is_file():
-        shutil.rmtree(folder)
-    saved, _ = checkpoint.load_newest(folder, NAME)
-    if saved is not None and saved["config"] != config.to_dict(run):
-        raise ConfigError(f"{folder}: a run with other settings; --fresh trains anew in its place")
-    if saved is not None and saved["progress"]["epoch"] >= run.epochs:
-        print(f"{folder}: trained before ({run.epochs} epochs); --fresh trains it anew")
+    from jasper import train
+
+    if not needs_training(run, fresh=fresh):
         return True
     progress = train.main(run)
     if progress.epoch < run.epochs:
@@ -146,14 +153,52 @@ def trained(run: Config, *, fresh: bool) -> bool:
     return True
 
 
-def show(asr: Recognizer, utterances: list[Utterance]) -> None:
+def all_trained(run: "Config", runs: "Runs", *, fresh: bool) -> bool:
+    """Trains what is left of the recogniser and the voice, side by side; whether all is trained then.
+
+    Raises ConfigError at a run of other settings, and where a training ends with an error.
+    """
+    import quickstart_voice as voice
+    import torch
+    from quickstart_together import Training, train_together
+
+    from jasper import train
+
+    left = voice.left_to_train(runs, fresh=fresh)
+    if needs_training(run, fresh=fresh):
+        log = run.output_dir / "terminal.log"
+        left.insert(0, Training("recogniser", train.main, run, log, run.epochs, share=0.45))
+    if left and not train_together(left, cores=torch.get_num_threads()):
+        print("stopped; the same command goes on from there")
+        return False
+    return True
+
+
+def needs_training(run: "Config", *, fresh: bool) -> bool:
+    """Whether there is something to train; `fresh` deletes the run. Raises ConfigError at a run of other settings."""
+    from common import checkpoint
+    from jasper.run import NAME
+
+    folder = run.output_dir
+    if fresh and (folder / "nvlog.json").is_file():
+        shutil.rmtree(folder)
+    saved, _ = checkpoint.load_newest(folder, NAME)
+    if saved is not None and saved["config"] != config.to_dict(run):
+        raise ConfigError(f"{folder}: a run with other settings; --fresh trains anew in its place")
+    if saved is not None and saved["progress"]["epoch"] >= run.epochs:
+        print(f"{folder}: trained before ({run.epochs} epochs); --fresh trains it anew")
+        return False
+    return True
+
+
+def show(asr: "Recognizer", utterances: list[Utterance]) -> None:
     """A few clips across the voices: what was said beside what is recognised."""
     few = utterances[:: max(1, len(utterances) // SHOWN)][:SHOWN]
     for utterance, transcript in zip(few, asr.transcribe([u.audio for u in few]), strict=True):
         print(f"\n   {utterance.audio}\n   said        {utterance.text}\n   recognised  {transcript.text}")
 
 
-def summarise(evaluation: Evaluation, model: Path, page: Path) -> None:
+def summarise(evaluation: "Evaluation", model: Path, page: Path) -> None:
     """The numbers, and where to go from here."""
     words, characters = evaluation.words, evaluation.characters
     print(
@@ -175,8 +220,10 @@ def say(heading: str) -> None:
 
 
 if __name__ == "__main__":
+    from common.checkpoint import CheckpointError
+
     try:
-        with config.reported(FileExistsError, checkpoint.CheckpointError):
+        with config.reported(FileExistsError, CheckpointError):
             sys.exit(main(tyro.cli(Quickstart, description=__doc__)))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

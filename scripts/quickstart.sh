@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From nothing to a speech recogniser and a voice: builds a corpus of synthetic speech, trains a small Jasper on it, shows
-# what it understands of voices and sentences that it never heard, and leaves runs/quickstart/report.html; then trains a
-# small FastPitch and a light vocoder, whose sentences the Jasper transcribes, and leaves
+# From nothing to a speech recogniser and a voice: builds corpora of synthetic speech; trains a small Jasper, a small
+# FastPitch and a light vocoder on them, side by side; shows what the Jasper understands of voices and sentences that it
+# never heard, and leaves runs/quickstart/report.html; lets it transcribe what the voice says, and leaves
 # runs/quickstart-voice/report.html. The second time it goes on where it stopped, or shows the finished run again.
 #   bash scripts/quickstart.sh
 #   --fresh        deletes the run that is there and trains anew; the corpus stays

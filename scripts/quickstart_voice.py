@@ -1,32 +1,23 @@
 """The quickstart's second half: a voice is trained on synthetic speech, says new sentences, and is listened to.
 
 FastPitch (text to mel frames) and a light vocoder (mel frames to sound) learn from the same recordings and need
-nothing of each other, so they are trained at the same time, on half of the cores each.
+nothing of each other, so they are trained at the same time, and beside the recogniser.
 """
 
-import contextlib
-import multiprocessing
-import os
 import shutil
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import torch
+from quickstart_together import Training
 
 import fastpitch
 from common import audio, checkpoint, config
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
-from common.data.loading import LoadingError
-from common.data.manifest import ManifestError
 from common.data.sentences import Language, sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
 from common.metrics import ErrorCount, character_errors
-from common.training_state import TrainingError
 from fastpitch import train
 from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
@@ -100,24 +91,22 @@ def configurations(run_dir: Path, name: str, corpus: Path, size: Size, language:
     return runs if size == "full" else Runs(replace(runs.acoustic, **TOY), replace(runs.vocoder, **TOY))
 
 
-def trained(runs: Runs, *, fresh: bool) -> bool:
-    """Trains what is left to train; whether all is trained then. Raises ConfigError at runs of other settings."""
+def left_to_train(runs: Runs, *, fresh: bool) -> list[Training]:
+    """What of the voice is not trained yet; fresh ones are deleted. Raises ConfigError at runs of other settings."""
     for folder in runs.folders:
         if fresh and (folder / "nvlog.json").is_file():
             shutil.rmtree(folder)
-    if _all_trained(runs):
+    acoustic, vocoder = runs
+    left = []
+    if not _is_trained(acoustic, acoustic_run.NAME):
+        log = acoustic.output_dir / "terminal.log"
+        left.append(Training("FastPitch", train.main, acoustic, log, acoustic.epochs, share=0.35))
+    if not _is_trained(vocoder, name_of(vocoder)):
+        log = vocoder.output_dir / "terminal.log"
+        left.append(Training("vocoder", vocoder_train.main, vocoder, log, vocoder.epochs, share=0.2))
+    if not left:
         print(f"{' and '.join(map(str, runs.folders))}: trained before; --fresh trains them anew")
-        return True
-    _train_both(runs)
-    if not _all_trained(runs):
-        print("stopped; the same command goes on from there")
-        return False
-    return True
-
-
-def _all_trained(runs: Runs) -> bool:
-    acoustic, vocoder = _is_trained(runs.acoustic, acoustic_run.NAME), _is_trained(runs.vocoder, name_of(runs.vocoder))
-    return acoustic and vocoder
+    return left
 
 
 def _is_trained(run: AcousticConfig | HifiganRun, name: str) -> bool:
@@ -125,24 +114,6 @@ def _is_trained(run: AcousticConfig | HifiganRun, name: str) -> bool:
     if saved is not None and saved["config"] != config.to_dict(run):
         raise ConfigError(f"{run.output_dir}: a run with other settings; --fresh trains anew in its place")
     return saved is not None and saved["progress"]["epoch"] >= run.epochs
-
-
-def _train_both(runs: Runs) -> None:
-    """FastPitch in this process, the vocoder in another, on half of the cores each."""
-    cores = torch.get_num_threads()
-    threads = max(1, cores // 2)
-    torch.set_num_threads(threads)
-    try:
-        with _beside(_train_vocoder, runs.vocoder, threads) as vocoder:
-            train.main(runs.acoustic)
-            vocoder.join(0)
-            if vocoder.is_alive():
-                print(f"FastPitch is trained; the vocoder goes on (see {_terminal(runs.vocoder)})", flush=True)
-            vocoder.join()
-    finally:
-        torch.set_num_threads(cores)
-    if vocoder.exitcode:
-        raise CheckpointError(f"the vocoder's training ended with an error, see {_terminal(runs.vocoder)}")
 
 
 def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -> Hearing:
@@ -198,31 +169,3 @@ def summarise(runs: Runs, hearing: Hearing, python: str, language: Language = "e
 
 def _newest(folder: Path, name: str) -> Path:
     return checkpoint.saved_steps(folder, name)[-1][1]
-
-
-@contextlib.contextmanager
-def _beside(target, run: HifiganRun, threads: int) -> Iterator[multiprocessing.process.BaseProcess]:
-    """A process that trains while the block does; it is stopped (and saves) if the block ends by an error."""
-    process = multiprocessing.get_context("spawn").Process(target=target, args=(run, threads))
-    process.start()
-    try:
-        yield process
-    except BaseException:
-        process.terminate()
-        process.join()
-        raise
-
-
-def _train_vocoder(run: HifiganRun, threads: int) -> None:
-    run.output_dir.mkdir(parents=True, exist_ok=True)
-    with _terminal(run).open("a", encoding="utf-8") as log:
-        os.dup2(log.fileno(), sys.stdout.fileno())
-        os.dup2(log.fileno(), sys.stderr.fileno())
-        torch.set_num_threads(threads)
-        with config.reported(CheckpointError, ManifestError, LoadingError, TrainingError):
-            vocoder_train.main(run)
-
-
-def _terminal(run: HifiganRun) -> Path:
-    """What the vocoder's training would print, on a terminal that shows the other."""
-    return run.output_dir / "terminal.log"

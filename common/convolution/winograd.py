@@ -2,7 +2,8 @@
 
 92 % of FastPitch's multiplications are convolutions with three taps. On a CPU they are trained by the minimal filtering
 algorithm F(4, 3) (Winograd 1980; Lavin and Gray 2015, arXiv:1509.09308): six products of transformed values give four
-outputs, instead of twelve. In float32 it is as accurate as the direct sum, because the tiles are one-dimensional.
+outputs, instead of twelve. In float32 it is as accurate as the direct sum, because the tiles are one-dimensional. Where
+products of matrices are slow (`products.has_fast_products`) that gains nothing, and the direct sum is taken.
 Without gradients `FusedConvolution` takes over, packed for the processor.
 
 Legend: B sequences, T positions, I and O channels in and out, N tiles of 4 outputs, P the 6 points of a tile, K taps.
@@ -15,7 +16,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from common.convolution.operator import FusedConvolution, prepare
+from common.convolution import products
+from common.convolution.operator import FusedConvolution, convolve, prepare
 
 OUTPUTS, POINTS = 4, 6
 # The polynomial points are 0, 1, -1, 2, -2 and infinity.
@@ -60,9 +62,9 @@ class Convolution(nn.Module):
             return F.conv1d(x_BTI.mT, self.weight, self.bias, padding=taps // 2).mT
         if torch.is_grad_enabled() and (x_BTI.requires_grad or self.weight.requires_grad):
             self._kept = None
-            if taps == 3:
+            if taps == 3 and products.has_fast_products():
                 return _Filtered.apply(x_BTI, self.weight, self.bias)
-            return F.conv1d(x_BTI.mT, self.weight, self.bias, padding=taps // 2).mT
+            return convolve(x_BTI, self.weight.transpose(1, 2), self.bias, padding=taps // 2)
         return self._fused()(x_BTI)
 
     def _fused(self) -> FusedConvolution:

@@ -62,8 +62,17 @@ def _amount(value: str) -> str:
 # Words that count, before which 2 is 两.
 _COUNTED = (
     "个|只|条|张|本|位|名|次|天|周|年(?!级|代)|岁|小时|分钟|秒|种|家|件|辆|块|倍|句|首|封|杯|瓶|台|套|双|对|棵"
-    "|斤|公斤|公里|米|吨|元|万|千|亿"
+    "|斤|公斤|公里|米|吨|元|万|千|亿|点(?!\\d)"
 )
+# Before these, a number is a code, and so it is in front of those.
+_CODE_AHEAD = re.compile(
+    r"(?:(?:邮编|邮政编码|车牌号?|号码|账号|密码|验证码|编号|学号|工号|房号|尾号|[Qq]{2}号?|微信号?|ID|电话|热线)(?:码|号)?"
+    r"(?:是|为|：|:)?|拨打?|致电|打)\s?\Z"
+)
+_CODE_BEHIND = re.compile(r"\s?(?:路(?:公交|车)|国道|高校|工程|晚会|航班|次(?:列车|航班|高铁)|房间|教室|病房)")
+_SHORT_YEAR_AHEAD = re.compile(r"(?:是|在|从|于|到|自|截至)\s?\Z")
+_SHORT_YEAR_BEHIND = re.compile(r"(?:毕业|出生|入学|建成|的?时候|[春夏秋冬初底末]|至今|以[来后前])")
+_WON = re.compile(r"\s?(?:获胜|战胜|击败|大胜|险胜|取胜|胜|赢|领先|落后|逼平|战平|平|负|不敌)")
 # ---------------------------------------------------------------------------------------------------------------------
 # Classes
 
@@ -94,8 +103,25 @@ def _years(match: re.Match[str]) -> str:
     return digits(first) + (f"到{digits(last)}" if last else "") + suffix
 
 
+def _short_year(match: re.Match[str]) -> str | None:
+    """98年毕业 is 1998; 98年 alone is how long it took."""
+    is_year = _SHORT_YEAR_AHEAD.search(match.string[: match.start()]) or _SHORT_YEAR_BEHIND.match(
+        match.string, match.end()
+    )
+    return f"{digits(match[1])}年" if is_year else None
+
+
+def _clocks(match: re.Match[str]) -> str | None:
+    first, last = _said_clock(match[1], match[2], None), _said_clock(match[3], match[4], None)
+    return f"{first}到{last}" if first and last else None
+
+
 def _clock(match: re.Match[str]) -> str | None:
-    hours, minutes, seconds = int(match[1]), int(match[2]), match[3]
+    return _said_clock(match[1], match[2], match[3])
+
+
+def _said_clock(hour: str, minute: str, seconds: str | None) -> str | None:
+    hours, minutes = int(hour), int(minute)
     if hours > 24 or minutes > 59 or (seconds and int(seconds) > 59):
         return None
     said = ("两" if hours == 2 else cardinal(hours)) + "点"
@@ -126,7 +152,7 @@ def _measure(match: re.Match[str]) -> str | None:
 
 def _range(match: re.Match[str]) -> str:
     first, last = match[1], match[2]
-    if _SCORE.search(match.string[: match.start()]):
+    if _SCORE.search(match.string[: match.start()]) or _WON.match(match.string, match.end()):
         return f"{_number(first)}比{_number(last)}"
     return f"{_number(first)}到{_counted(last, match.string[match.end() :])}"
 
@@ -145,6 +171,17 @@ def _calculation(match: re.Match[str]) -> str:
     return "".join(
         signs[part] if part in signs else _number(part) for part in re.findall(rf"{_VALUE}|[^\s\d]", match[0])
     )
+
+
+def _code(match: re.Match[str]) -> str | None:
+    is_code = _CODE_AHEAD.search(match.string[: match.start()]) or _CODE_BEHIND.match(match.string, match.end())
+    return digits(match[0]) if is_code else None
+
+
+def _with_letters(match: re.Match[str]) -> str:
+    """A4 → A四; G102 → G一零二; PM2.5 → PM二点五"""
+    letters, number = match[1], match[2]
+    return letters + (digits(number) if number.isdigit() and len(number) > 2 else _number(number))
 
 
 def _plain(match: re.Match[str]) -> str:
@@ -167,7 +204,12 @@ _RULES = tuple(
         ("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)", _year_first),
         ("year", r"(\d{4})年?\s?[-至到]\s?(\d{4})(\s?年)", _years),
         ("year", r"(\d{4})()(\s?年(?!的?(?:历史|时间|以上|之久)))", _years),
+        ("year", r"(\d{2})年(?!代|级|的?(?:历史|时间|以上|之久))", _short_year),
+        ("year", r"(\d[05])后(?=[^来面天边的]|的?(?:青年|年轻|一代)|\Z)", lambda match: f"{digits(match[1])}后"),
+        ("version", r"\d+(?:\.\d+){2,}", lambda match: "点".join(map(_number, match[0].split(".")))),
+        ("time", r"(\d{1,2}):(\d{2})\s?-\s?(\d{1,2}):(\d{2})(?![\d:])", _clocks),
         ("time", r"(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])", _clock),
+        ("code", r"\d{3,}(?![\d.,:-])", _code),
         ("ratio", r"(\d+):(\d+)(?!\d)", lambda match: f"{_number(match[1])}比{_number(match[2])}"),
         ("telephone", r"(\d{3,4}(?:-\d{3,4})?-\d{4,8})(?!\d)", lambda match: digits(re.sub(r"\D", "", match[1]))),
         ("money", rf"([¥$€£])\s?({_VALUE})(?:\s?-\s?[¥$€£]?({_VALUE}))?({_LARGE})?", _money),
@@ -176,13 +218,15 @@ _RULES = tuple(
         ("measure", rf"(-)?({_VALUE})\s?(?:({_UNIT})?\s?-\s?({_VALUE})\s?)?({_UNIT})(?![A-Za-z])", _measure),
         ("range", rf"({_VALUE})\s?-\s?({_VALUE})", _range),
         ("fraction", r"(\d+)/(\d+)(?![\d/])", _fraction),
+        ("name", r"(\d{1,2})([A-Z]{1,2})(?![A-Za-z\d])", lambda match: _number(match[1]) + match[2]),
         ("number", rf"(-)?({_VALUE})", _plain),
     )
 )  # fmt: skip
 _BESIDE = re.compile(rf"[{HAN}{PUNCTUATION}]")
 _PASSED_OVER = " \t\n,.;:!?()\"'-/%°℃0123456789"
-_BEGINS = re.compile(r"[\d¥$€£-]")
-_GAP = re.compile(r"[^\d¥$€£-]+|.", re.DOTALL)
+_NAME = _Rule("name", re.compile(r"([A-Z]{1,2})(\d+(?:\.\d+)?)(?![A-Za-z\d])"), _with_letters)
+_BEGINS = re.compile(r"[\d¥$€£-]|(?<![A-Za-z\d-])[A-Z]{1,2}(?=\d)")
+_GAP = re.compile(r"(?:(?!(?<![A-Za-z\d-])[A-Z]{1,2}\d)[^\d¥$€£-])+|.", re.DOTALL)
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -200,9 +244,9 @@ def _tokens(text: str) -> Iterator[Token]:
 def _classified(text: str, position: int) -> Token | None:
     if re.search(r"(?:[A-Za-z\d]|[A-Za-z]-|\d\.)\Z", text[max(0, position - 2) : position]):
         return None  # COVID-19, GPT4
-    for kind, pattern, reading in _RULES:
+    for kind, pattern, reading in _RULES if text[position] not in string.ascii_uppercase else (_NAME,):
         match = pattern.match(text, position)
-        if not match or re.match(r"[A-Za-z]", text[match.end() :]):
+        if not match or (re.match(r"[A-Za-z]", text[match.end() :])):
             continue
         if not _stands_beside_chinese(text, match):
             return None

@@ -20,12 +20,14 @@ from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.data.loading import Failure, SpeechDataset, batch_loader
 from common.data.manifest import ManifestError, Utterance, read_sources
+from common.features import LogMel
 from common.seeds import mixed
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.pitch import extract_pitch
 from fastpitch.front.symbols import TextProcessor
 
 PITCH_FOLDER = "pitch"  # of a run directory, where data.pitch_dir names no other
+KEPT_BYTES = 2**30  # of a data set that keeps mel frames: 8 hours of speech
 
 
 class ClipError(ValueError):
@@ -100,11 +102,28 @@ def speaker_number(utterance: Utterance, cfg: Config) -> int:
     raise ManifestError(f"utterance {utterance.id}: speaker {utterance.speaker!r}; expected {expected}")
 
 
-class ClipDataset(Dataset[Clip | Failure]):
-    """Utterances with their symbols and pitch."""
+class _Sound(NamedTuple):
+    """What of a clip is the same in every epoch, in the order of `Clip`: its samples, or its mel frames for them."""
 
-    def __init__(self, utterances: Sequence[Utterance], cfg: Config, *, training: bool):
+    frames: int
+    samples_N: np.ndarray
+    mel_MT: Tensor | None
+    pitch_T: Tensor | None = None
+
+
+class ClipDataset(Dataset[Clip | Failure]):
+    """Utterances with their symbols and pitch.
+
+    One that `keeps_mels` gives mel frames in place of samples, and has them and the pitch from memory after the first
+    epoch, of as many clips as KEPT_BYTES hold. For use in the process of a training on a CPU: a worker would keep only
+    the clips that it happens to get, and a GPU computes frames faster than it receives them.
+    """
+
+    def __init__(self, utterances: Sequence[Utterance], cfg: Config, *, training: bool, keeps_mels: bool = False):
         self.utterances, self.cfg, self.training = utterances, cfg, training
+        self._log_mel = LogMel(cfg.features).eval() if keeps_mels and not cfg.features.dither else None
+        self._kept: dict[int, _Sound] = {}
+        self._kept_bytes = 0
         self.on_error, self.seed = cfg.data.on_error, cfg.seed
         self.skipped: dict[int, str] = {}
         self._text = TextProcessor(cfg.text)
@@ -141,19 +160,41 @@ class ClipDataset(Dataset[Clip | Failure]):
     def _clip(self, index: int, utterance: Utterance, epoch: int) -> Clip | Failure:
         seed = mixed(self.cfg.seed, epoch, index) if self.training else None
         tokens = self._text.encode(utterance.text, seed=seed).tokens
-        mel_MT, samples_N = self._mel(utterance), np.zeros(0, np.float32)
-        frames = 0 if mel_MT is None else mel_MT.shape[1]
-        if mel_MT is None:
-            item = self._recordings.item(index, 0)
-            if isinstance(item, Failure):
-                return item
-            samples_N, frames = item.samples, self.cfg.features.frames(len(item.samples))
-        if frames < len(tokens):
-            message = f"utterance {utterance.id}: {len(tokens)} symbols but {frames} frames, fewer than one each"
+        sound = self._kept.get(index) or self._sound(index, utterance)
+        if isinstance(sound, Failure):
+            return sound
+        if sound.frames < len(tokens):
+            message = f"utterance {utterance.id}: {len(tokens)} symbols but {sound.frames} frames, fewer than one each"
             return Failure(index, message, stops=False)  # nothing is wrong with it, but nothing can be learned from it
-        pitch_T = self._pitch(index, utterance, samples_N, frames)
+        if sound.pitch_T is None:
+            pitch_T = self._pitch(index, utterance, sound.samples_N, sound.frames)
+            sound = self._kept_sound(index, sound._replace(pitch_T=pitch_T))
+        assert sound.pitch_T is not None
         speaker = speaker_number(utterance, self.cfg)
+        frames, samples_N, mel_MT, pitch_T = sound.frames, sound.samples_N, sound.mel_MT, sound.pitch_T
         return Clip(index, utterance.id, tokens, speaker, frames, samples_N, mel_MT, pitch_T)
+
+    def _sound(self, index: int, utterance: Utterance) -> _Sound | Failure:
+        mel_MT = self._mel(utterance)
+        if mel_MT is not None:
+            return _Sound(mel_MT.shape[1], np.zeros(0, np.float32), mel_MT)
+        item = self._recordings.item(index, 0)
+        if isinstance(item, Failure):
+            return item
+        return _Sound(self.cfg.features.frames(len(item.samples)), item.samples, None)
+
+    def _kept_sound(self, index: int, sound: _Sound) -> _Sound:
+        """Where mel frames are kept, they replace samples: alone a clip has, to the bit, those of any batch."""
+        if self._log_mel is None or sound.pitch_T is None:
+            return sound
+        if sound.mel_MT is None and sound.frames:
+            samples_1N = torch.from_numpy(sound.samples_N)[None]
+            mel_MT = self._log_mel(samples_1N, torch.tensor([len(sound.samples_N)])).features_BFT[0, :, : sound.frames]
+            sound = sound._replace(samples_N=np.zeros(0, np.float32), mel_MT=mel_MT)
+        size = sum(part.numel() * 4 for part in (sound.mel_MT, sound.pitch_T) if part is not None)
+        if self._kept_bytes + size <= KEPT_BYTES:
+            self._kept[index], self._kept_bytes = sound, self._kept_bytes + size
+        return sound
 
     def _mel(self, utterance: Utterance) -> Tensor | None:
         if self.cfg.data.mel_dir is None:

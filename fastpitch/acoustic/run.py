@@ -64,7 +64,8 @@ class Run:
         sources = cfg.data.train if training else cfg.data.validation
         utterances, left_out = data.read_utterances(sources, cfg, training=training)
         self.directory.left_out(left_out)
-        return ClipDataset(utterances, cfg, training=training)
+        keeps_mels = training and self.world.device.type == "cpu" and not cfg.data.workers
+        return ClipDataset(utterances, cfg, training=training, keeps_mels=keeps_mels)
 
     def _set_pitch_statistics(self, *, is_new: bool) -> None:
         """Mean and deviation as configured, or, in a new run, as measured; a run that goes on has those of before."""

@@ -64,7 +64,8 @@ def plan(
     def named(name: str) -> tuple[int, Speaker]:
         return find_speaker(name) if name else (speaker, voice)
 
-    found = sentences(ssml.parse(text, lambda name: named(name)[1].pitch_mean), max_characters=max_characters)
+    spans = ssml.parse(text, lambda name: named(name)[1].pitch_mean)
+    found = sentences(spans, max_characters=max_characters, language=processor.config.language)
     if not any(sentence.is_said for sentence in found):
         raise TextError(f"{shortened(text)}: nothing to say in it; expected at least one word")
     whole, firsts, parts = Encoded([], [], [], []), [], []

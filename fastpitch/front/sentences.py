@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from common.text.european import is_abbreviation, is_ordinal, language_of
 from common.text.mandarin import HAN
 from common.text.normalize import NOT_A_NAME
 from fastpitch.front.ssml import PARAGRAPH_SECONDS, SENTENCE_SECONDS, Span
@@ -39,11 +40,12 @@ class Sentence(NamedTuple):
         return any(map(_says, self.spans))
 
 
-def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS) -> list[Sentence]:
+def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS, language: str = "") -> list[Sentence]:
     """The sentences of a text in pieces.
 
     A pause that is asked for ends one, and takes the place of the pause that would be there; there is none after the
     last but that. Another speaker begins another. Marks behind the last word are a sentence without words.
+    `language`, in espeak-ng's names, tells its abbreviations and ordinals.
     """
     found: list[Sentence] = []
     waiting: list[Span] = []
@@ -69,7 +71,7 @@ def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS) ->
     for run, pause in _runs(spans):
         if waiting and run and run[0].speaker != waiting[0].speaker:
             close(SENTENCE_SECONDS)
-        for part, pause_seconds in _parts(run, max_characters, "".join(span.text for span in waiting)):
+        for part, pause_seconds in _parts(run, max_characters, "".join(span.text for span in waiting), language):
             if sum(len(span.text) for span in (*waiting, *part)) > max_characters:
                 close(CLAUSE_SECONDS)
             waiting += part
@@ -101,7 +103,7 @@ def _runs(spans: Sequence[Span]) -> Iterator[tuple[list[Span], Span | None]]:
         yield run, None
 
 
-def _parts(run: Sequence[Span], max_characters: int, begun: str) -> Iterator[tuple[list[Span], float]]:
+def _parts(run: Sequence[Span], max_characters: int, begun: str, language: str) -> Iterator[tuple[list[Span], float]]:
     """A run divided where sentences end, and the pause after each part: 0 where the sentence may go on.
 
     `begun` is what the sentence began with before the run.
@@ -109,7 +111,7 @@ def _parts(run: Sequence[Span], max_characters: int, begun: str) -> Iterator[tup
     text = "".join(span.text for span in run)
     starts = list(accumulate((len(span.text) for span in run), initial=0))
     first = start = 0
-    cuts = list(_fragments(text, max_characters, begun))
+    cuts = list(_fragments(text, max_characters, begun, language))
     for i, (stop, pause_seconds) in enumerate(cuts):
         is_last = i + 1 == len(cuts)
         part = []
@@ -129,9 +131,9 @@ def _parts(run: Sequence[Span], max_characters: int, begun: str) -> Iterator[tup
         yield list(run), 0.0
 
 
-def split(text: str, *, max_characters: int = MAX_CHARACTERS) -> list[str]:
+def split(text: str, *, max_characters: int = MAX_CHARACTERS, language: str = "") -> list[str]:
     """The sentences of plain text, none longer than `max_characters`."""
-    return [sentence.text for sentence in sentences([Span(text)], max_characters=max_characters)]
+    return [sentence.text for sentence in sentences([Span(text)], max_characters=max_characters, language=language)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -150,14 +152,14 @@ _SELDOM_LAST = re.compile(
 )
 
 
-def _fragments(text: str, max_characters: int, begun: str) -> Iterator[tuple[int, float]]:
+def _fragments(text: str, max_characters: int, begun: str, language: str) -> Iterator[tuple[int, float]]:
     """Where pieces of a text end, and the pause after each: 0 where the sentence may go on after the text.
 
     `begun` is what the sentence began with before the text.
     """
     start = 0
     for end in _END.finditer(text):
-        if _ends_sentence(begun + text[start : end.start()] + end[0].rstrip(), text[end.end() :]):
+        if _ends_sentence(begun + text[start : end.start()] + end[0].rstrip(), text[end.end() :], language):
             pause = PARAGRAPH_SECONDS if "\n" in end[0] else SENTENCE_SECONDS
             yield from _shortened(text, start, end.end(), pause, max_characters)
             start, begun = end.end(), ""
@@ -165,7 +167,7 @@ def _fragments(text: str, max_characters: int, begun: str) -> Iterator[tuple[int
         yield from _shortened(text, start, len(text), 0.0, max_characters)
 
 
-def _ends_sentence(before: str, after: str) -> bool:
+def _ends_sentence(before: str, after: str, language: str) -> bool:
     if not _is_said(before):
         return False
     if not before.endswith("."):
@@ -174,7 +176,11 @@ def _ends_sentence(before: str, after: str) -> bool:
     if follows is None:
         return True
     word = follows[1]
-    if _NEVER_LAST.search(before) or word[0].islower():
+    if word[0].islower():
+        return False
+    if language_of(language):
+        return not (is_ordinal(before, word, language, after) or is_abbreviation(before, language))
+    if _NEVER_LAST.search(before):
         return False
     return not _SELDOM_LAST.search(before) or bool(NOT_A_NAME.fullmatch(word))
 

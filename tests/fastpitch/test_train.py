@@ -206,7 +206,8 @@ def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_pa
     main(cfg)
     with run_of(replace(cfg, output_dir=tmp_path / "look", steps=0)) as run:
         for read in (run.train_set, run.validation):
-            for batch in data.loader(read, [[i] for i in range(len(read))]):
+            recordings = data.ClipDataset(read.utterances, cfg, training=False)
+            for batch in data.loader(recordings, [[i] for i in range(len(read))]):
                 mel_BMT, _ = run.log_mel(batch.audio_BN, batch.samples_B)
                 write_tensor(tmp_path / "mels" / f"{batch.ids[0]}.pt", mel_BMT[0])
     prepared = replace(cfg.data, mel_dir=tmp_path / "mels", pitch_dir=tmp_path / "online" / "pitch")

@@ -2,13 +2,16 @@
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from common import checkpoint
 from common.data.synthetic import SyntheticConfig
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -119,6 +122,43 @@ def test_another_language_has_its_own_sentences_letters_and_sounds(quickstart, t
     runs = quickstart_voice.configurations(tmp_path, german.name, tmp_path, "toy", "de")
     assert (runs.acoustic.text.symbol_set, runs.acoustic.text.language) == ("espeak_1", "de")
     assert runs.acoustic.data.pitch_mean == ()
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_all_trainings_and_the_same_command_ends_in_the_same_weights(first, folder):
+    again = folder / "interrupted"
+    environment = {**os.environ, "SPEECH_PYTHON": sys.executable, "QUICKSTART_SIZE": "toy", "OMP_NUM_THREADS": "1"}
+    command = ["bash", "scripts/quickstart.sh", "--data-dir", folder / "data", "--run-dir", again]
+    with subprocess.Popen(
+        command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as stopped:
+        for line in stopped.stdout:
+            if "iter    2/6" in line:
+                os.killpg(stopped.pid, signal.SIGINT)  # as a terminal does
+                break
+        rest = stopped.stdout.read()
+    assert stopped.returncode == 130
+    assert "stopped; the same command goes on from there" in rest
+    assert "Traceback" not in rest
+    assert list(again.glob("quickstart-toy/jasper_step*.pt"))
+    said = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "recogniser  resumed at step" in said
+    for path in ("quickstart-toy/jasper_best.pt", "quickstart-toy-voice/fastpitch_step00000004.pt"):
+        one, other = (checkpoint.load(runs / path)["weights"] for runs in (folder / "runs", again))
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_an_error_of_one_training_is_the_message_of_all(first, folder):
+    runs = folder / "in_the_way"
+    runs.mkdir()
+    (runs / "quickstart-toy-vocoder").write_text("a file where a folder belongs")
+    environment = {**os.environ, "SPEECH_PYTHON": sys.executable, "QUICKSTART_SIZE": "toy", "OMP_NUM_THREADS": "1"}
+    command = ["bash", "scripts/quickstart.sh", "--data-dir", folder / "data", "--run-dir", runs]
+    ended = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "error: the training of the vocoder ended with an error" in ended.stderr
+    assert "quickstart-toy-vocoder: cannot be used as a run directory" in ended.stderr
+    assert "Traceback" not in ended.stdout + ended.stderr
 
 
 @pytest.mark.slow

@@ -4,12 +4,19 @@ import re
 
 from common.text import pronounce
 from common.text.english.quantities import in_pairs
-from common.text.english.tables import DIRECTIONS, DOMAINS, MARKS, STATES, STREETS
+from common.text.english.tables import DIRECTIONS, DOMAINS, EXTENSIONS, MARKS, STATES, STREETS
 from common.text.english.tokens import Rule, Style, before, rule
 from common.text.numbers import cardinal, digits
 
 # Numbers that have a name of their own.
 _NAMED = {"401(k)": "four oh one k", "403(b)": "four oh three b", "911": "nine one one", "411": "four one one"}
+
+
+def _letters_or_word(part: str, style: Style) -> str:
+    """What is short, or has no vowel, and is no word is spelled."""
+    is_short = len(part) < 4 or not re.search("[aeiouy]", part, re.IGNORECASE)
+    is_word = part.lower() in ("wav", "tex", "bib", "env") or pronounce.pronunciations(part.lower())
+    return style.letters(part) if style.for_voice and is_short and not is_word else part
 
 
 def _electronic(match: re.Match[str], style: Style) -> str:
@@ -20,11 +27,48 @@ def _electronic(match: re.Match[str], style: Style) -> str:
         if part.isdigit():
             words.append(digits(part))
         elif part.isalpha():
-            is_spelled = style.for_voice and len(part) < 4 and not pronounce.pronunciations(part.lower())
-            words.append(style.letters(part) if is_spelled else part)
+            words.append(_letters_or_word(part, style))
         else:
             words.append(MARKS.get(part, " "))
     return " ".join(words)
+
+
+_PARTS_OF_A_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|_")
+
+
+def _in_parts(name: str, style: Style) -> str:
+    """BlackLivesMatter → Black Lives Matter; john_doe99 → john underscore doe ninety nine."""
+    said = [
+        (cardinal(part) if len(part) < 3 else in_pairs(part)) if part.isdigit() else MARKS.get(part, part)
+        for part in _PARTS_OF_A_NAME.findall(name)
+    ]
+    return " ".join(_letters_or_word(part, style) if part.isalpha() else part for part in said)
+
+
+def _handle(match: re.Match[str], style: Style) -> str:
+    return f"at {_in_parts(match[1], style)}"
+
+
+def _hashtag(match: re.Match[str], style: Style) -> str:
+    return f"hashtag {_in_parts(match[1].replace('_', ' '), style)}"
+
+
+def _variable(match: re.Match[str], style: Style) -> str | None:
+    if not style.for_voice:
+        return None
+    return " dot ".join(_in_parts(part.replace("_", " _ "), style) for part in match[0].split("."))
+
+
+_DEGREES = (("degree", 1), ("minute", 2), ("second", 3))
+
+
+def _coordinate(match: re.Match[str], style: Style) -> str:
+    """40°26′46″N → forty degrees twenty six minutes forty six seconds north"""
+    said = [f"{cardinal(n)} {name if n == '1' else name + 's'}" for name, i in _DEGREES if (n := match[i])]
+    return " ".join([*said, DIRECTIONS[match[4]]])
+
+
+_STREET_BEFORE = re.compile(rf"\b(?:{STREETS})\.?,?\s\Z")
 
 
 def _telephone(match: re.Match[str], style: Style) -> str:
@@ -64,13 +108,29 @@ _STREET_AHEAD = (
     rf"(?=\s(?:(?:[NSEW]|[NS][EW])\.?\s)?(?:[A-Z][a-z]+\s|\d+(?:st|nd|rd|th)\s){{1,4}}(?:(?:{STREETS})\b|st\b))"
 )
 
+_FOLDERS = r"(?:\.{1,2}/|~/|/)?(?:[\w.-]+/)*"
+_FILE = rf"(?:{_FOLDERS}[\w-]+(?:\.[\w-]+)*|(?<![\w.)]))\.(?:{EXTENSIONS})(?![\w'])"
+_PATH = r"(?:[A-Z]:\\(?:[\w.$-]+\\)*|~/|\.{1,2}/|/(?=[\w.-]+/))(?:[\w.-]+/)*(?:[\w.$-]*\w)?"
+ELECTRONIC_AHEAD = re.compile(r"@[\w-]+\.\w|://|www\.|\w\.[a-zA-Z]{2}|~/|\./|:\\|(?<!\S)/\w|[^\W_]_[^\W_]|\w\.mp\d")
+"""Without it a text has no electronic token."""
+
 ELECTRONIC_RULES: tuple[Rule, ...] = (
     rule("electronic", _MAIL, _electronic),
     rule("electronic", _URL, _electronic, any_case=True),
+    rule("electronic", _FILE, _electronic),
     rule("electronic", _SITE, _electronic),
+    rule("electronic", _PATH, _electronic),
+    rule("electronic", r"(?:[A-Za-z]\w+\.)*[A-Za-z][A-Za-z\d]*(?:_[A-Za-z\d]+)+(?:\.[A-Za-z]\w+)*(?!\w)", _variable),
 )
 
 RULES: tuple[Rule, ...] = (
+    rule("electronic", r"(?<!\w)@([A-Za-z_]\w*)", _handle),
+    rule("reference", r"(?<!\w)#([A-Za-z]\w*)", _hashtag),
+    rule(
+        "coordinate",
+        r"(\d+(?:\.\d+)?)°\s?(?:(\d+(?:\.\d+)?)['′]\s?)?(?:(\d+(?:\.\d+)?)(?:[″\"]|'')\s?)?([NSEW])(?!\w)",
+        _coordinate,
+    ),
     rule(
         "telephone",
         r"(?:\+?\d{1,2}[ .-]?)?(?:\(\d{3}\)\s?|\d{3}[ .-])\d{3}[ .-]\d{4}(?:-\d{1,4})?(?![\w-])(?!\.\d)",
@@ -98,7 +158,22 @@ WORD_RULES: tuple[Rule, ...] = (
         lambda match, style: f"{STATES[match[1]]} {digits(match[2] + (match[3] or ''))}",
     ),
     rule("address", rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*[,.;:!?)]|\Z|\s[a-z])", _state),
-    rule("name", r"([CF])#(?!\w)", lambda match, style: f"{match[1]} sharp"),
+    rule(
+        "address",
+        rf"([NS][EW])(?=\s(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s(?:{STREETS})\b)",
+        lambda match, style: DIRECTIONS[match[1]],
+    ),
+    rule(
+        "address",
+        r"([NS][EW]|[NSEW])(?!\w)",
+        lambda match, style: DIRECTIONS[match[1]] if before(match, _STREET_BEFORE) else None,
+    ),
+    rule("name", r"([A-G])[#♯](?!\w)", lambda match, style: f"{match[1]} sharp"),
+    rule(
+        "name",
+        r"([A-G])(?:b(?=\s(?:major|minor|flat))|♭)(?!\w)",
+        lambda match, style: f"{style.letters(match[1])} flat",
+    ),
     rule("name", r"(CO|SO|NO|O|H)([2₂])(O?)(?!\w)", lambda m, s: " ".join((s.letters(m[1]), cardinal("2"), m[3]))),
     rule(
         "name",

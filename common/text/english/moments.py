@@ -3,7 +3,7 @@
 import re
 
 from common.text.english.tables import MONTH_NAMES, MONTHS, WEEKDAYS
-from common.text.english.tokens import Rule, Style, before, rule
+from common.text.english.tokens import Rule, Style, before, before_noun, rule
 from common.text.numbers import cardinal, digits, ordinal, pair, plural, year
 
 # "may" and "march" are months with a capital only.
@@ -13,7 +13,7 @@ _MONTH = rf"(?:{_FULL}|{_SHORT}\b\.?(?!'))"
 _WEEKDAY = "|".join(sorted(WEEKDAYS, key=len, reverse=True))
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _YEAR_AFTER = r"(?:(?:,\s*|\s+)(\d{4})(?![\w%]|[.,:]\d))?"
-_ZONE = r"(?:\s?((?:[ecmp]\.?[sd]\.?t|gmt|utc|cet|bst)(?!\w)))?"
+_ZONE = r"(?:\s?((?:[ecmp]\.?[sd]\.?t|(?-i:[ECMP]T)|gmt|utc|cet|bst)(?!\w)))?"
 _CLOCK_NOT_RATIO = re.compile(r"\b(?:ratio|score|odds|beat|won|lost|aspect)\b[^.]*\Z", re.IGNORECASE)
 
 # Before four digits that are no year, a word in the plural follows: 1066 items.
@@ -28,6 +28,9 @@ _YEAR_AHEAD = re.compile(
     + r")[\s-]\Z",
     re.IGNORECASE,
 )
+
+
+_LASTED = re.compile(r"\b(?:in|after|for|took|takes|lasts|lasted|time of|record of)\s\Z", re.IGNORECASE)
 
 
 def _month(name: str) -> int:
@@ -84,17 +87,18 @@ def _clock(match: re.Match[str], style: Style) -> str | None:
     hour, minute, second, half, zone = int(match[1]), match[2], match[3], match[4], match[5]
     if hour > 24 or int(minute or 0) > 59:
         return None
-    if second and (minute == "00" or (len(match[1]) == 2 and not half)):
-        return f"{_duration(hour, int(minute), int(second))} {style.half(half) if half else ''}".strip()
     if not half and not second and before(match, _CLOCK_NOT_RATIO):
         return None
-    spoken = [cardinal(str(hour))]
-    if minute and minute != "00":
-        spoken.append(pair(minute))
-    elif not half:
-        spoken.append("o'clock" if 0 < hour <= 12 else "hundred")
-    if second:
-        spoken.append(f"and {cardinal(str(int(second)))} seconds")
+    if second and (minute == "00" or (not half and (len(match[1]) == 2 or before(match, _LASTED)))):
+        spoken = [_duration(hour, int(minute), int(second))]
+    else:
+        spoken = [cardinal(str(hour))]
+        if minute and minute != "00":
+            spoken.append(pair(minute))
+        elif not half:
+            spoken.append("o'clock" if 0 < hour <= 12 else "hundred")
+        if second:
+            spoken.append(f"and {cardinal(str(int(second)))} seconds")
     if half:
         spoken.append(style.half(half))
     if zone:
@@ -107,6 +111,23 @@ def _duration(hours: int, minutes: int, seconds: int) -> str:
     parts = [(hours, "hour"), (minutes, "minute"), (seconds, "second")]
     said = [f"{cardinal(str(n))} {name if n == 1 else name + 's'}" for n, name in parts]
     return f"{said[0]} {said[1]} and {said[2]}"
+
+
+def _hours_and_minutes(match: re.Match[str], style: Style) -> str:
+    """2h 15m → two hours fifteen minutes; a 2h 15m flight → a two hour fifteen minute flight."""
+    names = ("hour", "minute", "second")
+    parts = [(n, name) for n, name in zip(match.groups(), names, strict=True) if n]
+    one = before_noun(match)
+    return " ".join(f"{cardinal(str(int(n)))} {name if one or int(n) == 1 else name + 's'}" for n, name in parts)
+
+
+_ON_A_DAY = re.compile(r"\b(?:on|this|next|last|every|by|until|till|since|and|or|open|closed)\s\Z", re.IGNORECASE)
+
+
+def _weekday(match: re.Match[str], style: Style) -> str | None:
+    """Sat and Sun, too, where they can be nothing else."""
+    is_word = match[1] in ("Sat", "Sun", "Wed", "Mon")
+    return WEEKDAYS[match[1]] if not is_word or before(match, _ON_A_DAY) else None
 
 
 def _ratio(match: re.Match[str], style: Style) -> str:
@@ -140,6 +161,12 @@ RULES: tuple[Rule, ...] = (
         any_case=True,
     ),
     rule("time", rf"(\d{{1,2}}):(\d\d)(?::(\d\d))?()(?:\s+o'clock)?(?![:\d]){_ZONE}", _clock, any_case=True),
+    rule(
+        "time",
+        r"(\d+)\s?h(?:rs?|ours?)?\s?(\d{1,2})\s?(?:m|mins?)?(?:\s(\d{1,2})\s?s(?:ecs?)?)?(?!\w)",
+        _hours_and_minutes,
+    ),
+    rule("time", r"()(\d+)\s?m(?:in)?\s?(\d{1,2})\s?s(?:ecs?)?(?!\w)", _hours_and_minutes),
     rule("ratio", r"(\d+):(\d+)\b", _ratio),
     rule("year", r"([12]\d{3})-(\d\d)(?![\w-])", _years),
     rule("decade", r"(\d{3}0)'?s\b", lambda match, style: plural(year(match[1]))),
@@ -165,7 +192,10 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
     rule(
         "date",
-        rf"({_WEEKDAY})(?:\.(?=,?\s)|(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:{_SHORT}|{_FULL}|\d)))",
+        rf"({_WEEKDAY})(?:\.(?=,?\s)|(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s)?\d))",
         lambda match, style: WEEKDAYS[match[1]],
     ),
+    rule("date", rf"({_WEEKDAY})(?![\w'-])", _weekday),
+    rule("date", r"ca?\.\s?(?=\d{3,4}(?!\w))", lambda match, style: "circa"),
+    rule("time", r"T-(?=\d+\s(?:second|minute|hour|day)s?\b)", lambda match, style: "t minus "),
 )

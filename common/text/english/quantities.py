@@ -10,8 +10,8 @@ from common.text.english.tables import (
     ONLY_AFTER_A_SLASH,
     UNITS,
 )
-from common.text.english.tokens import LARGE, NUMBER, Rule, Style, before, rule
-from common.text.numbers import cardinal, digits, fraction, ordinal, pair, plural, year
+from common.text.english.tokens import LARGE, NUMBER, Rule, Style, before, before_noun, rule
+from common.text.numbers import cardinal, digits, fraction, ordinal, pair, plural
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Money
@@ -120,10 +120,12 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi")
     ):
         return None
-    is_west = unit == "W" and match.string[match.start(4) - 1].isspace()
-    if unit in ("in", "IN") or (is_west and not re.match(r"\s[a-z]", match.string[match.end() :])):
+    is_apart, is_quality = match.string[match.start(4) - 1].isspace(), before_noun(match)
+    if unit in ("in", "IN") or (
+        unit == "W" and is_apart and not re.match(r"\s[a-z]", match.string[match.end() :])
+    ):  # west
         return None
-    if unit == "V" and match.string[match.start(4) - 1].isspace() and match.string[match.end() :][:1].isalpha():
+    if unit == "V" and is_apart and not is_quality and match.string[match.end() :][:1].isalpha():
         return None
     name = _with_power(unit, power, style)
     if name is None:
@@ -141,7 +143,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
                 else f"{_POWERS[below_power]} {lower}"
             )
         name = f"{name} per {lower}"
-    if not ((number == "1" and not large) or hyphen == "-"):
+    if not ((number == "1" and not large) or hyphen == "-" or is_quality):
         name = _several(name)
     if "/" in number and " " not in number:
         return f"{_count(number)} {'of a ' if number[0] != '1' else ''}{_with_power(unit, power, style)}"
@@ -176,7 +178,11 @@ def _inches(match: re.Match[str], style: Style) -> str | None:
     opened = len(re.findall(r'(?<!\d)"', match.string[: match.start()]))
     if opened % 2:
         return None
-    return f"{_count(match[1])} {'inch' if match[1] == '1' else 'inches'}"
+    return f"{_count(match[1])} {'inch' if match[1] == '1' or before_noun(match) else 'inches'}"
+
+
+def _feet(match: re.Match[str], style: Style) -> str:
+    return f"{cardinal(match[1])} {'foot' if match[1] == '1' else 'feet'}"
 
 
 def _height(match: re.Match[str], style: Style) -> str:
@@ -187,14 +193,19 @@ def _height(match: re.Match[str], style: Style) -> str:
 # Plain numbers
 
 _CODE_AHEAD = re.compile(
-    r"\b(?:ending in|code|pin|otp|password|extension|ext\.?|zip|account|dial|call|number is|otp is|code is|pin is)\s\Z",
+    r"\b(?:(?:code|pin|otp|password|passcode|zip|postcode|extension|ext\.?|account|combination"
+    r"|(?:account|tracking|order|confirmation|reference|serial|card|phone|case|policy|student|employee|my|your|the)"
+    r"\s(?:number|no\.|id))(?:\sis|\swas|:|\snumber|\sno\.)?|ending in|number is|dial|call|text\s\w+\sto)\s#?\Z",
     re.IGNORECASE,
 )
 _LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
 _NAME_AHEAD = re.compile(
-    r"\b(?:Boeing|Airbus|Flight|Route|Highway|Interstate|Hwy|Room|Area|Porsche|Peugeot|Xbox|Apartment|Apt\.?|Suite|Ferrari)\s\Z",
+    r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Highway|Interstate|Hwy|Room|Area|Porsche|Peugeot|Xbox|RTX|GTX|Apartment|Apt\.?"
+    r"|Suite|Ferrari|Port|HTTP|Error|Status)\s\Z|[A-Za-z]\d+-\Z",
     re.IGNORECASE,
 )
+_CAPITALS_AHEAD = re.compile(r"[A-Z]{2}\Z")
+_SERIAL_AHEAD = re.compile(r"[A-Za-z]\d*-\Z")
 
 
 _RACE_AHEAD = re.compile(r"\b(?:the|a|an|this|my|our|her|his|first)\s\Z", re.IGNORECASE)
@@ -208,14 +219,19 @@ def _ordinal(match: re.Match[str], style: Style) -> str | None:
     return ordinal(number) if ending == right else None
 
 
+_BEAT_BEHIND = re.compile(r"[-\s](?:time|meter|metre|beat|signature|measure|bar)s?\b")
+
+
 def _part(match: re.Match[str], style: Style) -> str | None:
-    if re.match(r"\s?=", match.string[match.end() :]):
-        return f"{cardinal(match[1])} divided by {cardinal(match[2])}"
+    if _BEAT_BEHIND.match(match.string, match.end()):  # of music
+        return f"{cardinal(match[1])} {cardinal(match[2])}"
     return fraction(match[1], match[2])
 
 
 def _thousands(match: re.Match[str], style: Style) -> str | None:
     letter = match[2]
+    if before(match, _SERIAL_AHEAD):
+        return None
     follows = match.string[match.end() :]
     if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):
         return None
@@ -238,7 +254,9 @@ def _number(match: re.Match[str], style: Style) -> str:
     if number.isdigit():
         length = len(number)
         if length >= 3 and before(match, _LETTER_AHEAD):
-            return digits(number)
+            # A380, RTX4090; but ab9453, C2766
+            is_name = _CAPITALS_AHEAD.search(match.string[: match.start()]) if length == 4 else length == 3
+            return in_pairs(number) if is_name else digits(number)
         if length > 4 and match.string[match.start() - 1 : match.start()] == "/":
             return digits(number)
         if length in (3, 4) and before(match, _NAME_AHEAD):
@@ -258,7 +276,7 @@ def in_pairs(number: str) -> str:
             if number[1] != "0"
             else cardinal(number)
         )
-    return year(number) if len(number) == 4 and number[1] != "0" else f"{cardinal(number[:-2])} {pair(number[-2:])}"
+    return f"{cardinal(number[:-2])} {pair(number[-2:])}"
 
 
 _ROUGHLY = {
@@ -269,6 +287,14 @@ _ROUGHLY = {
 RULES: tuple[Rule, ...] = (
     rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
     rule("number", r"1[\d,]*0s\b", lambda match, style: _ROUGHLY.get(match[0])),
+    rule("measure", rf"({NUMBER})'(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b))", _feet),
+    rule("name", r"(\d{1,2})W-(\d\d)\b", lambda match, style: f"{cardinal(match[1])} w {cardinal(match[2])}"),  # oil
+    rule("score", r"(\d+\.\d+)/(\d+)(?![\w/])", lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}"),
+    rule(
+        "math",
+        rf"({NUMBER})\s?[/÷]\s?({NUMBER})(?=\s?=)",
+        lambda m, s: f"{cardinal(m[1])} divided by {cardinal(m[2])}",
+    ),
     rule("height", r"(\d)'\s?(\d{1,2})(?:\"|''|”)", _height),
     rule("money", rf"({_SIGN}|(?:{_CODE})\s)\s?({NUMBER})(?:-({NUMBER})(?![\w-]))?{_PART}{_PER}", _money),
     rule("money", rf"({NUMBER}){_PART}\s?([£€¥₹¢₩₽₿]|(?:{_CODE})\b|\$(?!\d))", _money_behind),

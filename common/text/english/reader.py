@@ -29,11 +29,10 @@ _SYMBOL_RULES: tuple[Rule, ...] = (*_NUMBER_RULES, *words.SYMBOL_RULES)
 # Digits behind a letter.
 _WITHIN_RULES = tuple(rule for rule in _NUMBER_RULES if rule.kind in ("ordinal", "number"))
 
-_PLAIN = re.compile(r"\s+|[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
+_PLAIN = re.compile(rf"\s+|(?!{words.NO_VOWEL}(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SPECIAL = frozenset(["mr", "mrs", "dr", "st", "phd", "e", "i", "a", "p", *MONTHS, *MONTHS.values()])
-_ELECTRONIC = re.compile(r"@[\w-]+\.\w|://|www\.|\w\.[a-z]{2}", re.IGNORECASE)
 _NUMERIC = frozenset(
     ["money", "measure", "time", "date", "year", "decade", "number", "fraction", "ordinal", "magnitude", "height"]
 )
@@ -41,7 +40,8 @@ _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
 _RANGE = re.compile(r"-|\s-\s")
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _GOES_ON = re.compile(rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{'|'.join(WEEKDAYS)})\b|[A-Z][a-z]+day\b")
-_SERIAL_AHEAD, _SERIAL_BEHIND = re.compile(r"-\d+-\w"), re.compile(r"\w-\d+\Z")
+_SERIAL_AHEAD = re.compile(r"-\d+-\w")
+_SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]+\d+\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER})*\s?=")
 _TIMES = re.compile(r"(\s?[x×*]\s?)(?=\.?\d)")
 
@@ -52,7 +52,7 @@ def tokens(text: str, style: Style) -> list[Token]:
 
 
 def _tokens(text: str, style: Style) -> Iterator[Token]:
-    has_address = bool(_ELECTRONIC.search(text))
+    has_address = bool(codes.ELECTRONIC_AHEAD.search(text))
     given = sorted(style.given)
     position, previous, follows_word = 0, "", False
     while position < len(text):

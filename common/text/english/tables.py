@@ -21,13 +21,14 @@ ABBREVIATIONS = {
     "ave": "avenue", "blvd": "boulevard", "rd": "road", "hwy": "highway", "apt": "apartment", "mt": "mount",
     "ft": "fort", "vs": "versus", "etc": "et cetera", "approx": "approximately", "vol": "volume", "ch": "chapter",
     "fig": "figure", "ext": "extension", "tel": "telephone", "expy": "expressway", "pkwy": "parkway", "ln": "lane",
-    "ste": "suite", "ms": "miz", "est": "established",
+    "ste": "suite", "rte": "route", "bldg": "building", "rm": "room", "ctrl": "control", "ms": "miz",
+    "est": "established",
 }  # fmt: skip
 # Words of their own at the end of a sentence.
 ALSO_WORDS = frozenset(["apt", "co", "est", "ext", "fig", "gen", "hon", "ms", "pres", "rep", "rev", "sen"])
 CAPITALISED = frozenset([
     "Messrs", "Drs", "Jr", "Sr", "Prof", "Rev", "Gov", "Sen", "Maj", "Lt", "Capt", "Cmdr", "Sgt", "Cpl", "Esq",
-    "Ltd", "Blvd", "Mt", "Ave", "Rd", "Expy", "Pkwy", "Hwy", "Ln",
+    "Ltd", "Blvd", "Mt", "Ave", "Rd", "Expy", "Pkwy", "Hwy", "Ln", "Ctrl",
 ])  # fmt: skip
 STREETS = "St|Street|Ave|Avenue|Blvd|Boulevard|Rd|Road|Dr|Drive|Ln|Lane|Expy|Pkwy|Parkway|Hwy|Ct|Court|Way|Pl|Place"
 DIRECTIONS = {
@@ -120,6 +121,36 @@ ONLY_AFTER_A_SLASH = frozenset(["s", "h", "K", "mo", "A", "N", "J"])
 ALWAYS_ATTACHED = frozenset(["V", "W", "L", "hp", "Pa", "pt", "cal"])
 MANY = {"foot": "feet", "inch": "inches", "hertz": "hertz", "horsepower": "horsepower", "percent": "percent"}
 
+ELEMENTS = frozenset([
+    "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca",
+    "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga", "Ge", "As", "Se", "Br", "Sr", "Zr", "Mo", "Ag", "Cd",
+    "Sn", "Sb", "Te", "I", "Xe", "Cs", "Ba", "W", "Pt", "Au", "Hg", "Pb", "Bi", "Ra", "Th", "U", "Pu",
+])  # fmt: skip
+# Spelled, although in two cases.
+MIXED_CASE = (
+    "pH",
+    "NaCl",
+    "NaOH",
+    "KCl",
+    "HCl",
+    "LiCl",
+    "AgCl",
+    "ZnO",
+    "MgO",
+    "CaO",
+    "GaAs",
+    "IoT",
+    "LoL",
+    "WoW",
+    "VoIP",
+)
+# Words without a vowel; others are spelled.
+INTERJECTIONS = frozenset([
+    "hm", "hmm", "hmmm", "mm", "mmm", "mhm", "sh", "shh", "shhh", "psst", "pst", "brr", "brrr", "grr", "grrr", "tsk",
+    "pfft", "zz", "zzz", "nth", "th", "cwm", "mr", "mrs", "dr", "st", "vs", "jr", "sr", "ms", "ft", "lb", "lbs", "km",
+    "kg", "cm", "ml", "nd", "rd", "thx", "pls", "ppl",
+])  # fmt: skip
+
 # What "1.5m" counts in millions, not in meters.
 COUNTED_IN_MILLIONS = (
     "people|users|views|viewers|followers|subscribers|customers|downloads|copies|jobs|homes|households|listeners"
@@ -160,11 +191,16 @@ GREEK = {
 }  # fmt: skip
 MARKS = {
     ".": "dot", "/": "slash", "_": "underscore", "-": "dash", "@": "at", "?": "question mark", "=": "equals",
-    "&": "ampersand", "#": "hash", "%": "percent", ":": "colon", "~": "tilde", "+": "plus",
+    "\\": "backslash", "&": "ampersand", "#": "hash", "%": "percent", ":": "colon", "~": "tilde", "+": "plus",
 }  # fmt: skip
 DOMAINS = (
     "com|org|net|edu|gov|mil|int|io|ai|dev|app|info|biz|co|uk|de|fr|eu|us|ca|it|es|nl|ch|at|jp|cn|in|au|nz|se|no|dk|pl"
     "|ru|br|mx|sm|tv|me"
+)
+EXTENSIONS = (
+    "pdf|html?|txt|docx?|xlsx?|pptx?|csv|tsv|json|jsonl|ya?ml|toml|xml|md|py|ipynb|js|jsx|ts|tsx|css|cpp|cu|java|sh|bat|exe"
+    "|dll|zip|tar|gz|xz|rar|png|jpe?g|gif|svg|bmp|tiff|webp|mp3|mp4|wav|flac|ogg|mov|avi|mkv|log|cfg|ini|conf|bak|tmp|sql|db"
+    "|iso|apk|dmg|deb|rpm|onnx|pt|tex|bib|epub|psd|srt|whl|env|lock"
 )
 KINGS = (
     "Henry|Louis|Charles|George|Edward|Richard|James|William|Elizabeth|Philip|Napoleon|Pius|Benedict|Gregory|John Paul"

@@ -63,6 +63,30 @@ def rule(kind: str, pattern: str, reading: Reading, *, any_case: bool = False) -
     return Rule(kind, re.compile(pattern, re.IGNORECASE if any_case else 0), reading)
 
 
+_DETERMINER = re.compile(
+    r"\b(?:an?|the|this|that|one|each|every|another|any|no|my|your|his|her|its|our|their"
+    r"|(?!(?:it|he|she|that|there|what|here|let|who|where|how)')\w+'s)\s\Z",
+    re.IGNORECASE,
+)
+_NOUN = re.compile(
+    r"\s(?!(?:of|to|from|in|on|at|and|or|but|before|after|away|ago|later|per|is|was|were|are|will|that|which|for|as|by"
+    r"|with|more|less|than|off|apart|between|above|below|over|under|into|until|when|who|up|down|it|we|he|she|they|you|vs"
+    r"|today|yesterday|tomorrow|now|here|there|outside|inside|each|total|again|too|so)\b)(?:[a-z]{2,}|[A-Z]{2,}\b)"
+)
+_THING = re.compile(
+    r"\s(?:monitor|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"
+    r"|run|race|walk|hike|ride|swim|radius|limit|fence|wall|pipe|lens|motor|engine|socket|outlet)s?\b",
+    re.IGNORECASE,
+)
+
+
+def before_noun(match: re.Match[str]) -> bool:
+    """Whether a measure says what a thing is like, as in "a 60 W bulb", and so stands in the singular."""
+    if _THING.match(match.string, match.end()):
+        return True
+    return before(match, _DETERMINER) and bool(_NOUN.match(match.string, match.end()))
+
+
 def before(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
     """Whether the 40 characters before a token end in `pattern`."""
     return bool(pattern.search(match.string[max(0, match.start() - 40) : match.start()]))

@@ -8,8 +8,11 @@ from common.text.english.tables import (
     ALSO_WORDS,
     CAPITALISED,
     COUNTED,
+    ELEMENTS,
     GREEK,
+    INTERJECTIONS,
     KINGS,
+    MIXED_CASE,
     PRONOUNCED,
     SPELLED,
     SYMBOLS,
@@ -44,6 +47,11 @@ def _abbreviation(match: re.Match[str], style: Style) -> str | None:
     return None if is_word else ABBREVIATIONS.get(match[1].lower())
 
 
+def _reference(match: re.Match[str], style: Style) -> str:
+    """Apt 12, fig. 3"""
+    return ABBREVIATIONS[match[1].lower()]
+
+
 def _initials(match: re.Match[str], style: Style) -> str | None:
     """U.S. → U S, but e.g. and i.e. are words of their own."""
     letters = match[0].replace(".", "")
@@ -53,6 +61,7 @@ def _initials(match: re.Match[str], style: Style) -> str | None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Capitals
 
+NO_VOWEL = "[bcdfghjklmnpqrstvwxz]{2,5}"
 _LONGEST_SPELLED = 4
 _NUMERAL = re.compile(r"X{0,3}(?:IX|IV|V?I{0,3})")
 
@@ -73,6 +82,8 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     if not style.for_voice or word.lower() in style.known or word in PRONOUNCED:
         return None
     before_it, rest = match.string[: match.start()], match.string[match.end() :]
+    if before_it[-1:].isdigit() and len(word) <= 3:  # C-3PO, 4WD
+        return style.letters(word)
     shouts = not re.search(r"[a-z]", before_it + rest)
     is_acronym = word in SPELLED or _said_by_letter(word.lower())
     if is_acronym and not (shouts and (word in WORDS_TOO or word in ("US", "ID", "AD"))):
@@ -83,6 +94,55 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     if pronounce.pronunciations(word.lower()) or (has_vowel and len(word) > _LONGEST_SPELLED):
         return None
     return style.letters(word) + ("'s" if ending else "")
+
+
+def _without_vowels(match: re.Match[str], style: Style) -> str | None:
+    """npm, html: no word, although in small letters; but hmm."""
+    is_word = match[0] in INTERJECTIONS or match[0] in style.known or pronounce.pronunciations(match[0])
+    return style.letters(match[0]) if style.for_voice and not is_word else None
+
+
+def _mixed_case(match: re.Match[str], style: Style) -> str | None:
+    """iOS, macOS, mRNA, OpenAI: what stands in capitals is spelled."""
+    if not style.for_voice:
+        return None
+    first, capitals, ending = match.groups()
+    is_spelled = capitals in SPELLED or not re.search("[AEIOUY]", capitals) or len(first) == 1
+    if not is_spelled or (len(capitals) > 3 and pronounce.pronunciations(capitals.lower())):
+        return None  # ReLU
+    said = capitals if capitals in PRONOUNCED else style.letters(capitals)
+    return f"{style.letters(first) if len(first) == 1 else first} {said}{ending and chr(39) + 's'}"
+
+
+_LETTER_AHEAD = re.compile(
+    r"(?:\d|\b(?:[a-z]+|Plan|Grade|Hepatitis|Vitamin|Group|Type|Section|Option|Class|Part|Block)\s)\Z"
+)
+
+
+def _letter_a(match: re.Match[str], style: Style) -> str | None:
+    """A4, 23A, vitamin A: the letter, and not the article."""
+    is_letter = re.match(r"-?\d|\+", match.string[match.end() :]) or before(match, _LETTER_AHEAD)
+    return style.letters("A") if style.for_voice and is_letter else None
+
+
+def _mixed_name(match: re.Match[str], style: Style) -> str | None:
+    return style.letters(match[0].lower()) if style.for_voice else None
+
+
+_ELEMENT = re.compile(r"([A-Z][a-z]?)([\d₀-₉]*)")
+
+
+def _formula(match: re.Match[str], style: Style) -> str | None:
+    """H2SO4 → H two S O four, but COP27 is no formula, nor is any name with other letters than those of elements."""
+    parts = _ELEMENT.findall(match[0])
+    has_number_within = any(number for _, number in parts[:-1])
+    is_formula = len(parts) == 2 or has_number_within or not match[0].isupper()
+    if not (is_formula and any(n for _, n in parts) and all(element in ELEMENTS for element, _ in parts)):
+        return None
+    return " ".join(
+        f"{style.letters(element)} {cardinal(number.translate(_POWERS)) if number else ''}".strip()
+        for element, number in parts
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -98,7 +158,9 @@ def roman(numeral: str) -> str:
     return str(sum(-value if value < max(values[i:]) else value for i, value in enumerate(values)))
 
 
-_KING_AHEAD = re.compile(rf"\b(?:{KINGS})\s+\Z")
+_KING_AHEAD = re.compile(
+    rf"\b(?:(?:{KINGS})|(?:Pope|King|Queen|Emperor|Empress|Tsar|Czar|Kaiser|Sultan|Prince|Duke)\s[A-Z]\w+)\s+\Z"
+)
 _COUNTED_AHEAD = re.compile(rf"\b(?:{COUNTED})\s+\Z")
 
 
@@ -146,7 +208,6 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
     rule("sign", r"~\s?(?=\.?\d)", lambda match, style: "about"),
     rule("reference", r"#\s?(?=\d)", lambda match, style: "number"),
-    rule("reference", r"#(?=[A-Za-z])", lambda match, style: "hashtag"),
     rule("abbreviation", r"&c\b\.?", lambda match, style: "et cetera"),
     rule("symbol", r"(?<=[\w.] )/(?= \w)|(?<=\w)/(?=\s)", lambda match, style: "slash"),
     rule("number", r"([⁰¹²³⁴-⁹₀-₉]+)", lambda match, style: cardinal(match[1].translate(_POWERS))),
@@ -163,19 +224,23 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"i\.\s?e\b\.?", lambda match, style: "that is", any_case=True),
     rule("abbreviation", r"ph\.?d\b\.?", lambda match, style: style.letters("phd"), any_case=True),
     rule("abbreviation", r"([ap])\.\s?m\b\.?", lambda match, style: style.half(match[1]), any_case=True),
-    rule("reference", r"nos?\.\s*(?=\d)", lambda match, style: "number", any_case=True),
+    rule("reference", r"nos\.\s*(?=\d)", lambda match, style: "numbers", any_case=True),
+    rule("reference", r"op\.\s*(?=\d)", lambda match, style: "opus", any_case=True),
+    rule("reference", r"no\.\s*(?=\d)", lambda match, style: "number", any_case=True),
     rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
     rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
-    rule("reference", r"ext\.\s*(?=\d)", lambda match, style: "extension", any_case=True),
-    rule("reference", r"apt\.\s*(?=\d)", lambda match, style: "apartment", any_case=True),
-    rule("reference", r"fig\.\s*(?=\d)", lambda match, style: "figure", any_case=True),
-    rule("reference", r"rm\.\s*(?=\d)", lambda match, style: "room", any_case=True),
+    rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
     rule("abbreviation", r"w/o(?!\w)", lambda match, style: "without"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
     rule("abbreviation", r"WW(II?)(?!\w)", lambda match, style: f"world war {cardinal(roman(match[1]))}"),
     rule("abbreviation", r"([A-Za-z]{2,6})\.", _abbreviation),
     rule("abbreviation", rf"({'|'.join(CAPITALISED)})(?!\w)", _abbreviation),
     rule("initials", r"(?:[A-Za-z]\.){2,}(?!\w)|(?:[A-Za-z]\.)+[A-Za-z](?!\w)", _initials),
+    rule("name", r"(?:[A-Z][a-z]?[\d₀-₉]*){2,}(?![A-Za-z\d])", _formula),
+    rule("name", rf"(?:{'|'.join(MIXED_CASE)})(?!\w)", _mixed_name),
+    rule("name", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", _mixed_case),
+    rule("letters", rf"{NO_VOWEL}(?![\w'.-])", _without_vowels),
+    rule("name", r"A(?![A-Za-z'.]|\s[A-Z])", _letter_a),
     rule("roman", r"([IVXL]+)(?![\w'])(?:\.(?=,|\s+[a-z]))?", _roman),
     rule("acronym", r"([A-Z]{2,})('?s)?(?![A-Za-z])", _capitals),
 )

@@ -1,8 +1,8 @@
 """Any language of espeak-ng by its sounds, in the international phonetic alphabet: `language = "de"` in a config.
 
 espeak-ng pronounces whole clauses, so that words sound as they do beside others, and reads numbers, abbreviations and
-symbols by its own rules; English and Mandarin are first put in words by `common.text`. Every word has the sounds of its
-written form, stress marks among them; punctuation stays.
+symbols by its own rules; English, Mandarin, and of some languages abbreviations, units, ordinals and dates are first
+put in words by `common.text`. Every word has the sounds of its written form, with stress marks; punctuation stays.
 """
 
 import random
@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from common.espeak import EspeakError, sentences_in_ipa
+from common.text.european import european_tokens, language_of
 from common.text.mandarin import HAN
 from common.text.mandarin_reader import mandarin_tokens
 from common.text.spoken import said_english
@@ -155,10 +156,10 @@ def _between(text: str, start: int, stop: int, places: list[int], first: int) ->
 
 def _in_words(text: str, language: str) -> tuple[str, list[int]]:
     """Numbers and symbols in words where there are rules for them, and where the characters come from."""
-    if language == "cmn":
+    if language == "cmn" or language_of(language):
         said, position = "", 0
         places: list[int] = []
-        for token in mandarin_tokens(text):
+        for token in mandarin_tokens(text) if language == "cmn" else european_tokens(text, language):
             words = token.written if token.spoken is None else token.spoken
             own = range(position, position + len(token.written))
             said, position = said + words, own.stop

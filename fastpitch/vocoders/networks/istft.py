@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.convolution.products import linear
 from common.features import LogMelConfig, mel_filters
 from common.lengths import inside
 from fastpitch.vocoders.networks.config import IstftConfig
@@ -52,7 +53,7 @@ class IstftGenerator(nn.Module):
         """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end."""
         keep_BT1 = _keep(mel_BMT, frames_B)
         x_BTC = self._hidden(mel_BMT, keep_BT1)
-        log_magnitude_BTK, phase_BTK = self.head(x_BTC).float().chunk(2, dim=-1)
+        log_magnitude_BTK, phase_BTK = linear(x_BTC, self.head.weight, self.head.bias).float().chunk(2, dim=-1)
         with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
             prior_BTK = mel_BMT.float().mT @ self.prior_KM.mT + self.prior_K
             magnitude_BTK = (log_magnitude_BTK + prior_BTK).clamp(max=LOUDEST).exp() * keep_BT1.float()
@@ -102,7 +103,8 @@ class ConvNextBlock(nn.Module):
     def forward(self, x_BTC: Tensor, keep_BT1: Tensor) -> Tensor:
         """The output, as long as the input; of frames outside `keep_BT1` nothing is seen."""
         y_BTC = self.norm(self.depthwise((x_BTC * keep_BT1).mT).mT)
-        return x_BTC + self.scale_C * self.narrow(F.gelu(self.widen(y_BTC)))
+        wide_BTW = F.gelu(linear(y_BTC, self.widen.weight, self.widen.bias))
+        return x_BTC + self.scale_C * linear(wide_BTW, self.narrow.weight, self.narrow.bias)
 
 
 def inverse_stft(spectrum_BTK: Tensor, keep_BT1: Tensor, window_S: Tensor, hop: int) -> Tensor:

@@ -4,11 +4,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common.convolution import Convolution
+from common.convolution import Convolution, products
 
 
+@pytest.mark.parametrize("has_fast_products", [True, False])
 @pytest.mark.parametrize("positions", [1, 2, 3, 4, 5, 8, 31, 130])
-def test_it_computes_what_conv1d_does(positions):
+def test_it_computes_what_conv1d_does(positions, has_fast_products, monkeypatch):
+    monkeypatch.setattr(products, "has_fast_products", lambda: has_fast_products)
     torch.manual_seed(positions)
     convolution = Convolution(24, 40, 3)
     x_BTI = torch.randn(3, positions, 24, requires_grad=True)

@@ -11,6 +11,7 @@ from common.data.loading import LoadingError
 from common.data.manifest import ManifestError, Utterance
 from common.features import TTS, LogMel
 from common.interruption import leave_group
+from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config, DataConfig, LossConfig, ModelConfig
 from fastpitch.acoustic.data import (
     ClipDataset,
@@ -53,6 +54,28 @@ def test_a_worker_that_is_not_forked_reads_the_same_clips(corpus, tmp_path):
     here, there = dataset.item(0, 3), pickle.loads(pickle.dumps(dataset)).item(0, 3)
     assert here.tokens == there.tokens
     assert np.array_equal(here.samples_N, there.samples_N)
+
+
+def test_kept_mel_frames_are_to_the_bit_those_of_the_batch(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path)
+    reads = dataset_of(cfg)
+    keeps = ClipDataset(reads.utterances, cfg, training=True, keeps_mels=True)
+    log_mel, statistics = LogMel(cfg.features), (torch.full((1,), 200.0), torch.full((1,), 30.0))
+    for epoch in range(2):
+        read, kept = (collate([each.item(index, epoch) for index in (3, 0, 2)]) for each in (reads, keeps))
+        assert kept.audio_BN.numel() == 0
+        assert torch.equal(read.tokens_BL, kept.tokens_BL)
+        for one, other in zip(*(targets_of(b, log_mel, cfg, *statistics) for b in (read, kept)), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_clips_that_no_longer_fit_into_memory_have_their_frames_computed_again(corpus, tmp_path, monkeypatch):
+    cfg = toy_config(corpus, tmp_path)
+    keeps = ClipDataset(dataset_of(cfg).utterances, cfg, training=True, keeps_mels=True)
+    monkeypatch.setattr(data, "KEPT_BYTES", 0)
+    first, second = keeps.item(0, 0), keeps.item(0, 1)
+    assert first.mel_MT is not second.mel_MT
+    assert torch.equal(first.mel_MT, second.mel_MT)
 
 
 def test_pitch_has_a_value_for_every_mel_frame_and_is_kept_for_the_next_time(corpus, tmp_path):

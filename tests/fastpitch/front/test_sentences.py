@@ -100,3 +100,19 @@ def test_no_word_is_lost(text, max_characters):
     assert all(0 < len(part) <= max_characters for part in parts)
     letters = [character for character in text if character.isalnum()]
     assert [character for part in parts for character in part if character.isalnum()] == letters
+
+
+@pytest.mark.parametrize(
+    ("language", "parts"),
+    [
+        ("de", ["Am 3. Mai kam Dr. Müller, z. B. aus der Hauptstr. 7.", "Das war schön."]),
+        ("de", ["Er hat 3,5 Mio. Euro.", "Es waren 3.", "Dann ging er."]),
+        ("es", ["El Sr. García vive en EE. UU. desde mayo.", "Pesa 5 kg.", "Bien."]),
+        ("fr", ["M. Dupont, av. J.-C., roule.", "Il dort."]),
+        ("nl", ["Dhr. Jansen weegt 80 kg.", "Dat klopt."]),
+        ("cs", ["Přišel 3. května.", "Bylo to dobré."]),
+        ("", ["Dr. Smith came.", "He left."]),
+    ],
+)
+def test_sentences_do_not_end_at_abbreviations_and_ordinals(language, parts):
+    assert split(" ".join(parts), language=language) == parts

@@ -1,0 +1,39 @@
+"""Which library multiplies matrices, where torch's choice is a slow one.
+
+MKL, by which torch multiplies matrices on a CPU, has kernels for AVX-512 that it uses on Intel's processors alone; on
+those of AMD it takes the ones for AVX2, at half the speed. oneDNN's convolutions take AVX-512 on both.
+"""
+
+import functools
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from common.logging import processor_flags, processor_vendor
+
+
+@functools.cache
+def has_fast_products() -> bool:
+    """Whether MKL has kernels for this processor that are as fast as oneDNN's convolutions."""
+    return "avx512f" not in (processor_flags() or "") or processor_vendor() == "GenuineIntel"
+
+
+def linear(x_XI: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
+    """`F.linear`, [..., O], by a convolution of one tap where that is faster: training on a CPU in float32."""
+    if has_fast_products() or not _runs_eagerly(x_XI) or x_XI.numel() < _SMALL:
+        return F.linear(x_XI, weight_OI, bias_O)
+    rows_NI = x_XI.reshape(-1, x_XI.shape[-1])
+    image_1IN1 = rows_NI.mT[None, :, :, None]  # "channels last", without a copy
+    # One tap has no use of a dilation; but without one torch takes its own slow loop in place of oneDNN.
+    y_1ON1 = F.conv2d(image_1IN1, weight_OI[:, :, None, None], bias_O, dilation=2)
+    return y_1ON1[0, :, :, 0].mT.view(*x_XI.shape[:-1], -1)
+
+
+_SMALL = 2**15  # values, below which the call takes longer than the sums
+
+
+def _runs_eagerly(x: Tensor) -> bool:
+    if x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+        return False
+    return not (torch.compiler.is_compiling() or torch._C._get_tracing_state())

@@ -1,0 +1,32 @@
+"""The phrases of benchmarks/phrases, each set of which was written before the reader was run on it."""
+
+import pytest
+
+from benchmarks import normalization
+from common.benchmark import read_rows
+
+SETS = sorted(normalization.PHRASES.glob("*.tsv"))
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_phrases_are_read_as_a_person_says_them(path):
+    phrases = normalization.cases(path)
+    assert len(phrases) >= 40
+    wrong = normalization.misread(phrases, normalization.reader_of(path))
+    assert len(wrong) <= 0.02 * len(phrases), [(case.written, said) for case, said in wrong]
+
+
+def test_every_set_has_a_row_of_its_first_try():
+    rows = {row.get("set") for row in read_rows("normalization")}
+    assert {f"{path.stem}, first try" for path in SETS} <= rows
+
+
+def test_what_is_said_may_have_alternatives():
+    assert list(normalization.expanded("[a|one] [p m|] b")) == ["a p m b", "a  b", "one p m b", "one  b"]
+    case = normalization.Case("time", "3 o'clock", ["Three o'clock."])
+    assert normalization.misread([case], normalization.VOICE) == []
+
+
+def test_words_of_another_reading_are_found():
+    case = normalization.Case("money", "$5", ["five euros"])
+    assert normalization.misread([case], normalization.VOICE) == [(case, "five dollars")]

@@ -1,0 +1,35 @@
+import pytest
+import torch
+from torch.nn import functional as F
+
+from common.convolution import products
+
+
+@pytest.mark.parametrize("shape", [(2, 400, 48), (1000, 48), (1, 1, 48)])
+def test_a_product_by_convolution_and_its_gradients_are_those_of_the_product(shape, monkeypatch):
+    monkeypatch.setattr(products, "has_fast_products", lambda: False)
+    torch.manual_seed(0)
+    x_XI, weight_OI, bias_O = (torch.randn(s, requires_grad=True) for s in (shape, (96, 48), (96,)))
+    expected = F.linear(x_XI.double(), weight_OI.double(), bias_O.double())
+    found = products.linear(x_XI, weight_OI, bias_O)
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
+    weights_XO, leaves = torch.randn_like(found), (x_XI, weight_OI, bias_O)
+    exact = torch.autograd.grad((expected * weights_XO).sum(), leaves)
+    for gradient, wanted in zip(torch.autograd.grad((found * weights_XO).sum(), leaves), exact, strict=True):
+        torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
+
+
+def test_a_traced_network_has_plain_products(monkeypatch):
+    monkeypatch.setattr(products, "has_fast_products", lambda: False)
+    traced = torch.jit.trace(products.linear, (torch.randn(600, 64), torch.randn(64, 64), torch.randn(64)))
+    assert "aten::linear" in str(traced.graph)
+
+
+@pytest.mark.parametrize(
+    ("flags", "vendor", "fast"),
+    [("avx2 avx512f", "GenuineIntel", True), ("avx2 avx512f", "AuthenticAMD", False), ("avx2", "AuthenticAMD", True)],
+)
+def test_products_are_slow_on_processors_of_others_that_have_avx512(flags, vendor, fast, monkeypatch):
+    monkeypatch.setattr(products, "processor_flags", lambda: flags)
+    monkeypatch.setattr(products, "processor_vendor", lambda: vendor)
+    assert products.has_fast_products.__wrapped__() is fast
