@@ -34,7 +34,7 @@ from jasper.config import Config
 from jasper.fused import fuse
 from jasper.model import Jasper
 from jasper.recognizer import load_model
-from trt import engines
+from trt import engine_runtime
 from trt.conversion import ExportError, Program, converted
 from trt.reduction import Quantisation, to_float16, to_int8
 from trt.runtime import ModelError
@@ -85,7 +85,7 @@ def main(cfg: BenchmarkConfig) -> list[dict[str, Any]]:
 
 def measured(cfg: BenchmarkConfig) -> Iterator[dict[str, Any]]:
     """A row per length, batch size and side."""
-    built = {path.stem: engines.loaded(path) for path in cfg.engines}
+    built = {path.stem: engine_runtime.load(path) for path in cfg.engines}
     model, cfg = _model(cfg)
     per_second = cfg.features.sample_rate / cfg.features.hop_samples
     program = converted(export.graph(model, cfg, "features"))

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from trt.engines import EngineError, check_shape
+from trt.engines import EngineError, check, check_shape, installed, logger_of
 
 
 class Engine:
@@ -33,6 +32,8 @@ class Engine:
 
     def run(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """The outputs by name. Raises EngineError for a shape that the engine was not built for."""
+        import torch
+
         held = {}
         for name, value in inputs.items():
             check_shape(self.described, name, value.shape)
@@ -49,3 +50,20 @@ class Engine:
             raise EngineError(f"{self.path}: did not run: {said}")
         stream.synchronize()
         return {name: held[name].cpu().numpy() for name in self.outputs}
+
+
+def load(path: Path) -> Engine:
+    """The engine at `path` on the device that is here. Raises EngineError."""
+    try:
+        import torch
+    except ImportError:
+        raise EngineError(f"{path}: an engine runs with torch, which is not installed here") from None
+    if not torch.cuda.is_available():
+        raise EngineError(
+            f"{path}: an engine of TensorRT runs on a GPU, and there is none here; give the ONNX file that it was "
+            "built from"
+        )
+    name, library = installed()
+    major, minor = torch.cuda.get_device_capability()
+    described = check(path, capability=f"{major}.{minor}", library=name, version=library.__version__)
+    return Engine(path, described, library, logger_of(library))

@@ -49,13 +49,13 @@ def build(path: Path, *, precision: Precision, capabilities: Sequence[str], size
     """An engine of an exported model. Raises EngineError, and ConfigError for sizes that are none."""
     wanted = parsed_sizes(sizes)
     content, metadata = _model(path, precision)
-    name, library = _library()
+    name, library = installed()
     if unknown := [one for one in capabilities if name != "tensorrt" and one not in RTX_CAPABILITIES]:
         raise EngineError(
             f"compute capability {', '.join(unknown)}: TensorRT-RTX builds for {', '.join(RTX_CAPABILITIES)}; for 9.0 "
             "(H100) and 10.0 (B200) install tensorrt on such a machine and build there"
         )
-    logger = _logger(library)
+    logger = logger_of(library)
     builder = library.Builder(logger)
     network = builder.create_network(1 << int(library.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = library.OnnxParser(network, logger)
@@ -126,28 +126,6 @@ def check(path: Path, *, capability: str, library: str, version: str) -> dict[st
     return facts
 
 
-def loaded(path: Path) -> Any:
-    """The engine at `path` on the device that is here, as `trt.runtime.Model` is used. Raises EngineError.
-
-    torch holds its memory. Nothing of it has run yet: no device was at hand.
-    """
-    try:
-        import torch
-    except ImportError:
-        raise EngineError(f"{path}: an engine runs with torch, which is not installed here") from None
-    if not torch.cuda.is_available():
-        raise EngineError(
-            f"{path}: an engine of TensorRT runs on a GPU, and there is none here; give the ONNX file that it was "
-            "built from"
-        )
-    name, library = _library()
-    major, minor = torch.cuda.get_device_capability()
-    facts = check(path, capability=f"{major}.{minor}", library=name, version=library.__version__)
-    from trt.engine_runtime import Engine
-
-    return Engine(path, facts, library, _logger(library))
-
-
 def check_shape(facts: Mapping[str, Any], name: str, shape: Sequence[int]) -> None:
     """Raises EngineError for a shape of input `name` that an engine was not built for."""
     least, _, most = facts["shapes"][name]
@@ -216,7 +194,8 @@ def _per_second(name: str, metadata: Mapping[str, str]) -> float:
     return float(features["sample_rate"] / features["hop_samples"])
 
 
-def _library() -> tuple[str, Any]:
+def installed() -> tuple[str, Any]:
+    """TensorRT, or TensorRT-RTX: its name and its module. Raises EngineError."""
     for name in LIBRARIES:
         try:
             return name.removesuffix("_bindings"), importlib.import_module(name)
@@ -225,7 +204,9 @@ def _library() -> tuple[str, Any]:
     raise EngineError("neither tensorrt nor tensorrt_rtx is installed; pip install -e '.[trt]' brings tensorrt_rtx")
 
 
-def _logger(library: Any) -> Any:
+def logger_of(library: Any) -> Any:
+    """A logger for a library; what it said of errors is in `said`."""
+
     class Logger(library.ILogger):
         """Keeps what the library says of errors, in place of printing it."""
 

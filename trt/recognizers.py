@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trt import engines
+from trt import engine_runtime
 from trt.runtime import Model, Recognizer
 
 if TYPE_CHECKING:  # pieces and native decoders are imported where a model wants them
@@ -15,7 +15,7 @@ def load(path: Path, *, threads: int = 0) -> "Recognizer | PieceRecognizer":
 
     Raises ModelError, of the kind EngineError for an engine that does not fit what is here.
     """
-    network = engines.loaded(path) if path.suffix == ".engine" and path.is_file() else Model(path, threads=threads)
+    network = engine_runtime.load(path) if path.suffix == ".engine" and path.is_file() else Model(path, threads=threads)
     if network.facts.get("family") == "transducer":
         from trt.conformer import PieceRecognizer
 

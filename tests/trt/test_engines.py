@@ -262,7 +262,7 @@ def test_what_the_library_says_is_passed_on(model, monkeypatch):
             return SimpleNamespace(parse=lambda content: self.takes, get_error=lambda i: said)
 
     library = Refusing()
-    monkeypatch.setattr(engines, "_library", lambda: ("tensorrt", library))
+    monkeypatch.setattr(engines, "installed", lambda: ("tensorrt", library))
     with pytest.raises(EngineError, match=r"m\.onnx: tensorrt does not take this graph: no such operation"):
         main(BuildConfig(model=model))
     library.takes = True
