@@ -19,7 +19,7 @@ from transducer.host_decoder import HostDecoder
 from transducer.hypotheses import Hypothesis, hypothesis_of, joined, words_in
 from transducer.long_audio import ChunkOptions, cut, recognised
 from transducer.weights import Decoded, of_named
-from trt.runtime import Model, ModelError, paths_of
+from trt.runtime import ModelError, Network, paths_of
 from trt.stored import weights_in
 
 MAX_SYMBOLS = 10  # most pieces at one frame
@@ -29,7 +29,7 @@ WEIGHTS = "decoder."
 class PieceRecognizer:
     """A file of `trt.export` of a FastConformer, with the head that it was exported with."""
 
-    def __init__(self, network: Model, *, threads: int = 0):
+    def __init__(self, network: Network, *, threads: int = 0):
         """`threads`: of the decoder, 0 for one per core. Raises ModelError."""
         self.network, facts = network, network.facts
         if network.inputs != ["audio_BN", "samples_B"] or facts["part"] != "whole":
@@ -126,7 +126,7 @@ class PieceRecognizer:
         return best_of(recording, [said], seconds_per_frame=seconds, error=error)
 
 
-def _decoder(network: Model, threads: int) -> HostDecoder:
+def _decoder(network: Network, threads: int) -> HostDecoder:
     facts: dict[str, Any] = network.facts
     if network.path.suffix != ".onnx":
         raise ModelError(

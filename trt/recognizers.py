@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trt import engine_runtime
-from trt.runtime import Model, Recognizer
+from trt.runtime import Model, Network, Recognizer
 
 if TYPE_CHECKING:  # pieces and native decoders are imported where a model wants them
     from trt.conformer import PieceRecognizer
@@ -15,7 +15,9 @@ def load(path: Path, *, threads: int = 0) -> "Recognizer | PieceRecognizer":
 
     Raises ModelError, of the kind EngineError for an engine that does not fit what is here.
     """
-    network = engine_runtime.load(path) if path.suffix == ".engine" and path.is_file() else Model(path, threads=threads)
+    network: Network = (
+        engine_runtime.load(path) if path.suffix == ".engine" and path.is_file() else Model(path, threads=threads)
+    )
     if network.facts.get("family") == "transducer":
         from trt.conformer import PieceRecognizer
 

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnxruntime
@@ -25,6 +25,18 @@ WHOLE = sys.maxsize  # as the end of a piece: all frames that the network gives
 
 class ModelError(ValueError):
     """A file that is no model of `trt.export`, or not one that takes samples."""
+
+
+class Network(Protocol):
+    """An ONNX file or an engine: arrays in by name, arrays out by name, and the facts that its model states."""
+
+    path: Path
+    facts: dict[str, Any]
+    inputs: list[str]
+    outputs: list[str]
+
+    def run(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """The outputs by name."""
 
 
 class Model:
@@ -62,9 +74,9 @@ class Model:
 class Recognizer:
     """A file of `trt.export` that makes log-probabilities of labels from samples."""
 
-    def __init__(self, model: Path | Model, *, threads: int = 0):
+    def __init__(self, model: Path | Network, *, threads: int = 0):
         """`threads`: of the network, 0 for one per core. Raises ModelError."""
-        self.network = model if isinstance(model, Model) else Model(model, threads=threads)
+        self.network: Network = Model(model, threads=threads) if isinstance(model, Path) else model
         path, facts, inputs = self.network.path, self.network.facts, self.network.inputs
         if inputs != ["audio_BN", "samples_B"] or NEEDED - facts.keys():
             raise ModelError(
