@@ -164,7 +164,7 @@ def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
             f"{path}: its 8-bit activations have no sign, for processors, which TensorRT does not take; export it with "
             "--int8_target tensorrt"
         )
-    if (metadata.get("family"), metadata.get("part")) == ('"fastpitch"', '"whole"'):
+    if metadata.get("part") == '"whole"' and metadata.get("family") != '"transducer"':
         raise EngineError(
             f"{path}: decides its length itself, and an engine wants it beforehand; export --part encoder and decoder"
         )
