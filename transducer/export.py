@@ -8,7 +8,7 @@ Shapes: B utterances, N samples, F mel bins, T feature frames, S encoder frames,
 H prediction network, J joint, V pieces and the blank, W = V and one output per duration.
 """
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Literal, cast
 
 import torch
@@ -17,7 +17,15 @@ from torch.nn import functional as F
 
 from common import config
 from common.checkpoint import CheckpointError
-from common.export import ExportGraph, PlainLogMel, encoded
+from common.export import (
+    ExportGraph,
+    PlainLogMel,
+    encoded,
+    features_example,
+    features_of_clip,
+    of_clip,
+    samples_example,
+)
 from common.features import LogMel, LogMelConfig
 from common.lengths import inside
 from common.text.pieces import SPACE, Pieces
@@ -177,12 +185,8 @@ def _encoder(
         n_frames = model.encoder.output_frames(int(features.frames(audio_BN.shape[1])))
         return frames_BSC[:, :n_frames], frames_B
 
-    def heard(audio_N: Tensor) -> tuple[Tensor, Tensor]:
-        features_BFT, frames_B = log_mel(audio_N[None], torch.tensor([len(audio_N)]))
-        return features_BFT[:, :, : int(frames_B)], frames_B
-
     if source == "features":
-        ragged, *others = (_features(features.mel_bins, frames) for frames in ((83, 52, 7), (150, 101), (1,)))
+        ragged, *others = (features_example(features.mel_bins, frames) for frames in ((83, 52, 7), (150, 101), (1,)))
         return ExportGraph(
             module=FromFeatures(plain, head),
             reference=reference,
@@ -193,11 +197,11 @@ def _encoder(
             tolerance=5e-5,
             metadata=about,
             weights=weights,
-            from_audio=lambda audio_N: dict(zip(("features_BFT", "frames_B"), heard(audio_N), strict=True)),
+            from_audio=partial(features_of_clip, log_mel),
         )
     hop = features.hop_samples
     lengths = ((83 * hop + 57, 52 * hop + 1, 7 * hop), (150 * hop, 101 * hop + 3), (hop,))
-    ragged, *others = map(_samples, lengths)
+    ragged, *others = map(samples_example, lengths)
     return ExportGraph(
         module=FromSamples(plain, head, log_mel),
         reference=from_samples,
@@ -209,7 +213,7 @@ def _encoder(
         metadata=about,
         full_precision=("log_mel",),
         weights=weights,
-        from_audio=lambda audio_N: {"audio_BN": audio_N[None], "samples_B": torch.tensor([len(audio_N)])},
+        from_audio=of_clip,
     )
 
 
@@ -266,15 +270,3 @@ def _joint(model: Model, weights: DecoderWeights, about: dict[str, str]) -> Expo
         tolerance=5e-5,
         metadata=about,
     )
-
-
-def _features(bands: int, frames: Sequence[int]) -> dict[str, Tensor]:
-    noise = torch.Generator().manual_seed(sum(frames))
-    features_BFT = torch.randn(len(frames), bands, max(frames) + 3, generator=noise)
-    return {"features_BFT": features_BFT, "frames_B": torch.tensor(frames)}
-
-
-def _samples(samples: Sequence[int]) -> dict[str, Tensor]:
-    noise = torch.Generator().manual_seed(sum(samples))
-    audio_BN = 0.1 * torch.randn(len(samples), max(samples), generator=noise)
-    return {"audio_BN": audio_BN, "samples_B": torch.tensor(samples)}

@@ -12,7 +12,7 @@ from fastpitch.vocoders.vocoder import load_generator
 from jasper import export as jasper_export
 from jasper.config import Config
 from jasper.model import Jasper
-from tests.fastpitch.vocoders.small import HIFIGAN, save_hifigan
+from tests.fastpitch.vocoders.small import HIFIGAN, ISTFT, save_hifigan
 from tests.jasper.tiny import tiny_config
 from tests.trt.test_export import SEPARABLE
 from tests.trt.test_reduction import small
@@ -180,7 +180,7 @@ def test_engines_of_quartznet_are_built(precision, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mel", "hifigan", "wav2vec2"])
+@pytest.mark.parametrize("kind", ["mel", "hifigan", "istft", "wav2vec2"])
 def test_engines_of_the_other_families_are_built(kind, tmp_path):
     pytest.importorskip("tensorrt_rtx_bindings")
     if kind == "wav2vec2":
@@ -190,7 +190,7 @@ def test_engines_of_the_other_families_are_built(kind, tmp_path):
         graph = jasper_export.graph(Jasper(cfg.model, 64).eval(), cfg)
         graph = graph._replace(module=graph.module.log_mel, outputs=("features_BFT", "frames_B"))
     else:
-        path = save_hifigan(tmp_path / "v.pt", HIFIGAN)
+        path = save_hifigan(tmp_path / "v.pt", HIFIGAN if kind == "hifigan" else ISTFT)
         graph = vocoder_export.graph(load_generator(path))
     assert built_of(graph, tmp_path) > 10_000
 
