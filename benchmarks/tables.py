@@ -164,6 +164,11 @@ TABLES = {
         keys={"device": "device", "what": "what"},
         cells={"ms": "{p50:.3g}"},
     ),
+    "fastpitch_word_times": Table(
+        source="fastpitch_word_times",
+        keys={"language": "language", "what": "what"},
+        cells={"words": "{words}", "p50 ms": "{p50}", "p90 ms": "{p90}", "late by, ms": "{late}"},
+    ),
     "pitch": Table(
         source="pitch",
         keys={"device": "device", "range": "range"},

@@ -6,10 +6,12 @@ Legend of shapes: N samples, C channels.
 import io
 import os
 import re
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 import soundfile
@@ -24,10 +26,15 @@ _PROMISED_BYTES = re.compile(r"^ *(?:data|SSND|Data Size|riff|Riff size) *: (\d+
 _UNKNOWN_BYTES = 0x7FFF0000  # from here on the size is a placeholder of a program that wrote to a pipe
 _UNKNOWN_SAMPLES = 2**48  # likewise; libsndfile reports 2**63 - 1
 
+INAUDIBLE = 1e-5
+"""-100 dB: a recording that never gets louder is silent."""
+QUALITY = "HQ"
+"""soxr's recipe for resampling where a caller does not name another."""
 RATES = (1_000, 768_000)
 """The lowest and the highest sample rate that is taken for one, in Hz."""
 MOST_SECONDS = 100 * 3600.0
 """Longest piece that `read` decodes where its caller does not say otherwise: a file that promises more is refused."""
+_SPOOLED = 1 << 24  # bytes of a recording without a path up to which it stays in memory
 _BLOCK = 1 << 20  # samples decoded at a time, so that what a header promises takes no memory until it is there
 
 
@@ -35,15 +42,49 @@ class AudioError(ValueError):
     """A recording cannot be used; the message names the file and what is wrong with it."""
 
 
-class Held(io.BytesIO):
-    """A recording that is held in memory, as the bytes of a file; `name` is what messages call it."""
+class Held:
+    """A recording that has no path, as the bytes of a file; `name` is what messages call it."""
 
-    def __init__(self, content: bytes, name: str = "audio"):
-        super().__init__(content)
+    def __init__(self, content: bytes | IO[bytes], name: str = "audio"):
+        self.file = io.BytesIO(content) if isinstance(content, bytes) else content
         self.name = name
+
+    @classmethod
+    def of(cls, stream: IO[bytes], name: str) -> "Held":
+        """What is left in `stream`: in memory where it is small, else in a temporary file. Raises AudioError."""
+        spooled = tempfile.SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115
+        try:
+            shutil.copyfileobj(stream, spooled, 1 << 20)
+        except OSError as error:
+            raise AudioError(f"{name}: cannot be kept in {tempfile.gettempdir()}: {error.strerror}") from error
+        return cls(spooled, name)
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.seek(0, os.SEEK_END)
+
+    def content(self) -> bytes:
+        """All bytes."""
+        self.seek(0)
+        return self.file.read()
+
+    # What libsndfile asks of a file.
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """As of a file."""
+        self.file.seek(offset, whence)
+        return self.tell()
+
+    def tell(self) -> int:
+        """As of a file."""
+        return self.file.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        """As of a file."""
+        return self.file.read(size)
 
 
 class Audio(NamedTuple):
@@ -69,6 +110,77 @@ class AudioInfo(NamedTuple):
     channels: int
 
 
+class Opened(NamedTuple):
+    """A piece of a recording that is about to be decoded: `n_samples` from `start`, at its own `sample_rate`."""
+
+    path: Path | str | Held
+    sound: soundfile.SoundFile
+    sample_rate: int
+    start: int
+    n_samples: int
+
+    def read(self, sample_rate: int | None = None) -> Audio:
+        """All of it, at that rate; AudioError."""
+        blocks = list(self.blocks())
+        samples = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        if sample_rate is None or sample_rate == self.sample_rate:
+            return Audio(samples, self.sample_rate)
+        found = resample(samples, self.sample_rate, sample_rate)
+        if len(found) == 0:
+            given = f"{len(samples)} samples at {self.sample_rate} Hz"
+            raise AudioError(f"{self.path}: {given} are too few for one at {sample_rate} Hz")
+        return Audio(found, sample_rate)
+
+    def blocks(self, most: int = _BLOCK) -> Iterator[np.ndarray]:
+        """The samples, float32, the mean of the channels: all of them, `most` numbers at a time, or AudioError."""
+        found, sound = 0, self.sound
+        try:
+            sound.seek(self.start)
+            while found < self.n_samples:
+                size = min(self.n_samples - found, max(1, most // sound.channels))
+                block_N = _mono(sound.read(size, dtype="float32", always_2d=True))
+                found += len(block_N)
+                if len(block_N) < size:
+                    raise AudioError(
+                        f"{self.path}: truncated: {self.n_samples} samples are promised but only {found} can be read"
+                    )
+                if not np.isfinite(block_N).all():
+                    raise AudioError(
+                        f"{self.path}: holds samples that are NaN or infinite; write the file again from its source"
+                    )
+                yield block_N
+        except soundfile.LibsndfileError as error:
+            reason = error.error_string.rstrip(".")
+            raise AudioError(
+                f"{self.path}: truncated or damaged: {self.n_samples} samples are promised, but: {reason}"
+            ) from error
+
+
+@contextmanager
+def opened(
+    path: Path | str | Held,
+    *,
+    offset_seconds: float = 0.0,
+    seconds: float | None = None,
+    most_seconds: float = MOST_SECONDS,
+) -> Iterator[Opened]:
+    """The piece that `read` would decode with these options, and as it raises AudioError."""
+    if offset_seconds < 0 or (seconds is not None and seconds <= 0):
+        raise AudioError(f"{path}: a piece of {seconds} s from {offset_seconds} s; expected seconds > 0, offset >= 0")
+    with _opened(path) as sound:
+        rate = sound.samplerate
+        start = round(offset_seconds * rate)
+        if start >= sound.frames:
+            total = sound.frames / rate
+            raise AudioError(f"{path}: the piece starts at {offset_seconds:.2f} s but the audio ends at {total:.2f} s")
+        count = sound.frames - start
+        if seconds is not None:
+            count = min(count, max(1, round(seconds * rate)))
+        if count > most_seconds * rate:
+            raise AudioError(f"{path}: promises {count / rate:.0f} s; expected at most {most_seconds:.0f} s")
+        yield Opened(path, sound, rate, start, count)
+
+
 def info(path: Path | str | Held) -> AudioInfo:
     """Length and format of a recording, from its header alone; AudioError where `read` would refuse the header too."""
     with _opened(path) as sound:
@@ -91,28 +203,8 @@ def read(
     truncated, without samples, of a rate that no recording has, longer than `most_seconds`, or with samples that are
     not finite; an offset at or beyond the end.
     """
-    if offset_seconds < 0 or (seconds is not None and seconds <= 0):
-        raise AudioError(f"{path}: a piece of {seconds} s from {offset_seconds} s; expected seconds > 0, offset >= 0")
-    with _opened(path) as sound:
-        native_rate = sound.samplerate
-        start = round(offset_seconds * native_rate)
-        if start >= sound.frames:
-            total = sound.frames / native_rate
-            raise AudioError(f"{path}: the piece starts at {offset_seconds:.2f} s but the audio ends at {total:.2f} s")
-        count = sound.frames - start
-        if seconds is not None:
-            count = min(count, max(1, round(seconds * native_rate)))
-        if count > most_seconds * native_rate:
-            raise AudioError(f"{path}: promises {count / native_rate:.0f} s; expected at most {most_seconds:.0f} s")
-        samples = _decode(path, sound, start, count)
-    if not np.isfinite(samples).all():
-        raise AudioError(f"{path}: holds samples that are NaN or infinite; write the file again from its source")
-    if sample_rate is None or sample_rate == native_rate:
-        return Audio(samples, native_rate)
-    resampled = resample(samples, native_rate, sample_rate)
-    if len(resampled) == 0:
-        raise AudioError(f"{path}: {len(samples)} samples at {native_rate} Hz are too few for one at {sample_rate} Hz")
-    return Audio(resampled, sample_rate)
+    with opened(path, offset_seconds=offset_seconds, seconds=seconds, most_seconds=most_seconds) as piece:
+        return piece.read(sample_rate)
 
 
 def write(path: Path | str, samples: np.ndarray, sample_rate: int) -> None:
@@ -133,14 +225,22 @@ def write(path: Path | str, samples: np.ndarray, sample_rate: int) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def resample(samples: np.ndarray, from_rate: float, to_rate: float, *, quality: str = "HQ") -> np.ndarray:
+def blocks_of(
+    path: Path | str | Held, *, offset_seconds: float = 0.0, seconds: float | None = None, most: int = _BLOCK
+) -> Iterator[np.ndarray]:
+    """The samples that `read` gives without a rate, in blocks of at most so many numbers. Raises AudioError."""
+    with opened(path, offset_seconds=offset_seconds, seconds=seconds) as piece:
+        yield from piece.blocks(most)
+
+
+def resample(samples: np.ndarray, from_rate: float, to_rate: float, *, quality: str = QUALITY) -> np.ndarray:
     """Samples [N] at another rate; `quality` is soxr's: QQ, LQ, MQ, HQ, VHQ."""
     if from_rate == to_rate:
         return samples
     return soxr.resample(samples, from_rate, to_rate, quality=quality)
 
 
-def change_speed(samples: np.ndarray, factor: float, *, quality: str = "HQ") -> np.ndarray:
+def change_speed(samples: np.ndarray, factor: float, *, quality: str = QUALITY) -> np.ndarray:
     """Samples [N] played `factor` times as fast: N / factor samples, and higher in pitch for factor > 1.
 
     Resampling, as in speed perturbation (Ko et al. 2015, "Audio augmentation for speech recognition").
@@ -156,23 +256,31 @@ def trim_silence(samples: np.ndarray, *, top_db: float = 60.0) -> Trimmed:
     The same samples as `librosa.effects.trim` keeps: centred frames of 2048 every 512, floor -100 dB, so that
     digital silence as a whole is kept.
     """
-    level_db = 20 * np.log10(np.maximum(_frame_rms(samples), 1e-5))
-    loud = np.flatnonzero(level_db - level_db.max() > -top_db)
-    start, end = int(loud[0]) * SILENCE_HOP, int(loud[-1] + 1) * SILENCE_HOP
+    start, end = loud_part([samples], top_db=top_db)
     return Trimmed(samples[start:end], start)
 
 
-def _frame_rms(samples: np.ndarray) -> np.ndarray:
+def loud_part(blocks: Iterable[np.ndarray], *, top_db: float = 60.0) -> tuple[int, int]:
+    """Where the samples start and end, maybe beyond the last one, that `trim_silence` keeps of these blocks of them."""
+    level_db = 20 * np.log10(np.maximum(_frame_rms(blocks), 1e-5))
+    loud = np.flatnonzero(level_db - level_db.max() > -top_db)
+    return int(loud[0]) * SILENCE_HOP, int(loud[-1] + 1) * SILENCE_HOP
+
+
+def _frame_rms(blocks: Iterable[np.ndarray]) -> np.ndarray:
     """Root mean square of each frame, centred at multiples of the hop; beyond the ends are zeros."""
-    blocks_per_frame = SILENCE_FRAME // SILENCE_HOP
-    n_frames = 1 + len(samples) // SILENCE_HOP
-    energy = np.zeros(n_frames + blocks_per_frame - 1, np.float32)  # of blocks of one hop, each in several frames
-    whole, first = len(samples) // SILENCE_HOP, blocks_per_frame // 2
-    blocks = samples[: whole * SILENCE_HOP].reshape(whole, SILENCE_HOP)
-    np.einsum("bn,bn->b", blocks, blocks, out=energy[first : first + whole])
-    rest = samples[whole * SILENCE_HOP :]
-    energy[first + whole] = rest @ rest
-    return np.sqrt(np.lib.stride_tricks.sliding_window_view(energy, blocks_per_frame).mean(axis=-1) / SILENCE_HOP)
+    rest = np.zeros(0, np.float32)
+    found = []  # energy of parts of one hop, each in several frames
+    for block in blocks:
+        samples = np.concatenate([rest, block]) if len(rest) else block
+        whole = len(samples) // SILENCE_HOP
+        parts, rest = samples[: whole * SILENCE_HOP].reshape(whole, SILENCE_HOP), samples[whole * SILENCE_HOP :]
+        found.append(np.einsum("bn,bn->b", parts, parts))
+    parts_per_frame = SILENCE_FRAME // SILENCE_HOP
+    before = np.zeros(parts_per_frame // 2, np.float32)
+    after = np.zeros(parts_per_frame - 1 - len(before), np.float32)
+    energy = np.concatenate([before, *found, np.atleast_1d(rest @ rest), after])
+    return np.sqrt(np.lib.stride_tricks.sliding_window_view(energy, parts_per_frame).mean(axis=-1) / SILENCE_HOP)
 
 
 @contextmanager
@@ -195,7 +303,7 @@ def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
 
 def _size(path: Path | Held) -> int:
     if isinstance(path, Held):
-        return len(path.getbuffer())
+        return path.size
     try:
         size = path.stat().st_size if path.is_file() else None
     except OSError as error:  # a name that is too long for the file system
@@ -215,23 +323,6 @@ def _check_header(path: Path | Held, sound: soundfile.SoundFile) -> None:
     for promised, present in _PROMISED_BYTES.findall(sound.extra_info):
         if int(present) + sound.channels * 8 <= int(promised) < _UNKNOWN_BYTES:
             raise AudioError(f"{path}: truncated: its header promises {promised} bytes but {present} are there")
-
-
-def _decode(path: Path | str | Held, sound: soundfile.SoundFile, start: int, count: int) -> np.ndarray:
-    """Float32 [N], the mean of the channels: exactly `count` samples from `start`, or AudioError."""
-    blocks, found = [], 0
-    try:
-        sound.seek(start)
-        while found < count:
-            size = min(count - found, max(1, _BLOCK // sound.channels))
-            blocks.append(_mono(sound.read(size, dtype="float32", always_2d=True)))
-            found += len(blocks[-1])
-            if len(blocks[-1]) < size:
-                raise AudioError(f"{path}: truncated: {count} samples are promised but only {found} can be read")
-    except soundfile.LibsndfileError as error:
-        reason = error.error_string.rstrip(".")
-        raise AudioError(f"{path}: truncated or damaged: {count} samples are promised, but: {reason}") from error
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _mono(samples_NC: np.ndarray) -> np.ndarray:

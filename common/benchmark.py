@@ -7,7 +7,9 @@ sides of a comparison take turns in one run.
 import json
 import math
 import os
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -105,6 +107,15 @@ def peak_memory_mib(call: Callable[[], object], device: torch.device) -> int | N
         return None
     held = torch.cuda.memory_allocated(device)
     return round((held + peak_memory(call, device)) / 2**20)
+
+
+def process_peak_mib() -> float:
+    """The most memory that this process has held. Linux counts in `ru_maxrss` what held the one that started it."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
 
 
 def append_row(name: str, row: Mapping[str, Any], *, device: torch.device, folder: Path = RESULTS) -> dict[str, Any]:

@@ -148,6 +148,8 @@ def _checked_labels(
         raise TypeError(f"logits: expected float32, float64, float16 or bfloat16, found {logits_TBV.dtype}")
     if logits_TBV.shape[2] == 0:
         raise ValueError(f"logits: expected at least one class, found shape {list(logits_TBV.shape)}")
+    if not isinstance(targets, Tensor):
+        raise TypeError(f"targets: expected a tensor, found {type(targets).__name__}")
     if targets.is_complex():
         raise TypeError(f"targets: expected numbers of classes, found {targets.dtype}")
     if targets.dtype not in (torch.int32, torch.int64):

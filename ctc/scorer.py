@@ -96,11 +96,15 @@ class Scorer:
         self.lexicon = self._lexicon(model, words)
         self.phrases = self._phrases(hot_words or {})
         self.label_word = self._label_words(model)
+        self._parts: dict[str, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_parts": None}  # pointers are of this process
 
     def with_hot_words(self, hot_words: Mapping[str, float]) -> "Scorer":
         """This scorer with other words to favour; all else is shared. Raises ValueError."""
         other = copy.copy(self)
-        other.phrases = self._phrases(hot_words)
+        other.phrases, other._parts = self._phrases(hot_words), None
         return other
 
     def _phrases(self, hot_words: Mapping[str, float]) -> Phrases | None:
@@ -223,12 +227,16 @@ class Scorer:
 
     def table(self) -> _native.ScorerTable:
         """`ctc_scorer`, which points to arrays of this object."""
+        if self._parts is None:  # making pointers takes longer than decoding a word
+            self._parts = {
+                "ngram": None if self.ngram is None else ctypes.pointer(native_ngram(self.ngram)),
+                "lexicon": _pointer(_native.LexiconTable, self._lexicon_fields()),
+                "phrases": _pointer(_native.PhraseTable, self._phrase_fields()),
+                "label_word": None if self.label_word is None else self.label_word.ctypes.data,
+                "spelling": _pointer(_native.SpellingTable, self._spelling_fields()),
+            }
         return _native.ScorerTable(
-            ngram=None if self.ngram is None else ctypes.pointer(native_ngram(self.ngram)),
-            lexicon=_pointer(_native.LexiconTable, self._lexicon_fields()),
-            phrases=_pointer(_native.PhraseTable, self._phrase_fields()),
-            label_word=None if self.label_word is None else self.label_word.ctypes.data,
-            spelling=_pointer(_native.SpellingTable, self._spelling_fields()),
+            **self._parts,
             boundary=self.boundary,
             is_closed=self.is_closed,
             weight=self.options.weight,

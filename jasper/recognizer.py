@@ -18,7 +18,7 @@ from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
 from common.recognition.decoding import Decoder, DecodingOptions, transcripts
-from common.recognition.recordings import Recording, Source, read_ahead, read_heard
+from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.tensors import in_batches, padded
 from common.recognition.transcripts import Transcript
 from jasper import data, importing
@@ -103,7 +103,11 @@ class Recognizer:
         """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
         read_in = read_ahead(recordings, self._read, on_error=on_error)
         found = in_batches(
-            read_in, lambda samples_N: self._pieces(samples_N, chunk_seconds), self._log_probs, batch_size=batch_size
+            read_in,
+            lambda samples: self._pieces(samples, chunk_seconds),
+            self._log_probs,
+            batch_size=batch_size,
+            device=self.device,
         )
         seconds = self.samples_per_frame / self.config.features.sample_rate
         yield from transcripts(
@@ -115,23 +119,24 @@ class Recognizer:
         )
 
     def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.config.features.sample_rate, trim=self.config.data.trim_silence)
+        rate, trim = self.config.features.sample_rate, self.config.data.trim_silence
+        return read_heard(source, rate, long_seconds=LONG_SECONDS, trim=trim)
 
-    def _pieces(self, samples_N: np.ndarray, chunk_seconds: float) -> list[Piece]:
-        """The recording in chunks of equal length, each with all the context that its frames depend on if that fits.
+    def _pieces(self, samples: int, chunk_seconds: float) -> list[Piece]:
+        """So many samples in chunks of equal length, each with all the context that its frames depend on if that fits.
 
         What a chunk gives inside its context is then what the whole recording gives, if the features are not
         normalised. If they are, it is by the mean and deviation of the chunk, which follow changes of
         loudness and voice as they do in training, where an utterance is no longer than a chunk.
         """
         features, per_frame = self.config.features, self.samples_per_frame
-        if len(samples_N) == 0:
+        if samples == 0:
             return []
-        n_frames = -(-features.frames(len(samples_N)) // self.model.stride)
+        n_frames = -(-features.frames(samples) // self.model.stride)
         longest = max(1, round(chunk_seconds * features.sample_rate / per_frame))
         context = self.model.context_frames + blurred_frames(features, per_frame)
         return [
-            Piece(samples_N[start * per_frame : stop * per_frame], first - start, end - start)
+            Piece(start * per_frame, min(samples, stop * per_frame), first - start, end - start)
             for start, first, end, stop in chunks(n_frames, longest=longest, context=context)
         ]
 

@@ -64,7 +64,8 @@ class ScorerTables:
     """Pointers to `ctc_scorer` for every utterance, NULL for None; equal scorers have one table."""
 
     def __init__(self, scorers: "Sequence[Scorer | None]") -> None:
-        tables = {id(scorer): scorer.table() for scorer in scorers if scorer is not None}
+        different = {id(scorer): scorer for scorer in scorers if scorer is not None}
+        tables = {key: scorer.table() for key, scorer in different.items()}
         addresses = [None if scorer is None else ctypes.addressof(tables[id(scorer)]) for scorer in scorers]
         self._kept: tuple[Any, ...] = (tables, tuple(scorers))
         self._pointers = (c_void_p * len(addresses))(*addresses)

@@ -1,7 +1,7 @@
 """Recordings of any length: encoded whole, or in chunks with context on both sides, and decoded as their frames come.
 
 The decoder goes on with its state from chunk to chunk, so texts of chunks are never merged, and memory does not grow
-with the length of a recording, its samples apart. Needs no torch: frames are tensors or arrays.
+with the length of a recording, its text apart. Needs no torch: frames are tensors or arrays.
 
 Shapes: N samples, S encoder frames, C encoder width.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common.recognition.chunks import WINDOW, Piece, by_length
+from common.recognition.chunks import WINDOW, Piece, by_length, long_batches
 from common.recognition.recordings import Recording
 from transducer.hypotheses import NOTHING, Hypothesis
 
@@ -57,16 +57,14 @@ def windows(n_frames: int, *, chunk: int, left: int, right: int) -> Iterator[tup
         yield max(0, first - left), first, end, min(end + right, n_frames)
 
 
-def cut(
-    samples_N: np.ndarray, n_frames: int, chunks: ChunkOptions, *, samples_per_frame: int, seconds: float
-) -> list[Piece]:
-    """A recording of `n_frames` of so many `seconds` each, whole or in chunks with context on both sides."""
+def cut(samples: int, n_frames: int, chunks: ChunkOptions, *, samples_per_frame: int, seconds: float) -> list[Piece]:
+    """So many samples, of `n_frames` that last `seconds` each, whole or in chunks with context on both sides."""
     if n_frames * seconds <= chunks.whole_seconds:
-        return [Piece(samples_N, 0, n_frames)] if n_frames else []
+        return [Piece(0, samples, 0, n_frames)] if n_frames else []
     lengths = (chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
     chunk, left, right = (round(length / seconds) for length in lengths)
     return [
-        Piece(samples_N[start * samples_per_frame : stop * samples_per_frame], first - start, end - start)
+        Piece(start * samples_per_frame, min(samples, stop * samples_per_frame), first - start, end - start)
         for start, first, end, stop in windows(n_frames, chunk=max(1, chunk), left=left, right=right)
     ]
 
@@ -74,7 +72,7 @@ def cut(
 def recognised(
     recordings: Iterable[Recording],
     *,
-    cut: Callable[[np.ndarray], list[Piece]],
+    cut: Callable[[int], list[Piece]],
     encode: Callable[[Sequence[np.ndarray]], Frames],
     decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[Hypothesis]],
     join: Callable[[list[Frames]], Frames],
@@ -83,8 +81,8 @@ def recognised(
 ) -> Iterator[Heard]:
     """What is in each of the recordings, in order.
 
-    `cut` makes pieces of samples: those of recordings with one piece are encoded by `encode`, encoded_BSC of B pieces,
-    and decoded by `decode` with others of similar length; those of other recordings one after the other, `batch_size`
+    `cut` makes pieces of so many samples: recordings with one piece are encoded by `encode`, encoded_BSC of B pieces,
+    and decoded by `decode` with others of similar length; the pieces of others one after the other, `batch_size`
     at once, and `decode_parts` gets encoded_SC as they come, several of which `join` makes one. Raises ValueError for a
     batch_size below 1.
     """
@@ -92,7 +90,7 @@ def recognised(
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
     short: list[tuple[Recording, Piece | None]] = []
     for recording in recordings:
-        pieces = cut(recording.samples_N)
+        pieces = cut(len(recording.samples_N))
         if len(pieces) < 2:
             short.append((recording, pieces[0] if pieces else None))
         if short and (len(pieces) > 1 or len(short) == WINDOW * batch_size):
@@ -111,8 +109,8 @@ def _short(
 ) -> Iterator[Heard]:
     found = [Heard(recording, NOTHING, is_nan=False) for recording, _ in short]
     pieces = [(i, piece) for i, (_, piece) in enumerate(short) if piece is not None]
-    for rows in by_length([len(piece.samples_N) for _, piece in pieces], batch_size):
-        encoded_BSC = encode([pieces[row][1].samples_N for row in rows])
+    for rows in by_length([piece.length for _, piece in pieces], batch_size):
+        encoded_BSC = encode([pieces[row][1].of(short[pieces[row][0]][0].samples_N) for row in rows])
         counts = [pieces[row][1].end for row in rows]
         nan = [_has_nan(encoded_SC[:n]) for encoded_SC, n in zip(encoded_BSC, counts, strict=True)]
         counts = [0 if is_nan else n for is_nan, n in zip(nan, counts, strict=True)]
@@ -135,9 +133,8 @@ def _long(
 
     def parts() -> Iterator[Frames]:
         nonlocal nan
-        for first in range(0, len(pieces), batch_size):
-            batch = pieces[first : first + batch_size]
-            encoded_BSC = encode([piece.samples_N for piece in batch])
+        for batch, samples in long_batches(recording.samples_N, pieces, batch_size):
+            encoded_BSC = encode(samples)
             frames_SC = join([e_SC[p.first : p.end] for e_SC, p in zip(encoded_BSC, batch, strict=True)])
             nan = _has_nan(frames_SC)
             if nan:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +20,7 @@ from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece
 from common.recognition.decoding import DecodingOptions
-from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.tensors import padded
 from common.recognition.transcripts import Alternative, Transcript, Word, best_of
 from common.text.pieces import Pieces
@@ -200,7 +199,7 @@ class Recognizer:
             given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
         for heard in recognised(
             given,
-            cut=lambda samples_N: self._pieces(samples_N, chunks),
+            cut=lambda samples: self._pieces(samples, chunks),
             encode=lambda samples: self.encode(*self.features(*padded(samples, self.device))).encoded_BSC,
             decode=lambda encoded_BSC, frames, own: self.decode(
                 encoded_BSC,
@@ -293,18 +292,15 @@ class Recognizer:
         return Decoder(self.model.decoder_weights())
 
     def _read(self, source: Source) -> Recording:
-        recording = read(source, self.feature_config.sample_rate)
-        return recording._replace(samples_N=recording.samples_N[:0]) if is_silent(recording.samples_N) else recording
+        return read_heard(source, self.feature_config.sample_rate, long_seconds=LONG_SECONDS)
 
-    def _pieces(self, samples_N: np.ndarray, chunks: ChunkOptions) -> list[Piece]:
-        """The recording, whole or in chunks with context on both sides."""
-        n_frames = self.model.encoder.output_frames(self.feature_config.frames(len(samples_N)))
-        return cut(
-            samples_N, n_frames, chunks, samples_per_frame=self.samples_per_frame, seconds=self.seconds_per_frame
-        )
+    def _pieces(self, samples: int, chunks: ChunkOptions) -> list[Piece]:
+        """So many samples of a recording, whole or in chunks with context on both sides."""
+        n_frames = self.model.encoder.output_frames(self.feature_config.frames(samples))
+        return cut(samples, n_frames, chunks, samples_per_frame=self.samples_per_frame, seconds=self.seconds_per_frame)
 
     def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
-        error = recording.error
+        error = recording.failure
         if is_nan:
             advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
             error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"

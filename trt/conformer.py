@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from common.recognition.chunks import padded
-from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Alternative, Transcript, best_of
 from common.text.pieces import Pieces
 from transducer.host_decoder import HostDecoder
@@ -61,8 +61,8 @@ class PieceRecognizer:
         per_frame, seconds = self.samples_per_frame, self.seconds_per_frame
         for heard in recognised(
             read_ahead(recordings, self._read, on_error="skip"),
-            cut=lambda samples_N: cut(
-                samples_N, self.frames(len(samples_N)), options, samples_per_frame=per_frame, seconds=seconds
+            cut=lambda samples: cut(
+                samples, self.frames(samples), options, samples_per_frame=per_frame, seconds=seconds
             ),
             encode=self._encode,
             decode=lambda frames_BSX, counts, _: self._decode(frames_BSX, counts),
@@ -82,8 +82,7 @@ class PieceRecognizer:
         return frames
 
     def _read(self, source: Source) -> Recording:
-        recording = read(source, self.sample_rate)
-        return recording._replace(samples_N=recording.samples_N[:0]) if is_silent(recording.samples_N) else recording
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS)
 
     def _encode(self, samples: Sequence[np.ndarray]) -> np.ndarray:
         """[B, S, X]: encoder frames, or of CTC the best piece of each frame and the logarithm of its probability."""
@@ -120,7 +119,7 @@ class PieceRecognizer:
 
     def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
         seconds = self.seconds_per_frame
-        error = f"{recording.name}: the network gives NaN; its weights are damaged" if is_nan else recording.error
+        error = f"{recording.name}: the network gives NaN; its weights are damaged" if is_nan else recording.failure
         words = words_in(hypothesis, hypothesis.confidence, self.pieces, recording, seconds_per_frame=seconds)
         said = Alternative(" ".join(word.text for word in words), words, 0.0)
         return best_of(recording, [said], seconds_per_frame=seconds, error=error)

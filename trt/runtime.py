@@ -3,6 +3,7 @@
 Shapes: B utterances or chunks, N samples, S output frames, V labels and the blank.
 """
 
+import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,12 +15,14 @@ import onnxruntime
 
 from common.audio import AudioError
 from common.recognition.chunks import Piece, chunks, in_batches, padded
-from common.recognition.recordings import Recording, Source, read_ahead, read_heard
-from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of
+from common.recognition.joining import Joined
+from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
+from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
 NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
+RUNS_AT_ONCE = 10_000  # of labels, whose letters become words before others are made
 WHOLE = sys.maxsize  # as the end of a piece: all frames that the network gives
 
 
@@ -115,13 +118,12 @@ class Recognizer:
         seconds = self.chunk_seconds if chunk_seconds is None else chunk_seconds
         found = in_batches(
             read_ahead(recordings, self._read, on_error="skip"),
-            lambda samples_N: self._pieces(samples_N, seconds),
+            lambda samples: self._pieces(samples, seconds),
             lambda samples: (self._paths if self.decodes else self.log_probs)(*padded(samples)),
-            join=np.concatenate,
             batch_size=batch_size,
         )
-        for recording, frames_SX in found:
-            yield self._transcript(recording, frames_SX)
+        for recording, parts in found:
+            yield self._transcript(recording, parts)
 
     def _paths(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
         """[S, 2] the label of every frame, and the logarithm of its probability, of what the network has decoded."""
@@ -132,7 +134,7 @@ class Recognizer:
         return (samples - self.shortest_samples) // self.samples_per_frame + 1
 
     def _read(self, source: Source) -> Recording:
-        recording = read_heard(source, self.sample_rate, trim=self.trims_silence)
+        recording = read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, trim=self.trims_silence)
         if 0 < len(recording.samples_N) < self.shortest_samples:
             raise AudioError(
                 f"{recording.name}: {len(recording.samples_N)} samples at {self.sample_rate} Hz are too few; the model "
@@ -140,31 +142,39 @@ class Recognizer:
             )
         return recording
 
-    def _pieces(self, samples_N: np.ndarray, chunk_seconds: float) -> list[Piece]:
-        if len(samples_N) == 0:
+    def _pieces(self, samples: int, chunk_seconds: float) -> list[Piece]:
+        if samples == 0:
             return []
         per_frame = self.samples_per_frame
         beyond = max(0, self.shortest_samples - per_frame)  # what the last frame of a chunk hears of the next
-        n_frames = self._frames(len(samples_N))
+        n_frames = self._frames(samples)
         longest = max(1, round(min(n_frames, chunk_seconds * self.sample_rate / per_frame)))
         pieces = []
         for start, first, end, stop in chunks(
             n_frames, longest=longest, context=self.context_frames, multiple=self.chunk_multiple
         ):
-            heard = slice(start * per_frame, None if stop == n_frames else stop * per_frame + beyond)
-            pieces.append(Piece(samples_N[heard], first - start, WHOLE if end == n_frames else end - start))
+            after = samples if stop == n_frames else min(samples, stop * per_frame + beyond)
+            pieces.append(Piece(start * per_frame, after, first - start, WHOLE if end == n_frames else end - start))
         return pieces
 
-    def _transcript(self, recording: Recording, frames_SX: np.ndarray | None) -> Transcript:
-        error, readings = recording.error, []
-        if frames_SX is not None and not np.isfinite(frames_SX).all():
-            error = f"{recording.name}: the network gives NaN or infinity; its weights are damaged"
-        elif frames_SX is not None and self.decodes:
-            readings = [reading_of(frames_SX[:, 0].astype(int), frames_SX[:, 1], self.labels, self.blank)]
-        elif frames_SX is not None:
-            readings = [best_path(frames_SX, self.labels, self.blank)]
+    def _transcript(self, recording: Recording, parts: Iterable[np.ndarray]) -> Transcript:
+        error, path = "", [np.zeros((0, 2))]  # of every frame no more than its label and its probability
+        for part_SX in parts:
+            if not np.isfinite(part_SX).all():
+                error = f"{recording.name}: the network gives NaN or infinity; its weights are damaged"
+                break
+            path.append(part_SX if self.decodes else path_of(part_SX))
+        error = recording.failure or error
+        joined = Joined(
+            lambda letters: words_in(
+                recording, letters, separator=self.separator, seconds_per_frame=self.seconds_per_frame
+            ),
+            separator=self.separator,
+        )
+        for first, path_S2 in stretches(np.concatenate(path)):
+            joined.add([reading_of(path_S2, self.labels, self.blank, first=first)])
         return transcript_of(
-            recording, readings, separator=self.separator, seconds_per_frame=self.seconds_per_frame, error=error
+            recording, [] if error else joined.result(), seconds_per_frame=self.seconds_per_frame, error=error
         )
 
 
@@ -183,15 +193,28 @@ def paths_of(found: Mapping[str, np.ndarray], frames: Sequence[int], blank: int)
 
 def best_path(log_probs_SV: np.ndarray, labels: Sequence[str], blank: int) -> Reading:
     """The letters of the most probable label of each frame, as `ctc.greedy` finds them."""
-    return reading_of(log_probs_SV.argmax(1), log_probs_SV.max(1).astype(np.float64), labels, blank)
+    return reading_of(path_of(log_probs_SV), labels, blank)
 
 
-def reading_of(best_S: np.ndarray, score_S: np.ndarray, labels: Sequence[str], blank: int) -> Reading:
-    """The letters of a path: the label of each frame, and the logarithm of its probability."""
-    first = np.flatnonzero(np.diff(best_S, prepend=-1))
+def path_of(log_probs_SV: np.ndarray) -> np.ndarray:
+    """path_S2: the most probable label of each frame, and the logarithm of its probability."""
+    return np.stack([log_probs_SV.argmax(1), log_probs_SV.max(1)], 1).astype(np.float64)
+
+
+def stretches(path_S2: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The path in parts that end where its label changes, with the number of the first frame of each."""
+    bounds = np.flatnonzero(np.diff(path_S2[:, 0], prepend=np.nan))[::RUNS_AT_ONCE]
+    for first, end in itertools.pairwise([*bounds.tolist(), len(path_S2)]):
+        yield first, path_S2[first:end]
+
+
+def reading_of(path_S2: np.ndarray, labels: Sequence[str], blank: int, *, first: int = 0) -> Reading:
+    """The letters of a path whose first frame is number `first`."""
+    best_S, score_S = path_S2[:, 0].astype(int), path_S2[:, 1]
+    starts = np.flatnonzero(np.diff(best_S, prepend=-1))
     letters = [
-        Letter(labels[best_S[start]], int(start), int(end), float(np.exp(score_S[start:end].mean())))
-        for start, end in zip(first, [*first[1:], len(best_S)], strict=True)
+        Letter(labels[best_S[start]], first + int(start), first + int(end), float(np.exp(score_S[start:end].mean())))
+        for start, end in zip(starts, [*starts[1:], len(best_S)], strict=True)
         if best_S[start] != blank and not is_special(labels[best_S[start]])
     ]
     return Reading(letters, float(score_S.sum()))

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from common.fastest import Choice, fastest, voice_like
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
 from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
-from common.recognition.recordings import Recording, Source, is_silent, read, read_ahead
+from common.recognition.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
 from common.recognition.tensors import in_batches, padded
 from common.recognition.transcripts import Transcript
 from common.text.language import Language
@@ -151,12 +150,13 @@ class Recognizer:
     ) -> Iterator[Transcript]:
         """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
         decoder = decoder or self.decoder()
-        read_in = (_without_silence(r) for r in read_ahead(recordings, self._read, on_error=on_error))
+        read_in = map(heard, read_ahead(recordings, self._read, on_error=on_error))
         found = in_batches(
             read_in,
-            lambda samples_N: self._pieces(samples_N, chunk_seconds, stride_seconds),
+            lambda samples: self._pieces(samples, chunk_seconds, stride_seconds),
             lambda samples: self.logits(*padded(samples, self.device)).logits_BSV.float().log_softmax(2),
             batch_size=batch_size,
+            device=self.device,
         )
 
         seconds = self.config.samples_per_frame / SAMPLE_RATE
@@ -180,17 +180,18 @@ class Recognizer:
         """
         found = in_batches(
             read_ahead(recordings, self._read, on_error=on_error),
-            lambda samples_N: self._pieces(samples_N, chunk_seconds, stride_seconds),
+            lambda samples: self._pieces(samples, chunk_seconds, stride_seconds),
             lambda samples: self.encode(*padded(samples, self.device), layers=layers).x_BSC.float(),
             batch_size=batch_size,
+            device=self.device,
         )
-        for recording, x_SC in found:
-            x_SC = torch.zeros(0, self.config.dim) if x_SC is None else x_SC
-            error = recording.error or not_finite(recording.name, x_SC, self.precision)
+        for recording, parts in found:
+            x_SC = torch.cat([torch.zeros(0, self.config.dim), *parts])
+            error = recording.failure or not_finite(recording.name, x_SC, self.precision)
             yield Represented(recording.name, x_SC, recording.seconds, error)
 
     def _read(self, source: Source) -> Recording:
-        recording = read(source, SAMPLE_RATE)
+        recording = read(source, SAMPLE_RATE, long_seconds=LONG_SECONDS)
         if len(recording.samples_N) < self.config.shortest_audio:
             raise AudioError(
                 f"{recording.name}: {len(recording.samples_N)} samples at {SAMPLE_RATE} Hz are too few; the model "
@@ -198,14 +199,14 @@ class Recognizer:
             )
         return recording
 
-    def _pieces(self, samples_N: np.ndarray, chunk_seconds: float, stride_seconds: float) -> list[Piece]:
-        """The recording in chunks; those of an hourglass start where one of its shortened frames does."""
+    def _pieces(self, samples: int, chunk_seconds: float, stride_seconds: float) -> list[Piece]:
+        """So many samples in chunks; those of an hourglass start where one of its shortened frames does."""
         if not (chunk_seconds > 0 and stride_seconds >= 0):
             raise ValueError(
                 f"chunk_seconds = {chunk_seconds}, stride_seconds = {stride_seconds}: expected above 0, and at least 0"
             )
         cfg, hourglass = self.config, self.config.shortening
-        frames = n_frames(len(samples_N), cfg.conv_layers)
+        frames = n_frames(samples, cfg.conv_layers)
         longest, context = (
             round(min(frames, seconds * SAMPLE_RATE / cfg.samples_per_frame))
             for seconds in (chunk_seconds, stride_seconds)
@@ -214,9 +215,8 @@ class Recognizer:
         found = chunks(frames, longest=max(1, longest), context=context, multiple=multiple)
         pieces = []
         for start, first, end, stop in found:
-            last_sample = (stop - 1) * cfg.samples_per_frame + cfg.shortest_audio
-            heard = slice(start * cfg.samples_per_frame, None if stop == frames else last_sample)
-            pieces.append(Piece(samples_N[heard], first - start, end - start))
+            after = (stop - 1) * cfg.samples_per_frame + cfg.shortest_audio if stop < frames else samples
+            pieces.append(Piece(start * cfg.samples_per_frame, after, first - start, end - start))
         return pieces
 
     def _with_head(self) -> Wav2Vec2ForCTC:
@@ -271,7 +271,3 @@ def load(
             chosen,
         )
     return Recognizer(model, device=chosen, precision=precision, **known)
-
-
-def _without_silence(recording: Recording) -> Recording:
-    return recording._replace(samples_N=recording.samples_N[:0]) if is_silent(recording.samples_N) else recording

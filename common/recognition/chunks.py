@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from common.recognition.long_sound import LongSound
 from common.recognition.recordings import Recording
 
 # A batch ends before more than a fifth of it would be padding: what is computed for padding is lost.
@@ -42,11 +43,21 @@ class Chunk(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Samples that go through the network at once; `first:end` are the frames to keep of what it gives."""
+    """Samples `start:stop` go through the network at once; `first:end` are the frames to keep of what it gives."""
 
-    samples_N: np.ndarray
+    start: int
+    stop: int
     first: int
     end: int
+
+    @property
+    def length(self) -> int:
+        """How many samples."""
+        return self.stop - self.start
+
+    def of(self, samples_N: np.ndarray | LongSound) -> np.ndarray:
+        """Its samples."""
+        return samples_N[self.start : self.stop]
 
 
 def chunks(n_frames: int, *, longest: int, context: int, multiple: int = 1) -> list[Chunk]:
@@ -69,24 +80,46 @@ def chunks(n_frames: int, *, longest: int, context: int, multiple: int = 1) -> l
 
 def in_batches(
     recordings: Iterable[Recording],
-    split: Callable[[np.ndarray], list[Piece]],
+    split: Callable[[int], list[Piece]],
     run: Callable[[list[np.ndarray]], Iterable[Frames]],
     *,
-    join: Callable[[list[Frames]], Frames],
     batch_size: int,
-) -> Iterator[tuple[Recording, Frames | None]]:
-    """Every recording with its frames [S, X] (None where it has no pieces), in order.
+    long_batch_size: int = 1,
+) -> Iterator[tuple[Recording, Iterable[Frames]]]:
+    """Every recording with its frames [S, X] in parts, none where it has no pieces, in order.
 
-    `split` cuts a recording's samples, `run` makes [S, X] of the samples of each of B pieces, `join` puts those of a
-    recording one after the other. What `run` gives is iterated over when it was called for the next batch. Memory
-    holds the recordings of a window, enough for batches of similar lengths, and of the next one, that a thread reads
-    meanwhile. Raises ValueError for a batch_size below 1.
+    `split` cuts so many samples of a recording, `run` makes [S, X] of the samples of each of B pieces. What `run`
+    gives is iterated over when it was called for the next batch. Memory holds the recordings of a window, enough for
+    batches of similar lengths, and of the next one, that a thread reads meanwhile. Of a `LongSound`, which is a window
+    of its own, memory holds two batches of `long_batch_size` pieces: its parts come while they are iterated over, which
+    must be done before the next recording is asked for. Raises ValueError for a batch_size below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
     for window in one_ahead(_windows(recordings, split, WINDOW * batch_size)):
-        whole, pieces = zip(*window, strict=True)
-        yield from zip(whole, _frames(pieces, run, join, batch_size), strict=True)
+        recording, pieces = window[0]
+        if isinstance(recording.samples_N, LongSound):
+            yield recording, _of_long(recording.samples_N, pieces, run, long_batch_size)
+        else:
+            yield from zip((recording for recording, _ in window), _frames(window, run, batch_size), strict=True)
+
+
+def long_batches(
+    sound: np.ndarray | LongSound, pieces: Sequence[Piece], batch_size: int
+) -> Iterator[tuple[Sequence[Piece], list[np.ndarray]]]:
+    """Pieces of one recording with their samples, so many at once; a thread decodes the next ones meanwhile."""
+    batches = (pieces[first : first + batch_size] for first in range(0, len(pieces), batch_size))
+    yield from one_ahead((own, [piece.of(sound) for piece in own]) for own in batches)
+
+
+def _of_long(
+    sound: LongSound, pieces: Sequence[Piece], run: Callable[[list[np.ndarray]], Iterable[Frames]], batch_size: int
+) -> Iterator[Frames]:
+    """The frames of each of the pieces."""
+    batches = long_batches(sound, pieces, batch_size)
+    for own, found in one_late((own, run(samples)) for own, samples in batches):
+        for piece, x_SX in zip(own, found, strict=True):
+            yield x_SX[piece.first : piece.end]
 
 
 def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
@@ -109,12 +142,18 @@ def one_late(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def _windows(
-    recordings: Iterable[Recording], split: Callable[[np.ndarray], list[Piece]], size: int
+    recordings: Iterable[Recording], split: Callable[[int], list[Piece]], size: int
 ) -> Iterator[list[tuple[Recording, list[Piece]]]]:
-    """Recordings with their pieces, until there are `size` of either."""
+    """Recordings with their pieces, until there are `size` of either; long ones alone."""
     window: list[tuple[Recording, list[Piece]]] = []
     for recording in recordings:
-        window.append((recording, split(recording.samples_N)))
+        pieces = split(len(recording.samples_N))
+        if isinstance(recording.samples_N, LongSound):
+            yield from [window] if window else []
+            yield [(recording, pieces)]
+            window = []
+            continue
+        window.append((recording, pieces))
         if max(len(window), sum(len(pieces) for _, pieces in window)) >= size:
             yield window
             window = []
@@ -132,21 +171,20 @@ def padded(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _frames(
-    pieces: Sequence[list[Piece]],
+    window: Sequence[tuple[Recording, list[Piece]]],
     run: Callable[[list[np.ndarray]], Iterable[Frames]],
-    join: Callable[[list[Frames]], Frames],
     batch_size: int,
-) -> Iterator[Frames | None]:
-    flat = [piece for own in pieces for piece in own]
+) -> Iterator[list[Frames]]:
+    flat = [(piece, recording.samples_N) for recording, pieces in window for piece in pieces]
     kept: dict[int, Frames] = {}
-    batches = by_length([len(piece.samples_N) for piece in flat], batch_size)
-    for rows, found in one_late((rows, run([flat[i].samples_N for i in rows])) for rows in batches):
+    batches = by_length([piece.length for piece, _ in flat], batch_size)
+    given = ((rows, [piece.of(samples_N) for piece, samples_N in (flat[i] for i in rows)]) for rows in batches)
+    for rows, found in one_late((rows, run(samples)) for rows, samples in given):
         for i, x_SX in zip(rows, found, strict=True):
-            kept[i] = x_SX[flat[i].first : flat[i].end]
+            kept[i] = x_SX[flat[i][0].first : flat[i][0].end]
     numbers = iter(range(len(flat)))
-    for own in pieces:
-        parts = [kept.pop(next(numbers)) for _ in own]
-        yield join(parts) if parts else None
+    for _, pieces in window:
+        yield [kept.pop(next(numbers)) for _ in pieces]
 
 
 def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:

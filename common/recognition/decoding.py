@@ -3,13 +3,12 @@
 Shapes: S frames, V labels with the blank.
 """
 
-import heapq
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,8 +17,9 @@ from torch.nn import functional as F
 import ctc
 from common.config import ConfigError
 from common.precision import Precision
+from common.recognition.joining import Joined, Part
 from common.recognition.recordings import Recording, in_threads
-from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of
+from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
 from ctc.arpa import ArpaError
 
@@ -73,6 +73,22 @@ class DecodingOptions:
         return bool(self.beam or self.knows_language or self.n_best > 1)
 
 
+class Stretch(NamedTuple):
+    """Frames of a recording from number `first` on; `space_at` where words end after them."""
+
+    first: int
+    log_probs_SV: Tensor
+    space_at: int | None
+
+
+class _Cut(NamedTuple):
+    """The end of a stretch, 0 if it is not known yet; whether it is between words, and the last label ends one."""
+
+    end: int
+    is_between: bool = False
+    ends_word: bool = False
+
+
 class Decoder:
     """Decodes what a model with these labels gives; made once, since a language model takes time to read."""
 
@@ -97,31 +113,37 @@ class Decoder:
 
     def __call__(self, log_probs_SV: Tensor) -> list[Reading]:
         """The readings of one recording, float32 on the CPU: up to options.n_best with different texts, best first."""
-        if not self.options.searches:
-            (best,) = ctc.greedy(log_probs_SV[None], [len(log_probs_SV)], blank=self.blank)
-            letters = self._letters(best.labels, best.start_frames, best.end_frames, best.confidence)
-            return [Reading(letters, float(log_probs_SV.max(1).values.sum()))]
-        readings = [Reading([], 0.0)]
-        between_words_S = self._between_words(log_probs_SV)
-        for first, end in self._stretches(log_probs_SV, between_words_S):
-            found = self._searched(log_probs_SV[first:end], first)
-            space = [Letter(self.separator, end, end, 1.0)] if between_words_S[end : end + 1].any() else []
-            joined = (Reading([*a.letters, *b.letters, *space], a.score + b.score) for a in readings for b in found)
-            readings = self._best(joined)
-        return readings
+        joined = self.joined(lambda letters: letters)
+        for stretch in self.stretches([log_probs_SV]):
+            joined.add(self.read(stretch), space_at=stretch.space_at)
+        return [Reading(letters, score) for letters, score in joined.result()]
 
-    def _best(self, readings: Iterable[Reading]) -> list[Reading]:
-        """The best options.n_best with different texts."""
-        ordered = heapq.nsmallest(self.options.n_best**2, readings, key=lambda reading: -reading.score)
-        by_text: dict[str, Reading] = {}
-        for reading in ordered:
-            by_text.setdefault(self._text(letter.text for letter in reading.letters), reading)
-        return list(by_text.values())[: self.options.n_best]
+    def joined(self, finish: Callable[[Sequence[Letter]], Sequence[Part]]) -> Joined[Part]:
+        """Joins the readings of stretches; `finish` as for `Joined`."""
+        return Joined(finish, separator=self.separator, n_best=self.options.n_best)
 
-    def _text(self, letters: Iterable[str]) -> str:
-        """The words, whatever separators and special labels stand between and within them."""
-        spelled = "".join(letter for letter in letters if not is_special(letter))
-        return " ".join(spelled.replace(self.separator, " ").split())
+    def stretches(self, parts: Iterable[Tensor]) -> Iterator[Stretch]:
+        """A recording's log-probabilities, which come in parts, in stretches that are read one by one.
+
+        A stretch ends where no label goes on, and for a search between words, where a blank or a separator is most
+        probable. Where stretches end does not depend on where parts do.
+        """
+        held_SV, first, ends_word = torch.zeros(0, len(self.labels)), 0, False
+        for part_SV, is_last in _and_last(parts):
+            held_SV = torch.cat([held_SV, part_SV]) if len(held_SV) else part_SV
+            while len(held_SV) and (cut := self._cut(held_SV, ends_word, is_last=is_last)).end:
+                yield Stretch(first, held_SV[: cut.end], first + cut.end if cut.is_between else None)
+                held_SV, first, ends_word = held_SV[cut.end :], first + cut.end, cut.ends_word
+
+    def read(self, stretch: Stretch) -> list[Reading]:
+        """The readings of one stretch, best first."""
+        log_probs_SV, first = stretch.log_probs_SV, stretch.first
+        if self.options.searches:
+            return self._searched(log_probs_SV, first)
+        (best,) = ctc.greedy(log_probs_SV[None], [len(log_probs_SV)], blank=self.blank)
+        starts, ends = ([first + frame for frame in frames] for frames in (best.start_frames, best.end_frames))
+        letters = self._letters(best.labels, starts, ends, best.confidence)
+        return [Reading(letters, float(log_probs_SV.max(1).values.sum()))]
 
     def _searched(self, log_probs_SV: Tensor, first: int) -> list[Reading]:
         wanted = self.options.n_best
@@ -162,29 +184,46 @@ class Decoder:
                 )
         return letters
 
-    def _between_words(self, log_probs_SV: Tensor) -> Tensor:
-        """[S]: whether the best path is between words after a frame, by the label up to it, and that after it."""
-        best_S = log_probs_SV.argmax(1)
-        frames = len(best_S)
-        is_blank_S, at_S = best_S == self.blank, torch.arange(frames)
-        before_S = at_S.masked_fill(is_blank_S, 0).cummax(0).values
-        after_S = at_S.masked_fill(is_blank_S, frames).flip(0).cummin(0).values.flip(0)
-        after_S = torch.cat([after_S[1:], torch.tensor([frames])[: len(after_S)]])
-        begins_S = torch.cat([self._begins_V[best_S], torch.tensor([False])])
-        begins_S[:frames] &= best_S != self.separator_label
-        begins_S[1:frames] &= best_S[1:] != best_S[:-1]  # the others are still held
-        return self._ends_V[best_S[before_S]] | begins_S[after_S]
-
-    def _stretches(self, log_probs_SV: Tensor, between_words_S: Tensor) -> Iterator[tuple[int, int]]:
-        """All frames, in stretches that end between words, where a blank or a separator is most probable."""
+    def _cut(self, log_probs_SV: Tensor, ends_word: bool, *, is_last: bool) -> _Cut:
+        """Where the next stretch ends in these frames; `ends_word`: whether the last label before them ends a word."""
+        frames = len(log_probs_SV)
+        if not self.options.searches:
+            best_S = log_probs_SV.argmax(1)
+            changes = (best_S != best_S[-1]).nonzero()
+            goes_on = not is_last and best_S[-1] != self.blank
+            return _Cut((int(changes[-1]) + 1 if len(changes) else 0) if goes_on else frames)
+        if frames <= LONGEST_STRETCH:
+            return _Cut(frames if is_last else 0)
+        seen = LONGEST_STRETCH + LONGEST_STRETCH // 2
+        if frames < seen and not is_last:
+            return _Cut(0)
+        log_probs_SV = log_probs_SV[:seen]
+        between_words_S = self._between_words(log_probs_SV, ends_word, goes_on=frames > seen or not is_last)
         quiet_S = log_probs_SV[:, sorted({self.blank, self.separator_label} - {NONE})].logsumexp(1)
         mean_S = F.avg_pool1d(quiet_S[None], PAUSE, stride=1, padding=PAUSE // 2, count_include_pad=False)[0]
         mean_S -= WITHIN_WORD * ~between_words_S
-        bounds = [0]
-        while len(log_probs_SV) - bounds[-1] > LONGEST_STRETCH:
-            earliest = bounds[-1] + LONGEST_STRETCH // 2
-            bounds.append(earliest + int(mean_S[earliest : bounds[-1] + LONGEST_STRETCH].argmax()))
-        return pairwise([*bounds, len(log_probs_SV)])
+        earliest = LONGEST_STRETCH // 2
+        end = earliest + int(mean_S[earliest:LONGEST_STRETCH].argmax())
+        spoken_S = (best_S := log_probs_SV[:end].argmax(1))[best_S != self.blank]
+        return _Cut(end, bool(between_words_S[end]), bool(self._ends_V[spoken_S[-1]]) if len(spoken_S) else ends_word)
+
+    def _between_words(self, log_probs_SV: Tensor, ends_before: bool = False, *, goes_on: bool = False) -> Tensor:
+        """[S]: whether the best path is between words after a frame, by the label up to it, and that after it.
+
+        `ends_before`: whether the last label before all of them ends a word. `goes_on`: there are more frames after
+        them, and where no label comes in those that are seen, the pause is long enough to stand between words.
+        """
+        best_S = log_probs_SV.argmax(1)
+        frames = len(best_S)
+        is_blank_S, at_S = best_S == self.blank, torch.arange(frames)
+        before_S = (at_S + 1).masked_fill(is_blank_S, 0).cummax(0).values
+        after_S = at_S.masked_fill(is_blank_S, frames).flip(0).cummin(0).values.flip(0)
+        after_S = torch.cat([after_S[1:], torch.tensor([frames])[: len(after_S)]])
+        ends_S = torch.cat([torch.tensor([ends_before]), self._ends_V[best_S]])
+        begins_S = torch.cat([self._begins_V[best_S], torch.tensor([goes_on])])
+        begins_S[:frames] &= best_S != self.separator_label
+        begins_S[1:frames] &= best_S[1:] != best_S[:-1]  # the others are still held
+        return ends_S[before_S] | begins_S[after_S]
 
 
 def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str = " ") -> ctc.Scorer:
@@ -213,36 +252,92 @@ def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str
 
 
 def transcripts(
-    found: Iterable[tuple[Recording, Tensor | None]],
+    found: Iterable[tuple[Recording, Iterable[Tensor]]],
     decoder: Decoder,
     *,
     seconds_per_frame: float,
     precision: Precision,
     keep_log_probs: bool = False,
 ) -> Iterator[Transcript]:
-    """What `decoder` reads in log_probs_SV of recordings (None where there are no frames), in order.
+    """What `decoder` reads in log_probs_SV of recordings, which come in parts, in order.
 
     Threads search, the best path is taken where it is asked for. Log-probabilities that are not finite make an
-    `error` that names `precision`.
+    `error` that names `precision`. Memory holds a few stretches and the words, and with `keep_log_probs` all frames.
     """
 
-    def transcript(recognised: tuple[Recording, Tensor | None]) -> Transcript:
-        recording, log_probs_SV = recognised
-        if log_probs_SV is None:
-            log_probs_SV = torch.zeros(0, len(decoder.labels))
-        error = recording.error or not_finite(recording.name, log_probs_SV, precision)
-        return transcript_of(
-            recording,
-            decoder(log_probs_SV) if len(log_probs_SV) and not error else [],
-            separator=decoder.separator,
-            seconds_per_frame=seconds_per_frame,
-            error=error,
-            log_probs_SV=log_probs_SV if keep_log_probs and not error else None,
+    def stretches() -> Iterator[tuple[_Reading, Stretch | None]]:
+        for recording, parts in found:
+            own = _Reading(recording, decoder, seconds_per_frame, precision, keep_log_probs)
+            for stretch in decoder.stretches(own.usable(parts)):
+                yield own, stretch
+            yield own, None
+
+    def read(given: tuple[_Reading, Stretch | None]) -> tuple[_Reading, Stretch | None, list[Reading]]:
+        own, stretch = given
+        return own, stretch, decoder.read(stretch) if stretch is not None else []
+
+    searches = decoder.options.searches
+    for own, stretch, readings in (
+        in_threads(stretches(), read, threads=torch.get_num_threads()) if searches else map(read, stretches())
+    ):
+        if stretch is None:
+            yield own.transcript()
+        else:
+            own.joined.add(readings, space_at=stretch.space_at)
+
+
+class _Reading:
+    """A recording that is being read."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        decoder: Decoder,
+        seconds_per_frame: float,
+        precision: Precision,
+        keep_log_probs: bool,
+    ):
+        self.recording, self.decoder = recording, decoder
+        self.seconds_per_frame, self.precision = seconds_per_frame, precision
+        self.error = ""
+        self.kept = [torch.zeros(0, len(decoder.labels))] if keep_log_probs else None
+        self.joined = decoder.joined(
+            lambda letters: words_in(
+                recording, letters, separator=decoder.separator, seconds_per_frame=seconds_per_frame
+            )
         )
 
-    if not decoder.options.searches:
-        return map(transcript, found)
-    return in_threads(found, transcript, threads=torch.get_num_threads())
+    def usable(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
+        """The parts, up to one that is not finite."""
+        for log_probs_SV in parts:
+            self.error = not_finite(self.recording.name, log_probs_SV, self.precision)
+            if self.error:
+                return
+            if self.kept is not None:
+                self.kept.append(log_probs_SV)
+            yield log_probs_SV
+
+    def transcript(self) -> Transcript:
+        """What was read in all of it."""
+        error = self.recording.failure or self.error
+        return transcript_of(
+            self.recording,
+            [] if error else self.joined.result(),
+            seconds_per_frame=self.seconds_per_frame,
+            error=error,
+            log_probs_SV=torch.cat(self.kept) if self.kept is not None and not error else None,
+        )
+
+
+def _and_last(items: Iterable[Tensor]) -> Iterator[tuple[Tensor, bool]]:
+    """The items, and whether each is the last one."""
+    before: Tensor | None = None
+    for item in items:
+        if before is not None:
+            yield before, False
+        before = item
+    if before is not None:
+        yield before, True
 
 
 def not_finite(name: str, x_SX: Tensor, precision: Precision) -> str:

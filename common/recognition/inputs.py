@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.audio import Held
+from common.audio import AudioError, Held
 from common.data.manifest import ManifestError, Utterance, read_manifest
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".au", ".caf", ".w64", ".sph")
@@ -40,7 +40,7 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
     for path in inputs:
         try:
             if str(path) == STANDARD_INPUT:
-                sources.append(("stdin", Held(sys.stdin.buffer.read(), "standard input")))
+                sources.append(("stdin", Held.of(sys.stdin.buffer, "standard input")))
             elif path.is_dir() and not _is_corpus(path):
                 files = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
                 sources += [(str(file.relative_to(path).with_suffix("")), file) for file in files]
@@ -54,7 +54,7 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
                 problems += manifest.skipped
             else:
                 sources.append((path.stem, path))
-        except ManifestError as error:
+        except (ManifestError, AudioError) as error:
             problems.append(str(error))
         except UnicodeDecodeError:
             problems.append(f"{path}: is not text in UTF-8; expected a list of recordings")

@@ -1,5 +1,7 @@
 """Recordings as a recogniser takes them: files, utterances of a manifest, or arrays; read ahead of their use."""
 
+import math
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,12 +13,14 @@ import numpy as np
 from common import audio
 from common.audio import AudioError, Held
 from common.data.manifest import Utterance
+from common.recognition.long_sound import BLOCK, LongSound
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 READERS = 4  # threads that decode and resample files while the network is at work
-INAUDIBLE = 1e-5  # -100 dB: a recording that never gets louder is silent
+LONG_SECONDS = 600.0
+"""Recordings that are longer are not held in memory: they are decoded while they are used."""
 
 Samples = Any
 """A float array or torch tensor [N], mono."""
@@ -29,7 +33,7 @@ class Recording(NamedTuple):
     """Mono samples_N of a recording of `seconds`; where nothing could be read, none, and why in `error`."""
 
     name: str
-    samples_N: np.ndarray
+    samples_N: np.ndarray | LongSound
     seconds: float
     first_seconds: float = 0.0
     """Where in the recording the samples start."""
@@ -37,19 +41,37 @@ class Recording(NamedTuple):
     hot_words: tuple[str, ...] = ()
     """Words or phrases to favour in this one."""
 
+    @property
+    def failure(self) -> str:
+        """Why it could not be read; of a long one also what came up while it was used. "" where all went well."""
+        return self.error or (self.samples_N.error if isinstance(self.samples_N, LongSound) else "")
 
-def read(source: Source, sample_rate: int) -> Recording:
-    """The recording at `sample_rate` Hz, which samples without a rate have already. Raises AudioError."""
-    samples_N = _samples(source, sample_rate)
-    return Recording(name_of(source), samples_N, len(samples_N) / sample_rate)
+
+def read(source: Source, sample_rate: int, *, long_seconds: float = math.inf, trim: bool = False) -> Recording:
+    """The recording at `sample_rate` Hz, which samples without a rate have already. Raises AudioError.
+
+    One that is longer than `long_seconds` becomes a `LongSound`. `trim` cuts silence off the ends.
+    """
+    samples_N = _samples(source, sample_rate, long_seconds, trim)
+    if isinstance(samples_N, LongSound):
+        seconds, first = samples_N.whole / sample_rate, samples_N.first
+    else:
+        seconds, first = len(samples_N) / sample_rate, 0
+        if trim:
+            samples_N, first = audio.trim_silence(samples_N)
+    return Recording(name_of(source), samples_N, seconds, first / sample_rate)
 
 
-def read_heard(source: Source, sample_rate: int, *, trim: bool) -> Recording:
-    """As `read`, without samples where nothing can be heard; `trim` cuts silence off the ends. Raises AudioError."""
-    recording = read(source, sample_rate)
-    samples_N, first = audio.trim_silence(recording.samples_N) if trim else (recording.samples_N, 0)
-    samples_N = samples_N[:0] if is_silent(samples_N) else samples_N
-    return recording._replace(samples_N=samples_N, first_seconds=first / sample_rate)
+def read_heard(source: Source, sample_rate: int, *, long_seconds: float = math.inf, trim: bool = False) -> Recording:
+    """As `read`, without samples where nothing can be heard."""
+    return heard(read(source, sample_rate, long_seconds=long_seconds, trim=trim))
+
+
+def heard(recording: Recording) -> Recording:
+    """The recording, without samples where nothing can be heard."""
+    samples_N = recording.samples_N
+    silent = samples_N.is_silent if isinstance(samples_N, LongSound) else is_silent(samples_N)
+    return recording._replace(samples_N=samples_N[:0] if silent else samples_N)
 
 
 def read_ahead(
@@ -65,7 +87,10 @@ def read_ahead(
 
     def tolerant(source: Source) -> Recording:
         try:
-            return read(source)
+            recording = read(source)
+            if isinstance(recording.samples_N, LongSound):
+                recording.samples_N.raises = on_error == "stop"
+            return recording
         except AudioError as error:
             if on_error == "stop":
                 raise
@@ -92,7 +117,7 @@ def in_threads(items: Iterable[Given], work: Callable[[Given], Made], *, threads
 def is_silent(samples_N: np.ndarray) -> bool:
     """Whether nothing can be heard in them: normalised, the rounding errors of silence would sound like anything."""
     # No array of magnitudes: of an hour it would be as large as the samples.
-    return bool(max(samples_N.max(initial=0.0), -samples_N.min(initial=0.0)) <= INAUDIBLE)
+    return bool(max(samples_N.max(initial=0.0), -samples_N.min(initial=0.0)) <= audio.INAUDIBLE)
 
 
 def name_of(source: Source) -> str:
@@ -104,25 +129,51 @@ def name_of(source: Source) -> str:
     return str(getattr(source, "name", None) or {"ndarray": "array"}.get(kind := type(source).__name__, kind))
 
 
-def _samples(source: Source, rate: int) -> np.ndarray:
+def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.ndarray | LongSound:
     given: Any = source
     if isinstance(given, Utterance):
-        return audio.read(given.audio, sample_rate=rate, **given.piece()).samples
+        return _decoded(given.audio, rate, long_seconds, trim, **given.piece())
+    if isinstance(given, bytes):
+        return _decoded(Held(given, "bytes"), rate, long_seconds, trim)
+    if isinstance(given, Held):
+        return _decoded(given, rate, long_seconds, trim)
+    if hasattr(given, "read"):
+        return _decoded(Held.of(given, name_of(given)), rate, long_seconds, trim)
+    if isinstance(given, str | os.PathLike):
+        return _decoded(Path(given), rate, long_seconds, trim)
+    own_rate = rate
     if isinstance(given, tuple):
-        if len(given) != 2 or not isinstance(given[1], int) or not audio.RATES[0] <= given[1] <= audio.RATES[1]:
+        own_rate = int(given[1]) if len(given) == 2 and isinstance(given[1], int | np.integer) else 0
+        if not audio.RATES[0] <= own_rate <= audio.RATES[1]:
             raise AudioError(f"tuple of {len(given)}: expected samples and their rate, {audio.RATES[0]} Hz at least")
-        return audio.resample(_samples(given[0], given[1]), given[1], rate)
+        given = given[0]
+    array = _array(given, own_rate)
+    if len(array) > long_seconds * own_rate:
+        parts = range(0, len(array), BLOCK)
+        return LongSound(
+            lambda: (array[i : i + BLOCK].astype(np.float32, copy=False) for i in parts), own_rate, rate, trim=trim
+        )
+    return audio.resample(array.astype(np.float32, copy=False), own_rate, rate)
+
+
+def _array(given: Any, rate: int) -> np.ndarray:
     if hasattr(given, "is_floating_point"):  # a tensor; torch need not be there
         given = given.detach().cpu()
         given = (given.float() if given.is_floating_point() else given).numpy()
-    if isinstance(given, np.ndarray):
-        if given.dtype.kind != "f":
-            raise AudioError(f"array of {given.dtype}: expected floating-point samples from -1 to 1")
-        if given.ndim != 1 or not len(given) or not np.isfinite([given.min(), given.max()]).all():
-            raise AudioError(f"array of shape {given.shape}: expected finite mono samples [N] at {rate} Hz")
-        return given.astype(np.float32, copy=False)
-    if isinstance(given, bytes):
-        given = Held(given, "bytes")
-    elif hasattr(given, "read") and not isinstance(given, Held):
-        given = Held(given.read(), name_of(given))
-    return audio.read(given, sample_rate=rate).samples
+    if not isinstance(given, np.ndarray):
+        raise AudioError(f"{type(given).__name__}: expected a file, bytes, or samples as an array or tensor")
+    if given.dtype.kind != "f":
+        raise AudioError(f"array of {given.dtype}: expected floating-point samples from -1 to 1")
+    if given.ndim != 1 or not len(given) or not np.isfinite([given.min(), given.max()]).all():
+        raise AudioError(f"array of shape {given.shape}: expected finite mono samples [N] at {rate} Hz")
+    return given
+
+
+def _decoded(
+    path: Path | str | Held, rate: int, long_seconds: float, trim: bool, **piece: float
+) -> np.ndarray | LongSound:
+    with audio.opened(path, **piece) as sound:
+        if sound.n_samples <= long_seconds * sound.sample_rate:
+            return sound.read(rate).samples
+        own_rate = sound.sample_rate
+    return LongSound(lambda: audio.blocks_of(path, **piece, most=BLOCK), own_rate, rate, trim=trim)

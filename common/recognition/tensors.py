@@ -17,17 +17,24 @@ from common.recognition.recordings import Recording
 
 def in_batches(
     recordings: Iterable[Recording],
-    split: Callable[[np.ndarray], list[Piece]],
+    split: Callable[[int], list[Piece]],
     run: Callable[[list[np.ndarray]], Tensor],
     *,
     batch_size: int,
-) -> Iterator[tuple[Recording, Tensor | None]]:
+    device: torch.device | None = None,
+) -> Iterator[tuple[Recording, Iterable[Tensor]]]:
     """As `chunks.in_batches`, on the CPU, for a `run` that makes [B, S, X] of the samples of B pieces.
 
-    From a device results are copied while it computes those of the next batch.
+    From a device results are copied while it computes those of the next batch. On a CPU, which is the default, pieces
+    of a `LongSound` go one by one: several at once are no faster there, and take as many times the memory.
     """
+    at_once = batch_size if device is not None and device.type != "cpu" else 1
     return chunks.in_batches(
-        recordings, split, lambda samples: _rows(HostCopy(run(samples))), join=torch.cat, batch_size=batch_size
+        recordings,
+        split,
+        lambda samples: _rows(HostCopy(run(samples))),
+        batch_size=batch_size,
+        long_batch_size=at_once,
     )
 
 

@@ -90,25 +90,30 @@ class Transcript(NamedTuple):
 
 def transcript_of(
     recording: Recording,
-    readings: Sequence[Reading],
+    readings: Sequence[tuple[list[Word], float]],
     *,
-    separator: str,
     seconds_per_frame: float,
     error: str = "",
     log_probs_SV: "Tensor | None" = None,
 ) -> Transcript:
-    """What `readings`, best first, say in the recording, with `separator` between words."""
-    alternatives = []
-    for reading in readings:
-        words = words_of(
-            reading.letters,
-            separator=separator,
-            first_seconds=recording.first_seconds,
-            seconds_per_frame=seconds_per_frame,
-            seconds=recording.seconds,
-        )
-        alternatives.append(Alternative(" ".join(word.text for word in words), words, round(reading.score, 4)))
+    """What `readings`, the words and the score of each, best first, say in the recording."""
+    alternatives = [
+        Alternative(" ".join(word.text for word in words), words, round(score, 4)) for words, score in readings
+    ]
     return best_of(recording, alternatives, seconds_per_frame=seconds_per_frame, error=error, log_probs_SV=log_probs_SV)
+
+
+def words_in(
+    recording: Recording, letters: Iterable[Letter], *, separator: str, seconds_per_frame: float
+) -> list[Word]:
+    """The words that these letters of a recording spell."""
+    return words_of(
+        letters,
+        separator=separator,
+        first_seconds=recording.first_seconds,
+        seconds_per_frame=seconds_per_frame,
+        seconds=recording.seconds,
+    )
 
 
 def best_of(

@@ -27,10 +27,12 @@ inline int32_t child(const int32_t *first_child, const int32_t *label, int32_t n
   return found != end && *found == wanted ? static_cast<int32_t>(found - label) : kNone;
 }
 
-// log p(word | history); `history` becomes the longest known one that ends in the word.
-inline double word_log_prob(const ctc_ngram &model, int32_t word, int32_t &history) {
+// log p(word | history); `history` becomes the longest known one that ends in the word. -infinity as soon as it is known
+// to be below `least`; `history` is then any.
+inline double word_log_prob(const ctc_ngram &model, int32_t word, int32_t &history, double least = kMinusInfinity) {
   double log_prob = 0;
   for (; history != 0; history = model.backoff_state[history]) {
+    if (log_prob + model.word_bound[word] < least) return kMinusInfinity;
     const int32_t *end = model.arc_word + model.first_arc[history + 1];
     const int32_t *found = std::lower_bound(model.arc_word + model.first_arc[history], end, word);
     if (found != end && *found == word) {
@@ -86,10 +88,15 @@ class Scorer {
            phrase_bound(state.phrase);
   }
 
-  Step extend(const State &state, int32_t label) const {
+  // One more label. A gain below `least` may be given as -infinity, which is known sooner.
+  Step extend(const State &state, int32_t label, double least = kMinusInfinity) const {
     Step step = {state, 0};
     if (!table_) return step;
-    if (!table_->lexicon && table_->ngram) step.gain = score(table_->label_word[label], step.state);
+    if (!table_->lexicon && table_->ngram) {
+      const double of_phrases = phrase_bound(state.phrase);
+      step.gain = score(table_->label_word[label], step.state, least - of_phrases - kSlack * (1 + of_phrases));
+      if (!table_->phrases || step.gain == kMinusInfinity) return step;
+    }
     if (!table_->spelling) {
       extend_unit(label, step);
       return step;
@@ -115,8 +122,13 @@ class Scorer {
   }
 
  private:
-  double score(int32_t word, State &state) const {
-    const double log_prob = table_->ngram ? word_log_prob(*table_->ngram, word, state.history) : 0.0;
+  double score(int32_t word, State &state, double least = kMinusInfinity) const {
+    if (table_->weight > 0 && least > kMinusInfinity)
+      least = (least - table_->word_bonus) / table_->weight - kSlack * (1 + fabs(least) / table_->weight);
+    else
+      least = kMinusInfinity;
+    const double log_prob = table_->ngram ? word_log_prob(*table_->ngram, word, state.history, least) : 0.0;
+    if (log_prob == kMinusInfinity) return kMinusInfinity;
     return table_->weight * log_prob + table_->word_bonus;
   }
 
@@ -206,6 +218,7 @@ class Scorer {
     return state.word > 0 && table_->lexicon->word[state.word] == kNone;
   }
 
+  static constexpr double kSlack = 1e-9;  // likewise, of what is left of a difference
   static constexpr double kRoundedUp = 1 + 1e-9;  // sums of several gains are not in the order of their bound
 
   const ctc_scorer *table_;

@@ -1,5 +1,6 @@
 """When each word, each phoneme and each mark is said, as JSON, as subtitles, and as a TextGrid for Praat."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,10 +9,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from common.recognition import subtitles, transcripts
+from fastpitch.front.symbols import Encoded
 from fastpitch.speaking.synthesizer import Spoken
 
 TimesFormat = Literal["json", "srt", "vtt", "textgrid"]
 _SUFFIXES: dict[TimesFormat, str] = {"json": ".json", "srt": ".srt", "vtt": ".vtt", "textgrid": ".TextGrid"}
+
+PAUSE_SECONDS = 0.1  # between two words; what is shorter is heard as none
 
 
 class Interval(NamedTuple):
@@ -38,7 +42,7 @@ def words(spoken: Spoken) -> list[SaidWord]:
         edges_L = np.concatenate([[0], np.cumsum(sentence.frames_L)]) * spoken.hop_samples
         # Frames are centred at multiples of the hop: each begins half a hop before its centre.
         edges_L = np.maximum(edges_L - spoken.hop_samples / 2, 0) + sentence.first_sample
-        seconds_L = edges_L / spoken.sample_rate
+        seconds_L = _without_short_gaps(edges_L / spoken.sample_rate, sentence.encoded)
         for text, first, last in sentence.encoded.words:
             phonemes = [
                 Interval(_name(sentence.encoded.symbols[i]), float(seconds_L[i]), float(seconds_L[i + 1]))
@@ -46,6 +50,19 @@ def words(spoken: Spoken) -> list[SaidWord]:
             ]
             found.append(SaidWord(text, phonemes[0].start, phonemes[-1].end, phonemes))
     return found
+
+
+def _without_short_gaps(seconds_L: np.ndarray, encoded: Encoded) -> np.ndarray:
+    """A space that is no pause is halved between its words.
+
+    Every symbol gets a frame at least, so that a space takes some from the words around it although nothing is silent.
+    """
+    seconds_L = seconds_L.copy()
+    for before, after in itertools.pairwise(encoded.words):
+        gap = slice(before.last + 1, after.first + 1)  # the edges around what stands between them
+        if set(encoded.symbols[gap.start : after.first]) == {" "} and np.ptp(seconds_L[gap]) <= PAUSE_SECONDS:
+            seconds_L[gap] = (seconds_L[gap.start] + seconds_L[after.first]) / 2
+    return seconds_L
 
 
 def write(path: Path, text: str, spoken: Spoken, formats: Sequence[TimesFormat], *, sample_rate: int) -> None:

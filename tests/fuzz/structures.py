@@ -54,13 +54,13 @@ def models() -> dict[str, Model]:
         checkpoint.save(folder / "fastpitch.pt", described)
         hears = ctc_model()
         fairseq.export(folder / "wav2vec2.pt", hears.state_dict(), hears.wav2vec2.config)
-        checkpoint.save(folder / "transducer.pt", _transducer())
+        checkpoint.save(folder / "transducer.pt", transducer_state())
         for kind, load in loads.items():
             found[kind] = Model(checkpoint.load(folder / f"{kind}.pt"), load)
     return found
 
 
-def _transducer() -> dict[str, Any]:
+def transducer_state() -> dict[str, Any]:
     from tests.transducer.checkpoints import archives
     from transducer.checkpoints import nemo
     from transducer.config import Config

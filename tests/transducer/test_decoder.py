@@ -1,5 +1,6 @@
 """The decoder finds what frame-looping finds, natively and in plain torch, in any batch; so does label-looping."""
 
+import pickle
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -233,6 +234,24 @@ def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is
     assert [one.tokens for one in found] != [one.tokens for one in plain]
     assert found[2] == plain[2]
     assert_same(decode(encoded_BSC[:1], frames_B[:1], scorers=scorers()[0]), found[:1])
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 8.0])
+def test_of_many_labels_none_is_passed_over(sharpness: float):
+    weights = golden.random_weights(labels=333, durations=DURATIONS, layers=1, seed=1)
+    weights.output_weight.mul_(sharpness)
+    labels = [f"<{i}>" for i in range(333)]
+    drawn = torch.randint(333, (200, 20), generator=torch.Generator().manual_seed(0)).tolist()
+    model = estimate([[labels[i] for i in row] for row in drawn], order=3)
+    encoded_BSC, frames_B = torch.randn(4, 30, 12, generator=torch.Generator().manual_seed(2)), torch.full((4,), 30)
+    plain = Decoder(weights)(encoded_BSC, frames_B)
+    for weight, bonus in ((0.0, 0.0), (0.3, 0.0), (2.0, 1.5), (1.0, -3.0)):
+        own = ctc.ScorerOptions(unit="token", weight=weight, word_bonus=bonus)
+        scorer = pickle.loads(pickle.dumps(ctc.Scorer(labels, model=model, options=own)))
+        found = Decoder(weights)(encoded_BSC, frames_B, scorers=scorer)
+        assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, scorers=[scorer] * 4))
+        if sharpness < 1 or weight == 0:
+            assert ([one.tokens for one in found] == [one.tokens for one in plain]) == (weight == 0)
 
 
 def test_a_scorer_goes_on_with_the_state(path: str):

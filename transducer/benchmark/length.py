@@ -1,8 +1,6 @@
 """What a recording's length costs. See `__main__.py`."""
 
 import multiprocessing
-import resource
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ import torch
 from tyro.conf import Positional, arg
 
 from common import audio
-from common.benchmark import RESULTS, append_row
+from common.benchmark import RESULTS, append_row, process_peak_mib
 from common.data.manifest import Utterance, read_sources
 from common.metrics import ErrorCount, word_errors
 from common.precision import Precision
@@ -133,16 +131,7 @@ def transcribed(cfg: LengthConfig, utterances: Sequence[Utterance]) -> Measured:
     start = time.process_time()
     text = _text(asr, cfg, samples_N)
     took = time.process_time() - start
-    return Measured(len(samples_N) / rate, took, _peak_mib() - samples_N.nbytes / 2**20, text)
-
-
-def _peak_mib() -> float:
-    """The most memory that this process has held. Linux counts in `ru_maxrss` what held the one that started it."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
-        return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
+    return Measured(len(samples_N) / rate, took, process_peak_mib() - samples_N.nbytes / 2**20, text)
 
 
 def _text(asr: Recognizer, cfg: LengthConfig, samples_N: np.ndarray) -> str:

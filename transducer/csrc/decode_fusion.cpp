@@ -1,6 +1,8 @@
 // Greedy decoding with a language model and phrases: which label, once it is known that it is one.
 #include "fusion.h"
 
+#include <math.h>
+
 #include <new>
 
 #include "decode_scorer.h"
@@ -13,12 +15,27 @@ struct Fusion {
 };
 static_assert(sizeof(Fusion) <= FUSION_BYTES, "slots have room for it");
 
+constexpr int64_t BLOCK = 32;
+
+// Whether any of BLOCK scores is larger: without branches, which compilers make vectors of.
+bool any_above(const float* scores, float bound) {
+    int32_t found = 0;
+    for (int64_t i = 0; i < BLOCK; i++) found |= scores[i] > bound;
+    return found;
+}
+
+// A float that is not larger, by more than adding and rounding can be wrong.
+float at_most(double x) { return float(x - 1e-6 * (1 + fabs(x))); }
+
 }  // namespace
 
-void start_fusion(void* fusion, const ctc_scorer* scorer, int64_t vocabulary, const int32_t* state) {
-    Fusion* const f = new (fusion) Fusion{ctc_decode::Scorer(scorer, vocabulary), {}};
-    f->state = f->scorer.start();
-    if (state) f->state = {state[0], state[1], state[2]};
+void make_fusion(void* fusion, const ctc_scorer* scorer, int64_t vocabulary) {
+    new (fusion) Fusion{ctc_decode::Scorer(scorer, vocabulary), {}};
+}
+
+void start_fusion(void* fusion, const void* made, const int32_t* state) {
+    Fusion* const f = new (fusion) Fusion(*(const Fusion*)made);
+    f->state = state ? ctc_decode::State{state[0], state[1], state[2]} : f->scorer.start();
 }
 
 void save_fusion(const void* fusion, int32_t* state) {
@@ -32,14 +49,21 @@ int64_t fused_label(void* fusion, const float* scores, int64_t best, int64_t lab
     Fusion& f = *(Fusion*)fusion;
     ctc_decode::Step chosen = f.scorer.extend(f.state, int32_t(best));
     double most = double(scores[best]) + chosen.gain;
-    const double bound = f.scorer.label_bound(f.state.phrase), of_boundary = f.scorer.boundary_bound(f.state);
-    for (int64_t label = 0; label < labels; label++) {
-        if (!(double(scores[label]) + (label == f.scorer.boundary() ? of_boundary : bound) > most)) continue;
-        const ctc_decode::Step step = f.scorer.extend(f.state, int32_t(label));
-        if (!(double(scores[label]) + step.gain > most)) continue;
+    const double of_label = f.scorer.label_bound(f.state.phrase), of_boundary = f.scorer.boundary_bound(f.state);
+    const auto consider = [&](int64_t label, double bound) {
+        if (!(double(scores[label]) + bound > most)) return;
+        const ctc_decode::Step step = f.scorer.extend(f.state, int32_t(label), most - double(scores[label]));
+        if (!(double(scores[label]) + step.gain > most)) return;
         most = double(scores[label]) + step.gain;
         chosen = step;
         best = label;
+    };
+    const int32_t boundary = f.scorer.boundary();
+    for (int64_t first = 0; first < labels; first += BLOCK) {
+        const int64_t end = first + BLOCK < labels ? first + BLOCK : labels;
+        const bool has_boundary = first <= boundary && boundary < end;
+        if (end - first == BLOCK && !has_boundary && !any_above(scores + first, at_most(most - of_label))) continue;
+        for (int64_t label = first; label < end; label++) consider(label, label == boundary ? of_boundary : of_label);
     }
     f.state = chosen.state;
     return best;

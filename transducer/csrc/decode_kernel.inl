@@ -98,10 +98,17 @@ class GreedyDecoder {
             copy(slot.hidden, from, job.state_floats());
             slot.is_fused = job.scorers && job.scorers[n];
             const int32_t* const language = position.started && job.scorer_states ? job.scorer_states + 3 * n : nullptr;
-            if (slot.is_fused) start_fusion(slot.fusion, job.scorers[n], net.classes, language);
+            if (slot.is_fused) start_fusion(slot.fusion, fusion_of(job.scorers[n]), language);
             if (slot.frame < slot.frames) return true;
             finish(slot);
         }
+    }
+
+    // Utterances mostly have the scorer of the one before.
+    const void* fusion_of(const ctc_scorer* scorer) {
+        if (scorer != made_of) make_fusion(made, scorer, net.classes);
+        made_of = scorer;
+        return made;
     }
 
     void finish(Slot& slot) {
@@ -228,6 +235,8 @@ class GreedyDecoder {
     int64_t* emitting;
     Slot* slots;
     Slot start = {};
+    const ctc_scorer* made_of = nullptr;
+    alignas(8) unsigned char made[FUSION_BYTES];
 };
 
 void decode(const DecodeJob& job, void* memory) { GreedyDecoder(job, memory).run(); }

@@ -8,8 +8,10 @@
 
 constexpr int64_t FUSION_BYTES = 64;
 
+// Bounds of what the scorer adds take time: they are made once, and copied for every utterance.
+void make_fusion(void* fusion, const ctc_scorer* scorer, int64_t vocabulary);
 // `state`: three numbers where an utterance goes on, or NULL.
-void start_fusion(void* fusion, const ctc_scorer* scorer, int64_t vocabulary, const int32_t* state);
+void start_fusion(void* fusion, const void* made, const int32_t* state);
 void save_fusion(const void* fusion, int32_t* state);
 
 // The label whose score with what it adds is largest, of `labels`; `best` is the one without. Goes on after it.

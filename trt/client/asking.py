@@ -95,7 +95,7 @@ class Server:
 def content_of(source: Path | Utterance | audio.Held) -> tuple[bytes, str]:
     """The bytes of a recording, and its name; of a piece of a file as WAV. Raises AudioError and OSError."""
     if isinstance(source, audio.Held):
-        return source.getvalue(), source.name
+        return source.content(), source.name
     if isinstance(source, Path):
         return source.read_bytes(), source.name
     if not source.piece():

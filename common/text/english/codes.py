@@ -68,6 +68,19 @@ def _coordinate(match: re.Match[str], style: Style) -> str:
     return " ".join([*said, DIRECTIONS[match[4]]])
 
 
+def _sharp(match: re.Match[str], style: Style) -> str:
+    """F# → F sharp; C#m7 → C sharp minor 7"""
+    return f"{style.letters(match[1])} sharp{' minor' if match[2] else ''}"
+
+
+_COURTS = {"Ct": "court", "Pl": "place", "Sq": "square", "Cir": "circle", "Ter": "terrace"}
+_HOUSE_BEFORE = re.compile(r"\b\d+[A-Z]?\s(?:[NSEW]\.?\s)?(?:[A-Z]\w+\s|\d+\w\w\s){1,3}\Z")
+
+
+def _after_a_house(match: re.Match[str], style: Style) -> str | None:
+    return _COURTS[match[1]] if before(match, _HOUSE_BEFORE) else None
+
+
 _STREET_BEFORE = re.compile(rf"\b(?:{STREETS})\.?,?\s\Z")
 
 
@@ -139,6 +152,7 @@ RULES: tuple[Rule, ...] = (
     rule("telephone", r"\+\d{1,3}(?:[ .-]?\(?\d{2,4}\)?){2,5}(?!\w)", _telephone),
     rule("telephone", r"1-8\d\d-(?=[A-Z\d-]*[A-Z])[A-Z\d]+(?:-[A-Z\d]+)*(?!\w)", _telephone),
     rule("telephone", r"\d{3}-\d{4}(?![\w-])", _seven_digits),
+    rule("telephone", r"0\d{2,4}\s(?:\d{6}|\d{3,4}\s\d{3,4})(?![\w-])", _telephone),
     rule("social security", r"\d{3}-\d{2}-\d{4}(?![\w-])", _telephone),
     rule("IP address", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)", _internet),
     rule("named number", r"40[13]\([kb]\)|[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people)\b)", lambda m, s: _NAMED[m[0]]),
@@ -168,7 +182,8 @@ WORD_RULES: tuple[Rule, ...] = (
         r"([NS][EW]|[NSEW])(?!\w)",
         lambda match, style: DIRECTIONS[match[1]] if before(match, _STREET_BEFORE) else None,
     ),
-    rule("name", r"([A-G])[#♯](?!\w)", lambda match, style: f"{match[1]} sharp"),
+    rule("name", r"([A-G])[#♯](m(?!aj))?(?=\d|\W|\Z|maj|min|dim|sus|add)", _sharp),
+    rule("address", r"(Ct|Pl|Sq|Cir|Ter)(?!\w)\.?(?!\s[A-Z])", _after_a_house),
     rule(
         "name",
         r"([A-G])(?:b(?=\s(?:major|minor|flat))|♭)(?!\w)",

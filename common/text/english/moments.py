@@ -59,6 +59,15 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     return _date(int(first), second, in_year)
 
 
+_ON = re.compile(r"\b(?:on|by|until|till|since|before|after|from|due|dated)\s\Z", re.IGNORECASE)
+
+
+def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
+    """By 4/30, which is no fraction that people use."""
+    is_day = before(match, _ON) and int(match[1]) <= 12 and 12 < int(match[3]) <= 31 and int(match[3]) != 16
+    return _numbers(match, style) if is_day else None
+
+
 def _month_and_day(match: re.Match[str], style: Style) -> str | None:
     month, day, last, in_year = _month(match[1]), match[2], match[3], match[4]
     said = _date(month, day, None)
@@ -150,6 +159,7 @@ RULES: tuple[Rule, ...] = (
     rule("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", _year_first),
     rule("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?![\d/-])", _numbers),
     rule("date", r"(\d{1,2})(/)(\d{1,2})/(\d\d)(?![\d/-])", _numbers),
+    rule("date", r"(\d{1,2})(/)(\d{1,2})()(?![\d/])(?!\s(?:of|cup|inch|time))", _day_after_a_word),
     rule("date", r"(0[1-9])(/)([0-3]\d)()(?![\d/])", _numbers),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_FULL})\b{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),

@@ -195,13 +195,13 @@ def _height(match: re.Match[str], style: Style) -> str:
 _CODE_AHEAD = re.compile(
     r"\b(?:(?:code|pin|otp|password|passcode|zip|postcode|extension|ext\.?|account|combination"
     r"|(?:account|tracking|order|confirmation|reference|serial|card|phone|case|policy|student|employee|my|your|the)"
-    r"\s(?:number|no\.|id))(?:\sis|\swas|:|\snumber|\sno\.)?|ending in|number is|dial|call|text\s\w+\sto)\s#?\Z",
+    r"\s(?:number|no\.|id))(?:\sis|\swas|:|\snumber|\sno\.)?|ending in|number is|dial|call|text(?:\s\w+\sto)?)\s#?\Z",
     re.IGNORECASE,
 )
 _LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
 _NAME_AHEAD = re.compile(
     r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Highway|Interstate|Hwy|Room|Area|Porsche|Peugeot|Xbox|RTX|GTX|Apartment|Apt\.?"
-    r"|Suite|Ferrari|Port|HTTP|Error|Status)\s\Z|[A-Za-z]\d+-\Z",
+    r"|Suite|Ferrari|Port|HTTP|Error|Status)\s\Z|\b(?:US|I|CA|SR|Route)-\Z|[A-Za-z]\d+-\Z",
     re.IGNORECASE,
 )
 _CAPITALS_AHEAD = re.compile(r"[A-Z]{2}\Z")
@@ -287,6 +287,12 @@ _ROUGHLY = {
 RULES: tuple[Rule, ...] = (
     rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
     rule("number", r"1[\d,]*0s\b", lambda match, style: _ROUGHLY.get(match[0])),
+    rule(
+        "measure",
+        rf"({_MIXED}|\d+/\d+|{NUMBER})\s?[cC]\.(?=\s[a-z])",  # of recipes
+        lambda match, style: f"{_count(match[1])} {'cup' if match[1] == '1' or '/' in match[1][:2] else 'cups'}",
+    ),
+    rule("fraction", r"1/(\d{1,3})(?:ths|nds|rds)\b", lambda match, style: plural(ordinal(match[1]))),
     rule("measure", rf"({NUMBER})'(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b))", _feet),
     rule("name", r"(\d{1,2})W-(\d\d)\b", lambda match, style: f"{cardinal(match[1])} w {cardinal(match[2])}"),  # oil
     rule("score", r"(\d+\.\d+)/(\d+)(?![\w/])", lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}"),

@@ -84,6 +84,8 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     before_it, rest = match.string[: match.start()], match.string[match.end() :]
     if before_it[-1:].isdigit() and len(word) <= 3:  # C-3PO, 4WD
         return style.letters(word)
+    if re.match(r"-\d", rest) and not re.search("[AEIOUY]", word):  # SR-71
+        return style.letters(word)
     shouts = not re.search(r"[a-z]", before_it + rest)
     is_acronym = word in SPELLED or _said_by_letter(word.lower())
     if is_acronym and not (shouts and (word in WORDS_TOO or word in ("US", "ID", "AD"))):

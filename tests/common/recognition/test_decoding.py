@@ -92,7 +92,7 @@ def test_long_recordings_are_searched_between_pauses(monkeypatch):
     whole = best(made(BEAM), log_probs_SV)
     monkeypatch.setattr(decoding, "LONGEST_STRETCH", 200)
     decoder = made(BEAM)
-    bounds = list(decoder._stretches(log_probs_SV, decoder._between_words(log_probs_SV)))
+    bounds = [(first, first + len(own_SV)) for first, own_SV, _ in decoder.stretches([log_probs_SV])]
     assert len(bounds) > 5
     assert [first for first, _ in bounds[1:]] == [end for _, end in bounds[:-1]]
     assert all(0 < end - first <= 200 for first, end in bounds)
@@ -109,7 +109,7 @@ def test_a_word_is_cut_by_no_search_however_slowly_it_is_spoken(monkeypatch):
     decoder = made(BEAM)
     assert text(best(decoder, log_probs_SV)) == text(best(made(), log_probs_SV)) == " ".join(["TO NEAT EAT ATE"] * 4)
     between_words_S = decoder._between_words(log_probs_SV)
-    starts = [first for first, _ in decoder._stretches(log_probs_SV, between_words_S)][1:]
+    starts = [stretch.first for stretch in decoder.stretches([log_probs_SV])][1:]
     assert len(starts) > 2
     assert between_words_S[starts].all()
 
@@ -206,14 +206,14 @@ def test_readings_of_a_long_recording_are_the_best_ways_to_put_those_of_its_stre
     whole = made(options)(log_probs_SV)
     monkeypatch.setattr(decoding, "LONGEST_STRETCH", 60)
     cut = made(options)(log_probs_SV)
-    assert len(list(made(options)._stretches(log_probs_SV, made()._between_words(log_probs_SV)))) > 2
+    assert len(list(made(options).stretches([log_probs_SV]))) > 2
     assert [text(reading.letters) for reading in cut] == [text(reading.letters) for reading in whole]
 
 
 def test_transcripts_have_words_with_times_alternatives_and_errors():
     recordings = [Recording("a.wav", np.zeros(1), 10.0, first_seconds=1.0), Recording("b.wav", np.zeros(1), 2.0)]
     recordings.append(Recording("c.wav", np.zeros(0), 0.0, error="c.wav: damaged"))
-    found = [doubtful("TEA NOTE", "TEN NOTA"), torch.full((4, len(LABELS)), math.nan), None]
+    found = [[doubtful("TEA NOTE", "TEN NOTA")], [torch.full((4, len(LABELS)), math.nan)], []]
     for options in (DecodingOptions(), DecodingOptions(n_best=3)):
         pairs = zip(recordings, found, strict=True)
         a, b, c = transcripts(pairs, made(options), seconds_per_frame=0.5, precision="fp32")

@@ -48,3 +48,19 @@ def test_the_tiers_of_a_textgrid_cover_the_sound():
     words = edges[: 2 * 4]  # silence, a, b"e, silence
     assert words == [0, 0.1, 0.1, 1.05, 1.05, 2.05, 2.05, 2.6]
     assert "size = 2" in grid
+
+
+@pytest.mark.parametrize(("frames", "edges"), [([10, 1, 5], (0.5, 0.5)), ([10, 3, 5], (0.475, 0.625))])
+def test_a_space_that_is_no_pause_is_halved_between_its_words(frames, edges):
+    encoded = Encoded([1, 2, 3], ["a", " ", "b"], [Word("a", 0, 0), Word("b", 2, 2)], [])
+    sentence = SENTENCE._replace(encoded=encoded, frames_L=np.array(frames), first_sample=0)
+    first, second = times.words(SPOKEN._replace(sentences=[sentence], hop_samples=50))
+    assert (first.end, second.start) == pytest.approx(edges)
+    assert second.phonemes[0].start == second.start
+
+
+def test_a_comma_is_no_space():
+    encoded = Encoded([1, 2, 3], ["a", ",", "b"], [Word("a", 0, 0), Word("b", 2, 2)], [])
+    sentence = SENTENCE._replace(encoded=encoded, frames_L=np.array([10, 1, 5]), first_sample=0)
+    first, second = times.words(SPOKEN._replace(sentences=[sentence], hop_samples=50))
+    assert second.start - first.end == pytest.approx(0.05)

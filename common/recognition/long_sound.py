@@ -1,0 +1,99 @@
+"""Recordings too long to be held in memory: decoded in blocks, resampled on the way, forgotten after use."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import soxr
+
+from common import audio
+from common.audio import AudioError
+
+BLOCK = 1 << 18
+"""Numbers that are decoded at a time."""
+
+Blocks = Callable[[], Iterator[np.ndarray]]
+"""All samples of a recording from the start, float32, in blocks."""
+
+
+class LongSound:
+    """Mono samples, in place of an array [N] that would be too large: it has a length, and slices.
+
+    Making one reads the whole recording once, so that its length is exact and what is wrong with it is known before it
+    is used. A slice that starts before the last one did decodes it all again. Slices are for one thread at a time.
+    """
+
+    def __init__(self, blocks: Blocks, rate: float, to_rate: float, *, trim: bool = False):
+        """`rate` is that of the blocks, `to_rate` that of the samples; `trim` cuts silence off the ends.
+
+        Raises AudioError.
+        """
+        self.raises = True
+        """Whether a slice raises the AudioError of a recording that can no longer be read, or leaves it in `error`."""
+        self.error = ""
+        self._blocks, self._rates = blocks, (rate, to_rate)
+        self._count, self._loudest = 0, 0.0
+        counted = self._counted()
+        self._first, end = audio.loud_part(counted) if trim else (0, sum(map(len, counted)))
+        self._end = min(end, self._count)
+        self._coming: Iterator[np.ndarray] | None = None
+        self._held_N, self._at = np.zeros(0, np.float32), 0
+
+    @property
+    def first(self) -> int:
+        """How many samples were cut off before the first one."""
+        return self._first
+
+    @property
+    def whole(self) -> int:
+        """How many samples there are with those that were cut off."""
+        return self._count
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing can be heard."""
+        return self._loudest <= audio.INAUDIBLE
+
+    def __len__(self) -> int:
+        return self._end - self._first
+
+    def __getitem__(self, wanted: slice) -> np.ndarray:
+        """Float32 samples of a slice of step 1."""
+        start, stop, step = wanted.indices(len(self))
+        if step != 1:
+            raise ValueError(f"a slice of step {step}: expected 1")
+        start, stop = start + self._first, max(start, stop) + self._first
+        if self._coming is None or start < self._at:
+            self._coming, self._held_N, self._at = self._resampled(), np.zeros(0, np.float32), 0
+        held = [self._held_N]
+        end = self._at + len(self._held_N)
+        try:
+            while end < stop and not self.error:
+                if end <= start:  # nothing of it is wanted any more
+                    held, self._at = [], end
+                held.append(next(self._coming))
+                end += len(held[-1])
+        except (AudioError, StopIteration) as error:
+            self.error = str(error) or "the recording has become shorter while it was read"
+            if self.raises:
+                raise AudioError(self.error) from None
+        held_N = np.concatenate(held) if len(held) != 1 else held[0]
+        self._held_N, self._at = held_N[max(0, start - self._at) :], max(start, self._at)
+        found_N = self._held_N[: stop - start]
+        return found_N if len(found_N) == stop - start else np.zeros(stop - start, np.float32)
+
+    def _resampled(self) -> Iterator[np.ndarray]:
+        from_rate, to_rate = self._rates
+        if from_rate == to_rate:
+            yield from self._blocks()
+            return
+        stream: Any = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality=audio.QUALITY)
+        for block in self._blocks():
+            yield stream.resample_chunk(block)
+        yield stream.resample_chunk(np.zeros(0, np.float32), last=True)
+
+    def _counted(self) -> Iterator[np.ndarray]:
+        for block in self._resampled():
+            self._count += len(block)
+            self._loudest = max(self._loudest, float(block.max(initial=0.0)), float(-block.min(initial=0.0)))
+            yield block

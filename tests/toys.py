@@ -1,0 +1,24 @@
+"""Checkpoints of small recognisers with random weights, as files for commands."""
+
+from pathlib import Path
+
+from common import checkpoint
+from tests.fuzz.structures import transducer_state
+from tests.jasper.tiny import save_tiny
+from tests.wav2vec2.small import ctc_model
+from wav2vec2.checkpoints import fairseq
+
+KINDS = ("jasper", "wav2vec2", "transducer")
+"""Packages whose `inference` transcribes with them."""
+
+
+def save_toy(kind: str, path: Path) -> Path:
+    """Writes a model of this kind, and gives its path."""
+    if kind == "jasper":
+        return save_tiny(path)
+    if kind == "transducer":
+        checkpoint.save(path, transducer_state())
+    else:
+        model = ctc_model()
+        fairseq.export(path, model.state_dict(), model.wav2vec2.config)
+    return path
