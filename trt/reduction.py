@@ -7,6 +7,8 @@ that way stays in float32, layer by layer, until the words of the clips are thos
 Shapes: S output frames, V labels.
 """
 
+import contextlib
+import io
 import json
 import logging
 import tempfile
@@ -222,20 +224,21 @@ def _quantized(work: Path, clips: Sequence[Clip], kept: list[str], how: Quantisa
     before = logging.getLogger().level
     logging.getLogger().setLevel(logging.ERROR)  # it advises what has been done already
     try:
-        quantize_static(
-            work / "float.onnx",
-            work / "int8.onnx",
-            _Clips(clips[:CALIBRATED]),
-            quant_format=QuantFormat.QDQ,
-            calibrate_method=METHODS[how.ranges],
-            per_channel=True,
-            activation_type=QuantType.QUInt8 if how.target == "processors" else QuantType.QInt8,
-            weight_type=QuantType.QInt8,
-            op_types_to_quantize=REDUCED,
-            nodes_to_exclude=kept,
-            calibration_cache_path=work / "ranges.json",
-            extra_options={"MatMulConstBOnly": True} | (ENGINES if how.target == "tensorrt" else {}),
-        )
+        with contextlib.redirect_stdout(io.StringIO()):  # it shows its progress there
+            quantize_static(
+                work / "float.onnx",
+                work / "int8.onnx",
+                _Clips(clips[:CALIBRATED]),
+                quant_format=QuantFormat.QDQ,
+                calibrate_method=METHODS[how.ranges],
+                per_channel=True,
+                activation_type=QuantType.QUInt8 if how.target == "processors" else QuantType.QInt8,
+                weight_type=QuantType.QInt8,
+                op_types_to_quantize=REDUCED,
+                nodes_to_exclude=kept,
+                calibration_cache_path=work / "ranges.json",
+                extra_options={"MatMulConstBOnly": True} | (ENGINES if how.target == "tensorrt" else {}),
+            )
     finally:
         logging.getLogger().setLevel(before)
     return (work / "int8.onnx").read_bytes()
