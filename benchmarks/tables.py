@@ -104,6 +104,16 @@ TABLES = {
             "peak MiB": "{peak_memory_mib:,}",
         },
     ),
+    "jasper_step": Table(
+        source="jasper_step",
+        keys={"device": "device", "config": "config", "batch": "batch", "frames": "frames"},
+        cells={
+            "ms": "{p50:.0f}",
+            "as published, ms": "{published_p50:.0f}",
+            "× faster": "{times_faster:.2f}",
+            "gradients differ by": "{greatest_gradient_difference:.1g}",
+        },
+    ),
     "optim": Table(
         source="optim",
         keys={"device": "device", "what": "what"},

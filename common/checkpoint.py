@@ -154,6 +154,12 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
         raise CheckpointError(f"{path}: {wrong[0]} is of {weights[wrong[0]].dtype}; expected floating-point numbers")
 
 
+def widened(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """`weights` with those of half precision, as small files have them, in float32."""
+    half = (torch.float16, torch.bfloat16)
+    return {n: w.float() if isinstance(w, torch.Tensor) and w.dtype in half else w for n, w in weights.items()}
+
+
 def load_matching(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], source: Path | str) -> list[str]:
     """Loads every tensor whose name and shape fit `model`; tells, one line each, which did not and why.
 

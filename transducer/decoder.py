@@ -34,6 +34,12 @@ class DecoderState:
     language_B3: Tensor | None = None
     """int32: where the scorer of each utterance is, once there are any."""
 
+    def language(self) -> Tensor:
+        """`language_B3`, of utterances that have none that of their start."""
+        if self.language_B3 is None:
+            self.language_B3 = torch.zeros(len(self.position_B3), 3, dtype=torch.int32)
+        return self.language_B3
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderOptions:
@@ -58,6 +64,11 @@ class Decoder:
         self._native = NativeNetwork(weights) if weights.embedding.is_cpu and functions() is not None else None
         if self._native is None:
             warn_slow("transducer.Decoder", weights.embedding.is_cpu)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the native library decodes, which scorers of frames that come in pieces need."""
+        return self._native is not None
 
     def start(self, batch: int) -> DecoderState:
         """The state of `batch` utterances before their first frames."""
@@ -113,7 +124,7 @@ class Decoder:
             encoded_BSC = encoded_BSC.contiguous()
         kept = None
         if state is not None:
-            kept = (state.network_BX.numpy(), state.position_B3.numpy(), _language(state).numpy())
+            kept = (state.network_BX.numpy(), state.position_B3.numpy(), state.language().numpy())
         found = self._native.decode(
             encoded_BSC.numpy(),
             frames_B.numpy(),
@@ -185,9 +196,3 @@ def scorers_of_all(scorers: Scorer | Sequence[Scorer | None] | None, batch: int,
         if scorer is not None and len(scorer.labels) not in (labels, labels + 1):
             raise ValueError(f"scorers: expected {labels} labels, found {len(scorer.labels)}")
     return each
-
-
-def _language(state: DecoderState) -> Tensor:
-    if state.language_B3 is None:
-        state.language_B3 = torch.zeros(len(state.position_B3), 3, dtype=torch.int32)
-    return state.language_B3

@@ -29,7 +29,7 @@ from common.export import (
 from common.features import LogMel, LogMelConfig
 from common.lengths import inside
 from common.text.pieces import SPACE, Pieces
-from transducer.long_audio import ChunkOptions
+from transducer.long_audio import ChunkOptions, attention_step
 from transducer.network.encoder import Block
 from transducer.network.fused import fuse
 from transducer.network.model import Model
@@ -157,6 +157,7 @@ def _about(
         samples_per_frame=per_frame,
         seconds_per_frame=per_frame / features.sample_rate,
         chunk_seconds=chunks.chunk_seconds,
+        attention_step=attention_step(model.encoder.cfg),
         features=config.to_dict(features),
         configuration=config.to_dict(model.cfg),
     )

@@ -38,26 +38,37 @@ class Progress:
     frames: list[int]
     transducer: DecoderState | None = None
     runs: list[Run | None] = field(default_factory=list)
+    scorers: list[ctc.Scorer | None] = field(default_factory=list)
 
     def row(self, row: int) -> "Progress":
         """That of one of the utterances, a copy."""
         state, rows = self.transducer, slice(row, row + 1)
         if state is not None:
-            state = DecoderState(network_BX=state.network_BX[rows].clone(), position_B3=state.position_B3[rows].clone())
-        return Progress(frames=self.frames[rows], transducer=state, runs=self.runs[rows])
+            language_B3 = None if state.language_B3 is None else state.language_B3[rows].clone()
+            state = DecoderState(
+                network_BX=state.network_BX[rows].clone(),
+                position_B3=state.position_B3[rows].clone(),
+                language_B3=language_B3,
+            )
+        return Progress(frames=self.frames[rows], transducer=state, runs=self.runs[rows], scorers=self.scorers[rows])
 
     @staticmethod
     def of(utterances: Sequence["Progress"]) -> "Progress":
         """That of several utterances, a copy."""
         states = [each.transducer for each in utterances if each.transducer is not None]
-        joint = DecoderState(
-            network_BX=torch.cat([state.network_BX for state in states]),
-            position_B3=torch.cat([state.position_B3 for state in states]),
-        ) if states else None  # fmt: skip
+        joint = None
+        if states:
+            has_language = any(state.language_B3 is not None for state in states)
+            joint = DecoderState(
+                network_BX=torch.cat([state.network_BX for state in states]),
+                position_B3=torch.cat([state.position_B3 for state in states]),
+                language_B3=torch.cat([state.language() for state in states]) if has_language else None,
+            )
         return Progress(
             frames=[n for each in utterances for n in each.frames],
             transducer=joint,
             runs=[run for each in utterances for run in each.runs],
+            scorers=[scorer for each in utterances for scorer in each.scorers],
         )
 
 
@@ -67,9 +78,9 @@ class TransducerDecoding:
     def __init__(self, decoder: Decoder, pieces: Pieces) -> None:
         self.decoder, self.pieces = decoder, pieces
 
-    def start(self, batch: int) -> Progress:
-        """`batch` utterances before their first frames."""
-        return Progress(frames=[0] * batch, transducer=self.decoder.start(batch))
+    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> Progress:
+        """`batch` utterances before their first frames, and what is known of all of them besides the network."""
+        return Progress(frames=[0] * batch, transducer=self.decoder.start(batch), scorers=[scorer] * batch)
 
     def end(self, progress: Progress) -> list[Hypothesis]:
         """What has not been given yet of utterances that end here: nothing."""
@@ -85,7 +96,9 @@ class TransducerDecoding:
     ) -> list[Hypothesis]:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first."""
         state = None if progress is None else progress.transducer
-        found = self.decoder(encoded_BSC, frames_B, max_symbols=max_symbols, state=state)
+        scorers = progress.scorers if progress is not None and any(progress.scorers) else None
+        encoded_BSC = encoded_BSC.to(self.decoder.weights.embedding.device)
+        found = self.decoder(encoded_BSC, frames_B, max_symbols=max_symbols, state=state, scorers=scorers)
         before = [0] * len(found)
         if progress is not None:
             before, counts = progress.frames, torch.as_tensor(frames_B).tolist()
@@ -103,8 +116,9 @@ class CTCDecoding:
         """`log_probs` makes log_probs_BSV of encoded_BSC."""
         self.log_probs, self.pieces = log_probs, pieces
 
-    def start(self, batch: int) -> Progress:
-        """`batch` utterances before their first frames."""
+    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> Progress:
+        """`batch` utterances before their first frames. Nothing but the network is known of them."""
+        assert scorer is None
         return Progress(frames=[0] * batch, runs=[None] * batch)
 
     def end(self, progress: Progress) -> list[Hypothesis]:

@@ -8,13 +8,16 @@ Shapes: N samples, S encoder frames, C encoder width.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from common.recognition.chunks import WINDOW, Piece, by_length, long_batches
 from common.recognition.recordings import Recording
 from transducer.hypotheses import NOTHING, Hypothesis
+
+if TYPE_CHECKING:  # its module needs torch
+    from transducer.config import EncoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,14 @@ class Heard(NamedTuple):
     is_nan: bool
 
 
+def attention_step(cfg: "EncoderConfig") -> int:
+    """Frames of a chunk that attention sees at once, 1 where there are no chunks. They are counted from where a window
+    starts, so windows start at multiples: a frame then sees what it would see in the whole recording."""
+    if cfg.attention == "chunked":
+        return max(1, cfg.right_frames + 1)
+    return max(1, cfg.chunk_frames) if cfg.attention == "chunked_right" else 1
+
+
 def windows(n_frames: int, *, chunk: int, left: int, right: int) -> Iterator[tuple[int, int, int, int]]:
     """Where the context of each chunk starts, the chunk starts, the chunk ends, and its context ends, in frames."""
     for first in range(0, n_frames, chunk):
@@ -57,15 +68,20 @@ def windows(n_frames: int, *, chunk: int, left: int, right: int) -> Iterator[tup
         yield max(0, first - left), first, end, min(end + right, n_frames)
 
 
-def cut(samples: int, n_frames: int, chunks: ChunkOptions, *, samples_per_frame: int, seconds: float) -> list[Piece]:
-    """So many samples, of `n_frames` that last `seconds` each, whole or in chunks with context on both sides."""
-    if n_frames * seconds <= chunks.whole_seconds:
+def whole_chunks(chunk_seconds: float, *context_seconds: float, seconds_per_frame: float, step: int) -> list[int]:
+    """Frames of a chunk, at least one, and of context, in whole chunks of attention, of `step` frames."""
+    counts = [round(seconds / seconds_per_frame) for seconds in (chunk_seconds, *context_seconds)]
+    return [-(-count // step) * step for count in (max(1, counts[0]), *counts[1:])]
+
+
+def cut(samples: int, n_frames: int, lengths: Sequence[int], *, whole: float, samples_per_frame: int) -> list[Piece]:
+    """So many samples whole, up to `whole` frames, or in chunks with context; `lengths` are frames of both."""
+    if n_frames <= whole:
         return [Piece(0, samples, 0, n_frames)] if n_frames else []
-    lengths = (chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
-    chunk, left, right = (round(length / seconds) for length in lengths)
+    chunk, left, right = lengths
     return [
         Piece(start * samples_per_frame, min(samples, stop * samples_per_frame), first - start, end - start)
-        for start, first, end, stop in windows(n_frames, chunk=max(1, chunk), left=left, right=right)
+        for start, first, end, stop in windows(n_frames, chunk=chunk, left=left, right=right)
     ]
 
 

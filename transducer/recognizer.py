@@ -29,11 +29,11 @@ from transducer.checkpoints.reading import read_model
 from transducer.decoder import Decoder
 from transducer.greedy import CTCDecoding, TransducerDecoding
 from transducer.hypotheses import Hypothesis, joined, words_in
-from transducer.long_audio import ChunkOptions, cut, recognised
+from transducer.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
 from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
 from transducer.network.model import Model
-from transducer.network.streaming import lookahead_of
+from transducer.network.streaming import lookahead_of, no_such_lookahead
 from transducer.searching import SearchDecoding, of_ctc, of_transducer
 from transducer.streaming import CachedFrames, ChunkedFrames, Pool, Session
 from transducer.weights import on_host
@@ -46,7 +46,8 @@ STREAM_CHUNK_SECONDS, STREAM_LOOKAHEAD_SECONDS = 2.0, 2.0  # of models that are 
 class Recognizer:
     """A model with the features that it hears and the pieces that it writes; `head` is what decodes by default.
 
-    `confidence` of words is that of the probabilities of their pieces, or of the entropies of these.
+    `confidence` of words is that of the probabilities of their pieces, or of the entropies of these. `lookaheads` are
+    the numbers of frames that a streaming model may see after a frame, its first choice first; empty where any will do.
     `Recognizer.model` is prepared for inference. The encoder computes in `precision`, heads in float32.
     """
 
@@ -60,6 +61,7 @@ class Recognizer:
         precision: Precision = "fp32",
         head: Head = "auto",
         confidence: Confidence = "probability",
+        lookaheads: tuple[int, ...] = (),
     ):
         self.device, self.precision, self.pieces = torch.device(device), precision, pieces
         self.config, self.feature_config = model.cfg, features
@@ -71,7 +73,7 @@ class Recognizer:
             head = "ctc" if model.prediction is None else "transducer"
         if (head == "ctc" and model.ctc is None) or (head == "transducer" and model.prediction is None):
             raise checkpoint.CheckpointError(f"head = {head}: this model has no such head")
-        self.head, self.confidence = head, confidence
+        self.head, self.confidence, self.lookaheads = head, confidence, lookaheads
 
     @property
     def samples_per_frame(self) -> int:
@@ -221,10 +223,11 @@ class Recognizer:
         chunk_seconds: float = STREAM_CHUNK_SECONDS,
         left_seconds: float = ChunkOptions.left_seconds,
         max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
     ) -> Pool:
         """A pool of sessions (`session`) that share the steps of the network: hundreds of streams at once.
 
-        Options are those of `session`.
+        Options are those of `session`; words to favour are of each `Pool.session`.
         """
         longest = lookahead_of(self.config.encoder, self.feature_config)
         if lookahead is not None and lookahead < 0:
@@ -232,16 +235,14 @@ class Recognizer:
         if longest is not None:
             if lookahead and self.config.encoder.attention == "regular":
                 raise ValueError(f"lookahead = {lookahead}: no frame of this model sees one after it; expected 0")
-            return Pool(self, CachedFrames(self, longest if lookahead is None else lookahead), max_symbols=max_symbols)
+            if error := no_such_lookahead(lookahead, self.lookaheads):
+                raise ValueError(error)
+            cached = CachedFrames(self, longest if lookahead is None else lookahead)
+            return Pool(self, cached, max_symbols=max_symbols, decoder=decoder)
         options = ChunkOptions(chunk_seconds=chunk_seconds, left_seconds=left_seconds)
-        chunk, left, right = (
-            round(seconds / self.seconds_per_frame)
-            for seconds in (options.chunk_seconds, options.left_seconds, STREAM_LOOKAHEAD_SECONDS)
-        )
-        frames = ChunkedFrames(
-            self, chunk=max(1, chunk), left=left, lookahead=right if lookahead is None else lookahead
-        )
-        return Pool(self, frames, max_symbols=max_symbols)
+        chunk, left, right = self._frames(options.chunk_seconds, options.left_seconds, STREAM_LOOKAHEAD_SECONDS)
+        frames = ChunkedFrames(self, chunk=chunk, left=left, lookahead=right if lookahead is None else lookahead)
+        return Pool(self, frames, max_symbols=max_symbols, decoder=decoder)
 
     def session(
         self,
@@ -250,16 +251,21 @@ class Recognizer:
         chunk_seconds: float = STREAM_CHUNK_SECONDS,
         left_seconds: float = ChunkOptions.left_seconds,
         max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
+        hot_words: Iterable[str] = (),
     ) -> Session:
         """A stream of audio to `feed` and to `finish`, recognised while it comes. Raises ValueError.
 
         `lookahead`: encoder frames after a frame that it is heard with. A streaming model takes what it was trained
         with, by default its first choice, in steps of lookahead + 1 frames, and computes nothing twice. Other models
-        encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them.
+        encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them. `decoder`: see
+        the method of that name; without a beam. `hot_words`: words or phrases to favour.
         """
+        words = tuple(hot_words)
         return self.pool(
-            lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds, max_symbols=max_symbols
-        ).session()
+            lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds, max_symbols=max_symbols,
+            decoder=self.decoder() if words and decoder is None else decoder,
+        ).session(hot_words=words)  # fmt: skip
 
     def decoding(self, head: Head = "auto") -> TransducerDecoding | CTCDecoding:
         """Greedy decoding by `head`, by default that of the recogniser, also of frames that come in parts."""
@@ -274,13 +280,15 @@ class Recognizer:
         decoder: SearchDecoding | None = None,
         hot_words: tuple[str, ...] = (),
     ) -> Hypothesis:
-        if decoder is not None:
+        if decoder is not None and decoder.greedy is None:
             kept = decoder.start(1)
             for encoded_SC in parts:
                 decoder(encoded_SC[None], [len(encoded_SC)], progress=kept)
             return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
-        decoding = self.decoding()
-        progress = decoding.start(1)
+        decoding, scorer = self.decoding(), None
+        if decoder is not None and decoder.greedy is not None:
+            decoding, scorer = decoder.greedy, decoder.scorer_with(hot_words)
+        progress = decoding.start(1, scorer)
         hypotheses = [
             decoding(encoded_SC[None], [len(encoded_SC)], progress=progress, max_symbols=max_symbols)[0]
             for encoded_SC in parts
@@ -297,7 +305,14 @@ class Recognizer:
     def _pieces(self, samples: int, chunks: ChunkOptions) -> list[Piece]:
         """So many samples of a recording, whole or in chunks with context on both sides."""
         n_frames = self.model.encoder.output_frames(self.feature_config.frames(samples))
-        return cut(samples, n_frames, chunks, samples_per_frame=self.samples_per_frame, seconds=self.seconds_per_frame)
+        lengths = self._frames(chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
+        whole = chunks.whole_seconds / self.seconds_per_frame
+        return cut(samples, n_frames, lengths, whole=whole, samples_per_frame=self.samples_per_frame)
+
+    def _frames(self, chunk_seconds: float, *context_seconds: float) -> list[int]:
+        """Encoder frames of a chunk, at least one, and of context, in whole chunks of attention."""
+        step = attention_step(self.model.encoder.cfg)
+        return whole_chunks(chunk_seconds, *context_seconds, seconds_per_frame=self.seconds_per_frame, step=step)
 
     def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
         error = recording.failure
@@ -332,7 +347,8 @@ def load(
 
     `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
     decodes; by default the transducer. `confidence` of words: of the probabilities of their pieces, or of entropies.
-    `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most.
+    `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most; one of
+    `Recognizer.lookaheads`.
     `local_attention`: of models whose attention sees all frames, how many before and after it a frame sees instead.
     `precision`: "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
     """
@@ -342,6 +358,8 @@ def load(
         encoder = model.cfg.encoder
         if encoder.attention != "chunked" or lookahead < 0:
             raise checkpoint.CheckpointError(f"{path}: lookahead = {lookahead}: its attention is not in chunks")
+        if error := no_such_lookahead(lookahead, imported.lookaheads):
+            raise checkpoint.CheckpointError(f"{path}: {error}")
         model.encoder.cfg = replace(encoder, right_frames=lookahead)
     if local_attention is not None:
         encoder, (left, right) = model.cfg.encoder, local_attention
@@ -356,7 +374,7 @@ def load(
     def build(tried: Precision, network: Model) -> Recognizer:
         return Recognizer(
             network, imported.features, imported.pieces, device=chosen, precision=tried, head=head,
-            confidence=confidence,
+            confidence=confidence, lookaheads=imported.lookaheads,
         )  # fmt: skip
 
     if precision == "auto":

@@ -17,9 +17,12 @@ from common.recognition.decoding import DecodingOptions, scorer_of
 from common.text.pieces import Pieces
 from transducer.beam import BeamOptions, BeamSearch
 from transducer.decoder import Decoder
+from transducer.greedy import TransducerDecoding
 from transducer.hypotheses import Hypothesis, hypothesis_of
 from transducer.weights import Decoded
 
+MOST_KEPT = 256
+"""Sets of words to favour whose tables are kept for the next recording that has them."""
 BEAM = 4
 """Label sequences that a search keeps where options ask for several transcripts and for no beam."""
 
@@ -38,9 +41,14 @@ class Kept:
 class SearchDecoding:
     """Decoding as options say, made once, since a language model takes time to read."""
 
-    def __init__(self, find: Find, pieces: Pieces, options: DecodingOptions) -> None:
-        """Raises ConfigError for words or files that cannot be used."""
-        self.find, self.pieces, self.options = find, pieces, options
+    def __init__(
+        self, find: Find, pieces: Pieces, options: DecodingOptions, greedy: TransducerDecoding | None = None
+    ) -> None:
+        """`greedy`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
+
+        Raises ConfigError for words or files that cannot be used.
+        """
+        self.find, self.pieces, self.options, self.greedy = find, pieces, options, greedy
         self.scorer = scorer_of(pieces.labels, options) if options.knows_language else None
         self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
 
@@ -81,11 +89,12 @@ class SearchDecoding:
         words = [()] * len(counts) if hot_words is None else [tuple(own) for own in hot_words]
         if len(words) != len(counts):
             raise ValueError(f"hot_words: expected some for each of {len(counts)} utterances, found {len(words)}")
-        found = self.find(encoded_BSC, counts, [self._scorer(own) for own in words], max_symbols)
+        found = self.find(encoded_BSC, counts, [self.scorer_with(own) for own in words], max_symbols)
         nothing = Hypothesis([], [], None, "", [], [])
         return [own[0]._replace(alternatives=tuple(own[1:])) if own else nothing for own in found]
 
-    def _scorer(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
+    def scorer_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
+        """What is known besides the network, with more words to favour. Raises ConfigError for other letters."""
         if not hot_words:
             return self.scorer
         if hot_words not in self._with_words:
@@ -95,6 +104,8 @@ class SearchDecoding:
                 self._with_words[hot_words] = base.with_hot_words(boosts)
             except ValueError as error:
                 raise ConfigError(f"decoding: {error}") from None
+            if len(self._with_words) > MOST_KEPT:
+                del self._with_words[next(iter(self._with_words))]
         return self._with_words[hot_words]
 
 
@@ -105,8 +116,10 @@ def of_transducer(
     options: DecodingOptions,
 ) -> SearchDecoding:
     """By a transducer: a beam search, or greedily where there is no beam and one transcript is wanted."""
+    in_parts = None
     if not options.beam and options.n_best == 1:
         greedy = decoder()
+        in_parts = TransducerDecoding(greedy, pieces) if greedy.is_native else None
 
         def find(encoded_BSC: Tensor, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
             found = greedy(encoded_BSC.cpu(), counts, max_symbols=max_symbols, scorers=scorers)
@@ -119,7 +132,7 @@ def of_transducer(
             found = beam(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
             return [[hypothesis_of(c.decoded, pieces)._replace(score=c.score) for c in own] for own in found]
 
-    return SearchDecoding(find, pieces, options)
+    return SearchDecoding(find, pieces, options, in_parts)
 
 
 def of_ctc(log_probs: Callable[[Tensor], Tensor], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:

@@ -30,6 +30,7 @@ from common.text.pieces import word_groups
 from transducer.greedy import Progress
 from transducer.hypotheses import NOTHING, Hypothesis, joined
 from transducer.network.streaming import UNKNOWN, EncoderStreams
+from transducer.searching import SearchDecoding
 
 if TYPE_CHECKING:
     from transducer.recognizer import Recognizer
@@ -195,20 +196,39 @@ class ChunkedFrames:
 class Pool:
     """Streams that share the steps of a network. `Recognizer.pool` makes it."""
 
-    def __init__(self, asr: "Recognizer", frames: CachedFrames | ChunkedFrames, *, max_symbols: int) -> None:
-        self.asr, self.frames, self.max_symbols = asr, frames, max_symbols
-        self.decoding = asr.decoding()
+    def __init__(
+        self,
+        asr: "Recognizer",
+        frames: CachedFrames | ChunkedFrames,
+        *,
+        max_symbols: int,
+        decoder: SearchDecoding | None = None,
+    ) -> None:
+        """Raises ValueError for a decoder that wants all frames at once."""
+        self.asr, self.frames, self.max_symbols, self.decoder = asr, frames, max_symbols, decoder
+        if decoder is not None and decoder.greedy is None:
+            raise ValueError("decoder: streams are decoded greedily, by a transducer: expected no beam and n_best = 1")
+        self.decoding = asr.decoding() if decoder is None or decoder.greedy is None else decoder.greedy
         self._free: list[int] = []
         self._slots = 0
 
-    def session(self) -> Session:
-        """A new stream."""
+    def session(self, *, hot_words: Iterable[str] = ()) -> Session:
+        """A new stream. `hot_words`: words or phrases to favour in it, where the pool has a decoder.
+
+        Raises ConfigError for words that the pieces cannot spell, ValueError for words without a decoder.
+        """
+        words, scorer = tuple(hot_words), None
+        if self.decoder is not None:
+            scorer = self.decoder.scorer_with(words)
+        elif words:
+            raise ValueError("hot_words: expected a pool with a decoder")
+        progress = self.decoding.start(1, scorer)
         if not self._free:
             self._free.append(self._slots)
             self._slots += 1
         slot = self._free.pop()
         self.frames.open(slot)
-        return Session(self, slot, self.decoding.start(1))
+        return Session(self, slot, progress)
 
     def feed(self, feeds: Iterable[tuple[Session, np.ndarray | Tensor]]) -> list[Update]:
         """What samples of several sessions bring, as `Session.feed`; their steps are taken together."""

@@ -17,7 +17,7 @@ from common.recognition.transcripts import Alternative, Transcript, best_of
 from common.text.pieces import Pieces
 from transducer.host_decoder import HostDecoder
 from transducer.hypotheses import Hypothesis, hypothesis_of, joined, words_in
-from transducer.long_audio import ChunkOptions, cut, recognised
+from transducer.long_audio import ChunkOptions, cut, recognised, whole_chunks
 from transducer.weights import Decoded, of_named
 from trt.runtime import ModelError, Network, paths_of
 from trt.stored import weights_in
@@ -58,11 +58,15 @@ class PieceRecognizer:
         options = ChunkOptions()
         if chunk_seconds is not None:
             options = ChunkOptions(chunk_seconds=chunk_seconds, whole_seconds=chunk_seconds)
-        per_frame, seconds = self.samples_per_frame, self.seconds_per_frame
+        seconds, step = self.seconds_per_frame, self.network.facts["attention_step"]
+        whole = options.whole_seconds / seconds
+        lengths = whole_chunks(
+            options.chunk_seconds, options.left_seconds, options.right_seconds, seconds_per_frame=seconds, step=step
+        )
         for heard in recognised(
             read_ahead(recordings, self._read, on_error="skip"),
             cut=lambda samples: cut(
-                samples, self.frames(samples), options, samples_per_frame=per_frame, seconds=seconds
+                samples, self.frames(samples), lengths, whole=whole, samples_per_frame=self.samples_per_frame
             ),
             encode=self._encode,
             decode=lambda frames_BSX, counts, _: self._decode(frames_BSX, counts),

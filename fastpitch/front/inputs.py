@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fastpitch.front import phrases
+from fastpitch.front import markdown, phrases
 from fastpitch.front.phrases import Phrase, PhraseError
 
 PHRASE_SUFFIXES = (".txt", ".tsv")
+MARKDOWN_SUFFIXES = (".md", ".markdown")
 STDIN = "-"
 
 # What is no text in one word but the name of a file, although there is none.
 _LIKE_A_FILE = re.compile(
-    r"[^\s<>]+\.(?:txt|tsv|ssml|xml|md|rst|text|html?|csv|json|srt|vtt|log|pdf|docx?|odt|rtf|epub|npy|pt|wav|flac)",
+    r"[^\s<>]+\.(?:txt|tsv|ssml|xml|md|markdown|rst|text|html?|csv|json|srt|vtt|log|pdf|docx?|odt|rtf|epub|npy|pt|wav|flac)",
     re.IGNORECASE,
 )
 _NOT_TEXT = re.compile(r"\.(?:pdf|docx?|odt|rtf|epub|npy|pt|wav|flac|mp3|ogg|zip|png|jpe?g)", re.IGNORECASE)
@@ -74,7 +75,9 @@ def _document(text: str, place: int) -> Item:
         where, name = text, f"{Path(text).stem}.wav"
         if _NOT_TEXT.fullmatch(Path(text).suffix):
             raise PhraseError(f"{text}: not a file of text; expected .txt, .tsv, .ssml or another file of text")
+        is_markdown = Path(text).suffix.lower() in MARKDOWN_SUFFIXES
         text = phrases.decoded(phrases.read_bytes(Path(text)), text)
+        text = markdown.plain(text) if is_markdown else text
     return Item(Phrase(place + 1, text, name), where)
 
 

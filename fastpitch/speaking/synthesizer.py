@@ -17,12 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed, hub
+from common import checkpoint, distributed
 from common.audio import Audio
 from common.checkpoint import CheckpointError
 from common.fastest import Choice, fastest
 from common.features import LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
+from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.model import FastPitch, Spectrogram
 from fastpitch.front import planning
@@ -265,14 +266,15 @@ def load(
     ema: bool | None = None,
     text: TextConfig | None = None,
 ) -> Synthesizer:
-    """The model saved at `path`: a checkpoint of this repository or of DeepLearningExamples' FastPitch 1.1.
+    """The model saved at `path`: a checkpoint of this repository or of DeepLearningExamples' FastPitch 1.1, or a voice
+    by its name (`fastpitch.voices`).
 
     `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
     (`common.fastest`). `text` overrides how the checkpoint says that its texts were processed; without it, characters
     that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is missing,
     damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
     """
-    path = hub.located(path)
+    path = voices.located(path, voices.ACOUSTIC)
     with checkpoint.usable(path):
         imported = checkpoint_import.read(checkpoint.load(path), path)
         if ema and imported.ema is None:
@@ -282,7 +284,7 @@ def load(
         with torch.device("meta"):  # the weights come from the file: do not initialise 46 million of them first
             mel_bins = imported.config.features.mel_bins
             model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
-        checkpoint.fill(model, weights, path)
+        checkpoint.fill(model, checkpoint.widened(weights), path)
     chosen, config = distributed.pick_device(device), imported.config
 
     def build(tried: Precision, network: FastPitch) -> Synthesizer:

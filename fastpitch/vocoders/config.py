@@ -182,6 +182,13 @@ class HifiganRun(TrainingConfig):
             raise ValueError(
                 f"istft.n_fft = {self.istft.n_fft}: expected a multiple of features.hop_samples = {hop}, at least twice"
             )
+        own = self.features
+        alike = own.spectrum == "magnitude" and self.istft.n_fft == own.n_fft == own.window_samples
+        if self.generator == "istft" and self.istft.corrections and not alike:
+            raise ValueError(
+                f"istft.corrections = {self.istft.corrections}: expected mel frames of magnitudes, and "
+                f"features.n_fft = features.window_samples = istft.n_fft = {self.istft.n_fft}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,7 +112,9 @@ def graph(loaded: Loaded) -> ExportGraph:
 def _plain(generator: nn.Module) -> nn.Module:
     if isinstance(generator, Waveglow):
         return PlainWaveglow(generator)
-    return PlainIstft(generator) if isinstance(generator, IstftGenerator) else generator
+    if isinstance(generator, IstftGenerator) and not generator.cfg.corrections:
+        return PlainIstft(generator)
+    return generator
 
 
 def _mel(bins: int, frames: Sequence[int], floor: float, noise_samples: int) -> dict[str, Tensor]:

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common import checkpoint, distributed, hub
+from common import checkpoint, distributed
 from common.checkpoint import CheckpointError
 from common.fastest import Choice, fastest, voice_like
 from common.features import LogMel, LogMelConfig
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from fastpitch import voices
 from fastpitch.vocoders import hifigan_import as hifigan_import
 from fastpitch.vocoders import waveglow_import as waveglow_import
 from fastpitch.vocoders.build import build_generator
@@ -241,6 +242,8 @@ def load_vocoder(
 ) -> Vocoder:
     """The vocoder saved at `path`: of this repository, of DeepLearningExamples (HiFi-GAN, WaveGlow) or of jik876.
 
+    Or that of a voice by its name (`fastpitch.voices`).
+
     `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
     (`common.fastest`). Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no
     averaged weights.
@@ -268,7 +271,7 @@ def load_vocoder(
 
 def load_generator(path: Path, *, ema: bool | None = None) -> Loaded:
     """As `load_vocoder`, of the network alone."""
-    path = hub.located(path)
+    path = voices.located(path, voices.VOCODER)
     with checkpoint.usable(path):
         return _generator_of(checkpoint.load(path), path, ema)
 
@@ -299,7 +302,7 @@ def _filled(
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     chosen = averaged if averaged is not None and ema is not False else weights
     try:
-        nn.Module.load_state_dict(network, folded(chosen), assign=True)
+        nn.Module.load_state_dict(network, checkpoint.widened(folded(chosen)), assign=True)
     except (CheckpointError, RuntimeError) as error:
         problem = " ".join(str(error).split())
         raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None

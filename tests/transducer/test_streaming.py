@@ -7,12 +7,16 @@ import pytest
 import torch
 import yaml
 
+import ctc
 import transducer
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
+from common.config import ConfigError
 from common.features import NEMO
+from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import Recording
 from common.text.pieces import Pieces
+from ctc.ngram import estimate
 from tests.data import shared
 from tests.transducer import tiny
 from tests.transducer.checkpoints import archives
@@ -183,6 +187,53 @@ def test_what_may_still_change_is_the_word_under_way_and_the_lookahead(speech):
     assert starts == sorted(starts)
 
 
+def language(asr: Recognizer, tmp_path) -> DecodingOptions:
+    """A model of pieces that changes what these random models say."""
+    draw, labels = np.random.default_rng(0), PIECES.labels[: len(PIECES) - 1]
+    texts = [[labels[i] for i in draw.integers(len(labels), size=12)] for _ in range(40)]
+    ctc.write_arpa(tmp_path / "pieces.arpa", estimate(texts, order=3))
+    return DecodingOptions(language_model=tmp_path / "pieces.arpa", weight=1.0, hot_word_boost=8.0)
+
+
+@pytest.mark.parametrize("is_streaming", [True, False])
+def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, is_streaming):
+    asr = streaming(1) if is_streaming else recognizer(normalize="per_feature")
+    how = {} if is_streaming else {"chunk_seconds": 1.04, "left_seconds": 2.0, "lookahead": 6}
+    long = {"whole_seconds": 60 if is_streaming else 0, "chunk_seconds": 1.04, "left_seconds": 2.0}
+    decoder = asr.decoder(language(asr, tmp_path))
+    each: list[list[str]] = [[], ["ab"], ["cadab", "b"]]
+    expected = [
+        asr.transcribe([speech], batch_size=1, right_seconds=0.48, decoder=decoder, hot_words=[words], **long)[0].words
+        for words in each
+    ]
+    assert len({tuple(plain(words)) for words in [*expected, fed(asr.session(**how), speech, [9_000])]}) == 4
+    for words, own in zip(each, expected, strict=True):
+        assert plain(fed(asr.session(decoder=decoder, hot_words=words, **how), speech, [5_000, 1])) == plain(own)
+    pool = asr.pool(decoder=decoder, **how)
+    sessions = [pool.session(hot_words=words) for words in each[:2]]
+    found: dict = {session: [] for session in sessions}
+    for at in range(0, len(speech) + 30_000, 7_000):
+        if at == 28_000:  # one more, which has heard nothing yet
+            sessions.append(pool.session(hot_words=each[2]))
+            found[sessions[2]] = []
+        feeds = [(s, speech[max(0, at - 28_000 * (i == 2)) :][:7_000]) for i, s in enumerate(sessions)]
+        for (session, _), update in zip(feeds, pool.feed(feeds), strict=True):
+            found[session] += update.words
+    for session, update in zip(sessions, pool.finish(sessions), strict=True):
+        found[session] += update.words
+    assert [plain(found[session]) for session in sessions] == [plain(words) for words in expected]
+
+
+def test_what_a_stream_cannot_be_decoded_with_is_named():
+    asr = streaming(1)
+    with pytest.raises(ValueError, match="decoder: streams are decoded greedily, by a transducer: expected no beam"):
+        asr.session(decoder=asr.decoder(DecodingOptions(beam=4)))
+    with pytest.raises(ValueError, match="hot_words: expected a pool with a decoder"):
+        asr.pool().session(hot_words=["a"])
+    with pytest.raises(ConfigError, match="word 'xyz'"):
+        asr.session(hot_words=["xyz"])
+
+
 def test_streams_of_nothing_are_empty_and_over():
     for asr in (streaming(1), recognizer(normalize="per_feature")):
         session = asr.session()
@@ -272,3 +323,6 @@ def test_a_model_is_loaded_with_another_lookahead(tmp_path):
         transducer.load(path, local_attention=(64, 64))
     assert transducer.load(path).model.encoder.cfg.right_frames == 13
     assert transducer.load(path, lookahead=6).model.encoder.cfg.right_frames == 6
+    assert transducer.load(path).lookaheads == (13, 6)
+    with pytest.raises(CheckpointError, match="lookahead = 5: this model has learned 13, 6"):
+        transducer.load(path, lookahead=5)

@@ -20,6 +20,8 @@ class Imported(NamedTuple):
     model: ModelConfig
     features: LogMelConfig
     pieces: Pieces
+    lookaheads: tuple[int, ...] = ()
+    """Frames after a frame that a streaming model may see, its first choice first; none if it names none."""
 
 
 Rules = Sequence[tuple[str, str]]

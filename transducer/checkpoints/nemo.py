@@ -52,11 +52,11 @@ def read(path: Path) -> Imported:
         heads = _heads(described, source)
         pieces = _pieces(archive, described, source)
         features = features_of(Settings(described.get("preprocessor"), "preprocessor", source))
-        encoder = _encoder(Settings(described.get("encoder"), "encoder", source), features.mel_bins)
+        encoder, lookaheads = _encoder(Settings(described.get("encoder"), "encoder", source), features.mel_bins)
         model = _model(described, heads, encoder, pieces, source)
         weights = archive.weights()
     check_filters(weights, features, source)
-    return Imported(renamed(weights, RULES, source), model, features, pieces)
+    return Imported(renamed(weights, RULES, source), model, features, pieces, lookaheads)
 
 
 def _heads(described: dict[str, Any], source: str) -> str:
@@ -79,7 +79,8 @@ def _pieces(archive: Archive, described: dict[str, Any], source: str) -> Pieces:
         raise CheckpointError(f"{source}: {name}: {error}") from None
 
 
-def _encoder(s: Settings, mel_bins: int) -> EncoderConfig:
+def _encoder(s: Settings, mel_bins: int) -> tuple[EncoderConfig, tuple[int, ...]]:
+    """The encoder, and the lookaheads that it was trained with."""
     s.expect("feat_in", mel_bins)
     s.expect("feat_out", -1)
     s.expect("subsampling", "dw_striding")
@@ -102,7 +103,8 @@ def _encoder(s: Settings, mel_bins: int) -> EncoderConfig:
         "regular",
         {"regular": "regular", "chunked_limited": "chunked", "chunked_limited_with_rc": "chunked_right"},
     )
-    left, right = _context(s, style)
+    contexts = _contexts(s, style)
+    left, right = contexts[0]  # as NeMo does
     config = EncoderConfig(
         width=width,
         layers=s.number("n_layers", most=1000),
@@ -123,20 +125,20 @@ def _encoder(s: Settings, mel_bins: int) -> EncoderConfig:
         attention_dropout=s.real("dropout_att", 0.1),
     )
     s.done()
-    return config
+    return config, tuple(dict.fromkeys(right for _, right in contexts)) if style == "chunked" and right >= 0 else ()
 
 
-def _context(s: Settings, style: str) -> tuple[int, int]:
-    """Frames before and after that are seen: of several choices the first, as NeMo does."""
+def _contexts(s: Settings, style: str) -> list[tuple[int, int]]:
+    """Frames before and after that are seen: one choice or several."""
     context = s.take("att_context_size", [-1, -1])
     if style == "chunked_right":  # without a choice it is the whole recording, and so are its convolutions
         s.ignore(("att_chunk_context_size", "conv_context_style"))
-        return -1, -1
-    if isinstance(context, list) and context and isinstance(context[0], list):
-        context = context[0]
-    if not (isinstance(context, list) and len(context) == 2 and all(type(n) is int and n >= -1 for n in context)):
-        raise CheckpointError(f"{s.source}: encoder.att_context_size = {context!r}: expected two numbers of frames")
-    return context[0], context[1]
+        return [(-1, -1)]
+    is_choice = isinstance(context, list) and context and isinstance(context[0], list)
+    for one in context if is_choice else [context]:
+        if not (isinstance(one, list) and len(one) == 2 and all(type(n) is int and n >= -1 for n in one)):
+            raise CheckpointError(f"{s.source}: encoder.att_context_size = {one!r}: expected two numbers of frames")
+    return [(left, right) for left, right in (context if is_choice else [context])]
 
 
 def _model(described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces: Pieces, source: str) -> ModelConfig:

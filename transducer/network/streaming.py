@@ -35,6 +35,13 @@ def lookahead_of(cfg: EncoderConfig, features: LogMelConfig) -> int | None:
     return 0 if cfg.attention == "regular" and cfg.right_frames == 0 else None
 
 
+def no_such_lookahead(lookahead: int | None, known: Sequence[int]) -> str:
+    """Why `lookahead` is none of those `known`, "" where it is, or where none are known."""
+    if lookahead is None or not known or lookahead in known:
+        return ""
+    return f"lookahead = {lookahead}: this model has learned {', '.join(map(str, known))}"
+
+
 class EncoderStreams:
     """The encoder over many streams, each with a slot for what is kept of it: steps of one chunk.
 

@@ -59,7 +59,9 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     return _date(int(first), second, in_year)
 
 
-_ON = re.compile(r"\b(?:on|by|until|till|since|before|after|from|due|dated)\s\Z", re.IGNORECASE)
+_ON = re.compile(
+    r"\b(?:on|by|until|till|since|before|after|from|due|dated|(?:birthday|date|day) (?:is|was))\s\Z", re.IGNORECASE
+)
 
 
 def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:

@@ -62,7 +62,7 @@ def _per(unit: str) -> str:
 
 def _money_behind(match: re.Match[str], style: Style) -> str:
     number, large, letter, currency = match.groups()
-    said = _amount(number, large or letter, currency)
+    said = _amount(number, large or letter, currency, one=before_noun(match))
     return re.sub(r"\bus\b", style.letters("us"), said) if style.for_voice else said
 
 
@@ -122,7 +122,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         return None
     is_apart, is_quality = match.string[match.start(4) - 1].isspace(), before_noun(match)
     if unit in ("in", "IN") or (
-        unit == "W" and is_apart and not re.match(r"\s[a-z]", match.string[match.end() :])
+        unit == "W" and is_apart and re.match(r"\.?\s[A-Z\d]", match.string[match.end() :])
     ):  # west
         return None
     if unit == "V" and is_apart and not is_quality and match.string[match.end() :][:1].isalpha():
@@ -316,7 +316,11 @@ RULES: tuple[Rule, ...] = (
         _measure,
     ),
     rule("measure", rf"({NUMBER})/([A-Za-z]+)\b", _per_unit),
-    rule("measure", rf"({_MIXED}|{NUMBER})(?:\"|″|\s?in\.(?=\s[a-z]|\s*\Z))(?!\w)", _inches),
+    rule(
+        "measure",
+        rf"({_MIXED}|{NUMBER})(?:\"|″|\s?in\.(?=\s[a-z]|\s*\Z)|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b))(?!\w)",
+        _inches,
+    ),
     rule(
         "fraction",
         r"(?<!/)(\d+)\s+(\d+)/(\d+)(?![\d/])",

@@ -208,5 +208,5 @@ KINGS = (
 )
 COUNTED = (
     "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl|Stage|Grade|Level"
-    "|Unit|Class|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
+    "|Unit|Class|Episode|Season|Round|Lesson|Exhibit|Division|Table|Step|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
 )

@@ -43,7 +43,8 @@ def _title_or_street(match: re.Match[str], style: Style) -> str:
 
 
 def _abbreviation(match: re.Match[str], style: Style) -> str | None:
-    is_word = match[1] in ALSO_WORDS  # at the end of a sentence; the abbreviation has a capital
+    goes_on = re.match(r"\s[a-z]", match.string[match.end() :])
+    is_word = match[1] in ALSO_WORDS and not goes_on  # at the end of a sentence; the abbreviation has a capital
     return None if is_word else ABBREVIATIONS.get(match[1].lower())
 
 
@@ -84,7 +85,7 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     before_it, rest = match.string[: match.start()], match.string[match.end() :]
     if before_it[-1:].isdigit() and len(word) <= 3:  # C-3PO, 4WD
         return style.letters(word)
-    if re.match(r"-\d", rest) and not re.search("[AEIOUY]", word):  # SR-71
+    if re.match(r"-\d", rest) and (len(word) == 2 or not re.search("[AEIOUY]", word)):  # SR-71, AR-15
         return style.letters(word)
     shouts = not re.search(r"[a-z]", before_it + rest)
     is_acronym = word in SPELLED or _said_by_letter(word.lower())

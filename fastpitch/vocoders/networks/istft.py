@@ -21,6 +21,8 @@ from fastpitch.vocoders.networks.config import IstftConfig
 
 MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
 LOUDEST = 7.0  # log-magnitude of a frame that is a sine at full scale: n_fft / 4 * 4
+LARGEST_CORRECTION = 10.0  # of a mel value at once, up or down
+MOMENTUM = 0.9  # of corrections
 
 
 class IstftGenerator(nn.Module):
@@ -33,6 +35,7 @@ class IstftGenerator(nn.Module):
     window_S: Tensor
     prior_KM: Tensor
     prior_K: Tensor
+    filters_MK: Tensor
 
     def __init__(self, cfg: IstftConfig, features: LogMelConfig):
         super().__init__()
@@ -43,8 +46,10 @@ class IstftGenerator(nn.Module):
         self.blocks = nn.ModuleList(ConvNextBlock(cfg) for _ in range(cfg.layers))
         self.last_norm = nn.LayerNorm(cfg.channels, eps=1e-6)
         self.head = nn.Linear(cfg.channels, 2 * frequencies)
-        self._constants = (*magnitude_prior(features, cfg.n_fft), torch.hann_window(cfg.n_fft))
-        for name in ("prior_KM", "prior_K", "window_S"):
+        self.log_floor = features.log_floor
+        filters_MK = torch.from_numpy(mel_filters(features))
+        self._constants = (*magnitude_prior(features, cfg.n_fft), torch.hann_window(cfg.n_fft), filters_MK)
+        for name in ("prior_KM", "prior_K", "window_S", "filters_MK"):
             self.register_buffer(name, None, persistent=False)
         self._set_constants(torch.device("cpu"))
         self._initialize()
@@ -54,7 +59,8 @@ class IstftGenerator(nn.Module):
         magnitude_BTK, phase_BTK, keep_BT1 = self.polar(mel_BMT, frames_B)
         with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
             spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
-            return inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
+            audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
+            return self._corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1)
 
     def polar(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Magnitudes and phases [B, T, K], float32, and [B, T, 1] 1 for frames of the utterance; all is 0 beyond."""
@@ -69,7 +75,31 @@ class IstftGenerator(nn.Module):
     @property
     def context_frames(self) -> int:
         """Frames on either side of its own that a sample of audio depends on."""
-        return (self.cfg.layers + 1) * (self.cfg.kernel // 2) + self.cfg.n_fft // (2 * self.hop_samples)
+        reach = self.cfg.n_fft // (2 * self.hop_samples)
+        return (self.cfg.layers + 1) * (self.cfg.kernel // 2) + reach * (1 + 2 * self.cfg.corrections)
+
+    def _corrected(self, audio_BN: Tensor, wanted_BTM: Tensor, keep_BT1: Tensor) -> Tensor:
+        """Audio whose mel values are nearer to `wanted_BTM`, after as many corrections as the configuration says.
+
+        In each, every frequency is multiplied by the mean ratio of the filters that hear it, phases stay, and
+        overlapping frames settle what they disagree on; steps gather momentum, as in the fast Griffin-Lim algorithm
+        (Perraudin et al. 2013). Frequencies that no filter hears stay as they are.
+        """
+        total_K = self.filters_MK.sum(0)
+        unheard_K = (total_K == 0).float()
+        before_BTK = None
+        for _ in range(self.cfg.corrections):
+            spectrum_BTK = stft(audio_BN, self.window_S, self.hop_samples)
+            magnitude_BTK = (spectrum_BTK.real.square() + spectrum_BTK.imag.square() + 1e-12).sqrt()
+            found_BTM = (magnitude_BTK @ self.filters_MK.mT).clamp(min=self.log_floor)
+            ratio_BTM = (wanted_BTM / found_BTM).clamp(1 / LARGEST_CORRECTION, LARGEST_CORRECTION)
+            gain_BTK = (ratio_BTM @ self.filters_MK + unheard_K) / (total_K + unheard_K)
+            corrected_BTK = spectrum_BTK * (gain_BTK * keep_BT1)
+            ahead_BTK = corrected_BTK
+            if before_BTK is not None:
+                ahead_BTK = corrected_BTK + MOMENTUM * (corrected_BTK - before_BTK)
+            audio_BN, before_BTK = inverse_stft(ahead_BTK, keep_BT1, self.window_S, self.hop_samples), corrected_BTK
+        return audio_BN
 
     def _hidden(self, mel_BMT: Tensor, keep_BT1: Tensor) -> Tensor:
         scaled_BMT = (mel_BMT - MEL_CENTRE) * MEL_SCALE * keep_BT1.mT
@@ -79,7 +109,8 @@ class IstftGenerator(nn.Module):
         return self.last_norm(x_BTC)
 
     def _set_constants(self, device: torch.device) -> None:
-        self.prior_KM, self.prior_K, self.window_S = (constant.to(device) for constant in self._constants)
+        moved = (constant.to(device) for constant in self._constants)
+        self.prior_KM, self.prior_K, self.window_S, self.filters_MK = moved
 
     def _apply(self, fn, recurse: bool = True):  # type: ignore[no-untyped-def]
         # .half() and .to(dtype) move the module but must not round its constants.
@@ -111,6 +142,14 @@ class ConvNextBlock(nn.Module):
         y_BTC = self.norm(self.depthwise((x_BTC * keep_BT1).mT).mT)
         wide_BTW = F.gelu(linear(y_BTC, self.widen.weight, self.widen.bias))
         return x_BTC + self.scale_C * linear(wide_BTW, self.narrow.weight, self.narrow.bias)
+
+
+def stft(audio_BN: Tensor, window_S: Tensor, hop: int) -> Tensor:
+    """Spectrum [B, T, K] of audio [B, T hop], of frames centred at multiples of the hop; zeros are around it."""
+    size = len(window_S)
+    pieces = F.pad(audio_BN, (size // 2, size // 2)).unflatten(1, (-1, hop))
+    frames = audio_BN.shape[1] // hop
+    return torch.fft.rfft(torch.cat([pieces[:, i : i + frames] for i in range(size // hop)], 2) * window_S)
 
 
 def inverse_stft(spectrum_BTK: Tensor, keep_BT1: Tensor, window_S: Tensor, hop: int) -> Tensor:

@@ -17,8 +17,8 @@ def test_what_looks_like_a_file_is_never_said(name):
 
 
 def test_a_document_is_one_phrase_and_is_named_by_its_file(tmp_path):
-    (tmp_path / "my notes.md").write_text("One.\nTwo.\n")
-    (item,) = find_phrases([str(tmp_path / "my notes.md")]).items
+    (tmp_path / "my notes.rst").write_text("One.\nTwo.\n")
+    (item,) = find_phrases([str(tmp_path / "my notes.rst")]).items
     assert (item.phrase.text, item.phrase.output) == ("One.\nTwo.\n", "my notes.wav")
     (tmp_path / "x.pdf").write_text("")
     with pytest.raises(PhraseError, match="not a file of text; expected .txt, .tsv, .ssml or another"):

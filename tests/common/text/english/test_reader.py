@@ -159,6 +159,12 @@ CASES = {
         "a 6/8 beat in G#": "a six eight beat in g sharp",
         "Pope John XXIII": "pope john the twenty third",
         "port 8080, error 404": "port eighty eighty, error four oh four",
+        "A 50¢ stamp, a ring for 50¢": "a fifty cent stamp, a ring for fifty cents",
+        "by 4/30, 4/30 of it": "by april thirtieth, four over thirty of it",
+        "6 ft 1 in tall, 1,500 W.": "six feet one inch tall, one thousand five hundred watts.",
+        "500 W. Main St.": "five hundred west main street.",
+        "9 Elm Ct, US-101, an SR-71": "nine elm court, u s-one oh one, an s r-seventy one",
+        "2:03 at noon, in 2:03:45": "two oh three at noon, in two hours three minutes and forty five seconds",
         "10:00:00 p.m. EST": "ten hours zero minutes and zero seconds p m e s t",
     },
     "words": {

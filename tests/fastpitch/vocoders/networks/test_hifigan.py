@@ -4,7 +4,8 @@ from torch import nn
 
 from common import config
 from common.config import ConfigError
-from common.features import TTS
+from common.fastest import voice_like
+from common.features import TTS, LogMel
 from common.precision import cast_for_inference
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig
@@ -12,6 +13,7 @@ from fastpitch.vocoders.networks.fused import FusedHifigan
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.istft import IstftGenerator, inverse_stft, magnitude_prior
 from fastpitch.vocoders.networks.weight_norm import folded, unfolded
+from fastpitch.vocoders.vocoder import Vocoder
 from tests.fastpitch.vocoders.small import loud, random_mel
 
 V3 = HifiganConfig(
@@ -107,6 +109,75 @@ def test_gradients_reach_all_weights_of_the_light_generator():
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in generator.parameters())
 
 
+def mel_distance(audio_BN: torch.Tensor, mel_BMT: torch.Tensor) -> float:
+    """From the mel frames of `audio_BN` to `mel_BMT`, without the frames at the ends."""
+    samples_B = torch.full((len(audio_BN),), audio_BN.shape[1])
+    found_BMT = LogMel(TTS).eval()(audio_BN, samples_B).features_BFT[:, :, : mel_BMT.shape[2]]
+    return (found_BMT - mel_BMT)[:, :, 3:-3].abs().mean().item()
+
+
+def speech_like(frames: int = 40) -> torch.Tensor:
+    """The mel frames [2, M, T] of a voice, from two places."""
+    audio_N = torch.from_numpy(voice_like(TTS.sample_rate, 3.0))
+    audio_BN = torch.stack([audio_N[:30_000], audio_N[30_000:60_000]])
+    return LogMel(TTS).eval()(audio_BN, torch.full((2,), 30_000)).features_BFT[:, :, :frames]
+
+
+def test_corrections_bring_the_mel_frames_of_what_is_said_to_those_that_were_given():
+    torch.manual_seed(0)
+    plain = IstftGenerator(IstftConfig(channels=8, layers=2), TTS)
+    mel_BMT, distances = speech_like(), []
+    for corrections in (0, 1, 4, 16):
+        generator = IstftGenerator(IstftConfig(channels=8, layers=2, corrections=corrections), TTS)
+        generator.load_state_dict(plain.state_dict())
+        distances.append(mel_distance(generator(mel_BMT).detach(), mel_BMT))
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 0.4 * distances[0]
+
+
+def test_an_utterance_is_corrected_the_same_alone_and_beside_a_longer_one():
+    torch.manual_seed(0)
+    generator = IstftGenerator(IstftConfig(channels=8, layers=2, corrections=3), TTS).eval()
+    mel_BMT = speech_like()
+    with torch.inference_mode():
+        both_BN = generator(mel_BMT, torch.tensor([40, 21]))
+        alone_1N = generator(mel_BMT[1:, :, :21])
+    torch.testing.assert_close(both_BN[1:, : 21 * 256], alone_1N, rtol=0, atol=1e-5)
+    assert not both_BN[1, 21 * 256 :].any()
+
+
+def test_a_stream_of_corrected_audio_is_the_whole():
+    torch.manual_seed(0)
+    vocoder = Vocoder(IstftGenerator(IstftConfig(channels=8, layers=2, corrections=2), TTS), TTS)
+    mel_BMT = speech_like(80)
+    whole_BN = vocoder(mel_BMT)
+    pieces_BN = torch.cat(list(vocoder.stream(mel_BMT, chunk_frames=16)), 1)
+    torch.testing.assert_close(pieces_BN, whole_BN, rtol=0, atol=1e-5)
+    assert vocoder.context_frames == 3 * 3 + 2 + 2 * 4
+
+
+def test_corrections_of_what_no_recording_has_stay_within_bounds():
+    """Mel frames that no sound has, and silence."""
+    torch.manual_seed(0)
+    generator = IstftGenerator(IstftConfig(channels=8, layers=2, corrections=16), TTS)
+    loudest = generator(random_mel(1, 80, 40)).abs().max()
+    assert torch.isfinite(loudest)
+    assert loudest < 20
+    assert generator(torch.full((1, 80, 40), -11.5)).abs().max() < 0.01
+
+
+def test_frequencies_that_no_mel_filter_hears_are_not_corrected():
+    """Above 8 kHz the mel frames say nothing."""
+    generator = IstftGenerator(IstftConfig(channels=8, layers=1, corrections=1), TTS)
+    keep_BT1, quiet_BTM = torch.ones(1, 40, 1), torch.full((1, 40, 80), 1e-5)
+    time_N = torch.arange(40 * 256) / TTS.sample_rate
+    for hz, kept in ((9500, 1.0), (1000, 0.1)):
+        tone_1N = 0.1 * torch.sin(2 * torch.pi * hz * time_N)[None]
+        found_1N = generator._corrected(tone_1N, quiet_BTM, keep_BT1)
+        middle = slice(2048, -2048)
+        assert found_1N[0, middle].std() / tone_1N[0, middle].std() == pytest.approx(kept, rel=0.05)
+
+
 def test_spectra_stay_in_fp32_under_autocast():
     """With a head that says nothing the audio is that of the estimate from the mel spectrogram."""
     generator, mel_BMT = IstftGenerator(IstftConfig(channels=8, layers=1), TTS), random_mel(1, 80, 12)
@@ -128,6 +199,11 @@ def test_spectra_stay_in_fp32_under_autocast():
         ({"hifigan": {"channels": 24}}, "channels = 24: cannot be halved 4 times"),
         ({"features": {"hop_samples": 128}}, "make 256 samples of a frame; features.hop_samples is 128"),
         ({"generator": "istft", "istft": {"n_fft": 256}}, "istft.n_fft = 256: expected a multiple of"),
+        ({"istft": {"corrections": -1}}, "corrections = -1: expected 0 to 100"),
+        (
+            {"generator": "istft", "istft": {"corrections": 1}, "features": {"n_fft": 2048}},
+            "istft.corrections = 1: expected mel frames of magnitudes, and features.n_fft = features.window_samples",
+        ),
         ({"istft": {"kernel": 4}}, "kernel = 4: expected an odd number of frames"),
         ({"discriminator": {"divide_channels": 3}}, "divide_channels = 3: expected 1, 2, 4, 8 or 16"),
         ({"data": {"segment_frames": 4}}, "segment_frames = 4, segments_per_clip = 1: expected at least 8"),

@@ -1,0 +1,201 @@
+"""Judges of speech that know nothing of this repository: opinion scores, distances, a recogniser, a speaker's likeness.
+
+All are optional: `pip install -r requirements-judges.txt`. A judge whose package is absent is left out by name. Every
+judge hears mono float samples at any rate and resamples them itself, to 16 kHz.
+"""
+
+import importlib
+import importlib.util
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import buzz
+from common import audio
+from common.metrics import word_errors
+
+RATE = 16_000
+INSTALL = "pip install -r requirements-judges.txt"
+
+
+class Clip(NamedTuple):
+    """Something said: samples at `rate`, its words, and the recording of the same words where there is one."""
+
+    samples_N: np.ndarray
+    rate: int
+    text: str = ""
+    reference_N: np.ndarray | None = None
+
+
+class Judge(NamedTuple):
+    """A judge of many clips: `packages` must be there; `needs_reference`: a recording that the samples copy."""
+
+    name: str
+    packages: tuple[str, ...]
+    judge: Callable[[Sequence[Clip], Sequence[Clip]], float]
+    needs_reference: bool = False
+
+
+def available(judges: Iterable[Judge]) -> tuple[list[Judge], list[str]]:
+    """Those that can judge, and why the others cannot."""
+    found, missing = [], []
+    for judge in judges:
+        absent = [package for package in judge.packages if not is_there(package)]
+        if absent:
+            missing.append(f"{judge.name} is left out: {', '.join(absent)} not installed; {INSTALL}")
+        else:
+            found.append(judge)
+    return found, missing
+
+
+def is_there(package: str) -> bool:
+    """Whether a package is installed; it is not imported."""
+    return importlib.util.find_spec(package) is not None
+
+
+def dnsmos(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+    """Mean opinion score, 1 to 5, of a network trained on listeners' (DNSMOS P.835 overall, Reddy et al. 2022)."""
+    module = importlib.import_module("speechmos.dnsmos")
+    return _mean(module.run(_heard(clip, peak=0.99), RATE, return_df=False)["ovrl_mos"] for clip in clips)
+
+
+def pesq(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+    """Wide-band PESQ (ITU-T P.862.2) against the recordings, 1 to 4.64."""
+    module = importlib.import_module("pesq")
+    return _mean(module.pesq(RATE, *_pair(clip), "wb") for clip in clips)
+
+
+def stoi(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+    """Short-time objective intelligibility (Taal et al. 2011) against the recordings, up to 1."""
+    module = importlib.import_module("pystoi")
+    return _mean(module.stoi(*_pair(clip), RATE) for clip in clips)
+
+
+def wer_percent(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+    """Words that pocketsphinx, with its model of English, hears wrongly, in percent of those said."""
+    said = [plain_words(clip.text) for clip in clips]
+    return 100 * word_errors(said, [recognised(clip) for clip in clips]).rate
+
+
+def likeness(clips: Sequence[Clip], reader: Sequence[Clip]) -> float:
+    """Cosine of the speaker's embedding (resemblyzer, GE2E) with the mean one of other recordings of the reader."""
+    mean_E = np.mean([_embedding(clip) for clip in reader], axis=0)
+    return _mean(float(_embedding(clip) @ mean_E) / float(np.linalg.norm(mean_E)) for clip in clips)
+
+
+def hum_db(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+    """`buzz.hum_db`, median over the clips that have silences."""
+    return _median(buzz.hum_db(clip.samples_N, clip.rate) for clip in clips)
+
+
+def coherence(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+    """`buzz.coherence`, median over the clips that have voice."""
+    return _median(buzz.coherence(clip.samples_N, clip.rate) for clip in clips)
+
+
+JUDGES = (
+    Judge("dnsmos", ("speechmos", "librosa", "onnxruntime"), dnsmos),
+    Judge("pesq", ("pesq",), pesq, needs_reference=True),
+    Judge("stoi", ("pystoi",), stoi, needs_reference=True),
+    Judge("wer_percent", ("pocketsphinx",), wer_percent),
+    Judge("likeness", ("resemblyzer", "webrtcvad"), likeness),
+    Judge("hum_db", ("scipy",), hum_db),
+    Judge("coherence", ("scipy",), coherence),
+)
+
+
+def world(clip: Clip) -> np.ndarray:
+    """The clip said again by WORLD (Morise et al. 2016): Harvest, CheapTrick, D4C, synthesis, as `pyworld` has them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it imports pkg_resources
+        module = importlib.import_module("pyworld")
+    samples_N = clip.samples_N.astype(np.float64)
+    pitch_T, time_T = module.harvest(samples_N, clip.rate)
+    envelope = module.cheaptrick(samples_N, pitch_T, time_T, clip.rate)
+    aperiodicity = module.d4c(samples_N, pitch_T, time_T, clip.rate)
+    return module.synthesize(pitch_T, envelope, aperiodicity, clip.rate)[: len(samples_N)].astype(np.float32)
+
+
+def recognised(clip: Clip) -> str:
+    """What pocketsphinx hears."""
+    decoder = _decoder()
+    decoder.start_utt()
+    decoder.process_raw(_pcm(clip), full_utt=True)
+    decoder.end_utt()
+    said = decoder.hyp()
+    return said.hypstr if said is not None else ""
+
+
+def word_starts(clip: Clip, words: Sequence[str]) -> list[float] | None:
+    """Where each of `words` starts, in seconds, by pocketsphinx's forced alignment; None where it cannot align them."""
+    decoder = _aligner()
+    if not words or any(decoder.lookup_word(word) is None for word in words):
+        return None
+    decoder.set_align_text(" ".join(words))
+    decoder.start_utt()
+    decoder.process_raw(_pcm(clip), full_utt=True)
+    decoder.end_utt()
+    found = [segment for segment in decoder.seg() or () if not segment.word.startswith(("<", "(", "["))]
+    if [segment.word.split("(")[0] for segment in found] != list(words):
+        return None
+    return [segment.start_frame / 100 for segment in found]
+
+
+def plain_words(text: str) -> str:
+    """Words as pocketsphinx writes them: small letters, apostrophes, no other marks."""
+    return " ".join(re.findall(r"[a-z]+(?:'[a-z]+)*", text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")))
+
+
+@cache
+def _decoder() -> Any:
+    return importlib.import_module("pocketsphinx").Decoder(samprate=RATE, loglevel="FATAL")
+
+
+@cache
+def _aligner() -> Any:
+    return importlib.import_module("pocketsphinx").Decoder(samprate=RATE, lm=None, loglevel="FATAL")
+
+
+@cache
+def _encoder() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it imports scipy by a name of the past
+        return importlib.import_module("resemblyzer").VoiceEncoder("cpu", verbose=False)
+
+
+def _embedding(clip: Clip) -> np.ndarray:
+    encoder = _encoder()
+    heard_N = importlib.import_module("resemblyzer").preprocess_wav(_heard(clip))
+    return encoder.embed_utterance(heard_N)
+
+
+def _heard(clip: Clip, peak: float = 0.0) -> np.ndarray:
+    samples_N = audio.resample(clip.samples_N, clip.rate, RATE).astype(np.float32)
+    if peak and np.abs(samples_N).max() > peak:
+        samples_N = samples_N * (peak / np.abs(samples_N).max())
+    return samples_N
+
+
+def _pair(clip: Clip) -> tuple[np.ndarray, np.ndarray]:
+    assert clip.reference_N is not None
+    reference_N = audio.resample(clip.reference_N, clip.rate, RATE).astype(np.float32)
+    heard_N = _heard(clip)
+    common = min(len(reference_N), len(heard_N))
+    return reference_N[:common], heard_N[:common]
+
+
+def _pcm(clip: Clip) -> bytes:
+    return (_heard(clip, peak=0.99) * 32767).astype("<i2").tobytes()
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
+
+
+def _median(values: Iterable[float]) -> float:
+    found = [value for value in values if not np.isnan(value)]
+    return float(np.median(found)) if found else float("nan")

@@ -1,0 +1,173 @@
+"""Voices before judges from outside, in one table and one run: recordings, Griffin-Lim, WORLD, and ours.
+
+    pip install -r requirements-judges.txt
+    python benchmarks/voices.py LJSpeech-1.1 --clips test.txt --vocoder light=vocoder.pt [--vocoder v3=v3.pt …]
+    python benchmarks/voices.py LJSpeech-1.1 --texts unseen.txt --fastpitch fastpitch.pt --vocoder light=vocoder.pt
+
+Copy synthesis: `--clips` are said again from their mel spectrograms. Speech: FastPitch and the first vocoder say the
+texts of `--texts`, of which the reader's recordings are judged too. File lists are `wavs/a.wav|text`, relative to the
+folder. Judges (benchmarks/judges.py) whose package is not there are left out by name. The likeness is that to twenty
+other recordings. Times are the processor's, one thread. Appends rows to benchmarks/results/voices.jsonl.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import fastpitch
+from benchmarks import judges
+from benchmarks.judges import JUDGES, Clip, Judge
+from common import audio, config
+from common.benchmark import append_row
+from common.checkpoint import CheckpointError
+from common.data.manifest import ManifestError, Utterance, read_sources
+from common.features import TTS, LogMel
+from fastpitch.acoustic.griffin_lim import griffin_lim
+from fastpitch.speaking import sound
+
+READER_CLIPS = 20
+COPY, SPEECH = "copy synthesis", "speech"
+Say = Callable[[Clip], np.ndarray]  # what a side makes of a recording, or of its text
+
+
+class Verdicts(NamedTuple):
+    """A side, and what the judges say of it."""
+
+    side: str
+    row: dict[str, float | int | str]
+
+
+def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
+    """The command line; also returns what it printed."""
+    options = parser().parse_args(arguments)
+    torch.set_num_threads(1)
+    found, missing = judges.available(JUDGES)
+    for message in missing:
+        print(message, file=sys.stderr)
+    vocoders = dict(pair.split("=", 1) if "=" in pair else (Path(pair).stem, pair) for pair in options.vocoder)
+    heard = [*lines(options.root, options.clips), *lines(options.root, options.texts)]
+    reader = others(options.root, heard)
+    verdicts = []
+    parts: list[tuple[str, Path, dict[str, Say]]] = []
+    if options.clips is not None:
+        parts.append((COPY, options.clips, copy_sides(vocoders)))
+    if options.texts is not None:
+        parts.append((SPEECH, options.texts, speech_sides(options.fastpitch, vocoders)))
+    for part, source, sides in parts:
+        clips = recordings(lines(options.root, source))
+        for side, say in sides.items():
+            if not options.sides or side in options.sides:
+                verdicts.append(judged(part, side, said(say, clips), found, reader))
+    return verdicts
+
+
+def parser() -> argparse.ArgumentParser:
+    """Flags and help."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("root", type=Path, help="folder of the corpus, with wavs/")
+    made.add_argument("--clips", type=Path, help="file list of recordings for copy synthesis")
+    made.add_argument("--texts", type=Path, help="file list of what FastPitch has not seen")
+    made.add_argument("--vocoder", action="append", default=[], help="NAME=CHECKPOINT; several are several sides")
+    made.add_argument("--sides", nargs="*", help="sides that are judged (default: all)")
+    made.add_argument("--fastpitch", help="checkpoint of FastPitch, or a voice's name")
+    return made
+
+
+class Said(NamedTuple):
+    """Clips of a side, and the seconds of processor time that they took."""
+
+    clips: list[Clip]
+    seconds: float
+
+
+def copy_sides(vocoders: dict[str, str]) -> dict[str, Say]:
+    """What says recordings again, by name; WORLD where pyworld is there."""
+    log_mel = LogMel(TTS).eval()
+
+    def mel(clip: Clip) -> Tensor:
+        samples_N = torch.from_numpy(clip.samples_N)
+        return log_mel(samples_N[None], torch.tensor([len(samples_N)])).features_BFT
+
+    def by(path: str) -> Say:
+        vocoder = fastpitch.load_vocoder(path, device="cpu")
+        vocoder.require(TTS)
+        return lambda clip: vocoder(mel(clip))[0].numpy()
+
+    sides: dict[str, Say] = {
+        "recordings": lambda clip: clip.samples_N,
+        "Griffin-Lim": lambda clip: griffin_lim(mel(clip), TTS, iterations=60)[0].numpy(),
+    }
+    if judges.is_there("pyworld"):
+        sides["WORLD"] = judges.world
+    else:
+        print(f"WORLD is left out: pyworld not installed; {judges.INSTALL}", file=sys.stderr)
+    return sides | {name: by(path) for name, path in vocoders.items()}
+
+
+def speech_sides(path: str | None, vocoders: dict[str, str]) -> dict[str, Say]:
+    """The reader, and FastPitch with the first of the vocoders, if both are named."""
+    sides: dict[str, Say] = {"recordings": lambda clip: clip.samples_N}
+    if path is not None:
+        if not vocoders:
+            raise CheckpointError("--fastpitch: expected a --vocoder too, which speaks for it")
+        name, vocoder_path = next(iter(vocoders.items()))
+        tts, vocoder = fastpitch.load(path, device="cpu"), fastpitch.load_vocoder(vocoder_path, device="cpu")
+        sides[f"FastPitch + {name}"] = lambda clip: tts.synthesize(clip.text, vocoder=vocoder).samples
+    return sides
+
+
+def said(say: Say, clips: Sequence[Clip]) -> Said:
+    """All `clips` by one side, in 16 bits as files have them, with the recordings as reference."""
+    start, made = time.process_time(), []
+    for clip in clips:
+        made.append(say(clip))
+    took = time.process_time() - start
+    rounded = [sound.to_int16(samples_N).astype(np.float32) / 2**15 for samples_N in made]
+    pairs = zip(rounded, clips, strict=True)
+    return Said([Clip(samples_N, clip.rate, clip.text, clip.samples_N) for samples_N, clip in pairs], took)
+
+
+def judged(part: str, side: str, spoken: Said, found: Sequence[Judge], reader: Sequence[Clip]) -> Verdicts:
+    """A row: all judges' verdicts, those that need the recording in copy synthesis alone."""
+    seconds = sum(len(clip.samples_N) / clip.rate for clip in spoken.clips)
+    row: dict[str, float | int | str] = {"part": part, "side": side, "clips": len(spoken.clips)}
+    row["seconds_of_audio"] = round(seconds, 1)
+    for judge in found:
+        if part == COPY or not judge.needs_reference:
+            row[judge.name] = round(judge.judge(spoken.clips, reader), 3)
+    if side != "recordings":
+        row["times_real_time"] = round(seconds / max(spoken.seconds, 1e-9), 1)
+    print(row, flush=True)
+    append_row("voices", row, device=torch.device("cpu"))
+    return Verdicts(side, row)
+
+
+def lines(root: Path, path: Path | None) -> list[Utterance]:
+    """What a file list names; nothing for None."""
+    return [] if path is None else read_sources([str(path.absolute())], root=root, training=False).utterances
+
+
+def recordings(utterances: Sequence[Utterance]) -> list[Clip]:
+    """The recordings at the rate of mel spectrograms."""
+    rate = TTS.sample_rate
+    return [Clip(audio.read(each.audio, sample_rate=rate).samples, rate, each.text) for each in utterances]
+
+
+def others(root: Path, heard: Sequence[Utterance]) -> list[Clip]:
+    """Recordings below `root` that nobody is judged on, taken evenly."""
+    names = {Path(str(each.audio)).name for each in heard}
+    paths = [path for path in sorted((root / "wavs").glob("*.wav")) if path.name not in names]
+    chosen = paths[:: max(1, len(paths) // READER_CLIPS)][:READER_CLIPS]
+    return [Clip(audio.read(path, sample_rate=TTS.sample_rate).samples, TTS.sample_rate) for path in chosen]
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError, ManifestError):
+        main()

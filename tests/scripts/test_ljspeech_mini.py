@@ -1,0 +1,79 @@
+"""The recipe of the voice `ljspeech-mini`: its lists, and the commands that it runs; `python` shows its arguments."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from common import config
+from fastpitch.acoustic.config import Config
+from fastpitch.vocoders.config import HifiganRun
+from tests.scripts.test_fastpitch_train import call, python
+
+__all__ = ["python"]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LISTS = runpy.run_path(str(REPOSITORY / "scripts/fastpitch/ljspeech_mini.py"))
+
+
+def corpus(root: Path, clips: int = 360, files: int = 354) -> Path:
+    (root / "wavs").mkdir(parents=True)
+    names = [f"LJ001-{number:04d}" for number in range(1, clips + 1)]
+    (root / "metadata.csv").write_text("".join(f"{name}|1|one {name}\n" for name in names), encoding="utf-8")
+    for name in names[:files]:
+        (root / "wavs" / f"{name}.wav").touch()
+    return root
+
+
+def test_fifty_clips_are_held_out_and_twenty_of_them_are_for_copy_synthesis(tmp_path, capsys):
+    LISTS["main"](corpus(tmp_path / "LJ"), tmp_path / "lists")
+    found = {path.stem: path.read_text(encoding="utf-8").splitlines() for path in (tmp_path / "lists").iterdir()}
+    assert {name: len(rows) for name, rows in found.items()} == {
+        "train": 304,
+        "validation": 10,
+        "test": 20,
+        "unseen": 50,
+    }
+    assert not set(found["train"]) & set(found["unseen"])
+    assert not set(found["validation"]) & set(found["test"])
+    assert set(found["test"]) | set(found["validation"]) < set(found["unseen"])
+    assert found["unseen"][0] == "wavs/LJ001-0004.wav|one LJ001-0004"
+    assert "304 clips" in capsys.readouterr().out
+
+
+def test_a_corpus_that_lacks_clips_is_an_error_of_one_line(tmp_path):
+    with pytest.raises(SystemExit, match="has 300 of the first 354 clips; expected all"):
+        LISTS["main"](corpus(tmp_path / "LJ", files=300), tmp_path / "lists")
+    with pytest.raises(SystemExit, match=r"metadata.csv: no such file; bash scripts/data/ljspeech.sh"):
+        LISTS["main"](tmp_path / "nothing", tmp_path / "lists")
+
+
+def test_the_stages_follow_each_other_and_a_budget_stretches_all_of_them(python, tmp_path):
+    told = call("ljspeech_mini.sh", python, DATA_DIR=str(tmp_path), RUN_DIR=str(tmp_path / "run"), BUDGET="2")
+    assert told.returncode != 0  # nothing was trained: the next stage finds no checkpoint
+    (tmp_path / "run" / "fastpitch").mkdir(parents=True)
+    (tmp_path / "run" / "vocoder-adversarial").mkdir()
+    (tmp_path / "run" / "fastpitch" / "fastpitch_step00000009.pt").touch()
+    (tmp_path / "run" / "vocoder-adversarial" / "hifigan_step00000007.pt").touch()
+    variables = {"DATA_DIR": str(tmp_path), "RUN_DIR": str(tmp_path / "run"), "VOICES": str(tmp_path / "voices")}
+    told = call("ljspeech_mini.sh", python, **variables)
+    assert told.returncode == 0, told.stderr
+    assert "fastpitch.mels" not in told.stdout
+    assert str(tmp_path / "run/vocoder-adversarial/hifigan_final.pt") in told.stdout
+    told = call("ljspeech_mini.sh", python, **variables, BUDGET="2", TUNE="8")
+    assert told.returncode == 0, told.stderr
+    said = told.stdout.split("\n")
+    modules = [said[place + 1] for place, word in enumerate(said) if word == "-m"]
+    vocoder = "fastpitch.vocoders.train"
+    assert modules == [vocoder, vocoder, "fastpitch.train", "fastpitch.mels", vocoder, "fastpitch.pack"]
+    assert [said[place + 1] for place, word in enumerate(said) if word == "--epochs"] == ["120", "52", "38", "8"]
+    assert said[said.index("--steps") + 1] == "6080"
+    assert str(tmp_path / "run/vocoder-adversarial/hifigan_step00000007.pt") in said
+    assert said[said.index("--folder") + 1] == str(tmp_path / "voices")
+
+
+def test_the_configurations_are_read():
+    folder = REPOSITORY / "configs"
+    for name in ("ljspeech_mini", "ljspeech_mini_adversarial", "ljspeech_mini_tuned"):
+        assert config.load(HifiganRun, folder / "hifigan" / f"{name}.toml").istft.channels == 256
+    assert config.load(Config, folder / "fastpitch" / "ljspeech_mini_voice.toml").model.encoder.filter_channels == 384
