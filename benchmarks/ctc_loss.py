@@ -1,10 +1,10 @@
 """The CTC loss beside plain torch: appends rows to benchmarks/results/ctc_loss.jsonl.
 
-    python benchmarks/ctc_loss.py [--shapes T,L,V,B ...] [--repeats 20] [--two-threads | --stars]
+    python benchmarks/ctc_loss.py [--shapes T,L,V,B ...] [--repeats 20] [--ragged | --two-threads | --stars]
 
-What is compared and how is described in `ctc.benchmark`. With --two-threads: how many times as fast two threads are
-as one, for the loss, for copying and for computing. With --stars: the kernel without and with a star in each
-transcript.
+What is compared and how is described in `ctc.benchmark`. With --ragged: utterances of half the frames to all of them.
+With --two-threads: how many times as fast two threads are as one, for the loss, for copying and for computing. With
+--stars: the kernel without and with a star in each transcript.
 """
 
 import argparse
@@ -12,17 +12,22 @@ import argparse
 import torch
 
 from common.benchmark import append_row
+from common.logging import processor_flags
 from ctc.benchmark import CONTESTANTS, LARGE, MODELS, SHAPES_HELP, SMALL, measure, parse_shape, stars, two_threads
 
 Row = dict[str, object]
 
 
-def one_thread_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
-    ms = measure(*shape, repeats)
-    row: Row = {"metric": "latency_ms"}
+def one_thread_row(shape: tuple[int, int, int, int], repeats: int, is_ragged: bool = False) -> Row:
+    ms = measure(*shape, repeats, is_ragged)
+    row: Row = {"lengths": "ragged" if is_ragged else "full", "metric": "latency_ms"}
     row |= {f"{name}_p50": round(ms[name], 4) for name in CONTESTANTS}
     row |= {f"times_torch_{name}": round(ms["torch"] / ms[name], 1) for name in ("fresh", "pooled", "kernel")}
     return row | {"times_the_copy": round(ms["kernel"] / ms["copy"], 2)}
+
+
+def ragged_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
+    return one_thread_row(shape, repeats, is_ragged=True)
 
 
 def two_threads_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
@@ -45,11 +50,17 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20, help="turns of every comparison (default 20)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
+        "--ragged",
+        action="store_const",
+        dest="row",
+        const=ragged_row,
+        help="utterances of half the frames to all of them",
+    )
+    what.add_argument(
         "--two-threads",
         action="store_const",
         dest="row",
         const=two_threads_row,
-        default=one_thread_row,
         help="two threads against one",
     )
     what.add_argument(
@@ -59,11 +70,12 @@ def main() -> None:
         const=stars_row,
         help="transcripts with a star against those without",
     )
+    parser.set_defaults(row=one_thread_row)
     options = parser.parse_args()
     torch.set_num_threads(1)
     for shape in options.shapes:
         sizes = dict(zip(("frames", "labels", "classes", "batch"), shape, strict=True))
-        row: Row = {"precision": "fp32", **sizes, "n": options.repeats}
+        row: Row = {"precision": "fp32", "processor_flags": processor_flags(), **sizes, "n": options.repeats}
         row |= options.row(shape, options.repeats)
         print(append_row("ctc_loss", row, device=torch.device("cpu")), flush=True)
 

@@ -133,7 +133,14 @@ TABLES = {
     "ctc_loss": Table(
         source="ctc_loss",
         where={"metric": "latency_ms"},
-        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        keys={
+            "processor_flags": "processor",
+            "frames": "T",
+            "labels": "L",
+            "classes": "V",
+            "batch": "B",
+            "lengths": "lengths",
+        },
         cells={
             "torch": "{torch_p50:.3g}",
             "fresh": "{fresh_p50:.3g}",
@@ -148,7 +155,7 @@ TABLES = {
     "ctc_loss_two_threads": Table(
         source="ctc_loss",
         where={"metric": "two_threads"},
-        keys={"device": "device", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        keys={"processor_flags": "processor", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
         cells={
             "loss": "{times_one_thread_loss}",
             "copying": "{times_one_thread_copy}",

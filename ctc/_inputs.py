@@ -12,7 +12,10 @@ FLOAT_TYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def check_scores(scores_BSV: Tensor, blank: int, *, name: str) -> None:
-    """Raises ValueError unless `scores_BSV` is a batch of frame scores with a label `blank`."""
+    """Raises ValueError unless `scores_BSV` is a batch of frame scores with a label `blank`, TypeError if no tensor."""
+    if not isinstance(scores_BSV, Tensor):
+        found = type(scores_BSV)
+        raise TypeError(f"{name}: expected a torch.Tensor, found {found.__module__}.{found.__qualname__}")
     if scores_BSV.dim() != 3:
         raise ValueError(f"{name}: expected (utterance, frame, label), found shape {tuple(scores_BSV.shape)}")
     if scores_BSV.dtype not in FLOAT_TYPES:
@@ -23,6 +26,8 @@ def check_scores(scores_BSV: Tensor, blank: int, *, name: str) -> None:
 
 def length_tensor(values: Tensor | Sequence[int], batch: int, *, name: str) -> Tensor:
     """`values` as int64 [batch] on the device where they are, so that no device is waited for."""
+    if values is None:
+        raise TypeError(f"{name}: expected {batch} integers, one per utterance, found None")
     lengths_B = torch.as_tensor(values)
     if lengths_B.shape != (batch,) or (lengths_B.is_floating_point() and batch > 0):
         found = f"{lengths_B.dtype} of shape {tuple(lengths_B.shape)}"

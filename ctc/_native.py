@@ -11,7 +11,7 @@ from torch import Tensor
 from ctc import _library
 from ctc._arpa_text import Place, WordsTable
 
-VERSION = 3
+VERSION = 4
 """`CTC_DECODE_VERSION` of the header that this file describes."""
 STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 
@@ -115,6 +115,7 @@ class BeamSearchOptions(Structure):
         ("n_best", c_int32),
         ("token_log_prob", c_double),
         ("beam_log_prob", c_double),
+        ("is_thorough", c_int32),
     )
 
 

@@ -34,6 +34,9 @@ class BeamOptions:
     """Labels whose log-probability is this far below that of a frame's best start no new prefix there."""
     beam_log_prob: float = -16.0
     """Prefixes whose score is this far below the best are dropped; -inf keeps all that fit."""
+    thorough: bool = False
+    """Never a worse hypothesis than is found by a search of the same beam that counts those which end in blank apart,
+    as flashlight's does: what it would keep is kept too, and at the end hypotheses are summed over all alignments."""
     memory: int = 2 << 30
     """Bytes that a search may take; fewer utterances are searched at a time where all threads would take more."""
 
@@ -54,7 +57,7 @@ class Hypothesis(NamedTuple):
     score: float
     """What hypotheses are ranked by: log_prob + external."""
     log_prob: float
-    """Log-probability of the labels, summed over the alignments that the beam kept."""
+    """Log-probability of the labels, summed over the alignments that the beam kept; over all, in a thorough search."""
     external: float
     """What the scorer adds: language model, word bonus, penalties, hot words."""
     start_frames: list[int]
@@ -151,6 +154,7 @@ def native_options(blank: int, options: BeamOptions) -> _native.BeamSearchOption
         n_best=options.n_best,
         token_log_prob=options.token_log_prob,
         beam_log_prob=options.beam_log_prob,
+        is_thorough=options.thorough,
     )
 
 
@@ -233,10 +237,17 @@ def _search_one(
     start = scorer.start() if scorer is not None else State(0, 0, 0)
     nothing = _Path(-math.inf, None, 0)
     beam: dict[Labels, _Prefix] = {(): _Prefix(0.0, -math.inf, 0.0, start, _Path(0.0, None, 0), nothing)}
+    followed = [_Followed(keeps_best_path, blank, scorer, options) for keeps_best_path in (True, False)]
     for frame, log_probs_V in enumerate(log_probs_SV):
         if any(math.isnan(log_prob) for log_prob in log_probs_V):
             return []
-        beam = _prune(_advance(beam, frame, log_probs_V, blank, scorer, options.token_log_prob), options)
+        present = set(beam)
+        after = _advance(beam, frame, log_probs_V, blank, scorer, options.token_log_prob)
+        beam = _prune(after, options)
+        if options.thorough:
+            beam |= {labels: after[labels] for rule in followed for labels in rule.advance(log_probs_V, present)}
+    if options.thorough:
+        beam = {labels: _summed(prefix, labels, log_probs_SV, blank) for labels, prefix in beam.items()}
     found = []
     for labels, prefix in beam.items():
         external = prefix.external + (scorer.finish(prefix.state) if scorer is not None else 0.0)
@@ -244,6 +255,66 @@ def _search_one(
         found.append(Hypothesis(list(labels), prefix.total + external, prefix.total, external, *spans))
     found.sort(key=lambda hypothesis: -hypothesis.score)
     return [hypothesis for hypothesis in found[: options.n_best] if hypothesis.score > -math.inf]
+
+
+class _Followed:
+    """A search whose hypotheses are label sequences together with whether they end in blank, of which the best `beam`
+    survive a frame; with the log-probability of the best path, or of all that were kept."""
+
+    def __init__(self, keeps_best_path: bool, blank: int, scorer: Scorer | None, options: BeamOptions) -> None:
+        self._add = max if keeps_best_path else lambda a, b: float(np.logaddexp(a, b))
+        self._blank, self._scorer, self._options = blank, scorer, options
+        start = scorer.start() if scorer is not None else State(0, 0, 0)
+        self._external: dict[Labels, tuple[float, State]] = {(): (0.0, start)}
+        self._states: dict[tuple[Labels, bool], float] = {((), True): 0.0}
+
+    def advance(self, log_probs_V: list[float], present: set[Labels]) -> list[Labels]:
+        """One frame; the label sequences of what is left. A label that starts no new prefix may lead to one that is
+        `present`."""
+        lowest = max(log_probs_V) + self._options.token_log_prob
+        after: dict[tuple[Labels, bool], float] = {}
+        for (labels, is_blank), log_prob in self._states.items():
+            self._offer(after, labels, True, log_prob + log_probs_V[self._blank])
+            for label, added in enumerate(log_probs_V):
+                if label == self._blank:
+                    continue
+                if labels[-1:] == (label,) and not is_blank:
+                    self._offer(after, labels, False, log_prob + added)
+                elif added >= lowest or (*labels, label) in present:
+                    self._offer(after, (*labels, label), False, log_prob + added)
+        scores = {state: log_prob + self._externally(state[0]) for state, log_prob in after.items()}
+        kept = [state for state in sorted(after, key=lambda state: -scores[state]) if scores[state] > -math.inf]
+        kept = kept[: self._options.beam]
+        kept = [state for state in kept if scores[state] >= scores[kept[0]] + self._options.beam_log_prob]
+        self._states = {state: after[state] for state in kept}
+        return [labels for labels, _ in kept]
+
+    def _offer(self, after: dict[tuple[Labels, bool], float], labels: Labels, is_blank: bool, log_prob: float) -> None:
+        state = (labels, is_blank)
+        after[state] = self._add(after[state], log_prob) if state in after else log_prob
+
+    def _externally(self, labels: Labels) -> float:
+        if labels not in self._external:
+            self._externally(labels[:-1])
+            external, before = self._external[labels[:-1]]
+            gain, state = self._scorer.extend(before, labels[-1]) if self._scorer is not None else (0.0, before)
+            self._external[labels] = (external + gain, state)
+        return self._external[labels][0]
+
+
+def _summed(prefix: _Prefix, labels: Labels, log_probs_SV: list[list[float]], blank: int) -> _Prefix:
+    """The prefix with its log-probability over all alignments."""
+    blanks, nonblanks = [0.0, *[-math.inf] * len(labels)], [-math.inf] * (len(labels) + 1)
+    for log_probs_V in log_probs_SV:
+        for i in range(len(labels), 0, -1):
+            arrived = blanks[i - 1]
+            if labels[i - 2 : i - 1] != labels[i - 1 : i]:
+                arrived = float(np.logaddexp(arrived, nonblanks[i - 1]))
+            total = float(np.logaddexp(blanks[i], nonblanks[i]))
+            nonblanks[i] = float(np.logaddexp(nonblanks[i], arrived)) + log_probs_V[labels[i - 1]]
+            blanks[i] = total + log_probs_V[blank]
+        blanks[0] += log_probs_V[blank]
+    return prefix._replace(blank=blanks[-1], nonblank=nonblanks[-1])
 
 
 def _spans(path: _Path) -> tuple[list[int], list[int]]:

@@ -2,7 +2,8 @@
 `python benchmarks/ctc_loss.py` of the repository keeps what it measures.
 
 Every repeat runs all contestants once, in a random order; the table shows medians of the processor time of this process
-(wall-clock time with more than one thread) for loss and gradient from float32 logits, full lengths. "fresh" allocates
+(wall-clock time with more than one thread) for loss and gradient from float32 logits, full lengths, or with `--ragged`
+lengths from half the frames on, with as many labels a frame. "fresh" allocates
 the gradient, "pooled" lends it (`GradientPool`), "kernel" is the C function alone on buffers that exist; "copy" copies
 the logits once, which is the least that any implementation must do.
 """
@@ -28,12 +29,13 @@ MODELS = [(835, 200, 29, 32), (500, 150, 32, 16)]
 SHAPES_HELP = "frames, labels of a transcript, classes with the blank, utterances (default: sizes of real models)"
 
 
-def contestants(T: int, L: int, V: int, B: int) -> dict[str, Callable[[], object]]:
-    """What is compared, on one random batch."""
+def contestants(T: int, L: int, V: int, B: int, is_ragged: bool = False) -> dict[str, Callable[[], object]]:
+    """What is compared, on one random batch; of utterances of T / 2 to T frames where they are ragged."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(T, B, V, generator=generator, requires_grad=True)
     targets = torch.randint(1, V, (B, L), generator=generator)
-    frames, labels = torch.full((B,), T), torch.full((B,), L)
+    frames = torch.randint(T // 2, T + 1, (B,), generator=generator) if is_ragged else torch.full((B,), T)
+    labels = frames * L // T
     pool, gradient, copied = GradientPool(), torch.empty(T, B, V), torch.empty(T, B, V)
     arguments, options = Labels(targets, frames, labels, L), Options(reduction="sum")
     data = logits.detach()
@@ -65,10 +67,10 @@ def medians(rivals: dict[str, Callable[[], object]], repeats: int, clock: Callab
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def measure(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, float]:
+def measure(T: int, L: int, V: int, B: int, repeats: int = 20, is_ragged: bool = False) -> dict[str, float]:
     """Median milliseconds of every contestant, on as many threads as torch is set to."""
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    return medians(contestants(T, L, V, B), repeats, clock)
+    return medians(contestants(T, L, V, B, is_ragged), repeats, clock)
 
 
 def two_threads(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, float]:
@@ -128,13 +130,14 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of both sides (default 1)")
     parser.add_argument("--repeats", type=int, default=20, help="turns of every comparison (default 20)")
+    parser.add_argument("--ragged", action="store_true", help="utterances of half the frames to all of them")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(f"torch {torch.__version__}, {options.threads} thread(s), median of {options.repeats}, milliseconds")
     titles = ["T, L, V, B", *CONTESTANTS, "torch/fresh", "torch/pooled", "torch/kernel", "kernel/copy"]
     print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
     for T, L, V, B in options.shapes:
-        ms = measure(T, L, V, B, options.repeats)
+        ms = measure(T, L, V, B, options.repeats, options.ragged)
         ratios = [ms["torch"] / ms[name] for name in ("fresh", "pooled", "kernel")]
         times = [ms[name] for name in CONTESTANTS]
         columns = [f"{value:.3g}" for value in (*times, *ratios, ms["kernel"] / ms["copy"])]

@@ -78,8 +78,13 @@ class Scorer:
         `model`: see `ctc.read_model`. `words`: nothing but these may be spelled, in whichever pieces. `hot_words`:
         words or phrases and what each adds to a score, in capitals or not as the labels are.
 
-        Raises ValueError for a word, or a whole model, that the labels cannot spell.
+        Raises ValueError for a word, or a whole model, that the labels cannot spell, TypeError for hot words alone.
         """
+        if hot_words is not None and not isinstance(hot_words, Mapping):
+            raise TypeError(
+                'hot_words: expected what each adds to a score, as in {"word": 5.0}, found '
+                f"{type(hot_words).__name__}"
+            )
         self.options = options or ScorerOptions()
         self.labels = tuple(labels)
         self.spelling = spelling(labels, boundary=self.options.boundary) if has_pieces(labels) else None

@@ -29,6 +29,8 @@ class BeamStream:
         if scorer is not None and len(scorer.labels) not in (vocabulary, vocabulary - (blank == vocabulary - 1)):
             raise ValueError(f"BeamStream: scorer: expected {vocabulary} labels, found {len(scorer.labels)}")
         self.options = options or BeamOptions()
+        if self.options.thorough:
+            raise ValueError("BeamStream: thorough: expected False, for a thorough search needs all frames at its end")
         self.frames = 0
         """How many frames were pushed."""
         self.memory = 0

@@ -78,6 +78,9 @@ setup() (
   if [ -n "${needs_tests:-}" ]; then files+=(requirements-dev.txt) mark=.venv/.installed-for-tests; fi
   if [ "$(cat $mark 2>/dev/null)" != "$(checksum "${files[@]}")" ]; then
     install "${files[@]}"
+    if [ -n "${needs_tests:-}" ]; then  # alone: it wants numpy 1, which only its clients need
+      .venv/bin/pip install -q --no-deps nvidia-pytriton || echo "setup: no Triton; its tests are skipped" >&2
+    fi
     checksum requirements.txt > .venv/.installed
     checksum "${files[@]}" > $mark
   fi

@@ -129,7 +129,7 @@ def test_commands_of_python_are_understood(command, monkeypatch):
     elif module == "fastpitch.inference":
         importlib.import_module(module).command_line(arguments)
     elif not module.startswith(("ctc.", "tests.")):  # those use argparse, and run when they are asked to parse
-        options = getattr(importlib.import_module(module), f"{module.rsplit('.', 1)[1].capitalize()}Config")
+        options = getattr(importlib.import_module(module), f"{module.rsplit('.', 1)[1].title().replace('_', '')}Config")
         config.parse_flags(options, None, arguments, description="")
 
 

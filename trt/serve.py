@@ -31,6 +31,7 @@ try:
     import uvicorn
 
     from trt.serving.gateway import Gateway, Settings
+    from trt.serving.triton.program import Served, Triton
     from trt.serving.web import add_page
     from trt.serving.wyoming import Wyoming
 except ImportError as error:
@@ -48,8 +49,11 @@ class ServeConfig:
     """Acoustic model of the voice: a FastPitch as an ONNX file of trt.export, or its checkpoint."""
     vocoder: Path | None = None
     """Vocoder of the voice: as the acoustic model, an ONNX file or a checkpoint."""
-    engine: Literal["local"] = "local"
-    """What runs the models: local, this process."""
+    engine: Literal["local", "triton"] = "local"
+    """What runs the recogniser: local, this process; triton, NVIDIA's server from the wheel nvidia-pytriton, which this
+    process starts and ends. The voice runs in this process."""
+    triton_ports: tuple[int, int, int] = (0, 0, 0)
+    """Ports of Triton's HTTP, gRPC and metrics, open to this machine alone; 0 for one that is free."""
     host: str = "127.0.0.1"
     """Address to listen at; 0.0.0.0 for all of this machine."""
     port: int = 8000
@@ -80,6 +84,8 @@ class ServeConfig:
             raise ValueError("nothing to serve; name a recogniser with --asr, or a voice with --tts and --vocoder")
         if (self.tts is None) != (self.vocoder is None):
             raise ValueError("a voice needs both --tts and --vocoder")
+        if self.engine == "triton" and self.asr is None:
+            raise ValueError("engine triton runs a recogniser; name one with --asr")
         if self.batch_delay_ms < 0 or self.max_batch < 1 or self.batch_size < 1:
             found = f"batch_delay_ms = {self.batch_delay_ms:g}, max_batch = {self.max_batch}"
             raise ValueError(f"{found}, batch_size = {self.batch_size}: expected a delay of 0 or more, sizes above 0")
@@ -100,8 +106,11 @@ async def _until_signal(gateway: Gateway, cfg: ServeConfig) -> int:
 
 def build(cfg: ServeConfig) -> Gateway:
     """The gateway with its models. Raises ModelError, CheckpointError, ConfigError, and VocoderError (a ValueError)."""
-    ears = voice = None
+    ears = voice = triton = None
     if cfg.asr is not None:
+        if cfg.engine == "triton":
+            own = Served(cfg.asr, cfg.batch_size, cfg.threads, cfg.device, cfg.batch_delay_ms, cfg.max_batch)
+            triton = Triton(own, ports=cfg.triton_ports)
         ears = models.load_ears(cfg.asr, batch_size=cfg.batch_size, threads=cfg.threads, device=cfg.device)
     if cfg.tts is not None and cfg.vocoder is not None:
         voice = models.load_voice(cfg.tts, cfg.vocoder, threads=cfg.threads, device=cfg.device)
@@ -112,7 +121,7 @@ def build(cfg: ServeConfig) -> Gateway:
         batch_delay_ms=cfg.batch_delay_ms,
         max_batch=cfg.max_batch,
     )
-    gateway = Gateway(ears, voice, settings, tell)
+    gateway = Gateway(ears, voice, settings, tell, triton=triton)
     if cfg.web:
         add_page(gateway.routes)
     return gateway
@@ -134,7 +143,14 @@ def read_keys(path: Path | None) -> tuple[str, ...]:
 
 async def serve(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens: Callable[[int], None]) -> int:
     """Tells `listens` the port, and answers until `ends`; requests under way are answered then."""
-    await gateway.start()
+    try:
+        await gateway.start()
+        return await _listen(gateway, cfg, ends, listens)
+    finally:
+        await gateway.stop()
+
+
+async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens: Callable[[int], None]) -> int:
     server = uvicorn.Server(
         uvicorn.Config(
             gateway.app,
@@ -163,7 +179,6 @@ async def serve(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens
         if wyoming is not None:
             wyoming.close()
     await running
-    gateway.stop()
     return 0
 
 

@@ -21,6 +21,8 @@ class Language(NamedTuple):
     """Behind a number: {"kg": "Kilogramm"}."""
     never_last: str = ""
     """More abbreviations that end no sentence, without their dot, as a pattern."""
+    currencies: str = ""
+    """Of $, €, £ and ¥, in the plural: they stand before their amount, and are said behind it."""
     has_ordinal_dot: bool = False
     """Whether "3." is the third."""
 
@@ -50,6 +52,7 @@ _GERMAN = Language(
         "Kilometer pro Stunde|Grad Celsius|Kilogramm|Gramm|Kilometer|Meter|Zentimeter|Millimeter|Liter|Stunden|Minuten"
     ),
     never_last=r"Dipl|Ing|geb|gest|verh|Hl|Mag|Art|Abs|Anm|Aufl|\w+str|Chr|[^\W\d_]",
+    currencies="Dollar|Euro|Pfund|Yen",
     has_ordinal_dot=True,
 )  # fmt: skip
 _SPANISH = Language(
@@ -65,6 +68,7 @@ _SPANISH = Language(
         "|horas|minutos"
     ),
     never_last=r"Dña|Lic|Ing|Arq|Gral|Mons|vs|EE|p|[^\W\d_]",
+    currencies="dólares|euros|libras|yenes",
 )  # fmt: skip
 _FRENCH = Language(
     abbreviations={
@@ -79,6 +83,7 @@ _FRENCH = Language(
         "|heures|minutes"
     ),
     never_last=r"art|vol|pp|hab|av|apr|c\.-à-d|[^\W\d_]",
+    currencies="dollars|euros|livres|yens",
 )  # fmt: skip
 _ITALIAN = Language(
     abbreviations={
@@ -91,6 +96,7 @@ _ITALIAN = Language(
         "chilometri orari|gradi Celsius|chilogrammi|grammi|chilometri|metri|centimetri|millimetri|litri|ore|minuti"
     ),
     never_last=r"On|Mons|art|cap|fig|vol|[^\W\d_]",
+    currencies="dollari|euro|sterline|yen",
 )  # fmt: skip
 _PORTUGUESE = Language(
     abbreviations={
@@ -104,6 +110,7 @@ _PORTUGUESE = Language(
         "|horas|minutos"
     ),
     never_last=r"Eng|Exmo|art|cap|vol|[^\W\d_]",
+    currencies="dólares|euros|libras|ienes",
 )  # fmt: skip
 _DUTCH = Language(
     abbreviations={
@@ -117,12 +124,13 @@ _DUTCH = Language(
         "kilometer per uur|graden Celsius|kilogram|gram|kilometer|meter|centimeter|millimeter|liter|uur|minuten"
     ),
     never_last=r"ir|drs|ing|mr|art|jl|[^\W\d_]",
+    currencies="dollar|euro|pond|yen",
 )  # fmt: skip
 
 LANGUAGES: dict[str, Language] = {
     "de": _GERMAN, "es": _SPANISH, "fr": _FRENCH, "it": _ITALIAN, "pt": _PORTUGUESE, "nl": _DUTCH,
     **{
-        code: Language({}, {}, "[^\\W\\d_]", True)
+        code: Language({}, {}, "[^\\W\\d_]", has_ordinal_dot=True)
         for code in ("da nb no fi cs sk pl hu hr sl bs sr et lv is tr lb").split()  # noqa: SIM905
     },
 }  # fmt: skip
@@ -166,6 +174,10 @@ def _pattern(code: str) -> re.Pattern[str]:
         ]
         parts.append(r"(?P<street>(?<=[a-zß])str\.(?!\w))")
         parts.append(r"(?P<year>(?<![\w.,:])1[1-9]\d\d(?![\w%€$]|[.,:]\d))")
+    if language.currencies:
+        parts.append(r"(?P<money>(?:R\$|US\$|[$€£¥])\s?\d[\d.,]*(?<=\d))")
+    if code == "it":
+        parts.append(r"(?P<first>(?<!\w)1°(?=\s[a-z]))")
     if language.has_ordinal_dot:
         parts.append(r"(?P<ordinal>(?<![\w.,:])\d{1,2}\.(?=\s[^\W\d_]))")
     if language.units:
@@ -192,6 +204,12 @@ def _said(match: re.Match[str], language: Language, code: str) -> str | None:
         said = next(said for short, said in known.items() if short.replace(" ", "") == wanted)
         ends = written.endswith(".") and not match.string[match.end() :].strip(" \t\n\"'”“»)")
         return f"{said}." if ends else said  # the dot was that of the sentence, too
+    if kind == "money":
+        sign, amount = re.fullmatch(r"(\D+?)\s?(\d.*)", written).groups()  # type: ignore[union-attr]
+        names = dict(zip("$€£¥", language.currencies.split("|"), strict=True))
+        return f"{amount} {'reais' if sign == 'R$' else names[sign[-1]]}"
+    if kind == "first":
+        return "primo"
     if kind == "street":
         return "straße"
     if kind == "unit":

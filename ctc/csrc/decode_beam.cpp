@@ -13,12 +13,18 @@
 // Beside its sums a prefix carries its best path that ends in blank and the one that ends in its last label, each with a
 // chain of marks, one a label, that say where it begins and where the label before it ended.
 //
+// A thorough search also keeps what searches would keep that rank a prefix's paths that end in blank and those that end in
+// its last label apart (decode_followed.h), and at its end sums the prefixes over all alignments, also over those that
+// the beam had dropped (decode_exact.h).
+//
 // What makes it fast loses nothing: what a candidate can reach at most is known before lexicon and language model are
 // asked, and compared with what enough others have reached already (decode_candidates.h); the labels that are tried are
 // those that go on with the open word; the boundary between words, the only one to ask the language model, comes last.
 // Prefixes of the beam carry what this needs of their nodes. The order of equal candidates is fixed.
 #include <algorithm>
 
+#include "decode_exact.h"
+#include "decode_followed.h"
 #include "decode_scorer.h"
 
 using namespace ctc_decode;
@@ -60,6 +66,7 @@ struct Prefix {
   uint64_t longer_labels;             // bit k % 64 is set where a prefix of the beam may be this one and label k
   int32_t first_longer, next_longer;  // slots of prefixes one label longer, as a list
   Path best_blank, best_nonblank;
+  Followed followed;
 
   double score() const { return total + external; }
 };
@@ -73,6 +80,11 @@ struct Progress {
 // Frames whose prefixes the tree has room for at once; a longer utterance, or a stream, drops some as it goes.
 constexpr int64_t kMostFrames = 3000;
 
+// Prefixes that may be in the beam: what each of the rules keeps.
+int64_t rows_of(const ctc_beam_options &options) {
+  return options.beam * int64_t{options.is_thorough ? 1 + kFollowedRules : 1};
+}
+
 struct Workspace {
   Progress *progress;
   Node *nodes;
@@ -85,12 +97,14 @@ struct Workspace {
   double *blank, *nonblank, *total, *arrival;  // [beam] of what becomes of the prefixes
   double *log_probs, *usable;  // [vocabulary] of the frame; of labels that may be added, -inf for others
   int32_t *labels;            // [vocabulary] that may be added, best first
+  FollowedWork followed;
+  double *exact;  // [3, room] of the sums over all alignments
   int64_t capacity, room;
   size_t bytes;
 
-  Workspace(void *base, int64_t frames, int64_t vocabulary, int64_t width) {
+  Workspace(void *base, int64_t frames, int64_t vocabulary, const ctc_beam_options &options) {
     Arena arena(base);
-    const int64_t rows = width + Vector<double>::lanes;
+    const int64_t width = rows_of(options), rows = width + Vector<double>::lanes;
     capacity = std::min(frames, kMostFrames);
     room = 1 + capacity * width;
     progress = arena.take<Progress>(1);
@@ -109,6 +123,9 @@ struct Workspace {
     log_probs = arena.take<double>(vocabulary);
     usable = arena.take<double>(vocabulary);
     labels = arena.take<int32_t>(vocabulary);
+    followed.candidates[0] = followed.candidates[1] = candidates;  // unless there are any, nobody uses it
+    if (options.is_thorough) followed.take(&arena, options.beam);
+    exact = options.is_thorough ? arena.take<double>(kExactNumbers * room) : nullptr;
     bytes = arena.used();
   }
 };
@@ -140,12 +157,14 @@ class Search {
     work_.nodes[0] = {kNone, kNone, kNone, kNone, 0, 0, start, false, scorer.boundary_bound(start), State()};
     beam_[0] = prefix_of(0, 0, kMinusInfinity, 0);
     beam_[0].best_blank = {0, kNone, 0};
+    beam_[0].followed.begin();
   }
 
   // Goes on where `save` was called.
   Search(const Workspace &work, const Scorer &scorer, const ctc_beam_options &options, const Progress &progress)
       : work_(work), scorer_(scorer), options_(options), boundary_(scorer.boundary()), is_avx2_(has_avx2()),
         candidates_(work.candidates, options.beam, options.beam_log_prob, work.log_probs),
+        followed_(work.followed, options, work.log_probs),
         beam_(progress.is_swapped ? work.next : work.beam), next_(progress.is_swapped ? work.beam : work.next),
         size_(progress.size), n_nodes_(progress.nodes), n_marks_(progress.marks), frame_(progress.frames) {}
 
@@ -159,13 +178,8 @@ class Search {
   bool advance(const T *row, int64_t vocabulary) {
     if (!has_room()) drop_unused();
     if (!has_room()) return false;
-    const double norm = is_avx2_ ? normaliser_avx2(row, vocabulary) : normaliser_any(row, vocabulary);
-    if (!std::isfinite(norm)) return false;
-    double best_label = kMinusInfinity;
-    for (int64_t k = 0; k < vocabulary; ++k) {
-      work_.log_probs[k] = row[k] - norm;
-      best_label = std::max(best_label, work_.log_probs[k]);
-    }
+    const double best_label = read_frame(row, vocabulary);
+    if (!std::isfinite(best_label)) return false;
     continue_prefixes(best_label);
     choose_labels(best_label, vocabulary);
     for (int32_t slot = 0; slot < size_; ++slot) extend(slot);
@@ -174,6 +188,20 @@ class Search {
     keep_best();
     ++frame_;
     return size_ > 0;
+  }
+
+  // Sums the prefixes of the beam over all alignments of the first `frames` frames, which are all there were.
+  template <typename T>
+  void sum_all_alignments(const ctc_scores &scores, int64_t item, int64_t frames) {
+    ExactSums sums(work_.exact, work_.room, work_.moved);
+    for (int32_t slot = 0; slot < size_; ++slot) sums.mark(work_.nodes, beam_[slot].node);
+    sums.number(work_.nodes, n_nodes_);
+    for (int64_t t = 0; t < frames; ++t) {
+      read_frame(row_of<T>(scores, item, t), scores.vocabulary);
+      sums.advance(work_.log_probs, scores.vocabulary, options_.blank);
+    }
+    for (int32_t slot = 0; slot < size_; ++slot)  // what the beam kept may be more by rounding, or by underflow there
+      beam_[slot].total = std::max(beam_[slot].total, sums.of(beam_[slot].node));
   }
 
   // The hypotheses as if the utterance ended here.
@@ -199,6 +227,19 @@ class Search {
   }
 
  private:
+  // Its log-probabilities; the highest, NaN where they are none.
+  template <typename T>
+  double read_frame(const T *row, int64_t vocabulary) {
+    const double norm = is_avx2_ ? normaliser_avx2(row, vocabulary) : normaliser_any(row, vocabulary);
+    if (!std::isfinite(norm)) return NAN;
+    double best_label = kMinusInfinity;
+    for (int64_t k = 0; k < vocabulary; ++k) {
+      work_.log_probs[k] = row[k] - norm;
+      best_label = std::max(best_label, work_.log_probs[k]);
+    }
+    return best_label;
+  }
+
   // What every prefix becomes when no label is added.
   void continue_prefixes(double best_label) {
     for (int32_t slot = 0; slot < size_; ++slot) {
@@ -223,10 +264,12 @@ class Search {
       if (beam_[slot].last != kNone) work_.nonblank[slot] += work_.log_probs[beam_[slot].last];
     log_add(work_.total, work_.nonblank, size_);
 
-    const double best = beam_[0].score(), spread = best - beam_[size_ - 1].score();
-    candidates_.start(std::max(best + best_label, work_.total[0] + beam_[0].external), spread);
+    const double best = beam_[0].score(), spread = best - beam_[std::min(size_, options_.beam) - 1].score();
+    const double highest = std::max(best + best_label, work_.total[0] + beam_[0].external);
+    candidates_.start(highest, spread);
     for (int32_t slot = 0; slot < size_; ++slot)
       candidates_.offer({work_.total[slot] + beam_[slot].external, slot, kNone});
+    if (options_.is_thorough) followed_.continue_prefixes(beam_, size_, options_.blank, best_label, log_add);
   }
 
   // Log-probability of the paths of `prefix` after which `label` is one more label, not the last one held on.
@@ -239,7 +282,9 @@ class Search {
   void choose_labels(double best_label, int64_t vocabulary) {
     const Prefix &best = beam_[0];
     const double rounding = 1e-9 * (1 + std::fabs(best.total) + std::fabs(best.external));
-    const double missing = candidates_.threshold() - (best.score() + scorer_.largest_label_bound()) - rounding;
+    double missing = candidates_.threshold() - (best.score() + scorer_.largest_label_bound());
+    if (options_.is_thorough) missing = std::min(missing, followed_.missing(scorer_.largest_label_bound()));
+    missing -= rounding;
     const double lowest = best_label + options_.token_log_prob;
     n_labels_ = 0;
     const double *log_probs = work_.log_probs;
@@ -254,15 +299,18 @@ class Search {
   }
 
   // Sums are in the same order wherever a bound is compared with what it bounds: rounding cannot turn them round.
-  bool is_hopeless(double total, double external) const { return total + external < candidates_.threshold(); }
+  bool is_hopeless(int32_t slot, double total, double log_prob, double external) const {
+    return total + log_prob + external < candidates_.threshold() &&
+           (!options_.is_thorough || followed_.is_hopeless(slot, log_prob, external));
+  }
 
   void extend(int32_t slot) {
     if (n_labels_ == 0) return;
     const Prefix &prefix = beam_[slot];
-    const double highest = prefix.total + work_.log_probs[work_.labels[0]];
-    if (is_hopeless(highest, prefix.external + scorer_.label_bound(prefix.phrase))) return;
+    const double highest = work_.log_probs[work_.labels[0]];
+    if (is_hopeless(slot, prefix.total, highest, prefix.external + scorer_.label_bound(prefix.phrase))) return;
     const bool is_in_word = scorer_.has_words() && prefix.word != kNone;
-    if (is_in_word && is_hopeless(highest, prefix.external + scorer_.leaving_bound(prefix.phrase)))
+    if (is_in_word && is_hopeless(slot, prefix.total, highest, prefix.external + scorer_.leaving_bound(prefix.phrase)))
       extend_within_word(slot);
     else
       extend_by_any(slot);
@@ -274,7 +322,7 @@ class Search {
     const double external = prefix.external + scorer_.label_bound(prefix.phrase);
     for (int32_t i = lexicon.first_child[prefix.word]; i < lexicon.first_child[prefix.word + 1]; ++i) {
       const int32_t label = lexicon.label[i];
-      if (is_hopeless(before(prefix, label) + work_.usable[label], external)) continue;
+      if (is_hopeless(slot, before(prefix, label), work_.usable[label], external)) continue;
       if (label != boundary_) offer(slot, label, !scorer_.has_phrases());
     }
   }
@@ -284,7 +332,7 @@ class Search {
     const double external = prefix.external + scorer_.label_bound(prefix.phrase);
     for (int32_t i = 0; i < n_labels_; ++i) {
       const int32_t label = work_.labels[i];
-      if (is_hopeless(prefix.total + work_.log_probs[label], external)) break;  // the others are worse
+      if (is_hopeless(slot, prefix.total, work_.log_probs[label], external)) break;  // the others are worse
       if (label != boundary_) offer(slot, label, scorer_.is_trivial());
     }
   }
@@ -293,13 +341,19 @@ class Search {
     const Prefix &prefix = beam_[slot];
     if (is_in_beam(prefix, label)) return;
     const double gain = is_free ? 0 : scorer_.extend(work_.nodes[prefix.node].state, label).gain;
-    candidates_.offer({before(prefix, label) + work_.log_probs[label] + (prefix.external + gain), slot, label});
+    offer_longer(slot, label, prefix.external + gain);
+  }
+
+  void offer_longer(int32_t slot, int32_t label, double external) {
+    const Prefix &prefix = beam_[slot];
+    candidates_.offer({before(prefix, label) + work_.log_probs[label] + external, slot, label});
+    if (options_.is_thorough) followed_.offer(prefix, slot, label, external);
   }
 
   void extend_by_boundary(int32_t slot) {
     Prefix &prefix = beam_[slot];
-    const double total = before(prefix, boundary_) + work_.usable[boundary_];
-    if (is_hopeless(total, prefix.external + prefix.boundary_gain) || is_in_beam(prefix, boundary_)) return;
+    const double log_prob = work_.usable[boundary_];
+    if (is_hopeless(slot, before(prefix, boundary_), log_prob, prefix.external + prefix.boundary_gain) || is_in_beam(prefix, boundary_)) return;
     if (!prefix.knows_boundary) {
       Node &node = work_.nodes[prefix.node];
       const Step step = scorer_.extend(node.state, boundary_);
@@ -307,7 +361,7 @@ class Search {
       prefix.boundary_gain = node.boundary_gain = step.gain;
       prefix.knows_boundary = node.knows_boundary = true;
     }
-    candidates_.offer({total + (prefix.external + prefix.boundary_gain), slot, boundary_});
+    offer_longer(slot, boundary_, prefix.external + prefix.boundary_gain);
   }
 
   bool is_in_beam(const Prefix &prefix, int32_t label) const {
@@ -321,16 +375,21 @@ class Search {
     int32_t count;
     const Candidate *best = candidates_.choose(&count);
     std::fill_n(work_.next_slot, size_, kNone);
+    if (options_.is_thorough) best = followed_.join(best, size_, &count);
     for (int32_t i = 0; i < count; ++i)
       if (best[i].label == kNone) work_.next_slot[best[i].slot] = i;
     n_returned_ = 0;
     for (int32_t i = 0; i < count; ++i) next_[i] = best[i].label == kNone ? continued(best[i]) : extended(best[i], i);
+    if (options_.is_thorough) followed_.hand_on(beam_, next_, count);
     std::swap(beam_, next_);
     size_ = count;
     for (int32_t i = 0; i < n_returned_; ++i) adopt_longer(work_.returned[i]);
   }
 
-  bool has_room() const { return n_nodes_ + options_.beam <= work_.room && n_marks_ + options_.beam <= work_.room; }
+  bool has_room() const {
+    const int64_t needed = rows_of(options_);
+    return n_nodes_ + needed <= work_.room && n_marks_ + needed <= work_.room;
+  }
 
   static Path better(const Prefix &prefix) {
     return prefix.best_nonblank.log_prob > prefix.best_blank.log_prob ? prefix.best_nonblank : prefix.best_blank;
@@ -434,7 +493,7 @@ class Search {
     const Node &n = work_.nodes[node];
     const Path none = {kMinusInfinity, kNone, 0};
     return {node,  n.state.word, n.state.phrase, n.label,          kNone, blank, nonblank, total, n.external,
-            n.boundary_gain, n.knows_boundary, 0,     kNone, kNone, none, none};
+            n.boundary_gain, n.knows_boundary, 0,     kNone, kNone, none, none, Followed()};
   }
 
   // A prefix that comes back may find longer ones that have stayed.
@@ -485,15 +544,18 @@ class Search {
   const int32_t boundary_;
   const bool is_avx2_;
   Candidates candidates_;
+  FollowedStates followed_;
   Prefix *beam_, *next_;
   int32_t size_, n_nodes_, n_marks_, frame_, n_labels_ = 0, n_returned_ = 0;
 };
 
 template <typename T>
-void decode(const ctc_scores &scores, int64_t item, int64_t frames, Search &search, const Output &out) {
+void decode(const ctc_scores &scores, int64_t item, int64_t frames, bool is_thorough, Search &search,
+            const Output &out) {
   *out.count = 0;
   for (int64_t t = 0; t < frames; ++t)
     if (!search.advance(row_of<T>(scores, item, t), scores.vocabulary)) return;
+  if (is_thorough) search.template sum_all_alignments<T>(scores, item, frames);
   search.write(scores.frames, out);
 }
 
@@ -514,7 +576,7 @@ bool is_valid_scorer(const ctc_scorer *scorer, int64_t vocabulary) {
 
 extern "C" size_t ctc_beam_workspace(int64_t frames, int64_t vocabulary, const ctc_beam_options *options) {
   if (!is_valid_options(options) || frames < 0 || vocabulary < 1) return 0;
-  return Workspace(nullptr, frames, vocabulary, options->beam).bytes * std::max(options->threads, 1);
+  return Workspace(nullptr, frames, vocabulary, *options).bytes * std::max(options->threads, 1);
 }
 
 extern "C" int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, const ctc_scorer *scorer,
@@ -528,36 +590,37 @@ extern "C" int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, 
   if (!start != !end) return CTC_DECODE_INVALID;
   const int64_t most_frames = *std::max_element(frames, frames + scores->batch);
   const int threads = std::max(options->threads, 1);
-  const size_t share = Workspace(nullptr, most_frames, scores->vocabulary, options->beam).bytes;
+  const size_t share = Workspace(nullptr, most_frames, scores->vocabulary, *options).bytes;
   if (!workspace || workspace_bytes < share * threads) return CTC_DECODE_WORKSPACE;
   const Scorer external_scorer(scorer, scores->vocabulary);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
   for (int64_t item = 0; item < scores->batch; ++item) {
     char *mine = static_cast<char *>(workspace) + share * thread_id();
-    const Workspace work(mine, most_frames, scores->vocabulary, options->beam);
+    const Workspace work(mine, most_frames, scores->vocabulary, *options);
     Search search(work, external_scorer, *options);
     const int64_t at = item * options->n_best;
     const int64_t first = at * scores->frames;
     const Output out = {labels + first,  lengths + at,          acoustic + at,      external + at,
                         counts + item, start ? start + first : nullptr, end ? end + first : nullptr};
     if (scores->is_double)
-      decode<double>(*scores, item, frames[item], search, out);
+      decode<double>(*scores, item, frames[item], options->is_thorough, search, out);
     else
-      decode<float>(*scores, item, frames[item], search, out);
+      decode<float>(*scores, item, frames[item], options->is_thorough, search, out);
   }
   return CTC_DECODE_SUCCESS;
 }
 
 extern "C" size_t ctc_beam_stream_bytes(int64_t vocabulary, const ctc_beam_options *options) {
-  if (!is_valid_options(options) || vocabulary < 1) return 0;
-  return Workspace(nullptr, kMostFrames, vocabulary, options->beam).bytes;
+  if (!is_valid_options(options) || options->is_thorough || vocabulary < 1) return 0;
+  return Workspace(nullptr, kMostFrames, vocabulary, *options).bytes;
 }
 
 extern "C" int ctc_beam_stream_start(int64_t vocabulary, const ctc_scorer *scorer, const ctc_beam_options *options,
                                      void *state, size_t state_bytes) {
   if (!is_valid_options(options) || vocabulary < 1 || !is_valid_scorer(scorer, vocabulary)) return CTC_DECODE_INVALID;
+  if (options->is_thorough) return CTC_DECODE_INVALID;
   if (!state || state_bytes < ctc_beam_stream_bytes(vocabulary, options)) return CTC_DECODE_WORKSPACE;
-  const Workspace work(state, kMostFrames, vocabulary, options->beam);
+  const Workspace work(state, kMostFrames, vocabulary, *options);
   const Scorer external_scorer(scorer, vocabulary);
   Search(work, external_scorer, *options).save(vocabulary);
   return CTC_DECODE_SUCCESS;
@@ -568,7 +631,7 @@ extern "C" int ctc_beam_stream_push(const ctc_scores *scores, const ctc_scorer *
   if (!is_valid_options(options) || !state || !is_over || !scores) return CTC_DECODE_INVALID;
   const int64_t frames = scores->frames;
   if (scores->batch != 1 || !is_valid(scores, &frames, options->blank)) return CTC_DECODE_INVALID;
-  const Workspace work(state, kMostFrames, scores->vocabulary, options->beam);
+  const Workspace work(state, kMostFrames, scores->vocabulary, *options);
   if (work.progress->vocabulary != scores->vocabulary || work.progress->width != options->beam)
     return CTC_DECODE_INVALID;
   *is_over = work.progress->is_over;
@@ -588,7 +651,7 @@ extern "C" int ctc_beam_stream_result(int64_t vocabulary, const ctc_scorer *scor
                                       void *state, int64_t stride, int32_t *labels, int32_t *lengths, double *acoustic,
                                       double *external, int32_t *count, int32_t *start, int32_t *end) {
   if (!is_valid_options(options) || !state || !lengths || !acoustic || !external || !count) return CTC_DECODE_INVALID;
-  const Workspace work(state, kMostFrames, vocabulary, options->beam);
+  const Workspace work(state, kMostFrames, vocabulary, *options);
   const Progress &progress = *work.progress;
   *count = 0;
   if (progress.vocabulary != vocabulary || progress.width != options->beam || stride < progress.frames)

@@ -27,7 +27,7 @@ typedef enum {
   CTC_DECODE_DEVICE = 3,    /* CUDA refused a launch */
 } ctc_decode_status;
 
-#define CTC_DECODE_VERSION 3
+#define CTC_DECODE_VERSION 4
 
 /* CTC_DECODE_VERSION of the sources that the library was built from: what programs have to compare with their own. */
 CTC_DECODE_API int ctc_decode_version(void);
@@ -145,6 +145,10 @@ typedef struct {
   int32_t n_best; /* hypotheses returned, <= beam */
   double token_log_prob; /* labels this far below a frame's best start no new prefix (<= 0) */
   double beam_log_prob;  /* prefixes this far below the best are dropped (<= 0) */
+  /* Also keeps what searches of the same beam keep that rank a prefix's paths which end in blank and those which end in its
+   * last label apart, be it by their best path or by their sum, and at the end sums every prefix over all of its
+   * alignments: what such a search finds is never better. Not for streams. */
+  int32_t is_thorough;
 } ctc_beam_options;
 
 CTC_DECODE_API size_t ctc_beam_workspace(int64_t frames, int64_t vocabulary, const ctc_beam_options *options);

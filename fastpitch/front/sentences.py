@@ -144,7 +144,7 @@ _END = re.compile(rf"[.!?…।॥۔؟]+{_CLOSERS}(?:\s+|\Z)|[。！？]+{_CLOSE
 _CLAUSE = re.compile(r"[,;:](?=\s)\s+|[，；：、]\s*|\s[-–—]+\s|\)\s+")
 _TITLES = (
     "Mr|Mrs|Ms|Messrs|Dr|Drs|Prof|Rev|Hon|Gov|Sen|Rep|Pres|Gen|Maj|Col|Lt|Capt|Cmdr|Sgt|Cpl|Mt|Ft|vs|No|Nos|Fig|Vol"
-    "|Ch|pp|p|e\\.g|i\\.e|cf|approx|[A-Z]"
+    "|Ch|pp|p|e\\.g|i\\.e|cf|approx|Apt|Ste|Rm|Rte|pop|[A-Za-z]"
 )
 _NEVER_LAST = re.compile(rf"(?:^|[\s(\"“'])(?:{_TITLES})\.\Z")
 _SELDOM_LAST = re.compile(

@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -148,3 +149,16 @@ def test_an_utterance_with_nan_is_named():
     log_probs_BSV[2, 3, 3] = torch.nan
     with pytest.raises(ValueError, match="greedy: log_probs_BSV: item 1: 1 of its frames hold NaN"):
         ctc.greedy(log_probs_BSV, [4, 4, 3])
+
+
+@pytest.mark.parametrize("decode", [ctc.greedy, ctc.beam_search])
+def test_what_is_no_tensor_is_named(decode):
+    with pytest.raises(TypeError, match=r"log_probs_BSV: expected a torch\.Tensor, found numpy\.ndarray"):
+        decode(np.zeros((1, 3, 4), np.float32), [3])
+    with pytest.raises(TypeError, match="frames_B: expected 1 integers, one per utterance, found None"):
+        decode(torch.zeros(1, 3, 4), None)
+
+
+def test_hot_words_without_what_they_add_are_refused():
+    with pytest.raises(TypeError, match="hot_words: expected what each adds to a score, .* found list"):
+        ctc.Scorer(["a", "b"], hot_words=["ab"])

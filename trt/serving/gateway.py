@@ -1,5 +1,6 @@
 """The gateway: routes of OpenAI's audio API, health and metrics, in front of the models."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
 from trt.serving.live import serve_captions
 from trt.serving.metrics import Metrics
 from trt.serving.models import Ears, Voice
+from trt.serving.triton.asking import Infer, Remote
+from trt.serving.triton.program import HOST, Triton
 
 ALIASES = ("", "default")
 HEARING_ALIASES = (*ALIASES, "whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
@@ -37,12 +40,23 @@ class Settings:
 class Gateway:
     """The models, what they share, and the routes to them."""
 
-    def __init__(self, ears: Ears | None, voice: Voice | None, settings: Settings, tell: Callable[[str], None] = print):
-        self.settings, self.metrics, self._tell = settings, Metrics(), tell
-        limits, self.budget, self.ready = settings.limits, Budget(settings.limits.max_memory_mb * 1e6), False
+    def __init__(
+        self,
+        ears: Ears | None,
+        voice: Voice | None,
+        settings: Settings,
+        tell: Callable[[str], None] = print,
+        *,
+        triton: Triton | None = None,
+    ):
+        """`triton`: what runs the recogniser, of which `ears` only says what it is to answer when it is tested."""
+        self.settings, self.metrics, self._tell, self._triton = settings, Metrics(), tell, triton
+        limits, self.budget, self._started = settings.limits, Budget(settings.limits.max_memory_mb * 1e6), False
         self.metrics.gauge("speech_held_bytes", "Bytes that requests hold.", lambda: self.budget.held)
         common: dict[str, Any] = {"limits": limits, "budget": self.budget, "metrics": self.metrics}
         batching: dict[str, Any] = {"delay_seconds": settings.batch_delay_ms / 1000, "most": settings.max_batch}
+        if triton is not None:
+            batching["engine"] = Remote(Infer(HOST, triton.http_port))
         self.hearing = Hearing(ears, **common, **batching) if ears is not None else None
         self.speaking = speech.Speaking(voice, **common) if voice is not None else None
         self.live: set[WebSocket] = set()
@@ -54,18 +68,29 @@ class Gateway:
 
     async def start(self) -> None:
         """Within a running event loop: tests the models. Raises SelfTestError where they are wrong."""
+        if self._triton is not None:
+            await asyncio.to_thread(self._triton.start, self._tell)
         if self.hearing is not None:
             self.hearing.start()
             await self_test(self.hearing, self._tell)
+            if self._triton is not None:  # which has its own
+                self.hearing.ears = self.hearing.ears._replace(asr=None)
         if self.speaking is not None:
             await self.speaking.self_test(self._tell)
-        self.ready = True
+        self._started = True
 
-    def stop(self) -> None:
+    @property
+    def ready(self) -> bool:
+        """Whether it can answer."""
+        return self._started and (self._triton is None or self._triton.runs())
+
+    async def stop(self) -> None:
         """Leaves what waits unanswered."""
-        self.ready = False
+        self._started = False
         if self.hearing is not None:
             self.hearing.stop()
+        if self._triton is not None:
+            await asyncio.to_thread(self._triton.stop)
 
     def models(self) -> list[str]:
         """Names of the models."""
@@ -117,7 +142,7 @@ def _add_routes(gateway: Gateway) -> None:
     async def health() -> Response:
         """Whether requests are answered."""
         status = 200 if gateway.ready else 503
-        return JSONResponse({"status": "ok" if gateway.ready else "starting", "models": gateway.models()}, status)
+        return JSONResponse({"status": "ok" if gateway.ready else "not ready", "models": gateway.models()}, status)
 
     @routes.get("/health/live")
     async def live() -> dict[str, str]:

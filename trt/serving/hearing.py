@@ -6,6 +6,7 @@ Legend: N samples.
 import asyncio
 import functools
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -19,31 +20,65 @@ from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears
 
 
-class Hearing:
-    """A recogniser that answers many requests at a time.
-
-    Recordings of more than one chunk have a lane of their own, so that short ones do not wait for them.
-    """
-
-    def __init__(
-        self, ears: Ears, *, limits: Limits, budget: Budget, metrics: Metrics, delay_seconds: float, most: int
-    ):
-        self.ears, self._limits, self._budget, self._metrics = ears, limits, budget, metrics
-        seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
-        self._short = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, seen=seen)
-        self._long = Batcher(ears.transcribe, delay_seconds=0.0, most=1, seen=seen)
-        waiting = "Recordings that wait for a batch."
-        metrics.gauge("speech_waiting", waiting, lambda: len(self._short) + len(self._long))
+class Lane(Protocol):
+    """What answers recordings, several at a time."""
 
     def start(self) -> None:
         """Within a running event loop."""
-        self._short.start()
-        self._long.start()
 
     def stop(self) -> None:
         """Leaves what waits unanswered."""
-        self._short.stop()
-        self._long.stop()
+
+    def __len__(self) -> int:
+        """How many wait."""
+
+    async def __call__(self, samples_N: np.ndarray) -> Transcript:
+        """The transcript of float32 samples."""
+
+
+class Hearing:
+    """A recogniser that answers many requests at a time.
+
+    Recordings of more than one chunk have a lane of their own, so that short ones do not wait for them. `engine` is
+    a lane for all of them, in place of those that run the recogniser in this process.
+    """
+
+    def __init__(
+        self,
+        ears: Ears,
+        *,
+        limits: Limits,
+        budget: Budget,
+        metrics: Metrics,
+        delay_seconds: float,
+        most: int,
+        engine: Lane | None = None,
+    ):
+        self.ears, self._limits, self._budget, self._metrics = ears, limits, budget, metrics
+        self._short: Lane
+        self._long: Lane
+        seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
+        if engine is not None:
+            self._short = self._long = engine
+        else:
+            self._short = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, seen=seen)
+            self._long = Batcher(ears.transcribe, delay_seconds=0.0, most=1, seen=seen)
+        waiting = "Recordings that wait for a batch."
+        metrics.gauge("speech_waiting", waiting, lambda: sum(map(len, self._lanes)))
+
+    @property
+    def _lanes(self) -> set[Lane]:
+        return {self._short, self._long}
+
+    def start(self) -> None:
+        """Within a running event loop."""
+        for lane in self._lanes:
+            lane.start()
+
+    def stop(self) -> None:
+        """Leaves what waits unanswered."""
+        for lane in self._lanes:
+            lane.stop()
 
     async def transcribe(self, file: File) -> Transcript:
         """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""

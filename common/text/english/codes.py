@@ -81,7 +81,7 @@ def _after_a_house(match: re.Match[str], style: Style) -> str | None:
     return _COURTS[match[1]] if before(match, _HOUSE_BEFORE) else None
 
 
-_STREET_BEFORE = re.compile(rf"\b(?:{STREETS})\.?,?\s\Z")
+_STREET_BEFORE = re.compile(rf"\b(?:(?:{STREETS})\.?,?|[Ww]inds?|heading|facing|towards?)\s\Z")
 
 
 def _telephone(match: re.Match[str], style: Style) -> str:

@@ -181,6 +181,16 @@ def _inches(match: re.Match[str], style: Style) -> str | None:
     return f"{_count(match[1])} {'inch' if match[1] == '1' or before_noun(match) else 'inches'}"
 
 
+def _with_exponent(match: re.Match[str], style: Style) -> str:
+    """1e-4 → one e minus four"""
+    sign = "minus " if match[2] == "-" else ""
+    return f"{cardinal(match[1])} {style.letters('e')} {sign}{cardinal(match[3])}"
+
+
+def _hexadecimal(match: re.Match[str], style: Style) -> str:
+    return " ".join(["zero x", *(cardinal(sign) if sign.isdigit() else style.letters(sign) for sign in match[1])])
+
+
 def _feet(match: re.Match[str], style: Style) -> str:
     return f"{cardinal(match[1])} {'foot' if match[1] == '1' else 'feet'}"
 
@@ -219,7 +229,7 @@ def _ordinal(match: re.Match[str], style: Style) -> str | None:
     return ordinal(number) if ending == right else None
 
 
-_BEAT_BEHIND = re.compile(r"[-\s](?:time|meter|metre|beat|signature|measure|bar)s?\b")
+_BEAT_BEHIND = re.compile(r"[-\s](?:time|meter|metre|beat|signature|measure|bar|waltz)s?\b")
 
 
 def _part(match: re.Match[str], style: Style) -> str | None:
@@ -285,6 +295,8 @@ _ROUGHLY = {
 }  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
+    rule("code", r"0x([\dA-Fa-f]+)\b", _hexadecimal),
+    rule("number", rf"({NUMBER})[eE]([-+]?)(\d+)\b", _with_exponent),
     rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
     rule("number", r"1[\d,]*0s\b", lambda match, style: _ROUGHLY.get(match[0])),
     rule(

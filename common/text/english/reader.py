@@ -39,7 +39,10 @@ _NUMERIC = frozenset(
 _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
 _RANGE = re.compile(r"-|\s-\s")
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
-_GOES_ON = re.compile(rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{'|'.join(WEEKDAYS)})\b|[A-Z][a-z]+day\b")
+_MONTH_NAME = "|".join(short.capitalize() for short in MONTHS if short != "may")
+_GOES_ON = re.compile(
+    rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{_MONTH_NAME})\b|(?:{'|'.join(WEEKDAYS)})\b|[A-Z][a-z]+day\b"
+)
 _SERIAL_AHEAD = re.compile(r"-\d+-\w")
 _SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]+\d+\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER})*\s?=")

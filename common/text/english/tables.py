@@ -21,7 +21,7 @@ ABBREVIATIONS = {
     "ave": "avenue", "blvd": "boulevard", "rd": "road", "hwy": "highway", "apt": "apartment", "mt": "mount",
     "ft": "fort", "vs": "versus", "etc": "et cetera", "approx": "approximately", "vol": "volume", "ch": "chapter",
     "fig": "figure", "ext": "extension", "tel": "telephone", "expy": "expressway", "pkwy": "parkway", "ln": "lane",
-    "ste": "suite", "rte": "route", "bldg": "building", "rm": "room", "ctrl": "control", "ms": "miz",
+    "ste": "suite", "rte": "route", "bldg": "building", "rm": "room", "ctrl": "control", "doz": "dozen", "ms": "miz",
     "est": "established",
 }  # fmt: skip
 # Words of their own at the end of a sentence.
@@ -170,7 +170,7 @@ SPELLED = frozenset([
     "DJ", "DNA", "DVD", "ER", "ETA", "EU", "FAQ", "FBI", "FM", "GDP", "GOP", "GPS", "GPU", "HD", "HIV", "HR", "IBM",
     "ID", "IP", "IQ", "IRS", "ISP", "IT", "IV", "JFK", "LA", "LED", "MBA", "MIT", "MRI", "MS", "NBA", "NBC", "NFL",
     "NHL", "NY", "NYC", "OS", "PC", "PDF", "PE", "PH", "PM", "PR", "QA", "RNA", "RV", "SAT", "SQL", "TB", "TV",
-    "UFO", "UK", "UN", "URL", "US", "USA", "USB", "UV", "VIP", "VP", "VR", "WHO", "XP",
+    "UFO", "UK", "UN", "URL", "US", "USA", "USB", "UV", "LAX", "VIP", "VP", "VR", "WHO", "XP",
 ])  # fmt: skip
 # Capitals of this list are words more often than letters: spelled only where no ordinary word can stand.
 WORDS_TOO = frozenset([

@@ -85,7 +85,7 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     before_it, rest = match.string[: match.start()], match.string[match.end() :]
     if before_it[-1:].isdigit() and len(word) <= 3:  # C-3PO, 4WD
         return style.letters(word)
-    if re.match(r"-\d", rest) and (len(word) == 2 or not re.search("[AEIOUY]", word)):  # SR-71, AR-15
+    if re.match(r"-?\d", rest) and (len(word) == 2 or not re.search("[AEIOUY]", word)):  # SR-71, AR-15
         return style.letters(word)
     shouts = not re.search(r"[a-z]", before_it + rest)
     is_acronym = word in SPELLED or _said_by_letter(word.lower())
@@ -140,7 +140,8 @@ def _formula(match: re.Match[str], style: Style) -> str | None:
     parts = _ELEMENT.findall(match[0])
     has_number_within = any(number for _, number in parts[:-1])
     is_formula = len(parts) == 2 or has_number_within or not match[0].isupper()
-    if not (is_formula and any(n for _, n in parts) and all(element in ELEMENTS for element, _ in parts)):
+    has_number = any(number for _, number in parts) or (len(parts) > 2 and not match[0].isupper())  # NaClO has none
+    if not (is_formula and has_number and all(element in ELEMENTS for element, _ in parts)):
         return None
     return " ".join(
         f"{style.letters(element)} {cardinal(number.translate(_POWERS)) if number else ''}".strip()
@@ -192,6 +193,11 @@ def _power(match: re.Match[str], style: Style) -> str:
     return f"to the power of {'minus ' if exponent.startswith('-') else ''}{cardinal(number) if number else ''}"
 
 
+def _minus(match: re.Match[str], style: Style) -> str | None:
+    """Between two terms, where another sign tells that they are terms."""
+    return "minus" if re.search(r"[=^²³+]", match.string) else None
+
+
 def _symbol(match: re.Match[str], style: Style) -> str | None:
     return SYMBOLS.get(match[0])
 
@@ -212,6 +218,9 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("sign", r"~\s?(?=\.?\d)", lambda match, style: "about"),
     rule("reference", r"#\s?(?=\d)", lambda match, style: "number"),
     rule("abbreviation", r"&c\b\.?", lambda match, style: "et cetera"),
+    rule("symbol", r"&&", lambda match, style: "and"),
+    rule("footnote", r"(?:(?<=[a-z]{3})|(?<=[.,;!?)\"']))\[\d{1,3}\]", lambda match, style: ""),
+    rule("math", r"(?<=[\w)²³] )-(?= \d*[a-z]?\b)", _minus),
     rule("symbol", r"(?<=[\w.] )/(?= \w)|(?<=\w)/(?=\s)", lambda match, style: "slash"),
     rule("number", r"([⁰¹²³⁴-⁹₀-₉]+)", lambda match, style: cardinal(match[1].translate(_POWERS))),
     rule("symbol", r"[^\w\s'\"]|_", _symbol),
@@ -228,6 +237,9 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"ph\.?d\b\.?", lambda match, style: style.letters("phd"), any_case=True),
     rule("abbreviation", r"([ap])\.\s?m\b\.?", lambda match, style: style.half(match[1]), any_case=True),
     rule("reference", r"nos\.\s*(?=\d)", lambda match, style: "numbers", any_case=True),
+    rule("abbreviation", r"b\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "born "),
+    rule("abbreviation", r"d\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "died "),
+    rule("abbreviation", r"pop\.\s?(?=\d)", lambda match, style: "population ", any_case=True),
     rule("reference", r"op\.\s*(?=\d)", lambda match, style: "opus", any_case=True),
     rule("reference", r"no\.\s*(?=\d)", lambda match, style: "number", any_case=True),
     rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),

@@ -202,7 +202,8 @@ static Hypotheses search(const Case& c, bool is_double, const ctc_scorer* scorer
 static ctc_beam_options random_options(const Case& c, Random& random) {
     const int beam = between(random, 1, 40);
     const double cuts[] = {-INFINITY, -20, -3, 0};
-    return {c.blank, 2, beam, between(random, 1, beam), cuts[between(random, 0, 3)], cuts[between(random, 0, 3)]};
+    return {c.blank, 2, beam, between(random, 1, beam), cuts[between(random, 0, 3)], cuts[between(random, 0, 3)],
+            between(random, 0, 1)};
 }
 
 static void test_beam(const Case& c, bool is_double, const ctc_scorer* scorer, ctc_beam_options options, long which) {

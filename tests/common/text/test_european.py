@@ -17,9 +17,9 @@ SAID = {
     },
     "es": {"El Sr. García, p. ej., en EE. UU.": "El señor García, por ejemplo, en Estados Unidos."},
     "fr": {"M. Dupont, 50 av. J.-C., pèse 70 kg": "monsieur Dupont, 50 avant Jésus-Christ, pèse 70 kilogrammes"},
-    "it": {"Il Sig. Rossi, ecc.": "Il signor Rossi, eccetera."},
-    "pt": {"A Dra. Costa corre 5 km": "A doutora Costa corre 5 quilómetros"},
-    "nl": {"Dhr. Jansen, bijv.": "de heer Jansen, bijvoorbeeld."},
+    "it": {"Il Sig. Rossi, ecc.": "Il signor Rossi, eccetera.", "il 1° maggio": "il primo maggio"},
+    "pt": {"R$ 5": "5 reais", "A Dra. Costa corre 5 km": "A doutora Costa corre 5 quilómetros"},
+    "nl": {"€ 5,50 of $3": "5,50 euro of 3 dollar", "Dhr. Jansen, bijv.": "de heer Jansen, bijvoorbeeld."},
     "da": {"den 3. maj": "den tredje maj"},
     "cs": {"3. května": "3. května"},
 }

@@ -165,6 +165,12 @@ CASES = {
         "500 W. Main St.": "five hundred west main street.",
         "9 Elm Ct, US-101, an SR-71": "nine elm court, u s-one oh one, an s r-seventy one",
         "2:03 at noon, in 2:03:45": "two oh three at noon, in two hours three minutes and forty five seconds",
+        "winds NW 10-15 mph": "winds northwest ten to fifteen miles per hour",
+        "Jan–Mar 2020": "january to march twenty twenty",
+        "in Physics[3] and a[3]": "in physics and a three",
+        "x = 3x^2 - 2x": "x equals three x squared minus two x",
+        "1e-4, 0x1F, a && b": "one e minus four, zero x one f, a and b",
+        "b. 1990, pop. 500": "born nineteen ninety, population five hundred",
         "10:00:00 p.m. EST": "ten hours zero minutes and zero seconds p m e s t",
     },
     "words": {

@@ -1,0 +1,200 @@
+"""NVIDIA's Triton behind the gateway, where its wheel and the library of this Python are."""
+
+import asyncio
+import json
+import re
+import socket
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common import audio
+from tests.trt.serving.running import noise, served
+from trt.runtime import Recognizer
+from trt.serve import ServeConfig
+from trt.serving.limits import RequestError
+from trt.serving.triton import program
+from trt.serving.triton.asking import Infer
+from trt.serving.triton.program import EngineAbsentError, Served, Triton
+
+
+def absent() -> str:
+    try:
+        program.find_wheel()
+        program.find_python()
+    except EngineAbsentError as error:
+        return str(error)
+    return ""
+
+
+needs_triton = pytest.mark.skipif(bool(absent()), reason=absent() or "runs")
+
+
+@pytest.fixture(scope="module")
+def model(jasper):
+    return jasper.with_suffix(".onnx")
+
+
+@pytest.fixture(scope="module")
+def behind(model):
+    with served(ServeConfig(asr=model, engine="triton", port=0)) as running:
+        yield running
+
+
+def engine_of(running) -> Triton:
+    return running.gateway._triton
+
+
+def batches(running) -> tuple[float, float]:
+    """Recordings and batches so far, as Triton counts them."""
+    url = f"http://127.0.0.1:{engine_of(running).metrics_port}/metrics"
+    text = urllib.request.urlopen(url, timeout=10).read().decode()
+    names = ("nv_inference_count", "nv_inference_exec_count")
+    return tuple(float(re.search(rf"^{name}{{.*}} (\S+)", text, re.MULTILINE)[1]) for name in names)
+
+
+@needs_triton
+@pytest.mark.slow
+def test_answers_under_load_are_those_without_a_server_and_share_batches(behind, model, clips):
+    offline = dict(zip(clips, Recognizer(model).stream(clips), strict=True))
+    before = batches(behind)
+    files = list(offline) * 6
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(
+            pool.map(lambda file: behind.transcribe(file.read_bytes(), response_format="verbose_json"), files)
+        )
+    for file, (status, body) in zip(files, answers, strict=True):
+        assert status == 200, body
+        found = json.loads(body)
+        assert found["text"] == offline[file].text
+        assert [(w["word"], w["start"], w["end"]) for w in found["words"]] == [w[:3] for w in offline[file].words]
+    recordings, runs = (after - was for after, was in zip(batches(behind), before, strict=True))
+    assert recordings == len(files)
+    assert runs <= recordings / 2
+    behind.comes_to_rest()
+
+
+@needs_triton
+@pytest.mark.slow
+def test_a_long_recording_does_not_hold_up_short_ones(behind, model, clips, tmp_path):
+    audio.write(tmp_path / "long.wav", noise(400.0), 16_000)
+    (expected,) = Recognizer(model).stream([tmp_path / "long.wav"])
+    with ThreadPoolExecutor(4) as pool:
+        long = pool.submit(behind.transcribe, (tmp_path / "long.wav").read_bytes(), response_format="json")
+        time.sleep(0.1)
+        for _ in range(3):
+            assert behind.transcribe(clips[0].read_bytes())[0] == 200
+        assert json.loads(long.result()[1])["text"] == expected.text
+
+
+@needs_triton
+@pytest.mark.slow
+def test_triton_itself_can_be_asked_and_says_what_is_wrong(behind):
+    def asked(model, **inputs):
+        return asyncio.run(Infer("127.0.0.1", engine_of(behind).http_port)(model, inputs, "transcript"))
+
+    sound = noise(1.0)[None]
+    assert {"text", "words", "seconds", "error"} == json.loads(asked("recognizer", audio=sound).tobytes()).keys()
+    assert json.loads(asked("recognizer", audio=sound[:, :0]).tobytes())["text"] == ""
+    two = [
+        json.loads(row.tobytes())["text"] for row in asked("recognizer", audio=np.stack([noise(1.0), noise(1.0, 1)]))
+    ]
+    assert two[0] == json.loads(asked("recognizer", audio=sound).tobytes())["text"] != two[1]
+    for model, inputs, message in (
+        ("nobody", {"audio": sound}, "unknown model"),
+        ("recognizer", {"audio": sound.astype(np.int64)}, "data-type is 'INT64', but model 'recognizer' expects"),
+        ("recognizer", {"sound": sound}, "unexpected inference input 'sound'"),
+        ("recognizer", {"audio": np.concatenate([sound] * 40)}, "batch-size must be <= 32"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            asked(model, **inputs)
+
+
+@needs_triton
+@pytest.mark.slow
+def test_without_its_engine_the_server_is_not_ready_and_says_so(model, clips):
+    with served(ServeConfig(asr=model, engine="triton", port=0)) as running:
+        engine = engine_of(running)
+        folder = engine._folder
+        assert running.ask("GET", "/health")[0] == 200
+        engine._process.kill()
+        engine._process.wait()
+        status, body = running.transcribe(clips[0].read_bytes())
+        assert status == 503
+        assert "Triton does not answer" in body.decode()
+        assert running.ask("GET", "/health")[0] == 503
+    assert not folder.exists()
+
+
+@needs_triton
+@pytest.mark.slow
+def test_a_model_that_triton_cannot_load_is_named(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"no model")
+    told = []
+    engine = Triton(Served(tmp_path / "m.onnx", 8, 1, "cpu", 20.0, 32))
+    with pytest.raises(EngineAbsentError, match=r"Triton did not start: .*m\.onnx: cannot be loaded"):
+        engine.start(told.append)
+    assert told == []
+    assert not engine.runs()
+    assert not engine._folder.exists()
+
+
+def test_without_the_wheel_or_the_library_of_python_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(program.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EngineAbsentError, match="needs NVIDIA's Triton, .* pip install --no-deps nvidia-pytriton"):
+        program.find_wheel()
+    monkeypatch.setattr(program.sysconfig, "get_config_var", lambda name: str(tmp_path))
+    monkeypatch.setattr(program.Path, "exists", lambda path: False)
+    with pytest.raises(EngineAbsentError, match=r"needs libpython3\.\d+\.so\.1\.0, .* apt-get install libpython3"):
+        program.find_python()
+
+
+def test_a_wheel_without_this_python_is_named(monkeypatch, tmp_path):
+    class Found:
+        submodule_search_locations = (str(tmp_path),)
+
+    monkeypatch.setattr(program.importlib.util, "find_spec", lambda name: Found)
+    with pytest.raises(
+        EngineAbsentError, match="tritonserver: not in this wheel of nvidia-pytriton; Triton cannot run"
+    ):
+        program.find_wheel()
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(EngineAbsentError, match=rf"port {port} of 127\.0\.0\.1: Address already in use"):
+            program._free((0, port, 0))
+
+
+def test_triton_without_a_recogniser_is_refused():
+    with pytest.raises(ValueError, match="engine triton runs a recogniser; name one with --asr"):
+        ServeConfig(tts=Path("f.onnx"), vocoder=Path("v.onnx"), engine="triton")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"", "Triton does not answer: the connection ended"),
+        (b"garbage\r\n\r\n", "Triton does not answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "Triton does not answer"),
+        (b"HTTP/1.1 400 Bad\r\nContent-Length: 3\r\n\r\nabc", "Triton: abc"),
+    ],
+)
+def test_answers_that_break_off_or_are_none_are_refusals(answer, message):
+    async def ask():
+        async def talk(reader, writer):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            writer.close()
+
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        async with server:
+            await Infer("127.0.0.1", server.sockets[0].getsockname()[1])("m", {"a": np.zeros((1, 3), np.float32)}, "t")
+
+    with pytest.raises(RequestError, match=message):
+        asyncio.run(ask())

@@ -1,0 +1,166 @@
+"""Repositories for a full Triton: their files, and, where Triton is, their Python parts at work."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from common import audio
+from tests.trt.serving.running import noise
+from tests.trt.serving.triton.test_triton import needs_triton
+from trt import export
+from trt.model_repository import REPOSITORY, ModelRepositoryConfig, main
+from trt.runtime import ModelError, Recognizer
+from trt.serving.triton import pbtxt
+from trt.serving.triton.asking import Infer
+from trt.serving.triton.pbtxt import validated
+from trt.serving.triton.program import Triton, site_packages
+from trt.serving.triton.steps import STEPS
+
+
+@pytest.fixture(scope="module")
+def exported(jasper, tmp_path_factory):
+    """The recogniser from samples, from features, and files that say that they are something else."""
+    folder = tmp_path_factory.mktemp("exported")
+    shutil.copy2(jasper.with_suffix(".onnx"), folder / "samples.onnx")
+    export.main(export.ExportConfig(checkpoint=jasper, out=folder / "features.onnx", input="features"))
+    for name in ("greedy", "bare"):
+        model = onnx.load(folder / "samples.onnx")
+        if name == "greedy":
+            model.metadata_props.add(key="decode", value='"greedy"')
+        else:
+            del model.metadata_props[:]
+        onnx.save(model, folder / f"{name}.onnx")
+    return folder
+
+
+def steps_of(folder: Path):
+    """The models as Triton would call them one after the other, in this process."""
+
+    def run(samples_N):
+        tensors = {"audio": samples_N[None]}
+        for name in ("sound", "network", "decoder"):
+            version = folder / name / "1"
+            settings = json.loads((version / "paths.json").read_text())
+            (found,) = STEPS[name](settings, version)([tensors])
+            tensors |= found
+            tensors = {key: value for key, value in tensors.items() if key != "audio"}
+            if name == "sound":
+                heard = tensors.pop("heard_B")
+            if name == "network":
+                tensors = {**found, "heard_B": heard}
+        return json.loads(tensors["transcript"].tobytes())
+
+    return run
+
+
+@pytest.mark.parametrize("source", ["samples", "features"])
+def test_the_steps_give_what_the_recogniser_gives(exported, jasper, clips, tmp_path, source):
+    main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / f"{source}.onnx", backend="python"))
+    run = steps_of(tmp_path / "models")
+    for clip, expected in zip(clips, Recognizer(jasper.with_suffix(".onnx")).stream(clips), strict=True):
+        found = run(audio.read(clip, sample_rate=16_000).samples)
+        assert found["text"] == expected.text
+        assert [word[:3] for word in found["words"]] == [list(word[:3]) for word in expected.words]
+    assert run(np.zeros(16_000, np.float32))["text"] == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "files"),
+    [
+        ({}, ["model.onnx"]),
+        ({"backend": "python"}, ["model.onnx", "model.py", "paths.json"]),
+        ({"backend": "tensorrt"}, ["model.plan"]),
+    ],
+)
+def test_a_version_stands_beside_another_and_none_is_overwritten(exported, tmp_path, capsys, settings, files):
+    if settings.get("backend") == "tensorrt":
+        (tmp_path / "m.engine").write_bytes(b"engine")
+        settings = {**settings, "engine": tmp_path / "m.engine"}
+    for version in (1, 2):
+        main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / "samples.onnx", version=version, **settings))
+        assert sorted(file.name for file in (tmp_path / "models" / "network" / str(version)).iterdir()) == files
+        assert sorted(file.name for file in (tmp_path / "models" / "decoder" / str(version)).iterdir()) == [
+            "model.py",
+            "paths.json",
+        ]
+        assert list((tmp_path / "models" / "recognizer" / str(version)).iterdir()) == []
+    assert "sound, network, decoder, recognizer in version 2; their configurations" in capsys.readouterr().err
+    with pytest.raises(ModelError, match=r"sound/2: is there already; take another --version or folder"):
+        main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / "samples.onnx", version=2, **settings))
+
+
+@pytest.mark.parametrize("source", ["samples", "features"])
+@pytest.mark.parametrize("backend", ["onnx", "python"])
+def test_configurations_are_valid_and_name_what_the_file_has(exported, tmp_path, source, backend):
+    main(ModelRepositoryConfig(out=tmp_path, asr=exported / f"{source}.onnx", backend=backend))
+    texts = {name: (tmp_path / name / "config.pbtxt").read_text() for name in ("sound", "network", "recognizer")}
+    data = "audio_BN" if source == "samples" else "features_BFT"
+    assert all(f'name: "{data}"' in texts[name] for name in ("sound", "network"))
+    assert f'key: "{data}"' in texts["recognizer"]
+    assert ("reshape" in texts["network"]) == (backend == "onnx")
+    if not validated(texts["sound"], "sound"):
+        pytest.skip("tritonclient is not installed")
+    with pytest.raises(ModelError, match=r"configuration of x: .* has no field named \"nonsense\""):
+        validated(texts["sound"] + "nonsense: 1\n", "x")
+
+
+def test_without_tritonclient_nothing_is_validated(monkeypatch):
+    monkeypatch.setattr(pbtxt.importlib.util, "find_spec", lambda name: None)
+    assert not validated("nonsense", "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("greedy", "greedy.onnx: decodes itself; expected a recogniser of trt.export that gives log-probabilities"),
+        ("bare", "bare.onnx: takes audio_BN, samples_B; expected a recogniser of trt.export"),
+    ],
+)
+def test_what_is_no_recogniser_with_log_probabilities_is_refused(exported, tmp_path, name, message):
+    path = exported / f"{name}.onnx"
+    with pytest.raises(ModelError, match=message):
+        main(ModelRepositoryConfig(out=tmp_path / "models", asr=path))
+    assert not (tmp_path / "models").exists()
+
+
+def test_flags_that_make_no_sense_are_refused():
+    for how in ({"backend": "tensorrt"}, {"engine": Path("m.engine")}):
+        with pytest.raises(ValueError, match="an engine belongs to --backend tensorrt"):
+            ModelRepositoryConfig(out=Path("o"), asr=Path("m"), **how)
+    with pytest.raises(ValueError, match="version = 0, max_batch = 32, .* expected a delay of 0 or more, else above 0"):
+        ModelRepositoryConfig(out=Path("o"), asr=Path("m"), version=0)
+
+
+@needs_triton
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["samples", "features"])
+def test_triton_runs_the_ensemble_with_the_python_back_end(exported, jasper, clips, tmp_path, source):
+    paths = (str(REPOSITORY), *site_packages())
+    main(
+        ModelRepositoryConfig(out=tmp_path / "m", asr=exported / f"{source}.onnx", backend="python", python_paths=paths)
+    )
+    engine = Triton(tmp_path / "m")
+    engine.start(print)
+
+    async def asked():
+        infer = Infer("127.0.0.1", engine.http_port)
+        sounds = [audio.read(clip, sample_rate=16_000).samples for clip in clips] * 3
+        together = (infer("recognizer", {"audio": samples_N[None]}, "transcript") for samples_N in sounds)
+        pair = {"audio": np.stack([noise(1.0), noise(1.0, 1)])}
+        found = await asyncio.gather(*together), await infer("recognizer", pair, "transcript")
+        infer.close()
+        return found
+
+    try:
+        answers, pair = asyncio.run(asked())
+    finally:
+        engine.stop()
+    expected = list(Recognizer(jasper.with_suffix(".onnx")).stream(clips)) * 3
+    assert [json.loads(answer.tobytes())["text"] for answer in answers] == [one.text for one in expected]
+    texts = [json.loads(row.tobytes())["text"] for row in pair]
+    assert texts == [one.text for one in Recognizer(jasper.with_suffix(".onnx")).stream([noise(1.0), noise(1.0, 1)])]

@@ -1,0 +1,1 @@
+"""NVIDIA's Triton Inference Server as the engine behind the gateway."""

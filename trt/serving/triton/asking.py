@@ -1,0 +1,119 @@
+"""A client of a Triton server: KServe's protocol, version 2, over HTTP with binary tensors.
+
+Legend: N samples.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+import numpy as np
+
+from common.recognition.transcripts import Transcript
+from trt.serving.limits import RequestError
+from trt.serving.triton.transcripts import transcript_in
+
+KINDS = {"FP32": np.float32, "INT64": np.int64, "UINT8": np.uint8}
+NAMES = {np.dtype(kind): name for name, kind in KINDS.items()}
+MODEL = "recognizer"
+
+
+class Infer:
+    """Requests to the server at `host`:`port`, over as many connections as there are requests at a time."""
+
+    def __init__(self, host: str, port: int):
+        self._host, self._port = host, port
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def __call__(self, model: str, inputs: dict[str, np.ndarray], output: str) -> np.ndarray:
+        """One output of a model. Raises RequestError for what the server refuses, and where it is not there."""
+        contents = {name: np.ascontiguousarray(value).tobytes() for name, value in inputs.items()}
+        described: list[dict[str, Any]] = [
+            {
+                "name": name,
+                "shape": value.shape,
+                "datatype": NAMES[value.dtype],
+                "parameters": {"binary_data_size": len(contents[name])},
+            }
+            for name, value in inputs.items()
+        ]
+        wanted = [{"name": output, "parameters": {"binary_data": True}}]
+        head = json.dumps({"inputs": described, "outputs": wanted}).encode()
+        size = len(head) + sum(map(len, contents.values()))
+        lines = (
+            f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {size}\r\n"
+            f"Inference-Header-Content-Length: {len(head)}\r\n\r\n"
+        )
+        try:
+            status, headers, content = await self._asked([lines.encode(), head, *contents.values()])
+        except (OSError, EOFError, ValueError, IndexError) as error:
+            raise RequestError(
+                503, f"Triton does not answer: {error or type(error).__name__}", code="engine_error", retry=True
+            ) from None
+        if status != 200:
+            raise RequestError(500, f"Triton: {_refusal(content)}", code="engine_error")
+        told = int(headers.get("inference-header-content-length", len(content)))
+        (answer,) = json.loads(content[:told])["outputs"]
+        return np.frombuffer(content[told:], KINDS[answer["datatype"]]).reshape(answer["shape"])
+
+    async def _asked(self, parts: list[bytes]) -> tuple[int, dict[str, str], bytes]:
+        reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection(self._host, self._port)
+        try:
+            writer.writelines(parts)
+            await writer.drain()
+            answer = await _read(reader)
+        except BaseException:  # of one who is cancelled too: nobody reads what comes then
+            writer.close()
+            raise
+        self._idle.append((reader, writer))
+        return answer
+
+    def close(self) -> None:
+        """Closes the connections that nobody uses."""
+        while self._idle:
+            self._idle.pop()[1].close()
+
+
+class Remote:
+    """A lane of recordings that Triton recognises, and batches with one another."""
+
+    def __init__(self, infer: Infer):
+        self._infer, self._under_way = infer, 0
+
+    def start(self) -> None:
+        """Nothing: the server runs."""
+
+    def stop(self) -> None:
+        """Closes its connections."""
+        self._infer.close()
+
+    def __len__(self) -> int:
+        return self._under_way
+
+    async def __call__(self, samples_N: np.ndarray) -> Transcript:
+        """The transcript of float32 samples. Raises RequestError."""
+        self._under_way += 1
+        try:
+            found = await self._infer(MODEL, {"audio": samples_N[None]}, "transcript")
+        finally:
+            self._under_way -= 1
+        return transcript_in(found.tobytes())
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], bytes]:
+    first = await reader.readline()
+    if not first:
+        raise EOFError("the connection ended")
+    headers = {}
+    while line := (await reader.readline()).strip():
+        name, _, value = line.decode("latin-1").partition(":")
+        headers[name.lower()] = value.strip()
+    content = await reader.readexactly(int(headers.get("content-length", 0)))
+    return int(first.split()[1]), headers, content
+
+
+def _refusal(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["error"])[:300]
+    except (ValueError, KeyError, TypeError):
+        return content[:300].decode("utf-8", "replace")

@@ -1,0 +1,239 @@
+"""Triton as a process of its own, from the wheel nvidia-pytriton, which carries the server and its Python back end."""
+
+import contextlib
+import http.client
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from trt.runtime import ModelError
+from trt.serving.triton.asking import MODEL
+from trt.serving.triton.pbtxt import Block, Enum, text_of
+
+REPOSITORY = Path(__file__).parents[3]
+START_SECONDS = 120.0
+STOP_SECONDS = 10.0
+HOST = "127.0.0.1"  # without keys it must not be reached from elsewhere
+# Becomes the command that it is given, which gets SIGTERM (15) when this process dies (1 is PR_SET_PDEATHSIG).
+LAUNCHER = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
+
+
+class EngineAbsentError(ModelError):
+    """A Triton that is not installed, or that cannot run here."""
+
+
+class Wheel(NamedTuple):
+    """Where the wheel's parts are."""
+
+    program: Path
+    backend: Path
+    stub: Path
+    libraries: Path
+
+
+class Served(NamedTuple):
+    """What Triton is to serve, and how."""
+
+    model: Path
+    batch_size: int
+    threads: int
+    device: str
+    delay_ms: float
+    max_batch: int
+
+
+class Triton:
+    """A server on ports of this machine alone; `start` before use, `stop` after it."""
+
+    def __init__(self, served: Served | Path, *, ports: Sequence[int] = (0, 0, 0)):
+        """`served`: a recogniser, or a model repository that is there. `ports`: of HTTP, gRPC and metrics, 0 for one
+        that is free.
+
+        Raises EngineAbsentError and ModelError.
+        """
+        self._served, self._wheel = served, find_wheel()
+        self._python_home, self._libraries = find_python()
+        self._source = served if isinstance(served, Path) else served.model
+        if not self._source.exists():
+            raise ModelError(f"{self._source}: no such file; expected an ONNX file of trt.export, or a checkpoint")
+        self.http_port, self.grpc_port, self.metrics_port = _free(ports)
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, tell: Callable[[str], None]) -> None:
+        """Starts it and waits until its model is loaded. Raises EngineAbsentError with the log's errors."""
+        self._folder = Path(tempfile.mkdtemp(prefix="triton-"))
+        try:
+            self._lay_out(self._folder)
+            self._process = self._launched(self._folder)
+            ends = time.monotonic() + START_SECONDS
+            while not self._is_ready():
+                if self._process.poll() is not None or time.monotonic() > ends:
+                    raise EngineAbsentError(f"Triton did not start: {self._problems()}")
+                time.sleep(0.1)
+        except BaseException:
+            self.stop()
+            raise
+        where = f"HTTP {self.http_port}, gRPC {self.grpc_port}, metrics {self.metrics_port}"
+        tell(f"Triton runs {self._source} as {MODEL!r}, of this machine alone: {where}")
+
+    def runs(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ends it, and removes its folder."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:  # its own limit for requests under way was longer
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _lay_out(self, folder: Path) -> None:
+        backend = folder / "backends" / "python"
+        backend.mkdir(parents=True)
+        for source in (*self._wheel.backend.iterdir(), self._wheel.stub):
+            if source.is_file():
+                shutil.copy2(source, backend / source.name)
+        (backend / self._wheel.stub.name).chmod(0o755)
+        if isinstance(self._served, Served):
+            _write_models(self._served, folder / "models")
+
+    def _launched(self, folder: Path) -> "subprocess.Popen[bytes]":
+        libraries = os.pathsep.join([str(self._wheel.libraries), *self._libraries])
+        command = [
+            *(sys.executable, "-I", "-c", LAUNCHER),
+            *("env", "-u", "PYTHONPATH", f"LD_LIBRARY_PATH={libraries}", f"PYTHONHOME={self._python_home}"),
+            str(self._wheel.program),
+            f"--model-repository={self._served if isinstance(self._served, Path) else folder / 'models'}",
+            f"--backend-directory={folder / 'backends'}",
+            *(f"--{name}-address={HOST}" for name in ("http", "grpc", "metrics")),
+            f"--http-port={self.http_port}",
+            f"--grpc-port={self.grpc_port}",
+            f"--metrics-port={self.metrics_port}",
+            f"--exit-timeout-secs={round(STOP_SECONDS) - 2}",
+            "--disable-auto-complete-config",
+        ]
+        with (folder / "log").open("wb") as log:  # in a session of its own: Ctrl-C is for the gateway, which ends it
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+    def _is_ready(self) -> bool:
+        connection = http.client.HTTPConnection(HOST, self.http_port, timeout=5)
+        with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connection):
+            connection.request("GET", "/v2/health/ready")
+            return connection.getresponse().status == 200
+        return False
+
+    def _problems(self) -> str:
+        assert self._folder is not None
+        lines = (self._folder / "log").read_text(errors="replace").splitlines()
+        found = [line for line in lines if line.startswith(("E", "error:"))] or lines[-3:]
+        return " ".join(" ".join(found).replace("\\n", " ").split())[:800] or "it says nothing"
+
+
+def find_wheel() -> Wheel:
+    """The parts of nvidia-pytriton, which is not imported: it wants numpy 1. Raises EngineAbsentError."""
+    found = importlib.util.find_spec("pytriton")
+    if found is None or not found.submodule_search_locations:
+        raise EngineAbsentError(
+            "--engine triton needs NVIDIA's Triton, of which there is a wheel: pip install --no-deps nvidia-pytriton"
+        )
+    package = Path(next(iter(found.submodule_search_locations)))
+    inside, version = package / "tritonserver", f"{sys.version_info.major}.{sys.version_info.minor}"
+    wheel = Wheel(
+        program=inside / "bin" / "tritonserver",
+        backend=inside / "backends" / "python",
+        stub=inside / "python_backend_stubs" / version / "triton_python_backend_stub",
+        libraries=package.parent / "nvidia_pytriton.libs",
+    )
+    for part in wheel:
+        if not part.exists():
+            raise EngineAbsentError(
+                f"{part}: not in this wheel of nvidia-pytriton; Triton cannot run on Python {version}"
+            )
+    if not os.access(wheel.program, os.X_OK):
+        wheel.program.chmod(0o755)
+    return wheel
+
+
+def find_python() -> tuple[str, list[str]]:
+    """The home of a Python of this version whose library the back end's stub can load, and folders with that library.
+
+    Raises EngineAbsentError.
+    """
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    library = f"libpython{version}.so.1.0"
+    own = sysconfig.get_config_var("LIBDIR") or ""
+    if (Path(own) / library).exists():
+        return sys.base_prefix, [own]
+    for home in ("/usr", "/usr/local"):
+        for folder in (f"{home}/lib/{sysconfig.get_config_var('MULTIARCH')}", f"{home}/lib"):
+            if (Path(folder) / library).exists() and Path(home, "lib", f"python{version}").is_dir():
+                return home, [folder]
+    raise EngineAbsentError(
+        f"Triton's Python back end needs {library}, which is not here; on Debian: apt-get install libpython{version}"
+    )
+
+
+def _write_models(own: Served, folder: Path) -> None:
+    version = folder / MODEL / "1"
+    version.mkdir(parents=True)
+    shutil.copy2(Path(__file__).with_name("model.py"), version / "model.py")
+    settings = {
+        "paths": [str(REPOSITORY), *site_packages()],
+        "model": str(own.model.resolve()),
+        "batch_size": own.batch_size,
+        "threads": own.threads,
+        "device": own.device,
+    }
+    (version / "paths.json").write_text(json.dumps(settings), encoding="utf-8")
+    (version.parent / "config.pbtxt").write_text(text_of(_config(own)), encoding="utf-8")
+
+
+def _config(served: Served) -> Block:
+    return {
+        "name": MODEL,
+        "backend": "python",
+        "max_batch_size": served.max_batch,
+        "input": [{"name": "audio", "data_type": Enum("TYPE_FP32"), "dims": [-1], "allow_ragged_batch": True}],
+        "output": [{"name": "transcript", "data_type": Enum("TYPE_UINT8"), "dims": [-1]}],
+        "dynamic_batching": {"max_queue_delay_microseconds": round(1000 * served.delay_ms)},
+        "instance_group": [{"count": 1, "kind": Enum("KIND_CPU")}],  # of the tensors: the model finds its device
+    }
+
+
+def site_packages() -> list[str]:
+    """Folders with the packages of this Python."""
+    return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+
+
+def _free(ports: Sequence[int]) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        found = []
+        for port in ports:
+            place = stack.enter_context(socket.socket())
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                place.bind((HOST, port))
+            except OSError as error:
+                raise EngineAbsentError(f"port {port} of {HOST}: {error.strerror}") from None
+            found.append(place.getsockname()[1])
+        return found

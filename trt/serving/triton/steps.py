@@ -1,0 +1,117 @@
+"""The steps of a recogniser that Triton runs one after the other: sound, network, decoder.
+
+Each takes the inputs of several requests, by name, and gives the outputs of each. `settings` are those of paths.json.
+
+Shapes: B recordings of a request, N samples, F mel bands, T feature frames, S output frames, V labels and the blank.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common.recognition.recordings import Recording, is_silent
+from common.recognition.transcripts import transcript_of, words_in
+from trt.runtime import Model, best_path
+from trt.serving.triton.transcripts import content_of, rows_of
+
+Tensors = dict[str, np.ndarray]
+
+
+class Sound:
+    """From samples to what the network takes: audio_BN or features_BFT, and how long each is.
+
+    Lengths are rounded up to a multiple of `bucket` with zeros, which the network masks, so that requests of about the
+    same length have tensors of equal shape: Triton puts only those into one batch.
+    """
+
+    def __init__(self, settings: dict[str, Any], folder: Path):
+        self._bucket: int = settings["bucket"]
+        self._log_mel: Any = None
+        if settings["features"] is not None:
+            from common.config import build
+            from common.features import LogMel, LogMelConfig
+
+            self._log_mel = LogMel(build(LogMelConfig, settings["features"], str(folder))).eval()
+
+    def __call__(self, requests: Sequence[Tensors]) -> list[Tensors]:
+        """`audio` (float32 [B, N]) of every request."""
+        return [self._prepared(request["audio"]) for request in requests]
+
+    def _prepared(self, audio_BN: np.ndarray) -> Tensors:
+        samples_B1 = np.full((len(audio_BN), 1), audio_BN.shape[1])
+        heard_B1 = np.array([[0 if is_silent(samples_N) else len(samples_N)] for samples_N in audio_BN])
+        if self._log_mel is None:
+            padded_BN = _rounded_up(audio_BN, self._bucket)
+            return {"audio_BN": padded_BN, "samples_B": samples_B1, "heard_B": heard_B1}
+        import torch
+
+        with torch.inference_mode():
+            features_BFT, frames_B = self._log_mel(
+                torch.from_numpy(audio_BN.copy()), torch.from_numpy(samples_B1[:, 0])
+            )
+        features = features_BFT[:, :, : int(frames_B.max())].numpy()
+        padded_BFT = _rounded_up(features, self._bucket)
+        return {"features_BFT": padded_BFT, "frames_B": frames_B.numpy()[:, None], "heard_B": heard_B1}
+
+
+class Network:
+    """The ONNX file beside it, in place of Triton's back end for them."""
+
+    def __init__(self, settings: dict[str, Any], folder: Path):
+        self._model = Model(folder / "model.onnx", threads=settings["threads"])
+
+    def __call__(self, requests: Sequence[Tensors]) -> list[Tensors]:
+        """All requests in one batch, the shorter ones with zeros behind them."""
+        data, lengths = self._model.inputs
+        longest = max(request[data].shape[-1] for request in requests)
+        rows = [len(request[data]) for request in requests]
+        found = self._model.run(
+            **{
+                data: np.concatenate([_to_length(request[data], longest) for request in requests]),
+                lengths: np.concatenate([request[lengths][:, 0] for request in requests]),
+            }
+        )
+        ends = np.cumsum(rows)[:-1]
+        parts = {name: np.split(value, ends) for name, value in found.items()}
+        shaped = {name: [v if v.ndim > 1 else v[:, None] for v in values] for name, values in parts.items()}
+        return [{name: values[i] for name, values in shaped.items()} for i in range(len(requests))]
+
+
+class Decoder:
+    """From log-probabilities to transcripts, by the best path of CTC; nothing is said where nothing is heard."""
+
+    def __init__(self, settings: dict[str, Any], folder: Path):
+        self._facts, self._inputs = settings["facts"], settings["inputs"]
+
+    def __call__(self, requests: Sequence[Tensors]) -> list[Tensors]:
+        """[B, bytes] of JSON for every request."""
+        return [{"transcript": rows_of(self._decoded(request))} for request in requests]
+
+    def _decoded(self, request: Tensors) -> list[bytes]:
+        facts, found = self._facts, []
+        log_probs_BSV, frames_B1 = (request[name] for name in self._inputs)
+        for row_SV, (frames,), (heard,) in zip(log_probs_BSV, frames_B1, request["heard_B"], strict=True):
+            recording = Recording("audio", np.zeros(0, np.float32), int(heard) / facts["sample_rate"])
+            readings = []
+            if heard:
+                reading = best_path(row_SV[:frames], facts["labels"], facts["blank"])
+                spelled = {"separator": facts["separator"], "seconds_per_frame": facts["seconds_per_frame"]}
+                readings = [(words_in(recording, reading.letters, **spelled), reading.score)]
+            transcript = transcript_of(recording, readings, seconds_per_frame=facts["seconds_per_frame"])
+            found.append(content_of(transcript))
+        return found
+
+
+STEPS = {"sound": Sound, "network": Network, "decoder": Decoder}
+
+
+def _rounded_up(values_XN: np.ndarray, bucket: int) -> np.ndarray:
+    return _to_length(values_XN, max(1, math.ceil(values_XN.shape[-1] / bucket)) * bucket)
+
+
+def _to_length(values_XN: np.ndarray, length: int) -> np.ndarray:
+    width = [(0, 0)] * (values_XN.ndim - 1) + [(0, length - values_XN.shape[-1])]
+    return np.pad(values_XN, width)
