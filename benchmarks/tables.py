@@ -218,6 +218,20 @@ TABLES = {
         spread="mode",
         cells={"{}: p50 ms (× real time)": "{p50:.1f} ({times_real_time:.1f}×)"},
     ),
+    "voices": Table(
+        source="voices",
+        keys={"part": "part", "side": "side", "clips": "clips"},
+        cells={
+            "DNSMOS": "{dnsmos:.2f}",
+            "PESQ": "{pesq:.2f}",
+            "STOI": "{stoi:.3f}",
+            "words pocketsphinx mishears": "{wer_percent:.1f} %",
+            "likeness": "{likeness:.2f}",
+            "hum, dB": "{hum_db:.1f}",
+            "coherence": "{coherence:.2f}",
+            "× real time": "{times_real_time:.0f}",
+        },
+    ),
     "transducer_loss": Table(
         source="transducer_loss",
         where={"metric": "loss and gradient"},
