@@ -94,6 +94,36 @@ TABLES = {
             "processor": "{processor_flags}",
         },
     ),
+    "serving": Table(
+        source="serving",
+        keys={"models": "models", "engine": "engine", "what": "what"},
+        cells={
+            "p50 / p95 / p99 ms": "{p50_ms:.0f} / {p95_ms:.0f} / {p99_ms:.0f}",
+            "processor ms an answer": "{cpu_ms:.1f}",
+            "answers": "{answers:,.0f}",
+            "of offline batches": "{of_offline:.2f}",
+        },
+    ),
+    "serving_soak": Table(
+        source="serving_soak",
+        keys={"minutes": "minutes", "clients": "clients"},
+        cells={
+            "answers": "{answers:,}",
+            "errors, wrong": "{errors}, {wrong}",
+            "attacks": "{attacks:,}",
+            "MB before / at most / after": "{before_mb:.0f} / {peak_mb:.0f} / {after_mb:.0f}",
+        },
+    ),
+    "bulk_workers": Table(
+        source="bulk_workers",
+        keys={"recordings": "recordings"},
+        cells={
+            "s, two shards": "{seconds_shards:.1f}",
+            "s, two jobs": "{seconds_unrelated:.1f}",
+            "of two jobs": "{of_unrelated:.2f}",
+            "by processor time": "{of_unrelated_processor:.2f}",
+        },
+    ),
     "jasper_training": Table(
         source="jasper_training",
         keys={**_CASE, "processes": "GPUs"},
@@ -104,14 +134,18 @@ TABLES = {
             "peak MiB": "{peak_memory_mib:,}",
         },
     ),
-    "jasper_step": Table(
-        source="jasper_step",
-        keys={"device": "device", "config": "config", "batch": "batch", "frames": "frames"},
+    "length": Table(
+        source="length",
+        keys={"device": "device", "model": "model", "minutes": "minutes"},
+        cells={"processor, s for a minute": "{seconds_per_minute:.2f}", "most memory, MiB": "{peak_mib:,}"},
+    ),
+    "all_cores": Table(
+        source="all_cores",
+        keys={"device": "device", "package": "package", "files": "files", "cores": "cores"},
         cells={
-            "ms": "{p50:.0f}",
-            "as published, ms": "{published_p50:.0f}",
-            "× faster": "{times_faster:.2f}",
-            "gradients differ by": "{greatest_gradient_difference:.1g}",
+            "one command, s": "{one_command_s:.1f}",
+            "unrelated processes, s": "{unrelated_s:.1f}",
+            "part of their speed": "{part_of_unrelated:.2f}",
         },
     ),
     "optim": Table(

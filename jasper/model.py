@@ -21,7 +21,6 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from common.config import ConfigError
-from common.convolution.trained import can_be_trained, convolve_trained
 from common.lengths import inside
 from common.precision import compute_dtype
 from jasper.config import BlockConfig, ModelConfig
@@ -181,15 +180,7 @@ class ConvNorm(nn.Module):
         """
         if self.depthwise is not None:
             x_BCT = self.depthwise(x_BCT) * mask_B1S
-        elif self._trains_fast(x_BCT):
-            y_BTC = convolve_trained(x_BCT.mT, self.conv.weight, self.conv.stride[0], self.conv.dilation[0])
-            return self.norm(y_BTC.flatten(0, 1)).view_as(y_BTC).mT
         return self.norm(self.conv(x_BCT))
-
-    def _trains_fast(self, x_BCT: Tensor) -> bool:
-        """Whether this is a training on a CPU: channels then stay side by side in memory, from layer to layer."""
-        is_alone = self.training and type(self.norm) is nn.BatchNorm1d
-        return is_alone and can_be_trained(x_BCT, self.conv.weight)
 
 
 class SyncBatchNorm1d(nn.BatchNorm1d):

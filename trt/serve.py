@@ -10,6 +10,7 @@ Needs the extra serve: pip install -e '.[serve]'
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -30,6 +31,7 @@ from trt.serving.limits import Limits, SelfTestError
 try:
     import uvicorn
 
+    from trt.serving.connections import impatient
     from trt.serving.gateway import Gateway, Settings
     from trt.serving.triton.program import Served, Triton
     from trt.serving.web import add_page
@@ -101,7 +103,7 @@ async def _until_signal(gateway: Gateway, cfg: ServeConfig) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ends.set)
     names = ", ".join(gateway.models())
-    return await serve(gateway, cfg, ends, lambda port: tell(f"serving {names} at http://{cfg.host}:{port}"))
+    return await serve(gateway, cfg, ends, lambda port: _say(f"serving {names} at http://{cfg.host}:{port}"))
 
 
 def build(cfg: ServeConfig) -> Gateway:
@@ -121,10 +123,15 @@ def build(cfg: ServeConfig) -> Gateway:
         batch_delay_ms=cfg.batch_delay_ms,
         max_batch=cfg.max_batch,
     )
-    gateway = Gateway(ears, voice, settings, tell, triton=triton)
+    gateway = Gateway(ears, voice, settings, _say, triton=triton)
     if cfg.web:
         add_page(gateway.routes)
     return gateway
+
+
+def _say(message: str) -> None:
+    with contextlib.suppress(OSError):  # where there is no room for it: the server goes on
+        tell(message)
 
 
 def read_keys(path: Path | None) -> tuple[str, ...]:
@@ -156,6 +163,7 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
             gateway.app,
             host=cfg.host,
             port=cfg.port,
+            http=impatient(cfg.limits.client_seconds, 4 * cfg.limits.max_queue),
             lifespan="off",
             log_config=None,
             log_level="critical",
@@ -171,7 +179,7 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
     if server.started and cfg.wyoming_port is not None:
         protocol = Wyoming(gateway.hearing, gateway.speaking, limits=cfg.limits, budget=gateway.budget)
         wyoming = await protocol.start(cfg.host, cfg.wyoming_port)
-        tell(f"Wyoming's protocol at port {wyoming.sockets[0].getsockname()[1]}")
+        _say(f"Wyoming's protocol at port {wyoming.sockets[0].getsockname()[1]}")
     if server.started:
         listens(server.servers[0].sockets[0].getsockname()[1])
         await ends.wait()

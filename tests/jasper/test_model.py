@@ -6,8 +6,6 @@ import torch
 from torch.nn import functional as F
 
 from common import config
-from common.convolution import trained
-from jasper import model as jasper_model
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper, frame_mask
 from tests.jasper.runs import TOY
@@ -211,29 +209,6 @@ def test_training_on_a_ragged_batch_computes_what_was_published(cfg):
     found, out_frames = model(features, frames)
     for row, n in enumerate(out_frames.tolist()):
         torch.testing.assert_close(found[row, :n], expected[row, :n].float(), atol=1e-5, rtol=0)
-
-
-def test_a_training_with_fewer_multiplications_has_the_gradients_and_statistics_of_plain_convolutions(monkeypatch):
-    blocks = (
-        BlockConfig(filters=64, kernel=11, stride=2, dropout=0.0),
-        *(BlockConfig(filters=96, kernel=9, repeat=2, residual="dense", dropout=0.0) for _ in range(2)),
-        BlockConfig(filters=128, kernel=25, dilation=2, dropout=0.0),
-    )
-    features_BFT, frames_B, found = torch.randn(3, 64, 160), torch.tensor([160, 121, 7]), []
-    for is_plain in (True, False):
-        if not is_plain:
-            monkeypatch.undo()
-            monkeypatch.setattr(trained, "NARROWEST", 64)
-        else:
-            monkeypatch.setattr(jasper_model, "can_be_trained", lambda *_: False)
-        torch.manual_seed(0)
-        model = Jasper(ModelConfig(blocks=blocks), 64).train()
-        log_probs_BSV, _ = model(features_BFT, frames_B)
-        (log_probs_BSV * torch.linspace(-1, 1, log_probs_BSV.shape[2])).sum().backward()
-        found.append({name: p.grad for name, p in model.named_parameters()} | dict(model.named_buffers()))
-    plain, fast = found
-    for name, value in plain.items():
-        torch.testing.assert_close(fast[name], value, rtol=0, atol=1e-5 * max(1.0, float(value.abs().max())))
 
 
 @pytest.mark.parametrize("cfg", [TINY, SEPARABLE], ids=["jasper", "quartznet"])

@@ -41,6 +41,14 @@ def test_dockerfiles_copy_what_is_there_and_do_not_run_as_root(name):
     assert (REPOSITORY / "docker" / "health.py").exists()
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_images_compile_all_native_code(name):
+    named = re.search(r"for package in ([\w. ]+); do", (REPOSITORY / "docker" / name).read_text())[1].split()
+    written = ((path, path.read_text()) for path in REPOSITORY.glob("*/**/build.py") if ".venv" not in path.parts)
+    found = [path for path, text in written if "native library" in text or "native code" in text]
+    assert set(named) == {".".join(path.relative_to(REPOSITORY).parts[:-1]) for path in found}
+
+
 def test_the_image_is_built_for_what_is_asked():
     assert told("bash", "docker/build.sh", "cpu", "--pull") == (
         ["build", ".", "-f", "docker/Dockerfile.cpu", "-t", "speech-models:cpu", "--pull"]

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import io
 import json
+import math
 import time
 import uuid
 from collections.abc import Iterator
@@ -61,30 +62,41 @@ class Server:
     def speak(self, text: str, **how: Any) -> Iterator[bytes]:
         """The sound of a text, in pieces as they come. Raises ServerError."""
         body = json.dumps({"input": text, **how}).encode()
-        with self._asked("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"}) as answer:
+        with self._asked("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"}, whole=False) as answer:
             while piece := answer.read1(1 << 16):
                 yield piece
+            if getattr(answer, "length", None):  # of a body without chunks, read1 does not tell that it is cut off
+                raise ServerError(f"{self.url}: the answer breaks off: {answer.length} bytes are missing")  # type: ignore[attr-defined]
+
+    def metric(self, name: str) -> float:
+        """A number of the server's metrics; NaN where it has none of this name. Raises ServerError."""
+        with self._asked("GET", "/metrics", b"", {}) as answer:
+            lines = answer.read().decode().splitlines()
+        found = [line.split()[-1] for line in lines if line.split()[:1] == [name]]
+        return float(found[0]) if found else math.nan
 
     @contextlib.contextmanager
     def _asked(
-        self, method: str, path: str, body: bytes, headers: dict[str, str]
-    ) -> Iterator[http.client.HTTPResponse]:
+        self, method: str, path: str, body: bytes, headers: dict[str, str], *, whole: bool = True
+    ) -> Iterator[io.BufferedIOBase]:
+        """The answer: `whole`, and asked for again where it breaks off, or as it comes."""
         for wait in (*self._waits, None):
             try:
                 self._connection.request(method, self._path + path, body, {**self._headers, **headers})
                 answer = self._connection.getresponse()
+                content = answer.read() if whole or answer.status != 200 else None
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
                 problem = f"{self.url}: {error or type(error).__name__}"
             else:
                 if answer.status == 200:
                     try:
-                        yield answer
+                        yield answer if content is None else io.BytesIO(content)
                     except (http.client.HTTPException, OSError) as error:
                         self._connection.close()
                         raise ServerError(f"{self.url}: the answer breaks off: {error}") from None
                     return
-                problem = f"{self.url}: status {answer.status}: {_message(answer.read())}"
+                problem = f"{self.url}: status {answer.status}: {_message(content or b'')}"
                 if answer.status not in AGAIN:
                     raise ServerError(problem)
             if wait is not None:

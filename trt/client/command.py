@@ -30,7 +30,7 @@ from common.recognition.recordings import in_threads
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 from trt.client.asking import Server, ServerError, content_of, percentile, transcript_from
-from trt.client.measuring import Clip, measure, offline_throughput
+from trt.client.measuring import Clip, measure, measure_live, measure_speech, offline_throughput
 from trt.client.streaming import captions, from_pipe, in_real_time
 
 
@@ -62,6 +62,9 @@ class ClientConfig:
     """Requests at the same time."""
     seconds: float = 60.0
     """How long to measure."""
+    of: Literal["transcripts", "captions", "speech"] = "transcripts"
+    """What is measured: transcripts of recordings; captions of recordings streamed as they would be spoken, one
+    per client; speech, the first sound of a text in quotes."""
     offline: Path | None = None
     """The server's ONNX file: measure compares with what this process does with it, in batches of 8."""
 
@@ -72,6 +75,8 @@ class ClientConfig:
             raise ValueError("speak: expected one text in quotes, and --output FILE.wav")
         if self.action == "live" and len(self.inputs) != 1:
             raise ValueError("live: expected one recording, or -")
+        if self.action == "measure" and self.of == "speech" and len(self.inputs) != 1:
+            raise ValueError("measure --of speech: expected one text in quotes")
         if self.clients < 1 or self.seconds <= 0:
             raise ValueError(f"clients = {self.clients}, seconds = {self.seconds:g}: expected above 0")
 
@@ -157,6 +162,14 @@ def live(cfg: ClientConfig) -> int:
 
 def measured(cfg: ClientConfig) -> int:
     """Prints percentiles; the status is 1 where an answer was wrong or missing."""
+    if cfg.of == "speech":
+        firsts, lasts = measure_speech(cfg.url, cfg.inputs[0], key=cfg.key, clients=cfg.clients, seconds=cfg.seconds)
+        print(f"{len(firsts)} answers; ms to the first sound: {_waits(firsts)}; to the last: {_waits(lasts)}")
+        return 0
+    if cfg.of == "captions":
+        delays = measure_live(cfg.url, [Path(name) for name in cfg.inputs], key=cfg.key, clients=cfg.clients)
+        print(f"{len(delays)} words; ms from the end of a word to its being final: {_waits(delays)}")
+        return 0
     items, problems = find_recordings([Path(name) for name in cfg.inputs])
     clips = []
     for item in items:
@@ -173,6 +186,12 @@ def measured(cfg: ClientConfig) -> int:
             f"offline in batches: {offline:.1f} s of audio a second; the server {result.throughput / offline:.2f} of it"
         )
     return 1 if result.errors or result.wrong else 0
+
+
+def _waits(seconds: list[float]) -> str:
+    if not seconds:
+        raise ServerError("nothing was answered in that time")
+    return ", ".join(f"p{p} {1000 * percentile(seconds, p):.0f}" for p in (50, 90, 95, 99))
 
 
 def _offline(cfg: ClientConfig, clips: list[Clip]) -> float | None:

@@ -14,6 +14,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from trt.serving.limits import RequestError
 
 Asked = TypeVar("Asked", bound=BaseModel)
+MOST_PARTS = 64  # of a form: OpenAI's have a dozen
+MOST_FIELD_BYTES = 1 << 20  # of a part that is no file
 
 
 class File(NamedTuple):
@@ -81,6 +83,7 @@ class _Parts:
         self._name = self._value = b""
         self._headers: dict[bytes, bytes] = {}
         self._content = bytearray()
+        self._parts = 0
 
     def callbacks(self) -> Any:
         return {
@@ -95,6 +98,9 @@ class _Parts:
 
     def _begin(self) -> None:
         self._headers, self._content = {}, bytearray()
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise RequestError(400, f"a form of more than {MOST_PARTS} parts; expected a file and a few fields")
 
     def _header_name(self, data: bytes, start: int, end: int) -> None:
         self._name += data[start:end]
@@ -112,6 +118,10 @@ class _Parts:
         if b"filename" in options:
             given = options[b"filename"].decode("utf-8", "replace").replace("\\", "/").rpartition("/")[2]
             self.form.files[name] = File(given[:100] or "audio", bytes(self._content))
+        elif len(self._content) > MOST_FIELD_BYTES:
+            raise RequestError(
+                400, f"field {name[:100]!r} of more than {MOST_FIELD_BYTES} bytes; files have a filename"
+            )
         else:
             self.form.fields.setdefault(name, []).append(self._content.decode("utf-8", "replace"))
         self._content = bytearray()

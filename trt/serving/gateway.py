@@ -1,6 +1,7 @@
 """The gateway: routes of OpenAI's audio API, health and metrics, in front of the models."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +53,7 @@ class Gateway:
         """`triton`: what runs the recogniser, of which `ears` only says what it is to answer when it is tested."""
         self.settings, self.metrics, self._tell, self._triton = settings, Metrics(), tell, triton
         limits, self.budget, self._started = settings.limits, Budget(settings.limits.max_memory_mb * 1e6), False
+        self.metrics.gauge("process_cpu_seconds", "Processor time of this process.", time.process_time)
         self.metrics.gauge("speech_held_bytes", "Bytes that requests hold.", lambda: self.budget.held)
         common: dict[str, Any] = {"limits": limits, "budget": self.budget, "metrics": self.metrics}
         batching: dict[str, Any] = {"delay_seconds": settings.batch_delay_ms / 1000, "most": settings.max_batch}

@@ -15,7 +15,7 @@ from common.audio import AudioError, Held
 from common.recognition.transcripts import Transcript
 from trt.serving.batching import Batcher
 from trt.serving.forms import File
-from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
+from trt.serving.limits import Budget, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears
 
@@ -82,20 +82,20 @@ class Hearing:
 
     async def transcribe(self, file: File) -> Transcript:
         """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
-        rate = self.ears.sample_rate
+        with Taken(self._budget) as taken:
+            samples_N = await asyncio.to_thread(self._decoded, file, taken)
+            return await self.hear(samples_N, file.name)
+
+    def _decoded(self, file: File, taken: Taken) -> np.ndarray:
+        """The samples of a recording at the model's rate."""
+        rate, most = self.ears.sample_rate, self._limits.max_seconds
         with _refusing():
-            told = await asyncio.to_thread(audio.info, Held(file.content, file.name))
-            if told.seconds > self._limits.max_seconds:
+            told = audio.info(Held(file.content, file.name))
+            if told.seconds > most:
                 found = f"{file.name}: {told.seconds:.0f} s of audio"
-                raise RequestError(413, f"{found}; expected at most {self._limits.max_seconds:g} s", param="file")
-            size = 4 * (told.samples + round(told.seconds * rate))
-            self._budget.take(size)
-            try:
-                read = functools.partial(audio.read, sample_rate=rate, most_seconds=self._limits.max_seconds)
-                samples_N = (await asyncio.to_thread(read, Held(file.content, file.name))).samples
-                return await self.hear(samples_N, file.name)
-            finally:
-                self._budget.give_back(size)
+                raise RequestError(413, f"{found}; expected at most {most:g} s", param="file")
+            taken.take(4 * (told.samples + round(told.seconds * rate)))
+            return audio.read(Held(file.content, file.name), sample_rate=rate, most_seconds=most).samples
 
     async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""

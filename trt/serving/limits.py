@@ -1,5 +1,6 @@
 """What a request may ask for, what all requests together may hold, and how one that cannot be answered is refused."""
 
+import threading
 from dataclasses import dataclass
 
 
@@ -64,17 +65,42 @@ class SelfTestError(RuntimeError):
 
 
 class Budget:
-    """Bytes that requests hold, of at most `most`."""
+    """Bytes that requests hold, of at most `most`; for all threads."""
 
     def __init__(self, most: float):
-        self.most, self.held = most, 0
+        self.most, self.held, self._lock = most, 0, threading.Lock()
 
     def take(self, count: int) -> None:
         """Raises BusyError where `count` more are too many."""
-        if self.held + count > self.most:
-            raise BusyError(f"requests hold {self.held / 1e6:.0f} MB of {self.most / 1e6:.0f} MB")
-        self.held += count
+        with self._lock:
+            if self.held + count > self.most:
+                raise BusyError(f"requests hold {self.held / 1e6:.0f} MB of {self.most / 1e6:.0f} MB")
+            self.held += count
 
     def give_back(self, count: int) -> None:
         """Once they are not held any more."""
-        self.held -= count
+        with self._lock:
+            self.held -= count
+
+
+class Taken:
+    """What one request holds of a budget; its threads may still take some when it has ended."""
+
+    def __init__(self, budget: Budget):
+        self._budget, self._held, self._has_ended, self._lock = budget, 0, False, threading.Lock()
+
+    def take(self, count: int) -> None:
+        """Raises BusyError where it is too much, and ClientGoneError once the request has ended."""
+        with self._lock:
+            if self._has_ended:
+                raise ClientGoneError
+            self._budget.take(count)
+            self._held += count
+
+    def __enter__(self) -> "Taken":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._has_ended = True
+            self._budget.give_back(self._held)

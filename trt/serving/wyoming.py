@@ -15,10 +15,11 @@ import numpy as np
 from common import audio
 from trt.serving import speech
 from trt.serving.hearing import Hearing
-from trt.serving.limits import Budget, Limits, RequestError
+from trt.serving.limits import Budget, BusyError, Limits, RequestError
 
 LONGEST_LINE = 1 << 16
 MOST_BYTES = 1 << 22  # of one event
+IDLE_SECONDS = 300.0  # between two events of a client: satellites keep their connection
 WIDTHS = {1: "u1", 2: "<i2", 4: "<i4"}
 _log = logging.getLogger("trt.serve")
 
@@ -45,6 +46,7 @@ class Wyoming:
     ):
         self._hearing, self._speaking, self._limits, self._budget = hearing, speaking, limits, budget
         self._language = language
+        self._clients = 0
 
     async def start(self, host: str, port: int) -> asyncio.Server:
         """Listens. Raises OSError."""
@@ -52,7 +54,10 @@ class Wyoming:
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = _Client(self, reader, writer)
+        self._clients += 1
         try:
+            if self._clients > self._limits.max_queue:
+                raise BusyError(f"{self._limits.max_queue} clients are connected")
             while event := await client.read():
                 try:
                     await client.answer(event)
@@ -68,6 +73,7 @@ class Wyoming:
             _log.exception("error while answering a client of Wyoming")
         finally:
             client.forget()
+            self._clients -= 1
             writer.close()
 
     def info(self) -> dict[str, Any]:
@@ -100,7 +106,8 @@ class _Client:
     async def read(self) -> Event | None:
         """The next event; None at the end. Raises RequestError for what is none."""
         try:
-            line = await self._reader.readline()
+            async with asyncio.timeout(IDLE_SECONDS):
+                line = await self._reader.readline()
             if not line:
                 return None
             told = json.loads(line)

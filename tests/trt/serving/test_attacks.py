@@ -316,3 +316,50 @@ def test_a_model_that_is_not_there_is_one_line(tmp_path):
         ValueError, match=r"gone\.pt: no such file; expected an ONNX file of trt\.export, or a checkpoint"
     ):
         build(ServeConfig(asr=tmp_path / "gone.pt"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n' * 100, "a form of more than 64 parts"),
+        (b"--b\r\nContent-Disposition: " + b"x" * 100_000 + b"\r\n\r\n1\r\n", "Maximum header size exceeded"),
+        (
+            b"--b\r\n" + b"".join(b"A%d: x\r\n" % i for i in range(3000)) + b"\r\n1\r\n",
+            "Maximum header count exceeded",
+        ),
+        (
+            b'--b\r\nContent-Disposition: form-data; name="prompt"\r\n\r\n' + bytes(1_100_000) + b"\r\n",
+            "field 'prompt' of more than 1048576 bytes; files have a filename",
+        ),
+    ],
+)
+def test_a_form_of_too_much_is_refused(narrow, content, message):
+    body = content + b"--b--\r\n"
+    with connected(narrow) as connection:
+        connection.sendall(head(len(body)) + body)
+        status, answer = answer_of(connection)
+    assert status == 400
+    assert message in answer
+    still_answers(narrow)
+
+
+def test_a_connection_on_which_no_request_begins_is_closed(narrow):
+    with connected(narrow) as silent, connected(narrow) as slow, connected(narrow) as later:
+        slow.sendall(b"GET /health HTTP/1.1\r\nHost:")
+        later.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert answer_of(later)[0] == 200
+        later.sendall(b"GET /health HTTP/1.1\r\nHo")
+        began = time.monotonic()
+        for connection in (silent, slow, later):
+            assert connection.recv(1) == b""
+        assert time.monotonic() - began < 5 * LIMITS.client_seconds
+    still_answers(narrow)
+
+
+def test_more_connections_than_there_may_be_are_closed(narrow):
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(connected(narrow)) for _ in range(4 * LIMITS.max_queue + 1)]
+        held[-1].settimeout(5)
+        with contextlib.suppress(ConnectionResetError):
+            assert held[-1].recv(1) == b""
+    still_answers(narrow)

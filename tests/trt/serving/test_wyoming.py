@@ -14,8 +14,9 @@ from wyoming.tts import Synthesize, SynthesizeVoice
 
 from tests.trt.serving.running import noise, served
 from trt.runtime import Recognizer
-from trt.serve import ServeConfig
+from trt.serve import ServeConfig, build
 from trt.serving.limits import Limits
+from trt.serving.wyoming import Wyoming
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +139,26 @@ def test_a_client_that_vanishes_leaves_nothing(port):
                 b'{"type": "audio-chunk", "data": {"rate": 16000, "width": 2, "channels": 1}, "payload_length": 100}\n'
             )
             connection.sendall(bytes(50))
+
+
+def test_more_clients_than_there_may_be_are_told_to_come_again_and_silent_ones_are_left(jasper, monkeypatch):
+    monkeypatch.setattr("trt.serving.wyoming.IDLE_SECONDS", 0.5)
+
+    async def talk():
+        gateway = build(ServeConfig(asr=jasper.with_suffix(".onnx"), limits=Limits(max_queue=2)))
+        protocol = Wyoming(gateway.hearing, None, limits=gateway.settings.limits, budget=gateway.budget)
+        server = await protocol.start("127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        told = await reader.read()
+        assert b"the server is busy: 2 clients are connected; try again later" in told
+        for other, _ in silent:
+            assert await other.read() == b""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b'{"type": "ping"}\n')
+        assert b"pong" in await reader.readline()
+        writer.close()
+        server.close()
+
+    asyncio.run(asyncio.wait_for(talk(), 20))

@@ -1,0 +1,98 @@
+"""How long a client waits: `python -m benchmarks.serving m.onnx recordings/ --tts tts.onnx --vocoder v.onnx --save`.
+
+Starts servers with the models and asks them: one client, with the batching delay and without; many clients for a
+minute, beside the same work without a server; captions of a recording as it would be spoken; the first sound of a
+sentence. Everything stays on 127.0.0.1, on one thread of the network.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from tyro.conf import Positional, arg
+
+from benchmarks.serving_soak import clips_of, running
+from common import config
+from common.benchmark import append_row
+from trt.client.asking import ServerError, percentile
+from trt.client.measuring import measure, measure_live, measure_speech, offline_throughput
+
+What = Literal["one", "many", "captions", "speech"]
+SENTENCE = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingConfig:
+    """Which models answer, and what is measured."""
+
+    model: Annotated[Path, Positional, arg(metavar="MODEL")]
+    """ONNX file of a recogniser."""
+    inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
+    """Recordings that are asked for: files, folders, manifests."""
+    name: str
+    """Name of the models in the rows."""
+    what: tuple[What, ...] = ("one", "many", "captions", "speech")
+    """What is measured."""
+    tts: Path | None = None
+    """Acoustic model of the voice, an ONNX file."""
+    vocoder: Path | None = None
+    """Vocoder of the voice, an ONNX file."""
+    engine: Literal["local", "triton"] = "local"
+    """What runs the recogniser."""
+    clients: int = 32
+    """Clients of `many`."""
+    seconds: float = 60.0
+    """How long many clients ask; one client asks for a quarter of it, at most 15 s."""
+    save: bool = False
+    """Whether the rows are appended to benchmarks/results/serving.jsonl."""
+
+
+def main(cfg: ServingConfig) -> int:
+    """Prints a row for everything that is measured; returns the exit status."""
+    clips, short = clips_of(cfg.inputs), min(15.0, cfg.seconds / 4)
+    flags = ["--asr", str(cfg.model), "--threads", "1", "--engine", cfg.engine]
+    wrong = 0
+    if "one" in cfg.what:
+        for delay in (0.0, 20.0):
+            with running(*flags, "--batch_delay_ms", str(delay)) as server:
+                found = measure(server.url, clips, key="", clients=1, seconds=short)
+            _row(cfg, f"1 client, delay {delay:g} ms", found.latencies, answers=found.answers, cpu_ms=found.cpu_ms)
+            wrong += found.wrong + len(found.errors)
+    if "many" in cfg.what:
+        with running(*flags) as server:
+            before = offline_throughput(cfg.model, clips, batch_size=8, seconds=short, threads=1)
+            found = measure(server.url, clips, key="", clients=cfg.clients, seconds=cfg.seconds)
+            after = offline_throughput(cfg.model, clips, batch_size=8, seconds=short, threads=1)
+        offline = (before + after) / 2
+        more = {"throughput": found.throughput, "offline": offline, "of_offline": found.throughput / offline}
+        _row(cfg, f"{cfg.clients} clients", found.latencies, answers=found.answers, cpu_ms=found.cpu_ms, **more)
+        wrong += found.wrong + len(found.errors)
+        print(f"{len(found.errors)} errors, {found.wrong} wrong")
+    if "captions" in cfg.what:
+        with running(*flags) as server:
+            delays = measure_live(server.url, cfg.inputs, key="", clients=1)
+        _row(cfg, "captions, word final", delays, answers=len(delays))
+    if "speech" in cfg.what and cfg.tts is not None and cfg.vocoder is not None:
+        with running("--tts", str(cfg.tts), "--vocoder", str(cfg.vocoder), "--threads", "1") as server:
+            measure_speech(server.url, SENTENCE, key="", clients=1, seconds=1)
+            firsts, lasts = measure_speech(server.url, SENTENCE, key="", clients=1, seconds=short)
+        _row(cfg, "first sound of a sentence", firsts, answers=len(firsts))
+        _row(cfg, "last sound of a sentence", lasts, answers=len(lasts))
+    return 1 if wrong else 0
+
+
+def _row(cfg: ServingConfig, what: str, seconds: list[float], **more: Any) -> None:
+    waits = {f"p{p}_ms": round(1000 * percentile(seconds, p), 1) for p in (50, 90, 95, 99)}
+    rounded = {key: round(value, 2) for key, value in more.items()}
+    row = {"models": cfg.name, "engine": cfg.engine, "what": what, **waits, **rounded}
+    print(json.dumps(row))
+    if cfg.save:
+        append_row("serving", row, device=torch.device("cpu"))
+
+
+if __name__ == "__main__":
+    with config.reported(ServerError, OSError):
+        sys.exit(main(config.parse_flags(ServingConfig, None, sys.argv[1:], description=__doc__ or "")))
