@@ -84,6 +84,16 @@ TABLES = {
             "processor": "{processor_flags}",
         },
     ),
+    "trt_speech": Table(
+        source="trt_speech",
+        keys={"config": "voice", "seconds_of_audio": "seconds", "threads": "threads", "side": "side"},
+        cells={
+            "p50 ms of processor time": "{p50:.0f}",
+            "× real time": "{times_real_time:.1f}",
+            "× eager": "{times_faster_than_eager:.2f}",
+            "processor": "{processor_flags}",
+        },
+    ),
     "serving": Table(
         source="serving",
         keys={"models": "models", "engine": "engine", "what": "what"},

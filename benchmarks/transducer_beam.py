@@ -33,7 +33,7 @@ from ctc.ngram import estimate
 from transducer.beam import BeamSearch
 from transducer.benchmark.heads import calibrate, random_frames, random_heads
 from transducer.decoder import Decoder
-from transducer.greedy import Hypothesis
+from transducer.hypotheses import Hypothesis
 
 CPU = torch.device("cpu")
 Texts = list[str]

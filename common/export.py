@@ -37,11 +37,38 @@ class ExportGraph(NamedTuple):
     """Parts of the module, by their names, that stay in float32 where the rest is reduced."""
     from_audio: Callable[[Tensor], Mapping[str, Tensor]] | None = None
     """The inputs for one clip, audio_N at the model's sample rate, with which int8 is calibrated; recognisers only."""
+    weights: Mapping[str, Tensor] = {}
+    """Weights that no operation of the graph has, by name: what a runtime computes with after it."""
 
 
 def encoded(**values: Any) -> dict[str, str]:
     """Plain values as the metadata of a graph: JSON, in which a space is a space and a number has a type."""
     return {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
+
+
+def features_example(bands: int, frames: Sequence[int]) -> dict[str, Tensor]:
+    """Noise as features of utterances of so many frames, with some more in their rows."""
+    noise = torch.Generator().manual_seed(sum(frames))
+    features_BFT = torch.randn(len(frames), bands, max(frames) + 3, generator=noise)
+    return {"features_BFT": features_BFT, "frames_B": torch.tensor(frames)}
+
+
+def samples_example(samples: Sequence[int], *, offset: float = 0.0) -> dict[str, Tensor]:
+    """Noise around `offset` as utterances of so many samples."""
+    noise = torch.Generator().manual_seed(sum(samples))
+    audio_BN = offset + 0.1 * torch.randn(len(samples), max(samples), generator=noise)
+    return {"audio_BN": audio_BN, "samples_B": torch.tensor(samples)}
+
+
+def of_clip(audio_N: Tensor) -> dict[str, Tensor]:
+    """The inputs of a graph from samples on, for one clip."""
+    return {"audio_BN": audio_N[None], "samples_B": torch.tensor([len(audio_N)])}
+
+
+def features_of_clip(log_mel: LogMel, audio_N: Tensor) -> dict[str, Tensor]:
+    """The inputs of a graph from features on, for one clip."""
+    features_BFT, frames_B = log_mel(audio_N[None], torch.tensor([len(audio_N)]))
+    return {"features_BFT": features_BFT[:, :, : int(frames_B)], "frames_B": frames_B}
 
 
 class Greedy(nn.Module):

@@ -3,14 +3,22 @@
 Shapes: B utterances, N samples, F mel bands, T feature frames, S output frames, V labels and the blank.
 """
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from common import config
-from common.export import ExportGraph, PlainLogMel, encoded
+from common.export import (
+    ExportGraph,
+    PlainLogMel,
+    encoded,
+    features_example,
+    features_of_clip,
+    of_clip,
+    samples_example,
+)
 from common.features import LogMel
 from jasper.config import Config
 from jasper.model import Block, ConvNorm, Jasper, frame_mask
@@ -96,12 +104,9 @@ def graph(model: Jasper, cfg: Config, source: Source = "samples") -> ExportGraph
         configuration=config.to_dict(cfg),
     )
     if source == "features":
-
-        def of_clip(audio_N: Tensor) -> dict[str, Tensor]:
-            features_BFT, frames_B = log_mel(audio_N[None], torch.tensor([len(audio_N)]))
-            return {"features_BFT": features_BFT[:, :, : int(frames_B)], "frames_B": frames_B}
-
-        ragged, *others = (_features(cfg.features.mel_bins, frames) for frames in ((83, 52, 7), (150, 101), (1,)))
+        ragged, *others = (
+            features_example(cfg.features.mel_bins, frames) for frames in ((83, 52, 7), (150, 101), (1,))
+        )
         return ExportGraph(
             module=PlainJasper(model),
             reference=model,
@@ -111,9 +116,9 @@ def graph(model: Jasper, cfg: Config, source: Source = "samples") -> ExportGraph
             checks=(*others, ragged | {"features_BFT": torch.zeros_like(ragged["features_BFT"])}),
             tolerance=5e-5,
             metadata=metadata,
-            from_audio=of_clip,
+            from_audio=partial(features_of_clip, log_mel),
         )
-    ragged, *others = (_samples(samples) for samples in ((13_333, 8_011, 1_234), (24_000, 16_100), (7,), (1,)))
+    ragged, *others = (samples_example(samples) for samples in ((13_333, 8_011, 1_234), (24_000, 16_100), (7,), (1,)))
     return ExportGraph(
         module=_FromSamples(model, log_mel),
         reference=from_samples,
@@ -124,17 +129,5 @@ def graph(model: Jasper, cfg: Config, source: Source = "samples") -> ExportGraph
         tolerance=1e-4,
         metadata=metadata,
         full_precision=("log_mel",),
-        from_audio=lambda audio_N: {"audio_BN": audio_N[None], "samples_B": torch.tensor([len(audio_N)])},
+        from_audio=of_clip,
     )
-
-
-def _features(bands: int, frames: Sequence[int]) -> dict[str, Tensor]:
-    noise = torch.Generator().manual_seed(sum(frames))
-    features_BFT = torch.randn(len(frames), bands, max(frames) + 3, generator=noise)
-    return {"features_BFT": features_BFT, "frames_B": torch.tensor(frames)}
-
-
-def _samples(samples: Sequence[int]) -> dict[str, Tensor]:
-    noise = torch.Generator().manual_seed(sum(samples))
-    audio_BN = 0.1 * torch.randn(len(samples), max(samples), generator=noise)
-    return {"audio_BN": audio_BN, "samples_B": torch.tensor(samples)}

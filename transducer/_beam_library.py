@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ctc import Scorer
 from transducer._decoder_library import NativeNetwork, Network, ScorerTables, functions
-from transducer._loss_library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
+from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
 
 ALIGNMENT = 64
 

@@ -1,5 +1,7 @@
 """Calls the native decoder through ctypes: structures of `include/transducer_decode.h`, and weights as it reads them.
 
+Arrays alone, no torch: runtimes without it decode with the same library.
+
 Shapes: B utterances, S encoder frames, C encoder width, H prediction network, J joint, V labels and blank, W outputs.
 """
 
@@ -7,17 +9,17 @@ import ctypes
 import functools
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+import numpy as np
 
-from ctc import Scorer
-from transducer._library import load_cpu
-from transducer._loss_library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, memory
-from transducer.weights import DecoderWeights, on_host
+from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
+from transducer.weights import Decoded, DecoderWeights, arrays_of
 
+if TYPE_CHECKING:  # scorers are of `ctc` with torch
+    from ctc import Scorer
+
+ALIGNMENT = 64  # bytes, as the vector units of the kernels like it
 PANEL = 32
 """Widths are padded to a multiple of it, and so many rows of a packed matrix lie beside each other."""
 ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2}
@@ -61,7 +63,7 @@ def functions() -> ctypes.CDLL | None:
 class ScorerTables:
     """Pointers to `ctc_scorer` for every utterance, NULL for None; equal scorers have one table."""
 
-    def __init__(self, scorers: Sequence[Scorer | None]) -> None:
+    def __init__(self, scorers: "Sequence[Scorer | None]") -> None:
         different = {id(scorer): scorer for scorer in scorers if scorer is not None}
         tables = {key: scorer.table() for key, scorer in different.items()}
         addresses = [None if scorer is None else ctypes.addressof(tables[id(scorer)]) for scorer in scorers]
@@ -73,52 +75,70 @@ class ScorerTables:
 class Found(NamedTuple):
     """What the decoder found, in rows of which each utterance fills the first `counts_B`."""
 
-    tokens_BN: Tensor
-    frames_BN: Tensor
-    durations_BN: Tensor
-    confidences_BN: Tensor
-    entropies_BN: Tensor
-    counts_B: Tensor
+    tokens_BN: np.ndarray
+    frames_BN: np.ndarray
+    durations_BN: np.ndarray
+    confidences_BN: np.ndarray
+    entropies_BN: np.ndarray
+    counts_B: np.ndarray
+
+
+def decoded_of(found: Found, *, has_durations: bool) -> list[Decoded]:
+    """The same by utterance, as lists."""
+    counts = found.counts_B.tolist()
+    longest = max(counts, default=0)
+    columns = [part[:, :longest] for part in found[:5]]
+    return [
+        Decoded(
+            columns[0][n, :count].tolist(),
+            columns[1][n, :count].tolist(),
+            columns[2][n, :count].tolist() if has_durations else None,
+            columns[3][n, :count].tolist(),
+            columns[4][n, :count].tolist(),
+        )
+        for n, count in enumerate(counts)
+    ]
 
 
 class NativeNetwork:
     """Weights as the kernels read them: padded, packed, and the first layer's input gates as a table of the labels."""
 
     def __init__(self, weights: DecoderWeights) -> None:
-        weights = on_host(weights)
-        classes, hidden = weights.embedding.shape
-        first, *others = weights.lstm
-        table_VG = F.linear(weights.embedding, first.input_weight, first.input_bias + first.hidden_bias)
+        """`weights`: tensors or arrays."""
+        own: Any = arrays_of(weights)
+        classes, hidden = own.embedding.shape
+        first, *others = own.lstm
+        table_VG = own.embedding @ first.input_weight.T + (first.input_bias + first.hidden_bias)
         gate_weights = [_packed(_gates(first.hidden_weight))]
-        gate_biases = [torch.zeros(0)]
+        gate_biases = [_aligned(np.zeros(0, np.float32))]
         for layer in others:
-            both = torch.cat([_widened(layer.input_weight), _widened(layer.hidden_weight)], dim=1)
+            both = np.concatenate([_widened(layer.input_weight), _widened(layer.hidden_weight)], axis=1)
             gate_weights.append(_packed(_gates(both)))
-            gate_biases.append(_gates((layer.input_bias + layer.hidden_bias)[:, None])[:, 0].contiguous())
-        outputs = [weights.output_weight[:classes], weights.output_weight[classes:]]
-        biases = [weights.output_bias[:classes], weights.output_bias[classes:]]
-        self.durations = torch.tensor(weights.durations, dtype=torch.int32)
+            gate_biases.append(_aligned(_gates((layer.input_bias + layer.hidden_bias)[:, None])[:, 0]))
+        outputs = [own.output_weight[:classes], own.output_weight[classes:]]
+        biases = [own.output_bias[:classes], own.output_bias[classes:]]
+        self.durations = np.array(own.durations, np.int32)
         self._kept = [
-            _gates(table_VG.T).T.contiguous(),
-            _packed(_lengthened(weights.encoder_weight)),
-            _lengthened((weights.encoder_bias + weights.prediction_bias)[:, None])[:, 0].contiguous(),
-            _packed(_lengthened(_widened(weights.prediction_weight))),
-            _packed(torch.cat([_lengthened(_widened(part)) for part in outputs])),
-            torch.cat([_lengthened(part[:, None], -torch.inf)[:, 0] for part in biases]).contiguous(),
+            _aligned(_gates(table_VG.T).T),
+            _packed(_lengthened(own.encoder_weight)),
+            _aligned(_lengthened((own.encoder_bias + own.prediction_bias)[:, None])[:, 0]),
+            _packed(_lengthened(_widened(own.prediction_weight))),
+            _packed(np.concatenate([_lengthened(_widened(part)) for part in outputs])),
+            _aligned(np.concatenate([_lengthened(part[:, None], -np.inf)[:, 0] for part in biases])),
         ]
         self._layers = [*gate_weights, *gate_biases]
-        table, encoder, encoder_bias, prediction, output, output_bias = (part.data_ptr() for part in self._kept)
-        pointers = c_void_p * len(weights.lstm)
-        self._gate_weights = pointers(*(part.data_ptr() for part in gate_weights))
-        self._gate_biases = pointers(*(part.data_ptr() or None for part in gate_biases))
+        table, encoder, encoder_bias, prediction, output, output_bias = (part.ctypes.data for part in self._kept)
+        pointers = c_void_p * len(own.lstm)
+        self._gate_weights = pointers(*(part.ctypes.data for part in gate_weights))
+        self._gate_biases = pointers(*(part.ctypes.data if part.size else None for part in gate_biases))
         self.network = Network(
             classes=classes,
-            encoder=weights.encoder_weight.shape[1],
+            encoder=own.encoder_weight.shape[1],
             hidden=hidden,
-            joint=weights.encoder_weight.shape[0],
-            layers=len(weights.lstm),
-            duration_count=len(weights.durations),
-            durations=self.durations.data_ptr() if weights.durations else None,
+            joint=own.encoder_weight.shape[0],
+            layers=len(own.lstm),
+            duration_count=len(own.durations),
+            durations=self.durations.ctypes.data if own.durations else None,
             first_gates=table,
             gate_weights=ctypes.addressof(self._gate_weights),
             gate_biases=ctypes.addressof(self._gate_biases),
@@ -127,23 +147,24 @@ class NativeNetwork:
             prediction_weights=prediction,
             output_weights=output,
             output_bias=output_bias,
-            activation=ACTIVATIONS[weights.activation],
+            activation=ACTIVATIONS[own.activation],
         )
 
     def decode(
         self,
-        encoded_BSC: Tensor,
-        frames_B: Tensor,
-        state: tuple[Tensor, Tensor, Tensor] | None,
-        scorers: Sequence[Scorer | None] = (),
+        encoded_BSC: np.ndarray,
+        frames_B: np.ndarray,
+        state: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
+        scorers: "Sequence[Scorer | None]" = (),
         *,
         max_symbols: int,
         slots: int,
         window: int,
         window_rows: int,
+        threads: int,
         instruction_set: str = "automatic",
     ) -> Found:
-        """Decodes a batch on the CPU, float32, channels adjacent, lengths checked; updates `state`.
+        """Decodes a batch on the CPU, float32, channels adjacent, lengths (int64) checked; updates `state`.
 
         Raises ValueError for an utterance whose frames hold NaN.
         """
@@ -151,21 +172,25 @@ class NativeNetwork:
         assert library is not None
         batch, frames, _ = encoded_BSC.shape
         capacity = frames * max_symbols
-        threads = max(1, min(torch.get_num_threads(), batch))
+        threads = max(1, min(threads, batch))
         slots = max(1, min(slots, -(-batch // threads)))
         choice = Options(max_symbols, slots, window, window_rows, threads, INSTRUCTION_SETS[instruction_set])
-        workspace = memory(library.transducer_decode_workspace, self.network, choice)
-        tokens, emitted, durations = torch.empty(3, batch, capacity, dtype=torch.int32)
-        confidences, entropies = torch.empty(2, batch, capacity)
-        counts_B, invalid = torch.zeros(batch, dtype=torch.int64), c_int64()
+        size = c_size_t()
+        if (status := library.transducer_decode_workspace(self.network, choice, size)) != SUCCESS:
+            raise RuntimeError(f"transducer_decode_workspace of the native library answered with status {status}")
+        workspace = _aligned(np.zeros(size.value, np.uint8))
+        tokens, emitted, durations = np.empty((3, batch, capacity), np.int32)
+        confidences, entropies = np.empty((2, batch, capacity), np.float32)
+        counts_B, invalid = np.zeros(batch, np.int64), c_int64()
         tables = ScorerTables(scorers)
+        strides = [encoded_BSC.strides[axis] // encoded_BSC.itemsize for axis in (0, 1)]
         status = library.transducer_decode(
-            *(self.network, choice, encoded_BSC.data_ptr(), batch, encoded_BSC.stride(0), encoded_BSC.stride(1)),
-            *(frames_B.data_ptr(), capacity, tokens.data_ptr(), emitted.data_ptr(), durations.data_ptr()),
-            *(confidences.data_ptr(), entropies.data_ptr(), counts_B.data_ptr()),
-            *((None, None) if state is None else (part.data_ptr() for part in state[:2])),
-            *(tables.address, state[2].data_ptr() if state is not None and tables.address else None),
-            *(workspace.data_ptr(), invalid),
+            *(self.network, choice, encoded_BSC.ctypes.data, batch, *strides),
+            *(frames_B.ctypes.data, capacity, tokens.ctypes.data, emitted.ctypes.data, durations.ctypes.data),
+            *(confidences.ctypes.data, entropies.ctypes.data, counts_B.ctypes.data),
+            *((None, None) if state is None else (part.ctypes.data for part in state[:2])),
+            *(tables.address, state[2].ctypes.data if state is not None and tables.address else None),
+            *(workspace.ctypes.data, invalid),
         )
         if status == INVALID_VALUE and invalid.value >= 0:
             raise ValueError(f"encoded: utterance {invalid.value}: its frames hold NaN")
@@ -179,23 +204,33 @@ def padded(width: int) -> int:
     return -(-width // PANEL) * PANEL
 
 
-def _widened(matrix: Tensor) -> Tensor:
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """A copy whose elements are adjacent, the first at a multiple of ALIGNMENT."""
+    memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def _widened(matrix: np.ndarray) -> np.ndarray:
     """More columns, of 0."""
-    return F.pad(matrix, (0, padded(matrix.shape[1]) - matrix.shape[1]))
+    return np.pad(matrix, ((0, 0), (0, padded(matrix.shape[1]) - matrix.shape[1])))
 
 
-def _lengthened(matrix: Tensor, value: float = 0.0) -> Tensor:
+def _lengthened(matrix: np.ndarray, value: float = 0.0) -> np.ndarray:
     """More rows, of `value`."""
-    return F.pad(matrix, (0, 0, 0, padded(matrix.shape[0]) - matrix.shape[0]), value=value)
+    missing = padded(matrix.shape[0]) - matrix.shape[0]
+    return np.pad(matrix, ((0, missing), (0, 0)), constant_values=value)
 
 
-def _gates(matrix: Tensor) -> Tensor:
+def _gates(matrix: np.ndarray) -> np.ndarray:
     """[4H, columns] with H padded in each of the four gates; columns of the state too."""
-    gates = torch.cat([_lengthened(gate) for gate in matrix.chunk(4)])
+    gates = np.concatenate([_lengthened(gate) for gate in np.split(matrix, 4)])
     return gates if matrix.shape[1] == 1 else _widened(gates)
 
 
-def _packed(matrix: Tensor) -> Tensor:
+def _packed(matrix: np.ndarray) -> np.ndarray:
     """[rows / PANEL, columns, PANEL]"""
     rows, columns = matrix.shape
-    return matrix.reshape(rows // PANEL, PANEL, columns).transpose(1, 2).contiguous()
+    return _aligned(matrix.reshape(rows // PANEL, PANEL, columns).swapaxes(1, 2))

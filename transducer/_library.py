@@ -16,6 +16,10 @@ LIBRARY = native.NativeLibrary(
 )
 
 
+INSTRUCTION_SETS = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3}
+SUCCESS, INVALID_VALUE = 0, 2
+
+
 def load_cpu() -> ctypes.CDLL | None:
     """The CPU library, or None where it is not built and cannot be."""
     return native.load(LIBRARY)

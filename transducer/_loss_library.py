@@ -14,11 +14,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from transducer._library import load_cpu
+from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
-INSTRUCTION_SETS = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3}
-SUCCESS, INVALID_VALUE = 0, 2
 
 
 class Problem(Structure):

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from ctc import Scorer
 from transducer import reference
-from transducer._decoder_library import NativeNetwork, functions, padded
+from transducer._decoder_library import Found, NativeNetwork, decoded_of, functions, padded
 from transducer._library import warn_slow
-from transducer.plain_decoder import State, decode_in_torch, start_state
+from transducer.host_decoder import SLOTS, WINDOW, window_rows
+from transducer.plain_decoder import Results, State, decode_in_torch, start_state
 from transducer.weights import Decoded, DecoderWeights, on_host
 
 
@@ -44,9 +45,9 @@ class DecoderState:
 class DecoderOptions:
     """How the native decoder works. Nothing of it changes what is found."""
 
-    slots: int = 32
+    slots: int = SLOTS
     """Utterances that a thread decodes at once."""
-    window: int = 4
+    window: int = WINDOW
     """Frames of an utterance that go through the joint at once, at most, where utterances are few."""
     window_rows: int | None = None
     """Frames of all utterances of a thread that do; None for what was fastest."""
@@ -121,18 +122,22 @@ class Decoder:
         encoded_BSC = encoded_BSC.detach().float()
         if encoded_BSC.stride(2) != 1:
             encoded_BSC = encoded_BSC.contiguous()
+        kept = None
+        if state is not None:
+            kept = (state.network_BX.numpy(), state.position_B3.numpy(), state.language().numpy())
         found = self._native.decode(
-            encoded_BSC,
-            frames_B,
-            None if state is None else (state.network_BX, state.position_B3, state.language()),
+            encoded_BSC.numpy(),
+            frames_B.numpy(),
+            kept,
             each,
             max_symbols=max_symbols,
             slots=self.options.slots,
             window=self.options.window,
-            window_rows=self.options.window_rows or (6 if weights.durations else 24),
+            window_rows=self.options.window_rows or window_rows(weights),
+            threads=torch.get_num_threads(),
             instruction_set=self.options.instruction_set,
         )
-        return _decoded(*found, has_durations=bool(weights.durations))
+        return decoded_of(found, has_durations=bool(weights.durations))
 
     def _decode_by_reference(
         self,
@@ -154,7 +159,7 @@ class Decoder:
         fresh = start_state(self.weights, batch)
         if state is None:
             results, _ = decode_in_torch(self.weights, encoded_BSC, frames_B, fresh, max_symbols=max_symbols)
-            return _decoded(*results, has_durations=bool(self.weights.durations))
+            return self._of_tensors(results)
         is_new_B1 = state.position_B3[:, 2:] == 0
         wide, joint = padded(self.weights.embedding.shape[1]), len(self.weights.encoder_weight)
         hidden_LBH, cell_LBH = (
@@ -175,7 +180,11 @@ class Decoder:
         prediction_BJ[:, :joint] = after.prediction_BJ
         begun_B = torch.ones_like(after.frame_B)
         state.position_B3.copy_(torch.stack([after.frame_B - frames_B, after.symbols_B, begun_B], dim=1))
-        return _decoded(*results, has_durations=bool(self.weights.durations))
+        return self._of_tensors(results)
+
+    def _of_tensors(self, results: Results) -> list[Decoded]:
+        found = Found(*(part.cpu().numpy() for part in results))
+        return decoded_of(found, has_durations=bool(self.weights.durations))
 
 
 def scorers_of_all(scorers: Scorer | Sequence[Scorer | None] | None, batch: int, labels: int) -> list[Scorer | None]:
@@ -187,29 +196,3 @@ def scorers_of_all(scorers: Scorer | Sequence[Scorer | None] | None, batch: int,
         if scorer is not None and len(scorer.labels) not in (labels, labels + 1):
             raise ValueError(f"scorers: expected {labels} labels, found {len(scorer.labels)}")
     return each
-
-
-def _decoded(
-    tokens_BN: Tensor,
-    frames_BN: Tensor,
-    durations_BN: Tensor,
-    confidences_BN: Tensor,
-    entropies_BN: Tensor,
-    counts_B: Tensor,
-    *,
-    has_durations: bool,
-) -> list[Decoded]:
-    counts = counts_B.tolist()
-    longest = max(counts, default=0)
-    parts = (tokens_BN, frames_BN, durations_BN, confidences_BN, entropies_BN)
-    columns = [part[:, :longest].cpu() for part in parts]
-    return [
-        Decoded(
-            columns[0][n, :count].tolist(),
-            columns[1][n, :count].tolist(),
-            columns[2][n, :count].tolist() if has_durations else None,
-            columns[3][n, :count].tolist(),
-            columns[4][n, :count].tolist(),
-        )
-        for n, count in enumerate(counts)
-    ]

@@ -1,4 +1,4 @@
-"""Greedy decoding by any head of utterances whose frames come in pieces, and what it finds.
+"""Greedy decoding by any head of utterances whose frames come in pieces.
 
 Shapes: B utterances, S encoder frames, C encoder width, V labels and blank.
 """
@@ -14,38 +14,7 @@ from torch import Tensor
 import ctc
 from common.text.pieces import Pieces
 from transducer.decoder import Decoder, DecoderState
-from transducer.weights import Decoded
-
-
-class Hypothesis(NamedTuple):
-    """What was recognised in one utterance: pieces, and the encoder frame that each was emitted at.
-
-    `durations` are frames: those that TDT gives, those that a piece of CTC lasts, None for RNN-T. `confidence` is the
-    probability of each piece, `entropy_confidence` 1 less the entropy of its frame in parts of the greatest there can
-    be; of CTC, the means over the frames of the piece (geometric and arithmetic).
-    """
-
-    tokens: list[int]
-    frames: list[int]
-    durations: list[int] | None
-    text: str
-    confidence: list[float]
-    entropy_confidence: list[float]
-    score: float = 0.0
-    """Log-probability, and what the language model and hot words add; 0 without a search."""
-    alternatives: tuple["Hypothesis", ...] = ()
-    """Less probable hypotheses, best first, as many as a search was asked for."""
-
-    def part(self, start: int, stop: int | None) -> "Hypothesis":
-        """The pieces from `start` to `stop`, without their text."""
-        tokens, frames, confidence, entropy = (
-            each[start:stop] for each in (self.tokens, self.frames, self.confidence, self.entropy_confidence)
-        )
-        durations = None if self.durations is None else self.durations[start:stop]
-        return Hypothesis(tokens, frames, durations, "", confidence, entropy)  # type: ignore[arg-type]
-
-
-NOTHING = Hypothesis([], [], None, "", [], [])
+from transducer.hypotheses import NOTHING, Hypothesis, certainty, hypothesis_of
 
 
 class Run(NamedTuple):
@@ -140,19 +109,6 @@ class TransducerDecoding:
         ]
 
 
-def hypothesis_of(decoded: Decoded, pieces: Pieces) -> Hypothesis:
-    """What a decoder found, spelled."""
-    most = math.log(len(pieces))
-    return Hypothesis(
-        decoded.tokens,
-        decoded.frames,
-        decoded.durations,
-        pieces.decode(decoded.tokens),
-        decoded.confidence,
-        [_certain(entropy, most) for entropy in decoded.entropies],
-    )
-
-
 class CTCDecoding:
     """Greedy decoding by CTC: a piece that lasts from one part of an utterance into the next is one."""
 
@@ -219,25 +175,5 @@ class CTCDecoding:
             lengths,
             self.pieces.decode(tokens),
             [math.exp(run.log_prob / n) for run, n in zip(runs, lengths, strict=True)],
-            [_certain(run.entropy / n, most) for run, n in zip(runs, lengths, strict=True)],
+            [certainty(run.entropy / n, most) for run, n in zip(runs, lengths, strict=True)],
         )
-
-
-def joined(parts: Sequence[Hypothesis], pieces: Pieces) -> Hypothesis:
-    """The hypothesis that those of an utterance's parts are, one after the other."""
-    tokens = [token for part in parts for token in part.tokens]
-    durations = None
-    if any(part.durations is not None for part in parts):
-        durations = [duration for part in parts for duration in part.durations or ()]
-    return Hypothesis(
-        tokens,
-        [frame for part in parts for frame in part.frames],
-        durations,
-        pieces.decode(tokens),
-        [confidence for part in parts for confidence in part.confidence],
-        [confidence for part in parts for confidence in part.entropy_confidence],
-    )
-
-
-def _certain(entropy: float, most: float) -> float:
-    return min(1.0, max(0.0, 1.0 - entropy / most))

@@ -1,23 +1,23 @@
 """Recordings of any length: encoded whole, or in chunks with context on both sides, and decoded as their frames come.
 
 The decoder goes on with its state from chunk to chunk, so texts of chunks are never merged, and memory does not grow
-with the length of a recording, its text apart.
+with the length of a recording, its text apart. Needs no torch: frames are tensors or arrays.
 
 Shapes: N samples, S encoder frames, C encoder width.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from common.recognition.chunks import WINDOW, Piece, by_length, long_batches
 from common.recognition.recordings import Recording
-from transducer.config import EncoderConfig
-from transducer.greedy import NOTHING, Hypothesis
+from transducer.hypotheses import NOTHING, Hypothesis
+
+if TYPE_CHECKING:  # its module needs torch
+    from transducer.config import EncoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,10 @@ class ChunkOptions:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected seconds, at least 0")
 
 
+Frames = Any
+"""Encoder frames, or what a head makes of them: a tensor or an array."""
+
+
 class Heard(NamedTuple):
     """What was recognised in a recording: nothing where the network gives NaN."""
 
@@ -49,7 +53,7 @@ class Heard(NamedTuple):
     is_nan: bool
 
 
-def attention_step(cfg: EncoderConfig) -> int:
+def attention_step(cfg: "EncoderConfig") -> int:
     """Frames of a chunk that attention sees at once, 1 where there are no chunks. They are counted from where a window
     starts, so windows start at multiples: a frame then sees what it would see in the whole recording."""
     if cfg.attention == "chunked":
@@ -64,20 +68,39 @@ def windows(n_frames: int, *, chunk: int, left: int, right: int) -> Iterator[tup
         yield max(0, first - left), first, end, min(end + right, n_frames)
 
 
+def whole_chunks(chunk_seconds: float, *context_seconds: float, seconds_per_frame: float, step: int) -> list[int]:
+    """Frames of a chunk, at least one, and of context, in whole chunks of attention, of `step` frames."""
+    counts = [round(seconds / seconds_per_frame) for seconds in (chunk_seconds, *context_seconds)]
+    return [-(-count // step) * step for count in (max(1, counts[0]), *counts[1:])]
+
+
+def cut(samples: int, n_frames: int, lengths: Sequence[int], *, whole: float, samples_per_frame: int) -> list[Piece]:
+    """So many samples whole, up to `whole` frames, or in chunks with context; `lengths` are frames of both."""
+    if n_frames <= whole:
+        return [Piece(0, samples, 0, n_frames)] if n_frames else []
+    chunk, left, right = lengths
+    return [
+        Piece(start * samples_per_frame, min(samples, stop * samples_per_frame), first - start, end - start)
+        for start, first, end, stop in windows(n_frames, chunk=chunk, left=left, right=right)
+    ]
+
+
 def recognised(
     recordings: Iterable[Recording],
     *,
     cut: Callable[[int], list[Piece]],
-    encode: Callable[[Sequence[np.ndarray]], Tensor],
-    decode: Callable[[Tensor, Sequence[int], Sequence[Recording]], list[Hypothesis]],
-    decode_parts: Callable[[Iterable[Tensor], Recording], Hypothesis],
+    encode: Callable[[Sequence[np.ndarray]], Frames],
+    decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[Hypothesis]],
+    join: Callable[[list[Frames]], Frames],
+    decode_parts: Callable[[Iterable[Frames], Recording], Hypothesis],
     batch_size: int,
 ) -> Iterator[Heard]:
     """What is in each of the recordings, in order.
 
     `cut` makes pieces of so many samples: recordings with one piece are encoded by `encode`, encoded_BSC of B pieces,
     and decoded by `decode` with others of similar length; the pieces of others one after the other, `batch_size`
-    at once, and `decode_parts` gets encoded_SC as they come. Raises ValueError for a batch_size below 1.
+    at once, and `decode_parts` gets encoded_SC as they come, several of which `join` makes one. Raises ValueError for a
+    batch_size below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
@@ -90,14 +113,14 @@ def recognised(
             yield from _short(short, encode, decode, batch_size)
             short = []
         if len(pieces) > 1:
-            yield _long(recording, pieces, encode, decode_parts, batch_size)
+            yield _long(recording, pieces, encode, join, decode_parts, batch_size)
     yield from _short(short, encode, decode, batch_size)
 
 
 def _short(
     short: Sequence[tuple[Recording, Piece | None]],
-    encode: Callable[[Sequence[np.ndarray]], Tensor],
-    decode: Callable[[Tensor, Sequence[int], Sequence[Recording]], list[Hypothesis]],
+    encode: Callable[[Sequence[np.ndarray]], Frames],
+    decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[Hypothesis]],
     batch_size: int,
 ) -> Iterator[Heard]:
     found = [Heard(recording, NOTHING, is_nan=False) for recording, _ in short]
@@ -105,7 +128,7 @@ def _short(
     for rows in by_length([piece.length for _, piece in pieces], batch_size):
         encoded_BSC = encode([pieces[row][1].of(short[pieces[row][0]][0].samples_N) for row in rows])
         counts = [pieces[row][1].end for row in rows]
-        nan = [bool(encoded_SC[:n].isnan().any()) for encoded_SC, n in zip(encoded_BSC, counts, strict=True)]
+        nan = [_has_nan(encoded_SC[:n]) for encoded_SC, n in zip(encoded_BSC, counts, strict=True)]
         counts = [0 if is_nan else n for is_nan, n in zip(nan, counts, strict=True)]
         own = [short[pieces[row][0]][0] for row in rows]
         for row, is_nan, hypothesis in zip(rows, nan, decode(encoded_BSC, counts, own), strict=True):
@@ -117,21 +140,26 @@ def _short(
 def _long(
     recording: Recording,
     pieces: Sequence[Piece],
-    encode: Callable[[Sequence[np.ndarray]], Tensor],
-    decode_parts: Callable[[Iterable[Tensor], Recording], Hypothesis],
+    encode: Callable[[Sequence[np.ndarray]], Frames],
+    join: Callable[[list[Frames]], Frames],
+    decode_parts: Callable[[Iterable[Frames], Recording], Hypothesis],
     batch_size: int,
 ) -> Heard:
     nan = False
 
-    def parts() -> Iterator[Tensor]:
+    def parts() -> Iterator[Frames]:
         nonlocal nan
         for batch, samples in long_batches(recording.samples_N, pieces, batch_size):
             encoded_BSC = encode(samples)
-            frames_SC = torch.cat([e_SC[p.first : p.end] for e_SC, p in zip(encoded_BSC, batch, strict=True)])
-            nan = bool(frames_SC.isnan().any())
+            frames_SC = join([e_SC[p.first : p.end] for e_SC, p in zip(encoded_BSC, batch, strict=True)])
+            nan = _has_nan(frames_SC)
             if nan:
                 return
             yield frames_SC
 
     hypothesis = decode_parts(parts(), recording)
     return Heard(recording, NOTHING if nan else hypothesis, is_nan=nan)
+
+
+def _has_nan(frames_SC: Frames) -> bool:
+    return bool((frames_SC != frames_SC).any())  # of tensors and arrays alike

@@ -22,13 +22,14 @@ from common.recognition.chunks import Piece
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.tensors import padded
-from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
+from common.recognition.transcripts import Alternative, Transcript, Word, best_of
 from common.text.pieces import Pieces
 from transducer.beam import BeamSearch
 from transducer.checkpoints.reading import read_model
 from transducer.decoder import Decoder
-from transducer.greedy import CTCDecoding, Hypothesis, TransducerDecoding, joined
-from transducer.long_audio import ChunkOptions, attention_step, recognised, windows
+from transducer.greedy import CTCDecoding, TransducerDecoding
+from transducer.hypotheses import Hypothesis, joined, words_in
+from transducer.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
 from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
 from transducer.network.model import Model
@@ -209,6 +210,7 @@ class Recognizer:
                 decoder=decoder,
                 hot_words=[recording.hot_words for recording in own] if decoder is not None else None,
             ),
+            join=torch.cat,
             decode_parts=lambda parts, recording: self._decode_parts(parts, max_symbols, decoder, recording.hot_words),
             batch_size=batch_size,
         ):
@@ -303,20 +305,14 @@ class Recognizer:
     def _pieces(self, samples: int, chunks: ChunkOptions) -> list[Piece]:
         """So many samples of a recording, whole or in chunks with context on both sides."""
         n_frames = self.model.encoder.output_frames(self.feature_config.frames(samples))
-        if n_frames * self.seconds_per_frame <= chunks.whole_seconds:
-            return [Piece(0, samples, 0, n_frames)] if n_frames else []
-        chunk, left, right = self._frames(chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
-        size = self.samples_per_frame
-        return [
-            Piece(start * size, min(samples, stop * size), first - start, end - start)
-            for start, first, end, stop in windows(n_frames, chunk=chunk, left=left, right=right)
-        ]
+        lengths = self._frames(chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
+        whole = chunks.whole_seconds / self.seconds_per_frame
+        return cut(samples, n_frames, lengths, whole=whole, samples_per_frame=self.samples_per_frame)
 
     def _frames(self, chunk_seconds: float, *context_seconds: float) -> list[int]:
         """Encoder frames of a chunk, at least one, and of context, in whole chunks of attention."""
         step = attention_step(self.model.encoder.cfg)
-        counts = [round(seconds / self.seconds_per_frame) for seconds in (chunk_seconds, *context_seconds)]
-        return [-(-count // step) * step for count in (max(1, counts[0]), *counts[1:])]
+        return whole_chunks(chunk_seconds, *context_seconds, seconds_per_frame=self.seconds_per_frame, step=step)
 
     def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
         error = recording.failure
@@ -332,20 +328,8 @@ class Recognizer:
 
     def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
         """The words of a hypothesis with their times in the recording. A piece of no duration lasts a frame."""
-        durations = hypothesis.durations or [1] * len(hypothesis.tokens)
         sure = hypothesis.entropy_confidence if self.confidence == "entropy" else hypothesis.confidence
-        spans = [
-            Letter("", frame, frame + max(1, duration), confidence)
-            for frame, duration, confidence in zip(hypothesis.frames, durations, sure, strict=True)
-        ]
-        return words_of_pieces(
-            self.pieces,
-            hypothesis.tokens,
-            spans,
-            first_seconds=recording.first_seconds,
-            seconds_per_frame=self.seconds_per_frame,
-            seconds=recording.seconds,
-        )
+        return words_in(hypothesis, sure, self.pieces, recording, seconds_per_frame=self.seconds_per_frame)
 
 
 def load(

@@ -17,7 +17,8 @@ from common.recognition.decoding import DecodingOptions, scorer_of
 from common.text.pieces import Pieces
 from transducer.beam import BeamOptions, BeamSearch
 from transducer.decoder import Decoder
-from transducer.greedy import Hypothesis, TransducerDecoding, hypothesis_of
+from transducer.greedy import TransducerDecoding
+from transducer.hypotheses import Hypothesis, hypothesis_of
 from transducer.weights import Decoded
 
 MOST_KEPT = 256

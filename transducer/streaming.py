@@ -27,7 +27,8 @@ from common.recognition.recordings import Recording
 from common.recognition.tensors import padded
 from common.recognition.transcripts import Word
 from common.text.pieces import word_groups
-from transducer.greedy import NOTHING, Hypothesis, Progress, joined
+from transducer.greedy import Progress
+from transducer.hypotheses import NOTHING, Hypothesis, joined
 from transducer.network.streaming import UNKNOWN, EncoderStreams
 from transducer.searching import SearchDecoding
 

@@ -1,12 +1,17 @@
-"""What a transducer decoder computes with: the weights of prediction network and joint, as tensors.
+"""What a transducer decoder computes with: the weights of prediction network and joint, as tensors or as arrays.
+
+Needs no torch.
 
 Shapes: V labels, H prediction network, C encoder, J joint, W outputs: V labels, blank, then one per duration.
 """
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from torch import Tensor
+import numpy as np
+
+if TYPE_CHECKING:  # runtimes without torch decode too
+    from torch import Tensor
 
 Activation = Literal["relu", "tanh", "sigmoid"]
 
@@ -14,34 +19,34 @@ Activation = Literal["relu", "tanh", "sigmoid"]
 class LSTMLayer(NamedTuple):
     """One layer of an LSTM with torch's order of the gates (input, forget, cell, output) along the first dimension."""
 
-    input_weight: Tensor
+    input_weight: "Tensor"
     """[4H, H]"""
-    hidden_weight: Tensor
+    hidden_weight: "Tensor"
     """[4H, H]"""
-    input_bias: Tensor
+    input_bias: "Tensor"
     """[4H]"""
-    hidden_bias: Tensor
+    hidden_bias: "Tensor"
     """[4H]"""
 
 
 class DecoderWeights(NamedTuple):
     """Prediction network and joint. Blank is the output after the V labels: `blank` = V."""
 
-    embedding: Tensor
+    embedding: "Tensor"
     """[V + 1, H]; the row of blank is what stands before the first label."""
     lstm: tuple[LSTMLayer, ...]
     """First layer first; each starts from zeros."""
-    encoder_weight: Tensor
+    encoder_weight: "Tensor"
     """[J, C]"""
-    encoder_bias: Tensor
+    encoder_bias: "Tensor"
     """[J]"""
-    prediction_weight: Tensor
+    prediction_weight: "Tensor"
     """[J, H]"""
-    prediction_bias: Tensor
+    prediction_bias: "Tensor"
     """[J]"""
-    output_weight: Tensor
+    output_weight: "Tensor"
     """[W, J]"""
-    output_bias: Tensor
+    output_bias: "Tensor"
     """[W]"""
     durations: tuple[int, ...] = ()
     """What the outputs after blank stand for, in frames, ascending; none for RNN-T."""
@@ -52,6 +57,9 @@ class DecoderWeights(NamedTuple):
     def blank(self) -> int:
         """The number of blank, which is that of labels too."""
         return len(self.embedding) - 1
+
+
+MATRICES = tuple(name for name in DecoderWeights._fields if name not in ("lstm", "durations", "activation"))
 
 
 class Decoded(NamedTuple):
@@ -71,16 +79,34 @@ class Decoded(NamedTuple):
 def on_host(weights: DecoderWeights) -> DecoderWeights:
     """The same weights on the CPU, float32, without gradients."""
 
-    def moved(tensor: Tensor) -> Tensor:
-        return tensor.detach().float().cpu()
+    return _each(weights, lambda tensor: tensor.detach().float().cpu())
 
-    return weights._replace(
-        embedding=moved(weights.embedding),
-        lstm=tuple(LSTMLayer(*map(moved, layer)) for layer in weights.lstm),
-        encoder_weight=moved(weights.encoder_weight),
-        encoder_bias=moved(weights.encoder_bias),
-        prediction_weight=moved(weights.prediction_weight),
-        prediction_bias=moved(weights.prediction_bias),
-        output_weight=moved(weights.output_weight),
-        output_bias=moved(weights.output_bias),
+
+def arrays_of(weights: DecoderWeights) -> DecoderWeights:
+    """The same weights as float32 arrays, of tensors or of arrays."""
+    return _each(weights, lambda value: np.asarray(value.detach().float().cpu() if hasattr(value, "detach") else value))
+
+
+def named(weights: DecoderWeights) -> "dict[str, Tensor]":
+    """All of them under one name each, as files hold them."""
+    whole = {name: value for name, value in weights._asdict().items() if name in MATRICES}
+    layers = {
+        f"lstm.{i}.{name}": value for i, layer in enumerate(weights.lstm) for name, value in layer._asdict().items()
+    }
+    return whole | layers
+
+
+def of_named(values: Mapping[str, Any], *, durations: tuple[int, ...], activation: Activation) -> DecoderWeights:
+    """What `named` took apart. Raises KeyError for a name that is missing."""
+    layers = 1 + max((int(name.split(".")[1]) for name in values if name.startswith("lstm.")), default=0)
+    return DecoderWeights(
+        lstm=tuple(LSTMLayer(*(values[f"lstm.{i}.{name}"] for name in LSTMLayer._fields)) for i in range(layers)),
+        durations=durations,
+        activation=activation,
+        **{name: values[name] for name in MATRICES},
     )
+
+
+def _each(weights: DecoderWeights, change: Callable[[Any], Any]) -> DecoderWeights:
+    changed = {name: change(getattr(weights, name)) for name in MATRICES}
+    return weights._replace(lstm=tuple(LSTMLayer(*map(change, layer)) for layer in weights.lstm), **changed)

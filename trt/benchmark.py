@@ -34,8 +34,10 @@ from jasper.config import Config
 from jasper.fused import fuse
 from jasper.model import Jasper
 from jasper.recognizer import load_model
+from trt import engine_runtime
 from trt.conversion import ExportError, Program, converted
-from trt.reduction import to_float16, to_int8
+from trt.reduction import Quantisation, to_float16, to_int8
+from trt.runtime import ModelError
 
 Side = Literal["fp32", "fp16", "int8"]
 CALIBRATION_FRAMES = 200
@@ -60,6 +62,9 @@ class BenchmarkConfig(Config):
     """Calls before them that are not."""
     processor_time: bool = False
     """Whether the time of the processor is taken, for a machine that others use too, or that of the clock."""
+    engines: tuple[Path, ...] = ()
+    """Engines of TensorRT that were built of the same model from features on, on a GPU; the other sides stay on the
+    processor."""
     name: str = ""
     """What the rows call the model; by default the name of the TOML file or of the checkpoint."""
     results: Path = RESULTS
@@ -67,7 +72,7 @@ class BenchmarkConfig(Config):
 
 
 def main(cfg: BenchmarkConfig) -> list[dict[str, Any]]:
-    """Measures, appends the rows and prints them; returns them. Raises CheckpointError and ExportError."""
+    """Measures, appends the rows and prints them; returns them. Raises CheckpointError, ExportError and ModelError."""
     torch.set_num_threads(cfg.threads)
     rows = []
     with torch.inference_mode(False), torch.no_grad():
@@ -80,12 +85,14 @@ def main(cfg: BenchmarkConfig) -> list[dict[str, Any]]:
 
 def measured(cfg: BenchmarkConfig) -> Iterator[dict[str, Any]]:
     """A row per length, batch size and side."""
+    built = {path.stem: engine_runtime.load(path) for path in cfg.engines}
     model, cfg = _model(cfg)
     per_second = cfg.features.sample_rate / cfg.features.hop_samples
     program = converted(export.graph(model, cfg, "features"))
     files = {side: _file(program, side, model, cfg) for side in cfg.sides}
     weights = sum(value.numel() * value.element_size() for value in model.state_dict().values())
     sizes = {"eager": weights, "fused": weights} | {side: len(content) for side, content in files.items()}
+    sizes |= {path.stem: path.stat().st_size for path in cfg.engines}
     sessions = {side: _session(content, cfg.threads) for side, content in files.items()}
     clock = time.process_time if cfg.processor_time else time.perf_counter
     about = {"config": cfg.name, "threads": cfg.threads, "processor_flags": processor_flags()}
@@ -103,6 +110,7 @@ def measured(cfg: BenchmarkConfig) -> Iterator[dict[str, Any]]:
                 "fused": partial(fused, features_BFT, frames_B),
             }
             calls |= {side: partial(session.run, None, inputs) for side, session in sessions.items()}
+            calls |= {name: partial(engine.run, **inputs) for name, engine in built.items()}
             timings = benchmark.compare(
                 calls, device=torch.device("cpu"), warmup=cfg.warmup, repeats=cfg.repeats, clock=clock
             )
@@ -126,7 +134,7 @@ def _file(program: Program, side: Side, model: Jasper, cfg: BenchmarkConfig) -> 
         for _ in range(4)
     ]
     graph = export.graph(model, cfg, "features")
-    return to_int8(program, clips, graph.metadata, most_errors=float("inf")).content
+    return to_int8(program, clips, graph.metadata, Quantisation(most_errors=float("inf"))).content
 
 
 def _session(content: bytes, threads: int) -> onnxruntime.InferenceSession:
@@ -155,5 +163,5 @@ def _command_line(arguments: list[str]) -> BenchmarkConfig:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, ExportError):
+    with config.reported(CheckpointError, ExportError, ModelError):
         main(_command_line(sys.argv[1:]))

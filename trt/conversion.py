@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import onnxruntime
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch.onnx.verification import verify_onnx_program
 from common.export import ExportGraph
 from common.logging import commit
 
+MOST_BYTES = 2_000_000_000  # of protocol buffers less some for the graph
 OPSET = 20  # the newest that ONNX Runtime loads and TensorRT-RTX parses alike
 
 
@@ -36,6 +38,9 @@ def converted(graph: ExportGraph) -> Program:
     """`graph` in ONNX, under the names of its tensors. Raises ExportError."""
     if len({value.data_ptr() for value in graph.inputs.values()}) < len(graph.inputs):
         raise ExportError("two inputs share one tensor as their example; the exporter would take them for the same")
+    held = {value.data_ptr(): value.nbytes for value in (*graph.module.state_dict().values(), *graph.weights.values())}
+    if sum(held.values()) > MOST_BYTES:
+        raise ExportError(f"its weights are {sum(held.values()) / 1e9:.1f} GB; an ONNX file holds 2 GB at most")
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
             graph.module.eval(),
@@ -56,6 +61,9 @@ def converted(graph: ExportGraph) -> Program:
     for name in graph.inputs:
         if name not in used:
             raise ExportError(f"the graph does not depend on its input {name}")
+    proto.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value.numpy(), name) for name, value in graph.weights.items()
+    )
     full_precision = [node.name for node in proto.graph.node if _is_of(node, graph.full_precision)]
     for node in proto.graph.node:
         del node.metadata_props[:]  # the lines of Python that it came from

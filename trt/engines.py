@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import onnx
-
 from common.config import ConfigError
+from trt.runtime import ModelError
 
 Precision = Literal["fp32", "fp16", "int8"]
 Sizes = tuple[tuple[int, float, bool], ...]
@@ -26,7 +25,7 @@ SYMBOLS_PER_SECOND = 16.0  # of English, in letters or phonemes and what stands 
 _SIZE = re.compile(r"(\d+)x(\d+(?:\.\d+)?)(s?)")
 
 
-class EngineError(ValueError):
+class EngineError(ModelError):
     """A model of which no engine can be built, or an engine that does not fit; the message says what is wrong."""
 
 
@@ -50,13 +49,13 @@ def build(path: Path, *, precision: Precision, capabilities: Sequence[str], size
     """An engine of an exported model. Raises EngineError, and ConfigError for sizes that are none."""
     wanted = parsed_sizes(sizes)
     content, metadata = _model(path, precision)
-    name, library = _library()
+    name, library = installed()
     if unknown := [one for one in capabilities if name != "tensorrt" and one not in RTX_CAPABILITIES]:
         raise EngineError(
             f"compute capability {', '.join(unknown)}: TensorRT-RTX builds for {', '.join(RTX_CAPABILITIES)}; for 9.0 "
             "(H100) and 10.0 (B200) install tensorrt on such a machine and build there"
         )
-    logger = _logger(library)
+    logger = logger_of(library)
     builder = library.Builder(logger)
     network = builder.create_network(1 << int(library.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = library.OnnxParser(network, logger)
@@ -147,6 +146,8 @@ def parsed_sizes(text: str) -> Sizes:
 
 def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
     """The bytes of an exported model and what it says of itself, if an engine can be built of it."""
+    import onnx  # engines are run where it need not be installed
+
     try:
         content = path.read_bytes()
         model = onnx.load_model_from_string(content)
@@ -158,11 +159,12 @@ def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
         raise EngineError(
             f"{path}: is {own}, not {precision}; networks are strongly typed: export it with --precision {precision}"
         )
-    if own == "int8":
+    if own == "int8" and json.loads(metadata.get("int8", "{}")).get("target") != "tensorrt":
         raise EngineError(
-            f"{path}: its 8-bit activations have no sign, for processors, which TensorRT does not take; build fp16"
+            f"{path}: its 8-bit activations have no sign, for processors, which TensorRT does not take; export it with "
+            "--int8_target tensorrt"
         )
-    if metadata.get("part") == '"whole"':
+    if metadata.get("part") == '"whole"' and metadata.get("family") != '"transducer"':
         raise EngineError(
             f"{path}: decides its length itself, and an engine wants it beforehand; export --part encoder and decoder"
         )
@@ -170,12 +172,15 @@ def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
 
 
 def _shapes(name: str, dims: Sequence[int], sizes: Sizes, metadata: Mapping[str, str]) -> list[list[int]]:
-    """Three shapes of an input with dimensions of -1: the first is the batch, the others are lengths."""
-    per_second = _per_second(name, metadata)
+    """Three shapes of an input with dimensions of -1: that of the letter B in its name is the batch, others lengths."""
+    letters = name.rpartition("_")[2]
+    open_dims = [letter for letter, dim in zip(letters, dims, strict=True) if dim < 0]
+    per_second = _per_second(name, metadata) if set(open_dims) > {"B"} else 1.0
     found = []
     for batch, length, is_seconds in sizes:
         steps = max(1, round(length * per_second if is_seconds else length))
-        found.append([batch if i == 0 else steps if dim < 0 else dim for i, dim in enumerate(dims)])
+        at = {letter: batch if letter == "B" else steps for letter in open_dims}
+        found.append([at[letter] if dim < 0 else dim for letter, dim in zip(letters, dims, strict=True)])
     return found
 
 
@@ -189,7 +194,8 @@ def _per_second(name: str, metadata: Mapping[str, str]) -> float:
     return float(features["sample_rate"] / features["hop_samples"])
 
 
-def _library() -> tuple[str, Any]:
+def installed() -> tuple[str, Any]:
+    """TensorRT, or TensorRT-RTX: its name and its module. Raises EngineError."""
     for name in LIBRARIES:
         try:
             return name.removesuffix("_bindings"), importlib.import_module(name)
@@ -198,7 +204,9 @@ def _library() -> tuple[str, Any]:
     raise EngineError("neither tensorrt nor tensorrt_rtx is installed; pip install -e '.[trt]' brings tensorrt_rtx")
 
 
-def _logger(library: Any) -> Any:
+def logger_of(library: Any) -> Any:
+    """A logger for a library; what it said of errors is in `said`."""
+
     class Logger(library.ILogger):
         """Keeps what the library says of errors, in place of printing it."""
 

@@ -5,6 +5,7 @@
     python -m trt.export jasper_best.pt --out m.onnx --decode greedy --precision int8 --calibration recordings/
     python -m trt.export hifigan_final.pt --out v.onnx
     python -m trt.export fastpitch_best.pt --out tts.onnx
+    python -m trt.export nvidia/parakeet-tdt_ctc-110m --out p.onnx
 
 The file computes what the checkpoint does, for any number of utterances of any length, whatever follows the shorter
 ones in their rows. Before it appears it is compared with the checkpoint on ragged batches, on silence and on the
@@ -12,16 +13,17 @@ shortest utterances. Labels, rates and configuration are in its metadata.
 """
 
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast, get_args
 
 import numpy as np
 import torch
 from tyro.conf import Positional, arg
 
-from common import checkpoint, config
+from common import config
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.export import ExportGraph, with_greedy
@@ -30,20 +32,22 @@ from common.recognition.inputs import find_recordings
 from common.recognition.recordings import read_ahead, read_heard
 from common.recognition.writing import tell
 from fastpitch import export as fastpitch_export
-from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
 from fastpitch.speaking import synthesizer
 from fastpitch.vocoders import export as vocoder_export
-from fastpitch.vocoders import hifigan_import as vocoders
-from fastpitch.vocoders import waveglow_import as flows
 from fastpitch.vocoders.vocoder import load_generator
-from jasper import checkpoint_import as recognizers
 from jasper import export as recognizer_export
 from jasper import recognizer
+from transducer import export as transducer_export
+from transducer.checkpoints.reading import read_model
+from trt import families
 from trt.conversion import ExportError, converted, greatest_difference
-from trt.reduction import Clip, checked, to_float16, to_int8
+from trt.reduction import Clip, Quantisation, Ranges, Target, checked, noisy, to_float16, to_int8
 from wav2vec2 import export as wav2vec2_export
 from wav2vec2.checkpoints import loading as wav2vec2
-from wav2vec2.checkpoints.checkpoint_import import FORMAT as WAV2VEC2
+
+Part = Literal["whole", "encoder", "decoder", "prediction", "joint"]
+WHOLE = ("whole",)
+PARTS = {"fastpitch": get_args(fastpitch_export.Part), "transducer": get_args(transducer_export.Part)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +55,17 @@ class ExportConfig:
     """Which checkpoint becomes which file."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """The model: a checkpoint of this repository or of DeepLearningExamples, or a folder of Hugging Face's."""
+    """The model: a checkpoint of this repository, of DeepLearningExamples or Fairseq, a .nemo archive, a folder of
+    transformers, or a name of the hub."""
     out: Path
     """The ONNX file to write."""
     input: recognizer_export.Source = "samples"
     """What a recogniser takes: audio samples, or log-mel features made elsewhere."""
-    part: fastpitch_export.Part = "whole"
-    """Of FastPitch: all of it, or for runtimes that want its sizes beforehand the encoder, up to the frames of every
-    symbol, or the decoder, from there."""
+    part: Part = "whole"
+    """All of a model, or a part for runtimes that do the rest themselves. Of FastPitch: the encoder, up to the frames
+    of every symbol, or the decoder, from there. Of transducers: the encoder, the prediction network or the joint."""
+    head: transducer_export.Head = "auto"
+    """Head of hybrid FastConformers: transducer or ctc; by default the transducer."""
     decode: Literal["log_probs", "greedy"] = "log_probs"
     """What a recogniser gives: log-probabilities of labels, or the labels themselves, by the best path of CTC, with
     their frames and confidences."""
@@ -68,6 +75,14 @@ class ExportConfig:
     """Recordings that int8 is fitted to and judged by: files, folders, manifests. A few dozen seconds are enough."""
     calibration_clips: int = 100
     """Recordings that are taken at most; the ranges of values come from the first 32."""
+    calibration_noise_db: tuple[float, ...] = ()
+    """Signal to noise ratios, in decibels, at which recordings are heard with white noise too, in turns with clean
+    ones: for audio that is noisier than the recordings."""
+    ranges: Ranges = "minmax"
+    """What the range of 8-bit activations is: from the least to the greatest value, without the last thousandth of them
+    (percentile), or what loses least information (entropy)."""
+    int8_target: Target = "processors"
+    """What int8 is for: processors and ONNX Runtime, or engines of TensorRT, whose activations have a sign."""
     ema: bool | None = None
     """Take the averaged weights or not; by default where there are any."""
 
@@ -92,7 +107,7 @@ def main(cfg: ExportConfig) -> None:
         content = to_float16(program)
         reduced = f"; fp16 at most {checked(content, graph, cfg.precision):.1e} of the greatest value from it"
     elif cfg.precision == "int8":
-        found = to_int8(program, clips, graph.metadata)
+        found = to_int8(program, clips, graph.metadata, Quantisation(ranges=cfg.ranges, target=cfg.int8_target))
         content = found.content
         checked(content, graph, cfg.precision)
         left = f"; in float32 stay {', '.join(found.excluded)}" if found.excluded else ""
@@ -109,8 +124,8 @@ def read_clips(cfg: ExportConfig, graph: ExportGraph) -> list[Clip]:
     """The recordings that int8 is calibrated with, all of one length, as inputs of the graph. Raises ExportError."""
     if not cfg.calibration:
         return []
-    if graph.from_audio is None:
-        raise ExportError(f"{cfg.checkpoint}: precision int8 is for recognisers; take fp16 or fp32")
+    if graph.from_audio is None or "blank" not in graph.metadata:
+        raise ExportError(f"{cfg.checkpoint}: precision int8 is for recognisers with CTC; take fp16 or fp32")
     rate = json.loads(graph.metadata["sample_rate"])
     items, problems = find_recordings(cfg.calibration)
     for problem in problems:
@@ -122,7 +137,10 @@ def read_clips(cfg: ExportConfig, graph: ExportGraph) -> list[Clip]:
         raise ExportError(f"{', '.join(map(str, cfg.calibration))}: no recording in which anything can be heard")
     # Ranges by percentiles are right for clips of one length alone: the shorter ones are said more than once.
     length = sorted(map(len, heard))[len(heard) // 2]
-    inputs = (graph.from_audio(torch.from_numpy(np.resize(samples_N, length))) for samples_N in heard)
+    levels = (math.inf, *cfg.calibration_noise_db)
+    said = [np.resize(samples_N, length) for samples_N in heard]
+    said = [noisy(samples_N, levels[i % len(levels)], i) for i, samples_N in enumerate(said)]
+    inputs = (graph.from_audio(torch.from_numpy(samples_N)) for samples_N in said)
     return [{name: value.numpy() for name, value in clip.items()} for clip in inputs]
 
 
@@ -137,25 +155,26 @@ def read_graph(cfg: ExportConfig) -> ExportGraph:
 
 
 def _offered(cfg: ExportConfig) -> ExportGraph:
-    if cfg.checkpoint.is_dir():  # of Hugging Face's transformers
-        return wav2vec2_export.graph(wav2vec2.load_model(cfg.checkpoint, ema=cfg.ema))
-    state = checkpoint.load(cfg.checkpoint)
-    kind = state.get("format", recognizers.FORMAT)
-    is_published_voice = "n_mel_channels" in state.get("config", {})
-    is_vocoder = vocoders.is_checkpoint(state) or flows.is_checkpoint(state)
-    del state
-    if is_vocoder:
-        return vocoder_export.graph(load_generator(cfg.checkpoint, ema=cfg.ema))
-    if kind == WAV2VEC2:
-        return wav2vec2_export.graph(wav2vec2.load_model(cfg.checkpoint, ema=cfg.ema))
-    if kind == FASTPITCH or is_published_voice:
-        return fastpitch_export.graph(synthesizer.load(cfg.checkpoint, device="cpu", ema=cfg.ema), cfg.part)
-    if kind == recognizers.FORMAT:
-        return recognizer_export.graph(*recognizer.load_model(cfg.checkpoint, ema=cfg.ema), cfg.input)
-    raise CheckpointError(
-        f"{cfg.checkpoint}: is of {kind}, which has no export yet; expected Jasper, QuartzNet, wav2vec 2.0, "
-        "FastPitch or a vocoder"
-    )
+    path, family = families.located(cfg.checkpoint)
+    if cfg.part not in PARTS.get(family, WHOLE):
+        known = ", ".join(PARTS.get(family, WHOLE))
+        raise ExportError(f"{cfg.checkpoint}: part = {cfg.part}: expected {known} of a {family}")
+    match family:
+        case "vocoder":
+            return vocoder_export.graph(load_generator(path, ema=cfg.ema))
+        case "wav2vec2":
+            return wav2vec2_export.graph(wav2vec2.load_model(path, ema=cfg.ema))
+        case "fastpitch":
+            voice = synthesizer.load(path, device="cpu", ema=cfg.ema)
+            return fastpitch_export.graph(voice, cast("fastpitch_export.Part", cfg.part))
+        case "transducer":
+            model, imported = read_model(path, ema=cfg.ema)
+            part = cast("transducer_export.Part", cfg.part)
+            return transducer_export.graph(
+                model, imported.features, imported.pieces, part=part, source=cfg.input, head=cfg.head
+            )
+        case "jasper":
+            return recognizer_export.graph(*recognizer.load_model(path, ema=cfg.ema), cfg.input)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,15 @@ that way stays in float32, layer by layer, until the words of the clips are thos
 Shapes: S output frames, V labels.
 """
 
+import contextlib
+import io
 import json
 import logging
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import onnx
@@ -39,6 +42,40 @@ LOST = 0.02  # of the greatest value, in float16
 LISTENED = 4  # clips on which layers are compared
 
 Clip = Mapping[str, np.ndarray]
+Ranges = Literal["minmax", "percentile", "entropy"]
+Target = Literal["processors", "tensorrt"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantisation:
+    """How a graph becomes int8."""
+
+    ranges: Ranges = "minmax"
+    """What the range of 8-bit activations is taken from."""
+    target: Target = "processors"
+    """processors: activations without sign, which VNNI multiplies; tensorrt: with sign, around 0, as engines want."""
+    most_errors: float = MOST_ERRORS
+    """Part of the words that float32 finds in the clips that may differ."""
+
+
+METHODS = {
+    "minmax": CalibrationMethod.MinMax,
+    "percentile": CalibrationMethod.Percentile,
+    "entropy": CalibrationMethod.Entropy,
+}
+
+
+def noisy(samples_N: np.ndarray, decibels: float, seed: int) -> np.ndarray:
+    """float32 [N] with white noise of that distance below the samples; as they are at infinity."""
+    if np.isinf(decibels) or not len(samples_N):
+        return samples_N
+    loudness = float(np.sqrt(np.square(samples_N, dtype=np.float64).mean())) * 10 ** (-decibels / 20)
+    noise_N = np.random.default_rng(seed).standard_normal(len(samples_N)) * loudness
+    return (samples_N + noise_N).astype(np.float32)
+
+
+ENGINES = {"ActivationSymmetric": True, "WeightSymmetric": True, "QuantizeBias": False, "DedicatedQDQPair": True}
+"""What TensorRT takes: no zero points, no biases in 32-bit integers."""
 
 
 class Reduced(NamedTuple):
@@ -58,6 +95,7 @@ def to_float16(program: Program) -> bytes:
     """
     model = onnx.shape_inference.infer_shapes(onnx.load_model_from_string(program.content))
     graph, kept = model.graph, set(program.full_precision)
+    read = {name for node in graph.node for name in node.input}
     single = {value.name for value in (*graph.input, *graph.value_info, *graph.output) if _is_float(value)}
     constants = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
     rounded = {name for node in graph.node if node.name not in kept for name in node.output if name in single}
@@ -95,7 +133,7 @@ def to_float16(program: Program) -> bytes:
             to = onnx.TensorProto.FLOAT
             nodes.append(onnx.helper.make_node("Cast", [f"{name}_half"], [name], f"{name}_to_single", to=to))
     used = {name for node in nodes for name in node.input}
-    remaining = [tensor for tensor in graph.initializer if tensor.name in used]
+    remaining = [tensor for tensor in graph.initializer if tensor.name in used or tensor.name not in read]
     del graph.node[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(nodes)
     graph.initializer.extend([*remaining, *halves.values()])
@@ -116,12 +154,10 @@ def _halve(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> None:
 
 
 def to_int8(
-    program: Program, clips: Sequence[Clip], metadata: Mapping[str, str], *, most_errors: float = MOST_ERRORS
+    program: Program, clips: Sequence[Clip], metadata: Mapping[str, str], how: Quantisation | None = None
 ) -> Reduced:
-    """The graph of a recogniser in int8. Raises ExportError where no exclusion of layers keeps the words.
-
-    `most_errors`: of the words that float32 finds in the clips, the part that may differ.
-    """
+    """The graph of a recogniser in int8. Raises ExportError where no exclusion of layers keeps the words."""
+    how = how or Quantisation()
     model = onnx.load_model_from_string(program.content)
     kept = set(program.full_precision)
     layers = [n.name for n in model.graph.node if n.op_type in ("Conv", "MatMul") and n.name not in kept]
@@ -131,10 +167,10 @@ def to_int8(
         work = Path(folder)
         (work / "float.onnx").write_bytes(program.content)
         while True:
-            content = _quantized(work, clips, [*kept, *excluded])
+            content = _quantized(work, clips, [*kept, *excluded], how)
             found = _texts(_session(content), clips, metadata)
             count = word_errors(expected, found)
-            if count.rate <= most_errors:
+            if count.rate <= how.most_errors:
                 break
             if len(excluded) > len(layers) // 2:
                 raise ExportError(
@@ -144,7 +180,8 @@ def to_int8(
             if not excluded:
                 by_noise = _by_noise(program.content, content, layers, clips[:LISTENED])
             excluded = by_noise[: max(1, 2 * len(excluded))]
-    stated = {"layers": len(layers), "excluded": excluded, "clips": len(clips)}
+    stated: dict[str, object] = {"layers": len(layers), "excluded": excluded, "clips": len(clips)}
+    stated |= {"ranges": how.ranges, "target": how.target}
     stated |= {"words": count.length, "differing_words": count.errors}
     model = onnx.load_model_from_string(content)
     own = [entry for entry in model.metadata_props if not entry.key.startswith("onnx.")]  # the others are not JSON
@@ -182,25 +219,26 @@ class _Clips(CalibrationDataReader):
         return next(self.remaining, None)
 
 
-def _quantized(work: Path, clips: Sequence[Clip], kept: list[str]) -> bytes:
+def _quantized(work: Path, clips: Sequence[Clip], kept: list[str], how: Quantisation) -> bytes:
     """The graph in `work` in 8 bits but for some nodes; the ranges are found once and kept beside it."""
     before = logging.getLogger().level
     logging.getLogger().setLevel(logging.ERROR)  # it advises what has been done already
     try:
-        quantize_static(
-            work / "float.onnx",
-            work / "int8.onnx",
-            _Clips(clips[:CALIBRATED]),
-            quant_format=QuantFormat.QDQ,
-            calibrate_method=CalibrationMethod.MinMax,
-            per_channel=True,
-            activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
-            op_types_to_quantize=REDUCED,
-            nodes_to_exclude=kept,
-            calibration_cache_path=work / "ranges.json",
-            extra_options={"MatMulConstBOnly": True},
-        )
+        with contextlib.redirect_stdout(io.StringIO()):  # it shows its progress there
+            quantize_static(
+                work / "float.onnx",
+                work / "int8.onnx",
+                _Clips(clips[:CALIBRATED]),
+                quant_format=QuantFormat.QDQ,
+                calibrate_method=METHODS[how.ranges],
+                per_channel=True,
+                activation_type=QuantType.QUInt8 if how.target == "processors" else QuantType.QInt8,
+                weight_type=QuantType.QInt8,
+                op_types_to_quantize=REDUCED,
+                nodes_to_exclude=kept,
+                calibration_cache_path=work / "ranges.json",
+                extra_options={"MatMulConstBOnly": True} | (ENGINES if how.target == "tensorrt" else {}),
+            )
     finally:
         logging.getLogger().setLevel(before)
     return (work / "int8.onnx").read_bytes()

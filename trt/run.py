@@ -20,7 +20,8 @@ from common import config
 from common.recognition import sharding, writing
 from common.recognition.inputs import find_recordings
 from common.recognition.writing import Format, tell
-from trt.runtime import ModelError, Recognizer
+from trt import recognizers
+from trt.runtime import ModelError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class RunConfig:
     """What to transcribe, with which exported model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """The file that trt.export wrote, from samples on."""
+    """The file that trt.export wrote, from samples on; on a GPU an engine that trt.build made of it."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
     file on standard input."""
@@ -73,7 +74,7 @@ def main(cfg: RunConfig) -> int:
     if left is None:
         return 0
     items, problems = left
-    asr = Recognizer(cfg.model, threads=cfg.threads)
+    asr = recognizers.load(cfg.model, threads=cfg.threads)
     for problem in problems:
         tell(problem)
     failed = len(problems)

@@ -6,9 +6,9 @@ Shapes: B utterances or chunks, N samples, S output frames, V labels and the bla
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnxruntime
@@ -30,6 +30,18 @@ class ModelError(ValueError):
     """A file that is no model of `trt.export`, or not one that takes samples."""
 
 
+class Network(Protocol):
+    """An ONNX file or an engine: arrays in by name, arrays out by name, and the facts that its model states."""
+
+    path: Path
+    facts: dict[str, Any]
+    inputs: list[str]
+    outputs: list[str]
+
+    def run(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """The outputs by name."""
+
+
 class Model:
     """A file of `trt.export`: arrays in by name, arrays out by name, and the facts that it states of itself."""
 
@@ -39,7 +51,7 @@ class Model:
             raise ModelError(f"{path}: no such file; expected a model that trt.export wrote")
         if path.suffix == ".engine":
             raise ModelError(
-                f"{path}: an engine of TensorRT, which nothing here runs yet; give the ONNX file that it was built from"
+                f"{path}: an engine of TensorRT, which trt.run takes alone; give the ONNX file that it was built from"
             )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -65,10 +77,10 @@ class Model:
 class Recognizer:
     """A file of `trt.export` that makes log-probabilities of labels from samples."""
 
-    def __init__(self, path: Path, *, threads: int = 0):
+    def __init__(self, model: Path | Network, *, threads: int = 0):
         """`threads`: of the network, 0 for one per core. Raises ModelError."""
-        self.network = Model(path, threads=threads)
-        facts, inputs = self.network.facts, self.network.inputs
+        self.network: Network = Model(model, threads=threads) if isinstance(model, Path) else model
+        path, facts, inputs = self.network.path, self.network.facts, self.network.inputs
         if inputs != ["audio_BN", "samples_B"] or NEEDED - facts.keys():
             raise ModelError(
                 f"{path}: takes {', '.join(inputs)}; expected a recogniser that trt.export wrote with --input samples"
@@ -116,15 +128,7 @@ class Recognizer:
     def _paths(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
         """[S, 2] the label of every frame, and the logarithm of its probability, of what the network has decoded."""
         found = self.network.run(audio_BN=audio_BN, samples_B=samples_B)
-        paths = []
-        for row, (labels, samples) in enumerate(zip(found["labels_B"], samples_B, strict=True)):
-            path_S2 = np.zeros((self._frames(int(samples)), 2))
-            path_S2[:, 0] = self.blank
-            for i in range(labels):
-                frames = slice(found["first_frames_BS"][row, i], found["end_frames_BS"][row, i])
-                path_S2[frames] = found["labels_BS"][row, i], np.log(found["confidence_BS"][row, i])
-            paths.append(path_S2)
-        return paths
+        return paths_of(found, [self._frames(int(samples)) for samples in samples_B], self.blank)
 
     def _frames(self, samples: int) -> int:
         return (samples - self.shortest_samples) // self.samples_per_frame + 1
@@ -172,6 +176,19 @@ class Recognizer:
         return transcript_of(
             recording, [] if error else joined.result(), seconds_per_frame=self.seconds_per_frame, error=error
         )
+
+
+def paths_of(found: Mapping[str, np.ndarray], frames: Sequence[int], blank: int) -> list[np.ndarray]:
+    """[S, 2] the label of every frame, and the logarithm of its probability, of what a network has decoded."""
+    paths = []
+    for row, (labels, n_frames) in enumerate(zip(found["labels_B"], frames, strict=True)):
+        path_S2 = np.zeros((n_frames, 2))
+        path_S2[:, 0] = blank
+        for i in range(labels):
+            own = slice(found["first_frames_BS"][row, i], found["end_frames_BS"][row, i])
+            path_S2[own] = found["labels_BS"][row, i], np.log(found["confidence_BS"][row, i])
+        paths.append(path_S2)
+    return paths
 
 
 def best_path(log_probs_SV: np.ndarray, labels: Sequence[str], blank: int) -> Reading:

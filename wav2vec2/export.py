@@ -13,7 +13,6 @@ model, V labels.
 """
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,7 +24,7 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.checkpoint import CheckpointError
-from common.export import ExportGraph, encoded
+from common.export import ExportGraph, encoded, of_clip, samples_example
 from common.lengths import inside
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import checkpoint_import, fairseq, huggingface
@@ -124,7 +123,7 @@ def graph(model: Model) -> ExportGraph:
 
     shortest, hop = cfg.shortest_audio, cfg.samples_per_frame
     lengths = ((16_000, 9_137, 4_000), (23_456, 16_007), (shortest,))
-    ragged, *others = map(_samples, lengths)
+    ragged, *others = (samples_example(samples, offset=0.02) for samples in lengths)
     return ExportGraph(
         module=PlainWav2Vec2(model),
         reference=reference,
@@ -150,7 +149,7 @@ def graph(model: Model) -> ExportGraph:
             trim_silence=False,
             configuration=config.to_dict(cfg),
         ),
-        from_audio=lambda audio_N: {"audio_BN": audio_N[None], "samples_B": torch.tensor([len(audio_N)])},
+        from_audio=of_clip,
     )
 
 
@@ -192,12 +191,6 @@ def main(cfg: ExportConfig) -> None:
             file=sys.stderr,
         )
     print(f"{cfg.output}: {imported.kind} model, {len(imported.config.labels)} labels")
-
-
-def _samples(samples: Sequence[int]) -> dict[str, Tensor]:
-    noise = torch.Generator().manual_seed(sum(samples))
-    audio_BN = 0.02 + 0.1 * torch.randn(len(samples), max(samples), generator=noise)
-    return {"audio_BN": audio_BN, "samples_B": torch.tensor(samples)}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from common.export import ExportGraph, encoded
 from fastpitch.vocoders.networks.fused import FusedHifigan
+from fastpitch.vocoders.networks.istft import IstftGenerator, overlapped
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.vocoder import Loaded
 
@@ -48,6 +49,30 @@ class PlainWaveglow(nn.Module):
         return (audio_BN * (place_N < frames_B[:, None] * self.hop_samples).to(audio_BN.dtype),)
 
 
+class PlainIstft(nn.Module):
+    """`IstftGenerator`, whose inverse transform is a product with a windowed basis: TensorRT has no transform."""
+
+    def __init__(self, generator: IstftGenerator):
+        super().__init__()
+        self.generator = generator
+        size = len(generator.window_S)
+        frequency_K = torch.arange(size // 2 + 1, dtype=torch.float64)
+        phase_KS = 2 * math.pi / size * frequency_K[:, None] * torch.arange(size, dtype=torch.float64)
+        twice_K1 = torch.where((frequency_K > 0) & (frequency_K < size // 2), 2.0, 1.0)[:, None]
+        window_S = generator.window_S.double() / size
+        self.real_KS, self.imaginary_KS = (
+            nn.Parameter((twice_K1 * basis_KS * window_S).float(), requires_grad=False)
+            for basis_KS in (phase_KS.cos(), -phase_KS.sin())
+        )
+
+    def forward(self, mel_BMT: Tensor, frames_B: Tensor) -> tuple[Tensor]:
+        """audio_BN, zero from the end of each utterance on."""
+        magnitude_BTK, phase_BTK, keep_BT1 = self.generator.polar(mel_BMT, frames_B)
+        real_BTS = (magnitude_BTK * phase_BTK.cos()) @ self.real_KS
+        frames_BTS = real_BTS + (magnitude_BTK * phase_BTK.sin()) @ self.imaginary_KS
+        return (overlapped(frames_BTS, keep_BT1, self.generator.window_S, self.generator.hop_samples),)
+
+
 def graph(loaded: Loaded) -> ExportGraph:
     """The generator of a checkpoint, on the CPU."""
     generator, features, delay = loaded
@@ -65,7 +90,7 @@ def graph(loaded: Loaded) -> ExportGraph:
     noise = features.hop_samples if is_flow else 0
     ragged, *others = (_mel(features.mel_bins, frames, floor, noise) for frames in ((37, 23, 5), (90, 61), (1,)))
     return ExportGraph(
-        module=PlainWaveglow(generator) if isinstance(generator, Waveglow) else generator,
+        module=_plain(generator),
         reference=reference,
         inputs=ragged,
         axes={"mel_BMT": {0: "B", 2: "T"}, "frames_B": {0: "B"}, "noise_BTN": {0: "B", 1: "T"}},
@@ -82,6 +107,14 @@ def graph(loaded: Loaded) -> ExportGraph:
             features=asdict(features),
         ),
     )
+
+
+def _plain(generator: nn.Module) -> nn.Module:
+    if isinstance(generator, Waveglow):
+        return PlainWaveglow(generator)
+    if isinstance(generator, IstftGenerator) and not generator.cfg.corrections:
+        return PlainIstft(generator)
+    return generator
 
 
 def _mel(bins: int, frames: Sequence[int], floor: float, noise_samples: int) -> dict[str, Tensor]:

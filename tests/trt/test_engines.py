@@ -1,16 +1,31 @@
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 
 from common.config import ConfigError
 from common.export import encoded
+from fastpitch.vocoders import export as vocoder_export
+from fastpitch.vocoders.vocoder import load_generator
+from jasper import export as jasper_export
+from jasper.config import Config
+from jasper.model import Jasper
+from tests.fastpitch.vocoders.small import HIFIGAN, ISTFT, save_hifigan
+from tests.jasper.tiny import tiny_config
+from tests.trt.test_export import SEPARABLE
 from tests.trt.test_reduction import small
-from trt import engines
+from tests.wav2vec2.small import ctc_model
+from trt import benchmark, engines, recognizers
+from trt.benchmark import BenchmarkConfig
 from trt.build import BuildConfig, main
 from trt.conversion import converted
+from trt.engine_runtime import Engine
 from trt.engines import Built, EngineError, check, check_shape, description, parsed_sizes
-from trt.reduction import to_float16
+from trt.reduction import Quantisation, to_float16, to_int8
+from trt.runtime import ModelError
+from wav2vec2 import export as wav2vec2_export
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +90,109 @@ def test_an_engine_that_does_not_fit_is_refused(engine):
     engine.with_suffix(".engine.json").unlink()
     with pytest.raises(EngineError, match=r"not an engine of trt\.build with m\.engine\.json beside it"):
         check(engine, **here)
+
+
+def test_without_a_device_an_engine_is_one_line(engine):
+    if torch.cuda.is_available():
+        pytest.skip("there is a device")
+    message = r"m\.engine: an engine of TensorRT runs on a GPU, and there is none here; give the ONNX file that it was"
+    with pytest.raises(EngineError, match=message):
+        recognizers.load(engine)
+    with pytest.raises(EngineError, match=message):
+        benchmark.main(BenchmarkConfig(model=tiny_config().model, engines=(engine,)))
+    with pytest.raises(ModelError, match=r"no\.engine: no such file"):
+        recognizers.load(engine.with_name("no.engine"))
+
+
+class Library:
+    """What an engine needs of TensorRT, over a network that doubles, on the processor."""
+
+    __version__ = "1.7"
+    TensorIOMode = SimpleNamespace(INPUT=0)
+
+    def __init__(self, is_loaded=True, runs=True):
+        self.is_loaded, self.runs = is_loaded, runs
+
+    def Runtime(self, logger):
+        names = ["x_BFT", "y_BFT"]
+        whole = SimpleNamespace(
+            num_io_tensors=2,
+            get_tensor_name=names.__getitem__,
+            get_tensor_mode=names.index,
+            get_tensor_dtype=lambda name: "float32",
+            create_execution_context=lambda: SimpleNamespace(
+                set_input_shape=lambda name, shape: self.__setattr__("shape", shape),
+                get_tensor_shape=lambda name: self.shape,
+                set_tensor_address=lambda name, address: None,
+                execute_async_v3=lambda stream: self.runs,
+            ),
+        )
+        return SimpleNamespace(deserialize_cuda_engine=lambda content: whole if self.is_loaded else None)
+
+    def nptype(self, dtype):
+        return dtype
+
+
+def test_an_engine_is_asked_by_names_and_shapes_and_says_what_is_wrong(engine, monkeypatch):
+    """Over a stand-in of the library: none has run on a device."""
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=0, synchronize=lambda: None))
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda shape, dtype, device: empty(shape, dtype=dtype))
+    described = {"metadata": {"family": "x"}, "shapes": {"x_BFT": [[1, 5, 2], [1, 5, 3], [2, 5, 4]]}}
+    logger = SimpleNamespace(said=["out of memory"])
+    loaded = Engine(engine, described, Library(), logger)
+    assert (loaded.inputs, loaded.outputs, loaded.facts) == (["x_BFT"], ["y_BFT"], {"family": "x"})
+    found = loaded.run(x_BFT=np.zeros((2, 5, 3), np.float32))["y_BFT"]
+    assert (found.shape, found.dtype) == ((2, 5, 3), np.float32)
+    with pytest.raises(EngineError, match=r"x_BFT of shape \[3, 5, 3\]: the engine was built for \[1, 5, 2\] to"):
+        loaded.run(x_BFT=np.zeros((3, 5, 3), np.float32))
+    with pytest.raises(EngineError, match=r"m\.engine: did not run: out of memory"):
+        Engine(engine, described, Library(runs=False), logger).run(x_BFT=np.zeros((2, 5, 3), np.float32))
+    with pytest.raises(EngineError, match=r"m\.engine: cannot be loaded on this device: out of memory"):
+        Engine(engine, described, Library(is_loaded=False), logger)
+
+
+def built_of(graph, folder, precision="fp32", clips=()):
+    """An engine of a graph, on which it was tried."""
+    program = converted(graph)
+    content = program.content
+    if precision == "fp16":
+        content = to_float16(program)
+    elif precision == "int8":
+        content = to_int8(program, clips, graph.metadata, Quantisation(target="tensorrt", most_errors=10)).content
+    (folder / "m.onnx").write_bytes(content)
+    cfg = BuildConfig(
+        model=folder / "m.onnx", precision=precision, compute_capability=("8.6",), profile="1x1s,2x2s,4x4s"
+    )
+    return main(cfg).stat().st_size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])
+def test_engines_of_quartznet_are_built(precision, tmp_path):
+    pytest.importorskip("tensorrt_rtx_bindings")
+    cfg = Config(model=SEPARABLE, device="cpu")
+    graph = jasper_export.graph(Jasper(cfg.model, 64).eval(), cfg, "features")
+    clips = [{"features_BFT": np.random.default_rng(i).standard_normal((1, 64, 80)).astype(np.float32),
+              "frames_B": np.array([80])} for i in range(2)]  # fmt: skip
+    assert built_of(graph, tmp_path, precision, clips) > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mel", "hifigan", "istft", "wav2vec2"])
+def test_engines_of_the_other_families_are_built(kind, tmp_path):
+    pytest.importorskip("tensorrt_rtx_bindings")
+    if kind == "wav2vec2":
+        graph = wav2vec2_export.graph(ctc_model("base"))
+    elif kind == "mel":
+        cfg = Config(model=SEPARABLE, device="cpu")
+        graph = jasper_export.graph(Jasper(cfg.model, 64).eval(), cfg)
+        graph = graph._replace(module=graph.module.log_mel, outputs=("features_BFT", "frames_B"))
+    else:
+        path = save_hifigan(tmp_path / "v.pt", HIFIGAN if kind == "hifigan" else ISTFT)
+        graph = vocoder_export.graph(load_generator(path))
+    assert built_of(graph, tmp_path) > 10_000
 
 
 def saved(model, tmp_path, **facts):
@@ -144,7 +262,7 @@ def test_what_the_library_says_is_passed_on(model, monkeypatch):
             return SimpleNamespace(parse=lambda content: self.takes, get_error=lambda i: said)
 
     library = Refusing()
-    monkeypatch.setattr(engines, "_library", lambda: ("tensorrt", library))
+    monkeypatch.setattr(engines, "installed", lambda: ("tensorrt", library))
     with pytest.raises(EngineError, match=r"m\.onnx: tensorrt does not take this graph: no such operation"):
         main(BuildConfig(model=model))
     library.takes = True

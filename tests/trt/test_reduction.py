@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from common.export import ExportGraph, encoded
 from trt.conversion import ExportError, converted
-from trt.reduction import checked, to_float16, to_int8
+from trt.reduction import Quantisation, checked, noisy, to_float16, to_int8
 
 METADATA = encoded(labels=["a", "b", "c", " ", "<blank>"], blank=4, separator=" ")
 
@@ -112,4 +112,29 @@ def test_words_that_no_exclusion_keeps_are_an_error():
     with pytest.raises(
         ExportError, match=r"int8: 0 of \d+ words of the clips differ .* even with 2 of 3 layers in float32"
     ):
-        to_int8(converted(graph), clips, METADATA, most_errors=-1)
+        to_int8(converted(graph), clips, METADATA, Quantisation(most_errors=-1))
+
+
+@pytest.mark.parametrize("how", [Quantisation(ranges="entropy"), Quantisation(ranges="percentile")])
+def test_ranges_are_found_in_several_ways(how):
+    graph, clips = small()
+    assert to_int8(converted(graph), clips, METADATA, how).errors == 0
+
+
+def test_for_engines_activations_have_a_sign_and_no_zero_point_and_biases_stay():
+    graph, clips = small()
+    found = to_int8(converted(graph), clips, METADATA, Quantisation(target="tensorrt"))
+    model = onnx.load_model_from_string(found.content)
+    constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    zeros = [constants[n.input[2]] for n in model.graph.node if n.op_type in ("QuantizeLinear", "DequantizeLinear")]
+    assert {zero.dtype.name for zero in zeros} == {"int8"}
+    assert not any(zero.any() for zero in zeros)
+    told = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
+    assert told["int8"]["target"] == "tensorrt"
+
+
+def test_noise_is_as_loud_as_asked_for():
+    samples_N = np.sin(np.arange(16_000)).astype(np.float32)
+    noise_N = noisy(samples_N, 10.0, 0) - samples_N
+    assert np.mean(np.square(samples_N)) / np.mean(np.square(noise_N)) == pytest.approx(10, rel=0.05)
+    assert noisy(samples_N, float("inf"), 0) is samples_N

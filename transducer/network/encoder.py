@@ -65,7 +65,7 @@ def visible(row_S: Tensor, column_R: Tensor, cfg: EncoderConfig) -> Tensor:
     """[S, R] whether the frame of the row sees that of the column, all of them inside the utterance."""
     row_S1 = row_S[:, None]
     left, right = cfg.left_frames, cfg.right_frames
-    seen_SR = torch.ones(len(row_S), len(column_R), dtype=torch.bool, device=row_S.device)
+    seen_SR = torch.ones(row_S.shape[0], column_R.shape[0], dtype=torch.bool, device=row_S.device)
     if cfg.attention == "chunked" and right >= 0:
         # A frame sees its chunk and as many whole ones before it as fit into left_frames.
         behind_SR = row_S1 // (right + 1) - column_R // (right + 1)

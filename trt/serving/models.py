@@ -5,7 +5,7 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,8 @@ from common.recognition.recordings import Source
 from common.recognition.transcripts import Transcript
 from fastpitch.front.control import Control
 from fastpitch.front.planning import PlannedSentence
-from trt.runtime import ModelError, Recognizer
+from trt import recognizers
+from trt.runtime import ModelError
 
 
 class Ears(NamedTuple):
@@ -27,14 +28,15 @@ class Ears(NamedTuple):
     """Longer recordings are recognised in chunks."""
     asr: Any
     batch_size: int
+    options: Mapping[str, Any] = {"on_error": "skip"}
+    """Of `asr.stream`, beside the batch size."""
 
     def transcribe(self, recordings: Sequence[Source]) -> list[Transcript]:
         """Transcripts of float32 [N] at the model's sample rate, or of files, in order.
 
         What cannot be recognised has its `error` set.
         """
-        more = {} if isinstance(self.asr, Recognizer) else {"on_error": "skip"}
-        return list(self.asr.stream(recordings, batch_size=self.batch_size, **more))
+        return list(self.asr.stream(recordings, batch_size=self.batch_size, **self.options))
 
 
 class Spoken(NamedTuple):
@@ -95,11 +97,15 @@ def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str 
     Raises ModelError, and CheckpointError for a checkpoint that cannot be read.
     """
     if path.suffix in (".onnx", ".engine"):  # the runtime says what it does not take
-        asr = Recognizer(path, threads=threads)
-        return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size)
-    if not path.exists():
+        asr = recognizers.load(path, threads=threads)
+        return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size, {})
+    from common import hub
+    from trt import families
+
+    if not (path.exists() or hub.is_name(path)):
         raise ModelError(f"{path}: no such file; expected an ONNX file of trt.export, or a checkpoint of a recogniser")
-    match _family(path):
+    path, family = families.located(path)
+    match family:
         case "transducer":
             import transducer.long_audio
             import transducer.recognizer
@@ -112,25 +118,14 @@ def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str 
 
             learned = wav2vec2.recognizer.load(path, device=device)
             return Ears(path.stem, 16_000, wav2vec2.recognizer.CHUNK_SECONDS, learned, batch_size)
-        case _:  # what is no recogniser at all, this one says
+        case "jasper":
             import jasper.recognizer
 
             convolutional = jasper.recognizer.load(path, device=device)
             rate = convolutional.config.features.sample_rate
             return Ears(path.stem, rate, jasper.recognizer.CHUNK_SECONDS, convolutional, batch_size)
-
-
-def _family(path: Path) -> str:
-    """Which package reads a checkpoint."""
-    if path.suffix == ".nemo":
-        return "transducer"
-    if path.is_dir():
-        described = path / "config.json"
-        known = described.is_file() and "wav2vec2" in described.read_text(encoding="utf-8")
-        return "wav2vec2" if known else "transducer"
-    from common import checkpoint
-
-    return str(checkpoint.load(path).get("format", "jasper"))
+        case _:
+            raise ModelError(f"{path}: is a {family}; expected a recogniser")
 
 
 def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> Voice:

@@ -56,15 +56,21 @@ class IstftGenerator(nn.Module):
 
     def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> Tensor:
         """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end."""
+        magnitude_BTK, phase_BTK, keep_BT1 = self.polar(mel_BMT, frames_B)
+        with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
+            spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
+            audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
+            return self._corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1)
+
+    def polar(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Magnitudes and phases [B, T, K], float32, and [B, T, 1] 1 for frames of the utterance; all is 0 beyond."""
         keep_BT1 = _keep(mel_BMT, frames_B)
         x_BTC = self._hidden(mel_BMT, keep_BT1)
         log_magnitude_BTK, phase_BTK = linear(x_BTC, self.head.weight, self.head.bias).float().chunk(2, dim=-1)
-        with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
+        with torch.autocast(mel_BMT.device.type, enabled=False):
             prior_BTK = mel_BMT.float().mT @ self.prior_KM.mT + self.prior_K
             magnitude_BTK = (log_magnitude_BTK + prior_BTK).clamp(max=LOUDEST).exp() * keep_BT1.float()
-            spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
-            audio_BN = inverse_stft(spectrum_BTK, keep_BT1.float(), self.window_S, self.hop_samples)
-            return self._corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1.float())
+        return magnitude_BTK, phase_BTK, keep_BT1.float()
 
     @property
     def context_frames(self) -> int:
@@ -152,11 +158,16 @@ def inverse_stft(spectrum_BTK: Tensor, keep_BT1: Tensor, window_S: Tensor, hop: 
     `window_S` is that of analysis and synthesis, a multiple of `hop` long. Frames outside `keep_BT1` must be zero;
     audio from the end of an utterance on is zero.
     """
+    frames_BTS = torch.fft.irfft(spectrum_BTK, n=len(window_S)) * window_S
+    return overlapped(frames_BTS, keep_BT1, window_S, hop)
+
+
+def overlapped(frames_BTS: Tensor, keep_BT1: Tensor, window_S: Tensor, hop: int) -> Tensor:
+    """The audio of windowed frames, as `inverse_stft`."""
     size = len(window_S)
-    frames_BTS = torch.fft.irfft(spectrum_BTK, n=size) * window_S
     squares_BTS = keep_BT1 * window_S.square()
     audio_BN, squares_BN = (_overlap_add(x, hop)[:, size // 2 :] for x in (frames_BTS, squares_BTS))
-    samples = spectrum_BTK.shape[1] * hop
+    samples = frames_BTS.shape[1] * hop
     audio_BN, squares_BN = audio_BN[:, :samples], squares_BN[:, :samples]
     keep_BN = keep_BT1.repeat_interleave(hop, dim=1).squeeze(-1)
     return audio_BN / squares_BN.clamp(min=1e-3) * keep_BN

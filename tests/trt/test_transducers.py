@@ -1,0 +1,208 @@
+"""FastConformers leave as files, and are the same recognisers without torch."""
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+import ctc
+from common import audio, checkpoint
+from common.checkpoint import CheckpointError
+from tests.jasper import test_nemo_import
+from tests.jasper.tiny import tiny_config
+from tests.transducer import golden
+from tests.trt.blocked import run_without_torch
+from transducer import host_decoder, reference
+from transducer.decoder import Decoder
+from transducer.host_decoder import HostDecoder
+from transducer.recognizer import load
+from transducer.weights import named, of_named
+from trt import export, families, recognizers
+from trt.conversion import ExportError
+from trt.export import ExportConfig
+from trt.runtime import Model, ModelError
+from trt.serving.models import load_ears
+from trt.stored import weights_in
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Noise that changes: two short ones, one of 70 s, heard in chunks; silence, and too little for a frame."""
+    random = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("recordings")
+    for name, seconds in (("a", 1.3), ("b", 2.1), ("long", 70.0)):
+        loudness = np.repeat(random.uniform(0.01, 0.3, int(seconds * 10)), 1600)
+        audio.write(folder / f"{name}.flac", loudness * random.standard_normal(len(loudness)), 16_000)
+    audio.write(folder / "silence.wav", np.zeros(8_000), 16_000)
+    audio.write(folder / "tiny.wav", np.full(100, 0.1), 16_000)
+    return sorted(folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hybrid TDT and CTC model as a file, with its transducer."""
+    path = tmp_path_factory.mktemp("hybrid") / "m.onnx"
+    export.main(ExportConfig(checkpoint=golden.folder() / "tdt_ctc.nemo", out=path))
+    return path
+
+
+def assert_same_transcripts(model: Path, name: str, head: str, recordings: list[Path]) -> None:
+    ours = list(recognizers.load(model).stream(recordings, batch_size=3))
+    asr = load(golden.folder() / f"{name}.nemo", device="cpu", head=head)
+    theirs = asr.transcribe(recordings, batch_size=3, on_error="skip")
+    assert sum(len(transcript.words) for transcript in theirs) > 5
+    for own, other in zip(ours, theirs, strict=True):
+        assert own.text == other.text
+        assert own.error == other.error
+        assert [word[:3] for word in own.words] == [word[:3] for word in other.words]
+        confidences = [[word.confidence for word in transcript.words] for transcript in (own, other)]
+        assert np.allclose(*confidences, atol=1e-3)
+
+
+def test_transcripts_are_those_of_the_checkpoint_whole_and_in_chunks(hybrid, recordings):
+    assert_same_transcripts(hybrid, "tdt_ctc", "transducer", recordings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "head", "decode"),
+    [
+        ("rnnt", "auto", "log_probs"),
+        ("ctc", "auto", "log_probs"),
+        ("ctc", "auto", "greedy"),
+        ("tdt_ctc", "ctc", "greedy"),
+    ],
+)
+def test_so_are_those_of_every_head(name, head, decode, recordings, tmp_path):
+    path = golden.folder() / f"{name}.nemo"
+    export.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", head=head, decode=decode))
+    assert_same_transcripts(tmp_path / "m.onnx", name, head, recordings)
+
+
+@pytest.mark.slow
+def test_a_file_in_float16_hears_about_the_same(hybrid, tmp_path):
+    cfg = ExportConfig(checkpoint=golden.folder() / "tdt_ctc.nemo", out=tmp_path / "h.onnx", precision="fp16")
+    export.main(cfg)
+    single, half = weights_in(hybrid, "decoder."), weights_in(tmp_path / "h.onnx", "decoder.")
+    assert single.keys() == half.keys()
+    assert all(np.array_equal(single[name], half[name]) for name in single)
+
+
+def test_prediction_and_joint_are_graphs_for_decoders_of_others(hybrid, tmp_path):
+    path = golden.folder() / "tdt_ctc.nemo"
+    for part in ("prediction", "joint"):
+        export.main(ExportConfig(checkpoint=path, out=tmp_path / f"{part}.onnx", part=part))
+    prediction, joint = (Model(tmp_path / f"{part}.onnx") for part in ("prediction", "joint"))
+    blank = prediction.facts["label_blank"]
+    encoded_BSC, frames_B = golden.encoded("tdt_ctc")
+    (expected, *_) = reference.greedy(encoded_BSC, frames_B, golden.decoder_weights("tdt_ctc"), max_symbols=10)
+    shape = [1 if isinstance(size, str) else size for size in prediction.session.get_inputs()[1].shape]
+    state = {"hidden_ZBH": np.zeros(shape, np.float32), "cell_ZBH": np.zeros(shape, np.float32)}
+    said = prediction.run(tokens_B=np.array([blank]), **state)
+    frame, symbols, tokens = 0, 0, []
+    while frame < frames_B[0]:
+        here_BC = encoded_BSC[:1, frame].contiguous().numpy()
+        logits_W = joint.run(encoded_BC=here_BC, prediction_BJ=said["prediction_BJ"])["logits_BW"][0]
+        token, jump = int(logits_W[: blank + 1].argmax()), joint.facts["durations"][logits_W[blank + 1 :].argmax()]
+        if token != blank:
+            tokens.append(token)
+            symbols += 1
+            state = {"hidden_ZBH": said["next_hidden_ZBH"], "cell_ZBH": said["next_cell_ZBH"]}
+            said = prediction.run(tokens_B=np.array([token]), **state)
+        jump = max(jump, 1) if token == blank or symbols >= 10 else jump
+        frame, symbols = frame + jump, 0 if jump else symbols
+    assert tokens == expected.tokens
+    with pytest.raises(ModelError, match=r"joint\.onnx: is joint, and takes encoded_BC, prediction_BJ; expected"):
+        recognizers.load(tmp_path / "joint.onnx")
+
+
+def test_the_file_is_that_of_the_encoder_for_whoever_decodes_otherwise(hybrid):
+    session = onnxruntime.InferenceSession(hybrid)
+    assert [tensor.name for tensor in session.get_inputs()] == ["audio_BN", "samples_B"]
+    assert [tensor.name for tensor in session.get_outputs()] == ["encoded_BSC", "output_frames_B"]
+    weights = golden.decoder_weights("tdt_ctc")
+    stored = of_named(weights_in(hybrid, "decoder."), durations=weights.durations, activation=weights.activation)
+    for name, value in named(weights).items():
+        assert np.array_equal(named(stored)[name], value.numpy()), name
+
+
+def test_it_runs_where_torch_cannot_be_imported(hybrid, recordings):
+    done = run_without_torch("trt.run", hybrid, recordings[0])
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = load(golden.folder() / "tdt_ctc.nemo", device="cpu").transcribe(recordings[:1])[0].text
+    assert done.stdout == f"{recordings[0]}\t{expected}\n"
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+@pytest.mark.parametrize("durations", [(), (0, 1, 2, 4)])
+def test_arrays_decode_as_tensors_do_natively_and_in_numpy(is_native, durations, monkeypatch):
+    if not is_native:
+        monkeypatch.setattr(host_decoder, "functions", lambda: None)
+    weights = golden.random_weights(labels=40, durations=durations, layers=2, seed=1)
+    encoded_BSC, frames = 2 * torch.randn(4, 40, 12, generator=torch.Generator().manual_seed(0)), [40, 31, 0, 7]
+    expected = Decoder(weights)(encoded_BSC, frames, max_symbols=3)
+    assert sum(len(one.tokens) for one in expected) > 20
+    if is_native:
+        decoder = HostDecoder(weights)
+    else:
+        with pytest.warns(ctc.SlowPathWarning, match="transducers decode in numpy, which is slower"):
+            decoder = HostDecoder(weights)
+    whole, state = decoder(encoded_BSC.numpy(), frames, max_symbols=3), decoder.start(4)
+    early = [min(13, count) for count in frames]
+    first = decoder(encoded_BSC[:, :13].numpy(), early, max_symbols=3, state=state)
+    later = decoder(
+        encoded_BSC[:, 13:].numpy(), [n - m for n, m in zip(frames, early, strict=True)], max_symbols=3, state=state
+    )
+    for one, other, start, end in zip(expected, whole, first, later, strict=True):
+        assert one[:3] == other[:3]
+        assert one.tokens == start.tokens + end.tokens
+        assert one.frames == start.frames + [13 + frame for frame in end.frames]
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
+        assert one.entropies == pytest.approx(other.entropies, abs=1e-4)
+    encoded_BSC[1, 3, 2] = torch.nan
+    with pytest.raises(ValueError, match="encoded: utterance 1: its frames hold NaN"):
+        decoder(encoded_BSC.numpy(), frames)
+
+
+def test_what_a_checkpoint_says_of_itself_decides_its_family(tmp_path, jasper, voice):
+    assert families.located(jasper)[1] == "jasper"
+    assert families.located(voice / "tts.pt")[1] == "fastpitch"
+    assert families.located(voice / "v.pt")[1] == "vocoder"
+    for name in ("ctc", "rnnt", "tdt", "tdt_ctc"):
+        assert families.located(golden.folder() / f"{name}.nemo")[1] == "transducer"
+    letters = tiny_config()
+    quartznet = test_nemo_import.write(tmp_path / "q.nemo", test_nemo_import.description(letters), {})
+    assert families.located(quartznet)[1] == "jasper"
+    for kind, family in (("hubert", "wav2vec2"), ("wavlm", "wav2vec2"), ("parakeet_tdt", "transducer")):
+        (tmp_path / "config.json").write_text(f'{{"model_type": "{kind}"}}')
+        assert families.located(tmp_path)[1] == family
+    (tmp_path / "config.json").write_text('{"model_type": "whisper"}')
+    with pytest.raises(CheckpointError, match=r"config\.json says model_type 'whisper'; known are wav2vec2, hubert, "):
+        families.located(tmp_path)
+    checkpoint.save(tmp_path / "other.pt", {"format": "poem"})
+    with pytest.raises(CheckpointError, match=r"other\.pt: is of poem, which is not known; known are jasper, wav2vec2"):
+        families.located(tmp_path / "other.pt")
+    with pytest.raises(CheckpointError, match=r"gone\.pt: no such checkpoint"):
+        families.located(tmp_path / "gone.pt")
+    with pytest.raises(ModelError, match=r"v\.pt: is a vocoder; expected a recogniser"):
+        load_ears(voice / "v.pt")
+
+
+def test_heads_and_parts_that_a_model_has_not_are_one_line(tmp_path):
+    path = golden.folder() / "ctc.nemo"
+    with pytest.raises(CheckpointError, match="head = transducer: this model has no such head"):
+        export.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", head="transducer"))
+    with pytest.raises(CheckpointError, match="part = joint: CTC has none; expected whole or encoder"):
+        export.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", part="joint"))
+    with pytest.raises(ExportError, match="part = decoder: expected whole, encoder, prediction, joint of a transducer"):
+        export.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", part="decoder"))
+
+
+def test_damaged_weights_are_one_line(hybrid, tmp_path):
+    content = hybrid.read_bytes()
+    for name, damaged in (("cut.onnx", content[:-100]), ("kind.onnx", b"\x0f" + content)):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(ValueError, match="ONNX file: a "):
+            weights_in(tmp_path / name, "decoder.")

@@ -1,0 +1,164 @@
+"""Greedy decoding of arrays without torch, for runtimes: the native decoder, or numpy where it cannot be built.
+
+Shapes: B utterances, S encoder frames, C encoder width, Z layers of LSTM, H prediction network, J joint, W outputs.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import ctc
+from transducer._decoder_library import NativeNetwork, decoded_of, functions, padded
+from transducer._library import LIBRARY
+from transducer.weights import Decoded, DecoderWeights, arrays_of
+
+SLOTS, WINDOW = 32, 4
+"""Utterances that a thread decodes at once; frames of one that go through the joint at once, where they are few."""
+
+
+def window_rows(weights: DecoderWeights) -> int:
+    """Frames of all utterances of a thread that go through the joint at once, at most: what was fastest."""
+    return 6 if weights.durations else 24
+
+
+@dataclass(kw_only=True, slots=True)
+class HostState:
+    """Where utterances go on whose frames come in pieces; every call updates it."""
+
+    network_BX: np.ndarray
+    position_B3: np.ndarray
+    rows: list["Row"] = field(default_factory=list)
+
+
+@dataclass(kw_only=True, slots=True)
+class Row:
+    """An utterance in numpy: the prediction network after its labels, and the frame to come that it looks at."""
+
+    hidden_ZH: np.ndarray
+    cell_ZH: np.ndarray
+    prediction_J: np.ndarray
+    frame: int = 0
+    symbols: int = 0
+
+
+class HostDecoder:
+    """Prediction network and joint, made ready to decode arrays."""
+
+    def __init__(self, weights: DecoderWeights, *, threads: int = 0) -> None:
+        """`weights`: arrays or tensors. `threads`: 0 for one per core."""
+        self.weights = arrays_of(weights)
+        self.threads = threads or os.cpu_count() or 1
+        self._native = NativeNetwork(self.weights) if functions() is not None else None
+        if self._native is None:
+            reason = f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it where there is a C++ compiler"
+            warnings.warn(f"transducers decode in numpy, which is slower: {reason}", ctc.SlowPathWarning, stacklevel=2)
+
+    def start(self, batch: int) -> HostState:
+        """The state of `batch` utterances before their first frames."""
+        hidden, joint = padded(self.weights.embedding.shape[1]), padded(len(self.weights.encoder_weight))
+        width = 2 * len(self.weights.lstm) * hidden + joint
+        rows = [] if self._native is not None else [first_row(self.weights) for _ in range(batch)]
+        return HostState(
+            network_BX=np.zeros((batch, width), np.float32), position_B3=np.zeros((batch, 3), np.int64), rows=rows
+        )
+
+    def __call__(
+        self,
+        encoded_BSC: np.ndarray,
+        frames_B: Sequence[int] | np.ndarray,
+        *,
+        max_symbols: int = 10,
+        state: HostState | None = None,
+    ) -> list[Decoded]:
+        """As `transducer.Decoder`: frames are numbered from the first of this call.
+
+        Raises ValueError for an utterance whose frames hold NaN.
+        """
+        encoded_BSC, frames_B = np.ascontiguousarray(encoded_BSC, np.float32), np.asarray(frames_B, np.int64)
+        if self._native is not None:
+            language_B3 = np.zeros((len(frames_B), 3), np.int32)
+            found = self._native.decode(
+                encoded_BSC,
+                frames_B,
+                None if state is None else (state.network_BX, state.position_B3, language_B3),
+                max_symbols=max_symbols,
+                slots=SLOTS,
+                window=WINDOW,
+                window_rows=window_rows(self.weights),
+                threads=self.threads,
+            )
+            return decoded_of(found, has_durations=bool(self.weights.durations))
+        rows = [first_row(self.weights) for _ in frames_B] if state is None else state.rows
+        return [
+            decode_in_numpy(self.weights, encoded_SC[:count], row, b, max_symbols)
+            for b, (encoded_SC, count, row) in enumerate(zip(encoded_BSC, frames_B, rows, strict=True))
+        ]
+
+
+def first_row(weights: DecoderWeights) -> Row:
+    """Before the first label, which a blank stands for. `weights` are arrays, here and below."""
+    nothing_ZH = np.zeros((len(weights.lstm), weights.embedding.shape[1]), np.float32)
+    row = Row(hidden_ZH=nothing_ZH, cell_ZH=nothing_ZH.copy(), prediction_J=nothing_ZH[0])
+    _predict(weights, row, weights.blank)
+    return row
+
+
+def decode_in_numpy(
+    weights: DecoderWeights, encoded_SC: np.ndarray, row: Row, utterance: int, max_symbols: int
+) -> Decoded:
+    """One utterance after the other, one frame after the other; `row` moves on."""
+    if np.isnan(encoded_SC).any():
+        raise ValueError(f"encoded: utterance {utterance}: its frames hold NaN")
+    found = Decoded([], [], [] if weights.durations else None, [], [])
+    encoded_SJ = encoded_SC @ weights.encoder_weight.T + weights.encoder_bias
+    while row.frame < len(encoded_SJ):
+        joint_J = _ACTIVATIONS[weights.activation](encoded_SJ[row.frame] + row.prediction_J)
+        logits_W = weights.output_weight @ joint_J + weights.output_bias
+        score_V, score_D = np.split(logits_W, [weights.blank + 1])
+        token = int(score_V.argmax())
+        duration = weights.durations[int(score_D.argmax())] if weights.durations else 0
+        if token != weights.blank:
+            log_prob_V = score_V - score_V.max()
+            log_prob_V = log_prob_V - np.log(np.exp(log_prob_V).sum())
+            probability_V = np.exp(log_prob_V)
+            found.tokens.append(token)
+            found.frames.append(row.frame)
+            if found.durations is not None:
+                found.durations.append(duration)
+            found.confidence.append(float(probability_V[token]))
+            found.entropies.append(-float((probability_V * log_prob_V)[probability_V > 0].sum()))  # type: ignore[attr-defined]
+            row.symbols += 1
+            _predict(weights, row, token)
+        if token == weights.blank or row.symbols >= max_symbols:
+            duration = max(duration, 1)
+        row.frame += duration
+        row.symbols = 0 if duration else row.symbols
+    row.frame -= len(encoded_SJ)
+    return found
+
+
+def _predict(weights: DecoderWeights, row: Row, token: int) -> None:
+    """The row after one more label."""
+    x_H = np.asarray(weights.embedding[token])
+    for z, layer in enumerate(weights.lstm):
+        gates_G = (
+            layer.input_weight @ x_H + layer.input_bias + layer.hidden_weight @ row.hidden_ZH[z] + layer.hidden_bias
+        )
+        enter_H, forget_H, candidate_H, leave_H = np.split(gates_G, 4)
+        row.cell_ZH[z] = _sigmoid(forget_H) * row.cell_ZH[z] + _sigmoid(enter_H) * np.tanh(candidate_H)
+        x_H = row.hidden_ZH[z] = _sigmoid(leave_H) * np.tanh(row.cell_ZH[z])
+    row.prediction_J = weights.prediction_weight @ x_H + weights.prediction_bias
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 0.5 * (1 + np.tanh(0.5 * x))
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0)
+
+
+_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": _relu, "tanh": np.tanh, "sigmoid": _sigmoid}
