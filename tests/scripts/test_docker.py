@@ -49,6 +49,61 @@ def test_images_compile_all_native_code(name):
     assert set(named) == {".".join(path.relative_to(REPOSITORY).parts[:-1]) for path in found}
 
 
+def instructions(path: Path) -> list[tuple[str, str]]:
+    """The instructions of the first stage of a Dockerfile."""
+    text = re.sub(r"^#.*\n", "", path.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    stage = text.split("\nFROM ")[0]
+    return [tuple(line.split(" ", 1)) for line in stage.splitlines() if line]
+
+
+def kept_by_docker() -> list[str]:
+    """The files of git that .dockerignore lets into an image."""
+    ignored = {line.removeprefix("**/") for line in (REPOSITORY / ".dockerignore").read_text().splitlines()}
+    files = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    return [
+        name for name in files.splitlines() if not ignored & set(Path(name).parts) and (REPOSITORY / name).is_file()
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_steps_of_the_image_for_cpus_work_in_a_clean_folder(tmp_path):
+    """All of them but those of apt: the packages of Debian are those of this machine."""
+    place = tmp_path / "speech"
+    place.mkdir()
+    environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "PIP_CACHE_DIR") if key in os.environ}
+    ran = 0
+    for kind, what in instructions(REPOSITORY / "docker" / "Dockerfile.cpu"):
+        if kind == "COPY":
+            *sources, target = what.split()
+            assert target in (".", "./")
+            for name in kept_by_docker() if sources == ["."] else sources:
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(REPOSITORY / name, place / name)
+        elif kind == "RUN" and "apt-get" not in what:
+            command = what.replace("/speech", str(place)).replace("--no-cache-dir ", "")
+            done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=place, env=environment, check=False)
+            assert done.returncode == 0, command
+            ran += 1
+        else:
+            assert kind in ("FROM", "SHELL", "WORKDIR", "RUN")
+    assert ran == 2
+    environment |= {"PYTHONPATH": str(place), "PATH": f"{place}/.venv/bin:{environment['PATH']}"}
+    for command, expected in (
+        ("python -m trt.serve --help", "--asr"),
+        ("python -m jasper.inference --help", "--format"),
+        ("python -c 'import ctc, torch; print(ctc.native.__name__, torch.version.cuda)'", "ctc.native None"),
+    ):
+        done = subprocess.run(
+            command, shell=True, cwd=place, env=environment, capture_output=True, text=True, check=True
+        )
+        assert expected in done.stdout
+    command = ["python", "docker/health.py"]
+    health = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    assert health.returncode == 1
+    assert "Connection refused" in health.stderr
+
+
 def test_the_image_is_built_for_what_is_asked():
     assert told("bash", "docker/build.sh", "cpu", "--pull") == (
         ["build", ".", "-f", "docker/Dockerfile.cpu", "-t", "speech-models:cpu", "--pull"]
