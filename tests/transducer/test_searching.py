@@ -104,3 +104,9 @@ def test_what_cannot_be_used_is_told(asr, encoded):
         asr.decode(*encoded, hot_words=[["§"], []])
     with pytest.raises(ValueError, match="hot_words: expected some for each of 2 utterances, found 1"):
         asr.decode(*encoded, hot_words=[["a"]])
+
+
+def test_a_thorough_search_is_one_by_ctc(asr):
+    with pytest.raises(ConfigError, match="^decoding.thorough: expected False, for this model is decoded by its trans"):
+        asr.decoder(DecodingOptions(thorough=True), head="transducer")
+    asr.decoder(DecodingOptions(thorough=True), head="ctc")

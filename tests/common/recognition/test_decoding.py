@@ -194,6 +194,15 @@ def test_scores_of_readings_are_log_probabilities_of_all_their_alignments():
         assert reading.score == pytest.approx(-loss.item(), abs=1e-3)
 
 
+def test_a_thorough_search_scores_readings_by_all_their_alignments_and_never_finds_a_worse_one():
+    torch.manual_seed(0)
+    for _ in range(20):
+        log_probs_SV = (2 * torch.randn(12, len(LABELS))).log_softmax(-1)
+        (plain,) = made(DecodingOptions(beam=3))(log_probs_SV)
+        (thorough,) = made(DecodingOptions(beam=3, thorough=True))(log_probs_SV)
+        assert thorough.score >= plain.score - 1e-4
+
+
 def test_readings_of_a_long_recording_are_the_best_ways_to_put_those_of_its_stretches_together(monkeypatch):
     pause_SV = spelled("T", sure=1 - 1e-6)[1:2].repeat(25, 1)
     sentences = [
