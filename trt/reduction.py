@@ -95,6 +95,7 @@ def to_float16(program: Program) -> bytes:
     """
     model = onnx.shape_inference.infer_shapes(onnx.load_model_from_string(program.content))
     graph, kept = model.graph, set(program.full_precision)
+    kept |= _of_places(graph)
     read = {name for node in graph.node for name in node.input}
     single = {value.name for value in (*graph.input, *graph.value_info, *graph.output) if _is_float(value)}
     constants = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
@@ -138,6 +139,22 @@ def to_float16(program: Program) -> bytes:
     graph.node.extend(nodes)
     graph.initializer.extend([*remaining, *halves.values()])
     return _stated(model, precision="fp16").SerializeToString()
+
+
+def _of_places(graph: onnx.GraphProto) -> set[str]:
+    """Nodes that compute with numbers of places alone, up to their products with weights: float16 cannot count them."""
+    heard = {value.name for value in graph.input if _is_float(value)}
+    counted: set[str] = set()
+    nodes = set()
+    for node in graph.node:
+        if heard & set(node.input) and node.op_type != "Shape":
+            heard |= set(node.output)
+        elif node.op_type == "Range" or (counted & set(node.input) and node.op_type != "MatMul"):
+            counted |= set(node.output)
+            nodes.add(node.name)
+    # Where they begin: sizes, cast to floating point.
+    wanted = {name for node in graph.node if node.name in nodes for name in node.input}
+    return nodes | {node.name for node in graph.node if node.op_type == "Cast" and wanted & set(node.output)}
 
 
 def _is_float(value: onnx.ValueInfoProto) -> bool:
