@@ -63,19 +63,23 @@ def train_together(trainings: Sequence[Training], *, cores: int) -> bool:
     with contextlib.closing(show), _ending() as signals:
         running = [_started(training, _threads(training, cores)) for training in trainings]
         signals.processes = [each.process for each in running]
-        said: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
+        said: queue.SimpleQueue[tuple[str, str] | _Running] = queue.SimpleQueue()
         listeners = [threading.Thread(target=_listen, args=(each, said), daemon=True) for each in running]
         for listener in listeners:
             listener.start()
         last: dict[str, str] = {}
-        for label, line in _until_all_ended(said, len(listeners)):
-            if label:
+        ended: list[_Running] = []
+        while len(ended) < len(running):
+            item = said.get()
+            if isinstance(item, _Running):
+                ended.append(item)
+                item.process.join()  # its pipes are closed a moment before the system knows its status
+                if item.process.exitcode:
+                    signals.end(because_of=item.training.label)
+            else:
+                label, line = item
                 show.line(label, line)
                 last[label] = line
-            if failed := [each for each in running if each.process.exitcode]:
-                signals.end(because_of=failed[0].training.label)
-        for each in running:
-            each.process.join()
     failed = [each for each in running if each.process.exitcode and not signals.excuses(each.process)]
     if failed:
         raise ConfigError(" ".join(_told(each, last.get(each.training.label, "")) for each in failed))
@@ -176,8 +180,8 @@ def _ending() -> Iterator[_Signals]:
             signal.signal(number, handler)
 
 
-def _listen(running: _Running, said: "queue.SimpleQueue[tuple[str, str] | None]") -> None:
-    """Lines of one process into the queue and its log, then None."""
+def _listen(running: _Running, said: "queue.SimpleQueue[tuple[str, str] | _Running]") -> None:
+    """Lines of one process, with its label, into the queue and its log; then what has ended."""
     training = running.training
     place = training.log
     try:
@@ -193,17 +197,7 @@ def _listen(running: _Running, said: "queue.SimpleQueue[tuple[str, str] | None]"
             log.flush()
             said.put((training.label, _STAMP.sub("", line.rstrip("\n"))))
     wait([running.process.sentinel])
-    said.put(None)
-
-
-def _until_all_ended(said: "queue.SimpleQueue[tuple[str, str] | None]", count: int) -> Iterator[tuple[str, str]]:
-    while count:
-        item = said.get()
-        if item is None:
-            count -= 1
-            yield "", ""
-        else:
-            yield item
+    said.put(running)
 
 
 def _told(running: _Running, last: str) -> str:

@@ -64,3 +64,10 @@ def test_what_was_measured_is_taken(calibration):
     planning.write_calibration(Machine(1e9, 2e9, 3e9))
     assert json.loads(calibration.read_text()) == {"flops": 1e9, "bandwidth": 2e9, "moving": 3e9}
     assert planning.this_machine() == Machine(1e9, 2e9, 3e9)
+
+
+def test_layers_in_bfloat16_take_no_algorithm_that_rounds_more_than_twice_as_much():
+    shape = Shape(taps=3, channels=256, filters=256, frames=800)
+    full, half = (choices(shape, is_bf16=is_bf16, machine=FAST) for is_bf16 in (False, True))
+    assert full[0].algorithm is not None
+    assert [choice.algorithm for choice in half] == [None]
