@@ -43,10 +43,12 @@ class BulkWorkersConfig:
 
 
 def main(cfg: BulkWorkersConfig) -> int:
-    """Prints the row. Raises ConfigError where a job fails."""
+    """Prints the row. Raises ConfigError where there is nothing to transcribe or a job fails."""
     files = [
         str(path.resolve()) for path in sorted(cfg.folder.iterdir()) if path.suffix in (".wav", ".flac")
     ] * cfg.repeat
+    if not files:
+        raise ConfigError(f"{cfg.folder}: no .flac or .wav files in it")
     times: dict[str, list[float]] = {"shards": [], "unrelated": []}
     processor: dict[str, list[float]] = {"shards": [], "unrelated": []}
     for number in range(2 * cfg.rounds):

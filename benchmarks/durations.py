@@ -50,6 +50,8 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=100, help="number of clips (default 100)")
     options = parser.parse_args()
     if str(options.recogniser) == "pocketsphinx":
+        if not options.list:
+            parser.error("--list: expected a file list of recordings, for pocketsphinx")
         for what, apart_N in recorded(options.fastpitch, options.root, options.list, options.clips).items():
             report(what, apart_N, source=str(Path(options.list).stem))
         return

@@ -173,6 +173,8 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("--recordings: a folder is needed to measure recognisers")
     elif (given.fastpitch is None) != (given.vocoder is None):
         parser.error("--fastpitch and --vocoder: expected both or none")
+    elif all(getattr(given, name) is None for name in (*RECOGNISERS, "fastpitch")):
+        parser.error("nothing to measure: expected the checkpoint of a model, or --plot")
     else:
         measure(given)
 

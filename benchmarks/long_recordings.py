@@ -75,7 +75,8 @@ def transcribe(kind: str, model: Path, recording: Path, output: Path, *, by: str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Memory of transcribing a long recording.")
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hours", type=float, default=10, help="length of the recording (default 10)")
     parser.add_argument("--models", nargs="+", choices=KINDS, default=list(KINDS), help="kinds of recognisers")
     parser.add_argument(

@@ -1,4 +1,6 @@
-"""How long a client waits: `python -m benchmarks.serving m.onnx recordings/ --tts tts.onnx --vocoder v.onnx --save`.
+"""How long a client waits.
+
+    python -m benchmarks.serving m.onnx recordings/ --name quickstart --tts tts.onnx --vocoder v.onnx --save
 
 Starts servers with the models and asks them: one client, with the batching delay and without; many clients for a
 minute, beside the same work without a server; captions of a recording as it would be spoken; the first sound of a

@@ -31,6 +31,7 @@ from common.data.manifest import ManifestError, Utterance, read_sources
 from common.features import TTS, LogMel
 from fastpitch.acoustic.griffin_lim import griffin_lim
 from fastpitch.speaking import sound
+from fastpitch.vocoders.vocoder import VocoderError
 
 READER_CLIPS = 20
 COPY, SPEECH = "copy synthesis", "speech"
@@ -47,6 +48,8 @@ class Verdicts(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     """The command line; also returns what it printed."""
     options = parser().parse_args(arguments)
+    if options.clips is None and options.texts is None:
+        parser().error("nothing to judge: expected --clips, --texts or both")
     torch.set_num_threads(1)
     found, missing = judges.available(JUDGES)
     for message in missing:
@@ -74,7 +77,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("root", type=Path, help="folder of the corpus, with wavs/")
     made.add_argument("--clips", type=Path, help="file list of recordings for copy synthesis")
     made.add_argument("--texts", type=Path, help="file list of what FastPitch has not seen")
-    made.add_argument("--vocoder", action="append", default=[], help="NAME=CHECKPOINT; several are several sides")
+    made.add_argument(
+        "--vocoder", action="append", default=[], help="NAME=CHECKPOINT, or a voice's name; several are several sides"
+    )
     made.add_argument("--sides", nargs="*", help="sides that are judged (default: all)")
     made.add_argument("--fastpitch", help="checkpoint of FastPitch, or a voice's name")
     return made
@@ -169,5 +174,5 @@ def others(root: Path, heard: Sequence[Utterance]) -> list[Clip]:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, ManifestError):
+    with config.reported(CheckpointError, ManifestError, VocoderError):
         main()

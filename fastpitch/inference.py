@@ -54,10 +54,11 @@ class InferenceConfig:
     inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
     """Phrase files, files of text, texts in quotes, or - for standard input."""
     fastpitch: Path | None = None
-    """Checkpoint of the acoustic model: of this repository or of DeepLearningExamples' FastPitch 1.1. Without one, only
-    the mel spectrograms and recordings that a phrase file names are vocoded."""
+    """Checkpoint of the acoustic model: of this repository or of DeepLearningExamples' FastPitch 1.1; or a voice's
+    name. Without one, only the mel spectrograms and recordings that a phrase file names are vocoded."""
     vocoder: Annotated[Path | None, arg(aliases=["--hifigan", "--waveglow"])] = None
-    """Checkpoint of the vocoder: HiFi-GAN, inverse STFT or WaveGlow. Without one, only mel spectrograms are saved."""
+    """Checkpoint of the vocoder: HiFi-GAN, inverse STFT or WaveGlow; or a voice's name. Without one, only mel
+    spectrograms are saved."""
     output: Annotated[Path, arg(aliases=["-o"])] = Path("output")
     """Folder of the sound files; - for raw samples to standard output while they are spoken: 16 bits, little-endian,
     one channel."""

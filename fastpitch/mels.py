@@ -20,6 +20,7 @@ from common.data.batching import evaluation_batches
 from common.data.manifest import ManifestError, Utterance
 from common.features import LogMel
 from common.precision import Precision, autocast
+from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import, data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import ClipBatch, ClipDataset
@@ -33,7 +34,7 @@ class MelsConfig:
     """A model, and the clips whose mel spectrograms it predicts."""
 
     checkpoint: Path
-    """Checkpoint of FastPitch: ours or DeepLearningExamples'."""
+    """Checkpoint of FastPitch: ours or DeepLearningExamples', or a name of the Hugging Face hub or of a voice."""
     sources: tuple[str, ...]
     """Manifests, file lists or corpus folders, those of validation too."""
     output: Path
@@ -71,8 +72,9 @@ def main(cfg: MelsConfig) -> list[str]:
 
 def _configuration(cfg: MelsConfig) -> Config:
     """The model's own, on this data."""
-    with checkpoint.usable(cfg.checkpoint):
-        own = checkpoint_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint).config
+    path = voices.located(cfg.checkpoint, voices.ACOUSTIC)
+    with checkpoint.usable(path):
+        own = checkpoint_import.read(checkpoint.load(path), path).config
     pitch = cfg.pitch_dir or cfg.output / "pitch"
     chosen = replace(own.data, root=cfg.root, pitch_dir=pitch, mel_dir=None, workers=cfg.workers, on_error="skip")
     return replace(own, data=chosen, precision=cfg.precision)

@@ -21,6 +21,7 @@ from common.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.vocoders import hifigan_import
+from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
 from fastpitch.vocoders.waveglow_import import is_checkpoint as is_waveglow
 
@@ -32,11 +33,12 @@ class PackConfig:
     name: Annotated[str, Positional, arg(metavar="NAME")]
     """Name of the voice, and of its folder."""
     fastpitch: Path
-    """Checkpoint of FastPitch."""
+    """Checkpoint of FastPitch, or a voice's name."""
     vocoder: Path
-    """Checkpoint of HiFi-GAN or of the light vocoder, trained on the same mel frames."""
+    """Checkpoint of HiFi-GAN or of the light vocoder, trained on the same mel frames, or a voice's name."""
     corrections: int | None = None
-    """Corrections of the light vocoder, in place of those of its checkpoint; 16 leave it 50 times real time."""
+    """Corrections of the light vocoder, in place of those of its checkpoint; with 16 the quickstart's takes three times
+    as long."""
     folder: Path | None = None
     """Folder of voices; the first of SPEECH_VOICES, or ~/.cache/speech-models/voices, by default."""
 
@@ -46,21 +48,21 @@ class PackConfig:
 
 
 def main(cfg: PackConfig) -> Path:
-    """Writes the voice; its folder. Raises CheckpointError and VocoderError."""
+    """Writes the voice; its folder. Raises CheckpointError, VocoderError and OSError."""
     folder = (cfg.folder or voices.folders()[0]) / cfg.name
-    with checkpoint.usable(cfg.fastpitch):
-        acoustic = checkpoint_import.read(checkpoint.load(cfg.fastpitch), cfg.fastpitch)
-    with checkpoint.usable(cfg.vocoder):
-        state = checkpoint.load(cfg.vocoder)
+    acoustic_path = voices.located(cfg.fastpitch, voices.ACOUSTIC)
+    vocoder_path = voices.located(cfg.vocoder, voices.VOCODER)
+    with checkpoint.usable(acoustic_path):
+        acoustic = checkpoint_import.read(checkpoint.load(acoustic_path), acoustic_path)
+    with checkpoint.usable(vocoder_path):
+        state = checkpoint.load(vocoder_path)
         if is_waveglow(state):
-            raise CheckpointError(f"{cfg.vocoder}: is a WaveGlow; expected HiFi-GAN or the light vocoder")
-        vocoder = hifigan_import.read(state, cfg.vocoder)
+            raise CheckpointError(f"{vocoder_path}: is a WaveGlow; expected HiFi-GAN or the light vocoder")
+        vocoder = hifigan_import.read(state, vocoder_path)
         if vocoder.delay_samples:
-            raise CheckpointError(f"{cfg.vocoder}: is of another repository, half a hop late; fine-tune it here first")
-        settings = vocoder.config
-        if cfg.corrections is not None:
-            settings = replace(settings, istft=replace(settings.istft, corrections=cfg.corrections))
-    load_vocoder(cfg.vocoder, device="cpu").require(acoustic.config.features, owner=str(cfg.fastpitch))
+            raise CheckpointError(f"{vocoder_path}: is of another repository, half a hop late; fine-tune it here first")
+    settings = corrected(vocoder.config, cfg.corrections, vocoder_path)
+    load_vocoder(vocoder_path, device="cpu").require(acoustic.config.features, owner=str(acoustic_path))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / voices.SUMS).unlink(missing_ok=True)  # what is there is no longer what was packed
     checkpoint.save(
@@ -88,6 +90,18 @@ def main(cfg: PackConfig) -> Path:
     return folder
 
 
+def corrected(settings: HifiganRun, corrections: int | None, path: Path) -> HifiganRun:
+    """`settings` with so many corrections, None for its own. Raises CheckpointError where it cannot have them."""
+    if corrections is None:
+        return settings
+    if settings.generator != "istft":
+        raise CheckpointError(f"{path}: corrections = {corrections}: is a HiFi-GAN; the light vocoder alone has them")
+    try:
+        return replace(settings, istft=replace(settings.istft, corrections=corrections))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
 def halved(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Matrices in half precision; vectors and numbers, which are few and of any size, as they are."""
     return {name: weight.to(torch.float16) if weight.ndim > 1 else weight.clone() for name, weight in weights.items()}
@@ -110,5 +124,5 @@ def _without_paths(cfg: Any) -> Any:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, VocoderError):
+    with config.reported(CheckpointError, VocoderError, OSError):
         main(config.parse_flags(PackConfig, None, sys.argv[1:], description=__doc__ or ""))

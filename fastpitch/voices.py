@@ -1,8 +1,9 @@
-"""Voices by name: `fastpitch.load("ljspeech-mini")` wherever a path of a checkpoint is taken.
+"""Voices by name: `fastpitch.load("ljspeech-mini")`, and `--fastpitch ljspeech-mini --vocoder ljspeech-mini` likewise.
 
 A voice is a folder with `fastpitch.pt`, `vocoder.pt` and their checksums in `SHA256SUMS`, as `python -m fastpitch.pack`
 writes it. Its name is looked for in the folders that SPEECH_VOICES lists (separated as PATH is), else in
-`~/.cache/speech-models/voices` (XDG_CACHE_HOME in place of ~/.cache). Nothing is downloaded.
+`~/.cache/speech-models/voices` (XDG_CACHE_HOME in place of ~/.cache). Such a folder may be named by its path, too.
+Nothing is downloaded.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ VOCODER: Part = "vocoder.pt"
 SUMS = "SHA256SUMS"
 RECIPES = {"ljspeech-mini": "bash scripts/fastpitch/ljspeech_mini.sh"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_SUM = re.compile(r"^([0-9a-f]{64}) [ *](\S+)$", re.MULTILINE)  # as sha256sum writes them
 
 
 def folders() -> list[Path]:
@@ -36,12 +38,13 @@ def is_name(path: str | Path) -> bool:
 
 
 def located(path: str | Path, part: Part) -> Path:
-    """`path`, or the `part` of the voice of that name; names on the Hugging Face hub as `hub.located` has them.
+    """`path`, or the `part` of the voice of that name or in that folder; names on the hub as `hub.located` has them.
 
     Raises CheckpointError for a name that no folder has, and for a file that is not the one that was packed.
     """
     if not is_name(path):
-        return hub.located(path)
+        inside = Path(path) / part
+        return _verified(inside) if inside.is_file() else hub.located(path)
     name = str(path)
     for folder in folders():
         found = folder / name / part
@@ -62,7 +65,7 @@ def _verified(path: Path) -> Path:
     sums = path.with_name(SUMS)
     if not sums.is_file():
         return path
-    listed = dict(line.split(maxsplit=1)[::-1] for line in sums.read_text(encoding="utf-8").splitlines() if line)
+    listed = {name: digits for digits, name in _SUM.findall(sums.read_text(encoding="utf-8", errors="replace"))}
     expected, found = listed.get(path.name, "nothing"), checksum(path)
     if found != expected:
         raise CheckpointError(

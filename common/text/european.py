@@ -191,18 +191,21 @@ def _pattern(code: str) -> re.Pattern[str]:
 
 
 def _in_either_case(abbreviations: Mapping[str, str]) -> dict[str, str]:
-    """As they are written within a sentence and at its beginning."""
-    first = {short[0].upper() + short[1:]: said for short, said in abbreviations.items()}
+    """As they are written within a sentence and at its beginning, where Max. is a name."""
+    first = {short[0].upper() + short[1:]: said for short, said in abbreviations.items() if short != "max."}
     return first | dict(abbreviations)
 
 
 def _said(match: re.Match[str], language: Language, code: str) -> str | None:
     kind, written = match.lastgroup, match[0]
     if kind == "abbreviation":
+        before, after = match.string[: match.start()], match.string[match.end() :]
+        if _is_so(before + written, after):
+            return None
         wanted = re.sub(r"\s", "", written)
         known = _in_either_case(language.abbreviations)
         said = next(said for short, said in known.items() if short.replace(" ", "") == wanted)
-        ends = written.endswith(".") and not match.string[match.end() :].strip(" \t\n\"'”“»)")
+        ends = written.endswith(".") and not after.strip(" \t\n\"'”“»)")
         return f"{said}." if ends else said  # the dot was that of the sentence, too
     if kind == "money":
         sign, amount = re.fullmatch(r"(\D+?)\s?(\d.*)", written).groups()  # type: ignore[union-attr]
@@ -266,10 +269,20 @@ def is_ordinal(before: str, word: str, name: str, after: str = "") -> bool:
     return not _STARTERS.fullmatch(word) if name.lower().startswith("de") else not word[:1].isupper()
 
 
-def is_abbreviation(before: str, name: str) -> bool:
-    """Whether a text that ends in a dot ends in an abbreviation of the language, behind which a sentence goes on."""
+def is_abbreviation(before: str, name: str, after: str = "") -> bool:
+    """Whether a text that ends in a dot ends in an abbreviation of the language, behind which a sentence goes on.
+
+    `after` is all that follows.
+    """
     language = language_of(name)
+    if _is_so(before, after):
+        return False
     return language is not None and bool(_abbreviated(name.lower().partition("-")[0]).search(before))
+
+
+def _is_so(before: str, after: str) -> bool:
+    """Whether a sentence that begins with "So." says so, and not when something is open on Sunday."""
+    return before.strip() == "So." and re.match(r"\s*[\d,/–-]", after) is None
 
 
 @cache
@@ -297,7 +310,10 @@ def _german_date(match: re.Match[str]) -> str | None:
     day, month, *year = (int(number) for number in re.findall(r"\d+", match[0]))
     if not 1 <= day <= 31 or not 1 <= month <= 12:
         return None
-    ending = "n" if _is_declined(match.string[: match.start()]) else ""
+    is_declined = _is_declined(match.string[: match.start()])
+    if not year and not is_declined and not match.string[match.end() :].strip():
+        return None  # "Version 2.1." ends a sentence
+    ending = "n" if is_declined else ""
     said = f"{_number(day, 'de', 'ordinal')}{ending} {_MONTHS[month - 1]}"
     return f"{said} {_number(year[0], 'de', 'year')}" if year else said
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from common import checkpoint, hub
+from common import checkpoint
 from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
 from common.training_state import TrainingState
+from fastpitch import voices
 from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
@@ -81,7 +82,7 @@ class Run:
         path, directory = self.cfg.checkpoint, self.directory
         if path is None:
             return
-        path = hub.located(path)
+        path = voices.located(path, voices.ACOUSTIC)
         with checkpoint.usable(path):
             start = read(checkpoint.load(path), path)
             weights = dict(start.ema or start.weights)

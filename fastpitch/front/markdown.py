@@ -4,6 +4,13 @@ import re
 from collections.abc import Iterator
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_BREAK = re.compile(r"<[bh]r\s*/?>", re.IGNORECASE)
+_HTML = re.compile(  # tags that SSML has not, and <p>, whose attributes there are others
+    r"</?(?:a|abbr|b|big|blockquote|center|code|dd|del|details|div|dl|dt|em|figcaption|figure|font|h[1-6]|i|img|ins|kbd"
+    r"|li|ol|p|picture|pre|q|small|source|span|strong|summary|sup|table|tbody|td|tfoot|th|thead|tr|tt|u|ul|video)"
+    r"(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
 _FRONT_MATTER = re.compile(r"\A---\s*\n.*?\n(?:---|\.\.\.)\s*(?:\n|\Z)", re.DOTALL)
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _RULE = re.compile(r"\s{0,3}([-*_=])(?:\s*\1){1,}\s*")  # also the line under a heading
@@ -29,9 +36,11 @@ _WITHIN = tuple(
 def plain(text: str) -> str:
     """The words of a Markdown text: wrapped lines joined, a heading, a paragraph, an item or a row of a table a line.
 
-    Links and pictures are said by their words, tables by their cells; code is kept, the marks around it are not.
+    Links and pictures are said by their words, tables by their cells; code is kept, the marks around it are not, nor
+    are tags of HTML.
     """
     text = _COMMENT.sub("", _FRONT_MATTER.sub("", text.replace("\r\n", "\n")))
+    text = _HTML.sub("", _BREAK.sub(" ", text))
     return "\n".join(block for block in map(_said, _blocks(text)) if block)
 
 

@@ -179,7 +179,7 @@ def _ends_sentence(before: str, after: str, language: str) -> bool:
     if word[0].islower():
         return False
     if language_of(language):
-        return not (is_ordinal(before, word, language, after) or is_abbreviation(before, language))
+        return not (is_ordinal(before, word, language, after) or is_abbreviation(before, language, after))
     if _NEVER_LAST.search(before):
         return False
     return not _SELDOM_LAST.search(before) or bool(NOT_A_NAME.fullmatch(word))

@@ -43,6 +43,7 @@ def test_what_is_missing_on_the_command_line_is_said(tmp_path, capsys):
     for words, message in (
         (["--jasper", "a.pt"], "--recordings: a folder is needed"),
         (["--fastpitch", "a.pt"], "--fastpitch and --vocoder: expected both or none"),
+        (["--recordings", "a"], "nothing to measure: expected the checkpoint of a model, or --plot"),
     ):
         with pytest.raises(SystemExit):
             length.main(words)

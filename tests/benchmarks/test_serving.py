@@ -5,6 +5,7 @@ import json
 import pytest
 
 from benchmarks import bulk_workers, serving
+from common.config import ConfigError
 from tests.trt.conftest import clips, jasper, voice  # noqa: F401  fixtures
 
 
@@ -37,3 +38,8 @@ def test_two_workers_are_measured_beside_two_jobs(jasper, clips, capsys):  # noq
     cfg = bulk_workers.BulkWorkersConfig(model=jasper.with_suffix(".onnx"), folder=clips[0].parent, repeat=2, rounds=1)
     assert bulk_workers.main(cfg) == 0
     assert json.loads(capsys.readouterr().out)["recordings"] == 12
+
+
+def test_a_folder_without_recordings_is_said(tmp_path):
+    with pytest.raises(ConfigError, match=r"no .flac or .wav files in it"):
+        bulk_workers.main(bulk_workers.BulkWorkersConfig(model=tmp_path / "m.onnx", folder=tmp_path))

@@ -61,6 +61,12 @@ def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch
         voices.main([str(corpus), "--texts", str(corpus / "test.txt"), "--fastpitch", "x.pt"])
 
 
+def test_nothing_to_judge_is_said(corpus, capsys):
+    with pytest.raises(SystemExit):
+        voices.main([str(corpus)])
+    assert "nothing to judge: expected --clips, --texts or both" in capsys.readouterr().err
+
+
 def test_a_judge_hears_16_khz_and_no_more_than_full_scale(monkeypatch):
     heard = []
 

@@ -1,3 +1,7 @@
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -34,6 +38,14 @@ def test_a_spectrogram_has_the_frames_of_its_clip_and_is_what_fine_tuning_reads(
         assert mel_MT.shape == (80, 1 + LENGTHS[index] // 256)
         assert np.isfinite(mel_MT).all()
         assert isinstance(clips[index], Segment)
+
+
+def test_the_model_may_be_a_voice_by_its_name(cfg, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPEECH_VOICES", str(tmp_path))
+    (tmp_path / "toy").mkdir()
+    shutil.copy(cfg.checkpoint, tmp_path / "toy" / "fastpitch.pt")
+    main(replace(cfg, checkpoint=Path("toy")))
+    assert len(list(cfg.output.glob("*.npy"))) == 5
 
 
 def test_what_is_there_is_left_as_it_is(cfg, capsys):

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,6 +102,15 @@ def test_fine_tuning_begins_with_a_published_checkpoint(corpus, tmp_path):
         weights = run.model.state_dict()
     same = [name for name in weights if torch.equal(weights[name], published.weights[name])]
     assert set(weights) - set(same) <= {"pitch_mean", "pitch_std"}
+
+
+def test_fine_tuning_begins_with_a_voice_by_its_name(stopped, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPEECH_VOICES", str(tmp_path))
+    (tmp_path / "toy").mkdir()
+    shutil.copy(checkpoint.saved_steps(stopped.output_dir, "fastpitch")[0][1], tmp_path / "toy" / "fastpitch.pt")
+    with run_of(replace(stopped, checkpoint=Path("toy"), output_dir=tmp_path / "run")) as run:
+        assert run.state.progress.step == 0
+    assert f"{tmp_path / 'toy' / 'fastpitch.pt'}: taken" in events(tmp_path / "run")
 
 
 def test_models_of_other_width_share_no_embeddings():

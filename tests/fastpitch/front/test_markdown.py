@@ -21,6 +21,7 @@ from fastpitch.front.markdown import plain
         ("---\ntitle: x\n---\nText <!-- not\nthis --> here.", "Text  here."),
         ("```python\nprint(1)\n```\nafter", "print(1)\nafter"),
         ("before\n\n---\n\nafter \\*", "before\nafter *"),
+        ('<p align="center">\n<img src="a.png">\n</p>\n\nA line<br/>ends, <b>so</b>.', "A line ends, so."),
         ("Visit <https://a.b>.", "Visit https://a.b."),
         ("5 < 6 and {HH AH0} <break/>", "5 < 6 and {HH AH0} <break/>"),
         ("", ""),
@@ -37,7 +38,7 @@ def test_files_of_markdown_are_read_so(tmp_path):
     assert item.phrase.text == "One\nTwo"
 
 
-@pytest.mark.parametrize("piece", ["[", "*", "_", "`", "|", "<!--", "- ", "![", "**a"])
+@pytest.mark.parametrize("piece", ["[", "*", "_", "`", "|", "<!--", "- ", "![", "**a", "<b ", "<p"])
 def test_long_runs_of_marks_take_no_time(piece):
     start = time.process_time()
     plain(piece * 5000)

@@ -107,6 +107,7 @@ def test_no_word_is_lost(text, max_characters):
     [
         ("de", ["Am 3. Mai kam Dr. Müller, z. B. aus der Hauptstr. 7.", "Das war schön."]),
         ("de", ["Er hat 3,5 Mio. Euro.", "Es waren 3.", "Dann ging er."]),
+        ("de", ["So.", "Das ist Max.", "Er kommt am So. wieder.", "So. 10 Uhr."]),
         ("es", ["El Sr. García vive en EE. UU. desde mayo.", "Pesa 5 kg.", "Bien."]),
         ("fr", ["M. Dupont, av. J.-C., roule.", "Il dort."]),
         ("nl", ["Dhr. Jansen weegt 80 kg.", "Dat klopt."]),

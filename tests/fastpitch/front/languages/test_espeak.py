@@ -18,7 +18,7 @@ def processor(language: str, **options: str) -> TextProcessor:
         ("de", "Guten Morgen, Straße!", "ɡˈuːtən mˈɔɾɡən, ʃtɾˈɑːsə!", ["guten", "morgen", "straße"]),
         ("de", "3,5 kg", "dɾˈaɪ kɔmɑː fˈʏnf kˌiːlɔɡɾˈam", ["3,5", "kilogramm"]),
         ("de", "Am 3. Mai.", "am dɾˈɪtən mˈaɪ.", ["am", "dritten", "mai"]),
-            ("es", "¿Cómo estás? Tengo 21.", "¿kˈomo estˈas? tˈɛŋɡo βˌeɪntiˈuno.", ["cómo", "estás", "tengo", "21"]),
+        ("es", "¿Cómo estás? Tengo 21.", "¿kˈomo estˈas? tˈɛŋɡo βˌeɪntiˈuno.", ["cómo", "estás", "tengo", "21"]),
         ("hi", "नमस्ते, आप कैसे हैं।", "nəmˈʌsteː, ˌaːp kˈɛːseː hɛ̃.", ["नमस्ते", "आप", "कैसे", "हैं"]),
         ("cmn", "你好，中国。", "ni2χˈɑu2,ʈʂˈonɡ5 kˈuoɜ.", ["你好", "中国"]),
         ("zh-CN", "5-6个", "wˈu2 tˈɑu5 liou5kˈo1", ["五到六个"]),
