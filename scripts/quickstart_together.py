@@ -61,8 +61,10 @@ def train_together(trainings: Sequence[Training], *, cores: int) -> bool:
     """
     show = _Terminal(sys.stdout, trainings) if sys.stdout.isatty() else _Lines(sys.stdout)
     with contextlib.closing(show), _ending() as signals:
-        running = [_started(training, _threads(training, cores)) for training in trainings]
-        signals.processes = [each.process for each in running]
+        running = []
+        for training in trainings:
+            running.append(_started(training, _threads(training, cores)))
+            signals.add(running[-1].process)
         said: queue.SimpleQueue[tuple[str, str] | _Running] = queue.SimpleQueue()
         listeners = [threading.Thread(target=_listen, args=(each, said), daemon=True) for each in running]
         for listener in listeners:
@@ -139,16 +141,22 @@ class _Signals:
     def __init__(self) -> None:
         self.processes: list[BaseProcess] = []
         self.count = 0
-        self.told: list[int] = []
-        """Processes that were asked to end because another one failed."""
         self._because_of = ""
+
+    def add(self, process: BaseProcess) -> None:
+        """One more, which is asked to end if a signal came while it was started."""
+        self.processes.append(process)
+        self._pass_on(process)
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
         """For `signal.signal`."""
         self.count += 1
         for process in self.processes:
-            if process.is_alive():
-                process.terminate() if self.count == 1 else process.kill()
+            self._pass_on(process)
+
+    def _pass_on(self, process: BaseProcess) -> None:
+        if self.count and process.is_alive():
+            process.terminate() if self.count == 1 else process.kill()
 
     def end(self, *, because_of: str) -> None:
         """Asks the others to end, once."""

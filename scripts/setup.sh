@@ -16,23 +16,33 @@ checksum() {
   cat "$@" constraints.txt pyproject.toml scripts/setup.sh $native | cksum
 }
 
-# setting NAME: what pip was told of, in its files or the environment: find-links, index-url, extra-index-url.
+# setting NAME: the values that pip was told of NAME, one a line: by the environment, else by its files.
 setting() {
-  .venv/bin/pip config list 2>/dev/null | sed -n "s/^.*\.$1='\(.*\)'\$/\1/p" | tail -n 1
+  local told section
+  told="$(.venv/bin/pip config list 2>/dev/null)"
+  for section in :env: install global; do
+    sed -n "s/^$section\.$1='\(.*\)'\$/\1/p" <<< "$told"
+  done | sed -n '1{s/\\n/ /g;p;}' | tr -s ' ' '\n' | sed '/^$/d'
+}
+
+# tell_uv VARIABLE VALUE: unless it is set, or there is nothing to tell.
+tell_uv() {
+  if [ -n "$2" ] && [ -z "${!1:-}" ]; then export "$1=$2"; fi
 }
 
 # fetch_with_uv REQUIREMENT...: uv unpacks packages side by side, and takes a tenth of the time of pip, whose settings it
-# does not read.
+# does not read: it is told of them.
 fetch_with_uv() {
   local uv=.venv/bin/uv
   command -v uv >/dev/null && uv=uv
   [ "$uv" = uv ] || [ -x $uv ] || .venv/bin/pip install -q --retries 1 uv 2>/dev/null || return 1
-  local links index more
-  links="$(setting find-links)" index="$(setting index-url)"
-  more="$(setting extra-index-url | tr ' ' '\n' | { grep '^http' || true; } | tr '\n' ' ')"
-  UV_FIND_LINKS="${UV_FIND_LINKS:-$links}" UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-${index:-https://pypi.org/simple}}" \
-    UV_EXTRA_INDEX_URL="${UV_EXTRA_INDEX_URL:-$more}" \
-    "$uv" pip install -q --python .venv/bin/python "$@" -c constraints.txt 2>/dev/null
+  tell_uv UV_FIND_LINKS "$(setting find-links | paste -sd , -)"
+  tell_uv UV_DEFAULT_INDEX "$(setting index-url)"
+  tell_uv UV_EXTRA_INDEX_URL "$(setting extra-index-url | { grep '^http' || true; } | paste -sd ' ' -)"
+  tell_uv UV_INSECURE_HOST "$(setting trusted-host | paste -sd ' ' -)"
+  tell_uv SSL_CERT_FILE "$(setting cert)"
+  tell_uv ALL_PROXY "$(setting proxy)"
+  "$uv" pip install -q --python .venv/bin/python "$@" -c constraints.txt 2>/dev/null
 }
 
 # fetch TORCH REQUIREMENT...: of a build of torch for CPUs alone, `torch==N+cpu`, from wherever it can be had.
@@ -79,7 +89,8 @@ setup() (
   if [ "$(cat $mark 2>/dev/null)" != "$(checksum "${files[@]}")" ]; then
     install "${files[@]}"
     if [ -n "${needs_tests:-}" ]; then  # alone: it wants numpy 1, which only its clients need
-      .venv/bin/pip install -q --no-deps nvidia-pytriton || echo "setup: no Triton; its tests are skipped" >&2
+      .venv/bin/pip install -q --no-deps nvidia-pytriton -c constraints.txt ||
+        echo "setup: no Triton; its tests are skipped" >&2
     fi
     checksum requirements.txt > .venv/.installed
     checksum "${files[@]}" > $mark

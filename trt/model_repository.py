@@ -5,8 +5,9 @@
     tritonserver --model-repository=models
 
 The recogniser is an ensemble of three models: `sound`, samples to what the network takes; `network`; `decoder`, to
-transcripts in JSON. Sound and decoder run in Triton's Python back end, which needs this package and numpy at the paths
-of --python_paths. ONNX files with --input samples or features, whose decoder is not inside.
+transcripts in JSON. Sound and decoder run in Triton's Python back end, which needs this package and what trt.run needs
+(onnxruntime, numpy, soundfile, soxr, tyro) at the paths of --python_paths; of files with --input features torch too.
+ONNX files of recognisers with CTC whose labels are letters, with --input samples or features.
 """
 
 import json
@@ -53,7 +54,7 @@ class ModelRepositoryConfig:
     kind: Literal["cpu", "gpu"] = "gpu"
     """Where the network runs; with the back end python, on the CPU."""
     python_paths: tuple[str, ...] = (str(REPOSITORY),)
-    """Folders, where Triton runs, that hold this package, and numpy if its Python has none."""
+    """Folders, where Triton runs, that hold this package, and what it needs if Triton's Python has none."""
 
     def __post_init__(self) -> None:
         if (self.backend == "tensorrt") != (self.engine is not None):
@@ -70,8 +71,9 @@ def main(cfg: ModelRepositoryConfig) -> None:
     network = Model(cfg.asr)
     facts = network.facts
     if NEEDED - facts.keys() or facts.get("decode") == "greedy":
-        found = "decodes itself" if facts.get("decode") == "greedy" else f"takes {', '.join(network.inputs)}"
-        raise ModelError(f"{cfg.asr}: {found}; expected a recogniser of trt.export that gives log-probabilities")
+        raise ModelError(f"{cfg.asr}: {_what_it_is(network)}; expected one whose decoder is the best path of letters")
+    if cfg.engine is not None and not cfg.engine.is_file():
+        raise ModelError(f"{cfg.engine}: no such file; expected the engine that trt.build made of {cfg.asr}")
     inputs, outputs = (
         [_tensor(one) for one in side] for side in (network.session.get_inputs(), network.session.get_outputs())
     )
@@ -92,10 +94,11 @@ def main(cfg: ModelRepositoryConfig) -> None:
     models = [*steps, _ensemble(cfg, steps, audio, transcript)]
     texts = {model["name"]: text_of(model) for model in models}
     was_validated = {validated(text, name) for name, text in texts.items()} == {True}
+    versions = {name: cfg.out / name / str(cfg.version) for name in texts}
+    if there := [version for version in versions.values() if version.exists()]:
+        raise ModelError(f"{there[0]}: is there already; take another --version or folder")
     for name, text in texts.items():
-        version = cfg.out / name / str(cfg.version)
-        if version.exists():
-            raise ModelError(f"{version}: is there already; take another --version or folder")
+        version = versions[name]
         version.mkdir(parents=True)
         write_text(cfg.out / name / "config.pbtxt", text)
         if name in ("sound", "decoder") or (name == "network" and cfg.backend == "python"):
@@ -105,6 +108,15 @@ def main(cfg: ModelRepositoryConfig) -> None:
             shutil.copy2(cfg.engine or cfg.asr, version / FILES[cfg.backend])
     checked = "are valid" if was_validated else "were not checked: tritonclient is not installed"
     tell(f"{cfg.out}: {', '.join(texts)} in version {cfg.version}; their configurations {checked}; not run")
+
+
+def _what_it_is(network: Model) -> str:
+    """A file that the steps of an ensemble cannot decode."""
+    if network.facts.get("family") == "transducer":
+        return "is a FastConformer, which trt.serve serves"
+    if network.facts.get("decode") == "greedy":
+        return "decodes itself"
+    return f"takes {', '.join(network.inputs)}"
 
 
 def _tensor(found: Any) -> Block:

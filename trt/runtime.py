@@ -51,7 +51,7 @@ class Model:
             raise ModelError(f"{path}: no such file; expected a model that trt.export wrote")
         if path.suffix == ".engine":
             raise ModelError(
-                f"{path}: an engine of TensorRT, which trt.run takes alone; give the ONNX file that it was built from"
+                f"{path}: an engine of TensorRT, which this does not take; give the ONNX file that it was built from"
             )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads

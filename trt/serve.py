@@ -91,6 +91,9 @@ class ServeConfig:
         if self.batch_delay_ms < 0 or self.max_batch < 1 or self.batch_size < 1:
             found = f"batch_delay_ms = {self.batch_delay_ms:g}, max_batch = {self.max_batch}"
             raise ValueError(f"{found}, batch_size = {self.batch_size}: expected a delay of 0 or more, sizes above 0")
+        ports = [port for port in (self.port, self.wyoming_port, *self.triton_ports) if port]
+        if wrong := [port for port in ports if not 0 < port < 65536 or ports.count(port) > 1]:
+            raise ValueError(f"port {wrong[0]}: expected ports from 1 to 65535, or 0, each for one purpose")
 
 
 def main(cfg: ServeConfig) -> int:
@@ -100,8 +103,9 @@ def main(cfg: ServeConfig) -> int:
 
 async def _until_signal(gateway: Gateway, cfg: ServeConfig) -> int:
     ends, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ends.set)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has SIGHUP
+            loop.add_signal_handler(number, ends.set)
     names = ", ".join(gateway.models())
     return await serve(gateway, cfg, ends, lambda port: _say(f"serving {names} at http://{cfg.host}:{port}"))
 
@@ -149,9 +153,21 @@ def read_keys(path: Path | None) -> tuple[str, ...]:
 
 
 async def serve(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens: Callable[[int], None]) -> int:
-    """Tells `listens` the port, and answers until `ends`; requests under way are answered then."""
+    """Tells `listens` the port, and answers until `ends`; requests under way are answered then.
+
+    Raises OSError where nothing can listen there, before the models are tested: uvicorn would end without a word.
+    """
+    for port in (cfg.port, cfg.wyoming_port):
+        if port:
+            (await asyncio.start_server(lambda *_: None, cfg.host, port, start_serving=False)).close()
     try:
-        await gateway.start()
+        starts, ended = asyncio.create_task(gateway.start()), asyncio.create_task(ends.wait())
+        await asyncio.wait((starts, ended), return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if not starts.done():
+            starts.cancel()
+            return 0
+        await starts
         return await _listen(gateway, cfg, ends, listens)
     finally:
         await gateway.stop()

@@ -49,6 +49,18 @@ def test_images_compile_all_native_code(name):
     assert set(named) == {".".join(path.relative_to(REPOSITORY).parts[:-1]) for path in found}
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_native_code_that_does_not_compile_ends_the_build(name, tmp_path):
+    text = (REPOSITORY / "docker" / name).read_text().replace("\\\n", " ")
+    loop = re.search(r"for package in .*; +done", text)[0].replace("/speech .venv/bin/", f"{tmp_path} ")
+    (tmp_path / "python").write_text('#!/usr/bin/env bash\necho "$2"\n[ "$2" != ctc.build ]\n')
+    (tmp_path / "python").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["bash", "-euo", "pipefail", "-c", f"true && {loop} && true"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "ctc.build\n")
+
+
 def instructions(path: Path) -> list[tuple[str, str]]:
     """The instructions of the first stage of a Dockerfile."""
     text = re.sub(r"^#.*\n", "", path.read_text(), flags=re.MULTILINE).replace("\\\n", " ")

@@ -98,6 +98,36 @@ def test_a_signal_ends_all_of_them_with_what_they_have(together, tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_signal_that_comes_while_they_are_started_ends_all_of_them_too(together, tmp_path, monkeypatch):
+    starts, notes = together._started, [tmp_path / name for name in ("ears", "voice")]
+
+    def interrupted(each, threads):
+        started = starts(each, threads)
+        signal.raise_signal(signal.SIGTERM)
+        return started
+
+    monkeypatch.setattr(together, "_started", interrupted)
+    trainings = [training(together, each.name, saves_when_asked, each) for each in notes]
+    assert not together.train_together(trainings, cores=1)
+
+
+def test_one_that_cannot_be_started_ends_those_before_it(together, tmp_path, monkeypatch):
+    starts, running = together._started, []
+
+    def starts_one(each, threads):
+        if running:
+            raise OSError("no more processes")
+        running.append(starts(each, threads))
+        return running[0]
+
+    monkeypatch.setattr(together, "_started", starts_one)
+    notes = [tmp_path / name for name in ("ears", "voice")]
+    with pytest.raises(OSError, match="no more processes"):
+        together.train_together([training(together, each.name, saves_when_asked, each) for each in notes], cores=1)
+    running[0].process.join(60)
+    assert running[0].process.exitcode is not None
+
+
 def test_cores_are_shared_by_work_and_each_has_one(together, tmp_path):
     def threads(share: float, cores: int) -> int:
         return together._threads(training(together, "a", finishes, tmp_path)._replace(share=share), cores)

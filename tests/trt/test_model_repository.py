@@ -28,12 +28,14 @@ def exported(jasper, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported")
     shutil.copy2(jasper.with_suffix(".onnx"), folder / "samples.onnx")
     export.main(export.ExportConfig(checkpoint=jasper, out=folder / "features.onnx", input="features"))
-    for name in ("greedy", "bare"):
+    for name in ("greedy", "bare", "pieces"):
         model = onnx.load(folder / "samples.onnx")
         if name == "greedy":
             model.metadata_props.add(key="decode", value='"greedy"')
         else:
             del model.metadata_props[:]
+        if name == "pieces":
+            model.metadata_props.add(key="family", value='"transducer"')
         onnx.save(model, folder / f"{name}.onnx")
     return folder
 
@@ -117,8 +119,9 @@ def test_without_tritonclient_nothing_is_validated(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("greedy", "greedy.onnx: decodes itself; expected a recogniser of trt.export that gives log-probabilities"),
-        ("bare", "bare.onnx: takes audio_BN, samples_B; expected a recogniser of trt.export"),
+        ("greedy", "greedy.onnx: decodes itself; expected one whose decoder is the best path of letters"),
+        ("bare", "bare.onnx: takes audio_BN, samples_B; expected one whose decoder"),
+        ("pieces", "pieces.onnx: is a FastConformer, which trt.serve serves; expected one whose decoder"),
     ],
 )
 def test_what_is_no_recogniser_with_log_probabilities_is_refused(exported, tmp_path, name, message):
@@ -126,6 +129,17 @@ def test_what_is_no_recogniser_with_log_probabilities_is_refused(exported, tmp_p
     with pytest.raises(ModelError, match=message):
         main(ModelRepositoryConfig(out=tmp_path / "models", asr=path))
     assert not (tmp_path / "models").exists()
+
+
+def test_what_is_refused_leaves_nothing_half_written(exported, tmp_path):
+    wanted = {"out": tmp_path / "models", "asr": exported / "samples.onnx"}
+    with pytest.raises(ModelError, match=r"gone\.engine: no such file; expected the engine that trt\.build made of"):
+        main(ModelRepositoryConfig(**wanted, backend="tensorrt", engine=tmp_path / "gone.engine"))
+    assert not (tmp_path / "models").exists()
+    (tmp_path / "models" / "decoder" / "1").mkdir(parents=True)
+    with pytest.raises(ModelError, match=r"decoder/1: is there already"):
+        main(ModelRepositoryConfig(**wanted))
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["decoder"]
 
 
 def test_flags_that_make_no_sense_are_refused():

@@ -104,9 +104,7 @@ def test_what_is_no_recognizer_is_one_line(tmp_path):
     with pytest.raises(ModelError, match=r"gone\.onnx: no such file; expected a model that trt\.export wrote"):
         Recognizer(tmp_path / "gone.onnx")
     (tmp_path / "m.engine").write_bytes(b"of TensorRT")
-    with pytest.raises(
-        ModelError, match=r"m\.engine: an engine of TensorRT, which trt\.run takes alone; give the ONNX"
-    ):
+    with pytest.raises(ModelError, match=r"m\.engine: an engine of TensorRT, which this does not take; give the ONNX"):
         Recognizer(tmp_path / "m.engine")
 
 

@@ -69,11 +69,13 @@ class Server:
                 raise ServerError(f"{self.url}: the answer breaks off: {answer.length} bytes are missing")  # type: ignore[attr-defined]
 
     def metric(self, name: str) -> float:
-        """A number of the server's metrics; NaN where it has none of this name. Raises ServerError."""
-        with self._asked("GET", "/metrics", b"", {}) as answer:
-            lines = answer.read().decode().splitlines()
-        found = [line.split()[-1] for line in lines if line.split()[:1] == [name]]
-        return float(found[0]) if found else math.nan
+        """A number of the server's metrics; NaN where it tells none of this name, as other servers, and proxies."""
+        try:
+            with self._asked("GET", "/metrics", b"", {}) as answer:
+                lines = answer.read().decode().splitlines()
+            return float(next(line.split()[-1] for line in lines if line.split()[:1] == [name]))
+        except (ServerError, ValueError, StopIteration):
+            return math.nan
 
     @contextlib.contextmanager
     def _asked(

@@ -30,15 +30,16 @@ class Measured(NamedTuple):
     audio_seconds: float
     took: float
     cpu_seconds: float = math.nan
-    """Processor time that the server took, with what it runs in its own process."""
+    """Processor time that the server took, with what it runs in its own process; NaN where it does not tell."""
 
     def lines(self) -> list[str]:
         """The result for people."""
         waits = ", ".join(f"p{p} {1000 * percentile(self.latencies, p):.0f}" for p in (50, 90, 95, 99))
+        cpu = "" if math.isnan(self.cpu_ms) else f"; processor time {self.cpu_ms:.1f} ms an answer"
         return [
             f"{self.answers} answers in {self.took:.1f} s: {len(self.errors)} errors, {self.wrong} wrong",
             f"latency in ms: {waits}",
-            f"throughput: {self.throughput:.1f} s of audio a second; processor time {self.cpu_ms:.1f} ms an answer",
+            f"throughput: {self.throughput:.1f} s of audio a second{cpu}",
             *sorted(set(self.errors))[:5],
         ]
 
@@ -156,9 +157,9 @@ def offline_throughput(
 ) -> float:
     """Seconds of audio a second of `trt.run` in this process, over the same clips, from their bytes on."""
     from common.audio import Held, read
-    from trt.runtime import Recognizer
+    from trt import recognizers
 
-    asr, heard, began = Recognizer(model, threads=threads), 0.0, time.monotonic()
+    asr, heard, began = recognizers.load(model, threads=threads), 0.0, time.monotonic()
     while time.monotonic() - began < seconds:
         several = [clip for clip in clips for _ in range(max(1, 32 // len(clips)))]
         samples = [read(Held(clip.content, clip.name), sample_rate=asr.sample_rate).samples for clip in several]

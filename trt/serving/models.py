@@ -104,6 +104,7 @@ def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str 
 
     if not (path.exists() or hub.is_name(path)):
         raise ModelError(f"{path}: no such file; expected an ONNX file of trt.export, or a checkpoint of a recogniser")
+    name = path.name.partition("@")[0] if hub.is_name(path) else path.stem
     path, family = families.located(path)
     match family:
         case "transducer":
@@ -112,18 +113,18 @@ def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str 
 
             hybrid = transducer.recognizer.load(path, device=device)
             seconds, rate = transducer.long_audio.ChunkOptions.chunk_seconds, hybrid.feature_config.sample_rate
-            return Ears(path.stem, rate, seconds, hybrid, batch_size)
+            return Ears(name, rate, seconds, hybrid, batch_size)
         case "wav2vec2":
             import wav2vec2.recognizer
 
             learned = wav2vec2.recognizer.load(path, device=device)
-            return Ears(path.stem, 16_000, wav2vec2.recognizer.CHUNK_SECONDS, learned, batch_size)
+            return Ears(name, 16_000, wav2vec2.recognizer.CHUNK_SECONDS, learned, batch_size)
         case "jasper":
             import jasper.recognizer
 
             convolutional = jasper.recognizer.load(path, device=device)
             rate = convolutional.config.features.sample_rate
-            return Ears(path.stem, rate, jasper.recognizer.CHUNK_SECONDS, convolutional, batch_size)
+            return Ears(name, rate, jasper.recognizer.CHUNK_SECONDS, convolutional, batch_size)
         case _:
             raise ModelError(f"{path}: is a {family}; expected a recogniser")
 

@@ -11,9 +11,11 @@ import soundfile
 
 from common.audio import AudioError
 from common.recognition.writing import rendered
+from tests.transducer import golden
+from trt import export
 from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from
-from trt.client.measuring import Clip, measure
+from trt.client.measuring import Clip, measure, offline_throughput
 from trt.runtime import Recognizer
 
 REPOSITORY = Path(__file__).parents[3]
@@ -78,6 +80,26 @@ def test_many_clients_are_measured_and_none_gets_another_s_answer(server, jasper
     assert ": 0 errors, 0 wrong" in told
     assert "latency in ms: p50" in told
     assert "s of audio a second; the server" in told
+
+
+def test_a_server_that_tells_no_processor_time_is_measured_without(server, clips, monkeypatch, capsys):
+    asked = Server._asked
+
+    def without_metrics(self, method, path, *rest, **how):
+        return asked(self, method, path.replace("/metrics", "/gone"), *rest, **how)
+
+    monkeypatch.setattr(Server, "_asked", without_metrics)
+    cfg = ClientConfig(action="measure", inputs=(str(clips[0]),), url=server.url, clients=1, seconds=0.2)
+    assert main(cfg) == 0
+    told = capsys.readouterr().out
+    assert "s of audio a second\n" in told
+    assert "processor time" not in told
+
+
+def test_a_fastconformer_is_measured_without_a_server_too(tmp_path, clips):
+    export.main(export.ExportConfig(checkpoint=golden.folder() / "ctc.nemo", out=tmp_path / "m.onnx"))
+    clip = Clip(clips[0].read_bytes(), clips[0].name, 1.0)
+    assert offline_throughput(tmp_path / "m.onnx", [clip], batch_size=8, seconds=0.01, threads=1) > 0
 
 
 def test_the_first_sound_and_captions_are_measured(server, clips, capsys):

@@ -12,11 +12,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from common import hub
 from trt.runtime import ModelError
 from trt.serving.triton.asking import MODEL
 from trt.serving.triton.pbtxt import Block, Enum, text_of
@@ -24,6 +26,7 @@ from trt.serving.triton.pbtxt import Block, Enum, text_of
 REPOSITORY = Path(__file__).parents[3]
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
+MEMORY = Path("/dev/shm")  # by which Triton and the stub of its back end share tensors
 HOST = "127.0.0.1"  # without keys it must not be reached from elsewhere
 # Becomes the command that it is given, which gets SIGTERM (15) when this process dies (1 is PR_SET_PDEATHSIG).
 LAUNCHER = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
@@ -60,30 +63,37 @@ class Triton:
         """`served`: a recogniser, or a model repository that is there. `ports`: of HTTP, gRPC and metrics, 0 for one
         that is free.
 
-        Raises EngineAbsentError and ModelError.
+        Raises EngineAbsentError, ModelError, and CheckpointError for a name that the hub does not know.
         """
         self._served, self._wheel = served, find_wheel()
         self._python_home, self._libraries = find_python()
-        self._source = served if isinstance(served, Path) else served.model
+        self._source = served if isinstance(served, Path) else hub.located(served.model)
         if not self._source.exists():
             raise ModelError(f"{self._source}: no such file; expected an ONNX file of trt.export, or a checkpoint")
         self.http_port, self.grpc_port, self.metrics_port = _free(ports)
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = threading.Event()
 
     def start(self, tell: Callable[[str], None]) -> None:
-        """Starts it and waits until its model is loaded. Raises EngineAbsentError with the log's errors."""
+        """Starts it and waits until its model is loaded. Raises EngineAbsentError with the log's errors.
+
+        `stop` may be called meanwhile, by another thread.
+        """
         self._folder = Path(tempfile.mkdtemp(prefix="triton-"))
         try:
             self._lay_out(self._folder)
             self._process = self._launched(self._folder)
             ends = time.monotonic() + START_SECONDS
             while not self._is_ready():
-                if self._process.poll() is not None or time.monotonic() > ends:
+                if self._process.poll() is not None or self._is_stopped.is_set() or time.monotonic() > ends:
                     raise EngineAbsentError(f"Triton did not start: {self._problems()}")
                 time.sleep(0.1)
-        except BaseException:
+        except BaseException as error:
+            was_stopped = self._is_stopped.is_set()
             self.stop()
+            if was_stopped:
+                raise EngineAbsentError("Triton was stopped before it was ready") from error
             raise
         where = f"HTTP {self.http_port}, gRPC {self.grpc_port}, metrics {self.metrics_port}"
         tell(f"Triton runs {self._source} as {MODEL!r}, of this machine alone: {where}")
@@ -93,17 +103,21 @@ class Triton:
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """Ends it, and removes its folder."""
+        """Ends it, and removes its folder and shared memory."""
+        self._is_stopped.set()
         if self._process is not None:
             self._process.terminate()
             try:
                 self._process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:  # its own limit for requests under way was longer
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.kill()
                 self._process.wait()
+            with contextlib.suppress(ProcessLookupError):  # its stub outlives a server that was killed
+                os.killpg(self._process.pid, signal.SIGKILL)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+            for shared in MEMORY.glob(f"{self._folder.name}*"):  # which is left where the server was killed
+                shared.unlink(missing_ok=True)
 
     def _lay_out(self, folder: Path) -> None:
         backend = folder / "backends" / "python"
@@ -113,7 +127,7 @@ class Triton:
                 shutil.copy2(source, backend / source.name)
         (backend / self._wheel.stub.name).chmod(0o755)
         if isinstance(self._served, Served):
-            _write_models(self._served, folder / "models")
+            _write_models(self._served._replace(model=self._source), folder / "models")
 
     def _launched(self, folder: Path) -> "subprocess.Popen[bytes]":
         libraries = os.pathsep.join([str(self._wheel.libraries), *self._libraries])
@@ -123,6 +137,7 @@ class Triton:
             str(self._wheel.program),
             f"--model-repository={self._served if isinstance(self._served, Path) else folder / 'models'}",
             f"--backend-directory={folder / 'backends'}",
+            f"--backend-config=python,shm-region-prefix-name={folder.name}",
             *(f"--{name}-address={HOST}" for name in ("http", "grpc", "metrics")),
             f"--http-port={self.http_port}",
             f"--grpc-port={self.grpc_port}",

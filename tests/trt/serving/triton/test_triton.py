@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import socket
+import subprocess
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import pytest
 
 from common import audio
 from tests.trt.serving.running import noise, served
-from trt.runtime import Recognizer
+from trt.runtime import ModelError, Recognizer
 from trt.serve import ServeConfig
 from trt.serving.limits import RequestError
 from trt.serving.triton import program
@@ -47,6 +48,23 @@ def behind(model):
 
 def engine_of(running) -> Triton:
     return running.gateway._triton
+
+
+def group_of(engine: Triton) -> list[str]:
+    """The processes of the server and of the stub of its back end."""
+    command = ["ps", "-o", "stat=,pid=", "-g", str(engine._process.pid)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    return [line for line in told if not line.startswith("Z")]
+
+
+def assert_nothing_is_left(engine: Triton) -> None:
+    assert not engine.runs()
+    assert not engine._folder.exists()
+    assert not list(program.MEMORY.glob(f"{engine._folder.name}*"))
+    ends = time.monotonic() + 10
+    while engine._process is not None and group_of(engine):
+        assert time.monotonic() < ends
+        time.sleep(0.05)
 
 
 def batches(running) -> tuple[float, float]:
@@ -121,13 +139,15 @@ def test_without_its_engine_the_server_is_not_ready_and_says_so(model, clips):
         engine = engine_of(running)
         folder = engine._folder
         assert running.ask("GET", "/health")[0] == 200
+        assert len(group_of(engine)) > 1
+        assert list(program.MEMORY.glob(f"{folder.name}*"))
         engine._process.kill()
         engine._process.wait()
         status, body = running.transcribe(clips[0].read_bytes())
         assert status == 503
         assert "Triton does not answer" in body.decode()
         assert running.ask("GET", "/health")[0] == 503
-    assert not folder.exists()
+    assert_nothing_is_left(engine)
 
 
 @needs_triton
@@ -169,6 +189,36 @@ def test_a_port_that_is_taken_is_named():
         port = taken.getsockname()[1]
         with pytest.raises(EngineAbsentError, match=rf"port {port} of 127\.0\.0\.1: Address already in use"):
             program._free((0, port, 0))
+
+
+def test_ports_that_cannot_be_are_refused():
+    for how in ({"port": 8001}, {"wyoming_port": 8001}, {"triton_ports": (0, 70_000, 0)}, {"triton_ports": (1, 2, 2)}):
+        with pytest.raises(ValueError, match=r"port (8001|70000|2): expected ports from 1 to 65535, or 0"):
+            ServeConfig(asr=Path("m.onnx"), engine="triton", **{"triton_ports": (8001, 8002, 0), **how})
+
+
+def test_a_model_of_the_hub_is_what_triton_gets(monkeypatch, tmp_path):
+    (tmp_path / "m.nemo").write_bytes(b"")
+    monkeypatch.setattr(program, "find_wheel", lambda: None)
+    monkeypatch.setattr(program, "find_python", lambda: ("", []))
+    monkeypatch.setattr(program.hub, "located", lambda name: {Path("one/model"): tmp_path / "m.nemo"}.get(name, name))
+    assert Triton(Served(Path("one/model"), 8, 1, "cpu", 20.0, 32))._source == tmp_path / "m.nemo"
+    with pytest.raises(ModelError, match=r"gone\.onnx: no such file"):
+        Triton(Served(Path("gone.onnx"), 8, 1, "cpu", 20.0, 32))
+
+
+@needs_triton
+@pytest.mark.slow
+def test_one_that_is_stopped_while_it_starts_leaves_nothing(model):
+    for seconds in (0.0, 0.1, 0.3):
+        engine = Triton(Served(model, 8, 1, "cpu", 20.0, 32))
+        with ThreadPoolExecutor(1) as pool:
+            starts = pool.submit(engine.start, print)
+            time.sleep(seconds)
+            engine.stop()
+            with pytest.raises(EngineAbsentError, match="Triton was stopped before it was ready"):
+                starts.result(30)
+        assert_nothing_is_left(engine)
 
 
 def test_triton_without_a_recogniser_is_refused():

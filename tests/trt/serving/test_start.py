@@ -1,0 +1,62 @@
+"""Servers that cannot start, and servers that are ended before they are ready."""
+
+import asyncio
+import os
+import signal
+import socket
+
+import pytest
+
+from tests.trt.serving.running import served
+from trt import serve
+from trt.serve import ServeConfig
+
+
+@pytest.fixture(scope="module")
+def model(jasper):
+    return jasper.with_suffix(".onnx")
+
+
+@pytest.mark.parametrize("name", ["port", "wyoming_port"])
+def test_a_port_that_is_taken_is_named_before_anything_is_tested(model, name, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        cfg = ServeConfig(asr=model, **{"port": 0, name: port})
+        with pytest.raises(OSError, match=rf"'127\.0\.0\.1', {port}.*address already in use"), served(cfg):
+            pass
+    assert "self-test" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_server_that_is_not_ready_yet(model, number, monkeypatch):
+    stopped = []
+    gateway = serve.build(ServeConfig(asr=model, port=0))
+
+    async def starts():
+        os.kill(os.getpid(), number)
+        await asyncio.sleep(60)
+
+    async def stops():
+        stopped.append(number)
+
+    monkeypatch.setattr(gateway, "start", starts)
+    monkeypatch.setattr(gateway, "stop", stops)
+    assert asyncio.run(asyncio.wait_for(serve._until_signal(gateway, ServeConfig(asr=model, port=0)), 30)) == 0
+    assert stopped == [number]
+
+
+def test_a_server_that_cannot_start_says_why_and_is_stopped(model, monkeypatch):
+    cfg, stopped = ServeConfig(asr=model, port=0), []
+    gateway = serve.build(cfg)
+
+    async def starts():
+        raise serve.SelfTestError("self-test: nothing is right")
+
+    async def stops():
+        stopped.append(True)
+
+    monkeypatch.setattr(gateway, "start", starts)
+    monkeypatch.setattr(gateway, "stop", stops)
+    with pytest.raises(serve.SelfTestError, match="nothing is right"):
+        asyncio.run(serve.serve(gateway, cfg, asyncio.Event(), lambda port: None))
+    assert stopped == [True]
