@@ -52,6 +52,8 @@ class Held:
     @classmethod
     def of(cls, stream: IO[bytes], name: str) -> "Held":
         """What is left in `stream`: in memory where it is small, else in a temporary file. Raises AudioError."""
+        if isinstance(stream, io.TextIOBase):
+            raise AudioError(f'{name}: is open as text; expected a file that was opened with mode "rb"')
         spooled = tempfile.SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115
         try:
             shutil.copyfileobj(stream, spooled, 1 << 20)

@@ -110,7 +110,7 @@ def peak_memory_mib(call: Callable[[], object], device: torch.device) -> int | N
 
 
 def process_peak_mib() -> float:
-    """The most memory that this process has held. Linux counts in `ru_maxrss` what held the one that started it."""
+    """The most memory that this process has held. On Linux `ru_maxrss` begins with that of the process before it."""
     status = Path("/proc/self/status")
     if status.exists():
         (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]

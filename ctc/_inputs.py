@@ -5,23 +5,41 @@ B utterances, S frames, V labels (blank among them), U labels of a transcript.
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 FLOAT_TYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-def check_scores(scores_BSV: Tensor, blank: int, *, name: str) -> None:
-    """Raises ValueError unless `scores_BSV` is a batch of frame scores with a label `blank`, TypeError if no tensor."""
-    if not isinstance(scores_BSV, Tensor):
-        found = type(scores_BSV)
-        raise TypeError(f"{name}: expected a torch.Tensor, found {found.__module__}.{found.__qualname__}")
-    if scores_BSV.dim() != 3:
-        raise ValueError(f"{name}: expected (utterance, frame, label), found shape {tuple(scores_BSV.shape)}")
-    if scores_BSV.dtype not in FLOAT_TYPES:
-        raise ValueError(f"{name}: expected a floating-point type, found {scores_BSV.dtype}")
-    if not 0 <= blank < scores_BSV.shape[2]:
-        raise ValueError(f"blank: expected a label in [0, {scores_BSV.shape[2]}), found {blank}")
+def batch_scores(scores_BSV: Tensor | np.ndarray, blank: int, *, name: str) -> Tensor:
+    """`scores_BSV` as a tensor: of an array the same memory, unless it cannot be written to or its numbers lie apart.
+
+    Raises ValueError unless it is a batch of frame scores with a label `blank`, TypeError for neither of them.
+    """
+    return _scores(scores_BSV, blank, ("utterance", "frame", "label"), name)
+
+
+def frame_scores(scores_SV: Tensor | np.ndarray, blank: int, *, name: str) -> Tensor:
+    """As `batch_scores`, of one utterance."""
+    return _scores(scores_SV, blank, ("frame", "label"), name)
+
+
+def _scores(scores: Tensor | np.ndarray, blank: int, axes: tuple[str, ...], name: str) -> Tensor:
+    if not isinstance(scores, Tensor | np.ndarray):
+        found = type(scores)
+        raise TypeError(
+            f"{name}: expected a torch.Tensor or a numpy.ndarray, found {found.__module__}.{found.__qualname__}"
+        )
+    if scores.ndim != len(axes):
+        raise ValueError(f"{name}: expected ({', '.join(axes)}), found shape {tuple(scores.shape)}")
+    if isinstance(scores, np.ndarray) and scores.dtype in (np.float64, np.float32, np.float16):
+        scores = torch.from_numpy(np.require(scores, requirements=("C", "W")))
+    if not isinstance(scores, Tensor) or scores.dtype not in FLOAT_TYPES:
+        raise ValueError(f"{name}: expected a floating-point type, found {scores.dtype}")
+    if not 0 <= blank < scores.shape[-1]:
+        raise ValueError(f"blank: expected a label in [0, {scores.shape[-1]}), found {blank}")
+    return scores
 
 
 def length_tensor(values: Tensor | Sequence[int], batch: int, *, name: str) -> Tensor:

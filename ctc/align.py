@@ -9,11 +9,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ctc import _cuda_decode, _cuda_library, _library, _native
-from ctc._inputs import check_scores, host_lengths
+from ctc._inputs import batch_scores, host_lengths
 from ctc.reference import split_stars
 
 
@@ -49,7 +50,7 @@ class Spans(NamedTuple):
 
 
 def align(
-    log_probs_BSV: Tensor,
+    log_probs_BSV: Tensor | np.ndarray,
     targets: Tensor | Sequence[Sequence[int]],
     frames_B: Tensor | Sequence[int],
     target_lengths: Tensor | Sequence[int] | None = None,
@@ -72,7 +73,7 @@ def align(
     its frames (it needs one frame per label and one more between two equal ones) and for one that has no
     path of finite log-probability.
     """
-    check_scores(log_probs_BSV, blank, name="align: log_probs_BSV")
+    log_probs_BSV = batch_scores(log_probs_BSV, blank, name="align: log_probs_BSV")
     batch, frames, vocabulary = log_probs_BSV.shape
     frames_B = host_lengths(frames_B, batch, frames, name="align: frames_B")
     if star is not None and 0 <= star < vocabulary:

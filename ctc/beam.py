@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ctc import _library, _native
-from ctc._inputs import check_scores, host_lengths
+from ctc._inputs import batch_scores, host_lengths
 from ctc.scorer import Scorer, State
 from ctc.tables import NONE, Labels
 
@@ -67,7 +67,7 @@ class Hypothesis(NamedTuple):
 
 
 def beam_search(
-    log_probs_BSV: Tensor,
+    log_probs_BSV: Tensor | np.ndarray,
     frames_B: Tensor | Sequence[int],
     *,
     blank: int = 0,
@@ -88,7 +88,7 @@ def beam_search(
     Raises ValueError for arguments that do not fit, and for a search that would take more than `options.memory`.
     """
     options = options or BeamOptions()
-    check_scores(log_probs_BSV, blank, name="beam_search: log_probs_BSV")
+    log_probs_BSV = batch_scores(log_probs_BSV, blank, name="beam_search: log_probs_BSV")
     batch, frames, vocabulary = log_probs_BSV.shape
     frames_B = host_lengths(frames_B, batch, frames, name="beam_search: frames_B")
     if scorer is not None and len(scorer.labels) not in (vocabulary, vocabulary - (blank == vocabulary - 1)):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ctc import _cuda_decode, _cuda_library, _library, _native
-from ctc._inputs import check_lengths, check_scores, length_tensor
+from ctc._inputs import batch_scores, check_lengths, length_tensor
 
 # About 3 ms of work: with less, waiting for a second thread costs more than it saves on a machine that is busy.
 SCORES_PER_THREAD = 4_000_000
@@ -66,7 +66,7 @@ class Decoded:
         )
 
 
-def greedy(log_probs_BSV: Tensor, frames_B: Tensor | Sequence[int], *, blank: int = 0) -> list[Decoded]:
+def greedy(log_probs_BSV: Tensor | np.ndarray, frames_B: Tensor | Sequence[int], *, blank: int = 0) -> list[Decoded]:
     """The labels that the best path of every utterance spells, with their frames and confidence.
 
     `log_probs_BSV`: log-probabilities or logits, any floating type, any device, never modified. `frames_B`: how many
@@ -75,7 +75,7 @@ def greedy(log_probs_BSV: Tensor, frames_B: Tensor | Sequence[int], *, blank: in
 
     Raises ValueError for shapes, types, lengths and a blank that do not fit, and for an utterance that holds NaN.
     """
-    check_scores(log_probs_BSV, blank, name="greedy: log_probs_BSV")
+    log_probs_BSV = batch_scores(log_probs_BSV, blank, name="greedy: log_probs_BSV")
     frames_B = length_tensor(frames_B, log_probs_BSV.shape[0], name="greedy: frames_B")
     library = _native.load()
     if log_probs_BSV.is_cpu and library is not None:

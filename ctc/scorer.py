@@ -2,6 +2,7 @@
 
 import copy
 import ctypes
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -27,6 +28,8 @@ from ctc.tables import (
 
 LARGEST_NUMBER = 1e6
 """Bound of weights, bonuses and boosts: a million times any log-probability of a label that one can tell from 0."""
+MOST_NAMED = 5
+"""Words that a warning names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +81,10 @@ class Scorer:
         `model`: see `ctc.read_model`. `words`: nothing but these may be spelled, in whichever pieces. `hot_words`:
         words or phrases and what each adds to a score, in capitals or not as the labels are.
 
-        Raises ValueError for a word, or a whole model, that the labels cannot spell, TypeError for hot words alone.
+        Of `words` those that the labels cannot spell are left out, and a UserWarning names the first. Raises ValueError
+        where no others are left, and for a hot word or a whole model that the labels cannot spell; TypeError for hot
+        words that do not say what they add.
         """
-        if hot_words is not None and not isinstance(hot_words, Mapping):
-            raise TypeError(
-                'hot_words: expected what each adds to a score, as in {"word": 5.0}, found '
-                f"{type(hot_words).__name__}"
-            )
         self.options = options or ScorerOptions()
         self.labels = tuple(labels)
         self.spelling = spelling(labels, boundary=self.options.boundary) if has_pieces(labels) else None
@@ -99,7 +99,7 @@ class Scorer:
         compiled = ngram_automaton(model) if isinstance(model, BackoffModel) else None
         self.ngram = model.automaton if isinstance(model, NgramModel) else compiled
         self.lexicon = self._lexicon(model, words)
-        self.phrases = self._phrases(hot_words or {})
+        self.phrases = self._phrases({} if hot_words is None else hot_words)
         self.label_word = self._label_words(model)
         self._parts: dict[str, Any] | None = None
 
@@ -107,12 +107,15 @@ class Scorer:
         return {**self.__dict__, "_parts": None}  # pointers are of this process
 
     def with_hot_words(self, hot_words: Mapping[str, float]) -> "Scorer":
-        """This scorer with other words to favour; all else is shared. Raises ValueError."""
+        """This scorer with other words to favour; all else is shared. Raises ValueError and TypeError as a new one."""
         other = copy.copy(self)
         other.phrases, other._parts = self._phrases(hot_words), None
         return other
 
     def _phrases(self, hot_words: Mapping[str, float]) -> Phrases | None:
+        if not isinstance(hot_words, Mapping):
+            found = type(hot_words).__name__
+            raise TypeError(f'hot_words: expected what each adds to a score, as in {{"word": 5.0}}, found {found}')
         boosts: dict[Labels, float] = {}
         for word, boost in hot_words.items():
             boosts[self._spell(self._in_case(word))] = self._boost(word, boost)
@@ -137,16 +140,31 @@ class Scorer:
         numbers = {word: number for number, word in enumerate(model.vocabulary)} if model and is_word_model else {}
         unknown = self.ngram.unknown_word if self.ngram is not None else 0
         if words is not None:
-            return lexicon({self._spell(word): numbers.get(word, unknown) for word in words})
+            return lexicon({labels: numbers.get(word, unknown) for word, labels in self._spelled(words).items()})
         spelled = lexicon_of_texts(numbers, self._number_of)
         if len(spelled.word) == 1:
             letters = "".join(self._number_of)
             raise ValueError(f"model: the labels {letters!r} spell none of its words, such as {list(numbers)[-1]!r}")
         return spelled
 
+    def _spelled(self, words: Iterable[str]) -> dict[str, Labels]:
+        """The labels of each of `words`; without those that have none, which a warning counts."""
+        spelled = {word: self._labels_of(word) or () for word in words}
+        lost = [word for word, labels in spelled.items() if not labels]
+        if lost and len(lost) == len(spelled):
+            self._spell(lost[0])
+        if lost:
+            named = ", ".join(map(repr, lost[:MOST_NAMED])) + (", …" if len(lost) > MOST_NAMED else "")
+            told = f"words: the labels cannot spell {len(lost)} of {len(spelled)}, which are left out: {named}"
+            warnings.warn(told, stacklevel=4)
+        return {word: labels for word, labels in spelled.items() if labels}
+
+    def _labels_of(self, word: str) -> Labels | None:
+        return as_labels(word.replace(" ", self._between), self._number_of)
+
     def _spell(self, word: str) -> Labels:
         text = word.replace(" ", self._between)
-        labels = as_labels(text, self._number_of)
+        labels = self._labels_of(word)
         if not labels:
             missing = sorted({character for character in text if character not in self._number_of})
             raise ValueError(f"word {word!r}: expected characters among the labels, found {missing}")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctc._inputs import check_scores
+from ctc._inputs import frame_scores
 from ctc.align import Spans, frames_needed, read_transcripts, viterbi_with_gaps
 
 
@@ -50,7 +50,11 @@ class Segment(NamedTuple):
 
 
 def segment(
-    log_probs_SV: Tensor, sentences: Sequence[Sequence[int]], *, blank: int = 0, options: SegmentOptions | None = None
+    log_probs_SV: Tensor | np.ndarray,
+    sentences: Sequence[Sequence[int]],
+    *,
+    blank: int = 0,
+    options: SegmentOptions | None = None,
 ) -> list[Segment]:
     """Where each of `sentences` (labels, in the order they are spoken) lies in the recording.
 
@@ -59,7 +63,7 @@ def segment(
     empty sentence, for text that needs more frames than there are and for scores without a path.
     """
     options = options or SegmentOptions()
-    check_scores(log_probs_SV[None], blank, name="segment: log_probs_SV")
+    log_probs_SV = frame_scores(log_probs_SV, blank, name="segment: log_probs_SV")
     frames, vocabulary = log_probs_SV.shape
     rows = read_transcripts(sentences, None, len(sentences), vocabulary, blank, name="segment: sentences")
     for item, row in enumerate(rows):

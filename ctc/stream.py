@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ctc import _library, _native
-from ctc._inputs import check_scores
+from ctc._inputs import frame_scores
 from ctc.beam import BeamOptions, Hypothesis, check_memory, hypotheses_of, native_options, search_python
 from ctc.scorer import Scorer
 
@@ -55,14 +55,14 @@ class BeamStream:
             self.memory,
         )
 
-    def push(self, log_probs_SV: Tensor) -> bool:
+    def push(self, log_probs_SV: Tensor | np.ndarray) -> bool:
         """The next frames, log-probabilities or logits; whether anything can still be read."""
-        check_scores(log_probs_SV[None], self._blank, name="BeamStream: log_probs_SV")
+        log_probs_SV = frame_scores(log_probs_SV, self._blank, name="BeamStream: log_probs_SV")
         if log_probs_SV.shape[1] != self._vocabulary:
             raise ValueError(f"BeamStream: expected {self._vocabulary} labels, found {log_probs_SV.shape[1]}")
         self.frames += len(log_probs_SV)
         if self._library is None:
-            self._kept_SV.append(_native.native_scores(log_probs_SV[None])[0].double())
+            self._kept_SV.append(log_probs_SV.detach().to("cpu", torch.float64, copy=True))
             return bool(self.hypotheses())
         scores_BSV = _native.native_scores(log_probs_SV[None])
         is_over = ctypes.c_int32()

@@ -138,7 +138,8 @@ class Config:
     resume: bool = True
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Checkpoint whose weights are the start (ours or DeepLearningExamples'); layers that do not fit start anew."""
+    """Checkpoint whose weights are the start (ours, DeepLearningExamples', NeMo's, or a name of the hub); layers that
+    do not fit start anew."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(save_epochs=10))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400)
     """Epochs whose checkpoint is kept; of the others the last two and the best."""

@@ -10,14 +10,20 @@ from common.text.vocabulary import is_special
 Part = TypeVar("Part")
 
 
-class _Way(NamedTuple, Generic[Part]):
-    """One way to read all stretches so far, which goes on from another way to read those before."""
+class _Ended(NamedTuple, Generic[Part]):
+    """What the words became that ended in one stretch, and those that ended before it."""
 
-    before: "_Way[Part] | None"
+    before: "_Ended[Part] | None"
     parts: Sequence[Part]
-    """What the words became that ended in the last stretch."""
+
+
+class _Way(NamedTuple, Generic[Part]):
+    """One way to read all stretches so far."""
+
+    ended: "_Ended[Part] | None"
+    """Shared by all ways that begin with the same words; without their letters, which a long recording has many of."""
     open: list[Letter]
-    """The word that may go on."""
+    """The word that may go on. Where a language writes no separator, as Chinese, it is all of the recording."""
     score: float
     words: int
     """A hash of all words that ended."""
@@ -31,7 +37,7 @@ class Joined(Generic[Part]):
 
     def __init__(self, finish: Callable[[Sequence[Letter]], Sequence[Part]], *, separator: str, n_best: int = 1):
         self._finish, self._separator, self._n_best = finish, separator, n_best
-        self._ways: list[_Way[Part]] = [_Way(None, [], [], 0.0, 0)]
+        self._ways: list[_Way[Part]] = [_Way(None, [], 0.0, 0)]
 
     def add(self, readings: Sequence[Reading], *, space_at: int | None = None) -> None:
         """The readings of the next stretch, best first, and a separator at frame `space_at`, where words end there."""
@@ -41,13 +47,14 @@ class Joined(Generic[Part]):
             pairs = heapq.nsmallest(self._n_best**2, pairs, key=lambda pair: -(pair[0].score + pair[1].score))
         ways: dict[int, _Way[Part]] = {}
         for way, reading in pairs:
-            letters = [*way.open, *reading.letters, *space]
-            ended = max((i + 1 for i, letter in enumerate(letters) if letter.text == self._separator), default=0)
-            words = self._hash(way.words, letters[:ended])
-            text = self._hash(words, letters[ended:])
+            new = [*reading.letters, *space]
+            separators = [i for i, letter in enumerate(new, len(way.open)) if letter.text == self._separator]
+            letters, end = [*way.open, *new], separators[-1] + 1 if separators else 0
+            words = self._hash(way.words, letters[:end])
+            text = self._hash(words, letters[end:])
             if text not in ways:
-                parts = self._finish(letters[:ended]) if ended else []
-                ways[text] = _Way(way, parts, letters[ended:], way.score + reading.score, words)
+                ended = _Ended(way.ended, self._finish(letters[:end])) if end else way.ended
+                ways[text] = _Way(ended, letters[end:], way.score + reading.score, words)
             if len(ways) == self._n_best:
                 break
         self._ways = list(ways.values())
@@ -57,7 +64,7 @@ class Joined(Generic[Part]):
         found = []
         for way in self._ways:
             chain = [self._finish(way.open) if way.open else []]
-            at: _Way[Part] | None = way
+            at = way.ended
             while at is not None:
                 chain.append(at.parts)
                 at = at.before

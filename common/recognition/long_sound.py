@@ -23,15 +23,15 @@ class LongSound:
     is used. A slice that starts before the last one did decodes it all again. Slices are for one thread at a time.
     """
 
-    def __init__(self, blocks: Blocks, rate: float, to_rate: float, *, trim: bool = False):
+    def __init__(self, blocks: Blocks, rate: float, to_rate: float, *, trim: bool = False, name: str = "recording"):
         """`rate` is that of the blocks, `to_rate` that of the samples; `trim` cuts silence off the ends.
 
-        Raises AudioError.
+        `name` is what messages call it. Raises AudioError.
         """
         self.raises = True
         """Whether a slice raises the AudioError of a recording that can no longer be read, or leaves it in `error`."""
         self.error = ""
-        self._blocks, self._rates = blocks, (rate, to_rate)
+        self._blocks, self._rates, self._name = blocks, (rate, to_rate), name
         self._count, self._loudest = 0, 0.0
         counted = self._counted()
         self._first, end = audio.loud_part(counted) if trim else (0, sum(map(len, counted)))
@@ -74,7 +74,7 @@ class LongSound:
                 held.append(next(self._coming))
                 end += len(held[-1])
         except (AudioError, StopIteration) as error:
-            self.error = str(error) or "the recording has become shorter while it was read"
+            self.error = str(error) or f"{self._name}: has become shorter while it was read"
             if self.raises:
                 raise AudioError(self.error) from None
         held_N = np.concatenate(held) if len(held) != 1 else held[0]

@@ -176,4 +176,4 @@ def _decoded(
         if sound.n_samples <= long_seconds * sound.sample_rate:
             return sound.read(rate).samples
         own_rate = sound.sample_rate
-    return LongSound(lambda: audio.blocks_of(path, **piece, most=BLOCK), own_rate, rate, trim=trim)
+    return LongSound(lambda: audio.blocks_of(path, **piece, most=BLOCK), own_rate, rate, trim=trim, name=str(path))

@@ -138,12 +138,16 @@ LANGUAGES: dict[str, Language] = {
 
 def language_of(name: str) -> Language | None:
     """The table of a language, by its name in espeak or a BCP 47 tag: de-AT is de."""
-    return LANGUAGES.get(name.lower().replace("_", "-").partition("-")[0])
+    return LANGUAGES.get(_code(name))
+
+
+def _code(name: str) -> str:
+    return name.lower().replace("_", "-").partition("-")[0]
 
 
 def european_tokens(text: str, name: str) -> list[Token]:
     """All of `text` in tokens, in its order, in the language that has a table by that name."""
-    language, code = language_of(name), name.lower().partition("-")[0]
+    language, code = language_of(name), _code(name)
     if language is None:
         return [Token(text, "text", None)]
     return list(_tokens(text, language, code))
@@ -202,6 +206,8 @@ def _said(match: re.Match[str], language: Language, code: str) -> str | None:
         before, after = match.string[: match.start()], match.string[match.end() :]
         if _is_so(before + written, after):
             return None
+        if written == "S." and code == "de" and not re.match(r"\s?\d", match.string[match.end() :]):
+            return None  # an initial, no page
         wanted = re.sub(r"\s", "", written)
         known = _in_either_case(language.abbreviations)
         said = next(said for short, said in known.items() if short.replace(" ", "") == wanted)
@@ -238,35 +244,23 @@ _STARTERS = re.compile(
 _DECLINED = re.compile(r"\b(?:am|im|vom|zum|beim|zur|den|dem|des|der|ab|bis|seit|und|oder|jeden)\s\Z", re.IGNORECASE)
 _NOMINATIVE = re.compile(r"(?:\A|[.!?:]\s)Der\s\Z|\b(?:ist|war|sind|wird)\sder\s\Z")
 _MONTHS = (
-    "Januar",
-    "Februar",
-    "März",
-    "April",
-    "Mai",
-    "Juni",
-    "Juli",
-    "August",
-    "September",
-    "Oktober",
-    "November",
+    "Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
     "Dezember",
-)
-
-
+)  # fmt: skip
 _AHEAD_OF_ANOTHER = re.compile(r"\s*\w+\s\d{1,2}\.")
 
 
 def is_ordinal(before: str, word: str, name: str, after: str = "") -> bool:
     """Whether a text that ends in a number and a dot, such as "am 3.", goes on with `word` in the same sentence.
 
-    `after` is all that follows.
+    `after` is all that follows: "am 1. und 2. Januar".
     """
     language = language_of(name)
     if re.fullmatch("und|oder|bis", word) and _AHEAD_OF_ANOTHER.match(after):
         return True
     if language is None or not language.has_ordinal_dot or not re.search(r"(?<![\w.,:])\d{1,2}\.\Z", before):
         return False
-    return not _STARTERS.fullmatch(word) if name.lower().startswith("de") else not word[:1].isupper()
+    return not _STARTERS.fullmatch(word) if _code(name) == "de" else not word[:1].isupper()
 
 
 def is_abbreviation(before: str, name: str, after: str = "") -> bool:
@@ -274,10 +268,10 @@ def is_abbreviation(before: str, name: str, after: str = "") -> bool:
 
     `after` is all that follows.
     """
-    language = language_of(name)
+    code = _code(name)
     if _is_so(before, after):
         return False
-    return language is not None and bool(_abbreviated(name.lower().partition("-")[0]).search(before))
+    return code in LANGUAGES and bool(_abbreviated(code).search(before))
 
 
 def _is_so(before: str, after: str) -> bool:

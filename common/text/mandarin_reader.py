@@ -246,7 +246,7 @@ def _classified(text: str, position: int) -> Token | None:
         return None  # COVID-19, GPT4
     for kind, pattern, reading in _RULES if text[position] not in string.ascii_uppercase else (_NAME,):
         match = pattern.match(text, position)
-        if not match or (re.match(r"[A-Za-z]", text[match.end() :])):
+        if not match or re.match(r"[A-Za-z]", text[match.end() :]):
             continue
         if not _stands_beside_chinese(text, match):
             return None

@@ -204,8 +204,8 @@ class Config:
     resume: bool = True
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Checkpoint whose weights are the start (ours or DeepLearningExamples'); embeddings of symbols that both know are
-    kept."""
+    """Checkpoint whose weights are the start (ours, DeepLearningExamples', or a name of the hub); embeddings of symbols
+    that both know are kept."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(log_steps=10, validate_epochs=10, save_epochs=20))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400, 500, 600, 700, 800, 900)
     """Epochs whose checkpoints are kept, besides the last two and the best."""

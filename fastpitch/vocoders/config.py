@@ -159,10 +159,11 @@ class HifiganRun(TrainingConfig):
     epochs: int = 6500
     batch_size: int = 16
     checkpoint: Path | None = None
-    """Checkpoint whose generator is the start (ours or DeepLearningExamples'), with its discriminators where the file
-    has them."""
+    """Checkpoint whose generator is the start (ours, DeepLearningExamples', or a name of the hub), with its
+    discriminators where the file has them."""
     checkpoint_discriminators: Path | None = None
-    """Checkpoint whose discriminators are the start (DeepLearningExamples' hifigan_discrim_checkpoint_*.pt)."""
+    """Checkpoint whose discriminators are the start (DeepLearningExamples' hifigan_discrim_checkpoint_*.pt, or a name
+    of the hub)."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(validate_epochs=10, save_epochs=10))
     keep_epochs: tuple[int, ...] = (1000, 2000, 3000, 4000, 5000, 6000)
     samples_every_epochs: int = 100
@@ -207,7 +208,7 @@ class WaveglowRun(TrainingConfig):
     epochs: int = 1000
     batch_size: int = 10
     checkpoint: Path | None = None
-    """Checkpoint whose weights are the start (ours or DeepLearningExamples')."""
+    """Checkpoint whose weights are the start (ours, DeepLearningExamples', or a name of the hub)."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(validate_epochs=10, save_epochs=50))
     keep_epochs: tuple[int, ...] = (250, 500, 750, 1000)
 

@@ -189,6 +189,16 @@ def test_a_closed_list_whose_words_the_beam_cannot_finish_is_searched_more_widel
     assert set("".join("abcdefgh "[label] for label in other.labels).split()) == {"b"}
 
 
+def test_words_that_cannot_be_spelled_are_left_out_with_a_warning():
+    words = ["abc", "", "café", "x", "c", "y1", "y2", "y3", "y2"]
+    told = r"^words: the labels cannot spell 6 of 8, which are left out: '', 'café', 'x', 'y1', 'y2', …$"
+    with pytest.warns(UserWarning, match=told):
+        scorer = Scorer(LABELS, words=iter(words))
+    (hypotheses,) = ctc.beam_search(logits(1, 8, 5), [8], blank=4, scorer=scorer, options=BeamOptions(n_best=20))
+    assert hypotheses
+    assert {word for hypothesis in hypotheses for word in hypothesis_words(hypothesis)} <= {"abc", "c"}
+
+
 def hypothesis_words(hypothesis):
     return "".join(LABELS[label] for label in hypothesis.labels).split()
 

@@ -151,10 +151,34 @@ def test_an_utterance_with_nan_is_named():
         ctc.greedy(log_probs_BSV, [4, 4, 3])
 
 
+def test_arrays_are_taken_as_tensors_are_and_left_as_they_are():
+    log_probs_BSV = torch.randn(2, 9, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    given = log_probs_BSV.numpy()
+    read_only = given.copy()
+    read_only.setflags(write=False)
+    forms = [given, given.copy("F"), read_only, given[:, ::-1].copy()[:, ::-1]]
+    targets = [[1, 2], [3]]
+    for array in forms:
+        for decode in (ctc.greedy, ctc.beam_search):
+            assert decode(array, np.array([9, 6])) == decode(log_probs_BSV, [9, 6])
+        found, expected = (ctc.align(scores, targets, [9, 6]) for scores in (array, log_probs_BSV))
+        assert found == expected
+        assert ctc.segment(array[0], targets) == ctc.segment(log_probs_BSV[0], targets)
+        assert np.array_equal(array, given)
+    for dtype in (np.float32, np.float16):
+        expected = ctc.greedy(torch.from_numpy(given.astype(dtype)), [9, 6])
+        assert ctc.greedy(given.astype(dtype), [9, 6]) == expected
+
+
 @pytest.mark.parametrize("decode", [ctc.greedy, ctc.beam_search])
-def test_what_is_no_tensor_is_named(decode):
-    with pytest.raises(TypeError, match=r"log_probs_BSV: expected a torch\.Tensor, found numpy\.ndarray"):
-        decode(np.zeros((1, 3, 4), np.float32), [3])
+def test_what_is_neither_tensor_nor_array_is_named(decode):
+    with pytest.raises(TypeError, match=r"expected a torch\.Tensor or a numpy\.ndarray, found builtins\.list"):
+        decode([[[0.0, 1.0]]], [1])
+    for array in (np.zeros((1, 3, 4), np.int64), np.full((1, 3, 4), None)):
+        with pytest.raises(ValueError, match=f"log_probs_BSV: expected a floating-point type, found .*{array.dtype}"):
+            decode(array, [3])
+    with pytest.raises(ValueError, match=r"log_probs_BSV: expected \(utterance, frame, label\), found shape \(3, 4\)"):
+        decode(np.zeros((3, 4)), [3])
     with pytest.raises(TypeError, match="frames_B: expected 1 integers, one per utterance, found None"):
         decode(torch.zeros(1, 3, 4), None)
 
@@ -162,3 +186,5 @@ def test_what_is_no_tensor_is_named(decode):
 def test_hot_words_without_what_they_add_are_refused():
     with pytest.raises(TypeError, match="hot_words: expected what each adds to a score, .* found list"):
         ctc.Scorer(["a", "b"], hot_words=["ab"])
+    with pytest.raises(TypeError, match="hot_words: expected what each adds to a score, .* found tuple"):
+        ctc.Scorer(["a", "b"]).with_hot_words(("ab",))

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -40,6 +41,18 @@ def test_a_stream_without_frames_has_read_nothing():
     assert stream.push(torch.zeros(0, 3))
 
 
+def test_a_stream_takes_arrays_and_keeps_no_hold_of_them():
+    log_probs_SV = logits(1, 12, 5)[0].double()
+    stream, buffer = ctc.BeamStream(5, blank=4), np.empty((3, 5))
+    for first in range(0, 12, 3):
+        buffer[:] = log_probs_SV[first : first + 3].numpy()
+        assert stream.push(buffer)
+    assert stream.hypotheses()[0].labels == ctc.beam_search(log_probs_SV[None], [12], blank=4)[0][0].labels
+    for wrong in (buffer[0], buffer[None]):
+        with pytest.raises(ValueError, match=r"log_probs_SV: expected \(frame, label\), found shape"):
+            stream.push(wrong)
+
+
 def test_a_stream_ends_where_its_scores_are_no_numbers():
     stream = ctc.BeamStream(5)
     assert stream.push(logits(1, 3, 5)[0])
@@ -70,7 +83,7 @@ def test_a_stream_takes_the_same_memory_however_long_it_is(with_or_without_the_l
         (lambda: ctc.BeamStream(5).push(torch.zeros(2, 4)), "BeamStream: expected 5 labels, found 4"),
         (
             lambda: ctc.BeamStream(5).push(torch.zeros(4)),
-            r"BeamStream: log_probs_SV: expected \(utterance, frame, label\)",
+            r"BeamStream: log_probs_SV: expected \(frame, label\), found shape \(4,\)",
         ),
     ],
 )

@@ -119,7 +119,9 @@ def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: 
 def _limit_memory(more: int) -> None:
     """Lets this process take so many bytes more than it has now."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)  # which nobody but root can raise
+    bound = used + more if most == resource.RLIM_INFINITY else min(used + more, most)
+    resource.setrlimit(resource.RLIMIT_AS, (bound, most))
 
 
 def _warm_up(reader: Reader) -> None:

@@ -128,22 +128,8 @@ ELEMENTS = frozenset([
 ])  # fmt: skip
 # Spelled, although in two cases.
 MIXED_CASE = (
-    "pH",
-    "NaCl",
-    "NaOH",
-    "KCl",
-    "HCl",
-    "LiCl",
-    "AgCl",
-    "ZnO",
-    "MgO",
-    "CaO",
-    "GaAs",
-    "IoT",
-    "LoL",
-    "WoW",
-    "VoIP",
-)
+    "pH", "NaCl", "NaOH", "KCl", "HCl", "LiCl", "AgCl", "ZnO", "MgO", "CaO", "GaAs", "IoT", "LoL", "WoW", "VoIP",
+)  # fmt: skip
 # Words without a vowel; others are spelled.
 INTERJECTIONS = frozenset([
     "hm", "hmm", "hmmm", "mm", "mmm", "mhm", "sh", "shh", "shhh", "psst", "pst", "brr", "brrr", "grr", "grrr", "tsk",

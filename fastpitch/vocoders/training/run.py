@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from common import checkpoint
+from common import checkpoint, hub
 from common.data.manifest import read_sources
 from common.epochs import Epochs
 from common.features import LogMel
@@ -103,13 +103,15 @@ class Run:
 
     def _start_from_checkpoints(self, judges: Discriminators | None) -> None:
         cfg, start_from = self.cfg, self.directory.start_from
+        generator = hub.located(cfg.checkpoint) if cfg.checkpoint is not None else None
         if isinstance(cfg, WaveglowRun):
-            if cfg.checkpoint is not None:
-                with checkpoint.usable(cfg.checkpoint):
-                    flow = waveglow_import.read(checkpoint.load(cfg.checkpoint), cfg.checkpoint)
-                    start_from(self.generator, unfolded(flow.ema or flow.weights, self.generator), cfg.checkpoint)
+            if generator is not None:
+                with checkpoint.usable(generator):
+                    flow = waveglow_import.read(checkpoint.load(generator), generator)
+                    start_from(self.generator, unfolded(flow.ema or flow.weights, self.generator), generator)
             return
-        generator, discriminators = cfg.checkpoint, cfg.checkpoint_discriminators
+        named = cfg.checkpoint_discriminators
+        discriminators = hub.located(named) if named is not None else None
         if generator is not None:
             state = checkpoint.load(generator)
             with checkpoint.usable(generator):

@@ -95,12 +95,12 @@ def test_a_file_that_is_lost_while_it_is_used_costs_itself(tmp_path: Path, on_er
     soundfile.write(path, noise(0.2, RATE), RATE)
     assert recording.failure == ""
     if on_error == "stop":
-        with pytest.raises(AudioError, match=r"^the recording has become shorter while it was read$"):
+        with pytest.raises(AudioError, match=r"a\.wav: has become shorter while it was read$"):
             recording.samples_N[0:16_000]
         return
     assert not recording.samples_N[0:16_000].any()
     path.unlink()
-    assert recording.failure == "the recording has become shorter while it was read"
+    assert recording.failure == f"{path}: has become shorter while it was read"
     (recording,) = [Recording("b", LongSound(lambda: iter([np.ones(4, np.float32)]), 8, 8), 0.5)]
     assert recording.failure == ""
 
@@ -116,3 +116,9 @@ def test_what_comes_from_a_pipe_is_kept_on_disk_where_it_is_large(monkeypatch):
 
     with pytest.raises(AudioError, match=r"^pipe: cannot be kept in /\S*: No space left on device$"):
         Held.of(Full(), "pipe")
+
+
+def test_a_file_that_is_open_as_text_is_named(tmp_path: Path):
+    (tmp_path / "a.wav").write_bytes(b"RIFF")
+    with (tmp_path / "a.wav").open() as file, pytest.raises(AudioError, match=r'a\.wav: is open as text; .*mode "rb"$'):
+        read(file, RATE)

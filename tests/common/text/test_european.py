@@ -18,12 +18,14 @@ SAID = {
         "So. Jetzt gehen wir.": "So. Jetzt gehen wir.",
         "So. 10 Uhr, am So. nicht": "Sonntag 10 Uhr, am Sonntag nicht",
         "Das ist Max. Er hat max. 5 kg.": "Das ist Max. Er hat maximal 5 Kilogramm.",
+        "Helmut S. kam, siehe S. 7": "Helmut S. kam, siehe Seite 7",
     },
     "es": {"El Sr. García, p. ej., en EE. UU.": "El señor García, por ejemplo, en Estados Unidos."},
     "fr": {"M. Dupont, 50 av. J.-C., pèse 70 kg": "monsieur Dupont, 50 avant Jésus-Christ, pèse 70 kilogrammes"},
     "it": {"Il Sig. Rossi, ecc.": "Il signor Rossi, eccetera.", "il 1° maggio": "il primo maggio"},
     "pt": {"R$ 5": "5 reais", "A Dra. Costa corre 5 km": "A doutora Costa corre 5 quilómetros"},
     "nl": {"€ 5,50 of $3": "5,50 euro of 3 dollar", "Dhr. Jansen, bijv.": "de heer Jansen, bijvoorbeeld."},
+    "de_AT": {"Am 3. Mai kam Dr. Müller.": "Am dritten Mai kam Doktor Müller."},
     "da": {"den 3. maj": "den tredje maj"},
     "cs": {"3. května": "3. května"},
 }
@@ -41,5 +43,6 @@ def test_what_is_written_short_is_put_in_words(language, written, said):
 def test_languages_without_a_table_are_left_to_espeak():
     assert language_of("hi") is None
     assert language_of("de-AT") is language_of("de")
+    assert is_abbreviation("Dr.", "de_AT")
     assert [token.spoken for token in european_tokens("5 किलो", "hi")] == [None]
     assert not is_abbreviation("Dr.", "hi")

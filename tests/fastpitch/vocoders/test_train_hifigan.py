@@ -151,6 +151,18 @@ def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp
     assert events(tmp_path / "second") == [f"{start}: taken"] * 2
 
 
+def test_a_run_starts_from_names_of_the_hub(root, tmp_path, monkeypatch):
+    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
+    main(first)
+    start = tmp_path / "first" / "hifigan_step00000003.pt"
+    named = {Path("owner/generator"): start, Path("owner/discriminators"): start}
+    monkeypatch.setattr("fastpitch.vocoders.training.run.hub.located", named.__getitem__)
+    generator, discriminators = named
+    cfg = replace(first, output_dir=tmp_path / "second", checkpoint=generator, checkpoint_discriminators=discriminators)
+    with run_of(cfg):
+        assert events(tmp_path / "second") == [f"{start}: taken"] * 2
+
+
 def test_losses_that_are_not_finite_stop_the_run_before_anything_is_saved(root, tmp_path):
     cfg = hifigan_config(root, tmp_path, epochs=9)
     cfg = replace(cfg, optim=replace(cfg.optim, lr=1e30))

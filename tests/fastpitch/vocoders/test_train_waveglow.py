@@ -1,6 +1,7 @@
 import contextlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,17 +81,19 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path):
         assert (other - updates[0]).norm() < 1e-3 * updates[0].norm()
 
 
-def test_a_run_starts_from_a_published_checkpoint(root, tmp_path):
-    state = checkpoint.load(shared("golden/tts/checkpoint_WaveGlow_9.pt"))
+def test_a_run_starts_from_a_published_checkpoint_by_its_name_on_the_hub(root, tmp_path, monkeypatch):
+    path = shared("golden/tts/checkpoint_WaveGlow_9.pt")
+    monkeypatch.setattr("fastpitch.vocoders.training.run.hub.located", {Path("owner/waveglow"): path}.__getitem__)
+    state = checkpoint.load(path)
     described = state["config"]
-    cfg = waveglow_config(root, tmp_path, checkpoint=shared("golden/tts/checkpoint_WaveGlow_9.pt"))
+    cfg = waveglow_config(root, tmp_path, checkpoint=Path("owner/waveglow"))
     model = replace(
         cfg.model, flows=described["n_flows"], layers=described["WN_config"]["n_layers"],
         channels=described["WN_config"]["n_channels"],
     )  # fmt: skip
     cfg = replace(cfg, model=model, features=replace(WaveglowRun().features, mel_bins=20))
     with run_of(cfg) as run:
-        assert events(tmp_path) == [f"{cfg.checkpoint}: taken"]
+        assert events(tmp_path) == [f"{path}: taken"]
     expected = state["state_dict"]["WN.3.in_layers.1.weight_v"]
     assert torch.equal(run.generator.WN[3].in_layers[1].parametrizations.weight.original1, expected)
 
