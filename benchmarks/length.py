@@ -35,7 +35,7 @@ WORKS = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().pare
 
 
 class Cost(NamedTuple):
-    """Of a command that has ended."""
+    """Processor time and memory of a command that has ended."""
 
     processor_seconds: float
     peak_mib: float

@@ -57,7 +57,7 @@ class ServingSoakConfig:
     huge_mb: int = 1000
     """Size of the bodies that are too large, in megabytes."""
     seed: int = 0
-    """Of the order of the attacks."""
+    """Seed of the order in which the attacks come."""
     save: bool = False
     """Whether the row is appended to benchmarks/results/serving_soak.jsonl."""
 

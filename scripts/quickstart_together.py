@@ -89,7 +89,7 @@ def train_together(trainings: Sequence[Training], *, cores: int) -> bool:
 
 
 def _threads(training: Training, cores: int) -> int:
-    """Of a machine's cores, its part rounded down, and at least one."""
+    """Threads of a training: its share of the machine's cores, rounded down, and at least one."""
     return max(1, int(cores * training.share))
 
 

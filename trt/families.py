@@ -66,7 +66,7 @@ def _of_archive(path: Path) -> Family:
 
 
 def _of_state(state: dict[str, Any], path: Path) -> Family:
-    """Of this repository, of DeepLearningExamples and of Fairseq; what is none of them, Jasper's reader says."""
+    """The family of a .pt file of this repository, DeepLearningExamples or Fairseq; Jasper's for other kinds."""
     if hifigan_import.is_checkpoint(state) or waveglow_import.is_checkpoint(state):
         return "vocoder"
     kind = state.get("format")

@@ -131,7 +131,7 @@ def transcript_from(answer: str, name: str) -> Transcript:
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """Of at least one value: one of them, not between two."""
+    """The percentile of at least one value: one of them, not between two."""
     return float(np.percentile(values, percent, method="higher"))
 
 
