@@ -260,9 +260,10 @@ def along_time(convolution: nn.Conv1d, x_BTC: Tensor) -> Tensor:
     """
     if not products.runs_eagerly(x_BTC):
         return convolution(x_BTC.mT).mT
-    (padding,), (dilation,), groups = convolution.padding, convolution.dilation, convolution.groups
+    padding, dilation, groups = convolution.padding, convolution.dilation[0], convolution.groups
+    assert not isinstance(padding, str)
     weight_OKI = convolution.weight.transpose(1, 2)
-    return convolve(x_BTC, weight_OKI, convolution.bias, dilation=dilation, padding=int(padding), groups=groups)
+    return convolve(x_BTC, weight_OKI, convolution.bias, dilation=dilation, padding=padding[0], groups=groups)
 
 
 def _by_phases(

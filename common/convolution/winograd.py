@@ -69,6 +69,7 @@ class Convolution(nn.Module):
         return self._fused()(x_BTI)
 
     def _fused(self) -> FusedConvolution:
+        assert self.bias is not None
         return self._kept.of((self.weight, self.bias), self._prepared)
 
     def _prepared(self) -> FusedConvolution:
