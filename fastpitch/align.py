@@ -126,9 +126,7 @@ class Aligner:
     def __init__(self) -> None:
         if importlib.util.find_spec("pocketsphinx") is None:
             raise ConfigError("pocketsphinx is not installed; pip install pocketsphinx")
-        decoder = importlib.import_module("pocketsphinx").Decoder
-        beams = dict.fromkeys(("beam", "wbeam", "pbeam"), WIDEST)
-        self._decoder: Any = decoder(samprate=RATE, lm=None, loglevel="FATAL", silprob=PAUSE, **beams)
+        self._decoder = self._new()
 
     def spans(self, samples_N: np.ndarray, words: Sequence[Sequence[str]]) -> list[list[Span]]:
         """When the phonemes of every word are said in samples at RATE. Raises ClipError."""
@@ -146,6 +144,11 @@ class Aligner:
             raise ClipError("pocketsphinx found other phonemes than those of the text")
         return spans
 
+    def _new(self) -> Any:
+        beams = dict.fromkeys(("beam", "wbeam", "pbeam"), WIDEST)
+        decoder = importlib.import_module("pocketsphinx").Decoder
+        return decoder(samprate=RATE, lm=None, loglevel="FATAL", silprob=PAUSE, **beams)
+
     def _named(self, phonemes: Sequence[str]) -> str:
         name = "=".join(phonemes)
         if self._decoder.lookup_word(name) is None:
@@ -153,9 +156,13 @@ class Aligner:
         return name
 
     def _hear(self, pcm: bytes) -> None:
-        self._decoder.start_utt()
-        self._decoder.process_raw(pcm, full_utt=True)
-        self._decoder.end_utt()
+        try:
+            self._decoder.start_utt()
+            self._decoder.process_raw(pcm, full_utt=True)
+            self._decoder.end_utt()
+        except RuntimeError:  # it reached no end, and does not go on with another clip
+            self._decoder = self._new()
+            raise ClipError("pocketsphinx cannot align it; is it the text of this recording?") from None
 
 
 def _span(entry: Any) -> Span:

@@ -9,10 +9,11 @@ from common import checkpoint
 from fastpitch.acoustic.adversary import Adversary, MelDiscriminator, Windows
 from fastpitch.acoustic.config import AdversaryConfig
 from fastpitch.acoustic.data import collate
-from fastpitch.acoustic.run import NAME, Run
+from fastpitch.acoustic.objective import Counts, counts_of, fastpitch_objective
+from fastpitch.acoustic.run import ADVERSARIAL, NAME, Run
 from fastpitch.train import main
 from tests.fastpitch.runs import toy_config, write_corpus
-from tests.training import directory_of, events
+from tests.training import directory_of
 
 SMALL = AdversaryConfig(weight=1.0, frames=16, channels=4)
 
@@ -35,8 +36,6 @@ def adversary_of(cfg) -> Adversary:
 
 
 def test_windows_are_the_same_of_both_and_within_the_clip(cfg):
-    from fastpitch.acoustic.objective import Counts, counts_of, fastpitch_objective
-
     with directory_of(cfg, NAME) as directory:
         run = Run(cfg, directory)
         batch = collate([run.train_set.item(i, 0) for i in range(3)])
@@ -55,6 +54,7 @@ def test_windows_are_the_same_of_both_and_within_the_clip(cfg):
 
 
 def test_what_is_told_apart_loses_and_gradients_reach_the_prediction_alone(cfg):
+    cfg = replace(cfg, optim=replace(cfg.optim, kind="adamw"))
     adversary = adversary_of(cfg)
     random = torch.Generator().manual_seed(0)
     recorded_WTM = torch.randn(4, 16, 80, generator=random) - 5
@@ -92,9 +92,8 @@ def test_stopping_and_resuming_gives_bitwise_the_weights_of_never_stopping(cfg, 
     for part in ("weights", "adversary_weights"):
         for name, weight in one[part].items():
             assert torch.equal(weight, other[part][name]), name
-    logged = [event["data"] for event in events(tmp_path / "whole") if "train_discriminator_loss" in event["data"]]
-    assert logged
-    assert {"train_adversarial_loss", "train_feature_loss"} < logged[0].keys()
+    log = (tmp_path / "whole" / "nvlog.json").read_text()
+    assert all(f'"train_{name}"' in log for name in ADVERSARIAL)
 
 
 def test_windows_that_no_layer_can_see_are_refused():
