@@ -35,7 +35,6 @@ RATE = 16_000  # of pocketsphinx's model
 FRAME_SECONDS = 0.01
 LATE_SECONDS = 0.0078  # from where a frame of 25.6 ms starts to where it is nearer to its middle than the one before
 PAUSE = 0.3  # probability of a pause between words; by the default of 0.005 pauses become long consonants
-WIDEST = 1e-100  # beam of the search, which has one sentence to choose from
 
 
 class Span(NamedTuple):
@@ -145,9 +144,9 @@ class Aligner:
         return spans
 
     def _new(self) -> Any:
-        beams = dict.fromkeys(("beam", "wbeam", "pbeam"), WIDEST)
         decoder = importlib.import_module("pocketsphinx").Decoder
-        return decoder(samprate=RATE, lm=None, loglevel="FATAL", silprob=PAUSE, **beams)
+        # What looks for better words in a lattice leaves words that the search for phonemes then cannot follow.
+        return decoder(samprate=RATE, lm=None, loglevel="FATAL", silprob=PAUSE, bestpath=False, fwdflat=False)
 
     def _named(self, phonemes: Sequence[str]) -> str:
         name = "=".join(phonemes)

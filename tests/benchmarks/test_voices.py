@@ -61,6 +61,14 @@ def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch
         voices.main([str(corpus), "--texts", str(corpus / "test.txt"), "--fastpitch", "x.pt"])
 
 
+def test_rows_of_another_voice_have_its_name(corpus, monkeypatch):
+    monkeypatch.setattr(voices, "JUDGES", (Judge("near", (), lambda clips, _: 1.0, needs_reference=True),))
+    argument = [str(corpus), "--clips", str(corpus / "test.txt"), "--sides", "recordings", "--voice", "quickstart"]
+    (found,) = voices.main(argument)
+    assert found.row["part"] == "copy synthesis, quickstart"
+    assert found.row["near"] == 1
+
+
 def test_nothing_to_judge_is_said(corpus, capsys):
     with pytest.raises(SystemExit):
         voices.main([str(corpus)])
