@@ -12,6 +12,7 @@ thread. Appends rows to benchmarks/results/voices.jsonl.
 """
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -149,7 +150,9 @@ def judged(part: str, side: str, spoken: Said, found: Sequence[Judge], reader: S
     row["seconds_of_audio"] = round(seconds, 1)
     for judge in found:
         if part.startswith(COPY) or not judge.needs_reference:
-            row[judge.name] = round(judge.judge(spoken.clips, reader), 3)
+            verdict = judge.judge(spoken.clips, reader)
+            if not math.isnan(verdict):  # of clips without silences there is no hum in them
+                row[judge.name] = round(verdict, 3)
     if side != "recordings":
         row["times_real_time"] = round(seconds / max(spoken.seconds, 1e-9), 1)
     print(row, flush=True)

@@ -69,6 +69,12 @@ def test_rows_of_another_voice_have_its_name(corpus, monkeypatch):
     assert found.row["near"] == 1
 
 
+def test_a_verdict_that_there_is_none_is_no_number_of_a_row(corpus, monkeypatch):
+    monkeypatch.setattr(voices, "JUDGES", (Judge("hum", (), lambda clips, _: float("nan")),))
+    (found,) = voices.main([str(corpus), "--texts", str(corpus / "test.txt")])
+    assert "hum" not in found.row
+
+
 def test_nothing_to_judge_is_said(corpus, capsys):
     with pytest.raises(SystemExit):
         voices.main([str(corpus)])

@@ -122,7 +122,7 @@ CASES = {
         "Chem. 101, Math 300": "chem. one oh one, math three hundred",
         "Gen. 1:1, Rom. 8:1, Gen. Smith": "genesis one one, romans eight one, general smith",
         "Art. 5 and Sec. 2": "article five and section two",
-        "I-95 N to exit 12A": "i ninety five north to exit twelve ay",
+        "I-95 N to exit 12A": "i-ninety five north to exit twelve ay",
     },
     "addresses": {
         "1428 Elm St., Reno, CA 95051": "fourteen twenty eight elm street, reno, california nine five zero five one",
