@@ -85,13 +85,13 @@ def odd_facts(content: bytes) -> dict[str, Any]:
     return facts
 
 
-def small_onnx(metadata: dict[bytes, bytes]) -> bytes:
-    """A graph from samples to log-probabilities of four labels, as `trt.export` names its ends."""
+def small_onnx(metadata: dict[bytes, bytes], labels: int = 4) -> bytes:
+    """A graph from samples to log-probabilities of `labels`, as `trt.export` names its ends."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     draw = np.random.default_rng(0)
-    kernel = draw.standard_normal((4, 1, PER_FRAME)).astype(np.float32)
+    kernel = draw.standard_normal((labels, 1, PER_FRAME)).astype(np.float32)
     constants = {
         "kernel": kernel,
         "channel": np.array([1]),
@@ -117,7 +117,7 @@ def small_onnx(metadata: dict[bytes, bytes]) -> bytes:
             helper.make_tensor_value_info("samples_B", TensorProto.INT64, ["B"]),
         ],
         [
-            helper.make_tensor_value_info("log_probs_BSV", TensorProto.FLOAT, ["B", "S", 4]),
+            helper.make_tensor_value_info("log_probs_BSV", TensorProto.FLOAT, ["B", "S", labels]),
             helper.make_tensor_value_info("frames_B", TensorProto.INT64, ["B"]),
         ],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
