@@ -63,11 +63,13 @@ def on_host(scores: "Tensor | np.ndarray") -> np.ndarray:
     if is_tensor(scores):
         tensor = scores.detach()
         wide = tensor if type_name(tensor) in ("float32", "float64") else tensor.float()
-        scores = wide.cpu().resolve_neg().numpy()
-    if scores.dtype not in (np.float32, np.float64):
-        scores = scores.astype(np.float32)
-    are_whole = scores.flags.aligned and all(stride >= 0 and stride % scores.itemsize == 0 for stride in scores.strides)
-    return scores if are_whole and scores.strides[-1] == scores.itemsize else np.ascontiguousarray(scores)
+        array: np.ndarray = wide.cpu().resolve_neg().numpy()
+    else:
+        array = np.asarray(scores)
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float32)
+    are_whole = array.flags.aligned and all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
+    return array if are_whole and array.strides[-1] == array.itemsize else np.ascontiguousarray(array)
 
 
 def length_tensor(values: "Tensor | np.ndarray | Sequence[int]", batch: int, *, name: str) -> "Tensor":

@@ -83,10 +83,11 @@ def main(cfg: RunConfig) -> int:
     items, problems = left
     asr = recognizers.load(cfg.model, threads=cfg.threads)
     options: dict[str, Any] = {"decoder": asr.decoder(cfg.decoding)}
+    labels: list[str] = []
     if cfg.save_logits is not None:
         if not isinstance(asr, Recognizer):
             raise config.ConfigError(f"save_logits: {cfg.model} writes pieces; expected a model of characters")
-        options["keep_log_probs"] = True
+        options["keep_log_probs"], labels = True, asr.labels
     for problem in problems:
         tell(problem)
     failed = len(problems)
@@ -102,7 +103,7 @@ def main(cfg: RunConfig) -> int:
             if not transcript.words:
                 tell(f"{transcript.audio}: no speech in its {transcript.seconds:.2f} s")
             if cfg.save_logits is not None:
-                writing.save_log_probs(cfg.save_logits, item.name, transcript, asr.labels)
+                writing.save_log_probs(cfg.save_logits, item.name, transcript, labels)
             writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
     if failed:
         tell(f"error: {failed} of {len(items) + len(problems)} could not be transcribed")

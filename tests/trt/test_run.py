@@ -50,6 +50,21 @@ def test_transcripts_are_those_of_the_checkpoint_whole_and_in_chunks(jasper, rec
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [{"relative_buckets": 16, "relative_distance": 40}, {"pos_layers": 3, "pos_kernel": 7}],
+    ids=["wavlm", "data2vec"],
+)
+def test_positions_of_wavlm_and_data2vec_leave_with_the_rest(changes, recordings, tmp_path):
+    path = save_wav2vec2(tmp_path / "w.pt", "base", **changes)
+    export.main(export.ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
+    files = [recordings / "a.flac", recordings / "b.flac"]
+    theirs = wav2vec2_load(path, device="cpu").transcribe(files)
+    assert sum(len(one.text) for one in theirs) > 10
+    assert [one.text for one in Recognizer(tmp_path / "w.onnx").stream(files)] == [one.text for one in theirs]
+
+
+@pytest.mark.slow
 def test_transcripts_of_wav2vec2_with_an_hourglass_are_those_of_the_checkpoint_in_chunks(recordings, tmp_path):
     path = save_wav2vec2(tmp_path / "w.pt", "base linear")
     export.main(export.ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
