@@ -11,7 +11,13 @@ import pytest
 from trt.serving.triton import folder
 from trt.serving.triton.folder import LOCK, PREFIX, Folder
 
-OWNER = "import sys; from trt.serving.triton.folder import Folder; print(Folder().path, flush=True); sys.stdin.read()"
+OWNER = """
+import sys
+from trt.serving.triton.folder import Folder
+own = Folder()
+print(own.path, flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture
