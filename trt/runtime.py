@@ -138,7 +138,7 @@ class Recognizer:
         found = in_batches(
             read_ahead(recordings, self._read, on_error="skip"),
             lambda samples: self._pieces(samples, seconds),
-            lambda samples: (self._paths if self.decodes else self.log_probs)(*padded(samples)),
+            lambda samples: (self._paths if self.decodes else self.log_probs)(*padded(samples)) if samples else [],
             batch_size=batch_size,
         )
         if self.decodes:

@@ -185,6 +185,9 @@ def test_subtitles_and_json_go_to_a_folder_and_what_cannot_be_read_is_told(jaspe
     assert "no speech in its 0.50 s" in told
     assert "gone.wav: no such file" in told
     assert "error: 1 of 5 could not be transcribed" in told
+    (tmp_path / "bad.flac").write_bytes(b"no sound")
+    assert main(RunConfig(model=model, inputs=(tmp_path / "bad.flac",))) == 1  # with nothing for the network
+    assert "error: 1 of 1 could not be transcribed" in capsys.readouterr().err
     assert main(RunConfig(model=model, inputs=(recordings / "b.flac",), format="json", output=tmp_path / "b.json")) == 0
     assert json.loads((tmp_path / "b.json").read_text())["duration"] == 2.1
 
