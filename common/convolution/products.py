@@ -21,7 +21,7 @@ def has_fast_products() -> bool:
 
 def linear(x_XI: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """`F.linear`, [..., O], by a convolution of one tap where that is faster: training on a CPU in float32."""
-    if has_fast_products() or not _runs_eagerly(x_XI) or x_XI.numel() < _SMALL:
+    if not runs_eagerly(x_XI) or has_fast_products() or x_XI.numel() < _SMALL:
         return F.linear(x_XI, weight_OI, bias_O)
     rows_NI = x_XI.reshape(-1, x_XI.shape[-1])
     image_1IN1 = rows_NI.mT[None, :, :, None]  # "channels last", without a copy
@@ -33,7 +33,8 @@ def linear(x_XI: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Ten
 _SMALL = 2**15  # values, below which the call takes longer than the sums
 
 
-def _runs_eagerly(x: Tensor) -> bool:
-    if x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+def runs_eagerly(x: Tensor) -> bool:
+    """On a CPU in float32: not under autocast, which has other products, nor in a graph, which has to know of them."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state():
         return False
-    return not (torch.compiler.is_compiling() or torch._C._get_tracing_state())
+    return x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
