@@ -4,12 +4,15 @@ import ctypes
 import functools
 from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from ctc import _library
 from ctc._arpa_text import Place, WordsTable
+
+if TYPE_CHECKING:  # decoders of arrays work without it
+    from torch import Tensor
 
 VERSION = 5
 """`CTC_DECODE_VERSION` of the header that this file describes."""
@@ -203,12 +206,16 @@ def load() -> ctypes.CDLL | None:
     return library
 
 
-def scores(scores_BSV: Tensor) -> Scores:
-    """The structure that describes `scores_BSV`: on the CPU, fp32 or fp64, labels adjacent (see `native_scores`)."""
+def scores(scores_BSV: "np.ndarray | Tensor") -> Scores:
+    """The structure that describes `scores_BSV`: labels adjacent; on the CPU fp32 or fp64 (see `_inputs.on_host`)."""
     batch, frames, vocabulary = scores_BSV.shape
-    batch_stride, frame_stride, _ = scores_BSV.stride()
-    is_double = scores_BSV.dtype == torch.float64
-    return Scores(scores_BSV.data_ptr(), is_double, batch, frames, vocabulary, batch_stride, frame_stride)
+    if isinstance(scores_BSV, np.ndarray):
+        size, address = scores_BSV.itemsize, scores_BSV.ctypes.data
+        batch_stride, frame_stride, _ = (stride // size for stride in scores_BSV.strides)
+    else:
+        size, address = scores_BSV.element_size(), scores_BSV.data_ptr()
+        batch_stride, frame_stride, _ = scores_BSV.stride()
+    return Scores(address, size == 8, batch, frames, vocabulary, batch_stride, frame_stride)
 
 
 def call(function: Callable[..., int], *arguments: object) -> None:
@@ -216,11 +223,3 @@ def call(function: Callable[..., int], *arguments: object) -> None:
     status = function(*arguments)
     if status != 0:
         raise RuntimeError(f"{getattr(function, '__name__', 'native decoder')}: {STATUS[status]}")
-
-
-def native_scores(scores_BSV: Tensor) -> Tensor:
-    """`scores_BSV` as the kernels take it: on the CPU, fp32 or fp64, labels adjacent; a copy only where needed."""
-    if scores_BSV.dtype not in (torch.float32, torch.float64):
-        scores_BSV = scores_BSV.float()
-    scores_BSV = scores_BSV.detach().cpu().resolve_neg()
-    return scores_BSV if scores_BSV.stride(2) == 1 else scores_BSV.contiguous()

@@ -19,7 +19,7 @@ from transducer import reference
 from transducer._beam_library import Found, beam_functions, search
 from transducer._decoder_library import NativeNetwork
 from transducer._library import warn_slow
-from transducer.decoder import scorers_of_all
+from transducer.host_decoder import scorers_of_all
 from transducer.weights import Decoded, DecoderWeights, on_host
 
 ROWS = 256
