@@ -5,6 +5,7 @@ Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from common.recognition.decoding import Decoder
 from common.recognition.recordings import Recording, in_threads
 from common.recognition.transcripts import Transcript
 from common.threads import torch_threads
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 def in_batches(
@@ -94,6 +98,24 @@ def transcripts(
     ):
         kept_SV = transcript.log_probs_SV
         yield transcript if kept_SV is None else transcript._replace(log_probs_SV=torch.as_tensor(kept_SV))
+
+
+def side_by_side(work: Callable[[Given], Made], items: Sequence[Given]) -> Iterator[Made]:
+    """As `map`: `work` of as many items at a time as there are cores, each on its share of them."""
+    cores = torch.get_num_threads()
+    most = min(cores, len(items), WINDOW)
+
+    def shared(item: Given) -> Made:
+        with torch_threads(cores // most):
+            return work(item)
+
+    if most < 2:
+        yield from map(work, items)
+        return
+    try:
+        yield from in_threads(items, shared, threads=most)
+    finally:
+        torch.set_num_threads(cores)  # which is also what threads to come begin with
 
 
 def _rows(copy: HostCopy) -> Iterator[Tensor]:
