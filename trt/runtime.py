@@ -4,7 +4,6 @@ Shapes: B utterances or chunks, N samples, S output frames, V labels and the bla
 """
 
 import itertools
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
 from ctc import native
+from trt.facts import facts_in, usable
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
 NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
@@ -63,21 +63,23 @@ class Model:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:
-            self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self.session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
         except Exception as error:  # onnxruntime's own have no common class but this
             raise ModelError(f"{path}: cannot be loaded: {' '.join(str(error).split())[:300]}") from None
-        told = self.session.get_modelmeta().custom_metadata_map
-        try:
-            self.facts: dict[str, Any] = {key: json.loads(value) for key, value in told.items()}
-        except ValueError:
-            raise ModelError(f"{path}: its metadata are not those of a model that trt.export wrote") from None
+        with usable(ModelError, path):
+            self.facts: dict[str, Any] = facts_in(self.session.get_modelmeta().custom_metadata_map)
         self.path = path
         self.inputs = [tensor.name for tensor in self.session.get_inputs()]
         self.outputs = [tensor.name for tensor in self.session.get_outputs()]
 
     def run(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """The outputs by name."""
-        return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
+        """The outputs by name. Raises ModelError where the graph does not compute them."""
+        try:
+            return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
+        except Exception as error:  # onnxruntime's own have no common class but this
+            raise ModelError(f"{self.path}: does not run: {' '.join(str(error).split())[:300]}") from None
 
 
 class Recognizer:
@@ -110,7 +112,15 @@ class Recognizer:
         """Log-probabilities [S, V] of float32 audio, samples_B valid samples each, one array per utterance."""
         if self.decodes:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
-        found_BSV, frames_B = self.network.run(audio_BN=audio_BN, samples_B=samples_B).values()
+        found = list(self.network.run(audio_BN=audio_BN, samples_B=samples_B).values())
+        shapes = [list(array.shape) for array in found]
+        is_right = len(found) == 2 and found[0].ndim == 3 and shapes[1] == [len(audio_BN)] == shapes[0][:1]
+        if not is_right or shapes[0][2] != len(self.labels):
+            raise ModelError(
+                f"{self.network.path}: gives arrays of shapes {shapes}; expected log-probabilities [{len(audio_BN)}, "
+                f"frames, {len(self.labels)}] and how many frames each recording has"
+            )
+        found_BSV, frames_B = found
         return [row_SV[:frames] for row_SV, frames in zip(found_BSV, frames_B, strict=True)]
 
     def decoder(self, options: DecodingOptions | None = None) -> Decoder:
