@@ -1,9 +1,6 @@
 """A few hundred mutations for every reader; `python -m tests.fuzz --seconds 3600` reads more."""
 
 import random
-import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,31 +11,7 @@ from tests.fuzz.readers import READERS, Reader
 from tests.fuzz.runner import file_of, fuzz, outcome
 
 
-ALONE = ("exported",)
-"""Readers whose library waits for ever in a fork of a process that has used it, as tests before them do."""
-
-
-@pytest.mark.parametrize("name", ALONE)
-def test_what_comes_in_is_read_or_refused_by_the_command(name, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "tests.fuzz",
-        "--reader",
-        name,
-        "--seconds",
-        "6",
-        "--most",
-        "300",
-        "--keep",
-        tmp_path,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
-    assert re.search(rf"{name}: \d+ read, \d+ refused\n", done.stdout)
-
-
-@pytest.mark.parametrize("name", [name for name in READERS if name not in ALONE])
+@pytest.mark.parametrize("name", READERS)
 def test_what_comes_in_is_read_or_refused(name):
     found = fuzz(name, seed=0, seconds=6, most=300)
     assert not found.findings, "\n".join(f"{f.what} of mutation {f.number}\n{f.told}" for f in found.findings[:3])
