@@ -78,9 +78,9 @@ class ExportConfig:
     calibration_noise_db: tuple[float, ...] = ()
     """Signal to noise ratios, in decibels, at which recordings are heard with white noise too, in turns with clean
     ones: for audio that is noisier than the recordings."""
-    ranges: Ranges = "minmax"
-    """What the range of 8-bit activations is: from the least to the greatest value, without the last thousandth of them
-    (percentile), or what loses least information (entropy)."""
+    ranges: Ranges = "mse"
+    """What the range of 8-bit activations is: that of the least squared error, from the least to the greatest value,
+    without the last thousandth of them (percentile), or what loses least information (entropy)."""
     int8_target: Target = "processors"
     """What int8 is for: processors and ONNX Runtime, or engines of TensorRT, whose activations have a sign."""
     ema: bool | None = None
