@@ -14,7 +14,7 @@ from ctc._arpa_text import Place, WordsTable
 if TYPE_CHECKING:  # decoders of arrays work without it
     from torch import Tensor
 
-VERSION = 4
+VERSION = 5
 """`CTC_DECODE_VERSION` of the header that this file describes."""
 STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 
@@ -45,18 +45,25 @@ class AlignOptions(Structure):
     )
 
 
+class PackedTable(Structure):
+    """`ctc_packed`."""
+
+    _fields_ = (("bits", c_void_p), ("width", c_int32))
+
+
 class NgramTable(Structure):
     """`ctc_ngram`."""
 
     _fields_ = (
         ("states", c_int32),
         ("words", c_int32),
-        ("first_arc", c_void_p),
-        ("arc_word", c_void_p),
+        ("arcs", c_int64),
+        ("first_arc", PackedTable),
+        ("arc_word", PackedTable),
         ("arc_log_prob", c_void_p),
-        ("arc_next", c_void_p),
+        ("arc_next", PackedTable),
         ("backoff", c_void_p),
-        ("backoff_state", c_void_p),
+        ("backoff_state", PackedTable),
         ("word_bound", c_void_p),
         ("start_state", c_int32),
         ("unknown_word", c_int32),
@@ -151,6 +158,8 @@ PROTOTYPES = {
         [POINTER(ModelTable), c_void_p, POINTER(c_int32), POINTER(c_int64), POINTER(c_int64 * 2)],
     ),
     "ctc_ngram_fill": (c_int32, [POINTER(ModelTable), c_void_p, c_int32, *[c_void_p] * 8]),
+    "ctc_packed_bytes": (c_size_t, [c_int64, c_int32]),
+    "ctc_pack": (c_int32, [c_void_p, c_int64, c_int32, c_void_p]),
     "ctc_scorer_check": (c_int32, [POINTER(ScorerTable), c_int64]),
     "ctc_beam_workspace": (c_size_t, [c_int64, c_int64, POINTER(BeamSearchOptions)]),
     "ctc_beam_search": (

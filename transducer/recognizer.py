@@ -21,7 +21,7 @@ from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
-from common.recognition.tensors import padded
+from common.recognition.tensors import padded, side_by_side
 from common.recognition.transcripts import Transcript, Word
 from common.text.pieces import Pieces
 from transducer.beam import BeamSearch
@@ -213,6 +213,7 @@ class Recognizer:
             join=torch.cat,
             decode_parts=lambda parts, recording: self._decode_parts(parts, max_symbols, decoder, recording.hot_words),
             batch_size=batch_size,
+            several=side_by_side if self.device.type == "cpu" else map,
         ):
             yield self._transcript(*heard)
 

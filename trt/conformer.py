@@ -21,6 +21,7 @@ from transducer.hypotheses import Hypothesis, hypothesis_of, joined, transcript_
 from transducer.long_audio import ChunkOptions, cut, recognised, whole_chunks
 from transducer.searching import SearchDecoding, of_ctc, of_host_decoder
 from transducer.weights import Decoded, of_named
+from trt.facts import usable
 from trt.runtime import DECODED_INSIDE, ModelError, Network, paths_of
 from trt.stored import weights_in
 
@@ -34,21 +35,23 @@ class PieceRecognizer:
     def __init__(self, network: Network, *, threads: int = 0):
         """`threads`: of the decoder, 0 for one per core. Raises ModelError."""
         self.network, facts = network, network.facts
-        if network.inputs != ["audio_BN", "samples_B"] or facts["part"] != "whole":
+        if network.inputs != ["audio_BN", "samples_B"] or facts.get("part") != "whole":
             raise ModelError(
-                f"{network.path}: is {facts['part']}, and takes {', '.join(network.inputs)}; expected a recogniser "
+                f"{network.path}: is {facts.get('part')}, and takes {', '.join(network.inputs)}; expected a recogniser "
                 "that trt.export wrote whole, with --input samples"
             )
-        self.sample_rate: int = facts["sample_rate"]
-        self.samples_per_frame: int = facts["samples_per_frame"]
-        self.seconds_per_frame: float = facts["seconds_per_frame"]
-        self.chunk_seconds: float = facts["chunk_seconds"]
-        self.pieces = Pieces(
-            tuple(facts["labels"][:-1]),
-            unknown=frozenset(facts["pieces"]["unknown"]),
-            control=frozenset(facts["pieces"]["control"]),
-        )
-        self._decoder = _decoder(network, threads) if facts["head"] == "transducer" else None
+        with usable(ModelError, network.path):
+            self.sample_rate: int = facts["sample_rate"]
+            self.samples_per_frame: int = facts["samples_per_frame"]
+            self.seconds_per_frame: float = facts["seconds_per_frame"]
+            self.chunk_seconds: float = facts["chunk_seconds"]
+            self.pieces = Pieces(
+                tuple(facts["labels"][:-1]),
+                unknown=frozenset(facts["pieces"]["unknown"]),
+                control=frozenset(facts["pieces"]["control"]),
+            )
+            self._decoder = _decoder(network, threads) if facts["head"] == "transducer" else None
+            self.frames(0)  # which computes with the facts that are left
 
     def decoder(self, options: DecodingOptions | None = None) -> SearchDecoding | None:
         """What `stream` decodes with, if not greedily by the network alone, as `transducer.Recognizer.decoder`.

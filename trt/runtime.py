@@ -4,9 +4,9 @@ Shapes: B utterances or chunks, N samples, S output frames, V labels and the bla
 """
 
 import itertools
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,13 +14,14 @@ import numpy as np
 import onnxruntime
 
 from common.audio import AudioError
-from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.chunks import Piece, chunks, in_batches, padded, several_at_once
 from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
 from common.recognition.joining import Joined
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
 from ctc import native
+from trt.facts import facts_in, usable
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
 NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
@@ -58,23 +59,27 @@ class Model:
             )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        # Threads that wait would keep cores busy, which several batches at once want: half of all time went into it.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:
-            self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self.session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
         except Exception as error:  # onnxruntime's own have no common class but this
             raise ModelError(f"{path}: cannot be loaded: {' '.join(str(error).split())[:300]}") from None
-        told = self.session.get_modelmeta().custom_metadata_map
-        try:
-            self.facts: dict[str, Any] = {key: json.loads(value) for key, value in told.items()}
-        except ValueError:
-            raise ModelError(f"{path}: its metadata are not those of a model that trt.export wrote") from None
+        with usable(ModelError, path):
+            self.facts: dict[str, Any] = facts_in(self.session.get_modelmeta().custom_metadata_map)
         self.path = path
         self.inputs = [tensor.name for tensor in self.session.get_inputs()]
         self.outputs = [tensor.name for tensor in self.session.get_outputs()]
 
     def run(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """The outputs by name."""
-        return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
+        """The outputs by name. Raises ModelError where the graph does not compute them."""
+        try:
+            return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
+        except Exception as error:  # onnxruntime's own have no common class but this
+            raise ModelError(f"{self.path}: does not run: {' '.join(str(error).split())[:300]}") from None
 
 
 class Recognizer:
@@ -107,7 +112,15 @@ class Recognizer:
         """Log-probabilities [S, V] of float32 audio, samples_B valid samples each, one array per utterance."""
         if self.decodes:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
-        found_BSV, frames_B = self.network.run(audio_BN=audio_BN, samples_B=samples_B).values()
+        found = list(self.network.run(audio_BN=audio_BN, samples_B=samples_B).values())
+        shapes = [list(array.shape) for array in found]
+        is_right = len(found) == 2 and found[0].ndim == 3 and shapes[1] == [len(audio_BN)] == shapes[0][:1]
+        if not is_right or shapes[0][2] != len(self.labels):
+            raise ModelError(
+                f"{self.network.path}: gives arrays of shapes {shapes}; expected log-probabilities [{len(audio_BN)}, "
+                f"frames, {len(self.labels)}] and how many frames each recording has"
+            )
+        found_BSV, frames_B = found
         return [row_SV[:frames] for row_SV, frames in zip(found_BSV, frames_B, strict=True)]
 
     def decoder(self, options: DecodingOptions | None = None) -> Decoder:
@@ -135,11 +148,18 @@ class Recognizer:
         seconds = self.chunk_seconds if chunk_seconds is None else chunk_seconds
         if self.decodes and keep_log_probs:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
+
+        def run(samples: list[np.ndarray]) -> list[np.ndarray]:
+            return (self._paths if self.decodes else self.log_probs)(*padded(samples)) if samples else []
+
+        # ONNX Runtime takes several calls at a time; an engine has buffers of its own.
+        on_cores = partial(several_at_once, run=run, most=self.threads) if isinstance(self.network, Model) else None
         found = in_batches(
             read_ahead(recordings, self._read, on_error="skip"),
             lambda samples: self._pieces(samples, seconds),
-            lambda samples: (self._paths if self.decodes else self.log_probs)(*padded(samples)) if samples else [],
+            run,
             batch_size=batch_size,
+            through=on_cores,
         )
         if self.decodes:
             yield from itertools.starmap(self._transcript, found)
