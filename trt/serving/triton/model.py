@@ -35,24 +35,20 @@ class TritonPythonModel:
         self._one_long = threading.Lock()
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Answers a batch; None for requests that are answered later, by a thread of their own.
-
-        Requests whose clients have gone are not recognised.
-        """
+        """Answers a batch; None for requests that are answered later, by a thread of their own."""
         heard_RBN = [np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "audio")) for request in requests]
-        answers: list[Any] = [_cancelled() if request.is_cancelled() else None for request in requests]
-        wanted = [i for i, answer in enumerate(answers) if answer is None]
-        short = [i for i in wanted if heard_RBN[i].shape[1] <= self._longest]
+        answers: list[Any] = [None] * len(requests)
+        short = [i for i, audio_BN in enumerate(heard_RBN) if audio_BN.shape[1] <= self._longest]
         for i, answer in zip(short, self._answers([heard_RBN[i] for i in short]), strict=True):
             answers[i] = answer
-        for i in set(wanted) - set(short):
+        for i in set(range(len(requests))) - set(short):
             sender, audio_BN = requests[i].get_response_sender(), heard_RBN[i].copy()
             threading.Thread(target=self._answer_later, args=(sender, audio_BN), daemon=True).start()
         return answers
 
     def _answer_later(self, sender: Any, audio_BN: np.ndarray) -> None:
         with self._one_long:
-            (answer,) = [_cancelled()] if sender.is_cancelled() else self._answers([audio_BN])
+            (answer,) = self._answers([audio_BN])
         sender.send(answer, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     def _answers(self, requests_RBN: list[np.ndarray]) -> list[Any]:
@@ -72,8 +68,3 @@ class TritonPythonModel:
             tensor = pb_utils.Tensor.from_dlpack("transcript", rows)
             responses.append(pb_utils.InferenceResponse([tensor]))
         return responses
-
-
-def _cancelled() -> Any:
-    error = pb_utils.TritonError("the client has gone", pb_utils.TritonError.CANCELLED)
-    return pb_utils.InferenceResponse([], error)

@@ -97,36 +97,6 @@ def test_answers_under_load_are_those_without_a_server_and_share_batches(behind,
     behind.comes_to_rest()
 
 
-def failures(running) -> float:
-    """Requests that were cancelled, as Triton counts them."""
-    url = f"http://127.0.0.1:{engine_of(running).metrics_port}/metrics"
-    text = urllib.request.urlopen(url, timeout=10).read().decode()
-    found = re.search(r'^nv_inference_request_failure{[^}]*reason="CANCELED"[^}]*} (\S+)', text, re.MULTILINE)
-    return float(found[1]) if found else 0.0
-
-
-@needs_triton
-@pytest.mark.slow
-def test_recordings_whose_clients_have_gone_are_not_recognised(behind, clips):
-    async def asked_and_gone() -> None:
-        infer = Infer("127.0.0.1", engine_of(behind).http_port)
-        sounds = [noise(55.0, seed)[None] for seed in range(24)]
-        waiting = [asyncio.create_task(infer("recognizer", {"audio": sound}, "transcript")) for sound in sounds]
-        await asyncio.sleep(0.5)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-
-    (recognised, _), cancelled = batches(behind), failures(behind)
-    asyncio.run(asked_and_gone())
-    ends = time.monotonic() + 30
-    while (gone := failures(behind) - cancelled) == 0 and time.monotonic() < ends:
-        time.sleep(0.2)
-    assert gone > 0
-    assert batches(behind)[0] - recognised + gone <= 24
-    assert behind.transcribe(clips[0].read_bytes())[0] == 200
-
-
 @needs_triton
 @pytest.mark.slow
 def test_a_long_recording_does_not_hold_up_short_ones(behind, model, clips, tmp_path):
