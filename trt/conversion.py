@@ -56,14 +56,13 @@ class Program(NamedTuple):
         return onnxruntime.InferenceSession(self.content, options, providers=["CPUExecutionProvider"])
 
 
-def converted(graph: ExportGraph, *, name: str = "model") -> Program:
-    """`graph` in ONNX, under the names of its tensors; `name`: what that of a second file begins with, if there is one.
+def converted(graph: ExportGraph, *, stem: str = "model") -> Program:
+    """`graph` in ONNX, under the names of its tensors; `stem`: what the name of a second file would begin with.
 
     Raises ExportError.
     """
     if len({value.data_ptr() for value in graph.inputs.values()}) < len(graph.inputs):
         raise ExportError("two inputs share one tensor as their example; the exporter would take them for the same")
-    held = {value.data_ptr(): value.nbytes for value in (*graph.module.state_dict().values(), *graph.weights.values())}
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
             graph.module.eval(),
@@ -90,13 +89,13 @@ def converted(graph: ExportGraph, *, name: str = "model") -> Program:
     full_precision = [node.name for node in proto.graph.node if _is_of(node, graph.full_precision)]
     for node in proto.graph.node:
         del node.metadata_props[:]  # the lines of Python that it came from
-    if sum(held.values()) <= MOST_BYTES:
+    if sum(tensor.ByteSize() for tensor in proto.graph.initializer) <= MOST_BYTES:
         return Program(proto.SerializeToString(), program, full_precision)
-    weights_file, weights = _moved_out(proto, name, graph.weights.keys())
+    weights_file, weights = _moved_out(proto, stem, graph.weights.keys())
     return Program(proto.SerializeToString(), program, full_precision, weights_file, weights)
 
 
-def _moved_out(proto: onnx.ModelProto, name: str, kept: Collection[str]) -> tuple[str, bytes]:
+def _moved_out(proto: onnx.ModelProto, stem: str, kept: Collection[str]) -> tuple[str, bytes]:
     """The weights of a graph, but for `kept` ones, for a file of their own, whose name has their checksum: a graph and
     the weights of another export do not meet."""
     places, content = dict[str, int](), bytearray()
@@ -105,7 +104,7 @@ def _moved_out(proto: onnx.ModelProto, name: str, kept: Collection[str]) -> tupl
         content.extend(bytes(-len(content) % PAGE))
         places[tensor.name] = len(content)
         content.extend(tensor.raw_data)
-    file_name = f"{name}.{hashlib.sha256(content).hexdigest()[:12]}.weights"
+    file_name = f"{stem}.{hashlib.sha256(content).hexdigest()[:12]}.weights"
     for tensor in moved:
         facts = {"location": file_name, "offset": places[tensor.name], "length": len(tensor.raw_data)}
         for key, value in facts.items():

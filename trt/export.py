@@ -100,7 +100,7 @@ def main(cfg: ExportConfig) -> None:
     """Writes the file. Raises CheckpointError, AudioError, OSError; ExportError where it computed something else."""
     graph = read_graph(cfg)
     clips = read_clips(cfg, graph)
-    program = converted(graph, name=cfg.out.stem)
+    program = converted(graph, stem=cfg.out.stem)
     if program.weights_file and cfg.precision != "fp32":
         raise ExportError(f"{cfg.checkpoint}: its weights are more than 2 GB, which are exported in fp32 alone")
     difference = greatest_difference(program, graph)

@@ -22,7 +22,7 @@ from tests.fastpitch.vocoders.small import HIFIGAN, ISTFT, random_mel, save_hifi
 from tests.jasper.tiny import tiny_config
 from tests.trt.models import save_jasper
 from trt import conversion, model_repository
-from trt.conversion import ExportError
+from trt.conversion import ExportError, Program
 from trt.export import ExportConfig, main
 from trt.model_repository import ModelRepositoryConfig
 from trt.reduction import to_int8
@@ -159,7 +159,7 @@ def test_encoder_and_decoder_of_fastpitch_make_together_what_the_whole_makes(voi
 
 def test_a_graph_that_is_refused_leaves_no_file(tmp_path, monkeypatch):
     path = save_jasper(tmp_path / "m.pt", tiny_config())
-    monkeypatch.setattr("trt.export.converted", lambda graph: None)
+    monkeypatch.setattr("trt.export.converted", lambda graph, stem: Program(b"", None, ()))
 
     def refuse(program, graph):
         raise ExportError("log_probs_BSV differs by inf")
