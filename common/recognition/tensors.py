@@ -18,7 +18,7 @@ from common.recognition.chunks import WINDOW, Batch, Piece, one_by_one
 from common.recognition.decoding import Decoder
 from common.recognition.recordings import Recording, in_threads
 from common.recognition.transcripts import Transcript
-from common.threads import torch_threads
+from common.threads import cores, torch_threads
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -60,21 +60,18 @@ def _side_by_side(
     """What gives the results of batches in their order, and shares the cores between those of a window."""
 
     def through(batches: Iterable[Batch]) -> Iterator[tuple[Batch, Iterable[Tensor]]]:
-        cores = torch.get_num_threads()
-        most = min(cores, WINDOW)
+        all_cores = cores()
+        most = min(all_cores, WINDOW)
 
         def one(batch: Batch) -> tuple[Batch, Iterable[Tensor]]:
-            with torch_threads(cores // min(most, batch.of_window)):
+            with torch_threads(all_cores // min(most, batch.of_window)):
                 return batch, run(batch.samples)
 
-        try:
-            for is_alone, some in itertools.groupby(batches, lambda batch: min(most, batch.of_window) == 1):
-                if is_alone:
-                    yield from one_by_one(some, run)
-                else:
-                    yield from in_threads(some, one, threads=most)
-        finally:
-            torch.set_num_threads(cores)  # which is also what threads to come begin with
+        for is_alone, some in itertools.groupby(batches, lambda batch: min(most, batch.of_window) == 1):
+            if is_alone:
+                yield from one_by_one(some, run)
+            else:
+                yield from in_threads(some, one, threads=most)
 
     return through
 
@@ -93,7 +90,7 @@ def transcripts(
         decoder,
         seconds_per_frame=seconds_per_frame,
         precision=precision,
-        threads=torch.get_num_threads(),
+        threads=cores(),
         keep_log_probs=keep_log_probs,
     ):
         kept_SV = transcript.log_probs_SV
@@ -102,20 +99,14 @@ def transcripts(
 
 def side_by_side(work: Callable[[Given], Made], items: Sequence[Given]) -> Iterator[Made]:
     """As `map`: `work` of as many items at a time as there are cores, each on its share of them."""
-    cores = torch.get_num_threads()
-    most = min(cores, len(items), WINDOW)
+    all_cores = cores()
+    most = min(all_cores, len(items), WINDOW)
 
     def shared(item: Given) -> Made:
-        with torch_threads(cores // most):
+        with torch_threads(all_cores // most):
             return work(item)
 
-    if most < 2:
-        yield from map(work, items)
-        return
-    try:
-        yield from in_threads(items, shared, threads=most)
-    finally:
-        torch.set_num_threads(cores)  # which is also what threads to come begin with
+    yield from map(work, items) if most < 2 else in_threads(items, shared, threads=most)
 
 
 def _rows(copy: HostCopy) -> Iterator[Tensor]:
