@@ -31,10 +31,9 @@ class FusedWaveglow(nn.Module):
         assert flow.upsample.bias is not None
         self.spread_EN = nn.Parameter(weight_MMRN.transpose(1, 2).flatten(2).flatten(0, 1).clone())
         self.spread_bias_M = nn.Parameter(flow.upsample.bias.detach().clone())
-        self.unmix = nn.ParameterList(
-            mix.conv.weight.detach().squeeze(-1).double().inverse().to(mix.conv.weight.dtype)
-            for mix, _ in flow._flows()
-        )
+        matrices = [mix.conv.weight.detach().squeeze(-1) for mix, _ in flow._flows()]
+        self.mix = nn.ParameterList(matrix.clone() for matrix in matrices)
+        self.unmix = nn.ParameterList(matrix.double().inverse().to(matrix.dtype) for matrix in matrices)
         positions = FRAMES * flow.hop_samples // flow.cfg.group
         self.networks = nn.ModuleList(FusedCoupling(network, positions) for _, network in flow._flows())
 
