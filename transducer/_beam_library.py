@@ -23,7 +23,7 @@ class Options(Structure):
     """`transducerBeamOptions`."""
 
     _fields_ = (
-        *((name, c_int64) for name in ("beam", "n_best")),
+        *((name, c_int64) for name in ("beam", "n_best", "room")),
         ("drop", c_double),
         *((name, c_int64) for name in ("max_symbols", "slots")),
         *((name, c_int32) for name in ("threads", "instruction_set")),
@@ -36,16 +36,17 @@ def beam_functions() -> ctypes.CDLL | None:
     library = functions()
     if library is None:
         return None
-    library.transducer_beam_workspace.argtypes = (POINTER(Network), POINTER(Options), c_int64, POINTER(c_size_t))
+    for size in (library.transducer_beam_workspace, library.transducer_beam_state):
+        size.argtypes = (POINTER(Network), POINTER(Options), POINTER(c_size_t))
     library.transducer_beam.argtypes = (
-        *(POINTER(Network), POINTER(Options), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64),
-        *(*(c_void_p,) * 10, POINTER(c_int64)),
+        *(POINTER(Network), POINTER(Options), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int32),
+        *(c_void_p, c_int64, *(c_void_p,) * 11, POINTER(c_int64)),
     )
     return library
 
 
 class Found(NamedTuple):
-    """What the search found, in rows of which each sequence fills its length."""
+    """What the search found, in rows of which each sequence fills its length; `settled_B` labels are in all of them."""
 
     tokens_BNL: Tensor
     frames_BNL: Tensor
@@ -53,53 +54,81 @@ class Found(NamedTuple):
     confidences_BNL: Tensor
     entropies_BNL: Tensor
     lengths_BN: Tensor
+    settled_B: Tensor
     log_probs_BN: Tensor
     external_BN: Tensor
     counts_B: Tensor
 
 
-def search(
-    network: NativeNetwork,
-    encoded_BSC: Tensor,
-    frames_B: Tensor,
-    scorers: Sequence[Scorer | None],
-    *,
-    beam: int,
-    n_best: int,
-    drop: float,
-    max_symbols: int,
-    slots: int,
-    instruction_set: str = "automatic",
-) -> Found:
-    """Searches a batch on the CPU, float32, channels adjacent, lengths checked.
+class NativeSearch:
+    """The native search with its options."""
 
-    Raises ValueError for an utterance whose frames hold NaN.
-    """
-    library = beam_functions()
-    assert library is not None
-    batch, frames, _ = encoded_BSC.shape
-    threads = max(1, min(torch.get_num_threads(), batch))
-    slots = max(1, min(slots, -(-batch // threads)))
-    choice = Options(beam, n_best, drop, max_symbols, slots, threads, INSTRUCTION_SETS[instruction_set])
-    size = c_size_t()
-    status = library.transducer_beam_workspace(network.network, choice, frames, size)
-    if status != SUCCESS:
-        raise RuntimeError(f"transducer_beam_workspace of the native library answered with status {status}")
-    workspace = torch.empty(size.value + ALIGNMENT, dtype=torch.uint8)
-    capacity = frames * max_symbols
-    tokens, emitted, durations = torch.empty(3, batch, n_best, capacity, dtype=torch.int32)
-    confidences, entropies = torch.empty(2, batch, n_best, capacity)
-    lengths, log_probs = torch.zeros(batch, n_best, dtype=torch.int64), torch.zeros(batch, n_best, dtype=torch.float64)
-    external, counts, invalid = torch.zeros_like(log_probs), torch.zeros(batch, dtype=torch.int64), c_int64()
-    outputs = (tokens, emitted, durations, confidences, entropies, lengths, log_probs, external, counts)
-    tables = ScorerTables(scorers)
-    status = library.transducer_beam(
-        *(network.network, choice, encoded_BSC.data_ptr(), batch, encoded_BSC.stride(0), encoded_BSC.stride(1)),
-        *(frames_B.data_ptr(), tables.address, capacity, *(part.data_ptr() for part in outputs)),
-        *(workspace.data_ptr() + -workspace.data_ptr() % ALIGNMENT, invalid),
-    )
-    if status == INVALID_VALUE and invalid.value >= 0:
-        raise ValueError(f"encoded: utterance {invalid.value}: its frames hold NaN")
-    if status != SUCCESS:
-        raise RuntimeError(f"transducer_beam of the native library answered with status {status}")
-    return Found(*outputs)
+    def __init__(
+        self,
+        network: NativeNetwork,
+        *,
+        beam: int,
+        n_best: int,
+        room: int,
+        drop: float,
+        slots: int,
+        instruction_set: str = "automatic",
+    ) -> None:
+        self.network, self.slots, self.instruction_set = network, slots, INSTRUCTION_SETS[instruction_set]
+        self.of_beam = (beam, n_best, room, drop)
+
+    def start(self) -> Tensor:
+        """The state of an utterance before its first frames, bytes."""
+        return torch.zeros(self._bytes("transducer_beam_state", self._options(1, 1, 1)), dtype=torch.uint8)
+
+    def __call__(
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor,
+        scorers: Sequence[Scorer | None],
+        *,
+        max_symbols: int,
+        states: Sequence[Tensor] | None = None,
+        is_over: bool = True,
+    ) -> Found:
+        """Searches a batch on the CPU, float32, channels adjacent, lengths checked; with `states`, which it updates.
+
+        Raises ValueError for an utterance whose frames hold NaN.
+        """
+        library = beam_functions()
+        assert library is not None
+        batch, frames, _ = encoded_BSC.shape
+        _, n_best, room, _ = self.of_beam
+        threads = max(1, min(torch.get_num_threads(), batch))
+        choice = self._options(max_symbols, max(1, min(self.slots, -(-batch // threads))), threads)
+        workspace = torch.empty(self._bytes("transducer_beam_workspace", choice) + ALIGNMENT, dtype=torch.uint8)
+        capacity = frames * max_symbols + (room if states is not None else 0)
+        tokens, emitted, durations = torch.empty(3, batch, n_best, capacity, dtype=torch.int32)
+        confidences, entropies = torch.empty(2, batch, n_best, capacity)
+        lengths, log_probs = torch.zeros(batch, n_best, dtype=torch.int64), torch.zeros(2, batch, n_best).double()
+        settled, counts = torch.zeros(2, batch, dtype=torch.int64)
+        invalid = c_int64()
+        outputs = (tokens, emitted, durations, confidences, entropies, lengths, settled, *log_probs, counts)
+        tables = ScorerTables(scorers)
+        addresses = None if states is None else (c_void_p * batch)(*(state.data_ptr() for state in states))
+        status = library.transducer_beam(
+            *(self.network.network, choice, encoded_BSC.data_ptr(), batch),
+            *(encoded_BSC.stride(0), encoded_BSC.stride(1), frames_B.data_ptr(), addresses, is_over),
+            *(tables.address, capacity, *(part.data_ptr() for part in outputs)),
+            *(workspace.data_ptr() + -workspace.data_ptr() % ALIGNMENT, invalid),
+        )
+        if status == INVALID_VALUE and invalid.value >= 0:
+            raise ValueError(f"encoded: utterance {invalid.value}: its frames hold NaN")
+        if status != SUCCESS:
+            raise RuntimeError(f"transducer_beam of the native library answered with status {status}")
+        return Found(*outputs)
+
+    def _options(self, max_symbols: int, slots: int, threads: int) -> Options:
+        return Options(*self.of_beam, max_symbols, slots, threads, self.instruction_set)
+
+    def _bytes(self, function: str, choice: Options) -> int:
+        size = c_size_t()
+        status = getattr(beam_functions(), function)(self.network.network, choice, size)
+        if status != SUCCESS:
+            raise RuntimeError(f"{function} of the native library answered with status {status}")
+        return size.value

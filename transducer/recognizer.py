@@ -27,7 +27,7 @@ from common.text.pieces import Pieces
 from transducer.beam import BeamSearch
 from transducer.checkpoints.reading import read_model
 from transducer.decoder import Decoder
-from transducer.greedy import CTCDecoding, TransducerDecoding
+from transducer.greedy import BeamDecoding, CTCDecoding, TransducerDecoding
 from transducer.hypotheses import Hypothesis, joined, words_in
 from transducer.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
 from transducer.network.encoder import Encoded
@@ -259,7 +259,7 @@ class Recognizer:
         `lookahead`: encoder frames after a frame that it is heard with. A streaming model takes what it was trained
         with, by default its first choice, in steps of lookahead + 1 frames, and computes nothing twice. Other models
         encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them. `decoder`: see
-        the method of that name; without a beam. `hot_words`: words or phrases to favour.
+        the method of that name; by a transducer, and one transcript. `hot_words`: words or phrases to favour.
         """
         words = tuple(hot_words)
         return self.pool(
@@ -280,14 +280,15 @@ class Recognizer:
         decoder: SearchDecoding | None = None,
         hot_words: tuple[str, ...] = (),
     ) -> Hypothesis:
-        if decoder is not None and decoder.greedy is None:
+        if decoder is not None and decoder.in_parts is None:
             kept = decoder.start(1)
             for encoded_SC in parts:
                 decoder(encoded_SC[None], [len(encoded_SC)], progress=kept)
             return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
-        decoding, scorer = self.decoding(), None
-        if decoder is not None and decoder.greedy is not None:
-            decoding, scorer = decoder.greedy, decoder.scorer_with(hot_words)
+        decoding: TransducerDecoding | BeamDecoding | CTCDecoding = self.decoding()
+        scorer = None
+        if decoder is not None and decoder.in_parts is not None:
+            decoding, scorer = decoder.in_parts, decoder.scorer_with(hot_words)
         progress = decoding.start(1, scorer)
         hypotheses = [
             decoding(encoded_SC[None], [len(encoded_SC)], progress=progress, max_symbols=max_symbols)[0]

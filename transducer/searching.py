@@ -17,8 +17,8 @@ from common.recognition.decoding import DecodingOptions, scorer_of
 from common.text.pieces import Pieces
 from transducer.beam import BeamOptions, BeamSearch
 from transducer.decoder import Decoder
-from transducer.greedy import TransducerDecoding
-from transducer.hypotheses import Hypothesis, hypothesis_of
+from transducer.greedy import BeamDecoding, TransducerDecoding
+from transducer.hypotheses import NOTHING, Hypothesis, hypothesis_of
 from transducer.weights import Decoded
 
 MOST_KEPT = 256
@@ -32,7 +32,7 @@ Find = Callable[[Tensor, list[int], list[ctc.Scorer | None], int], list[list[Hyp
 
 @dataclass(kw_only=True, slots=True)
 class Kept:
-    """Frames [S, C] of utterances that come in parts: a search wants all of them."""
+    """Frames [S, C] of utterances that come in parts: a search by CTC wants all of them."""
 
     frames: list[int]
     parts: list[list[Tensor]]
@@ -42,13 +42,17 @@ class SearchDecoding:
     """Decoding as options say, made once, since a language model takes time to read."""
 
     def __init__(
-        self, find: Find, pieces: Pieces, options: DecodingOptions, greedy: TransducerDecoding | None = None
+        self,
+        find: Find,
+        pieces: Pieces,
+        options: DecodingOptions,
+        in_parts: TransducerDecoding | BeamDecoding | None = None,
     ) -> None:
-        """`greedy`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
+        """`in_parts`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
 
         Raises ConfigError for words or files that cannot be used.
         """
-        self.find, self.pieces, self.options, self.greedy = find, pieces, options, greedy
+        self.find, self.pieces, self.options, self.in_parts = find, pieces, options, in_parts
         self.scorer = scorer_of(pieces.labels, options) if options.knows_language else None
         self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
 
@@ -63,7 +67,7 @@ class SearchDecoding:
         width = next((part.shape[1] for parts in progress.parts for part in parts), 1)
         whole = [torch.cat(parts) if parts else torch.zeros(0, width) for parts in progress.parts]
         if not any(map(len, whole)):
-            return [Hypothesis([], [], None, "", [], []) for _ in whole]
+            return [NOTHING for _ in whole]
         return self(pad_sequence(whole, True), progress.frames, max_symbols=max_symbols, hot_words=hot_words)
 
     def __call__(
@@ -85,13 +89,12 @@ class SearchDecoding:
             for b, (encoded_SC, count) in enumerate(zip(encoded_BSC, counts, strict=True)):
                 progress.parts[b].append(encoded_SC[:count].cpu())
                 progress.frames[b] += count
-            return [Hypothesis([], [], None, "", [], []) for _ in counts]
+            return [NOTHING for _ in counts]
         words = [()] * len(counts) if hot_words is None else [tuple(own) for own in hot_words]
         if len(words) != len(counts):
             raise ValueError(f"hot_words: expected some for each of {len(counts)} utterances, found {len(words)}")
         found = self.find(encoded_BSC, counts, [self.scorer_with(own) for own in words], max_symbols)
-        nothing = Hypothesis([], [], None, "", [], [])
-        return [own[0]._replace(alternatives=tuple(own[1:])) if own else nothing for own in found]
+        return [own[0]._replace(alternatives=tuple(own[1:])) if own else NOTHING for own in found]
 
     def scorer_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
         """What is known besides the network, with more words to favour. Raises ConfigError for other letters."""
@@ -121,7 +124,7 @@ def of_transducer(
     """
     if options.thorough:
         raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
-    in_parts = None
+    in_parts: TransducerDecoding | BeamDecoding | None = None
     if not options.beam and options.n_best == 1:
         greedy = decoder()
         in_parts = TransducerDecoding(greedy, pieces) if greedy.is_native else None
@@ -132,6 +135,7 @@ def of_transducer(
 
     else:
         beam = search(BeamOptions(beam=options.beam or max(BEAM, options.n_best), n_best=options.n_best))
+        in_parts = BeamDecoding(beam, pieces) if beam.is_native else None
 
         def find(encoded_BSC: Tensor, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
             found = beam(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
