@@ -4,11 +4,11 @@ benchmarks/results/transducer_nemo.jsonl.
     OMP_NUM_THREADS=1 python benchmarks/transducer_nemo.py [--repeats 5] [--clips 32] [--frames 150]
 
 NeMo is none of this repository's requirements and has more than a hundred of its own. In another environment with the
-torch of constraints.txt, `pip install --no-deps nemo_toolkit==3.0.0` and what its import asks for, likewise without their
-dependencies; a CUDA build of torch is not needed.
+torch of constraints.txt, `pip install --no-deps nemo_toolkit==3.0.0` and what its import asks for, without their
+dependencies too; a CUDA build of torch is not needed.
 
-NeMo's side is `GreedyBatchedRNNTInfer` and `GreedyBatchedTDTInfer`, its batched label-looping with `loop_labels`. Heads,
-frames and clock are those of `transducer_decoder.py`; both have to find the same labels at the same frames.
+NeMo's side is `GreedyBatchedRNNTInfer` and `GreedyBatchedTDTInfer`, its batched label-looping. Heads, frames and clock
+are those of `transducer_decoder.py`; both have to find the same labels at the same frames.
 """
 
 import argparse

@@ -39,8 +39,8 @@ class BeamOptions:
     drop: float = -10.0
     """Sequences, and alignments, whose score is this far below the best are dropped; -inf keeps all that fit."""
     room: int = 0
-    """Labels of an utterance that are remembered while sequences differ in them; where there are more, the most probable
-    alignment settles the first. 0 for as many as are never needed in speech."""
+    """Labels of an utterance that are remembered while sequences differ in them; where there are more, the most
+    probable alignment settles the first. 0 for more than speech needs."""
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernels, for tests."""
 
@@ -133,9 +133,9 @@ class BeamSearch:
         decoding does, also after `max_symbols` labels on a frame. `scorers`: one for all, or one for each utterance,
         over the labels and the blank. What an utterance gives does not depend on the others.
 
-        With `state`, the utterances go on where they were, to their end if `is_over` says so; frames are numbered from the
-        very first, and labels that were settled before this call are not given again. However the frames are cut, the
-        labels, joined, are those of the whole.
+        With `state`, the utterances go on where they were, to their end if `is_over` says so; frames are numbered from
+        the very first, and labels that were settled before this call are not given again. However the frames are cut,
+        the labels, joined, are those of the whole.
 
         Raises ValueError for shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
         """

@@ -34,8 +34,8 @@ class Run(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class Progress:
-    """How far utterances are decoded: of a transducer the state of its decoder or of its search, of CTC the pieces that may
-    go on."""
+    """How far utterances are decoded: of a transducer the state of its decoder or of its search, of CTC the pieces that
+    may go on."""
 
     frames: list[int]
     transducer: DecoderState | None = None

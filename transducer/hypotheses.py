@@ -55,7 +55,7 @@ def hypothesis_of(decoded: Decoded, pieces: Pieces) -> Hypothesis:
 
 
 def joined(parts: Sequence[Hypothesis], pieces: Pieces) -> Hypothesis:
-    """The hypothesis that those of an utterance's parts are, one after the other; the last has score and alternatives."""
+    """The hypothesis that those of an utterance's parts are, one after the other; the last one's score is of all."""
     tokens = [token for part in parts for token in part.tokens]
     durations = None
     if any(part.durations is not None for part in parts):

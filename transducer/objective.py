@@ -20,7 +20,7 @@ from transducer.network.model import Joint, Model
 
 
 class Loss(NamedTuple):
-    """The loss of a batch, and the means over its utterances that it consists of, 0 for a head that has no part in it."""
+    """The loss of a batch, and the means over its utterances that it consists of, 0 for a head without a part in it."""
 
     value: Tensor
     transducer: Tensor

@@ -102,7 +102,9 @@ def test_a_recording_in_parts_is_searched_as_a_whole(asr, encoded):
 def test_a_long_recording_has_the_alternatives_of_the_whole(asr):
     decoder = asr.decoder(DecodingOptions(beam=4, n_best=3))
     whole, *_ = asr.transcribe(noise()[:1], decoder=decoder, whole_seconds=60)
-    chunks = asr.transcribe(noise()[:1], decoder=decoder, whole_seconds=0, chunk_seconds=0.32, left_seconds=9, right_seconds=9)
+    chunks = asr.transcribe(
+        noise()[:1], decoder=decoder, whole_seconds=0, chunk_seconds=0.32, left_seconds=9, right_seconds=9
+    )
     assert len(whole.alternatives) == 2
     assert [one.text for one in chunks[0].alternatives] == [one.text for one in whole.alternatives]
     assert chunks[0].words == whole.words

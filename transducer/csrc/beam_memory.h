@@ -1,8 +1,9 @@
-// What a beam search remembers of an utterance from frame to frame, in memory of constant size: the label sequences as one
-// tree, so that equal ones are one; where alignments of them go on (entries); and the labels of these (marks), in chains.
+// What a beam search remembers of an utterance from frame to frame, in memory of constant size: the label sequences as
+// one tree, so that equal ones are one; where alignments of them go on (entries); and the labels of these (marks), in
+// chains.
 //
-// A label is settled when all alignments that are kept have it at the same place. Settled labels are handed out, and what
-// only they needed is given up. Where the memory is full of others, the most probable alignment decides.
+// A label is settled when all alignments that are kept have it at the same place. Settled labels are handed out, and
+// what only they needed is given up. Where the memory is full of others, the most probable alignment decides.
 #pragma once
 
 #include <algorithm>
@@ -130,7 +131,7 @@ struct Memory : Progress {
                marks_count + sizes.options.beam <= sizes.options.room;
     }
 
-    // Calls `with(label, mark)` for every label that is settled now, in order, and gives up what nothing needs any more.
+    // Calls `with(label, mark)` for every label that is settled now, in order, and gives up what nothing needs.
     template <typename With> void settle(With with) {
         if (entries_count == 0) return;
         std::fill_n(moved, marks_count, 0);
@@ -152,7 +153,8 @@ struct Memory : Progress {
             return member.total + nodes[member.node].external;
         };
         for (int32_t i = 1; i < entries_count; i++)
-            if (score(i) > score(best) || (entries[i].member == entries[best].member && entries[i].best > entries[best].best))
+            if (score(i) > score(best) ||
+                (entries[i].member == entries[best].member && entries[i].best > entries[best].best))
                 best = i;
         const int32_t wanted = oldest(entries[best]);
         int32_t kept = 0, kept_members_count = 0;

@@ -1,7 +1,7 @@
-// Beam search of transducers. What is kept of an utterance is a cut through all alignments: label sequences, each with the
-// frames at which alignments of it go on, and the sum of the probabilities of those (its entries). Every alignment goes
-// through one entry, so that entries at different frames can be compared, and sequences by the sum over theirs. A step
-// takes the entries of the earliest frame, shorter sequences first, and replaces each by what follows it; of all
+// Beam search of transducers. What is kept of an utterance is a cut through all alignments: label sequences, each with
+// the frames at which alignments of it go on, and the sum of the probabilities of those (its entries). Every alignment
+// goes through one entry, so that entries at different frames can be compared, and sequences by the sum over theirs. A
+// step takes the entries of the earliest frame, shorter sequences first, and replaces each by what follows it; of all
 // sequences the best `beam` by log-probability and external score survive. The order of equal candidates is fixed.
 #include "beam.h"
 
