@@ -238,6 +238,7 @@ def random_batch(batch: int, symbols: int, frames: int) -> ClipBatch:
         frames_B=frames_B,
         pitch_BT=(200 + 50 * torch.randn(batch, frames, generator=draw)).clamp(min=60) * inside_BT,
         speaker_B=torch.zeros(batch, dtype=torch.int64),
+        durations_BL=torch.zeros(batch, 0, dtype=torch.int64),
         indices=list(range(batch)),
         ids=[str(b) for b in range(batch)],
         failures=[],

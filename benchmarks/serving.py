@@ -19,10 +19,13 @@ from tyro.conf import Positional, arg
 from benchmarks.serving_soak import clips_of, running
 from common import config
 from common.benchmark import append_row
+from common.data.manifest import Utterance
+from common.recognition.inputs import find_recordings
 from trt.client.asking import ServerError, percentile
 from trt.client.measuring import measure, measure_live, measure_speech, offline_throughput
 
 What = Literal["one", "many", "captions", "speech"]
+CAPTIONED = 8  # recordings, each as long as it is spoken
 SENTENCE = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
 
 
@@ -75,7 +78,14 @@ def main(cfg: ServingConfig) -> int:
         print(f"{len(found.errors)} errors, {found.wrong} wrong")
     if "captions" in cfg.what:
         with running(*flags) as server:
-            delays = measure_live(server.url, cfg.inputs, key="", clients=1)
+            sources = [item.source for item in find_recordings(list(cfg.inputs)).items][:CAPTIONED]
+            files = [source.audio if isinstance(source, Utterance) else source for source in sources]
+            delays = [
+                delay
+                for file in files
+                if isinstance(file, Path)
+                for delay in measure_live(server.url, [file], key="", clients=1)
+            ]
         _row(cfg, "captions, word final", delays, answers=len(delays))
     if "speech" in cfg.what and cfg.tts is not None and cfg.vocoder is not None:
         with running("--tts", str(cfg.tts), "--vocoder", str(cfg.vocoder), "--threads", "1") as server:

@@ -7,10 +7,12 @@
 Copy synthesis: `--clips` are said again from their mel spectrograms. Speech: FastPitch and the first vocoder say the
 texts of `--texts`, of which the reader's recordings are judged too. File lists are `wavs/a.wav|text`, relative to the
 folder. Judges (benchmarks/judges.py) whose package is not there are left out by name. The likeness is that to twenty
-other recordings. Times are the processor's, one thread. Appends rows to benchmarks/results/voices.jsonl.
+other recordings. --voice names whose corpus it is, if it is not that of ljspeech-mini. Times are the processor's, one
+thread. Appends rows to benchmarks/results/voices.jsonl.
 """
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -64,10 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     if options.texts is not None:
         parts.append((SPEECH, options.texts, speech_sides(options.fastpitch, vocoders)))
     for part, source, sides in parts:
+        named = f"{part}, {options.voice}" if options.voice else part
         clips = recordings(lines(options.root, source))
         for side, say in sides.items():
             if not options.sides or side in options.sides:
-                verdicts.append(judged(part, side, said(say, clips), found, reader))
+                verdicts.append(judged(named, side, said(say, clips), found, reader))
     return verdicts
 
 
@@ -81,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
         "--vocoder", action="append", default=[], help="NAME=CHECKPOINT, or a voice's name; several are several sides"
     )
     made.add_argument("--sides", nargs="*", help="sides that are judged (default: all)")
+    made.add_argument("--voice", default="", help="name of the voice in the table (default: none, ljspeech-mini's)")
     made.add_argument("--fastpitch", help="checkpoint of FastPitch, or a voice's name")
     return made
 
@@ -145,8 +149,10 @@ def judged(part: str, side: str, spoken: Said, found: Sequence[Judge], reader: S
     row: dict[str, float | int | str] = {"part": part, "side": side, "clips": len(spoken.clips)}
     row["seconds_of_audio"] = round(seconds, 1)
     for judge in found:
-        if part == COPY or not judge.needs_reference:
-            row[judge.name] = round(judge.judge(spoken.clips, reader), 3)
+        if part.startswith(COPY) or not judge.needs_reference:
+            verdict = judge.judge(spoken.clips, reader)
+            if not math.isnan(verdict):  # of clips without silences there is no hum in them
+                row[judge.name] = round(verdict, 3)
     if side != "recordings":
         row["times_real_time"] = round(seconds / max(spoken.seconds, 1e-9), 1)
     print(row, flush=True)

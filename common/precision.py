@@ -4,6 +4,7 @@
 and convolutions to 10 bits. `bf16` and `fp16` train through autocast with fp32 weights, and infer with cast weights.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, TypeVar
@@ -24,21 +25,49 @@ DTYPES: dict[str, torch.dtype] = {
 }
 
 
+class _Float32Math:
+    """The settings of the process for float32 products, wanted by whoever is inside of `float32_math`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.wanted: list[tuple[object, tuple[str, bool]]] = []
+        self.before = ("highest", False)
+
+    def enter(self, who: object, precision: Precision) -> None:
+        with self.lock:
+            if not self.wanted:
+                self.before = (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32)
+            self.wanted.append((who, ("high", True) if precision == "tf32" else ("highest", False)))
+            self._apply()
+
+    def leave(self, who: object) -> None:
+        with self.lock:
+            self.wanted = [(other, settings) for other, settings in self.wanted if other is not who]
+            self._apply()
+
+    def _apply(self) -> None:
+        matmul, convolution = self.wanted[-1][1] if self.wanted else self.before
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = convolution
+
+
+_FLOAT32 = _Float32Math()
+
+
 @contextmanager
 def float32_math(precision: Precision) -> Iterator[None]:
     """How float32 products are computed inside: TF32 for `tf32`, IEEE otherwise. Put the whole run into it.
 
     `autocast` does the same for a forward pass, but a backward pass outside of it would follow torch's defaults (TF32
-    for convolutions, IEEE for matrix products).
+    for convolutions, IEEE for matrix products). It holds for all threads: those that are inside at a time should want
+    the same; when all have left, what was before is restored.
     """
-    matmul, convolution = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    who = object()
+    _FLOAT32.enter(who, precision)
     try:
-        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-        torch.backends.cudnn.allow_tf32 = precision == "tf32"
         yield
     finally:
-        torch.set_float32_matmul_precision(matmul)
-        torch.backends.cudnn.allow_tf32 = convolution
+        _FLOAT32.leave(who)
 
 
 @contextmanager

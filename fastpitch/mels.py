@@ -43,6 +43,8 @@ class MelsConfig:
     """Folder that relative paths in manifests and of manifests start from."""
     pitch_dir: Path | None = None
     """Folder of prepared pitch; what is missing is extracted and stored there. By default a folder in output."""
+    durations_dir: Path | None = None
+    """Folder of durations, where the model was trained on such; by default the one that its checkpoint names."""
     batch_size: int = 16
     """Clips per batch."""
     precision: Precision = "fp32"
@@ -75,8 +77,11 @@ def _configuration(cfg: MelsConfig) -> Config:
     path = voices.located(cfg.checkpoint, voices.ACOUSTIC)
     with checkpoint.usable(path):
         own = checkpoint_import.read(checkpoint.load(path), path).config
-    pitch = cfg.pitch_dir or cfg.output / "pitch"
-    chosen = replace(own.data, root=cfg.root, pitch_dir=pitch, mel_dir=None, workers=cfg.workers, on_error="skip")
+    pitch, durations = cfg.pitch_dir or cfg.output / "pitch", cfg.durations_dir or own.data.durations_dir
+    chosen = replace(
+        own.data, root=cfg.root, pitch_dir=pitch, mel_dir=None, durations_dir=durations, workers=cfg.workers,
+        on_error="skip",
+    )  # fmt: skip
     return replace(own, data=chosen, precision=cfg.precision)
 
 

@@ -24,8 +24,8 @@ from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import ClipBatch
 from fastpitch.acoustic.evaluation import evaluate, named
 from fastpitch.acoustic.model import FastPitch
-from fastpitch.acoustic.objective import Counts, Parts, counts_of, fastpitch_objective, micro_batches
-from fastpitch.acoustic.run import NAME, Run
+from fastpitch.acoustic.objective import Counts, counts_of, fastpitch_objective, micro_batches
+from fastpitch.acoustic.run import ADVERSARIAL, NAME, Run
 from fastpitch.acoustic.tensorboard import Samples
 from fastpitch.vocoders.vocoder import VocoderError
 
@@ -45,7 +45,7 @@ def main(cfg: Config) -> Progress:
         if cfg.dry_run:
             try_longest_batch(run)
             return run.state.progress
-        names, both = ("loss", *Parts._fields), (run.train_set, run.validation)
+        names, both = run.loss_names, (run.train_set, run.validation)
         with (
             tensorboard_samples(run) as samples,
             Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="frames/s", data=both) as loop,
@@ -59,7 +59,7 @@ def main(cfg: Config) -> Progress:
                     step = update(run, batch)
                     loop.did(step.losses_K, batch, amount=int(batch.frames_B.sum()))
                     if loop.logs:
-                        values = named(loop.means()) | {"kl_weight": step.binarisation_weight}
+                        values = named(loop.means(), ADVERSARIAL) | {"kl_weight": step.binarisation_weight}
                         loop.log_training(values, learning_rate=step.learning_rate)
                     if loop.validates:
                         validate(run, loop, samples)
@@ -79,17 +79,26 @@ def update(run: Run, batch: ClipBatch) -> Step:
     if not batch.indices:
         batch, share = stand_in(run.train_set, data.collate, batch.failures), 0.0
     weight = cfg.loss.binarisation_weight(progress.epoch + 1)
-    losses = []
+    losses, windows = [], []
     for part in learner.each(micro_batches(batch, cfg.grad_accumulation)):
         loss = fastpitch_objective(
             learner.parallel, run.log_mel, part, cfg,
             pitch_mean=run.model.pitch_mean, pitch_std=run.model.pitch_std,
             counts=Counts(*counts_3.unbind()), binarisation_weight=weight,
         )  # fmt: skip
-        learner.backward(loss.value * share)
-        losses.append(torch.stack([loss.value.detach(), *loss.parts]) * share)
+        value, numbers = loss.value, [loss.value.detach(), *loss.parts]
+        if run.adversary is not None:
+            windows.append(run.adversary.windows(loss))
+            challenge = run.adversary.challenge(windows[-1])
+            value = value + run.adversary.weighted(challenge) / cfg.grad_accumulation
+            numbers += [each.detach() / cfg.grad_accumulation for each in challenge]
+        learner.backward(value * share)
+        losses.append(torch.stack(numbers) * share)
     learner.finish(progress)
-    return Step(torch.stack(losses).sum(0), rate, weight)
+    losses_K = torch.stack(losses).sum(0)
+    if run.adversary is not None:
+        losses_K = torch.cat([losses_K, run.adversary.update(windows, rate, progress, share)[None]])
+    return Step(losses_K, rate, weight)
 
 
 def validate(run: Run, loop: Loop, samples: Samples | None) -> None:

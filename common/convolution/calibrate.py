@@ -9,6 +9,7 @@ import torch
 from common.convolution import native
 from common.convolution.algorithms import overlap_save
 from common.convolution.planning import Machine
+from common.threads import torch_threads
 
 CHANNELS, TAPS, BLOCK = 512, 17, 48
 REPEATS = 7
@@ -40,12 +41,8 @@ def _seconds(x_BTI: torch.Tensor, weight_KIO: torch.Tensor, block: int | None = 
     def call() -> None:
         native.run(x_BTI, packed, native.Epilogue(), out_BTO, stride=1, dilation=1, before=taps // 2)
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with torch_threads(1):
         return statistics.median(_timed(call) for _ in range(REPEATS))
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _timed(call: Callable[[], None]) -> float:

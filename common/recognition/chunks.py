@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -78,6 +78,23 @@ def chunks(n_frames: int, *, longest: int, context: int, multiple: int = 1) -> l
     ]
 
 
+Window = list[tuple[Recording, list[Piece]]]  # recordings whose pieces are sorted by length together
+
+
+class Batch(NamedTuple):
+    """Pieces of a window that go through the network at once; none of a window where nothing is to be recognised."""
+
+    window: Window
+    numbers: list[int]
+    """Of the pieces, among all of the window."""
+    pieces: list[Piece]
+    samples: list[np.ndarray]
+    of_window: int
+    """How many batches the window has."""
+    is_last: bool
+    """Whether it is the last one of its window."""
+
+
 def in_batches(
     recordings: Iterable[Recording],
     split: Callable[[int], list[Piece]],
@@ -85,23 +102,28 @@ def in_batches(
     *,
     batch_size: int,
     long_batch_size: int = 1,
+    through: Callable[[Iterable[Batch]], Iterator[tuple[Batch, Iterable[Frames]]]] | None = None,
 ) -> Iterator[tuple[Recording, Iterable[Frames]]]:
     """Every recording with its frames [S, X] in parts, none where it has no pieces, in order.
 
-    `split` cuts so many samples of a recording, `run` makes [S, X] of the samples of each of B pieces. What `run`
-    gives is iterated over when it was called for the next batch. Memory holds the recordings of a window, enough for
-    batches of similar lengths, and of the next one, that a thread reads meanwhile. Of a `LongSound`, which is a window
-    of its own, memory holds two batches of `long_batch_size` pieces: its parts come while they are iterated over, which
-    must be done before the next recording is asked for. Raises ValueError for a batch_size below 1.
+    `split` cuts so many samples of a recording, `run` makes [S, X] of the samples of each of B pieces, none of none.
+    What `run` gives is iterated over when it was called for the next batch; `through` gives what `run` makes of the
+    batches, in their order, by another way, such as several at a time. Memory holds the recordings of a window, enough
+    for batches of similar lengths, of the next one, that a thread reads meanwhile, and those that `through` is ahead.
+    Of a `LongSound`, which is a window of its own, memory holds two batches of `long_batch_size` pieces: its parts come
+    while they are iterated over, which must be done before the next recording is asked for. Raises ValueError for a
+    batch_size below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
-    for window in one_ahead(_windows(recordings, split, WINDOW * batch_size)):
-        recording, pieces = window[0]
-        if isinstance(recording.samples_N, LongSound):
-            yield recording, _of_long(recording.samples_N, pieces, run, long_batch_size)
-        else:
-            yield from zip((recording for recording, _ in window), _frames(window, run, batch_size), strict=True)
+    through = through or (lambda batches: one_by_one(batches, run))
+    windows = one_ahead(_windows(recordings, split, WINDOW * batch_size))
+    for is_long, some in itertools.groupby(windows, lambda window: isinstance(window[0][0].samples_N, LongSound)):
+        if not is_long:
+            yield from _of_windows(through(_batches(some, batch_size)))
+            continue
+        for ((recording, pieces),) in some:
+            yield recording, _of_long(cast(LongSound, recording.samples_N), pieces, run, long_batch_size)
 
 
 def long_batches(
@@ -141,11 +163,9 @@ def one_late(items: Iterable[Item]) -> Iterator[Item]:
     yield from waiting
 
 
-def _windows(
-    recordings: Iterable[Recording], split: Callable[[int], list[Piece]], size: int
-) -> Iterator[list[tuple[Recording, list[Piece]]]]:
+def _windows(recordings: Iterable[Recording], split: Callable[[int], list[Piece]], size: int) -> Iterator[Window]:
     """Recordings with their pieces, until there are `size` of either; long ones alone."""
-    window: list[tuple[Recording, list[Piece]]] = []
+    window: Window = []
     for recording in recordings:
         pieces = split(len(recording.samples_N))
         if isinstance(recording.samples_N, LongSound):
@@ -170,21 +190,40 @@ def padded(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return audio_BN, samples_B
 
 
-def _frames(
-    window: Sequence[tuple[Recording, list[Piece]]],
-    run: Callable[[list[np.ndarray]], Iterable[Frames]],
-    batch_size: int,
-) -> Iterator[list[Frames]]:
-    flat = [(piece, recording.samples_N) for recording, pieces in window for piece in pieces]
+def _batches(windows: Iterable[Window], batch_size: int) -> Iterator[Batch]:
+    """The batches of one window after the other, at least one of each."""
+    for window in windows:
+        flat = [(piece, recording.samples_N) for recording, pieces in window for piece in pieces]
+        plan = list(by_length([piece.length for piece, _ in flat], batch_size)) or [[]]
+        for i, numbers in enumerate(plan):
+            own = [flat[number] for number in numbers]
+            samples = [piece.of(samples_N) for piece, samples_N in own]
+            yield Batch(window, numbers, [piece for piece, _ in own], samples, len(plan), i == len(plan) - 1)
+
+
+def one_by_one(
+    batches: Iterable[Batch], run: Callable[[list[np.ndarray]], Iterable[Frames]]
+) -> Iterator[tuple[Batch, Iterable[Frames]]]:
+    """What `run` gives of the batches, each when the next one of its window was begun."""
+    waiting: list[tuple[Batch, Iterable[Frames]]] = []
+    for batch in batches:
+        found = batch, run(batch.samples)
+        yield from waiting
+        waiting = [] if batch.is_last else [found]
+        if batch.is_last:
+            yield found
+
+
+def _of_windows(results: Iterable[tuple[Batch, Iterable[Frames]]]) -> Iterator[tuple[Recording, list[Frames]]]:
+    """The recordings of the windows, each with the frames of its pieces."""
     kept: dict[int, Frames] = {}
-    batches = by_length([piece.length for piece, _ in flat], batch_size)
-    given = ((rows, [piece.of(samples_N) for piece, samples_N in (flat[i] for i in rows)]) for rows in batches)
-    for rows, found in one_late((rows, run(samples)) for rows, samples in given):
-        for i, x_SX in zip(rows, found, strict=True):
-            kept[i] = x_SX[flat[i][0].first : flat[i][0].end]
-    numbers = iter(range(len(flat)))
-    for _, pieces in window:
-        yield [kept.pop(next(numbers)) for _ in pieces]
+    for batch, found in results:
+        for number, piece, x_SX in zip(batch.numbers, batch.pieces, found, strict=True):
+            kept[number] = x_SX[piece.first : piece.end]
+        if batch.is_last:
+            numbers = itertools.count()
+            for recording, pieces in batch.window:
+                yield recording, [kept.pop(next(numbers)) for _ in pieces]
 
 
 def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:

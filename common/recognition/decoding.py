@@ -21,6 +21,7 @@ from common.recognition.joining import Joined, Part
 from common.recognition.recordings import Recording, in_threads
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
+from common.threads import torch_threads
 from ctc.arpa import ArpaError
 
 # A beam search and its alignment take memory with the square of the length: they are done between pauses.
@@ -277,7 +278,8 @@ def transcripts(
 
     def read(given: tuple[_Reading, Stretch | None]) -> tuple[_Reading, Stretch | None, list[Reading]]:
         own, stretch = given
-        return own, stretch, decoder.read(stretch) if stretch is not None else []
+        with torch_threads(1):  # all cores are at the network of the next batches
+            return own, stretch, decoder.read(stretch) if stretch is not None else []
 
     searches = decoder.options.searches
     for own, stretch, readings in (

@@ -100,16 +100,26 @@ def read_ahead(
 
 
 def in_threads(items: Iterable[Given], work: Callable[[Given], Made], *, threads: int) -> Iterator[Made]:
-    """`work` of every item, in order, by `threads` threads that are up to twice as many items ahead."""
+    """`work` of every item, in order, by `threads` threads that are up to twice as many items ahead.
+
+    An exception of `items` is raised after the results of those before it.
+    """
     pool = ThreadPoolExecutor(threads)
     waiting: deque[Future[Made]] = deque()
+    ended: Exception | None = None
     try:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > 2 * threads:
+        given = iter(items)
+        while ended is None:
+            try:
+                waiting.append(pool.submit(work, next(given)))
+            except Exception as error:
+                ended = error
+            if ended is None and len(waiting) > 2 * threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+        if not isinstance(ended, StopIteration):
+            raise ended
     finally:
         pool.shutdown(cancel_futures=True)
 

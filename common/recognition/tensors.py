@@ -3,6 +3,7 @@
 Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -11,8 +12,9 @@ from torch import Tensor
 
 from common.host_copy import HostCopy
 from common.recognition import chunks
-from common.recognition.chunks import Piece
-from common.recognition.recordings import Recording
+from common.recognition.chunks import WINDOW, Batch, Piece, one_by_one
+from common.recognition.recordings import Recording, in_threads
+from common.threads import torch_threads
 
 
 def in_batches(
@@ -25,17 +27,49 @@ def in_batches(
 ) -> Iterator[tuple[Recording, Iterable[Tensor]]]:
     """As `chunks.in_batches`, on the CPU, for a `run` that makes [B, S, X] of the samples of B pieces.
 
-    From a device results are copied while it computes those of the next batch. On a CPU, which is the default, pieces
-    of a `LongSound` go one by one: several at once are no faster there, and take as many times the memory.
+    From a device results are copied while it computes those of the next batch. On a CPU, which is the default, as many
+    batches as there are cores (`torch.get_num_threads`) are computed side by side, one thread each, because small
+    operations shared by two threads are hardly faster than by one; and pieces of a `LongSound` go one by one: several
+    at once are no faster there, and take as many times the memory.
     """
-    at_once = batch_size if device is not None and device.type != "cpu" else 1
+    on_cpu = device is None or device.type == "cpu"
+
+    def rows(samples: list[np.ndarray]) -> Iterator[Tensor]:
+        return _rows(HostCopy(run(samples))) if samples else iter(())
+
     return chunks.in_batches(
         recordings,
         split,
-        lambda samples: _rows(HostCopy(run(samples))),
+        rows,
         batch_size=batch_size,
-        long_batch_size=at_once,
+        long_batch_size=1 if on_cpu else batch_size,
+        through=_side_by_side(rows) if on_cpu else None,
     )
+
+
+def _side_by_side(
+    run: Callable[[list[np.ndarray]], Iterable[Tensor]],
+) -> Callable[[Iterable[Batch]], Iterator[tuple[Batch, Iterable[Tensor]]]]:
+    """What gives the results of batches in their order, and shares the cores between those of a window."""
+
+    def through(batches: Iterable[Batch]) -> Iterator[tuple[Batch, Iterable[Tensor]]]:
+        cores = torch.get_num_threads()
+        most = min(cores, WINDOW)
+
+        def one(batch: Batch) -> tuple[Batch, Iterable[Tensor]]:
+            with torch_threads(cores // min(most, batch.of_window)):
+                return batch, run(batch.samples)
+
+        try:
+            for is_alone, some in itertools.groupby(batches, lambda batch: min(most, batch.of_window) == 1):
+                if is_alone:
+                    yield from one_by_one(some, run)
+                else:
+                    yield from in_threads(some, one, threads=most)
+        finally:
+            torch.set_num_threads(cores)  # which is also what threads to come begin with
+
+    return through
 
 
 def _rows(copy: HostCopy) -> Iterator[Tensor]:

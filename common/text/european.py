@@ -7,132 +7,14 @@ here is put in words before it; everything else stays for espeak. Where a langua
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
 
 from common.text.english.tokens import Token
+from common.text.european_tables import LANGUAGES, Language
 
-
-class Language(NamedTuple):
-    """What a language writes shorter than it says it."""
-
-    abbreviations: Mapping[str, str]
-    """With their dots, as they are written: {"z. B.": "zum Beispiel"}. A space in one may be missing."""
-    units: Mapping[str, str]
-    """Behind a number: {"kg": "Kilogramm"}."""
-    never_last: str = ""
-    """More abbreviations that end no sentence, without their dot, as a pattern."""
-    currencies: str = ""
-    """Of $, €, £ and ¥, in the plural: they stand before their amount, and are said behind it."""
-    has_ordinal_dot: bool = False
-    """Whether "3." is the third."""
-
-
-_UNITS = ("km/h", "°C", "kg", "g", "km", "m", "cm", "mm", "l", "h", "min")
-
-
-def _units(names: str) -> dict[str, str]:
-    return dict(zip(_UNITS, names.split("|"), strict=True))
-
-
-_GERMAN = Language(
-    abbreviations={
-        "z. B.": "zum Beispiel", "d. h.": "das heißt", "u. a.": "unter anderem", "o. ä.": "oder ähnlich",
-        "i. d. R.": "in der Regel", "u. U.": "unter Umständen", "v. Chr.": "vor Christus", "n. Chr.": "nach Christus",
-        "s. o.": "siehe oben", "s. u.": "siehe unten", "Dr.": "Doktor", "Prof.": "Professor", "Hr.": "Herr",
-        "Hrn.": "Herrn", "Fr.": "Frau", "Nr.": "Nummer", "St.": "Sankt", "Str.": "Straße", "Tel.": "Telefon",
-        "Jh.": "Jahrhundert", "Mio.": "Millionen", "Mrd.": "Milliarden", "bzw.": "beziehungsweise", "ca.": "circa",
-        "usw.": "und so weiter", "etc.": "et cetera", "inkl.": "inklusive", "exkl.": "exklusive", "evtl.": "eventuell",
-        "ggf.": "gegebenenfalls", "vgl.": "vergleiche", "sog.": "sogenannt", "max.": "maximal", "min.": "minimal",
-        "Std.": "Stunden", "Min.": "Minuten", "Sek.": "Sekunden", "Abb.": "Abbildung", "Kap.": "Kapitel",
-        "Bd.": "Band", "S.": "Seite", "Jan.": "Januar", "Feb.": "Februar", "Aug.": "August", "Sept.": "September",
-        "Okt.": "Oktober", "Nov.": "November", "Dez.": "Dezember", "Mo.": "Montag", "Di.": "Dienstag",
-        "Mi.": "Mittwoch", "Do.": "Donnerstag", "Sa.": "Samstag", "So.": "Sonntag",
-    },
-    units=_units(
-        "Kilometer pro Stunde|Grad Celsius|Kilogramm|Gramm|Kilometer|Meter|Zentimeter|Millimeter|Liter|Stunden|Minuten"
-    ),
-    never_last=r"Dipl|Ing|geb|gest|verh|Hl|Mag|Art|Abs|Anm|Aufl|\w+str|Chr|[^\W\d_]",
-    currencies="Dollar|Euro|Pfund|Yen",
-    has_ordinal_dot=True,
-)  # fmt: skip
-_SPANISH = Language(
-    abbreviations={
-        "EE. UU.": "Estados Unidos", "a. C.": "antes de Cristo", "d. C.": "después de Cristo", "p. ej.": "por ejemplo",
-        "Sr.": "señor", "Sra.": "señora", "Srta.": "señorita", "Sres.": "señores", "Dr.": "doctor", "Dra.": "doctora",
-        "Ud.": "usted", "Uds.": "ustedes", "núm.": "número", "pág.": "página", "págs.": "páginas", "etc.": "etcétera",
-        "aprox.": "aproximadamente", "Avda.": "avenida", "Av.": "avenida", "tel.": "teléfono", "cap.": "capítulo",
-        "Prof.": "profesor", "Sta.": "santa", "Sto.": "santo", "máx.": "máximo", "mín.": "mínimo", "min.": "minutos",
-    },
-    units=_units(
-        "kilómetros por hora|grados Celsius|kilogramos|gramos|kilómetros|metros|centímetros|milímetros|litros"
-        "|horas|minutos"
-    ),
-    never_last=r"Dña|Lic|Ing|Arq|Gral|Mons|vs|EE|p|[^\W\d_]",
-    currencies="dólares|euros|libras|yenes",
-)  # fmt: skip
-_FRENCH = Language(
-    abbreviations={
-        "av. J.-C.": "avant Jésus-Christ", "apr. J.-C.": "après Jésus-Christ", "p. ex.": "par exemple",
-        "c.-à-d.": "c'est-à-dire", "M.": "monsieur", "MM.": "messieurs", "Mme": "madame", "Mmes": "mesdames",
-        "Mlle": "mademoiselle", "Dr": "docteur", "Pr": "professeur", "St": "saint", "Ste": "sainte", "n°": "numéro",
-        "etc.": "et cetera", "env.": "environ", "chap.": "chapitre", "tél.": "téléphone", "bd": "boulevard",
-        "éd.": "édition", "cf.": "confer", "max.": "maximum", "min.": "minutes",
-    },
-    units=_units(
-        "kilomètres par heure|degrés Celsius|kilogrammes|grammes|kilomètres|mètres|centimètres|millimètres|litres"
-        "|heures|minutes"
-    ),
-    never_last=r"art|vol|pp|hab|av|apr|c\.-à-d|[^\W\d_]",
-    currencies="dollars|euros|livres|yens",
-)  # fmt: skip
-_ITALIAN = Language(
-    abbreviations={
-        "a.C.": "avanti Cristo", "d.C.": "dopo Cristo", "p. es.": "per esempio", "Sig.ra": "signora", "Sig.": "signor",
-        "Sigg.": "signori", "Dott.ssa": "dottoressa", "Dott.": "dottor", "Dr.": "dottor", "Prof.": "professor",
-        "Avv.": "avvocato", "Ing.": "ingegner", "ecc.": "eccetera", "pag.": "pagina", "tel.": "telefono", "S.": "san",
-        "ca.": "circa", "min.": "minuti",
-    },
-    units=_units(
-        "chilometri orari|gradi Celsius|chilogrammi|grammi|chilometri|metri|centimetri|millimetri|litri|ore|minuti"
-    ),
-    never_last=r"On|Mons|art|cap|fig|vol|[^\W\d_]",
-    currencies="dollari|euro|sterline|yen",
-)  # fmt: skip
-_PORTUGUESE = Language(
-    abbreviations={
-        "a.C.": "antes de Cristo", "d.C.": "depois de Cristo", "p. ex.": "por exemplo", "Sr.": "senhor",
-        "Sra.": "senhora", "Dr.": "doutor", "Dra.": "doutora", "Prof.": "professor", "Profa.": "professora",
-        "Av.": "avenida", "R.": "rua", "etc.": "et cetera", "pág.": "página", "tel.": "telefone", "nº": "número",
-        "aprox.": "aproximadamente", "min.": "minutos",
-    },
-    units=_units(
-        "quilómetros por hora|graus Celsius|quilogramas|gramas|quilómetros|metros|centímetros|milímetros|litros"
-        "|horas|minutos"
-    ),
-    never_last=r"Eng|Exmo|art|cap|vol|[^\W\d_]",
-    currencies="dólares|euros|libras|ienes",
-)  # fmt: skip
-_DUTCH = Language(
-    abbreviations={
-        "v. Chr.": "voor Christus", "n. Chr.": "na Christus", "d.w.z.": "dat wil zeggen", "o.a.": "onder andere",
-        "m.a.w.": "met andere woorden", "t/m": "tot en met", "bijv.": "bijvoorbeeld", "bv.": "bijvoorbeeld",
-        "dhr.": "de heer", "mevr.": "mevrouw", "mw.": "mevrouw", "dr.": "dokter", "prof.": "professor",
-        "nr.": "nummer", "blz.": "bladzijde", "enz.": "enzovoort", "ca.": "circa", "St.": "Sint", "str.": "straat",
-        "tel.": "telefoon", "mln.": "miljoen", "mld.": "miljard", "min.": "minuten",
-    },
-    units=_units(
-        "kilometer per uur|graden Celsius|kilogram|gram|kilometer|meter|centimeter|millimeter|liter|uur|minuten"
-    ),
-    never_last=r"ir|drs|ing|mr|art|jl|[^\W\d_]",
-    currencies="dollar|euro|pond|yen",
-)  # fmt: skip
-
-LANGUAGES: dict[str, Language] = {
-    "de": _GERMAN, "es": _SPANISH, "fr": _FRENCH, "it": _ITALIAN, "pt": _PORTUGUESE, "nl": _DUTCH,
-    **{
-        code: Language({}, {}, "[^\\W\\d_]", has_ordinal_dot=True)
-        for code in ("da nb no fi cs sk pl hu hr sl bs sr et lv is tr lb").split()  # noqa: SIM905
-    },
+_NUMBER = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?:,\d+)?(?!\d)|\d(?:[\d.,]*\d)?)"
+_WEEKDAYS = {
+    "Mo": "Montag", "Di": "Dienstag", "Mi": "Mittwoch", "Do": "Donnerstag", "Fr": "Freitag", "Sa": "Samstag",
+    "So": "Sonntag",
 }  # fmt: skip
 
 
@@ -176,17 +58,22 @@ def _pattern(code: str) -> re.Pattern[str]:
             r"(?P<time>(?<![\d:])(\d{1,2}):(\d\d)(?=\s?Uhr\b)\s?Uhr)",
             r"(?P<date>(?<![\d.])\d{1,2}\.\d{1,2}\.(?:\d{4})?(?!\d))",
         ]
+        parts.append(r"(?P<hours>(?<![\d:.,])\d{1,2}\s?[-–]\s?(?=\d{1,2}(?::\d\d)?\s?Uhr\b))")
+        parts.append(rf"(?P<weekday>(?<!\w){_WEEKDAY}\.?(?!\w)(?:\s?[-–]\s?(?={_WEEKDAY}(?!\w)))?)")
         parts.append(r"(?P<street>(?<=[a-zß])str\.(?!\w))")
         parts.append(r"(?P<year>(?<![\w.,:])1[1-9]\d\d(?![\w%€$]|[.,:]\d))")
+    if language.months:
+        parts.append(r"(?P<day>(?<![\d./-])\d{1,2}(?P<mark>[./])\d{1,2}(?P=mark)\d{4}(?![\d/]))")
     if language.currencies:
-        parts.append(r"(?P<money>(?:R\$|US\$|[$€£¥])\s?\d[\d.,]*(?<=\d))")
+        scales = "|".join(re.escape(scale) for scale in sorted(language.scales, key=len, reverse=True))
+        parts.append(rf"(?P<money>(?:R\$|US\$|[$€£¥])\s?{_NUMBER}(?:\s?(?:{scales or '(?!)'})(?!\w))?)")
     if code == "it":
         parts.append(r"(?P<first>(?<!\w)1°(?=\s[a-z]))")
     if language.has_ordinal_dot:
         parts.append(r"(?P<ordinal>(?<![\w.,:])\d{1,2}\.(?=\s[^\W\d_]))")
     if language.units:
-        units = "|".join(re.escape(unit) for unit in language.units)
-        parts.append(rf"(?P<unit>(?<=\d)\s?(?:{units})(?!\w))")
+        units = "|".join(re.escape(unit) for unit in sorted(language.units, key=len, reverse=True))
+        parts.append(rf"(?P<unit>(?<![\w.,]){_NUMBER}\s?(?:{units})(?!\w))")
     if language.abbreviations:
         written = sorted(_in_either_case(language.abbreviations), key=len, reverse=True)
         spaced = "|".join(re.escape(short).replace(r"\ ", r"\s?") for short in written)
@@ -203,27 +90,21 @@ def _in_either_case(abbreviations: Mapping[str, str]) -> dict[str, str]:
 def _said(match: re.Match[str], language: Language, code: str) -> str | None:
     kind, written = match.lastgroup, match[0]
     if kind == "abbreviation":
-        before, after = match.string[: match.start()], match.string[match.end() :]
-        if _is_so(before + written, after):
-            return None
-        if written == "S." and code == "de" and not re.match(r"\s?\d", match.string[match.end() :]):
-            return None  # an initial, no page
-        wanted = re.sub(r"\s", "", written)
-        known = _in_either_case(language.abbreviations)
-        said = next(said for short, said in known.items() if short.replace(" ", "") == wanted)
-        ends = written.endswith(".") and not after.strip(" \t\n\"'”“»)")
-        return f"{said}." if ends else said  # the dot was that of the sentence, too
+        return _abbreviation(match, language, code)
+    if kind == "weekday":
+        return _weekday(match) or (_abbreviation(match, language, code) if written.endswith(".") else None)
     if kind == "money":
-        sign, amount = re.fullmatch(r"(\D+?)\s?(\d.*)", written).groups()  # type: ignore[union-attr]
-        names = dict(zip("$€£¥", language.currencies.split("|"), strict=True))
-        return f"{amount} {'reais' if sign == 'R$' else names[sign[-1]]}"
+        return _with_dot(_money(written, language, code), match)
+    if kind == "unit":
+        return _with_dot(_measure(match, language, code), match)
+    if kind == "hours":
+        return f"{int(written.rstrip(' -–'))} bis "
+    if kind == "day":
+        return _date(match, language, code)
     if kind == "first":
         return "primo"
     if kind == "street":
         return "straße"
-    if kind == "unit":
-        unit = language.units[written.strip()]
-        return f" {unit}"
     if kind == "time":
         hour, minute = re.findall(r"\d+", written)
         return f"{int(hour)} Uhr" + (f" {int(minute)}" if int(minute) else "")
@@ -236,12 +117,115 @@ def _said(match: re.Match[str], language: Language, code: str) -> str | None:
     return None
 
 
+def _abbreviation(match: re.Match[str], language: Language, code: str) -> str | None:
+    written, after = match[0], match.string[match.end() :]
+    if _is_so(match.string[: match.end()], after):
+        return None
+    if written == "S." and code == "de" and not re.match(r"\s?\d", after):
+        return None  # an initial, no page
+    wanted = re.sub(r"\s", "", written)
+    known = _in_either_case(language.abbreviations)
+    return _with_dot(next(said for short, said in known.items() if short.replace(" ", "") == wanted), match)
+
+
+def _with_dot(said: str, match: re.Match[str]) -> str:
+    """With the dot of what was written, if it was that of the sentence, too."""
+    ends = match[0].endswith(".") and not match.string[match.end() :].strip(" \t\n\"'”“»)")
+    return f"{said}." if ends else said
+
+
+def _weekday(match: re.Match[str]) -> str | None:
+    """A day of the week beside another one, or beside a time or a date, with "bis" if it begins a range."""
+    written, before, after = match[0], match.string[: match.start()], match.string[match.end() :]
+    said = _WEEKDAYS[written[:2]]
+    if written[-1] not in "." + written[1]:
+        return f"{said} bis "
+    if not (_BEFORE_A_DAY.search(before) or _AFTER_A_DAY.match(after)):
+        return None
+    return _with_dot(said, match)
+
+
+def _money(written: str, language: Language, code: str) -> str:
+    sign, number, scale = re.fullmatch(rf"(\D+?)\s?({_NUMBER})\s?(\D.*)?", written).groups()  # type: ignore[union-attr]
+    names = dict(zip("$€£¥", language.currencies.split("|"), strict=True))
+    forms = "um real/reais" if sign == "R$" else names[sign[-1]]
+    if scale is None:
+        return _counted(number, forms, code)
+    return f"{_counted(number, language.scales[scale], code)} {_of_many(forms, code)}"
+
+
+def _measure(match: re.Match[str], language: Language, code: str) -> str:
+    number, unit = re.fullmatch(rf"({_NUMBER})\s?(\D.*)", match[0]).groups()  # type: ignore[union-attr]
+    is_part = match.string[: match.start()][-1:] in ("-", "–", "−", "/", "+")  # of a range, a fraction, a signed number
+    return _counted(number, language.units[unit], code, is_part=is_part)
+
+
+def _counted(number: str, forms: str, code: str, *, is_part: bool = False) -> str:
+    """A number as it is written and the form that goes with it; of one alone the form that has its article."""
+    known = forms.split("/")
+    if "{}" in forms:
+        return forms.replace("{}", number)
+    if number == "1" and not is_part and len(known) > 1:
+        return known[0]
+    digits = re.sub(r"[ \u00a0\u202f]|\.(?=\d{3}(?!\d))", "", number)
+    is_whole, last, last_two = digits.isdecimal(), int(digits[-1]), int(digits[-2:].strip(",."))
+    if len(known) == 4 and code in ("ru", "pl"):
+        few = is_whole and last in (2, 3, 4) and last_two not in (12, 13, 14)
+        one = is_whole and last == 1 and last_two != 11
+        russian, polish = (1 if one else 2 if few or not is_whole else 3), (1 if few else 2 if is_whole else 3)
+        return f"{number} {known[russian if code == 'ru' else polish]}"
+    is_singular = number == "1" or (code in ("fr", "pt") and re.match(r"[01](?:[.,]|\Z)", digits) is not None)
+    if is_singular and len(known) > 1:
+        without_article = re.sub(r"^(?:\w+ |un')", "", known[0])
+        return f"{number} {without_article}"
+    return f"{number} {known[-1]}"
+
+
+def _of_many(forms: str, code: str) -> str:
+    known = forms.split("/")
+    return known[2] if code == "pl" and len(known) == 4 else known[-1]
+
+
+def _date(match: re.Match[str], language: Language, code: str) -> str | None:
+    """A date of day, month and year with slashes or dots."""
+    if code == "de":
+        return _german_date(match)
+    day, month, year = (int(number) for number in re.findall(r"\d+", match[0]))
+    if not 1 <= day <= 31 or not 1 <= month <= 12:
+        return None
+    first = {"fr": "premier", "it": "primo", "pt": "primeiro"}.get(code) if day == 1 else None
+    said_day = first or _genitive(day, code) or (_ordinal_words(day, code) if code == "sv" else None) or str(day)
+    said_year = _genitive(year, code) or str(year)
+    return language.date.format(day=said_day, month=language.months.split("|")[month - 1], year=said_year)
+
+
+def _genitive(number: int, code: str) -> str | None:
+    """Of which day or year, in Russian and Polish."""
+    if code not in ("ru", "pl") or not (said := _ordinal_words(number, code)):
+        return None
+    if code == "ru":
+        return re.sub(r"(?:третий|[ыо]й)\Z", lambda end: "третьего" if end[0] == "третий" else "ого", said)
+    *rest, ten, one = ["", "", *said.split()]
+    declined = [
+        re.sub(r"y\Z", "ego", re.sub(r"i\Z", "iego", word)) if word != "tysięcy" else word for word in (ten, one)
+    ]
+    return " ".join(word for word in (*rest, *declined) if word)
+
+
+_WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)})"
+_JOINED = r"\s?(?:[-–/,&+]|bis|und|oder)\s?"
+_BEFORE_A_DAY = re.compile(rf"\b{_WEEKDAY}\.?{_JOINED}\Z")
+_AFTER_A_DAY = re.compile(
+    rf"{_JOINED}{_WEEKDAY}(?!\w)|,?\s*(?:den\s|um\s|ab\s|von\s)?\d{{1,2}}(?:[.:]\s?[\d\w]|\s?Uhr|\s?[-–]\s?\d)"
+)
 _STARTERS = re.compile(
     "(?:der|die|das|ein|eine|er|sie|es|wir|ich|ihr|dann|da|doch|aber|und|oder|so|auch|nun|als|wenn|am|im|in|an|auf|danach"
     "|jetzt|hier|dort|nach|vor|bei|mit|wer|was|wo|wie|warum|ja|nein|man|dies|diese|dieser|den|dem|zum|zur|vom)",
     re.IGNORECASE,
 )
-_DECLINED = re.compile(r"\b(?:am|im|vom|zum|beim|zur|den|dem|des|der|ab|bis|seit|und|oder|jeden)\s\Z", re.IGNORECASE)
+_DECLINED = re.compile(
+    r"\b(?:am\s\w+\.?,|am|im|vom|zum|beim|zur|den|dem|des|der|ab|bis|seit|und|oder|jeden)\s\Z", re.IGNORECASE
+)
 _NOMINATIVE = re.compile(r"(?:\A|[.!?:]\s)Der\s\Z|\b(?:ist|war|sind|wird)\sder\s\Z")
 _MONTHS = (
     "Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
@@ -310,6 +294,15 @@ def _german_date(match: re.Match[str]) -> str | None:
     ending = "n" if is_declined else ""
     said = f"{_number(day, 'de', 'ordinal')}{ending} {_MONTHS[month - 1]}"
     return f"{said} {_number(year[0], 'de', 'year')}" if year else said
+
+
+def _ordinal_words(number: int, code: str) -> str | None:
+    from num2words import num2words
+
+    try:
+        return str(num2words(number, lang=code, to="ordinal"))
+    except (NotImplementedError, ValueError, KeyError):
+        return None
 
 
 _WITH_ORDINALS = frozenset(["de", "da", "no", "fi", "hu", "sl", "tr"])  # in the form that texts have most often

@@ -27,12 +27,13 @@ LEAST_PROBABILITY = 1e-12  # in the binarisation loss
 class Alignment(NamedTuple):
     """log_probs_BTL of symbols at frames, -inf beyond an utterance's symbols; logits_BTL, the same up to a constant per
     frame that counts in the forward-sum loss; durations_BL (int64), whose sum is the number of frames; and symbol_BT,
-    the symbol that each frame belongs to."""
+    the symbol that each frame belongs to. An alignment that was given has nothing to learn: `is_learned` is False."""
 
     log_probs_BTL: Tensor
     logits_BTL: Tensor
     durations_BL: Tensor
     symbol_BT: Tensor
+    is_learned: bool = True
 
 
 class Aligner(nn.Module):
@@ -73,6 +74,14 @@ class Aligner(nn.Module):
             log_probs_BTL = logits_BTL.log_softmax(2)
             durations_BL = ctc.monotonic_alignment(log_probs_BTL.detach(), frames_B, lengths_B)
         return Alignment(log_probs_BTL, logits_BTL, durations_BL, symbol_of_frames(durations_BL, query_BMT.shape[2]))
+
+
+def given_alignment(durations_BL: Tensor, longest_frames: int) -> Alignment:
+    """The alignment of durations (int64, frames) that are known before; symbols without a frame are passed over."""
+    symbol_BT = symbol_of_frames(durations_BL, longest_frames)
+    is_own_BTL = symbol_BT[:, :, None] == torch.arange(durations_BL.shape[1], device=symbol_BT.device)
+    log_probs_BTL = torch.zeros_like(is_own_BTL, dtype=torch.float32).masked_fill_(~is_own_BTL, -torch.inf)
+    return Alignment(log_probs_BTL, log_probs_BTL, durations_BL, symbol_BT, is_learned=False)
 
 
 def nearness(query_BMT: Tensor, key_BML: Tensor) -> Tensor:
@@ -117,7 +126,12 @@ def symbol_of_frames(durations_BL: Tensor, longest_frames: int) -> Tensor:
 
 
 def forward_sum_losses(alignment: Alignment, frames_B: Tensor, lengths_B: Tensor) -> Tensor:
-    """[B] minus the log-probability of all monotonic alignments, per symbol: a CTC loss whose labels are 1, 2 … L."""
+    """[B] minus the log-probability of all monotonic alignments, per symbol: a CTC loss whose labels are 1, 2 … L.
+
+    Zero of an alignment that was given.
+    """
+    if not alignment.is_learned:
+        return torch.zeros_like(lengths_B, dtype=torch.float32)
     logits_BTV = F.pad(alignment.logits_BTL.float(), (1, 0), value=BLANK_LOGIT)
     labels_BL = torch.arange(1, logits_BTV.shape[2], device=frames_B.device).expand(len(lengths_B), -1)
     losses_B = ctc.ctc_loss(

@@ -121,6 +121,25 @@ class LossConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AdversaryConfig:
+    """A discriminator of mel frames, which keeps predictions sharp; worth its time once they are nearly right."""
+
+    weight: float = 0.0
+    """Weight of the least-squares loss against the discriminator, beside the mel frames' squared error; 0 for no
+    discriminator."""
+    features: float = 1.0
+    """Weight of feature matching: mean absolute difference of the discriminator's activations."""
+    frames: int = 128
+    """Frames of the window of each clip that is judged."""
+    channels: int = 32
+    """Channels of its first layer; the last ones have four times as many."""
+
+    def __post_init__(self) -> None:
+        if self.frames < 8 or self.channels < 1:
+            raise ValueError(f"frames = {self.frames}, channels = {self.channels}: expected at least 8 and at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """What is read, and how it is batched."""
 
@@ -140,6 +159,9 @@ class DataConfig:
     """Folder of pitch, a .pt for each clip as `fastpitch.prepare` writes it; what is missing is extracted and kept."""
     mel_dir: Path | None = None
     """Folder of mel frames, a .pt for each clip as `fastpitch.prepare` writes it, read in place of the recordings."""
+    durations_dir: Path | None = None
+    """Folder of durations, a .pt for each clip as `fastpitch.align` writes it; the aligner then learns nothing. By
+    default the aligner finds them."""
     pitch_mean: tuple[float, ...] = ()
     """Mean pitch of voiced frames, in Hz: one for all speakers, or one for each; (): measured when the run begins."""
     pitch_std: tuple[float, ...] = ()
@@ -176,6 +198,7 @@ class Config:
     pitch: PitchConfig = field(default_factory=PitchConfig)
     data: DataConfig = field(default_factory=DataConfig)
     loss: LossConfig = field(default_factory=LossConfig)
+    adversary: AdversaryConfig = field(default_factory=AdversaryConfig)
     optim: OptimConfig = field(default_factory=_published_optimiser)
     schedule: ScheduleConfig = field(default_factory=lambda: ScheduleConfig(kind="noam", unit="steps", warmup=1000))
     output_dir: Path = Path("runs/fastpitch")

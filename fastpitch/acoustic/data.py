@@ -36,7 +36,10 @@ class ClipError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """One recording: tokens, its samples (none where mel frames were read), and its pitch in Hz, 0 where unvoiced."""
+    """One recording: tokens, its samples (none where mel frames were read), and its pitch in Hz, 0 where unvoiced.
+
+    `durations` are the frames of its symbols where they were read, [] where the aligner is to find them.
+    """
 
     index: int
     id: str
@@ -46,6 +49,7 @@ class Clip:
     samples_N: np.ndarray
     mel_MT: Tensor | None
     pitch_T: Tensor
+    durations: list[int]
 
 
 class ClipBatch(NamedTuple):
@@ -59,13 +63,14 @@ class ClipBatch(NamedTuple):
     frames_B: Tensor  # int64
     pitch_BT: Tensor  # float32, Hz, 0 where unvoiced
     speaker_B: Tensor  # int64
+    durations_BL: Tensor  # int64, frames; [B, 0] where the aligner is to find them
     indices: list[int]
     ids: list[str]
     failures: list[Failure]
 
     def to(self, device: torch.device | str) -> "ClipBatch":
         """The batch with its tensors on `device`; from pinned memory without waiting for the copy."""
-        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in self._fields[:8]}
+        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in self._fields[:9]}
         return self._replace(**moved)
 
     def rows(self, first: int, end: int) -> "ClipBatch":
@@ -172,7 +177,8 @@ class ClipDataset(Dataset[Clip | Failure]):
         assert sound.pitch_T is not None
         speaker = speaker_number(utterance, self.cfg)
         frames, samples_N, mel_MT, pitch_T = sound.frames, sound.samples_N, sound.mel_MT, sound.pitch_T
-        return Clip(index, utterance.id, tokens, speaker, frames, samples_N, mel_MT, pitch_T)
+        durations = self._durations(utterance, tokens, frames)
+        return Clip(index, utterance.id, tokens, speaker, frames, samples_N, mel_MT, pitch_T, durations)
 
     def _sound(self, index: int, utterance: Utterance) -> _Sound | Failure:
         mel_MT = self._mel(utterance)
@@ -220,6 +226,18 @@ class ClipDataset(Dataset[Clip | Failure]):
             raise ClipError(f"{path}: {_found(pitch_T)}; expected Hz, 0 where unvoiced; prepare it anew")
         return torch.nn.functional.pad(pitch_T, (0, max(0, frames - len(pitch_T))))[:frames]
 
+    def _durations(self, utterance: Utterance, tokens: list[int], frames: int) -> list[int]:
+        if self.cfg.data.durations_dir is None:
+            return []
+        path = prepared_path(self.cfg.data.durations_dir, utterance)
+        stored_2L = read_tensor(path, made_by="fastpitch.align")
+        if stored_2L.ndim != 2 or len(stored_2L) != 2 or stored_2L[0].tolist() != tokens:
+            raise ClipError(f"{path}: is of other symbols than the text has now; align it anew, with these settings")
+        durations = stored_2L[1].long().tolist()
+        if sum(durations) != frames or min(durations) < 0:
+            raise ClipError(f"{path}: durations of {sum(durations)} frames for {frames} frames of sound; align it anew")
+        return durations
+
     def _extracted(self, index: int, samples_N: np.ndarray) -> np.ndarray:
         if not len(samples_N):
             item = self._recordings.item(index, 0)
@@ -234,10 +252,10 @@ def prepared_path(folder: Path, utterance: Utterance) -> Path:
     return folder / f"{utterance.id}.pt"
 
 
-def read_tensor(path: Path) -> Tensor:
+def read_tensor(path: Path, *, made_by: str = "fastpitch.prepare") -> Tensor:
     """A float32 tensor, of the published layout too. Raises ClipError."""
     if not path.is_file():
-        raise ClipError(f"{path}: no such file; make it with python -m fastpitch.prepare")
+        raise ClipError(f"{path}: no such file; make it with python -m {made_by}")
     try:
         return checkpoint.load_tensor(path).float()
     except CheckpointError as error:
@@ -266,10 +284,13 @@ def collate(results: Sequence[Clip | Failure]) -> ClipBatch:
     tokens_BL = torch.zeros(batch, max(lengths, default=0), dtype=torch.int64)
     audio_BN = torch.zeros(batch, max(samples, default=0))
     pitch_BT, mel_BMT = torch.zeros(batch, longest), torch.zeros(batch, bins, longest if bins else 0)
+    known = max((len(clip.durations) for clip in clips), default=0)
+    durations_BL = torch.zeros(batch, known, dtype=torch.int64)
     for b, clip in enumerate(clips):
         tokens_BL[b, : len(clip.tokens)] = torch.tensor(clip.tokens)
         audio_BN[b, : len(clip.samples_N)] = torch.from_numpy(clip.samples_N)
         pitch_BT[b, : clip.frames] = clip.pitch_T
+        durations_BL[b, : len(clip.durations)] = torch.tensor(clip.durations)
         if clip.mel_MT is not None:
             mel_BMT[b, :, : clip.frames] = clip.mel_MT
     return ClipBatch(
@@ -281,6 +302,7 @@ def collate(results: Sequence[Clip | Failure]) -> ClipBatch:
         frames_B=torch.tensor(frames, dtype=torch.int64),
         pitch_BT=pitch_BT,
         speaker_B=torch.tensor([clip.speaker for clip in clips], dtype=torch.int64),
+        durations_BL=durations_BL,
         indices=[clip.index for clip in clips],
         ids=[clip.id for clip in clips],
         failures=[result for result in results if isinstance(result, Failure)],

@@ -24,9 +24,9 @@ NAMES = {
 }
 
 
-def named(losses: list[float]) -> dict[str, float]:
-    """The loss and its parts, in their order, by the names that logs have."""
-    return dict(zip(("loss", *(NAMES[part] for part in Parts._fields)), losses, strict=True))
+def named(losses: list[float], more: tuple[str, ...] = ()) -> dict[str, float]:
+    """The loss, its parts in their order, by the names that logs have, and as many of `more` as there are numbers."""
+    return dict(zip(("loss", *(NAMES[part] for part in Parts._fields), *more), losses, strict=False))
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from common.convolution import Convolution
 from common.lengths import inside
-from fastpitch.acoustic.aligner import Aligner, Alignment, mean_over_symbols, symbol_of_frames
+from fastpitch.acoustic.aligner import Aligner, Alignment, given_alignment, mean_over_symbols, symbol_of_frames
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
 from fastpitch.acoustic.transformer import Predictor, Transformer
 
@@ -37,13 +37,20 @@ class Spectrogram(NamedTuple):
     symbol_frames_BT: Tensor
 
 
+LEARNED = torch.zeros(0, 0, dtype=torch.int64)  # durations that the aligner is to find
+
+
 class Targets(NamedTuple):
-    """Recorded speech: mel_BMT and, per frame, normalised pitch_BT and energy_BT, zero in the padding."""
+    """Recorded speech: mel_BMT and, per frame, normalised pitch_BT and energy_BT, zero in the padding.
+
+    durations_BL: the frames of each symbol where they are known, [B, 0] where the aligner is to find them.
+    """
 
     mel_BMT: Tensor
     frames_B: Tensor
     pitch_BT: Tensor
     energy_BT: Tensor
+    durations_BL: Tensor = LEARNED
 
 
 class Prediction(NamedTuple):
@@ -94,11 +101,14 @@ class FastPitch(nn.Module):
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
 
     def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: Targets, speaker_B: Tensor) -> Prediction:
-        """Predictions for training, conditioned on recorded pitch, energy and (learned) durations."""
+        """Predictions for training, conditioned on recorded pitch, energy and durations, learned ones or given ones."""
         voice_B1C = self.voice(speaker_B, len(tokens_BL))
         is_symbol_BL = inside(lengths_B, tokens_BL.shape[1])
         symbols_BLC = self.symbols(tokens_BL) * is_symbol_BL[:, :, None]
-        alignment = self.aligner(symbols_BLC, lengths_B, targets.mel_BMT, targets.frames_B)
+        if targets.durations_BL.numel():
+            alignment = given_alignment(targets.durations_BL, targets.mel_BMT.shape[2])
+        else:
+            alignment = self.aligner(symbols_BLC, lengths_B, targets.mel_BMT, targets.frames_B)
         pitch_BL = mean_over_symbols(targets.pitch_BT, alignment.durations_BL)
         energy_BL = mean_over_symbols(targets.energy_BT, alignment.durations_BL).log1p()
         spoken = self._spoken(

@@ -117,7 +117,7 @@ def targets_of(batch: ClipBatch, log_mel: LogMel, cfg: Config, pitch_mean: Tenso
     is_frame_BT = inside(batch.frames_B, mel_BMT.shape[2])
     loudness_BMT = mel_BMT if cfg.data.energy == "log_mel" else mel_BMT.exp()
     energy_BT = torch.linalg.vector_norm(loudness_BMT, dim=1) * is_frame_BT
-    return Targets(mel_BMT, batch.frames_B, pitch_BT, energy_BT)
+    return Targets(mel_BMT, batch.frames_B, pitch_BT, energy_BT, batch.durations_BL)
 
 
 def parts_of(prediction: Prediction, targets: Targets, lengths_B: Tensor, counts: Counts) -> Parts:

@@ -13,13 +13,16 @@ from common.run_directory import RunDirectory
 from common.training_state import TrainingState
 from fastpitch import voices
 from fastpitch.acoustic import data, pitch_folder
+from fastpitch.acoustic.adversary import Adversary
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
 from fastpitch.acoustic.model import FastPitch
+from fastpitch.acoustic.objective import Parts
 from fastpitch.front.symbols import TextProcessor
 
 NAME = "fastpitch"  # checkpoints in a run directory start with it
+ADVERSARIAL = ("adversarial_loss", "feature_loss", "discriminator_loss")
 DEPENDS_ON = (
     *(f"model.{name}" for name in ("channels", "uses_energy", "speakers", "speaker_conditions")),
     *(f"model.{part}.{size}" for part in ("encoder", "decoder") for size in ("layers", "heads", "head_channels")),
@@ -43,15 +46,26 @@ class Run:
         self.train_set = self._dataset(training=True)
         self._set_pitch_statistics(is_new=directory.saved is None)
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        if cfg.data.durations_dir is not None:
+            self.model.aligner.requires_grad_(False)  # it stays as it is; no process waits for its gradients
         self.learner = Learner(self.model, cfg, self.world, parameters=trained)
+        self.adversary = Adversary(cfg, self.world) if cfg.adversary.weight else None
+        parts = self.learner.parts | (self.adversary.parts if self.adversary is not None else {})
         extra = {"format": FORMAT, "symbols": list(TextProcessor(cfg.text).symbols)}
-        self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra, saves=not cfg.dry_run)
+        self.state = TrainingState(directory, cfg, parts, extra=extra, saves=not cfg.dry_run)
         self._set_pitch_statistics(is_new=False)  # those of today, also where a run goes on
         self.learner.join()
+        if self.adversary is not None:
+            self.adversary.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
         seconds = [utterance.seconds for utterance in self.train_set.utterances]
         self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
+
+    @property
+    def loss_names(self) -> tuple[str, ...]:
+        """The numbers of a step, in their order."""
+        return ("loss", *Parts._fields, *(ADVERSARIAL if self.adversary is not None else ()))
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""

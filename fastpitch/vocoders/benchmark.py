@@ -23,6 +23,7 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.features import LogMelConfig
 from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from common.threads import torch_threads
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.networks.fused import FusedHifigan
@@ -69,15 +70,11 @@ class BenchmarkConfig:
 def main(cfg: BenchmarkConfig) -> list[dict[str, Any]]:
     """Measures, appends the rows and prints them; returns them. Raises ConfigError and CheckpointError."""
     device = distributed.pick_device(cfg.device)
-    before = torch.get_num_threads()
-    torch.set_num_threads(cfg.threads)
     rows: list[dict[str, Any]] = []
-    try:
+    with torch_threads(cfg.threads):
         for row in measurements(cfg, device):
             _print(row, with_heads=not rows)
             rows.append(benchmark.append_row("vocoders", row, device=device, folder=cfg.results))
-    finally:
-        torch.set_num_threads(before)
     return rows
 
 

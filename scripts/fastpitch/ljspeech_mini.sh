@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # A voice of real recordings on one CPU core, in steps that go on where they were stopped: a light vocoder of 304 clips of
-# LJSpeech by spectra alone, then against discriminators; FastPitch of the same clips; both in half precision, with
-# checksums, where fastpitch.load("ljspeech-mini") finds them. Fifty clips are held out of everything:
-# RUN_DIR/lists/unseen.txt, twenty of them in test.txt for copy synthesis.
+# LJSpeech by spectra alone, then against discriminators; FastPitch of the same clips with the durations that pocketsphinx
+# finds (pip install pocketsphinx; without it FastPitch's own aligner learns them), then against a discriminator of mel
+# frames; both in half precision, with checksums, where fastpitch.load("ljspeech-mini") finds them. Fifty clips are held
+# out of everything: RUN_DIR/lists/unseen.txt, twenty of them in test.txt for copy synthesis.
 #   DATA_DIR=LJSpeech-1.1 bash scripts/fastpitch/ljspeech_mini.sh
 #   DATA_DIR  LJSpeech-1.1, or as much of it as has the first 354 clips             (default LJSpeech-1.1)
 #   RUN_DIR   folder for file lists and runs                              (default runs/ljspeech-mini)
@@ -26,18 +27,25 @@ vocoder configs/hifigan/ljspeech_mini.toml "${data[@]}" --output-dir "$RUN_DIR/v
   --epochs "$(times 60)" --steps "$(times 3040)"
 vocoder configs/hifigan/ljspeech_mini_adversarial.toml "${data[@]}" --output-dir "$RUN_DIR/vocoder-adversarial" \
   --epochs "$(times 26)" --checkpoint "$RUN_DIR/vocoder/hifigan_best.pt"
-"$python" -m fastpitch.train configs/fastpitch/ljspeech_mini_voice.toml "${data[@]}" --output-dir "$RUN_DIR/fastpitch" \
-  --epochs "$(times 19)"
 newest() { find "$1" -name "$2_step*.pt" | sort | tail -n 1 | grep . || { echo "error: $1: no checkpoint" >&2; exit 1; }; }
-acoustic="$(newest "$RUN_DIR/fastpitch" fastpitch)"
+speech=("${data[@]}" --data.pitch-dir "$RUN_DIR/pitch")
+if "$python" -c "import pocketsphinx" 2>/dev/null; then
+  speech+=(--data.durations-dir "$RUN_DIR/durations" --data.on-error skip)  # it cannot align every clip
+  "$python" -m fastpitch.align configs/fastpitch/ljspeech_mini_voice.toml "${speech[@]}" || true
+fi
+acoustic() { "$python" -m fastpitch.train "$@" "${speech[@]}"; }
+acoustic configs/fastpitch/ljspeech_mini_voice.toml --output-dir "$RUN_DIR/fastpitch" --epochs "$(times 60)"
+acoustic configs/fastpitch/ljspeech_mini_adversarial.toml --output-dir "$RUN_DIR/fastpitch-adversarial" \
+  --epochs "$(times 12)" --checkpoint "$(newest "$RUN_DIR/fastpitch" fastpitch)"
+spectrograms="$(newest "$RUN_DIR/fastpitch-adversarial" fastpitch)"
 spoken="$RUN_DIR/vocoder-adversarial/hifigan_final.pt"
 if [ "${TUNE:-0}" -gt 0 ]; then
-  "$python" -m fastpitch.mels --checkpoint "$acoustic" --root "$DATA_DIR" --output "$RUN_DIR/mels" --workers 0 \
-    --sources "$lists/train.txt" "$lists/validation.txt" --pitch-dir "$RUN_DIR/fastpitch/pitch"
+  "$python" -m fastpitch.mels --checkpoint "$spectrograms" --root "$DATA_DIR" --output "$RUN_DIR/mels" --workers 0 \
+    --sources "$lists/train.txt" "$lists/validation.txt" --pitch-dir "$RUN_DIR/pitch"
   adversarial="$(newest "$RUN_DIR/vocoder-adversarial" hifigan)"
   vocoder configs/hifigan/ljspeech_mini_tuned.toml "${data[@]}" --output-dir "$RUN_DIR/vocoder-tuned" \
     --epochs "$TUNE" --checkpoint "$adversarial" --data.mels "$RUN_DIR/mels"
   spoken="$RUN_DIR/vocoder-tuned/hifigan_final.pt"
 fi
-"$python" -m fastpitch.pack ljspeech-mini --corrections 16 ${VOICES:+--folder "$VOICES"} --fastpitch "$acoustic" \
+"$python" -m fastpitch.pack ljspeech-mini --corrections 16 ${VOICES:+--folder "$VOICES"} --fastpitch "$spectrograms" \
   --vocoder "$spoken"

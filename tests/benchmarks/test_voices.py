@@ -61,6 +61,20 @@ def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch
         voices.main([str(corpus), "--texts", str(corpus / "test.txt"), "--fastpitch", "x.pt"])
 
 
+def test_rows_of_another_voice_have_its_name(corpus, monkeypatch):
+    monkeypatch.setattr(voices, "JUDGES", (Judge("near", (), lambda clips, _: 1.0, needs_reference=True),))
+    argument = [str(corpus), "--clips", str(corpus / "test.txt"), "--sides", "recordings", "--voice", "quickstart"]
+    (found,) = voices.main(argument)
+    assert found.row["part"] == "copy synthesis, quickstart"
+    assert found.row["near"] == 1
+
+
+def test_a_verdict_that_there_is_none_is_no_number_of_a_row(corpus, monkeypatch):
+    monkeypatch.setattr(voices, "JUDGES", (Judge("hum", (), lambda clips, _: float("nan")),))
+    (found,) = voices.main([str(corpus), "--texts", str(corpus / "test.txt")])
+    assert "hum" not in found.row
+
+
 def test_nothing_to_judge_is_said(corpus, capsys):
     with pytest.raises(SystemExit):
         voices.main([str(corpus)])

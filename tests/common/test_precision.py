@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 import torch
 from torch import nn
@@ -47,6 +49,27 @@ def test_an_error_inside_restores_the_switches():
     before = switches()
     with pytest.raises(KeyError), autocast("cpu", "tf32"):
         raise KeyError
+    assert switches() == before
+
+
+def test_what_was_before_is_restored_when_the_last_thread_has_left():
+    before, entered, left = switches(), threading.Event(), threading.Event()
+
+    def other():
+        with float32_math("tf32"):
+            entered.set()
+            left.wait(timeout=30)
+            seen.append(switches())
+
+    seen = []
+    thread = threading.Thread(target=other)
+    with float32_math("tf32"):
+        inside = switches()
+        thread.start()
+        entered.wait(timeout=30)
+    left.set()
+    thread.join()
+    assert seen == [inside]
     assert switches() == before
 
 

@@ -81,7 +81,10 @@ def _after_a_house(match: re.Match[str], style: Style) -> str | None:
     return _COURTS[match[1]] if before(match, _HOUSE_BEFORE) else None
 
 
-_STREET_BEFORE = re.compile(rf"\b(?:(?:{STREETS})\.?,?|[Ww]inds?|heading|facing|towards?)\s\Z")
+_STREET_BEFORE = re.compile(
+    rf"\b(?:(?:{STREETS})\.?,?|[Ww]inds?|heading|facing|towards?|(?:I|US|SR|CA|Route|Rte\.?|Highway|Hwy\.?|Interstate)[-\s]\d+)"
+    r"\s\Z"
+)
 
 
 def _telephone(match: re.Match[str], style: Style) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from common.text.english.tables import MONTH_NAMES, MONTHS, WEEKDAYS
+from common.text.english.tables import BOOKS, MONTH_NAMES, MONTHS, VERSES, WEEKDAYS
 from common.text.english.tokens import Rule, Style, before, before_noun, rule
 from common.text.numbers import cardinal, digits, ordinal, pair, plural, year
 
@@ -60,7 +60,9 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
 
 
 _ON = re.compile(
-    r"\b(?:on|by|until|till|since|before|after|from|due|dated|(?:birthday|date|day) (?:is|was))\s\Z", re.IGNORECASE
+    r"\b(?:on|by|until|till|since|before|after|from|due|dated|(?:birthday|date|day) (?:is|was)"
+    rf"|(?-i:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?)\s\Z",
+    re.IGNORECASE,
 )
 
 
@@ -141,8 +143,12 @@ def _weekday(match: re.Match[str], style: Style) -> str | None:
     return WEEKDAYS[match[1]] if not is_word or before(match, _ON_A_DAY) else None
 
 
+_BOOK = re.compile(rf"\b(?:{VERSES}|{'|'.join(BOOKS)})\.?\s\Z")
+
+
 def _ratio(match: re.Match[str], style: Style) -> str:
-    return f"{cardinal(match[1])} to {cardinal(match[2])}"
+    between = " " if before(match, _BOOK) else " to "  # of chapter and verse
+    return f"{cardinal(match[1])}{between}{cardinal(match[2])}"
 
 
 def _in_years(match: re.Match[str], style: Style) -> str | None:

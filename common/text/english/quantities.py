@@ -4,6 +4,7 @@ import re
 
 from common.text.english.tables import (
     COUNTED_IN_MILLIONS,
+    COURSES,
     CURRENCIES,
     MAGNITUDES,
     MANY,
@@ -61,9 +62,10 @@ def _per(unit: str) -> str:
 
 
 def _money_behind(match: re.Match[str], style: Style) -> str:
-    number, large, letter, currency = match.groups()
+    number, large, letter, currency, per = match.groups()
     said = _amount(number, large or letter, currency, one=before_noun(match))
-    return re.sub(r"\bus\b", style.letters("us"), said) if style.for_voice else said
+    said = re.sub(r"\bus\b", style.letters("us"), said) if style.for_voice else said
+    return said + _per(per) if per else said
 
 
 def _pence(match: re.Match[str], style: Style) -> str | None:
@@ -113,9 +115,13 @@ def _with_power(unit: str, power: str | None, style: Style) -> str | None:
     return f"{_POWERS[power]} {name}" if name and power else name
 
 
+_BITS = {"kb": "kilobit", "Kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit"}  # MB/s are megabytes
+
+
 def _measure(match: re.Match[str], style: Style) -> str | None:
     number, large, hyphen, unit, power, below, below_power = match.groups()
-    seconds = unit == "s" and "." in number  # 9.58s, but not the 90s
+    # 9.58s, but not the 90s; 24h
+    seconds = (unit == "s" and "." in number) or (unit == "h" and number.isdigit() and not hyphen)
     if (unit in ONLY_AFTER_A_SLASH and not (below or seconds)) or (
         power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi")
     ):
@@ -127,7 +133,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         return None
     if unit == "V" and is_apart and not is_quality and match.string[match.end() :][:1].isalpha():
         return None
-    name = _with_power(unit, power, style)
+    name = _BITS.get(unit) if below == "s" else None
+    name = name or _with_power(unit, power, style)
     if name is None:
         return None
     if unit == "m" and re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", match.string[match.end() :]):
@@ -211,7 +218,7 @@ _CODE_AHEAD = re.compile(
 _LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
 _NAME_AHEAD = re.compile(
     r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Highway|Interstate|Hwy|Room|Area|Porsche|Peugeot|Xbox|RTX|GTX|Apartment|Apt\.?"
-    r"|Suite|Ferrari|Port|HTTP|Error|Status)\s\Z|\b(?:US|I|CA|SR|Route)-\Z|[A-Za-z]\d+-\Z",
+    rf"|Suite|Ferrari|Port|HTTP|Error|Status|(?-i:{COURSES})\.?)\s\Z|\b(?:US|I|CA|SR|Route)-\Z|[A-Za-z]\d+-\Z",
     re.IGNORECASE,
 )
 _CAPITALS_AHEAD = re.compile(r"[A-Z]{2}\Z")
@@ -227,6 +234,30 @@ def _ordinal(match: re.Match[str], style: Style) -> str | None:
     last_two = int(number.replace(",", "")[-2:])
     right = "th" if 10 < last_two < 20 else {1: "st", 2: "nd", 3: "rd"}.get(last_two % 10, "th")
     return ordinal(number) if ending == right else None
+
+
+_SCORED_AHEAD = re.compile(
+    r"\b(?:g[ia]ve(?:s|n)?(?:\s\w+)?\s(?:an?|it|us|them)|rat(?:e|ed|ing|ings)(?:\s(?:of|it|is|was|at))?|scor(?:e|ed|es|ing)"
+    r"(?:\s(?:of|is|was))?|got|solid|an?|easily|definitely|about|pain (?:is|was))(?:\s(?:a|an|of))?\s\Z",
+    re.IGNORECASE,
+)
+
+
+def _score(match: re.Match[str], style: Style) -> str | None:
+    """I'd give it a 7/10, which is no fraction of something."""
+    is_part = re.match(r"\s(?:of|inch|in\b|mile|cup)|-inch", match.string[match.end() :])
+    return f"{cardinal(match[1])} out of {cardinal(match[2])}" if before(match, _SCORED_AHEAD) and not is_part else None
+
+
+_A_QUALITY = re.compile(r"\s(?!a\b|an\b|per\b|as\b|more\b|less\b|daily|weekly|monthly|yearly|each|every)[a-z]{3,}")
+
+
+def _times(match: re.Match[str], style: Style) -> str | None:
+    """3x daily, 2 x coffee; but not 3x + 5, nor a 4x zoom."""
+    is_quality = before(match, _RACE_AHEAD) and _A_QUALITY.match(match.string, match.end())
+    if is_quality or re.match(r"\s[a-z](?!\w)(?<!a)", match.string[match.end() :]):
+        return None
+    return f"{cardinal(match[1])} times"
 
 
 _BEAT_BEHIND = re.compile(r"[-\s](?:time|meter|metre|beat|signature|measure|bar|waltz)s?\b")
@@ -307,6 +338,8 @@ RULES: tuple[Rule, ...] = (
     rule("fraction", r"1/(\d{1,3})(?:ths|nds|rds)\b", lambda match, style: plural(ordinal(match[1]))),
     rule("measure", rf"({NUMBER})'(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b))", _feet),
     rule("name", r"(\d{1,2})W-(\d\d)\b", lambda match, style: f"{cardinal(match[1])} w {cardinal(match[2])}"),  # oil
+    rule("score", r"(\d{1,3})/(5|10|100)(?![\w/])", _score),
+    rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|a\s))", _times),
     rule("score", r"(\d+\.\d+)/(\d+)(?![\w/])", lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}"),
     rule(
         "math",
@@ -315,7 +348,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule("height", r"(\d)'\s?(\d{1,2})(?:\"|''|”)", _height),
     rule("money", rf"({_SIGN}|(?:{_CODE})\s)\s?({NUMBER})(?:-({NUMBER})(?![\w-]))?{_PART}{_PER}", _money),
-    rule("money", rf"({NUMBER}){_PART}\s?([£€¥₹¢₩₽₿]|(?:{_CODE})\b|\$(?!\d))", _money_behind),
+    rule("money", rf"({NUMBER}){_PART}\s?([£€¥₹¢₩₽₿]|(?:{_CODE})\b|\$(?!\d)){_PER}", _money_behind),
     rule("money", r"(\d+)p\b", _pence),
     rule(
         "fraction",

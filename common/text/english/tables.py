@@ -30,6 +30,25 @@ CAPITALISED = frozenset([
     "Messrs", "Drs", "Jr", "Sr", "Prof", "Rev", "Gov", "Sen", "Maj", "Lt", "Capt", "Cmdr", "Sgt", "Cpl", "Esq",
     "Ltd", "Blvd", "Mt", "Ave", "Rd", "Expy", "Pkwy", "Hwy", "Ln", "Ctrl",
 ])  # fmt: skip
+LEGAL = {
+    "Art": "article", "Arts": "articles", "Sec": "section", "Secs": "sections", "Para": "paragraph",
+    "Paras": "paragraphs", "Cl": "clause", "Cls": "clauses",
+}  # fmt: skip
+# Before chapter and verse.
+BOOKS = {
+    "Gen": "genesis", "Exod": "exodus", "Ex": "exodus", "Lev": "leviticus", "Num": "numbers", "Deut": "deuteronomy",
+    "Josh": "joshua", "Judg": "judges", "Sam": "samuel", "Neh": "nehemiah", "Ps": "psalm", "Prov": "proverbs",
+    "Eccl": "ecclesiastes", "Isa": "isaiah", "Jer": "jeremiah", "Ezek": "ezekiel", "Dan": "daniel", "Hos": "hosea",
+    "Zech": "zechariah", "Mal": "malachi", "Matt": "matthew", "Rom": "romans", "Cor": "corinthians",
+    "Gal": "galatians", "Eph": "ephesians", "Phil": "philippians", "Col": "colossians", "Thess": "thessalonians",
+    "Tim": "timothy", "Heb": "hebrews", "Jas": "james", "Pet": "peter", "Rev": "revelation",
+}  # fmt: skip
+VERSES = "Genesis|Exodus|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|Revelation|Job"
+# Before the number of a course: Chem 101.
+COURSES = (
+    "Chem|Bio|Econ|Psych|Math|Maths|Calc|Phys|Stats?|Physics|Chemistry|Biology|English|History|Economics|Psychology"
+    "|Calculus|Philosophy|Sociology|Geology|Spanish|French|German|Marketing|Accounting|CS|EE"
+)
 STREETS = "St|Street|Ave|Avenue|Blvd|Boulevard|Rd|Road|Dr|Drive|Ln|Lane|Expy|Pkwy|Parkway|Hwy|Ct|Court|Way|Pl|Place"
 DIRECTIONS = {
     "N": "north", "S": "south", "E": "east", "W": "west", "NE": "northeast", "NW": "northwest", "SE": "southeast",

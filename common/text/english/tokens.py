@@ -74,7 +74,7 @@ _NOUN = re.compile(
     r"|today|yesterday|tomorrow|now|here|there|outside|inside|each|total|again|too|so)\b)(?:[a-z]{2,}|[A-Z]{2,}\b)"
 )
 _THING = re.compile(
-    r"\s(?:monitor|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"
+    r"\s(?:[A-Z\d]+\s)?(?:pan|tin|tray|dish|skillet|pizza|nail|screw|plank|ruler|board|poster|rug|monitor|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"
     r"|run|race|walk|hike|ride|swim|radius|limit|fence|wall|pipe|lens|motor|engine|socket|outlet)s?\b",
     re.IGNORECASE,
 )

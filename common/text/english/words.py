@@ -6,12 +6,14 @@ from common.text import pronounce
 from common.text.english.tables import (
     ABBREVIATIONS,
     ALSO_WORDS,
+    BOOKS,
     CAPITALISED,
     COUNTED,
     ELEMENTS,
     GREEK,
     INTERJECTIONS,
     KINGS,
+    LEGAL,
     MIXED_CASE,
     PRONOUNCED,
     SPELLED,
@@ -46,6 +48,14 @@ def _abbreviation(match: re.Match[str], style: Style) -> str | None:
     goes_on = re.match(r"\s[a-z]", match.string[match.end() :])
     is_word = match[1] in ALSO_WORDS and not goes_on  # at the end of a sentence; the abbreviation has a capital
     return None if is_word else ABBREVIATIONS.get(match[1].lower())
+
+
+_ORDINAL_AHEAD = re.compile(r"\d(?:st|nd|rd|th)\s\Z")
+
+
+def _minute(match: re.Match[str], style: Style) -> str | None:
+    """In the 89th min."""
+    return "minute" if before(match, _ORDINAL_AHEAD) else None
 
 
 def _reference(match: re.Match[str], style: Style) -> str:
@@ -215,7 +225,7 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", lambda match, style: "is less than"),
     rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", lambda match, style: "is greater than"),
     rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
-    rule("sign", r"~\s?(?=\.?\d)", lambda match, style: "about"),
+    rule("sign", r"~\s?(?=[$£€¥₹]?\.?\d)", lambda match, style: "about"),
     rule("reference", r"#\s?(?=\d)", lambda match, style: "number"),
     rule("abbreviation", r"&c\b\.?", lambda match, style: "et cetera"),
     rule("symbol", r"&&", lambda match, style: "and"),
@@ -245,6 +255,9 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
     rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
     rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
+    rule("reference", r"(Arts?|Secs?|Paras?|Cls?)\.\s*(?=\d)", lambda match, style: LEGAL[match[1]]),
+    rule("abbreviation", r"min(?!\w)(?:\.(?=\s[a-z]))?", _minute),
+    rule("reference", rf"({'|'.join(BOOKS)})\.?\s(?=\d+:\d)", lambda match, style: BOOKS[match[1]]),
     rule("abbreviation", r"w/o(?!\w)", lambda match, style: "without"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
     rule("abbreviation", r"WW(II?)(?!\w)", lambda match, style: f"world war {cardinal(roman(match[1]))}"),

@@ -1,3 +1,4 @@
+import gc
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ from common.recognition.chunks import Chunk, Piece, chunks
 from common.recognition.chunks import in_batches as chunks_in_batches
 from common.recognition.recordings import Recording
 from common.recognition.tensors import in_batches, padded
+from common.threads import torch_threads
 
 
 @pytest.mark.parametrize("n_frames", [1, 99, 100, 101, 1000, 1003])
@@ -73,7 +75,8 @@ def test_at_most_a_fifth_of_a_batch_is_padding():
         assert sum(batch) >= 0.8 * len(batch) * max(batch)
 
 
-def test_no_more_recordings_are_taken_than_some_batches_need():
+@pytest.mark.parametrize(("threads", "windows"), [(1, 2), (2, 3)])
+def test_no_more_recordings_are_taken_than_some_batches_need(threads, windows):
     taken = []
 
     def endless():
@@ -81,8 +84,9 @@ def test_no_more_recordings_are_taken_than_some_batches_need():
             taken.append(1)
             yield recording(2)
 
-    next(in_batches(endless(), in_threes, lambda samples: padded(samples)[0].unsqueeze(2), batch_size=2))
-    assert len(taken) == 2 * 16  # those of a window, and of the next one
+    with torch_threads(threads):
+        next(in_batches(endless(), in_threes, lambda samples: padded(samples)[0].unsqueeze(2), batch_size=2))
+    assert len(taken) == windows * 16  # those of a window, of the next one, and of the one that threads begin with
 
 
 def test_the_next_recordings_are_read_while_the_network_is_at_work():
@@ -129,6 +133,59 @@ def test_what_a_batch_gives_is_taken_when_the_next_one_was_begun():
     whole = chunks_in_batches((recording(2) for _ in range(3)), in_threes, run, batch_size=1)
     assert len(list(whole)) == 3
     assert done == ["begun 0", "begun 1", "taken 0", "begun 2", "taken 1", "taken 2"]
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_batches_are_computed_side_by_side_and_come_in_order(threads):
+    """Batches wait for each other: with fewer at a time the barrier would break."""
+    together, used = threading.Barrier(threads, timeout=30), []
+
+    def run(samples):
+        used.append(torch.get_num_threads())
+        together.wait()
+        return padded(samples)[0].unsqueeze(2)
+
+    lengths = [4] * 12 * threads
+    with torch_threads(threads):
+        found = in_batches(map(recording, lengths), whole, run, batch_size=3)
+        texts = [[value for x_SX in parts for value in x_SX.flatten().tolist()] for _, parts in found]
+        assert torch.get_num_threads() == threads
+    assert texts == [list(range(length)) for length in lengths]
+    assert set(used) == {1}
+
+
+def test_one_batch_has_all_threads():
+    used = []
+
+    def run(samples):
+        used.append(torch.get_num_threads())
+        return padded(samples)[0].unsqueeze(2)
+
+    with torch_threads(3):
+        assert len(list(in_batches([recording(4), recording(5)], whole, run, batch_size=2))) == 2
+    assert used == [3]
+
+
+def test_an_error_of_the_network_ends_it_and_leaves_no_thread():
+    def run(samples):
+        if len(samples[0]) == 5:
+            raise RuntimeError("too long")
+        return padded(samples)[0].unsqueeze(2)
+
+    before = threading.active_count()
+    with torch_threads(2):
+        found = in_batches((recording(1 + i) for i in range(9)), whole, run, batch_size=1)
+        with pytest.raises(RuntimeError, match="too long"):
+            list(found)
+        stopped = in_batches((recording(2) for _ in range(99)), whole, run, batch_size=1)
+        next(stopped)
+        stopped.close()
+    gc.collect()  # the error's traceback holds what was at work
+    assert threading.active_count() == before
+
+
+def whole(samples: int) -> list[Piece]:
+    return [Piece(0, samples, 0, samples)] if samples else []
 
 
 def test_a_batch_of_none_is_refused():

@@ -19,16 +19,57 @@ SAID = {
         "So. 10 Uhr, am So. nicht": "Sonntag 10 Uhr, am Sonntag nicht",
         "Das ist Max. Er hat max. 5 kg.": "Das ist Max. Er hat maximal 5 Kilogramm.",
         "Helmut S. kam, siehe S. 7": "Helmut S. kam, siehe Seite 7",
+        "Das kostet $5 Mio. und $1 Mrd. Gewinn.": "Das kostet 5 Millionen Dollar und eine Milliarde Dollar Gewinn.",
+        "Es waren $5 Mio.": "Es waren 5 Millionen Dollar.",
+        "1 Mio. Menschen, 2 Std.": "eine Million Menschen, 2 Stunden.",
+        "1 kg, 1 h, 2 h, -1 °C, 1/2 l": "ein Kilogramm, eine Stunde, 2 Stunden, -1 Grad Celsius, 1/2 Liter",
+        "Mo–Fr 9–17 Uhr, So. geschlossen": "Montag bis Freitag 9 bis 17 Uhr, Sonntag geschlossen",
+        "Mo. bis Fr. von 9 bis 17 Uhr": "Montag bis Freitag von 9 bis 17 Uhr",
+        "Fr. Müller kommt am Fr., 3. Mai.": "Frau Müller kommt am Freitag, dritten Mai.",
+        "So und Mo, do it": "Sonntag und Montag, do it",
+        "am 24/12/2023": "am vierundzwanzigsten Dezember zweitausenddreiundzwanzig",
+        "am 34/12/2023": "am 34/12/2023",
     },
-    "es": {"El Sr. García, p. ej., en EE. UU.": "El señor García, por ejemplo, en Estados Unidos."},
-    "fr": {"M. Dupont, 50 av. J.-C., pèse 70 kg": "monsieur Dupont, 50 avant Jésus-Christ, pèse 70 kilogrammes"},
-    "it": {"Il Sig. Rossi, ecc.": "Il signor Rossi, eccetera.", "il 1° maggio": "il primo maggio"},
-    "pt": {"R$ 5": "5 reais", "A Dra. Costa corre 5 km": "A doutora Costa corre 5 quilómetros"},
-    "nl": {"€ 5,50 of $3": "5,50 euro of 3 dollar", "Dhr. Jansen, bijv.": "de heer Jansen, bijvoorbeeld."},
+    "es": {
+        "El Sr. García, p. ej., en EE. UU.": "El señor García, por ejemplo, en Estados Unidos.",
+        "$5 millones, $1, 1 h, 24/12/2023": "5 millones de dólares, un dólar, una hora, 24 de diciembre de 2023",
+    },
+    "fr": {
+        "M. Dupont, 50 av. J.-C., pèse 70 kg": "monsieur Dupont, 50 avant Jésus-Christ, pèse 70 kilogrammes",
+        "1,5 kg, 1 h, 1 000 kg, le 1/5/2024": "1,5 kilogramme, une heure, 1 000 kilogrammes, le premier mai 2024",
+    },
+    "it": {
+        "Il Sig. Rossi, ecc.": "Il signor Rossi, eccetera.", "il 1° maggio": "il primo maggio",
+        "$3 mln, 1 h, 0,5 h": "3 milioni di dollari, un'ora, 0,5 ore",
+    },
+    "pt": {
+        "R$ 5": "5 reais", "A Dra. Costa corre 5 km": "A doutora Costa corre 5 quilómetros",
+        "R$ 1, 1,5 h": "um real, 1,5 hora",
+    },
+    "nl": {
+        "€ 5,50 of $3": "5,50 euro of 3 dollar", "Dhr. Jansen, bijv.": "de heer Jansen, bijvoorbeeld.",
+        "€ 1, $5 mln.": "één euro, 5 miljoen dollar.",
+    },
+    "sv": {
+        "1 kg, 2 h, t.ex. 100 kr, den 24/12/2023": "ett kilogram, 2 timmar, till exempel 100 kronor, "
+        "den tjugofjärde december 2023",
+    },
+    "tr": {"100 km/h, 20 °C, 50 TL, 24.12.2023": "saatte 100 kilometre, 20 santigrat derece, 50 lira, 24 Aralık 2023"},
+    "ru": {
+        "1 кг, 2 кг, 5 кг, 21 кг, 11 кг, 1,5 кг": "один килограмм, 2 килограмма, 5 килограммов, 21 килограмм, "
+        "11 килограммов, 1,5 килограмма",
+        "$5 млн, 03.01.2000": "5 миллионов долларов, третьего января двухтысячного года",
+        "24/12/2023": "двадцать четвёртого декабря две тысячи двадцать третьего года",
+    },
+    "pl": {
+        "2 kg, 5 kg, 22 kg, 12 kg, 1,5 kg": "2 kilogramy, 5 kilogramów, 22 kilogramy, 12 kilogramów, 1,5 kilograma",
+        "$5 mln, 100 zł": "5 milionów dolarów, 100 złotych",
+        "3.01.1999": "trzeciego stycznia tysiąc dziewięćset dziewięćdziesiątego dziewiątego roku",
+    },
     "de_AT": {"Am 3. Mai kam Dr. Müller.": "Am dritten Mai kam Doktor Müller."},
     "da": {"den 3. maj": "den tredje maj"},
     "cs": {"3. května": "3. května"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

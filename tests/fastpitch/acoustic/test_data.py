@@ -1,4 +1,5 @@
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +8,12 @@ import pytest
 import torch
 
 from common import audio
-from common.data.loading import LoadingError
+from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError, Utterance
 from common.features import TTS, LogMel
 from common.interruption import leave_group
 from fastpitch.acoustic import data
+from fastpitch.acoustic.aligner import entropies, forward_sum_losses
 from fastpitch.acoustic.config import Config, DataConfig, LossConfig, ModelConfig
 from fastpitch.acoustic.data import (
     ClipDataset,
@@ -25,6 +27,7 @@ from fastpitch.acoustic.data import (
 )
 from fastpitch.acoustic.objective import micro_batches, targets_of
 from fastpitch.acoustic.pitch import PitchConfig
+from fastpitch.acoustic.run import build_model
 from tests.data import shared
 from tests.fastpitch.runs import RATE, toy_config, write_corpus
 
@@ -243,3 +246,55 @@ def test_binarisation_begins_slowly_as_published():
     assert [published.binarisation_weight(epoch) for epoch in (1, 50, 100, 500)] == pytest.approx([0.01, 0.5, 1.0, 1.0])
     late = LossConfig(binarisation_start_epoch=250, binarisation_warmup_epochs=0)
     assert [late.binarisation_weight(epoch) for epoch in (249, 250, 251)] == [0.0, 0.0, 1.0]
+
+
+def with_durations(cfg: Config, folder: Path, *, first: int = 1) -> Config:
+    """Every symbol has `first` frames, the last one all that are left."""
+    dataset = dataset_of(cfg)
+    for index, utterance in enumerate(dataset.utterances):
+        clip = dataset.item(index, 0)
+        durations = [first] * (len(clip.tokens) - 1)
+        durations.append(clip.frames - sum(durations))
+        write_tensor(folder / f"{utterance.id}.pt", torch.tensor([clip.tokens, durations]))
+    return replace(cfg, data=replace(cfg.data, durations_dir=folder))
+
+
+def test_durations_that_are_given_are_those_of_the_batch_and_of_what_is_learned(corpus, tmp_path):
+    cfg = with_durations(toy_config(corpus, tmp_path / "run"), tmp_path / "durations", first=2)
+    dataset = dataset_of(cfg)
+    batch = collate([dataset.item(i, 0) for i in (3, 0)])
+    assert batch.durations_BL.sum(1).tolist() == batch.frames_B.tolist()
+    assert batch.durations_BL[0, 0] == 2
+    assert not batch.durations_BL[0, batch.lengths_B[0] :].any()
+    log_mel, statistics = LogMel(cfg.features), (torch.full((1,), 200.0), torch.full((1,), 30.0))
+    model = build_model(cfg).eval()
+    said = model(batch.tokens_BL, batch.lengths_B, targets_of(batch, log_mel, cfg, *statistics), batch.speaker_B)
+    assert torch.equal(said.alignment.durations_BL, batch.durations_BL)
+    assert forward_sum_losses(said.alignment, batch.frames_B, batch.lengths_B).tolist() == [0, 0]
+    assert not entropies(said.alignment).any()
+
+
+def test_without_given_durations_a_batch_has_none(corpus, tmp_path):
+    dataset = dataset_of(toy_config(corpus, tmp_path))
+    assert collate([dataset.item(0, 0)]).durations_BL.shape == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda t: torch.stack([t[0] + 1, t[1]]), "is of other symbols than the text has now; align it anew"),
+        (lambda t: torch.stack([t[0], t[1] + 1]), r"durations of \d+ frames for \d+ frames of sound; align it anew"),
+        (None, r"no such file; make it with python -m fastpitch.align"),
+    ],
+)
+def test_durations_that_do_not_fit_name_their_file(corpus, tmp_path, damage, problem):
+    cfg = with_durations(toy_config(corpus, tmp_path / "run"), tmp_path / "durations")
+    dataset = dataset_of(cfg)
+    path = tmp_path / "durations" / f"{dataset.utterances[0].id}.pt"
+    if damage is None:
+        path.unlink()
+    else:
+        write_tensor(path, damage(read_tensor(path).long()))
+    failure = dataset.item(0, 0)
+    assert isinstance(failure, Failure)
+    assert re.search(problem, failure.message), failure.message

@@ -12,6 +12,7 @@ KEEP = "'-!(),.:;?"
 
 CASES = {
     "money": {
+        "It costs ~£20, 120 EUR/night": "it costs about twenty pounds, one hundred twenty euros per night",
         "$5M": "five million dollars",
         "$30-$45": "thirty dollars to forty five dollars",
         "$100-200": "one hundred to two hundred dollars",
@@ -42,6 +43,7 @@ CASES = {
         "221B Baker St": "two twenty one b baker street",
     },
     "times": {
+        "24h before, in the 89th min. of": "twenty four hours before, in the eighty ninth minute of",
         "7.30pm": "seven thirty p m",
         "9:30 am - 11:15 am": "nine thirty ay m to eleven fifteen ay m",
         "6:00 p.m. EST": "six p m e s t",
@@ -50,6 +52,7 @@ CASES = {
         "14:10:30": "fourteen hours ten minutes and thirty seconds",
     },
     "dates": {
+        "Fri, 3/14": "friday, march fourteenth",
         "2016/07/03": "july third twenty sixteen",
         "15.01.2020": "the fifteenth of january twenty twenty",
         "Jan-15": "january fifteenth",
@@ -63,6 +66,9 @@ CASES = {
         "1960s-1980s": "nineteen sixties to nineteen eighties",
     },
     "measures": {
+        "10 MB/s, 10 Mb/s": "ten megabytes per second, ten megabits per second",
+        "a 9x13 in. pan": "a nine by thirteen inch pan",
+        'a 27" 4K monitor': "a twenty seven inch four k monitor",
         "50%-60%": "fifty percent to sixty percent",
         "2-5lb": "two to five pounds",
         '12"': "twelve inches",
@@ -83,6 +89,10 @@ CASES = {
         "-12°C": "minus twelve degrees celsius",
     },
     "mathematics": {
+        "3x daily, 2 x coffee": "three times daily, two times coffee",
+        "3x + 5, a 4x zoom": "three x plus five, a four x zoom",
+        "gave it a 7/10": "gave it a seven out of ten",
+        "a 7/10 mile, 7/10 of it": "a seven tenths mile, seven tenths of it",
         "3x5": "three by five",
         "2x8 m2": "two by eight square meters",
         "1024x768": "one thousand twenty four by seven hundred sixty eight",
@@ -109,6 +119,10 @@ CASES = {
         "call 911": "call nine one one",
         "911 people": "nine hundred eleven people",
         "11st": "eleven st",
+        "Chem. 101, Math 300": "chem. one oh one, math three hundred",
+        "Gen. 1:1, Rom. 8:1, Gen. Smith": "genesis one one, romans eight one, general smith",
+        "Art. 5 and Sec. 2": "article five and section two",
+        "I-95 N to exit 12A": "i-ninety five north to exit twelve ay",
     },
     "addresses": {
         "1428 Elm St., Reno, CA 95051": "fourteen twenty eight elm street, reno, california nine five zero five one",

@@ -1,0 +1,277 @@
+"""What European languages write shorter than they say it: abbreviations, units, currencies, months, by language.
+
+Forms that depend on the number are divided by "/". The first one is that of one, with its article ("una hora/horas"),
+the last one that of many. Russian has one with its number, one, two to four, and many; Polish one with its number, two
+to four, many, and that of fractions. {} is where the number goes if it does not go before.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Language(NamedTuple):
+    """What a language writes shorter than it says it."""
+
+    abbreviations: Mapping[str, str]
+    """With their dots, as they are written: {"z. B.": "zum Beispiel"}. A space in one may be missing."""
+    units: Mapping[str, str]
+    """Behind a number, in their forms: {"kg": "ein Kilogramm/Kilogramm"}."""
+    never_last: str = ""
+    """More abbreviations that end no sentence, without their dot, as a pattern."""
+    currencies: str = ""
+    """Of $, €, £ and ¥, in their forms: they stand before their amount, and are said behind it."""
+    scales: Mapping[str, str] = {}
+    """Behind an amount of money, in their forms, with what stands between them and the currency."""
+    months: str = ""
+    """In dates."""
+    date: str = "{day} {month} {year}"
+    """How a date is said."""
+    has_ordinal_dot: bool = False
+    """Whether "3." is the third."""
+
+
+LATIN_UNITS = ("km/h", "°C", "kg", "g", "km", "m", "cm", "mm", "l", "h", "min")
+RUSSIAN_UNITS = ("км/ч", "°C", "кг", "г", "км", "м", "см", "мм", "л", "ч", "мин")
+
+
+def _units(names: str, written: tuple[str, ...] = LATIN_UNITS) -> dict[str, str]:
+    return dict(zip(written, names.split("|"), strict=True))
+
+
+_GERMAN = Language(
+    abbreviations={
+        "z. B.": "zum Beispiel", "d. h.": "das heißt", "u. a.": "unter anderem", "o. ä.": "oder ähnlich",
+        "i. d. R.": "in der Regel", "u. U.": "unter Umständen", "v. Chr.": "vor Christus", "n. Chr.": "nach Christus",
+        "s. o.": "siehe oben", "s. u.": "siehe unten", "Dr.": "Doktor", "Prof.": "Professor", "Hr.": "Herr",
+        "Hrn.": "Herrn", "Fr.": "Frau", "Nr.": "Nummer", "St.": "Sankt", "Str.": "Straße", "Tel.": "Telefon",
+        "Jh.": "Jahrhundert", "Mio.": "Millionen", "Mrd.": "Milliarden", "bzw.": "beziehungsweise", "ca.": "circa",
+        "usw.": "und so weiter", "etc.": "et cetera", "inkl.": "inklusive", "exkl.": "exklusive", "evtl.": "eventuell",
+        "ggf.": "gegebenenfalls", "vgl.": "vergleiche", "sog.": "sogenannt", "max.": "maximal", "min.": "minimal",
+        "Std.": "Stunden", "Min.": "Minuten", "Sek.": "Sekunden", "Abb.": "Abbildung", "Kap.": "Kapitel",
+        "Bd.": "Band", "S.": "Seite", "Jan.": "Januar", "Feb.": "Februar", "Aug.": "August", "Sept.": "September",
+        "Okt.": "Oktober", "Nov.": "November", "Dez.": "Dezember", "Mo.": "Montag", "Di.": "Dienstag",
+        "Mi.": "Mittwoch", "Do.": "Donnerstag", "Sa.": "Samstag", "So.": "Sonntag",
+    },
+    units=_units(
+        "ein Kilometer pro Stunde/Kilometer pro Stunde|ein Grad Celsius/Grad Celsius|ein Kilogramm/Kilogramm"
+        "|ein Gramm/Gramm|ein Kilometer/Kilometer|ein Meter/Meter|ein Zentimeter/Zentimeter|ein Millimeter/Millimeter"
+        "|ein Liter/Liter|eine Stunde/Stunden|eine Minute/Minuten"
+    ) | {
+        "Std.": "eine Stunde/Stunden", "Min.": "eine Minute/Minuten", "Sek.": "eine Sekunde/Sekunden",
+        "Mio.": "eine Million/Millionen", "Mrd.": "eine Milliarde/Milliarden",
+    },
+    never_last=r"Dipl|Ing|geb|gest|verh|Hl|Mag|Art|Abs|Anm|Aufl|\w+str|Chr|[^\W\d_]",
+    currencies="ein Dollar/Dollar|ein Euro/Euro|ein Pfund/Pfund|ein Yen/Yen",
+    scales={
+        "Tsd.": "tausend", "Mio.": "eine Million/Millionen", "Mrd.": "eine Milliarde/Milliarden",
+        "Million": "eine Million/Millionen", "Millionen": "Millionen", "Milliarde": "eine Milliarde/Milliarden",
+        "Milliarden": "Milliarden",
+    },
+    months="Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember",
+    has_ordinal_dot=True,
+)  # fmt: skip
+_SPANISH = Language(
+    abbreviations={
+        "EE. UU.": "Estados Unidos", "a. C.": "antes de Cristo", "d. C.": "después de Cristo", "p. ej.": "por ejemplo",
+        "Sr.": "señor", "Sra.": "señora", "Srta.": "señorita", "Sres.": "señores", "Dr.": "doctor", "Dra.": "doctora",
+        "Ud.": "usted", "Uds.": "ustedes", "núm.": "número", "pág.": "página", "págs.": "páginas", "etc.": "etcétera",
+        "aprox.": "aproximadamente", "Avda.": "avenida", "Av.": "avenida", "tel.": "teléfono", "cap.": "capítulo",
+        "Prof.": "profesor", "Sta.": "santa", "Sto.": "santo", "máx.": "máximo", "mín.": "mínimo", "min.": "minutos",
+    },
+    units=_units(
+        "un kilómetro por hora/kilómetros por hora|un grado Celsius/grados Celsius|un kilogramo/kilogramos"
+        "|un gramo/gramos|un kilómetro/kilómetros|un metro/metros|un centímetro/centímetros|un milímetro/milímetros"
+        "|un litro/litros|una hora/horas|un minuto/minutos"
+    ),
+    never_last=r"Dña|Lic|Ing|Arq|Gral|Mons|vs|EE|p|[^\W\d_]",
+    currencies="un dólar/dólares|un euro/euros|una libra/libras|un yen/yenes",
+    scales={"millón": "un millón de/millones de", "millones": "millones de", "mil": "mil"},
+    months="enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre",
+    date="{day} de {month} de {year}",
+)  # fmt: skip
+_FRENCH = Language(
+    abbreviations={
+        "av. J.-C.": "avant Jésus-Christ", "apr. J.-C.": "après Jésus-Christ", "p. ex.": "par exemple",
+        "c.-à-d.": "c'est-à-dire", "M.": "monsieur", "MM.": "messieurs", "Mme": "madame", "Mmes": "mesdames",
+        "Mlle": "mademoiselle", "Dr": "docteur", "Pr": "professeur", "St": "saint", "Ste": "sainte", "n°": "numéro",
+        "etc.": "et cetera", "env.": "environ", "chap.": "chapitre", "tél.": "téléphone", "bd": "boulevard",
+        "éd.": "édition", "cf.": "confer", "max.": "maximum", "min.": "minutes",
+    },
+    units=_units(
+        "un kilomètre par heure/kilomètres par heure|un degré Celsius/degrés Celsius|un kilogramme/kilogrammes"
+        "|un gramme/grammes|un kilomètre/kilomètres|un mètre/mètres|un centimètre/centimètres|un millimètre/millimètres"
+        "|un litre/litres|une heure/heures|une minute/minutes"
+    ),
+    never_last=r"art|vol|pp|hab|av|apr|c\.-à-d|[^\W\d_]",
+    currencies="un dollar/dollars|un euro/euros|une livre/livres|un yen/yens",
+    scales={
+        "million": "un million de/millions de", "millions": "millions de", "milliard": "un milliard de/milliards de",
+        "milliards": "milliards de", "mille": "mille",
+    },
+    months="janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre",
+)  # fmt: skip
+_ITALIAN = Language(
+    abbreviations={
+        "a.C.": "avanti Cristo", "d.C.": "dopo Cristo", "p. es.": "per esempio", "Sig.ra": "signora", "Sig.": "signor",
+        "Sigg.": "signori", "Dott.ssa": "dottoressa", "Dott.": "dottor", "Dr.": "dottor", "Prof.": "professor",
+        "Avv.": "avvocato", "Ing.": "ingegner", "ecc.": "eccetera", "pag.": "pagina", "tel.": "telefono", "S.": "san",
+        "ca.": "circa", "min.": "minuti",
+    },
+    units=_units(
+        "un chilometro orario/chilometri orari|un grado Celsius/gradi Celsius|un chilogrammo/chilogrammi"
+        "|un grammo/grammi|un chilometro/chilometri|un metro/metri|un centimetro/centimetri|un millimetro/millimetri"
+        "|un litro/litri|un'ora/ore|un minuto/minuti"
+    ),
+    never_last=r"On|Mons|art|cap|fig|vol|[^\W\d_]",
+    currencies="un dollaro/dollari|un euro/euro|una sterlina/sterline|uno yen/yen",
+    scales={
+        "mln": "un milione di/milioni di", "mld": "un miliardo di/miliardi di", "milione": "un milione di/milioni di",
+        "milioni": "milioni di", "miliardo": "un miliardo di/miliardi di", "miliardi": "miliardi di", "mila": "mila",
+    },
+    months="gennaio|febbraio|marzo|aprile|maggio|giugno|luglio|agosto|settembre|ottobre|novembre|dicembre",
+)  # fmt: skip
+_PORTUGUESE = Language(
+    abbreviations={
+        "a.C.": "antes de Cristo", "d.C.": "depois de Cristo", "p. ex.": "por exemplo", "Sr.": "senhor",
+        "Sra.": "senhora", "Dr.": "doutor", "Dra.": "doutora", "Prof.": "professor", "Profa.": "professora",
+        "Av.": "avenida", "R.": "rua", "etc.": "et cetera", "pág.": "página", "tel.": "telefone", "nº": "número",
+        "aprox.": "aproximadamente", "min.": "minutos",
+    },
+    units=_units(
+        "um quilómetro por hora/quilómetros por hora|um grau Celsius/graus Celsius|um quilograma/quilogramas"
+        "|um grama/gramas|um quilómetro/quilómetros|um metro/metros|um centímetro/centímetros|um milímetro/milímetros"
+        "|um litro/litros|uma hora/horas|um minuto/minutos"
+    ),
+    never_last=r"Eng|Exmo|art|cap|vol|[^\W\d_]",
+    currencies="um dólar/dólares|um euro/euros|uma libra/libras|um iene/ienes",
+    scales={
+        "milhão": "um milhão de/milhões de", "milhões": "milhões de", "mi": "um milhão de/milhões de",
+        "bilhões": "bilhões de", "bi": "um bilhão de/bilhões de", "mil": "mil",
+    },
+    months="janeiro|fevereiro|março|abril|maio|junho|julho|agosto|setembro|outubro|novembro|dezembro",
+    date="{day} de {month} de {year}",
+)  # fmt: skip
+_DUTCH = Language(
+    abbreviations={
+        "v. Chr.": "voor Christus", "n. Chr.": "na Christus", "d.w.z.": "dat wil zeggen", "o.a.": "onder andere",
+        "m.a.w.": "met andere woorden", "t/m": "tot en met", "bijv.": "bijvoorbeeld", "bv.": "bijvoorbeeld",
+        "dhr.": "de heer", "mevr.": "mevrouw", "mw.": "mevrouw", "dr.": "dokter", "prof.": "professor",
+        "nr.": "nummer", "blz.": "bladzijde", "enz.": "enzovoort", "ca.": "circa", "St.": "Sint", "str.": "straat",
+        "tel.": "telefoon", "mln.": "miljoen", "mld.": "miljard", "min.": "minuten",
+    },
+    units=_units(
+        "één kilometer per uur/kilometer per uur|één graad Celsius/graden Celsius|één kilogram/kilogram|één gram/gram"
+        "|één kilometer/kilometer|één meter/meter|één centimeter/centimeter|één millimeter/millimeter|één liter/liter"
+        "|één uur/uur|één minuut/minuten"
+    ),
+    never_last=r"ir|drs|ing|mr|art|jl|[^\W\d_]",
+    currencies="één dollar/dollar|één euro/euro|één pond/pond|één yen/yen",
+    scales={"mln.": "miljoen", "mld.": "miljard", "miljoen": "miljoen", "miljard": "miljard", "duizend": "duizend"},
+    months="januari|februari|maart|april|mei|juni|juli|augustus|september|oktober|november|december",
+)  # fmt: skip
+_SWEDISH = Language(
+    abbreviations={
+        "t. ex.": "till exempel", "bl. a.": "bland annat", "d. v. s.": "det vill säga", "dvs.": "det vill säga",
+        "m. m.": "med mera", "o. s. v.": "och så vidare", "osv.": "och så vidare", "s. k.": "så kallad",
+        "f. d.": "före detta", "e. Kr.": "efter Kristus", "f. Kr.": "före Kristus", "p. g. a.": "på grund av",
+        "m. fl.": "med flera", "kl.": "klockan", "nr": "nummer", "ca": "cirka", "st.": "stycken", "tel.": "telefon",
+        "milj.": "miljoner", "resp.": "respektive", "inkl.": "inklusive", "exkl.": "exklusive", "jan.": "januari",
+        "feb.": "februari", "aug.": "augusti", "sept.": "september", "okt.": "oktober", "nov.": "november",
+        "dec.": "december",
+    },
+    units=_units(
+        "en kilometer i timmen/kilometer i timmen|en grad Celsius/grader Celsius|ett kilogram/kilogram|ett gram/gram"
+        "|en kilometer/kilometer|en meter/meter|en centimeter/centimeter|en millimeter/millimeter|en liter/liter"
+        "|en timme/timmar|en minut/minuter"
+    ) | {"kr": "en krona/kronor", "tim": "en timme/timmar"},
+    never_last=r"[^\W\d_]",
+    currencies="en dollar/dollar|en euro/euro|ett pund/pund|en yen/yen",
+    scales={
+        "miljon": "en miljon/miljoner", "miljoner": "miljoner", "milj.": "en miljon/miljoner", "mn": "miljoner",
+        "miljard": "en miljard/miljarder", "miljarder": "miljarder", "mdr": "miljarder", "tusen": "tusen",
+    },
+    months="januari|februari|mars|april|maj|juni|juli|augusti|september|oktober|november|december",
+)  # fmt: skip
+_TURKISH = Language(
+    abbreviations={
+        "M. Ö.": "milattan önce", "M. S.": "milattan sonra", "Dr.": "doktor", "Prof.": "profesör", "Doç.": "doçent",
+        "vb.": "ve benzeri", "vs.": "vesaire", "örn.": "örneğin", "bkz.": "bakınız", "Sn.": "sayın", "Av.": "avukat",
+        "Cad.": "caddesi", "Sok.": "sokağı", "Mah.": "mahallesi", "No.": "numara", "Tel.": "telefon", "yy.": "yüzyıl",
+        "dk.": "dakika",
+    },
+    units=_units(
+        "saatte {} kilometre|santigrat derece|kilogram|gram|kilometre|metre|santimetre|milimetre|litre|saat|dakika"
+    ) | {"km/sa": "saatte {} kilometre", "sa": "saat", "dk": "dakika", "TL": "lira", "₺": "lira"},
+    never_last=r"Yrd|Alb|Gen|Müh|Öğr|[^\W\d_]",
+    currencies="dolar|avro|sterlin|yen",
+    scales={"bin": "bin", "milyon": "milyon", "milyar": "milyar", "mn": "milyon", "mr": "milyar"},
+    months="Ocak|Şubat|Mart|Nisan|Mayıs|Haziran|Temmuz|Ağustos|Eylül|Ekim|Kasım|Aralık",
+    has_ordinal_dot=True,
+)  # fmt: skip
+_RUSSIAN = Language(
+    abbreviations={
+        "т. е.": "то есть", "и т. д.": "и так далее", "и т. п.": "и тому подобное", "т. к.": "так как",
+        "и др.": "и другие", "до н. э.": "до нашей эры", "н. э.": "нашей эры", "напр.": "например", "ул.": "улица",
+        "пр.": "проспект", "руб.": "рублей", "тыс.": "тысяч", "млн": "миллионов", "млрд": "миллиардов",
+        "стр.": "страница", "им.": "имени", "проф.": "профессор", "см.": "смотри", "тел.": "телефон", "кв.": "квартира",
+        "мин.": "минут", "гг.": "годов", "рис.": "рисунок",
+    },
+    units=_units(
+        "один километр в час/километр в час/километра в час/километров в час"
+        "|один градус Цельсия/градус Цельсия/градуса Цельсия/градусов Цельсия"
+        "|один килограмм/килограмм/килограмма/килограммов|один грамм/грамм/грамма/граммов"
+        "|один километр/километр/километра/километров|один метр/метр/метра/метров"
+        "|один сантиметр/сантиметр/сантиметра/сантиметров|один миллиметр/миллиметр/миллиметра/миллиметров"
+        "|один литр/литр/литра/литров|один час/час/часа/часов|одна минута/минута/минуты/минут",
+        RUSSIAN_UNITS,
+    ) | {"руб.": "один рубль/рубль/рубля/рублей", "₽": "один рубль/рубль/рубля/рублей"},
+    never_last=r"акад|гл|обл|св|[^\W\d_]",
+    currencies="один доллар/доллар/доллара/долларов|один евро/евро|один фунт/фунт/фунта/фунтов|одна иена/иена/иены/иен",
+    scales={
+        "тыс.": "одна тысяча/тысяча/тысячи/тысяч", "млн": "один миллион/миллион/миллиона/миллионов",
+        "млрд": "один миллиард/миллиард/миллиарда/миллиардов", "тысяч": "тысяч", "миллион": "миллион",
+        "миллиона": "миллиона", "миллионов": "миллионов", "миллиарда": "миллиарда", "миллиардов": "миллиардов",
+    },
+    months="января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря",
+    date="{day} {month} {year} года",
+)  # fmt: skip
+_POLISH = Language(
+    abbreviations={
+        "m. in.": "między innymi", "n. e.": "naszej ery", "p. n. e.": "przed naszą erą", "np.": "na przykład",
+        "itd.": "i tak dalej", "itp.": "i tym podobne", "tzn.": "to znaczy", "tj.": "to jest", "tzw.": "tak zwany",
+        "dr": "doktor", "prof.": "profesor", "inż.": "inżynier", "ul.": "ulica", "al.": "aleja", "wg": "według",
+        "nr": "numer", "str.": "strona", "ok.": "około", "św.": "święty", "mln": "milionów", "mld": "miliardów",
+        "tys.": "tysięcy", "tel.": "telefon", "godz.": "godzina", "pkt": "punkt", "por.": "porównaj",
+    },
+    units=_units(
+        "jeden kilometr na godzinę/kilometry na godzinę/kilometrów na godzinę/kilometra na godzinę"
+        "|jeden stopień Celsjusza/stopnie Celsjusza/stopni Celsjusza/stopnia Celsjusza"
+        "|jeden kilogram/kilogramy/kilogramów/kilograma|jeden gram/gramy/gramów/grama"
+        "|jeden kilometr/kilometry/kilometrów/kilometra|jeden metr/metry/metrów/metra"
+        "|jeden centymetr/centymetry/centymetrów/centymetra|jeden milimetr/milimetry/milimetrów/milimetra"
+        "|jeden litr/litry/litrów/litra|jedna godzina/godziny/godzin/godziny|jedna minuta/minuty/minut/minuty"
+    ) | {"zł": "jeden złoty/złote/złotych/złotego", "godz.": "jedna godzina/godziny/godzin/godziny"},
+    never_last=r"gen|hab|mgr|ks|płk|[^\W\d_]",
+    currencies=(
+        "jeden dolar/dolary/dolarów/dolara|jedno euro/euro|jeden funt/funty/funtów/funta|jeden jen/jeny/jenów/jena"
+    ),
+    scales={
+        "tys.": "jeden tysiąc/tysiące/tysięcy/tysiąca", "mln": "jeden milion/miliony/milionów/miliona",
+        "mld": "jeden miliard/miliardy/miliardów/miliarda", "tysięcy": "tysięcy", "milion": "milion",
+        "miliony": "miliony", "milionów": "milionów", "miliardy": "miliardy", "miliardów": "miliardów",
+    },
+    months=(
+        "stycznia|lutego|marca|kwietnia|maja|czerwca|lipca|sierpnia|września|października|listopada|grudnia"
+    ),
+    date="{day} {month} {year} roku",
+    has_ordinal_dot=True,
+)  # fmt: skip
+
+LANGUAGES: dict[str, Language] = {
+    "de": _GERMAN, "es": _SPANISH, "fr": _FRENCH, "it": _ITALIAN, "pt": _PORTUGUESE, "nl": _DUTCH, "sv": _SWEDISH,
+    "tr": _TURKISH, "ru": _RUSSIAN, "pl": _POLISH,
+    **{
+        code: Language({}, {}, "[^\\W\\d_]", has_ordinal_dot=True)
+        for code in ("da nb no fi cs sk hu hr sl bs sr et lv is lb").split()  # noqa: SIM905
+    },
+}  # fmt: skip
