@@ -306,7 +306,7 @@ def test_pieces_of_any_size_give_what_all_frames_at_once_do(durations: tuple[int
         assert found == unsettled(expected)
         assert settled == expected[0].decoded.tokens[: len(settled)]
         if sizes == [1]:
-            assert len(settled) > len(expected[0].decoded.tokens) // 2
+            assert len(settled) > 20
 
 
 def test_many_utterances_in_pieces_give_what_each_gives_alone():
