@@ -17,15 +17,21 @@ from transducer._decoder_library import NativeNetwork, Network, ScorerTables, fu
 from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
 
 ALIGNMENT = 64
+NODES = 1024
+"""Room at first for labels of all kept sequences of an utterance, those that several begin with counted once."""
+NODES_EACH = 256
+"""More of it for every sequence."""
+MORE_NODES = -1  # TRANSDUCER_BEAM_MORE_NODES, in place of a count
+GROWTH = 8
 
 
 class Options(Structure):
     """`transducerBeamOptions`."""
 
     _fields_ = (
-        *((name, c_int64) for name in ("beam", "n_best", "room")),
+        *((name, c_int64) for name in ("beam", "n_best")),
         ("drop", c_double),
-        *((name, c_int64) for name in ("max_symbols", "slots")),
+        *((name, c_int64) for name in ("max_symbols", "slots", "nodes")),
         *((name, c_int32) for name in ("threads", "instruction_set")),
     )
 
@@ -69,17 +75,20 @@ class NativeSearch:
         *,
         beam: int,
         n_best: int,
-        room: int,
         drop: float,
         slots: int,
+        room: int,
+        memory: int,
         instruction_set: str = "automatic",
     ) -> None:
-        self.network, self.slots, self.instruction_set = network, slots, INSTRUCTION_SETS[instruction_set]
-        self.of_beam = (beam, n_best, room, drop)
+        self.network, self.beam, self.slots, self.memory = network, beam, slots, memory
+        self.room = room or 1024 + NODES_EACH * beam
+        self._choice = (beam, n_best, drop), INSTRUCTION_SETS[instruction_set]
 
     def start(self) -> Tensor:
         """The state of an utterance before its first frames, bytes."""
-        return torch.zeros(self._bytes("transducer_beam_state", self._options(1, 1, 1)), dtype=torch.uint8)
+        size = _bytes("transducer_beam_state", self.network, self._options(1, 1, self.room, 1))
+        return torch.zeros(size, dtype=torch.uint8)
 
     def __call__(
         self,
@@ -93,42 +102,80 @@ class NativeSearch:
     ) -> Found:
         """Searches a batch on the CPU, float32, channels adjacent, lengths checked; with `states`, which it updates.
 
-        Raises ValueError for an utterance whose frames hold NaN.
+        Without them, an utterance whose sequences have little in common is searched again, alone and with more room.
+        Raises ValueError for one whose frames hold NaN, and for one that would take more than `memory` bytes.
         """
-        library = beam_functions()
-        assert library is not None
-        batch, frames, _ = encoded_BSC.shape
-        _, n_best, room, _ = self.of_beam
+        batch = len(encoded_BSC)
         threads = max(1, min(torch.get_num_threads(), batch))
-        choice = self._options(max_symbols, max(1, min(self.slots, -(-batch // threads))), threads)
-        workspace = torch.empty(self._bytes("transducer_beam_workspace", choice) + ALIGNMENT, dtype=torch.uint8)
-        capacity = frames * max_symbols + (room if states is not None else 0)
-        tokens, emitted, durations = torch.empty(3, batch, n_best, capacity, dtype=torch.int32)
-        confidences, entropies = torch.empty(2, batch, n_best, capacity)
-        lengths, log_probs = torch.zeros(batch, n_best, dtype=torch.int64), torch.zeros(2, batch, n_best).double()
-        settled, counts = torch.zeros(2, batch, dtype=torch.int64)
-        invalid = c_int64()
-        outputs = (tokens, emitted, durations, confidences, entropies, lengths, settled, *log_probs, counts)
-        tables = ScorerTables(scorers)
-        addresses = None if states is None else (c_void_p * batch)(*(state.data_ptr() for state in states))
-        status = library.transducer_beam(
-            *(self.network.network, choice, encoded_BSC.data_ptr(), batch),
-            *(encoded_BSC.stride(0), encoded_BSC.stride(1), frames_B.data_ptr(), addresses, is_over),
-            *(tables.address, capacity, *(part.data_ptr() for part in outputs)),
-            *(workspace.data_ptr() + -workspace.data_ptr() % ALIGNMENT, invalid),
-        )
-        if status == INVALID_VALUE and invalid.value >= 0:
-            raise ValueError(f"encoded: utterance {invalid.value}: its frames hold NaN")
-        if status != SUCCESS:
-            raise RuntimeError(f"transducer_beam of the native library answered with status {status}")
-        return Found(*outputs)
+        slots = max(1, min(self.slots, -(-batch // threads)))
+        nodes = NODES + NODES_EACH * self.beam if states is None else self.room
+        choice = self._options(max_symbols, slots, nodes, threads)
+        found = _searched(self.network, encoded_BSC, frames_B, scorers, choice, states, is_over)
+        for n in (found.counts_B == MORE_NODES).nonzero().flatten().tolist():
+            choice = self._options(max_symbols, 1, nodes, 1)
+            own, alone = int(frames_B[n]), slice(n, n + 1)
+            while found.counts_B[n] == MORE_NODES:
+                choice.nodes *= GROWTH
+                if _bytes("transducer_beam_workspace", self.network, choice) > self.memory:
+                    raise ValueError(
+                        f"beam: utterance {n}: sequences of {own} frames, {self.beam} of them with little in common, "
+                        f"take more than the {self.memory:,} bytes of `memory`; take a smaller beam or more memory"
+                    )
+                again = _searched(
+                    self.network, encoded_BSC[alone, :own], frames_B[alone], scorers[alone], choice, first=n
+                )
+                for whole, part in zip(found, again, strict=True):
+                    if whole.dim() == 3:
+                        whole[n, :, : part.shape[2]] = part[0]
+                    else:
+                        whole[n] = part[0]
+        return found
 
-    def _options(self, max_symbols: int, slots: int, threads: int) -> Options:
-        return Options(*self.of_beam, max_symbols, slots, threads, self.instruction_set)
+    def _options(self, max_symbols: int, slots: int, nodes: int, threads: int) -> Options:
+        of_beam, instruction_set = self._choice
+        return Options(*of_beam, max_symbols, slots, nodes, threads, instruction_set)
 
-    def _bytes(self, function: str, choice: Options) -> int:
-        size = c_size_t()
-        status = getattr(beam_functions(), function)(self.network.network, choice, size)
-        if status != SUCCESS:
-            raise RuntimeError(f"{function} of the native library answered with status {status}")
-        return size.value
+
+def _bytes(function: str, network: NativeNetwork, choice: Options) -> int:
+    size = c_size_t()
+    status = getattr(beam_functions(), function)(network.network, choice, size)
+    if status != SUCCESS:
+        raise RuntimeError(f"{function} of the native library answered with status {status}")
+    return size.value
+
+
+def _searched(
+    network: NativeNetwork,
+    encoded_BSC: Tensor,
+    frames_B: Tensor,
+    scorers: Sequence[Scorer | None],
+    choice: Options,
+    states: Sequence[Tensor] | None = None,
+    is_over: bool = True,
+    first: int = 0,
+) -> Found:
+    """One call of the library; `first`: the number of the first utterance, for messages."""
+    library = beam_functions()
+    assert library is not None
+    batch, frames, _ = encoded_BSC.shape
+    n_best, capacity = choice.n_best, frames * choice.max_symbols + (choice.nodes if states is not None else 0)
+    workspace = torch.empty(_bytes("transducer_beam_workspace", network, choice) + ALIGNMENT, dtype=torch.uint8)
+    tokens, emitted, durations = torch.empty(3, batch, n_best, capacity, dtype=torch.int32)
+    confidences, entropies = torch.empty(2, batch, n_best, capacity)
+    lengths, log_probs = torch.zeros(batch, n_best, dtype=torch.int64), torch.zeros(2, batch, n_best).double()
+    settled, counts = torch.zeros(2, batch, dtype=torch.int64)
+    invalid = c_int64()
+    outputs = (tokens, emitted, durations, confidences, entropies, lengths, settled, *log_probs, counts)
+    tables = ScorerTables(scorers)
+    addresses = None if states is None else (c_void_p * batch)(*(state.data_ptr() for state in states))
+    status = library.transducer_beam(
+        *(network.network, choice, encoded_BSC.data_ptr(), batch),
+        *(encoded_BSC.stride(0), encoded_BSC.stride(1), frames_B.data_ptr(), addresses, is_over),
+        *(tables.address, capacity, *(part.data_ptr() for part in outputs)),
+        *(workspace.data_ptr() + -workspace.data_ptr() % ALIGNMENT, invalid),
+    )
+    if status == INVALID_VALUE and invalid.value >= 0:
+        raise ValueError(f"encoded: utterance {first + invalid.value}: its frames hold NaN")
+    if status != SUCCESS:
+        raise RuntimeError(f"transducer_beam of the native library answered with status {status}")
+    return Found(*outputs)

@@ -19,7 +19,7 @@ from transducer import reference
 from transducer._beam_library import Found, NativeSearch, beam_functions
 from transducer._decoder_library import NativeNetwork
 from transducer._library import warn_slow
-from transducer.decoder import scorers_of_all
+from transducer.host_decoder import scorers_of_all
 from transducer.weights import Decoded, DecoderWeights, on_host
 
 ROWS = 256
@@ -38,9 +38,11 @@ class BeamOptions:
     """Label sequences returned, at most `beam`."""
     drop: float = -10.0
     """Sequences, and alignments, whose score is this far below the best are dropped; -inf keeps all that fit."""
+    memory: int = 4 << 30
+    """Bytes that an utterance may take whose sequences have so little in common that the usual room is used up."""
     room: int = 0
-    """Labels of an utterance that are remembered while sequences differ in them; where there are more, the most
-    probable alignment settles the first. 0 for more than speech needs."""
+    """Of frames that come in pieces, labels that are remembered while sequences differ in them; where there are more,
+    the most probable alignment settles the first. 0 for more than speech needs."""
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernels, for tests."""
 
@@ -49,6 +51,8 @@ class BeamOptions:
             raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
         if not self.drop <= 0:
             raise ValueError(f"drop: expected at most 0, found {self.drop}")
+        if self.memory < 1:
+            raise ValueError(f"memory: expected at least 1 byte, found {self.memory}")
         if self.room and self.room <= 2 * self.beam:
             raise ValueError(f"room: expected more than twice the beam of {self.beam}, or 0, found {self.room}")
 
@@ -99,8 +103,9 @@ class BeamSearch:
                 NativeNetwork(self.weights),
                 beam=chosen.beam,
                 n_best=chosen.n_best,
-                room=chosen.room or 1024 + 256 * chosen.beam,
                 drop=chosen.drop,
+                room=chosen.room,
+                memory=chosen.memory,
                 slots=max(1, ROWS // chosen.beam),
                 instruction_set=chosen.instruction_set,
             )
@@ -137,7 +142,8 @@ class BeamSearch:
         the very first, and labels that were settled before this call are not given again. However the frames are cut,
         the labels, joined, are those of the whole.
 
-        Raises ValueError for shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
+        Raises ValueError for shapes and lengths that do not fit, for an utterance whose frames hold NaN, and for one
+        that takes more than `options.memory`.
         """
         width = self.weights.encoder_weight.shape[1]
         if encoded_BSC.dim() != 3 or encoded_BSC.shape[2] != width:

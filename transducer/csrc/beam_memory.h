@@ -80,7 +80,7 @@ struct Sizes {
     // Entries of a sequence have different frames, no further apart than a jump.
     int64_t entries() const { return options.beam * (std::max(longest_jump(), int64_t(1)) + 2); }
     // The entries that wait become marks, even where there is no room for longer sequences.
-    int64_t marks() const { return options.room + entries(); }
+    int64_t marks() const { return options.nodes + entries(); }
     int64_t rows() const { return options.slots * options.beam; }
 };
 
@@ -96,7 +96,7 @@ struct Memory : Progress {
     // Takes its parts from a piece of memory. `progress` is the piece's own.
     void take(Arena& arena, const Sizes& sizes) {
         progress = arena.take<Progress>(1);
-        nodes = arena.take<Node>(sizes.options.room);
+        nodes = arena.take<Node>(sizes.options.nodes);
         marks = arena.take<Mark>(sizes.marks());
         members = kept_members = arena.take<Member>(sizes.options.beam);
         entries = kept_entries = arena.take<Entry>(sizes.entries());
@@ -127,8 +127,13 @@ struct Memory : Progress {
     }
 
     bool has_room(const Sizes& sizes) const {
-        return nodes_count + sizes.options.beam <= sizes.options.room &&
-               marks_count + sizes.options.beam <= sizes.options.room;
+        return nodes_count + sizes.options.beam <= sizes.options.nodes &&
+               marks_count + sizes.options.beam <= sizes.options.nodes;
+    }
+
+    // Where little room is left, each step would have to settle and drop some.
+    bool has_room_to_go_on(const Sizes& sizes) const {
+        return has_room(sizes) && std::max(nodes_count, marks_count) <= sizes.options.nodes - sizes.options.nodes / 8;
     }
 
     // Calls `with(label, mark)` for every label that is settled now, in order, and gives up what nothing needs.

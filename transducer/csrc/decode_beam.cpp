@@ -176,6 +176,7 @@ class Search {
         if (earliest >= s.frames) return finish(s);
         if (!s.has_room(sizes_)) {
             settle(s);
+            if (!job_->states && !s.has_room_to_go_on(sizes_)) return give_up(s, OUT_OF_NODES);
             while (!s.has_room(sizes_)) {
                 s.decide();
                 settle(s);
@@ -219,7 +220,7 @@ class Search {
 
     void advance(Slot& s, int64_t& predicted) {
         for (int32_t i = 0; i < s.rows_count; i++)
-            if (!follow(s, s.rows[i])) return give_up(s);
+            if (!follow(s, s.rows[i])) return give_up(s, NOT_A_NUMBER);
         keep(s, choose(s), predicted);
     }
 
@@ -435,14 +436,16 @@ class Search {
         });
     }
 
-    // NaN among the scores.
-    void give_up(Slot& s) {
+    enum Reason { NOT_A_NUMBER, OUT_OF_NODES };
+
+    void give_up(Slot& s, Reason reason) {
+        s.is_over = true;
+        job_->counts[s.utterance] = reason == OUT_OF_NODES ? TRANSDUCER_BEAM_MORE_NODES : 0;
+        if (reason == OUT_OF_NODES) return;
         int64_t known = __atomic_load_n(job_->invalid, __ATOMIC_RELAXED);
         while (s.utterance < known && !__atomic_compare_exchange_n(job_->invalid, &known, s.utterance, false,
                                                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
         }
-        job_->counts[s.utterance] = 0;
-        s.is_over = true;
     }
 
     // The frames of this call are over.
@@ -509,7 +512,7 @@ class Search {
 bool is_valid(const transducerNetwork* n, const transducerBeamOptions* o) {
     return is_valid(n) && (n->duration_count == 0 || n->durations[n->duration_count - 1] <= TRANSDUCER_LONGEST_JUMP) && o &&
            o->beam >= 1 && o->beam <= INT32_MAX / 16 && o->n_best >= 1 && o->n_best <= o->beam && o->drop <= 0 &&
-           o->room > 2 * o->beam && o->room <= INT32_MAX / 4 && o->max_symbols >= 1 && o->slots >= 1 &&
+           o->nodes > 2 * o->beam && o->nodes <= INT32_MAX / 4 && o->max_symbols >= 1 && o->slots >= 1 &&
            o->threads >= 1 &&
            (o->instruction_set == TRANSDUCER_AUTOMATIC || is_supported(InstructionSet(o->instruction_set)));
 }

@@ -22,14 +22,17 @@
 extern "C" {
 #endif
 
+/* In place of a count: the utterance needs more `nodes` than the options allow. */
+#define TRANSDUCER_BEAM_MORE_NODES (-1)
+
 typedef struct {
     int64_t beam;            /* label sequences kept */
     int64_t n_best;          /* label sequences returned, at most `beam` */
-    int64_t room;            /* labels that are remembered, more than 2 x `beam`: where more are open, the most probable
-                              * alignment settles its first */
     double drop;             /* sequences, and alignments, whose score is this far below the best are dropped; at most 0 */
     int64_t max_symbols;     /* labels on a frame, 1 or more */
     int64_t slots;           /* utterances of a thread that are decoded at once */
+    int64_t nodes;           /* labels of all kept sequences of an utterance that are remembered, those that several
+                              * begin with counted once; more than 2 x `beam` */
     int32_t threads;
     int32_t instruction_set; /* transducerInstructionSet */
 } transducerBeamOptions;
@@ -48,12 +51,13 @@ TRANSDUCER_API transducerStatus transducer_beam_state(const transducerNetwork* n
 /* Frames, `scorers` and `invalid` are as for transducer_decode. Sequence i of utterance n, best first, has
  * lengths[n * n_best + i] labels, at most `capacity`, at tokens + (n * n_best + i) * capacity, and there, on its most
  * probable alignment, the frames, durations (0 in RNN-T), probabilities among labels and blank, and entropies (unless NULL).
- * `acoustic` and `external` add up to its score; counts[n] are found.
+ * `acoustic` and `external` add up to its score; counts[n] are found, or TRANSDUCER_BEAM_MORE_NODES.
  *
  * `states`: NULL, or that of every utterance, which is updated; `is_over` then says whether the frames are the last ones,
  * so that scores have what the scorer adds at the end. Frames are numbered from the very first, and sequences begin with the
  * first label that was not settled before this call. All of them have the same first settled[n] labels (unless NULL), which
- * never change and are not given again. With a capacity of `room` and max_symbols times the frames it is never too small. */
+ * never change and are not given again. Where more labels than `nodes` are open, the most probable alignment settles its first.
+ * A capacity of `nodes` and max_symbols times the frames is never too small. */
 TRANSDUCER_API transducerStatus transducer_beam(const transducerNetwork* network, const transducerBeamOptions* options,
                                                 const float* encoded, int64_t batch, int64_t batch_stride,
                                                 int64_t frame_stride, const int64_t* frame_counts, void* const* states,

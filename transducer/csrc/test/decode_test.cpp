@@ -142,11 +142,11 @@ struct Favoured {
     }
 };
 
-// All frames at once, or with `cuts` in pieces.
+// All frames at once, or with `cuts` in pieces; as an utterance that could go on, or whole.
 static Sequences search(const Net& net, const transducerBeamOptions& options, const std::vector<float>& encoded,
                         int64_t frames, const std::vector<int64_t>& frame_counts, const Favoured& favoured,
-                        Random* cuts, long which) {
-    const int64_t batch = int64_t(frame_counts.size()), capacity = frames * options.max_symbols + options.room;
+                        bool goes_on, Random* cuts, long which) {
+    const int64_t batch = int64_t(frame_counts.size()), capacity = frames * options.max_symbols + options.nodes;
     const size_t rows = size_t(batch * options.n_best), room = rows * size_t(capacity);
     Sequences found(static_cast<size_t>(batch));
     size_t bytes = 0, state_bytes = 0;
@@ -156,7 +156,7 @@ static Sequences search(const Net& net, const transducerBeamOptions& options, co
     char* const workspace = (char*)aligned_alloc(64, (bytes + 127) / 64 * 64);
     memset(workspace, 0x5a, bytes + 64);
     std::vector<void*> states;
-    for (int64_t n = 0; n < batch && cuts; n++) {
+    for (int64_t n = 0; n < batch && goes_on; n++) {
         states.push_back(aligned_alloc(64, (state_bytes + 127) / 64 * 64));
         memset(states.back(), 0, state_bytes);
         memset((char*)states.back() + state_bytes, 0x5a, 64);
@@ -175,7 +175,7 @@ static Sequences search(const Net& net, const transducerBeamOptions& options, co
         int64_t invalid = 0;
         const transducerStatus status = transducer_beam(
             &net.network, &options, encoded.data() + std::min(first, frames - 1) * net.network.encoder, batch,
-            frames * net.network.encoder, net.network.encoder, of_piece.data(), cuts ? states.data() : nullptr, is_over,
+            frames * net.network.encoder, net.network.encoder, of_piece.data(), goes_on ? states.data() : nullptr, is_over,
             scorers.data(), capacity, tokens.data(), at_frames.data(), durations.data(), confidences.data(),
             entropies.data(), lengths.data(), settled.data(), scores.data(), external.data(), counts.data(), workspace,
             &invalid);
@@ -240,15 +240,16 @@ int main(int count, char** arguments) {
                       found.frames == expected.frames && found.durations == expected.durations &&
                       found.counts == expected.counts,
                   "the same, however it works", i);
-            const int64_t beam = between(random, 1, 6), room = between(random, 0, 1) ? 2 * beam + 1 : 2000;
-            transducerBeamOptions searched = {beam, between(random, 1, int(beam)), room, -12, options.max_symbols, 1, 1, set};
+            const int64_t beam = between(random, 1, 6), nodes = between(random, 0, 1) ? 2 * beam + 1 : 20000;
+            const bool is_short = nodes < 20000;
+            transducerBeamOptions searched = {beam, between(random, 1, int(beam)), -12, options.max_symbols, 1, nodes, 1, set};
             const Favoured favoured;
-            const Sequences best = search(net, searched, encoded, frames, frame_counts, favoured, nullptr, i);
+            const Sequences best = search(net, searched, encoded, frames, frame_counts, favoured, is_short, nullptr, i);
             searched.slots = between(random, 1, 6);
             searched.threads = between(random, 1, 3);
-            check(search(net, searched, encoded, frames, frame_counts, favoured, nullptr, i) == best,
+            check(search(net, searched, encoded, frames, frame_counts, favoured, is_short, nullptr, i) == best,
                   "the same search, however it works", i);
-            check(search(net, searched, encoded, frames, frame_counts, favoured, &random, i) == best,
+            check(search(net, searched, encoded, frames, frame_counts, favoured, true, &random, i) == best,
                   "the same search, however the frames are cut", i);
         }
     }
