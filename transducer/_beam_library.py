@@ -121,9 +121,8 @@ class NativeSearch:
                         f"beam: utterance {n}: sequences of {own} frames, {self.beam} of them with little in common, "
                         f"take more than the {self.memory:,} bytes of `memory`; take a smaller beam or more memory"
                     )
-                again = _searched(
-                    self.network, encoded_BSC[alone, :own], frames_B[alone], scorers[alone], choice, first=n
-                )
+                own_1SC = encoded_BSC[alone, :own]
+                again = _searched(self.network, own_1SC, frames_B[alone], scorers[alone], choice, None, True, n)
                 for whole, part in zip(found, again, strict=True):
                     if whole.dim() == 3:
                         whole[n, :, : part.shape[2]] = part[0]

@@ -62,7 +62,11 @@ class Recognizer:
         head: Head = "auto",
         confidence: Confidence = "probability",
         lookaheads: tuple[int, ...] = (),
+        normalize_seconds: float = 0.0,
     ):
+        if not normalize_seconds >= 0:
+            raise ValueError(f"normalize_seconds = {normalize_seconds}: expected seconds, or 0 for whole recordings")
+        self.window_frames = round(normalize_seconds * features.sample_rate / features.hop_samples)
         self.device, self.precision, self.pieces = torch.device(device), precision, pieces
         self.config, self.feature_config = model.cfg, features
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -88,7 +92,8 @@ class Recognizer:
     def features(self, audio_BN: Tensor, samples_B: Tensor) -> Features:
         """Log-mel features, float32, of audio at feature_config.sample_rate Hz, samples_B valid samples each."""
         with torch.no_grad():
-            return self.log_mel(*(given.to(self.device, non_blocking=True) for given in (audio_BN, samples_B)))
+            given = (part.to(self.device, non_blocking=True) for part in (audio_BN, samples_B))
+            return self.log_mel(*given, window_frames=self.window_frames)
 
     @torch.inference_mode()
     def encode(self, features_BFT: Tensor, frames_B: Tensor) -> Encoded:
@@ -339,6 +344,7 @@ def load(
     confidence: Confidence = "probability",
     lookahead: int | None = None,
     local_attention: tuple[int, int] | None = None,
+    normalize_seconds: float = 0.0,
 ) -> Recognizer:
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
@@ -347,6 +353,8 @@ def load(
     `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most; one of
     `Recognizer.lookaheads`.
     `local_attention`: of models whose attention sees all frames, how many before and after it a frame sees instead.
+    `normalize_seconds`: of models whose features are normalised, over how many seconds around a frame; 0 for all that
+    is encoded with it. For recordings of several voices, by models of single sentences.
     `precision`: "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
     """
     chosen = distributed.pick_device(device)
@@ -371,7 +379,7 @@ def load(
     def build(tried: Precision, network: Model) -> Recognizer:
         return Recognizer(
             network, imported.features, imported.pieces, device=chosen, precision=tried, head=head,
-            confidence=confidence, lookaheads=imported.lookaheads,
+            confidence=confidence, lookaheads=imported.lookaheads, normalize_seconds=normalize_seconds,
         )  # fmt: skip
 
     if precision == "auto":
