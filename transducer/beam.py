@@ -188,6 +188,8 @@ class BeamSearch:
             states=None if state is None else state.utterances,
             is_over=is_over,
         )
+        if state is None:
+            found.settled_B.zero_()
         return _candidates(found, has_durations=bool(self.weights.durations))
 
 

@@ -215,6 +215,7 @@ def test_a_search_that_runs_out_of_room_gets_more_and_finds_the_same(durations: 
     searched = _beam_library._searched
     monkeypatch.setattr(_beam_library, "_searched", lambda *given: calls.append(given) or searched(*given))
     monkeypatch.setattr(_beam_library, "NODES", 1)
+    monkeypatch.setattr(_beam_library, "NODES_EACH", 3)
     monkeypatch.setattr(_beam_library, "GROWTH", 3)
     assert BeamSearch(weights, options)(encoded_BSC, frames_B, max_symbols=12) == expected
     assert len(expected[0][0].decoded.tokens) > 3000
