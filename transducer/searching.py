@@ -6,6 +6,7 @@ Shapes: B utterances, S encoder frames, C encoder width, V pieces and the blank.
 """
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ class SearchDecoding:
         self.find, self.pieces, self.options, self.in_parts = find, pieces, options, in_parts
         self.scorer = scorer_of(pieces.labels, options) if options.knows_language else None
         self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
+        self._lock = threading.Lock()  # batches are decoded in several threads
 
     def start(self, batch: int) -> Kept:
         """`batch` utterances before their first frames."""
@@ -111,16 +113,20 @@ class SearchDecoding:
         """What is known besides the network, with more words to favour. Raises ConfigError for other letters."""
         if not hot_words:
             return self.scorer
-        if hot_words not in self._with_words:
-            boosts = dict.fromkeys((*self.options.hot_words, *hot_words), self.options.hot_word_boost)
-            try:
-                base = self.scorer or ctc.Scorer(self.pieces.labels)
-                self._with_words[hot_words] = base.with_hot_words(boosts)
-            except ValueError as error:
-                raise ConfigError(f"decoding: {error}") from None
+        with self._lock:
+            found = self._with_words.get(hot_words)
+            if found is None:
+                found = self._with_words[hot_words] = self._made_with(hot_words)
             if len(self._with_words) > MOST_KEPT:
                 del self._with_words[next(iter(self._with_words))]
-        return self._with_words[hot_words]
+        return found
+
+    def _made_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer:
+        boosts = dict.fromkeys((*self.options.hot_words, *hot_words), self.options.hot_word_boost)
+        try:
+            return (self.scorer or ctc.Scorer(self.pieces.labels)).with_hot_words(boosts)
+        except ValueError as error:
+            raise ConfigError(f"decoding: {error}") from None
 
 
 def of_transducer(

@@ -1,5 +1,8 @@
 """Decoding with options: beams, language models, words to favour of all recordings or of each, several transcripts."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -61,6 +64,21 @@ def test_words_to_favour_are_of_one_recording_or_of_all(asr, encoded, head, beam
     assert own[1].tokens == plain[1].tokens
     assert own[0].tokens == of_all[0].tokens != plain[0].tokens
     assert word in of_all[0].text
+
+
+def test_threads_that_decode_make_what_favours_the_same_words_once(asr, monkeypatch):
+    decoder, word, made = asr.decoder(DecodingOptions()), a_word(asr), []
+    make = ctc.Scorer.with_hot_words
+
+    def slowly(scorer, boosts):
+        made.append(boosts)
+        time.sleep(0.1)  # in which the other threads come to it
+        return make(scorer, boosts)
+
+    monkeypatch.setattr(ctc.Scorer, "with_hot_words", slowly)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(decoder.scorer_with, [(word,)] * 4))
+    assert len(made) == len(set(map(id, found))) == 1
 
 
 def test_a_language_model_is_of_pieces_or_of_words(asr, encoded, tmp_path):
