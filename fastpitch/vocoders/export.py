@@ -112,7 +112,7 @@ def graph(loaded: Loaded) -> ExportGraph:
 def _plain(generator: nn.Module) -> nn.Module:
     if isinstance(generator, Waveglow):
         return PlainWaveglow(generator)
-    if isinstance(generator, IstftGenerator) and not generator.cfg.corrections:
+    if isinstance(generator, IstftGenerator) and not generator.cfg.corrections and generator.cfg.phases == "network":
         return PlainIstft(generator)
     return generator
 

@@ -47,5 +47,5 @@ if [ "${TUNE:-0}" -gt 0 ]; then
     --epochs "$TUNE" --checkpoint "$adversarial" --data.mels "$RUN_DIR/mels"
   spoken="$RUN_DIR/vocoder-tuned/hifigan_final.pt"
 fi
-"$python" -m fastpitch.pack ljspeech-mini --corrections 16 ${VOICES:+--folder "$VOICES"} --fastpitch "$spectrograms" \
+"$python" -m fastpitch.pack ljspeech-mini --corrections 16 --phases pulses ${VOICES:+--folder "$VOICES"} --fastpitch "$spectrograms" \
   --vocoder "$spoken"

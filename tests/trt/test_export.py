@@ -82,6 +82,7 @@ def test_quartznet_is_exported_from_features_too(tmp_path):
         pytest.param(HIFIGAN, marks=pytest.mark.slow, id="hifigan"),
         pytest.param(ISTFT, id="istft"),
         pytest.param(replace(ISTFT, istft=replace(ISTFT.istft, corrections=2)), id="corrected"),
+        pytest.param(replace(ISTFT, istft=replace(ISTFT.istft, corrections=2, phases="pulses")), id="pulses"),
     ],
 )
 def test_a_vocoder_says_in_ragged_batches_what_the_checkpoint_says(cfg, tmp_path):
