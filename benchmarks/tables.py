@@ -202,6 +202,24 @@ TABLES = {
         keys={"device": "device", "what": "what"},
         cells={"× real time, with reading": "{reading_and_features:,}", "features alone": "{features:,}"},
     ),
+    "ctc_steps": Table(
+        source="ctc_language_model",
+        where={"metric": "errors and cost of a step"},
+        keys={"step": "step"},
+        spread="noise",
+        cells={"{}": "{percent:.2f} %"},
+    ),
+    "ctc_step_costs": Table(
+        source="ctc_language_model",
+        where={"metric": "errors and cost of a step", "noise": "5 dB"},
+        keys={"step": "step"},
+        cells={
+            "words wrong": "{percent:.2f} %",
+            "gain, points": "{fewer_points:.2f}",
+            "ms": "{decoding_ms:.2f}",
+            "ms of the network": "{network_ms:.1f}",
+        },
+    ),
     "fastpitch_inference": Table(
         source="fastpitch_inference",
         keys={"device": "device", "what": "what", "precision": "precision", "batch": "batch"},

@@ -26,6 +26,14 @@ _PROMISED_BYTES = re.compile(r"^ *(?:data|SSND|Data Size|riff|Riff size) *: (\d+
 _UNKNOWN_BYTES = 0x7FFF0000  # from here on the size is a placeholder of a program that wrote to a pipe
 _UNKNOWN_SAMPLES = 2**48  # likewise; libsndfile reports 2**63 - 1
 
+# Of phones, browsers and films: their name, and where which bytes stand in them.
+_OTHER_KINDS = (
+    ("MP4 or M4A", 4, b"ftyp"),
+    ("WebM or Matroska", 0, b"\x1aE\xdf\xa3"),
+    ("AMR", 0, b"#!AMR"),
+    ("WMA", 0, b"0&\xb2u\x8ef\xcf\x11"),
+)
+
 INAUDIBLE = 1e-5
 """-100 dB: a recording that never gets louder is silent."""
 QUALITY = "HQ"
@@ -296,11 +304,25 @@ def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
     try:
         sound = soundfile.SoundFile(path)
     except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless .raw
+        if (kind := _other_kind(path)) is not None:
+            example = "" if isinstance(path, Held) else f", as with: ffmpeg -i {path.name} {path.stem}.flac"
+            raise AudioError(f"{path}: cannot be read as audio ({kind}); convert it to FLAC{example}") from error
         reason = getattr(error, "error_string", str(error)).rstrip(".")
         raise AudioError(f"{path}: cannot be read as audio ({reason}); expected WAV, FLAC, OGG or MP3") from error
     with sound:
         _check_header(path, sound)
         yield sound
+
+
+def _other_kind(path: Path | Held) -> str | None:
+    """The container of a recording that libsndfile does not read, by its first bytes; None for what is none known."""
+    if isinstance(path, Held):
+        path.seek(0)
+        first = path.read(12)
+    else:
+        with path.open("rb") as file:
+            first = file.read(12)
+    return next((kind for kind, at, mark in _OTHER_KINDS if first[at : at + len(mark)] == mark), None)
 
 
 def _size(path: Path | Held) -> int:

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from common.convolution import can_be_prepared, prepare
+from common.convolution import can_be_prepared, pack_linear, prepare
 from common.convolution.native import Instructions
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
@@ -108,11 +108,14 @@ def cast_for_inference(model: Model, precision: Precision, instructions: Instruc
     """`model` itself, in evaluation mode, its floating-point parameters and buffers cast once.
 
     On a CPU convolutions that can be (`FusedConvolution`) are packed for it, in bf16 if so, and what is around them
-    stays in float32, as their inputs and sums do; by `instructions`, where not the widest vectors are wanted.
+    stays in float32, as their inputs and sums do; by `instructions`, where not the widest vectors are wanted. In
+    float32 linear layers (`Linear`) are packed too, where torch's are slow.
     """
     model.eval().requires_grad_(False)
     kind: Literal["fp32", "bf16"] = "bf16" if precision == "bf16" else "fp32"
     if precision != "fp16" and can_be_prepared(model):
         prepare(model, kind, instructions=instructions)
         return model
-    return model.to(DTYPES[precision])
+    model.to(DTYPES[precision])
+    pack_linear(model)
+    return model

@@ -1,31 +1,51 @@
 """Connectionist temporal classification: loss, decoding, alignment. `ctc/README.md` is the tour.
 
-Without torch there are the C library and its headers alone: `library_file()` and `include_dir()`.
+Decoders work without torch, on arrays; what trains and aligns needs it, and is imported when it is first asked for.
 """
 
-from importlib.util import find_spec
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ctc._library import SlowPathWarning, include_dir, library_file
+from ctc.arpa import SPACE, BackoffModel, read_arpa, write_arpa
+from ctc.beam import BeamOptions, Hypothesis, beam_search
+from ctc.compiled import NgramModel, compile_model, read_model, write_model
+from ctc.greedy import Decoded, greedy
+from ctc.scorer import Scorer, ScorerOptions
+from ctc.spelling import label_texts
+from ctc.stream import BeamStream
 
-if find_spec("torch") is not None:
-    from ctc.align import Alignment, WordSpan, align, word_spans
-    from ctc.arpa import SPACE, BackoffModel, read_arpa, write_arpa
-    from ctc.beam import BeamOptions, Hypothesis, beam_search
-    from ctc.compiled import NgramModel, compile_model, read_model, write_model
-    from ctc.greedy import Decoded, greedy
+if TYPE_CHECKING:
+    from ctc.alignment import Alignment, WordSpan, align, word_spans
     from ctc.loss import CTCLoss, ctc_loss
     from ctc.memory import GradientPool
     from ctc.monotonic import monotonic_alignment
-    from ctc.scorer import Scorer, ScorerOptions
-    from ctc.segment import Segment, SegmentOptions, segment
-    from ctc.spelling import label_texts
-    from ctc.stream import BeamStream
-else:
+    from ctc.segmentation import Segment, SegmentOptions, segment
 
-    def __getattr__(name: str) -> object:
-        if name in __all__:
-            raise ImportError(f"ctc.{name} needs torch (pip install torch); without it, ctc serves its C library alone")
-        raise AttributeError(f"module 'ctc' has no attribute {name!r}")
+_OF_TORCH = {
+    "alignment": ("Alignment", "WordSpan", "align", "word_spans"),
+    "loss": ("CTCLoss", "ctc_loss"),
+    "memory": ("GradientPool",),
+    "monotonic": ("monotonic_alignment",),
+    "segmentation": ("Segment", "SegmentOptions", "segment"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _OF_TORCH.items():
+        if name not in (module, *names):
+            continue
+        try:
+            found = import_module(f"ctc.{module}")
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise ImportError(
+                f"ctc.{name} needs torch (pip install torch); without it there are the decoders and the C library"
+            ) from None
+        globals().update({each: getattr(found, each) for each in names})
+        return globals()[name]
+    raise AttributeError(f"module 'ctc' has no attribute {name!r}")
 
 
 __all__ = [

@@ -28,7 +28,7 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def greedy(scores_BSV: Tensor, frames_B: Tensor, blank: int) -> Tensor:
-    """What `greedy._collapse` gives: int32 [B, 4 S + 3], without waiting for the device."""
+    """What `_device_greedy.collapsed_in_torch` gives: int32 [B, 4 S + 3], without waiting for the device."""
     native = _declared(_cuda_library.native())
     scores_BSV = _with_adjacent_labels(scores_BSV)
     batch, frames, _ = scores_BSV.shape

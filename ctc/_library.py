@@ -12,7 +12,7 @@ LIBRARY = native.NativeLibrary(package=Path(__file__).parent, command="python -m
 
 
 class SlowPathWarning(RuntimeWarning):
-    """The native library is not built, or has no kernel, so plain torch computes the same values, slower."""
+    """The native library is not built, or has no kernel, so plain torch or numpy computes the same values, slower."""
 
 
 def load_cpu() -> ctypes.CDLL | None:
@@ -38,8 +38,8 @@ def library_file() -> Path:
 
 
 @functools.cache
-def warn_slow(what: str, missing: Literal["cpu", "cuda"] | None = "cpu") -> None:
+def warn_slow(what: str, missing: Literal["cpu", "cuda"] | None = "cpu", *, computes_in: str = "torch") -> None:
     """Says, once per process and purpose, that `what` runs without a kernel: its library is missing, or has none."""
     file = LIBRARY.cuda if missing == "cuda" else LIBRARY.cpu
     reason = "it has no kernel" if missing is None else f"{file} is missing; `{LIBRARY.command}` makes it"
-    warnings.warn(f"{what} runs in plain torch, which is slower: {reason}", SlowPathWarning, stacklevel=4)
+    warnings.warn(f"{what} runs in plain {computes_in}, which is slower: {reason}", SlowPathWarning, stacklevel=4)

@@ -4,14 +4,17 @@ import ctypes
 import functools
 from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from ctc import _library
 from ctc._arpa_text import Place, WordsTable
 
-VERSION = 4
+if TYPE_CHECKING:  # decoders of arrays work without it
+    from torch import Tensor
+
+VERSION = 5
 """`CTC_DECODE_VERSION` of the header that this file describes."""
 STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 
@@ -42,18 +45,25 @@ class AlignOptions(Structure):
     )
 
 
+class PackedTable(Structure):
+    """`ctc_packed`."""
+
+    _fields_ = (("bits", c_void_p), ("width", c_int32))
+
+
 class NgramTable(Structure):
     """`ctc_ngram`."""
 
     _fields_ = (
         ("states", c_int32),
         ("words", c_int32),
-        ("first_arc", c_void_p),
-        ("arc_word", c_void_p),
+        ("arcs", c_int64),
+        ("first_arc", PackedTable),
+        ("arc_word", PackedTable),
         ("arc_log_prob", c_void_p),
-        ("arc_next", c_void_p),
+        ("arc_next", PackedTable),
         ("backoff", c_void_p),
-        ("backoff_state", c_void_p),
+        ("backoff_state", PackedTable),
         ("word_bound", c_void_p),
         ("start_state", c_int32),
         ("unknown_word", c_int32),
@@ -148,6 +158,8 @@ PROTOTYPES = {
         [POINTER(ModelTable), c_void_p, POINTER(c_int32), POINTER(c_int64), POINTER(c_int64 * 2)],
     ),
     "ctc_ngram_fill": (c_int32, [POINTER(ModelTable), c_void_p, c_int32, *[c_void_p] * 8]),
+    "ctc_packed_bytes": (c_size_t, [c_int64, c_int32]),
+    "ctc_pack": (c_int32, [c_void_p, c_int64, c_int32, c_void_p]),
     "ctc_scorer_check": (c_int32, [POINTER(ScorerTable), c_int64]),
     "ctc_beam_workspace": (c_size_t, [c_int64, c_int64, POINTER(BeamSearchOptions)]),
     "ctc_beam_search": (
@@ -194,12 +206,16 @@ def load() -> ctypes.CDLL | None:
     return library
 
 
-def scores(scores_BSV: Tensor) -> Scores:
-    """The structure that describes `scores_BSV`: on the CPU, fp32 or fp64, labels adjacent (see `native_scores`)."""
+def scores(scores_BSV: "np.ndarray | Tensor") -> Scores:
+    """The structure that describes `scores_BSV`: labels adjacent; on the CPU fp32 or fp64 (see `_inputs.on_host`)."""
     batch, frames, vocabulary = scores_BSV.shape
-    batch_stride, frame_stride, _ = scores_BSV.stride()
-    is_double = scores_BSV.dtype == torch.float64
-    return Scores(scores_BSV.data_ptr(), is_double, batch, frames, vocabulary, batch_stride, frame_stride)
+    if isinstance(scores_BSV, np.ndarray):
+        size, address = scores_BSV.itemsize, scores_BSV.ctypes.data
+        batch_stride, frame_stride, _ = (stride // size for stride in scores_BSV.strides)
+    else:
+        size, address = scores_BSV.element_size(), scores_BSV.data_ptr()
+        batch_stride, frame_stride, _ = scores_BSV.stride()
+    return Scores(address, size == 8, batch, frames, vocabulary, batch_stride, frame_stride)
 
 
 def call(function: Callable[..., int], *arguments: object) -> None:
@@ -207,11 +223,3 @@ def call(function: Callable[..., int], *arguments: object) -> None:
     status = function(*arguments)
     if status != 0:
         raise RuntimeError(f"{getattr(function, '__name__', 'native decoder')}: {STATUS[status]}")
-
-
-def native_scores(scores_BSV: Tensor) -> Tensor:
-    """`scores_BSV` as the kernels take it: on the CPU, fp32 or fp64, labels adjacent; a copy only where needed."""
-    if scores_BSV.dtype not in (torch.float32, torch.float64):
-        scores_BSV = scores_BSV.float()
-    scores_BSV = scores_BSV.detach().cpu().resolve_neg()
-    return scores_BSV if scores_BSV.stride(2) == 1 else scores_BSV.contiguous()

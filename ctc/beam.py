@@ -8,16 +8,18 @@ import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ctc import _library, _native
-from ctc._inputs import batch_scores, host_lengths
+from ctc._inputs import host_lengths, host_scores
+from ctc.native import threads
 from ctc.scorer import Scorer, State
 from ctc.tables import NONE, Labels
+
+if TYPE_CHECKING:  # arrays are searched without it
+    from torch import Tensor
 
 WIDENINGS = 2  # how often a search that finds nothing is repeated with a wider beam
 
@@ -67,8 +69,8 @@ class Hypothesis(NamedTuple):
 
 
 def beam_search(
-    log_probs_BSV: Tensor | np.ndarray,
-    frames_B: Tensor | Sequence[int],
+    log_probs_BSV: "Tensor | np.ndarray",
+    frames_B: "Tensor | np.ndarray | Sequence[int]",
     *,
     blank: int = 0,
     scorer: Scorer | None = None,
@@ -78,8 +80,8 @@ def beam_search(
 
     `log_probs_BSV`: log-probabilities or logits, any floating type, never modified. `frames_B`: how many of the S
     frames belong to each utterance. A scorer's labels are those of `log_probs_BSV`. Runs on the CPU, one thread per
-    utterance (torch.get_num_threads); the result does not depend on how many. The frames of a hypothesis are those of
-    the best path that the search itself kept; `ctc.align` finds the best there is.
+    utterance, as many as torch has, or one for each core without it; the result does not depend on how many. The frames
+    of a hypothesis are those of the best path that the search itself kept; `ctc.align` finds the best there is.
 
     A closed list of words can lead every prefix of a beam into a word that the recording does not finish: such an
     utterance is searched again without cut-offs and with a beam that is wider, 4 and then 16 times.
@@ -88,12 +90,11 @@ def beam_search(
     Raises ValueError for arguments that do not fit, and for a search that would take more than `options.memory`.
     """
     options = options or BeamOptions()
-    log_probs_BSV = batch_scores(log_probs_BSV, blank, name="beam_search: log_probs_BSV")
-    batch, frames, vocabulary = log_probs_BSV.shape
+    scores_BSV = host_scores(log_probs_BSV, blank, name="beam_search: log_probs_BSV")
+    batch, frames, vocabulary = scores_BSV.shape
     frames_B = host_lengths(frames_B, batch, frames, name="beam_search: frames_B")
     if scorer is not None and len(scorer.labels) not in (vocabulary, vocabulary - (blank == vocabulary - 1)):
         raise ValueError(f"beam_search: scorer: expected {vocabulary} labels, found {len(scorer.labels)}")
-    scores_BSV = _native.native_scores(log_probs_BSV)
     found = _search(scores_BSV, frames_B, blank, scorer, options)
     for _ in range(WIDENINGS if scorer is not None and scorer.is_closed else 0):
         lost = [item for item, hypotheses in enumerate(found) if not hypotheses]
@@ -106,7 +107,7 @@ def beam_search(
 
 
 def _search(
-    scores_BSV: Tensor, frames_B: Tensor, blank: int, scorer: Scorer | None, options: BeamOptions
+    scores_BSV: np.ndarray, frames_B: np.ndarray, blank: int, scorer: Scorer | None, options: BeamOptions
 ) -> list[list[Hypothesis]]:
     library = _native.load()
     if library is not None:
@@ -117,8 +118,8 @@ def _search(
 
 def search_native(
     library: ctypes.CDLL,
-    scores_BSV: Tensor,
-    frames_B: Tensor,
+    scores_BSV: np.ndarray,
+    frames_B: np.ndarray,
     blank: int,
     scorer: Scorer | None,
     options: BeamOptions,
@@ -129,8 +130,8 @@ def search_native(
     native = native_options(blank, options)
     share = library.ctc_beam_workspace(most_frames, vocabulary, native)
     check_memory(share, options)
-    native.threads = max(1, min(torch.get_num_threads(), batch, options.memory // max(share, 1)))
-    workspace = torch.empty(share * native.threads, dtype=torch.uint8)
+    native.threads = max(1, min(threads(), batch, options.memory // max(share, 1)))
+    workspace = np.empty(share * native.threads, np.uint8)
     labels_BNS, start_BNS, end_BNS = np.empty((3, batch, options.n_best, frames), np.int32)
     lengths_BN = np.empty((batch, options.n_best), np.int32)
     log_prob_BN, external_BN = np.empty((2, batch, options.n_best))
@@ -138,8 +139,8 @@ def search_native(
     arrays = (labels_BNS, lengths_BN, log_prob_BN, external_BN, counts_B, start_BNS, end_BNS)
     outputs = [array.ctypes.data for array in arrays]
     table = scorer.table() if scorer is not None else None
-    inputs = (_native.scores(scores_BSV), frames_B.contiguous().data_ptr(), table, native)
-    _native.call(library.ctc_beam_search, *inputs, *outputs, workspace.data_ptr(), workspace.numel())
+    inputs = (_native.scores(scores_BSV), frames_B.ctypes.data, table, native)
+    _native.call(library.ctc_beam_search, *inputs, *outputs, workspace.ctypes.data, workspace.size)
     return [
         hypotheses_of(count, *rows) for count, *rows in zip(counts_B.tolist(), *arrays[:4], *arrays[5:], strict=True)
     ]
@@ -221,10 +222,12 @@ class _Prefix(NamedTuple):
 
 
 def search_python(
-    scores_BSV: Tensor, frames_B: Tensor, blank: int, scorer: Scorer | None, options: BeamOptions
+    scores_BSV: np.ndarray, frames_B: np.ndarray, blank: int, scorer: Scorer | None, options: BeamOptions
 ) -> list[list[Hypothesis]]:
     """`beam_search` as its recurrence reads: the reference, and what serves without a compiler."""
-    log_probs_BSV = scores_BSV.double().log_softmax(-1)
+    scores_BSV = np.asarray(scores_BSV, np.float64)
+    with np.errstate(invalid="ignore"):
+        log_probs_BSV = scores_BSV - np.logaddexp.reduce(scores_BSV, -1, keepdims=True)
     return [
         _search_one(log_probs_SV[:frames].tolist(), blank, scorer, options)
         for log_probs_SV, frames in zip(log_probs_BSV, frames_B.tolist(), strict=True)

@@ -5,13 +5,16 @@ B utterances, S frames, V labels.
 
 import ctypes
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from ctc import _cuda_decode, _cuda_library, _library, _native
-from ctc._inputs import batch_scores, check_lengths, length_tensor
+from ctc import _library, _native
+from ctc._inputs import check_lengths, check_scores, host_lengths, is_tensor, on_host
+from ctc.native import threads
+
+if TYPE_CHECKING:  # arrays are decoded without it
+    from torch import Tensor
 
 # About 3 ms of work: with less, waiting for a second thread costs more than it saves on a machine that is busy.
 SCORES_PER_THREAD = 4_000_000
@@ -66,7 +69,9 @@ class Decoded:
         )
 
 
-def greedy(log_probs_BSV: Tensor | np.ndarray, frames_B: Tensor | Sequence[int], *, blank: int = 0) -> list[Decoded]:
+def greedy(
+    log_probs_BSV: "Tensor | np.ndarray", frames_B: "Tensor | np.ndarray | Sequence[int]", *, blank: int = 0
+) -> list[Decoded]:
     """The labels that the best path of every utterance spells, with their frames and confidence.
 
     `log_probs_BSV`: log-probabilities or logits, any floating type, any device, never modified. `frames_B`: how many
@@ -75,80 +80,56 @@ def greedy(log_probs_BSV: Tensor | np.ndarray, frames_B: Tensor | Sequence[int],
 
     Raises ValueError for shapes, types, lengths and a blank that do not fit, and for an utterance that holds NaN.
     """
-    log_probs_BSV = batch_scores(log_probs_BSV, blank, name="greedy: log_probs_BSV")
-    frames_B = length_tensor(frames_B, log_probs_BSV.shape[0], name="greedy: frames_B")
+    check_scores(log_probs_BSV, blank, name="greedy: log_probs_BSV")
+    if is_tensor(log_probs_BSV) and not log_probs_BSV.is_cpu:
+        from ctc import _device_greedy
+
+        return _unpack(_device_greedy.collapsed(log_probs_BSV, frames_B, blank).cpu().numpy())
+    scores_BSV = on_host(log_probs_BSV)
+    lengths_B = host_lengths(frames_B, *scores_BSV.shape[:2], name="greedy: frames_B")
     library = _native.load()
-    if log_probs_BSV.is_cpu and library is not None:
-        return _greedy_native(library, log_probs_BSV, frames_B, blank)
-    if log_probs_BSV.is_cpu:
-        _library.warn_slow("ctc.greedy")
-    if log_probs_BSV.is_cuda and _cuda_library.is_available():
-        return _unpack(_cuda_decode.greedy(log_probs_BSV, frames_B, blank))
-    return _unpack(_collapse(log_probs_BSV.detach(), frames_B, blank))
+    if library is not None:
+        return _greedy_native(library, scores_BSV, lengths_B, blank)
+    _library.warn_slow("ctc.greedy", computes_in="numpy")
+    return greedy_numpy(scores_BSV, lengths_B, blank)
 
 
-def _greedy_native(library: ctypes.CDLL, log_probs_BSV: Tensor, frames_B: Tensor, blank: int) -> list[Decoded]:
-    batch, frames, _ = log_probs_BSV.shape
-    frames_B = frames_B.cpu()
-    check_lengths(frames_B.tolist(), frames, name="greedy: frames_B")
-    scores_BSV = _native.native_scores(log_probs_BSV)
+def _greedy_native(library: ctypes.CDLL, scores_BSV: np.ndarray, frames_B: np.ndarray, blank: int) -> list[Decoded]:
+    batch, frames, _ = scores_BSV.shape
     runs_B3S = np.empty((batch, 3, frames), np.int32)
     confidence_BS = np.empty((batch, frames), np.float32)
     counts_B, nan_frames_B = np.empty((2, batch), np.int32)
     outputs = [array.ctypes.data for array in (runs_B3S, confidence_BS, counts_B, nan_frames_B)]
-    threads = min(torch.get_num_threads(), max(1, log_probs_BSV.numel() // SCORES_PER_THREAD))
-    _native.call(
-        library.ctc_greedy, _native.scores(scores_BSV), frames_B.contiguous().data_ptr(), blank, threads, *outputs
-    )
+    n_threads = min(threads(), max(1, scores_BSV.size // SCORES_PER_THREAD))
+    _native.call(library.ctc_greedy, _native.scores(scores_BSV), frames_B.ctypes.data, blank, n_threads, *outputs)
     return _decoded(runs_B3S, confidence_BS, counts_B.tolist(), nan_frames_B.tolist())
 
 
-def _collapse(log_probs_BSV: Tensor, frames_B: Tensor, blank: int) -> Tensor:
-    """int32 [B, 4 S + 3]: labels, starts, ends, confidence (its bits); then number of labels, frames with NaN, frames.
-
-    Row b has its labels in front: what follows the first `number of labels` of each of the four parts is unspecified.
-    """
-    batch, frames, _ = log_probs_BSV.shape
-    device = log_probs_BSV.device
-    time_S = torch.arange(frames, device=device)
-    frames_B1 = frames_B.to(device)[:, None]
-    is_speech_BS = time_S < frames_B1
-    best_BS = log_probs_BSV.argmax(-1)
-    log_prob_BS = log_probs_BSV.gather(-1, best_BS[..., None])[..., 0].float() - log_probs_BSV.float().logsumexp(-1)
-    nan_frames_B1 = (log_prob_BS.isnan() & is_speech_BS).sum(1, keepdim=True)
-
-    is_label_BS = is_speech_BS & (best_BS != blank)
-    run_BS = torch.where(is_label_BS, best_BS, blank)
-    padded_BS = torch.nn.functional.pad(run_BS, (1, 1), value=blank)
-    is_start_BS = is_label_BS & (run_BS != padded_BS[:, :-2])
-    is_end_BS = is_label_BS & (run_BS != padded_BS[:, 2:])
-
-    # Column `frames` collects what is not a start (an end): scattering is a compaction without a data-dependent shape.
-    position_BS = is_start_BS.cumsum(1) - 1
-    start_position_BS = torch.where(is_start_BS, position_BS, frames)
-    end_position_BS = torch.where(is_end_BS, position_BS, frames)
-    total_BS = torch.where(is_label_BS, log_prob_BS.double(), 0.0).cumsum(1)
-
-    def compact(position_BS: Tensor, values_BS: Tensor) -> Tensor:
-        row = values_BS.new_zeros(batch, frames + 1)
-        return row.scatter_(1, position_BS, values_BS.expand(batch, frames))[:, :frames]
-
-    label_BS = compact(start_position_BS, run_BS)
-    start_BS = compact(start_position_BS, time_S)
-    end_BS = compact(end_position_BS, time_S + 1)
-    last_BS = compact(end_position_BS, total_BS)
-    first_BS = torch.nn.functional.pad(last_BS, (1, 0))[:, :-1]
-    confidence_BS = ((last_BS - first_BS) / (end_BS - start_BS).clamp(min=1)).exp().float()
-    parts = [label_BS.int(), start_BS.int(), end_BS.int(), confidence_BS.view(torch.int32)]
-    counts = [is_start_BS.sum(1, keepdim=True).int(), nan_frames_B1.int(), frames_B1.int()]
-    return torch.cat([*parts, *counts], dim=1)
+def greedy_numpy(scores_BSV: np.ndarray, frames_B: np.ndarray, blank: int) -> list[Decoded]:
+    """The same without a compiler, utterance by utterance."""
+    found = []
+    for item, (scores_SV, frames) in enumerate(zip(scores_BSV, frames_B.tolist(), strict=True)):
+        scores_SV = scores_SV[:frames].astype(np.float64)
+        best_S = scores_SV.argmax(1)
+        with np.errstate(invalid="ignore"):
+            log_prob_S = scores_SV.max(1) - np.logaddexp.reduce(scores_SV, 1)
+        _check_nan(item, int(np.isnan(log_prob_S).sum()))
+        starts_R = np.flatnonzero(np.diff(best_S, prepend=-1))
+        ends_R = np.append(starts_R[1:], frames)[: len(starts_R)]
+        confidence_R = np.exp(np.add.reduceat(log_prob_S, starts_R) / (ends_R - starts_R))
+        labels_R = best_S[starts_R]
+        is_label_R = labels_R != blank
+        runs_3U = np.stack([labels_R, starts_R, ends_R])[:, is_label_R].astype(np.int32)
+        found.append(Decoded(runs_3U, confidence_R[is_label_R].astype(np.float32)))
+    return found
 
 
-def _unpack(packed: Tensor) -> list[Decoded]:
-    packed_BP = packed.cpu()  # the only place where decoding waits for the device
+def _unpack(packed_BP: np.ndarray) -> list[Decoded]:
+    """What `_device_greedy.collapsed` gives, taken apart."""
+    packed_BP = np.asarray(packed_BP)
     batch, size = packed_BP.shape
     frames = (size - 3) // 4
-    runs_B4S = packed_BP[:, : 4 * frames].reshape(batch, 4, frames).numpy()
+    runs_B4S = packed_BP[:, : 4 * frames].reshape(batch, 4, frames)
     counts, nan_frames, lengths = packed_BP[:, 4 * frames :].T.tolist()
     check_lengths(lengths, frames, name="greedy: frames_B")
     return _decoded(runs_B4S[:, :3], runs_B4S[:, 3].view(np.float32), counts, nan_frames)
@@ -158,7 +139,11 @@ def _decoded(
     runs_B3S: np.ndarray, confidence_BS: np.ndarray, counts: list[int], nan_frames: list[int]
 ) -> list[Decoded]:
     for item, nans in enumerate(nan_frames):
-        if nans:
-            raise ValueError(f"greedy: log_probs_BSV: item {item}: {nans} of its frames hold NaN")
+        _check_nan(item, nans)
     parts = zip(runs_B3S, confidence_BS, counts, strict=True)
     return [Decoded(runs_3S[:, :count], confidence_S[:count]) for runs_3S, confidence_S, count in parts]
+
+
+def _check_nan(item: int, nans: int) -> None:
+    if nans:
+        raise ValueError(f"greedy: log_probs_BSV: item {item}: {nans} of its frames hold NaN")

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ctc import _library, _native
+from ctc._inputs import on_host
 
 LEAST = -1e9  # takes the place of minus infinity, whose sums cannot be subtracted from each other
 
@@ -52,7 +53,7 @@ def _load() -> ctypes.CDLL | None:
 
 def monotonic_native(library: ctypes.CDLL, log_probs_BTL: Tensor, frames_B: Tensor, lengths_B: Tensor) -> Tensor:
     """One byte per frame and token; ValueError where frames or lengths exceed the log-probabilities."""
-    scores_BTL = _native.native_scores(log_probs_BTL)
+    scores_BTL = on_host(log_probs_BTL)
     batch, frames, tokens = scores_BTL.shape
     frames_B, lengths_B = frames_B.cpu().long().contiguous(), lengths_B.cpu().long().contiguous()
     if batch and (frames_B.max() > frames or lengths_B.max() > tokens or min(frames_B.min(), lengths_B.min()) < 0):

@@ -2,15 +2,17 @@
 
 import ctypes
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ctc import _library, _native
-from ctc._inputs import frame_scores
+from ctc._inputs import UTTERANCE, host_scores
 from ctc.beam import BeamOptions, Hypothesis, check_memory, hypotheses_of, native_options, search_python
 from ctc.scorer import Scorer
+
+if TYPE_CHECKING:  # arrays are searched without it
+    from torch import Tensor
 
 
 class BeamStream:
@@ -36,7 +38,7 @@ class BeamStream:
         self.memory = 0
         """Bytes of the state; 0 without the native library, where all frames are kept and searched anew."""
         self._vocabulary, self._blank, self._scorer = vocabulary, blank, scorer
-        self._kept_SV: list[Tensor] = []
+        self._kept_SV: list[np.ndarray] = []
         self._library = _native.load()
         if self._library is None:
             _library.warn_slow("ctc.BeamStream")
@@ -45,28 +47,27 @@ class BeamStream:
         self._table = scorer.table() if scorer is not None else None
         self.memory = self._library.ctc_beam_stream_bytes(vocabulary, self._native)
         check_memory(self.memory, self.options)
-        self._state = torch.empty(self.memory, dtype=torch.uint8)
+        self._state = np.empty(self.memory, np.uint8)
         _native.call(
             self._library.ctc_beam_stream_start,
             vocabulary,
             self._table,
             self._native,
-            self._state.data_ptr(),
+            self._state.ctypes.data,
             self.memory,
         )
 
-    def push(self, log_probs_SV: Tensor | np.ndarray) -> bool:
+    def push(self, log_probs_SV: "Tensor | np.ndarray") -> bool:
         """The next frames, log-probabilities or logits; whether anything can still be read."""
-        log_probs_SV = frame_scores(log_probs_SV, self._blank, name="BeamStream: log_probs_SV")
-        if log_probs_SV.shape[1] != self._vocabulary:
-            raise ValueError(f"BeamStream: expected {self._vocabulary} labels, found {log_probs_SV.shape[1]}")
-        self.frames += len(log_probs_SV)
+        scores_SV = host_scores(log_probs_SV, self._blank, name="BeamStream: log_probs_SV", axes=UTTERANCE)
+        if scores_SV.shape[1] != self._vocabulary:
+            raise ValueError(f"BeamStream: expected {self._vocabulary} labels, found {scores_SV.shape[1]}")
+        self.frames += len(scores_SV)
         if self._library is None:
-            self._kept_SV.append(log_probs_SV.detach().to("cpu", torch.float64, copy=True))
+            self._kept_SV.append(scores_SV.astype(np.float64))
             return bool(self.hypotheses())
-        scores_BSV = _native.native_scores(log_probs_SV[None])
         is_over = ctypes.c_int32()
-        arguments = (_native.scores(scores_BSV), self._table, self._native, self._state.data_ptr(), is_over)
+        arguments = (_native.scores(scores_SV[None]), self._table, self._native, self._state.ctypes.data, is_over)
         _native.call(self._library.ctc_beam_stream_push, *arguments)
         return not is_over.value
 
@@ -74,13 +75,12 @@ class BeamStream:
         """The best hypotheses so far, best first; none where nothing can be read."""
         n_best = self.options.n_best
         if self._library is None:
-            none_SV = torch.zeros(0, self._vocabulary, dtype=torch.float64)
-            scores_BSV = torch.cat([none_SV, *self._kept_SV])[None]
-            return search_python(scores_BSV, torch.tensor([self.frames]), self._blank, self._scorer, self.options)[0]
+            scores_BSV = np.concatenate([np.zeros((0, self._vocabulary)), *self._kept_SV])[None]
+            return search_python(scores_BSV, np.array([self.frames]), self._blank, self._scorer, self.options)[0]
         labels_NS, start_NS, end_NS = np.empty((3, n_best, self.frames), np.int32)
         lengths_N, count = np.empty(n_best, np.int32), np.empty(1, np.int32)
         log_prob_N, external_N = np.full((2, n_best), math.nan)
         outputs = (labels_NS, lengths_N, log_prob_N, external_N, count, start_NS, end_NS)
-        arguments = (self._vocabulary, self._table, self._native, self._state.data_ptr(), self.frames)
+        arguments = (self._vocabulary, self._table, self._native, self._state.ctypes.data, self.frames)
         _native.call(self._library.ctc_beam_stream_result, *arguments, *(array.ctypes.data for array in outputs))
         return hypotheses_of(int(count[0]), labels_NS, lengths_N, log_prob_N, external_N, start_NS, end_NS)

@@ -6,13 +6,14 @@ They are the arrays that `include/ctc_decode.h` describes, so that the native se
 import ctypes
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ctc import _native
 from ctc._arpa_text import LARGEST
 from ctc.arpa import END, START, UNKNOWN, BackoffModel, Level
+from ctc.packed import Packed, pack
 
 NONE = -1
 Labels = tuple[int, ...]
@@ -21,12 +22,12 @@ Labels = tuple[int, ...]
 class NgramAutomaton(NamedTuple):
     """`ctc_ngram`: a state per history, an arc per n-gram; state 0 knows no history and has an arc for every word."""
 
-    first_arc: np.ndarray
-    arc_word: np.ndarray
+    first_arc: Packed
+    arc_word: Packed
     arc_log_prob: np.ndarray
-    arc_next: np.ndarray
+    arc_next: Packed
     backoff: np.ndarray
-    backoff_state: np.ndarray
+    backoff_state: Packed
     word_bound: np.ndarray
     start_state: int
     unknown_word: int
@@ -36,13 +37,14 @@ class NgramAutomaton(NamedTuple):
         """(log p(word | history), the longest known history that ends in the word)."""
         log_prob = 0.0
         while history != 0:
-            first, last = self.first_arc[history : history + 2]
-            arc = first + np.searchsorted(self.arc_word[first:last], word)
-            if arc < last and self.arc_word[arc] == word:
-                return log_prob + float(self.arc_log_prob[arc]), int(self.arc_next[arc])
+            first, last = self.first_arc.between(history, history + 2).tolist()
+            words = self.arc_word.between(first, last)
+            place = int(np.searchsorted(words, word))
+            if place < len(words) and words[place] == word:
+                return log_prob + float(self.arc_log_prob[first + place]), self.arc_next[first + place]
             log_prob += float(self.backoff[history])
-            history = int(self.backoff_state[history])
-        return log_prob + float(self.arc_log_prob[word]), int(self.arc_next[word])
+            history = self.backoff_state[history]
+        return log_prob + float(self.arc_log_prob[word]), self.arc_next[word]
 
 
 def ngram_automaton(model: BackoffModel) -> NgramAutomaton:
@@ -66,11 +68,14 @@ def ngram_automaton(model: BackoffModel) -> NgramAutomaton:
 
 def native_ngram(automaton: NgramAutomaton) -> _native.NgramTable:
     """`ctc_ngram`, which points to the arrays of `automaton`."""
-    fields = {
-        name: value.ctypes.data if isinstance(value, np.ndarray) else value
-        for name, value in automaton._asdict().items()
-    }
-    return _native.NgramTable(states=len(automaton.backoff), words=len(automaton.word_bound), **fields)
+    fields: dict[str, Any] = automaton._asdict()
+    for name, value in fields.items():
+        if isinstance(value, np.ndarray):
+            fields[name] = value.ctypes.data
+        elif isinstance(value, Packed):
+            fields[name] = value.native()
+    states, words, arcs = (len(part) for part in (automaton.backoff, automaton.word_bound, automaton.arc_log_prob))
+    return _native.NgramTable(states=states, words=words, arcs=arcs, **fields)
 
 
 def is_valid_automaton(library: ctypes.CDLL, automaton: NgramAutomaton) -> bool:
@@ -114,7 +119,18 @@ def automaton_native(library: ctypes.CDLL, model: BackoffModel) -> NgramAutomato
     arrays = (first_arc, arc_word, arc_log_prob, arc_next, backoff, backoff_state, word_bound)
     pointers = [*(array.ctypes.data for array in arrays), ctypes.byref(start_state)]
     _native.call(library.ctc_ngram_fill, table, workspace.ctypes.data, index.get(START, NONE), *pointers)
-    return NgramAutomaton(*arrays, start_state.value, index[UNKNOWN], index.get(END, NONE))
+    return NgramAutomaton(
+        first_arc=pack(first_arc, library),
+        arc_word=pack(arc_word, library),
+        arc_log_prob=arc_log_prob,
+        arc_next=pack(arc_next, library),
+        backoff=backoff,
+        backoff_state=pack(backoff_state, library),
+        word_bound=word_bound,
+        start_state=start_state.value,
+        unknown_word=index[UNKNOWN],
+        end_word=index.get(END, NONE),
+    )
 
 
 def automaton_in_python(model: BackoffModel) -> NgramAutomaton:
@@ -146,12 +162,12 @@ def automaton_in_python(model: BackoffModel) -> NgramAutomaton:
     arc_log_prob = (log10_prob * math.log(10)).astype(np.float32)
     backoff_state = np.array([0, *[longest(ngram[1:]) for ngram in list(states)[1:]]], np.int32)
     return NgramAutomaton(
-        first_arc=np.searchsorted(state, np.arange(len(states) + 1)).astype(np.int64),
-        arc_word=word.astype(np.int32),
+        first_arc=pack(np.searchsorted(state, np.arange(len(states) + 1))),
+        arc_word=pack(word),
         arc_log_prob=arc_log_prob,
-        arc_next=next_state.astype(np.int32),
+        arc_next=pack(next_state),
         backoff=backoff,
-        backoff_state=backoff_state,
+        backoff_state=pack(backoff_state),
         word_bound=_word_bounds(word, arc_log_prob.astype(float) + _backoff_bounds(backoff, backoff_state)[state]),
         start_state=longest((index[START],)) if START in index else 0,
         unknown_word=index[UNKNOWN],

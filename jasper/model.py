@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from common.config import ConfigError
+from common.convolution.products import pointwise
 from common.lengths import inside
 from common.precision import compute_dtype
 from jasper.config import BlockConfig, ModelConfig
@@ -180,7 +181,7 @@ class ConvNorm(nn.Module):
         """
         if self.depthwise is not None:
             x_BCT = self.depthwise(x_BCT) * mask_B1S
-        return self.norm(self.conv(x_BCT))
+        return self.norm(pointwise(self.conv, x_BCT) if self.training else self.conv(x_BCT))
 
 
 class SyncBatchNorm1d(nn.BatchNorm1d):

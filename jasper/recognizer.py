@@ -17,9 +17,9 @@ from common.fastest import Choice, fastest, voice_like
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
-from common.recognition.decoding import Decoder, DecodingOptions, transcripts
+from common.recognition.decoding import Decoder, DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
-from common.recognition.tensors import in_batches, padded
+from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
 from jasper import data, importing
 from jasper.config import Config

@@ -3,10 +3,15 @@
 import signal
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 DEVICE = Path(__file__).with_name("device")
+
+# An example takes as long as a busy machine lets it; tests that hang have a limit of their own.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 # Tests send signals to themselves and to commands, which would inherit that nohup and `&` in a script ignore some.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

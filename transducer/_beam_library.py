@@ -17,6 +17,10 @@ from transducer._decoder_library import NativeNetwork, Network, ScorerTables, fu
 from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
 
 ALIGNMENT = 64
+NODES = 1 << 20
+"""Room at first for labels of all kept sequences of an utterance, those that several begin with counted once."""
+MORE_NODES = -1  # TRANSDUCER_BEAM_MORE_NODES, in place of a count
+GROWTH = 8
 
 
 class Options(Structure):
@@ -25,7 +29,7 @@ class Options(Structure):
     _fields_ = (
         *((name, c_int64) for name in ("beam", "n_best")),
         ("drop", c_double),
-        *((name, c_int64) for name in ("max_symbols", "slots")),
+        *((name, c_int64) for name in ("max_symbols", "slots", "nodes")),
         *((name, c_int32) for name in ("threads", "instruction_set")),
     )
 
@@ -69,24 +73,65 @@ def search(
     drop: float,
     max_symbols: int,
     slots: int,
+    memory: int,
     instruction_set: str = "automatic",
 ) -> Found:
     """Searches a batch on the CPU, float32, channels adjacent, lengths checked.
 
-    Raises ValueError for an utterance whose frames hold NaN.
+    An utterance whose sequences have little in common is searched again, alone and with more room. Raises ValueError
+    for one whose frames hold NaN, and for one that would take more than `memory` bytes.
     """
-    library = beam_functions()
-    assert library is not None
     batch, frames, _ = encoded_BSC.shape
     threads = max(1, min(torch.get_num_threads(), batch))
     slots = max(1, min(slots, -(-batch // threads)))
-    choice = Options(beam, n_best, drop, max_symbols, slots, threads, INSTRUCTION_SETS[instruction_set])
+    choice = Options(beam, n_best, drop, max_symbols, slots, NODES, threads, INSTRUCTION_SETS[instruction_set])
+    found = _searched(network, encoded_BSC, frames_B, scorers, choice, _workspace_bytes(network, choice, frames))
+    choice.slots = choice.threads = 1
+    for n in (found.counts_B == MORE_NODES).nonzero().flatten().tolist():
+        choice.nodes = NODES
+        own, alone = int(frames_B[n]), slice(n, n + 1)
+        while found.counts_B[n] == MORE_NODES:
+            choice.nodes *= GROWTH
+            size = _workspace_bytes(network, choice, own)
+            if size > memory:
+                raise ValueError(
+                    f"beam: utterance {n}: sequences of {own} frames, {beam} of them with little in common, take more "
+                    f"than the {memory:,} bytes of `memory`; take a smaller beam or more memory"
+                )
+            again = _searched(network, encoded_BSC[alone, :own], frames_B[alone], scorers[alone], choice, size, n)
+            for whole, part in zip(found, again, strict=True):
+                if whole.dim() == 3:
+                    whole[n, :, : part.shape[2]] = part[0]
+                else:
+                    whole[n] = part[0]
+    return found
+
+
+def _workspace_bytes(network: NativeNetwork, choice: Options, frames: int) -> int:
+    library = beam_functions()
+    assert library is not None
     size = c_size_t()
     status = library.transducer_beam_workspace(network.network, choice, frames, size)
     if status != SUCCESS:
         raise RuntimeError(f"transducer_beam_workspace of the native library answered with status {status}")
-    workspace = torch.empty(size.value + ALIGNMENT, dtype=torch.uint8)
-    capacity = frames * max_symbols
+    return size.value
+
+
+def _searched(
+    network: NativeNetwork,
+    encoded_BSC: Tensor,
+    frames_B: Tensor,
+    scorers: Sequence[Scorer | None],
+    choice: Options,
+    workspace_bytes: int,
+    first: int = 0,
+) -> Found:
+    """One call of the library; `first`: the number of the first utterance, for messages."""
+    library = beam_functions()
+    assert library is not None
+    batch, frames, _ = encoded_BSC.shape
+    workspace = torch.empty(workspace_bytes + ALIGNMENT, dtype=torch.uint8)
+    n_best, capacity = choice.n_best, frames * choice.max_symbols
     tokens, emitted, durations = torch.empty(3, batch, n_best, capacity, dtype=torch.int32)
     confidences, entropies = torch.empty(2, batch, n_best, capacity)
     lengths, log_probs = torch.zeros(batch, n_best, dtype=torch.int64), torch.zeros(batch, n_best, dtype=torch.float64)
@@ -99,7 +144,7 @@ def search(
         *(workspace.data_ptr() + -workspace.data_ptr() % ALIGNMENT, invalid),
     )
     if status == INVALID_VALUE and invalid.value >= 0:
-        raise ValueError(f"encoded: utterance {invalid.value}: its frames hold NaN")
+        raise ValueError(f"encoded: utterance {first + invalid.value}: its frames hold NaN")
     if status != SUCCESS:
         raise RuntimeError(f"transducer_beam of the native library answered with status {status}")
     return Found(*outputs)

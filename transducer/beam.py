@@ -19,7 +19,7 @@ from transducer import reference
 from transducer._beam_library import Found, beam_functions, search
 from transducer._decoder_library import NativeNetwork
 from transducer._library import warn_slow
-from transducer.decoder import scorers_of_all
+from transducer.host_decoder import scorers_of_all
 from transducer.weights import Decoded, DecoderWeights, on_host
 
 ROWS = 256
@@ -36,6 +36,8 @@ class BeamOptions:
     """Label sequences returned, at most `beam`."""
     drop: float = -10.0
     """Sequences, and alignments, whose score is this far below the best are dropped; -inf keeps all that fit."""
+    memory: int = 4 << 30
+    """Bytes that an utterance may take whose sequences have so little in common that the usual room is used up."""
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernels, for tests."""
 
@@ -44,6 +46,8 @@ class BeamOptions:
             raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
         if not self.drop <= 0:
             raise ValueError(f"drop: expected at most 0, found {self.drop}")
+        if self.memory < 1:
+            raise ValueError(f"memory: expected at least 1 byte, found {self.memory}")
 
 
 class Candidate(NamedTuple):
@@ -82,7 +86,8 @@ class BeamSearch:
         `frames_B`: how many of the S frames belong to each utterance. An alignment moves through them as greedy
         decoding does, also after `max_symbols` labels on a frame. `scorers`: one for all, or one for each utterance,
         over the labels and the blank. What an utterance gives does not depend on the others. Raises ValueError for
-        shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
+        shapes and lengths that do not fit, for an utterance whose frames hold NaN, and for one that takes more than
+        `options.memory`.
         """
         width = self.weights.encoder_weight.shape[1]
         if encoded_BSC.dim() != 3 or encoded_BSC.shape[2] != width:
@@ -126,6 +131,7 @@ class BeamSearch:
             drop=options.drop,
             max_symbols=max_symbols,
             slots=max(1, ROWS // options.beam),
+            memory=options.memory,
             instruction_set=options.instruction_set,
         )
         return _candidates(found, has_durations=bool(self.weights.durations))

@@ -18,7 +18,7 @@ from ctc import Scorer
 from transducer import reference
 from transducer._decoder_library import Found, NativeNetwork, decoded_of, functions, padded
 from transducer._library import warn_slow
-from transducer.host_decoder import SLOTS, WINDOW, window_rows
+from transducer.host_decoder import SLOTS, WINDOW, scorers_of_all, window_rows
 from transducer.plain_decoder import Results, State, decode_in_torch, start_state
 from transducer.weights import Decoded, DecoderWeights, on_host
 
@@ -185,14 +185,3 @@ class Decoder:
     def _of_tensors(self, results: Results) -> list[Decoded]:
         found = Found(*(part.cpu().numpy() for part in results))
         return decoded_of(found, has_durations=bool(self.weights.durations))
-
-
-def scorers_of_all(scorers: Scorer | Sequence[Scorer | None] | None, batch: int, labels: int) -> list[Scorer | None]:
-    """One for each utterance. Raises ValueError for another number of them, or of labels."""
-    each = [scorers] * batch if scorers is None or isinstance(scorers, Scorer) else list(scorers)
-    if len(each) != batch:
-        raise ValueError(f"scorers: expected one for each of {batch} utterances, found {len(each)}")
-    for scorer in each:
-        if scorer is not None and len(scorer.labels) not in (labels, labels + 1):
-            raise ValueError(f"scorers: expected {labels} labels, found {len(scorer.labels)}")
-    return each

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import ctc
+from ctc import Scorer
+from ctc.scorer import State
 from transducer._decoder_library import NativeNetwork, decoded_of, functions, padded
 from transducer._library import LIBRARY
 from transducer.weights import Decoded, DecoderWeights, arrays_of
@@ -26,10 +28,11 @@ def window_rows(weights: DecoderWeights) -> int:
 
 @dataclass(kw_only=True, slots=True)
 class HostState:
-    """Where utterances go on whose frames come in pieces; every call updates it."""
+    """Where utterances go on whose frames come in pieces, of the network and of scorers; every call updates it."""
 
     network_BX: np.ndarray
     position_B3: np.ndarray
+    language_B3: np.ndarray
     rows: list["Row"] = field(default_factory=list)
 
 
@@ -42,6 +45,7 @@ class Row:
     prediction_J: np.ndarray
     frame: int = 0
     symbols: int = 0
+    language: State | None = None
 
 
 class HostDecoder:
@@ -62,7 +66,10 @@ class HostDecoder:
         width = 2 * len(self.weights.lstm) * hidden + joint
         rows = [] if self._native is not None else [first_row(self.weights) for _ in range(batch)]
         return HostState(
-            network_BX=np.zeros((batch, width), np.float32), position_B3=np.zeros((batch, 3), np.int64), rows=rows
+            network_BX=np.zeros((batch, width), np.float32),
+            position_B3=np.zeros((batch, 3), np.int64),
+            language_B3=np.zeros((batch, 3), np.int32),
+            rows=rows,
         )
 
     def __call__(
@@ -72,18 +79,20 @@ class HostDecoder:
         *,
         max_symbols: int = 10,
         state: HostState | None = None,
+        scorers: Scorer | Sequence[Scorer | None] | None = None,
     ) -> list[Decoded]:
         """As `transducer.Decoder`: frames are numbered from the first of this call.
 
-        Raises ValueError for an utterance whose frames hold NaN.
+        Raises ValueError for scorers that do not fit, and for an utterance whose frames hold NaN.
         """
+        each = scorers_of_all(scorers, len(frames_B), self.weights.blank)
         encoded_BSC, frames_B = np.ascontiguousarray(encoded_BSC, np.float32), np.asarray(frames_B, np.int64)
         if self._native is not None:
-            language_B3 = np.zeros((len(frames_B), 3), np.int32)
             found = self._native.decode(
                 encoded_BSC,
                 frames_B,
-                None if state is None else (state.network_BX, state.position_B3, language_B3),
+                None if state is None else (state.network_BX, state.position_B3, state.language_B3),
+                each if any(each) else (),
                 max_symbols=max_symbols,
                 slots=SLOTS,
                 window=WINDOW,
@@ -93,8 +102,8 @@ class HostDecoder:
             return decoded_of(found, has_durations=bool(self.weights.durations))
         rows = [first_row(self.weights) for _ in frames_B] if state is None else state.rows
         return [
-            decode_in_numpy(self.weights, encoded_SC[:count], row, b, max_symbols)
-            for b, (encoded_SC, count, row) in enumerate(zip(encoded_BSC, frames_B, rows, strict=True))
+            decode_in_numpy(self.weights, encoded_SC[:count], row, b, max_symbols, scorer)
+            for b, (encoded_SC, count, row, scorer) in enumerate(zip(encoded_BSC, frames_B, rows, each, strict=True))
         ]
 
 
@@ -107,7 +116,12 @@ def first_row(weights: DecoderWeights) -> Row:
 
 
 def decode_in_numpy(
-    weights: DecoderWeights, encoded_SC: np.ndarray, row: Row, utterance: int, max_symbols: int
+    weights: DecoderWeights,
+    encoded_SC: np.ndarray,
+    row: Row,
+    utterance: int,
+    max_symbols: int,
+    scorer: Scorer | None = None,
 ) -> Decoded:
     """One utterance after the other, one frame after the other; `row` moves on."""
     if np.isnan(encoded_SC).any():
@@ -121,6 +135,10 @@ def decode_in_numpy(
         token = int(score_V.argmax())
         duration = weights.durations[int(score_D.argmax())] if weights.durations else 0
         if token != weights.blank:
+            if scorer is not None:
+                before = row.language or scorer.start()
+                token = int(np.argmax([score_V[i] + scorer.extend(before, i)[0] for i in range(weights.blank)]))
+                row.language = scorer.extend(before, token)[1]
             log_prob_V = score_V - score_V.max()
             log_prob_V = log_prob_V - np.log(np.exp(log_prob_V).sum())
             probability_V = np.exp(log_prob_V)
@@ -162,3 +180,14 @@ def _relu(x: np.ndarray) -> np.ndarray:
 
 
 _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": _relu, "tanh": np.tanh, "sigmoid": _sigmoid}
+
+
+def scorers_of_all(scorers: Scorer | Sequence[Scorer | None] | None, batch: int, labels: int) -> list[Scorer | None]:
+    """One for each utterance. Raises ValueError for another number of them, or of labels."""
+    each = [scorers] * batch if scorers is None or isinstance(scorers, Scorer) else list(scorers)
+    if len(each) != batch:
+        raise ValueError(f"scorers: expected one for each of {batch} utterances, found {len(each)}")
+    for scorer in each:
+        if scorer is not None and len(scorer.labels) not in (labels, labels + 1):
+            raise ValueError(f"scorers: expected {labels} labels, found {len(scorer.labels)}")
+    return each

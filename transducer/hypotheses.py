@@ -1,11 +1,11 @@
 """What decoding finds in an utterance, by any head, and its words. Needs no torch."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from common.recognition.recordings import Recording
-from common.recognition.transcripts import Letter, Word, words_of_pieces
+from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
 from common.text.pieces import Pieces
 from transducer.weights import Decoded
 
@@ -92,6 +92,23 @@ def words_in(
         seconds_per_frame=seconds_per_frame,
         seconds=recording.seconds,
     )
+
+
+def transcript_of(
+    recording: Recording,
+    hypothesis: Hypothesis,
+    words: Callable[[Hypothesis, Recording], list[Word]],
+    *,
+    seconds_per_frame: float,
+    error: str,
+) -> Transcript:
+    """What a hypothesis and its alternatives, whose `words` are those of a recording, say in it."""
+    alternatives = [
+        Alternative(" ".join(word.text for word in own), own, round(one.score, 4))
+        for one in (hypothesis, *hypothesis.alternatives)
+        for own in [words(one, recording)]
+    ]
+    return best_of(recording, alternatives, seconds_per_frame=seconds_per_frame, error=error)
 
 
 def certainty(entropy: float, most: float) -> float:

@@ -53,6 +53,9 @@ class Heard(NamedTuple):
     is_nan: bool
 
 
+Batch = list[tuple[int, bool, Hypothesis]]  # the number of a recording, whether it has NaN, and what it says
+
+
 def attention_step(cfg: "EncoderConfig") -> int:
     """Frames of a chunk that attention sees at once, 1 where there are no chunks. They are counted from where a window
     starts, so windows start at multiples: a frame then sees what it would see in the whole recording."""
@@ -94,12 +97,14 @@ def recognised(
     join: Callable[[list[Frames]], Frames],
     decode_parts: Callable[[Iterable[Frames], Recording], Hypothesis],
     batch_size: int,
+    several: Callable[[Callable[[list[int]], Batch], list[list[int]]], Iterable[Batch]] = map,
 ) -> Iterator[Heard]:
     """What is in each of the recordings, in order.
 
     `cut` makes pieces of so many samples: recordings with one piece are encoded by `encode`, encoded_BSC of B pieces,
     and decoded by `decode` with others of similar length; the pieces of others one after the other, `batch_size`
-    at once, and `decode_parts` gets encoded_SC as they come, several of which `join` makes one. Raises ValueError for a
+    at once, and `decode_parts` gets encoded_SC as they come, several of which `join` makes one. `several`: as `map`, to
+    which it leaves the batches of recordings of one piece, perhaps several at a time. Raises ValueError for a
     batch_size below 1.
     """
     if batch_size < 1:
@@ -110,11 +115,11 @@ def recognised(
         if len(pieces) < 2:
             short.append((recording, pieces[0] if pieces else None))
         if short and (len(pieces) > 1 or len(short) == WINDOW * batch_size):
-            yield from _short(short, encode, decode, batch_size)
+            yield from _short(short, encode, decode, batch_size, several)
             short = []
         if len(pieces) > 1:
             yield _long(recording, pieces, encode, join, decode_parts, batch_size)
-    yield from _short(short, encode, decode, batch_size)
+    yield from _short(short, encode, decode, batch_size, several)
 
 
 def _short(
@@ -122,16 +127,21 @@ def _short(
     encode: Callable[[Sequence[np.ndarray]], Frames],
     decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[Hypothesis]],
     batch_size: int,
+    several: Callable[[Callable[[list[int]], Batch], list[list[int]]], Iterable[Batch]],
 ) -> Iterator[Heard]:
-    found = [Heard(recording, NOTHING, is_nan=False) for recording, _ in short]
     pieces = [(i, piece) for i, (_, piece) in enumerate(short) if piece is not None]
-    for rows in by_length([piece.length for _, piece in pieces], batch_size):
-        encoded_BSC = encode([pieces[row][1].of(short[pieces[row][0]][0].samples_N) for row in rows])
+
+    def batch(rows: list[int]) -> Batch:
+        own = [short[pieces[row][0]][0] for row in rows]
+        encoded_BSC = encode([pieces[row][1].of(recording.samples_N) for row, recording in zip(rows, own, strict=True)])
         counts = [pieces[row][1].end for row in rows]
         nan = [_has_nan(encoded_SC[:n]) for encoded_SC, n in zip(encoded_BSC, counts, strict=True)]
         counts = [0 if is_nan else n for is_nan, n in zip(nan, counts, strict=True)]
-        own = [short[pieces[row][0]][0] for row in rows]
-        for row, is_nan, hypothesis in zip(rows, nan, decode(encoded_BSC, counts, own), strict=True):
+        return list(zip(rows, nan, decode(encoded_BSC, counts, own), strict=True))
+
+    found = [Heard(recording, NOTHING, is_nan=False) for recording, _ in short]
+    for heard in several(batch, list(by_length([piece.length for _, piece in pieces], batch_size))):
+        for row, is_nan, hypothesis in heard:
             i = pieces[row][0]
             found[i] = Heard(short[i][0], NOTHING if is_nan else hypothesis, is_nan=is_nan)
     yield from found

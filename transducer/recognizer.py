@@ -21,14 +21,14 @@ from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
-from common.recognition.tensors import padded
-from common.recognition.transcripts import Alternative, Transcript, Word, best_of
+from common.recognition.tensors import padded, side_by_side
+from common.recognition.transcripts import Transcript, Word
 from common.text.pieces import Pieces
 from transducer.beam import BeamSearch
 from transducer.checkpoints.reading import read_model
 from transducer.decoder import Decoder
 from transducer.greedy import CTCDecoding, TransducerDecoding
-from transducer.hypotheses import Hypothesis, joined, words_in
+from transducer.hypotheses import Hypothesis, joined, transcript_of, words_in
 from transducer.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
 from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
@@ -36,7 +36,7 @@ from transducer.network.model import Model
 from transducer.network.streaming import lookahead_of, no_such_lookahead
 from transducer.searching import SearchDecoding, of_ctc, of_transducer
 from transducer.streaming import CachedFrames, ChunkedFrames, Pool, Session
-from transducer.weights import on_host
+from transducer.weights import array_of, on_host
 
 Head = Literal["auto", "transducer", "ctc"]
 Confidence = Literal["probability", "entropy"]
@@ -126,7 +126,7 @@ class Recognizer:
         """
         options = options or DecodingOptions()
         if (self.head if head == "auto" else head) == "ctc":
-            return of_ctc(self.ctc_log_probs, self.pieces, options)
+            return of_ctc(lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded))), self.pieces, options)
         weights = self.model.decoder_weights()
         return of_transducer(
             lambda: Decoder(on_host(weights)), lambda beam: BeamSearch(weights, beam), self.pieces, options
@@ -213,6 +213,7 @@ class Recognizer:
             join=torch.cat,
             decode_parts=lambda parts, recording: self._decode_parts(parts, max_symbols, decoder, recording.hot_words),
             batch_size=batch_size,
+            several=side_by_side if self.device.type == "cpu" else map,
         ):
             yield self._transcript(*heard)
 
@@ -319,12 +320,7 @@ class Recognizer:
         if is_nan:
             advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
             error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
-        alternatives = [
-            Alternative(" ".join(word.text for word in words), words, round(one.score, 4))
-            for one in (hypothesis, *hypothesis.alternatives)
-            for words in [self.words(one, recording)]
-        ]
-        return best_of(recording, alternatives, seconds_per_frame=self.seconds_per_frame, error=error)
+        return transcript_of(recording, hypothesis, self.words, seconds_per_frame=self.seconds_per_frame, error=error)
 
     def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
         """The words of a hypothesis with their times in the recording. A piece of no duration lasts a frame."""

@@ -1,32 +1,40 @@
 """Decoding that knows more than the network: a beam, a language model, words to favour; n-best.
 
+Needs no torch: frames are arrays, or tensors, which are taken as arrays.
+
 Shapes: B utterances, S encoder frames, C encoder width, V pieces and the blank.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
+import numpy as np
 
 import ctc
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions, scorer_of
 from common.text.pieces import Pieces
-from transducer.beam import BeamOptions, BeamSearch
-from transducer.decoder import Decoder
-from transducer.greedy import TransducerDecoding
-from transducer.hypotheses import Hypothesis, hypothesis_of
-from transducer.weights import Decoded
+from transducer.host_decoder import HostDecoder
+from transducer.hypotheses import NOTHING, Hypothesis, hypothesis_of
+from transducer.weights import Decoded, array_of
 
+if TYPE_CHECKING:  # runtimes without torch search by CTC too
+    from torch import Tensor
+
+    from transducer.beam import BeamOptions, BeamSearch
+    from transducer.decoder import Decoder
+    from transducer.greedy import TransducerDecoding
+
+Frames = Any
+"""[B, S, C] or what a head makes of them: a tensor or an array."""
 MOST_KEPT = 256
 """Sets of words to favour whose tables are kept for the next recording that has them."""
 BEAM = 4
 """Label sequences that a search keeps where options ask for several transcripts and for no beam."""
 
-Find = Callable[[Tensor, list[int], list[ctc.Scorer | None], int], list[list[Hypothesis]]]
+Find = Callable[[Frames, list[int], list[ctc.Scorer | None], int], list[list[Hypothesis]]]
 """(encoded_BSC, frames, scorers, max_symbols): the best hypotheses of every utterance, best first."""
 
 
@@ -35,14 +43,14 @@ class Kept:
     """Frames [S, C] of utterances that come in parts: a search wants all of them."""
 
     frames: list[int]
-    parts: list[list[Tensor]]
+    parts: list[list[np.ndarray]]
 
 
 class SearchDecoding:
     """Decoding as options say, made once, since a language model takes time to read."""
 
     def __init__(
-        self, find: Find, pieces: Pieces, options: DecodingOptions, greedy: TransducerDecoding | None = None
+        self, find: Find, pieces: Pieces, options: DecodingOptions, greedy: "TransducerDecoding | None" = None
     ) -> None:
         """`greedy`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
 
@@ -60,16 +68,19 @@ class SearchDecoding:
         self, progress: Kept, *, max_symbols: int = 10, hot_words: Sequence[Iterable[str]] | None = None
     ) -> list[Hypothesis]:
         """What is in the utterances, all of whose frames have come."""
-        width = next((part.shape[1] for parts in progress.parts for part in parts), 1)
-        whole = [torch.cat(parts) if parts else torch.zeros(0, width) for parts in progress.parts]
-        if not any(map(len, whole)):
-            return [Hypothesis([], [], None, "", [], []) for _ in whole]
-        return self(pad_sequence(whole, True), progress.frames, max_symbols=max_symbols, hot_words=hot_words)
+        longest = max(progress.frames, default=0)
+        if not longest:
+            return [NOTHING for _ in progress.parts]
+        width = next(part.shape[1] for parts in progress.parts for part in parts)
+        encoded_BSC = np.zeros((len(progress.parts), longest, width), np.float32)
+        for row_SC, parts, count in zip(encoded_BSC, progress.parts, progress.frames, strict=True):
+            np.concatenate([row_SC[:0], *parts], out=row_SC[:count])
+        return self(encoded_BSC, progress.frames, max_symbols=max_symbols, hot_words=hot_words)
 
     def __call__(
         self,
-        encoded_BSC: Tensor,
-        frames_B: Tensor | Sequence[int],
+        encoded_BSC: Frames,
+        frames_B: "Tensor | Sequence[int]",
         *,
         progress: Kept | None = None,
         max_symbols: int = 10,
@@ -80,18 +91,17 @@ class SearchDecoding:
         `hot_words`: words or phrases of each utterance, besides those of the options. Raises ConfigError for words that
         the pieces cannot spell, and ValueError for lengths that do not fit.
         """
-        counts = torch.as_tensor(frames_B).tolist()
+        counts = [int(count) for count in frames_B]
         if progress is not None:
             for b, (encoded_SC, count) in enumerate(zip(encoded_BSC, counts, strict=True)):
-                progress.parts[b].append(encoded_SC[:count].cpu())
+                progress.parts[b].append(array_of(encoded_SC[:count]))
                 progress.frames[b] += count
-            return [Hypothesis([], [], None, "", [], []) for _ in counts]
+            return [NOTHING for _ in counts]
         words = [()] * len(counts) if hot_words is None else [tuple(own) for own in hot_words]
         if len(words) != len(counts):
             raise ValueError(f"hot_words: expected some for each of {len(counts)} utterances, found {len(words)}")
         found = self.find(encoded_BSC, counts, [self.scorer_with(own) for own in words], max_symbols)
-        nothing = Hypothesis([], [], None, "", [], [])
-        return [own[0]._replace(alternatives=tuple(own[1:])) if own else nothing for own in found]
+        return [own[0]._replace(alternatives=tuple(own[1:])) if own else NOTHING for own in found]
 
     def scorer_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
         """What is known besides the network, with more words to favour. Raises ConfigError for other letters."""
@@ -110,42 +120,67 @@ class SearchDecoding:
 
 
 def of_transducer(
-    decoder: Callable[[], Decoder],
-    search: Callable[[BeamOptions], BeamSearch],
+    decoder: "Callable[[], Decoder]",
+    search: "Callable[[BeamOptions], BeamSearch]",
     pieces: Pieces,
     options: DecodingOptions,
 ) -> SearchDecoding:
-    """By a transducer: a beam search, or greedily where there is no beam and one transcript is wanted.
+    """By a transducer: a beam search, or greedily where there is no beam and one transcript is wanted. Needs torch.
 
     Raises ConfigError for a thorough search, which is one by CTC.
     """
-    if options.thorough:
-        raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
+    import torch
+
+    from transducer.beam import BeamOptions
+    from transducer.greedy import TransducerDecoding
+
+    _refuse_thorough(options)
     in_parts = None
     if not options.beam and options.n_best == 1:
         greedy = decoder()
         in_parts = TransducerDecoding(greedy, pieces) if greedy.is_native else None
 
-        def find(encoded_BSC: Tensor, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-            found = greedy(encoded_BSC.cpu(), counts, max_symbols=max_symbols, scorers=scorers)
+        def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+            found = greedy(torch.as_tensor(encoded_BSC).cpu(), counts, max_symbols=max_symbols, scorers=scorers)
             return [[hypothesis_of(one, pieces)] for one in found]
 
     else:
         beam = search(BeamOptions(beam=options.beam or max(BEAM, options.n_best), n_best=options.n_best))
 
-        def find(encoded_BSC: Tensor, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-            found = beam(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
+        def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+            found = beam(torch.as_tensor(encoded_BSC), counts, max_symbols=max_symbols, scorers=scorers)
             return [[hypothesis_of(c.decoded, pieces)._replace(score=c.score) for c in own] for own in found]
 
     return SearchDecoding(find, pieces, options, in_parts)
 
 
-def of_ctc(log_probs: Callable[[Tensor], Tensor], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
-    """By CTC: a beam search. `log_probs` makes log_probs_BSV of encoded_BSC."""
+def of_host_decoder(decoder: HostDecoder, pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
+    """By a transducer without torch: greedily, with a language model or words to favour.
+
+    Raises ConfigError for a search that keeps several label sequences.
+    """
+    _refuse_thorough(options)
+    if options.beam or options.n_best > 1:
+        raise ConfigError("decoding: a beam, or several transcripts, of an exported transducer: take its checkpoint")
+
+    def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+        found = decoder(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
+        return [[hypothesis_of(one, pieces)] for one in found]
+
+    return SearchDecoding(find, pieces, options)
+
+
+def _refuse_thorough(options: DecodingOptions) -> None:
+    if options.thorough:
+        raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
+
+
+def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
+    """By CTC: a beam search. `log_probs` makes log_probs_BSV of frames."""
     beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=options.thorough)
 
-    def find(encoded_BSC: Tensor, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-        log_probs_BSV = log_probs(encoded_BSC).cpu()
+    def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+        log_probs_BSV = log_probs(encoded_BSC)
         found: list[list[Hypothesis]] = []
         for b, scorer in enumerate(scorers):
             own_SV = log_probs_BSV[b, : counts[b]]
@@ -156,9 +191,10 @@ def of_ctc(log_probs: Callable[[Tensor], Tensor], pieces: Pieces, options: Decod
     return SearchDecoding(find, pieces, options)
 
 
-def _of_ctc(found: ctc.Hypothesis, log_probs_SV: Tensor, pieces: Pieces) -> Hypothesis:
+def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> Hypothesis:
     spans = list(zip(found.labels, found.start_frames, found.end_frames, strict=True))
-    entropy_S = -(log_probs_SV.exp() * log_probs_SV).nan_to_num(0.0).sum(1)
+    finite_SV = np.maximum(log_probs_SV, np.finfo(np.float32).min)  # 0 times the logarithm of 0 is to be 0
+    entropy_S = -(np.exp(finite_SV) * finite_SV).sum(1)
     decoded = Decoded(
         found.labels,
         found.start_frames,

@@ -84,7 +84,12 @@ def on_host(weights: DecoderWeights) -> DecoderWeights:
 
 def arrays_of(weights: DecoderWeights) -> DecoderWeights:
     """The same weights as float32 arrays, of tensors or of arrays."""
-    return _each(weights, lambda value: np.asarray(value.detach().float().cpu() if hasattr(value, "detach") else value))
+    return _each(weights, array_of)
+
+
+def array_of(value: "Tensor | np.ndarray") -> np.ndarray:
+    """A tensor of any device as a float32 array; an array as it is."""
+    return value if isinstance(value, np.ndarray) else value.detach().float().cpu().numpy()
 
 
 def named(weights: DecoderWeights) -> "dict[str, Tensor]":

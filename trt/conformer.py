@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 
 from common.recognition.chunks import padded
+from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
-from common.recognition.transcripts import Alternative, Transcript, best_of
+from common.recognition.transcripts import Transcript, Word
 from common.text.pieces import Pieces
 from transducer.host_decoder import HostDecoder
-from transducer.hypotheses import Hypothesis, hypothesis_of, joined, words_in
+from transducer.hypotheses import Hypothesis, hypothesis_of, joined, transcript_of, words_in
 from transducer.long_audio import ChunkOptions, cut, recognised, whole_chunks
+from transducer.searching import SearchDecoding, of_ctc, of_host_decoder
 from transducer.weights import Decoded, of_named
-from trt.runtime import ModelError, Network, paths_of
+from trt.facts import usable
+from trt.runtime import DECODED_INSIDE, ModelError, Network, paths_of
 from trt.stored import weights_in
 
 MAX_SYMBOLS = 10  # most pieces at one frame
@@ -32,28 +35,51 @@ class PieceRecognizer:
     def __init__(self, network: Network, *, threads: int = 0):
         """`threads`: of the decoder, 0 for one per core. Raises ModelError."""
         self.network, facts = network, network.facts
-        if network.inputs != ["audio_BN", "samples_B"] or facts["part"] != "whole":
+        if network.inputs != ["audio_BN", "samples_B"] or facts.get("part") != "whole":
             raise ModelError(
-                f"{network.path}: is {facts['part']}, and takes {', '.join(network.inputs)}; expected a recogniser "
+                f"{network.path}: is {facts.get('part')}, and takes {', '.join(network.inputs)}; expected a recogniser "
                 "that trt.export wrote whole, with --input samples"
             )
-        self.sample_rate: int = facts["sample_rate"]
-        self.samples_per_frame: int = facts["samples_per_frame"]
-        self.seconds_per_frame: float = facts["seconds_per_frame"]
-        self.chunk_seconds: float = facts["chunk_seconds"]
-        self.pieces = Pieces(
-            tuple(facts["labels"][:-1]),
-            unknown=frozenset(facts["pieces"]["unknown"]),
-            control=frozenset(facts["pieces"]["control"]),
-        )
-        self._decoder = _decoder(network, threads) if facts["head"] == "transducer" else None
+        with usable(ModelError, network.path):
+            self.sample_rate: int = facts["sample_rate"]
+            self.samples_per_frame: int = facts["samples_per_frame"]
+            self.seconds_per_frame: float = facts["seconds_per_frame"]
+            self.chunk_seconds: float = facts["chunk_seconds"]
+            self.pieces = Pieces(
+                tuple(facts["labels"][:-1]),
+                unknown=frozenset(facts["pieces"]["unknown"]),
+                control=frozenset(facts["pieces"]["control"]),
+            )
+            self._decoder = _decoder(network, threads) if facts["head"] == "transducer" else None
+            self.frames(0)  # which computes with the facts that are left
+
+    def decoder(self, options: DecodingOptions | None = None) -> SearchDecoding | None:
+        """What `stream` decodes with, if not greedily by the network alone, as `transducer.Recognizer.decoder`.
+
+        Raises ConfigError for words or files that cannot be used and for a beam of a transducer, ModelError for a file
+        that gives labels.
+        """
+        options = options or DecodingOptions()
+        if not options.searches:
+            return None
+        if self._decoder is not None:
+            return of_host_decoder(self._decoder, self.pieces, options)
+        if "log_probs_BSV" not in self.network.outputs:
+            raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
+        return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options)
 
     def stream(
-        self, recordings: Iterable[Source], *, batch_size: int = 8, chunk_seconds: float | None = None
+        self,
+        recordings: Iterable[Source],
+        *,
+        batch_size: int = 8,
+        chunk_seconds: float | None = None,
+        decoder: SearchDecoding | None = None,
     ) -> Iterator[Transcript]:
         """Transcripts in order; what cannot be read has its `error` set.
 
         Recordings longer than `chunk_seconds` are recognised in chunks; by default as where the model is at home.
+        `decoder`: see the method of that name; by default greedy.
         """
         options = ChunkOptions()
         if chunk_seconds is not None:
@@ -68,10 +94,10 @@ class PieceRecognizer:
             cut=lambda samples: cut(
                 samples, self.frames(samples), lengths, whole=whole, samples_per_frame=self.samples_per_frame
             ),
-            encode=self._encode,
-            decode=lambda frames_BSX, counts, _: self._decode(frames_BSX, counts),
+            encode=lambda samples: self._encode(samples, whole_rows=decoder is not None),
+            decode=lambda frames_BSX, counts, _: self._decode(frames_BSX, counts, decoder),
             join=np.concatenate,
-            decode_parts=lambda parts, _: self._decode_parts(parts),
+            decode_parts=lambda parts, _: self._decode_parts(parts, decoder),
             batch_size=batch_size,
         ):
             yield self._transcript(*heard)
@@ -88,8 +114,9 @@ class PieceRecognizer:
     def _read(self, source: Source) -> Recording:
         return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS)
 
-    def _encode(self, samples: Sequence[np.ndarray]) -> np.ndarray:
-        """[B, S, X]: encoder frames, or of CTC the best piece of each frame and the logarithm of its probability."""
+    def _encode(self, samples: Sequence[np.ndarray], *, whole_rows: bool) -> np.ndarray:
+        """[B, S, X]: encoder frames, or of CTC the best piece of each frame and the logarithm of its probability; those
+        of all pieces with `whole_rows`."""
         audio_BN, samples_B = padded(samples)
         found = self.network.run(audio_BN=audio_BN, samples_B=samples_B)
         if "encoded_BSC" in found:
@@ -102,31 +129,47 @@ class PieceRecognizer:
                 row_SX[: len(path_S2)] = path_S2
             return frames_BSX
         log_probs_BSV = found["log_probs_BSV"]
+        if whole_rows:
+            return log_probs_BSV
         return np.stack([log_probs_BSV.argmax(2).astype(np.float64), log_probs_BSV.max(2).astype(np.float64)], 2)
 
-    def _decode(self, frames_BSX: np.ndarray, counts: Sequence[int]) -> list[Hypothesis]:
+    def _decode(
+        self, frames_BSX: np.ndarray, counts: Sequence[int], decoder: SearchDecoding | None
+    ) -> list[Hypothesis]:
+        if decoder is not None:
+            return decoder(frames_BSX, counts, max_symbols=MAX_SYMBOLS)
         if self._decoder is None:
             return [_best_path(frames_SX[:n], self.pieces) for frames_SX, n in zip(frames_BSX, counts, strict=True)]
         found = self._decoder(frames_BSX, counts, max_symbols=MAX_SYMBOLS)
         return [hypothesis_of(one, self.pieces) for one in found]
 
-    def _decode_parts(self, parts: Iterable[np.ndarray]) -> Hypothesis:
+    def _decode_parts(self, parts: Iterable[np.ndarray], decoder: SearchDecoding | None) -> Hypothesis:
+        if decoder is not None and self._decoder is None:
+            kept = decoder.start(1)
+            for frames_SX in parts:
+                decoder(frames_SX[None], [len(frames_SX)], progress=kept)
+            return decoder.end(kept, max_symbols=MAX_SYMBOLS)[0]
         if self._decoder is None:
             return _best_path(np.concatenate([np.zeros((0, 2)), *parts]), self.pieces)
         state, before, found = self._decoder.start(1), 0, list[Hypothesis]()
+        scorers = [decoder.scorer] if decoder is not None else None
         for frames_SC in parts:
-            (one,) = self._decoder(frames_SC[None], [len(frames_SC)], max_symbols=MAX_SYMBOLS, state=state)
+            (one,) = self._decoder(
+                frames_SC[None], [len(frames_SC)], max_symbols=MAX_SYMBOLS, state=state, scorers=scorers
+            )
             one = one._replace(frames=[before + frame for frame in one.frames])
             found.append(hypothesis_of(one, self.pieces))
             before += len(frames_SC)
         return joined(found, self.pieces)
 
     def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
-        seconds = self.seconds_per_frame
         error = f"{recording.name}: the network gives NaN; its weights are damaged" if is_nan else recording.failure
-        words = words_in(hypothesis, hypothesis.confidence, self.pieces, recording, seconds_per_frame=seconds)
-        said = Alternative(" ".join(word.text for word in words), words, 0.0)
-        return best_of(recording, [said], seconds_per_frame=seconds, error=error)
+        return transcript_of(recording, hypothesis, self._words, seconds_per_frame=self.seconds_per_frame, error=error)
+
+    def _words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
+        return words_in(
+            hypothesis, hypothesis.confidence, self.pieces, recording, seconds_per_frame=self.seconds_per_frame
+        )
 
 
 def _decoder(network: Network, threads: int) -> HostDecoder:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from common.config import ConfigError
+from common.json_text import parsed
+from trt.facts import checked, facts_in, usable
 from trt.runtime import ModelError
 
 Precision = Literal["fp32", "fp16", "int8"]
@@ -110,9 +112,12 @@ def check(path: Path, *, capability: str, library: str, version: str) -> dict[st
     beside = path.with_suffix(path.suffix + ".json")
     try:
         content = path.read_bytes()
-        facts: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
-        stated = facts["sha256"], facts["library"], facts["version"], facts["capabilities"]
-    except (OSError, ValueError, KeyError) as error:
+        facts: dict[str, Any] = parsed(beside.read_text(encoding="utf-8"))
+        stated = facts["sha256"], facts["library"], facts["version"], list(map(str, facts["capabilities"]))
+        facts["metadata"] = checked(facts["metadata"])
+        for name, three in facts["shapes"].items():
+            _check_shapes(name, three)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise EngineError(f"{path}: not an engine of trt.build with {beside.name} beside it ({error})") from None
     if hashlib.sha256(content).hexdigest() != stated[0]:
         raise EngineError(f"{path}: its checksum is not that of {beside.name}; the file is damaged or another one")
@@ -126,8 +131,17 @@ def check(path: Path, *, capability: str, library: str, version: str) -> dict[st
     return facts
 
 
+def _check_shapes(name: str, three: Any) -> None:
+    """Raises ValueError for what are not the least, most usual and greatest shape of an input."""
+    is_right = isinstance(three, list) and len(three) == 3 and all(isinstance(shape, list) for shape in three)
+    if not is_right or len({len(shape) for shape in three}) != 1 or any(type(n) is not int for s in three for n in s):
+        raise ValueError(f"shapes of {name}: {str(three)[:60]}")
+
+
 def check_shape(facts: Mapping[str, Any], name: str, shape: Sequence[int]) -> None:
     """Raises EngineError for a shape of input `name` that an engine was not built for."""
+    if name not in facts["shapes"] or len(facts["shapes"][name][0]) != len(shape):
+        raise EngineError(f"{name} of shape {list(shape)}: the engine was built for {facts['shapes']}")
     least, _, most = facts["shapes"][name]
     if any(not low <= size <= high for low, size, high in zip(least, shape, most, strict=True)):
         raise EngineError(f"{name} of shape {list(shape)}: the engine was built for {least} to {most}")
@@ -154,17 +168,20 @@ def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
     except Exception as error:  # protobuf's own have no common class but this
         raise EngineError(f"{path}: cannot be read as an ONNX model: {' '.join(str(error).split())[:200]}") from None
     metadata = {entry.key: entry.value for entry in model.metadata_props}
-    own = json.loads(metadata.get("precision", '"fp32"'))
+    with usable(EngineError, path):
+        facts = facts_in(metadata)
+    own = facts.get("precision", "fp32")
     if own != precision:
         raise EngineError(
             f"{path}: is {own}, not {precision}; networks are strongly typed: export it with --precision {precision}"
         )
-    if own == "int8" and json.loads(metadata.get("int8", "{}")).get("target") != "tensorrt":
+    quantised = facts.get("int8")
+    if own == "int8" and (not isinstance(quantised, dict) or quantised.get("target") != "tensorrt"):
         raise EngineError(
             f"{path}: its 8-bit activations have no sign, for processors, which TensorRT does not take; export it with "
             "--int8_target tensorrt"
         )
-    if metadata.get("part") == '"whole"' and metadata.get("family") != '"transducer"':
+    if facts.get("part") == "whole" and facts.get("family") != "transducer":
         raise EngineError(
             f"{path}: decides its length itself, and an engine wants it beforehand; export --part encoder and decoder"
         )

@@ -22,4 +22,4 @@ def load(path: Path, *, threads: int = 0) -> "Recognizer | PieceRecognizer":
         from trt.conformer import PieceRecognizer
 
         return PieceRecognizer(network, threads=threads)
-    return Recognizer(network)
+    return Recognizer(network, threads=threads)

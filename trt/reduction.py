@@ -32,8 +32,8 @@ from onnxruntime.quantization import (
 
 from common.export import ExportGraph, encoded
 from common.metrics import word_errors
+from common.recognition.decoding import Decoder
 from trt.conversion import ExportError, Program
-from trt.runtime import best_path
 
 REDUCED = ["Conv", "Add", "Mul", "Relu", "MatMul"]
 MOST_ERRORS = 0.01  # of the words of float32 on the clips
@@ -288,13 +288,13 @@ def _by_noise(exact: bytes, reduced: bytes, layers: Sequence[str], clips: Sequen
 
 def _texts(session: onnxruntime.InferenceSession, clips: Sequence[Clip], metadata: Mapping[str, str]) -> list[str]:
     labels, blank, separator = (json.loads(metadata[key]) for key in ("labels", "blank", "separator"))
-    texts = []
+    decoder, texts = Decoder(labels, blank=blank, separator=separator), []
     for clip in clips:
         first, second, *runs = session.run(None, clip)
         if runs:  # the graph has decoded
             said = "".join(labels[label] for label in first[0, : second[0]])
         else:
-            said = "".join(letter.text for letter in best_path(first[0, : second[0]], labels, blank).letters)
+            said = "".join(letter.text for letter in decoder(first[0, : second[0]])[0].letters)
         texts.append(" ".join(said.replace(separator, " ").split()) if separator else said)
     return texts
 

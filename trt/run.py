@@ -2,6 +2,7 @@
 
     python -m trt.run jasper.onnx talk.flac --format srt
     python -m trt.run jasper.onnx recordings/ --format json --output all.jsonl
+    python -m trt.run jasper.onnx a.flac --decoding.language_model 4-gram.arpa.gz --decoding.hot_words "new york"
 
 Takes what `inference` takes: files of any format that libsndfile reads, folders, manifests, corpora. It needs
 onnxruntime, numpy, soundfile, soxr and tyro. What cannot be transcribed is one line each and makes the exit status 1;
@@ -10,18 +11,19 @@ all else is transcribed nevertheless.
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from common import config
 from common.recognition import sharding, writing
+from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.writing import Format, tell
 from trt import recognizers
-from trt.runtime import ModelError
+from trt.runtime import ModelError, Recognizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,7 @@ class RunConfig:
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
     """Longer utterances of manifests are left out."""
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
     """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
     output: Path | None = None
@@ -48,6 +51,9 @@ class RunConfig:
     A part that is there is not done again."""
     merge: bool = False
     """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
+    save_logits: Path | None = None
+    """Folder for one .npz per recording: log_probs [frames, labels], times [frames] in seconds, labels, the blank among
+    them; of models of characters."""
     batch_size: int = 8
     """Recordings, or chunks of long ones, recognised at once."""
     chunk_seconds: float | None = None
@@ -69,17 +75,24 @@ def main(cfg: RunConfig) -> int:
         return sharding.merge_parts(cfg.output)
     named = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
     writing.check_format(cfg.format, len(named.items), cfg.output_dir)
-    writing.make_folder(cfg.output_dir)
+    for folder in (cfg.output_dir, cfg.save_logits):
+        writing.make_folder(folder)
     left = sharding.left_to_do(named, cfg.shard, cfg.format, cfg.output, cfg.output_dir)
     if left is None:
         return 0
     items, problems = left
     asr = recognizers.load(cfg.model, threads=cfg.threads)
+    options: dict[str, Any] = {"decoder": asr.decoder(cfg.decoding)}
+    labels: list[str] = []
+    if cfg.save_logits is not None:
+        if not isinstance(asr, Recognizer):
+            raise config.ConfigError(f"save_logits: {cfg.model} writes pieces; expected a model of characters")
+        options["keep_log_probs"], labels = True, asr.labels
     for problem in problems:
         tell(problem)
     failed = len(problems)
     sources = [item.source for item in items]
-    found = asr.stream(sources, batch_size=cfg.batch_size, chunk_seconds=cfg.chunk_seconds)
+    found = asr.stream(sources, batch_size=cfg.batch_size, chunk_seconds=cfg.chunk_seconds, **options)
     path = sharding.part_of(cfg.output, cfg.shard)
     with writing.output(path, whole=cfg.shard is not None) as stream:
         for item, transcript in zip(items, found, strict=True):
@@ -89,6 +102,8 @@ def main(cfg: RunConfig) -> int:
                 continue
             if not transcript.words:
                 tell(f"{transcript.audio}: no speech in its {transcript.seconds:.2f} s")
+            if cfg.save_logits is not None:
+                writing.save_log_probs(cfg.save_logits, item.name, transcript, labels)
             writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
     if failed:
         tell(f"error: {failed} of {len(items) + len(problems)} could not be transcribed")

@@ -4,7 +4,6 @@ Shapes: B utterances or chunks, N samples, S output frames, V labels and the bla
 """
 
 import itertools
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,14 +14,18 @@ import onnxruntime
 
 from common.audio import AudioError
 from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
 from common.recognition.joining import Joined
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
+from ctc import native
+from trt.facts import facts_in, usable
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
 NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
 RUNS_AT_ONCE = 10_000  # of labels, whose letters become words before others are made
+DECODED_INSIDE = "gives labels, not log-probabilities; export it without --decode greedy"
 WHOLE = sys.maxsize  # as the end of a piece: all frames that the network gives
 
 
@@ -57,21 +60,23 @@ class Model:
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
         try:
-            self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self.session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
         except Exception as error:  # onnxruntime's own have no common class but this
             raise ModelError(f"{path}: cannot be loaded: {' '.join(str(error).split())[:300]}") from None
-        told = self.session.get_modelmeta().custom_metadata_map
-        try:
-            self.facts: dict[str, Any] = {key: json.loads(value) for key, value in told.items()}
-        except ValueError:
-            raise ModelError(f"{path}: its metadata are not those of a model that trt.export wrote") from None
+        with usable(ModelError, path):
+            self.facts: dict[str, Any] = facts_in(self.session.get_modelmeta().custom_metadata_map)
         self.path = path
         self.inputs = [tensor.name for tensor in self.session.get_inputs()]
         self.outputs = [tensor.name for tensor in self.session.get_outputs()]
 
     def run(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """The outputs by name."""
-        return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
+        """The outputs by name. Raises ModelError where the graph does not compute them."""
+        try:
+            return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
+        except Exception as error:  # onnxruntime's own have no common class but this
+            raise ModelError(f"{self.path}: does not run: {' '.join(str(error).split())[:300]}") from None
 
 
 class Recognizer:
@@ -98,32 +103,65 @@ class Recognizer:
         self.trims_silence: bool = facts["trim_silence"]
         self.decodes: bool = facts.get("decode") == "greedy"
         """Whether the network gives labels, not log-probabilities."""
+        self.threads = threads or native.threads()
 
     def log_probs(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
         """Log-probabilities [S, V] of float32 audio, samples_B valid samples each, one array per utterance."""
         if self.decodes:
+            raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
+        found = list(self.network.run(audio_BN=audio_BN, samples_B=samples_B).values())
+        shapes = [list(array.shape) for array in found]
+        is_right = len(found) == 2 and found[0].ndim == 3 and shapes[1] == [len(audio_BN)] == shapes[0][:1]
+        if not is_right or shapes[0][2] != len(self.labels):
             raise ModelError(
-                f"{self.network.path}: gives labels, not log-probabilities; export it without --decode greedy"
+                f"{self.network.path}: gives arrays of shapes {shapes}; expected log-probabilities [{len(audio_BN)}, "
+                f"frames, {len(self.labels)}] and how many frames each recording has"
             )
-        found_BSV, frames_B = self.network.run(audio_BN=audio_BN, samples_B=samples_B).values()
+        found_BSV, frames_B = found
         return [row_SV[:frames] for row_SV, frames in zip(found_BSV, frames_B, strict=True)]
 
+    def decoder(self, options: DecodingOptions | None = None) -> Decoder:
+        """What `stream` decodes with. Raises ConfigError for words or files that cannot be used, and ModelError for a
+        search in a file that gives labels."""
+        if self.decodes and options is not None and options.searches:
+            raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
+        return Decoder(self.labels, blank=self.blank, separator=self.separator, options=options)
+
     def stream(
-        self, recordings: Iterable[Source], *, batch_size: int = 8, chunk_seconds: float | None = None
+        self,
+        recordings: Iterable[Source],
+        *,
+        batch_size: int = 8,
+        chunk_seconds: float | None = None,
+        decoder: Decoder | None = None,
+        keep_log_probs: bool = False,
     ) -> Iterator[Transcript]:
         """Transcripts in order; what cannot be read has its `error` set.
 
         Recordings longer than `chunk_seconds` are recognised in chunks; by default as where the model is at home.
+        `decoder`: see the method of that name; by default the best path. Raises ModelError where log-probabilities are
+        to be kept of a file that gives labels.
         """
         seconds = self.chunk_seconds if chunk_seconds is None else chunk_seconds
+        if self.decodes and keep_log_probs:
+            raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         found = in_batches(
             read_ahead(recordings, self._read, on_error="skip"),
             lambda samples: self._pieces(samples, seconds),
-            lambda samples: (self._paths if self.decodes else self.log_probs)(*padded(samples)),
+            lambda samples: (self._paths if self.decodes else self.log_probs)(*padded(samples)) if samples else [],
             batch_size=batch_size,
         )
-        for recording, parts in found:
-            yield self._transcript(recording, parts)
+        if self.decodes:
+            yield from itertools.starmap(self._transcript, found)
+            return
+        yield from transcripts(
+            found,
+            decoder or self.decoder(),
+            seconds_per_frame=self.seconds_per_frame,
+            precision=self.network.facts.get("precision", "fp32"),
+            threads=self.threads,
+            keep_log_probs=keep_log_probs,
+        )
 
     def _paths(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
         """[S, 2] the label of every frame, and the logarithm of its probability, of what the network has decoded."""
@@ -158,21 +196,18 @@ class Recognizer:
         return pieces
 
     def _transcript(self, recording: Recording, parts: Iterable[np.ndarray]) -> Transcript:
-        error, path = "", [np.zeros((0, 2))]  # of every frame no more than its label and its probability
-        for part_SX in parts:
-            if not np.isfinite(part_SX).all():
-                error = f"{recording.name}: the network gives NaN or infinity; its weights are damaged"
-                break
-            path.append(part_SX if self.decodes else path_of(part_SX))
-        error = recording.failure or error
+        """What the labels say that the network gives, as [S, 2]."""
+        path_S2, error = np.concatenate([np.zeros((0, 2)), *parts]), recording.failure
+        if not np.isfinite(path_S2).all():
+            error = error or not_finite(recording.name, path_S2, self.network.facts.get("precision", "fp32"))
         joined = Joined(
             lambda letters: words_in(
                 recording, letters, separator=self.separator, seconds_per_frame=self.seconds_per_frame
             ),
             separator=self.separator,
         )
-        for first, path_S2 in stretches(np.concatenate(path)):
-            joined.add([reading_of(path_S2, self.labels, self.blank, first=first)])
+        for first, own_S2 in () if error else stretches(path_S2):
+            joined.add([reading_of(own_S2, self.labels, self.blank, first=first)])
         return transcript_of(
             recording, [] if error else joined.result(), seconds_per_frame=self.seconds_per_frame, error=error
         )
@@ -189,16 +224,6 @@ def paths_of(found: Mapping[str, np.ndarray], frames: Sequence[int], blank: int)
             path_S2[own] = found["labels_BS"][row, i], np.log(found["confidence_BS"][row, i])
         paths.append(path_S2)
     return paths
-
-
-def best_path(log_probs_SV: np.ndarray, labels: Sequence[str], blank: int) -> Reading:
-    """The letters of the most probable label of each frame, as `ctc.greedy` finds them."""
-    return reading_of(path_of(log_probs_SV), labels, blank)
-
-
-def path_of(log_probs_SV: np.ndarray) -> np.ndarray:
-    """path_S2: the most probable label of each frame, and the logarithm of its probability."""
-    return np.stack([log_probs_SV.argmax(1), log_probs_SV.max(1)], 1).astype(np.float64)
 
 
 def stretches(path_S2: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

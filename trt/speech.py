@@ -6,21 +6,23 @@ computed one after the other, so that the first can be heard while the next are 
 Shapes: L symbols, M mel bins, T frames, N samples.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 
 from common import config
 from common.audio import Audio
 from fastpitch.front import planning
-from fastpitch.front.control import Speaker, to_hz
+from fastpitch.front.control import EnergyKind, Speaker, to_hz
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
 from fastpitch.speaking import sound
 from fastpitch.vocoders.networks.config import SAME_MEL
+from trt.facts import usable
 from trt.runtime import Model, ModelError
 
 FADE_FRAMES = 10  # at the end of every sentence, in which it fades to silence
@@ -51,10 +53,11 @@ class Vocoder:
         if facts.get("task") != "vocoding":
             takes = ", ".join(self.network.inputs)
             raise ModelError(f"{path}: takes {takes}; expected a vocoder that trt.export wrote")
-        self.sample_rate: int = facts["sample_rate"]
-        self.hop_samples: int = facts["hop_samples"]
-        self.context_frames: int = facts["context_frames"]
-        self.features: dict[str, Any] = facts["features"]
+        with usable(ModelError, path):
+            self.sample_rate: int = facts["sample_rate"]
+            self.hop_samples: int = facts["hop_samples"]
+            self.context_frames: int = facts["context_frames"]
+            self.features: dict[str, Any] = facts["features"]
         self.sigma, self.seed = sigma, seed
 
     def __call__(self, mel_MT: np.ndarray) -> np.ndarray:
@@ -79,6 +82,13 @@ class Vocoder:
             yield samples_N[(start - first) * hop : (end - first) * hop]
 
 
+def _speaker(mean: float, deviation: float, energy: str = "log_mel") -> Speaker:
+    """What a voice is described by. Raises ValueError and TypeError."""
+    if not (math.isfinite(mean) and math.isfinite(deviation)) or energy not in get_args(EnergyKind):
+        raise ValueError(f"a voice of {mean} Hz, {deviation} Hz and {energy!r}")
+    return Speaker(mean, deviation, cast(EnergyKind, energy))
+
+
 class Synthesizer:
     """A FastPitch that `trt.export` wrote, and the vocoder that makes its sound."""
 
@@ -89,17 +99,18 @@ class Synthesizer:
         if facts.get("task") != "synthesis" or facts.get("part") != "whole":
             takes = ", ".join(self.network.inputs)
             raise ModelError(f"{path}: takes {takes}; expected a whole FastPitch that trt.export wrote")
-        for name in SAME_MEL:
-            found, expected = facts["features"][name], vocoder.features[name]
-            if found != expected:
-                raise ModelError(
-                    f"{vocoder.network.path}: takes mel spectrograms with {name} {expected:g}, but {path} has {name} "
-                    f"{found:g}; use a vocoder trained on the same features"
-                )
-        self.name, self.hop_samples, self.sample_rate = str(path), vocoder.hop_samples, vocoder.sample_rate
-        self.voices = [Speaker(*voice) for voice in facts["voices"]]
-        skipping = {"unknown_characters": "skip"} | reading  # and logged, as fastpitch.load
-        self.text = TextProcessor(replace(config.build(TextConfig, facts["text"], str(path)), **skipping))
+        with usable(ModelError, path):
+            for name in SAME_MEL:
+                found, expected = facts["features"][name], vocoder.features[name]
+                if found != expected:
+                    raise ModelError(
+                        f"{vocoder.network.path}: takes mel spectrograms with {name} {expected:g}, but {path} has "
+                        f"{name} {found:g}; use a vocoder trained on the same features"
+                    )
+            self.name, self.hop_samples, self.sample_rate = str(path), vocoder.hop_samples, vocoder.sample_rate
+            self.voices = [_speaker(*voice) for voice in facts["voices"]]
+            skipping = {"unknown_characters": "skip"} | reading  # and logged, as fastpitch.load
+            self.text = TextProcessor(replace(config.build(TextConfig, facts["text"], str(path)), **skipping))
 
     def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text` and what is asked of each, as `fastpitch.Synthesizer.plan`."""

@@ -32,7 +32,7 @@ from wav2vec2.checkpoints.loading import Model
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.network.extractor import ConvLayerNorm, FirstLayer, n_frames
 from wav2vec2.network.model import Wav2Vec2ForCTC, normalized, without_padding
-from wav2vec2.network.positions import PositionalConv
+from wav2vec2.network.positions import PositionalConv, StackedPositions
 from wav2vec2.network.transformer import zero_padding
 from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS
 from wav2vec2.run_config import SAMPLE_RATE
@@ -83,8 +83,8 @@ class PlainWav2Vec2(nn.Module):
         self.config, self.head = network.config, model.head
         self.layers = nn.ModuleList(PlainLayer(layer) for layer in network.extractor.layers)  # type: ignore[arg-type]
         self.norm, self.projection, self.encoder = network.norm, network.projection, network.encoder
-        assert isinstance(network.encoder.positions, PositionalConv)
-        self.positions = PlainPositions(network.encoder.positions)
+        positions = network.encoder.positions
+        self.positions = PlainPositions(positions) if isinstance(positions, PositionalConv) else positions
 
     def forward(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
         """log_probs_BSV and frames_B of audio at 16 kHz, samples_B valid samples each."""
@@ -102,7 +102,8 @@ class PlainWav2Vec2(nn.Module):
         x_BSD = self.projection(self.norm(x_BCL.mT))
         mask_BS = inside(frames_B, x_BSD.shape[1])
         x_BSD = zero_padding(x_BSD, mask_BS)
-        x_BSD = x_BSD + self.positions(x_BSD)
+        stacked = isinstance(self.positions, StackedPositions)
+        x_BSD = x_BSD + (self.positions(x_BSD, mask_BS.unsqueeze(2)) if stacked else self.positions(x_BSD))
         x_BSD = zero_padding(self.encoder.contextual(x_BSD, mask_BS), mask_BS)
         return self.head(x_BSD).log_softmax(2), frames_B
 
@@ -112,8 +113,6 @@ def graph(model: Model) -> ExportGraph:
     if not isinstance(model, Wav2Vec2ForCTC):
         raise CheckpointError("the model is pre-trained only and has no CTC head: fine-tune it first")
     cfg = model.eval().wav2vec2.config
-    if cfg.pos_layers or cfg.relative_buckets:
-        raise CheckpointError("positions of WavLM and data2vec-audio cannot be exported yet")
     if all(map(is_special, cfg.labels)):
         raise CheckpointError(f"the checkpoint does not say what its {len(cfg.labels)} labels are")
 

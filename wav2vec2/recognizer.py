@@ -17,9 +17,9 @@ from common.checkpoint import CheckpointError
 from common.fastest import Choice, fastest, voice_like
 from common.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
-from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
+from common.recognition.decoding import Decoder, DecodingOptions, not_finite
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
-from common.recognition.tensors import in_batches, padded
+from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
 from common.text.language import Language
 from common.text.vocabulary import is_special

@@ -1,20 +1,34 @@
 """1-D convolutions by whichever algorithm costs least: direct, Winograd's, overlap-save.
 
 `FusedConvolution`, for inference, takes the weights of an `nn.Conv1d`; `prepare` packs those of a whole network for
-this processor. `Convolution` is trained.
+this processor. `Convolution` is trained. `Linear` is both, and `pack_linear` packs those of a network.
 """
 
+from common.convolution.kept import Kept
+from common.convolution.linear import Linear, pack_linear
 from common.convolution.native import workspace
-from common.convolution.operator import FusedConvolution, Lengths, Prepared, can_be_prepared, convolve, prepare
+from common.convolution.operator import (
+    FusedConvolution,
+    Lengths,
+    Prepared,
+    along_time,
+    can_be_prepared,
+    convolve,
+    prepare,
+)
 from common.convolution.winograd import Convolution
 
 __all__ = [
     "Convolution",
     "FusedConvolution",
+    "Kept",
     "Lengths",
+    "Linear",
     "Prepared",
+    "along_time",
     "can_be_prepared",
     "convolve",
+    "pack_linear",
     "prepare",
     "workspace",
 ]

@@ -21,8 +21,8 @@ from ctc.native import NativeLibrary
 LIBRARY = NativeLibrary(package=Path(__file__).parent, command="python -m common.convolution.build")
 Instructions = Literal["automatic", "generic", "avx2", "avx512", "avx512_bf16"]
 INSTRUCTIONS: dict[Instructions, int] = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3, "avx512_bf16": 4}
-Activation = Literal["identity", "leaky_relu", "clipped_relu"]
-ACTIVATIONS: dict[Activation, int] = {"identity": 0, "leaky_relu": 1, "clipped_relu": 2}
+Activation = Literal["identity", "leaky_relu", "clipped_relu", "gelu"]
+ACTIVATIONS: dict[Activation, int] = {"identity": 0, "leaky_relu": 1, "clipped_relu": 2, "gelu": 3}
 DIRECT, PLAIN, HALVES, PAIRS = range(4)
 PANEL = 32  # columns that weights are packed in
 STATUS = {1: "an argument is invalid", 2: "this processor lacks the instructions"}
@@ -181,9 +181,9 @@ def run(
     epilogue: Epilogue,
     out_BSO: Tensor,
     *,
-    stride: int,
-    dilation: int,
-    before: int,
+    stride: int = 1,
+    dilation: int = 1,
+    before: int = 0,
     output_lengths_B: Tensor | None = None,
 ) -> None:
     """Writes the convolution of x_BTI, zeros around it, to out_BSO, and zeros beyond output_lengths_B (int64).

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import native, planning
+from common.convolution import native, planning, products
 from common.convolution.algorithms import Algorithm
 from common.convolution.native import Activation, Epilogue, Instructions, Packed
 from common.convolution.planning import Choice, Shape
@@ -89,7 +89,7 @@ class FusedConvolution(nn.Module):
         residual_BSO itself; without it the result is a new tensor.
         """
         epilogue = Epilogue(self.bias, residual_BSO, activation, slope, input_slope)
-        if self.packed is None or not _runs_natively(x_BTI):
+        if self.packed is None or not runs_natively(x_BTI):
             return self._direct(x_BTI, lengths, epilogue, out_BSO)
         if x_BTI.stride(2) != 1:
             x_BTI = x_BTI.contiguous()
@@ -253,6 +253,19 @@ def convolve(
     return y_BO1S.permute(0, 2, 3, 1).squeeze(1).contiguous()
 
 
+def along_time(convolution: nn.Conv1d, x_BTC: Tensor) -> Tensor:
+    """`convolution`, of stride 1, of [B, T, C], in the same layout.
+
+    On a CPU torch convolves channels that are adjacent in memory, each by itself, 25 times as fast as others.
+    """
+    if not products.runs_eagerly(x_BTC):
+        return convolution(x_BTC.mT).mT
+    padding, dilation, groups = convolution.padding, convolution.dilation[0], convolution.groups
+    assert not isinstance(padding, str)
+    weight_OKI = convolution.weight.transpose(1, 2)
+    return convolve(x_BTC, weight_OKI, convolution.bias, dilation=dilation, padding=padding[0], groups=groups)
+
+
 def _by_phases(
     x_BTI: Tensor, weight_OKI: Tensor, bias_O: Tensor | None, *, dilation: int, padding: int, groups: int
 ) -> Tensor:
@@ -278,6 +291,8 @@ def _finish(y_BSO: Tensor, lengths: Lengths | None, epilogue: Epilogue, out_BSO:
         y_BSO = F.leaky_relu(y_BSO, epilogue.slope, inplace=in_place)
     elif epilogue.activation == "clipped_relu":
         y_BSO = F.hardtanh(y_BSO, 0.0, epilogue.slope, inplace=in_place)
+    elif epilogue.activation == "gelu":
+        y_BSO = F.gelu(y_BSO)
     if lengths is not None:
         y_BSO = y_BSO.mul_(lengths.mask_BS1) if in_place else y_BSO * lengths.mask_BS1
     return y_BSO.contiguous() if out_BSO is None else out_BSO.copy_(y_BSO)
@@ -287,8 +302,6 @@ def _is_traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
 
 
-def _runs_natively(x: Tensor) -> bool:
+def runs_natively(x: Tensor) -> bool:
     """Not on a GPU or under autocast, which have matrix units, nor in a graph, which has to know what it computes."""
-    if x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
-        return False
-    return not _is_traced() and not (torch.is_grad_enabled() and x.requires_grad)
+    return products.runs_eagerly(x) and not (torch.is_grad_enabled() and x.requires_grad)

@@ -5,9 +5,11 @@ those of AMD it takes the ones for AVX2, at half the speed. oneDNN's convolution
 """
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.logging import processor_flags, processor_vendor
@@ -21,7 +23,7 @@ def has_fast_products() -> bool:
 
 def linear(x_XI: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """`F.linear`, [..., O], by a convolution of one tap where that is faster: training on a CPU in float32."""
-    if has_fast_products() or not _runs_eagerly(x_XI) or x_XI.numel() < _SMALL:
+    if not _is_worth_it(x_XI):
         return F.linear(x_XI, weight_OI, bias_O)
     rows_NI = x_XI.reshape(-1, x_XI.shape[-1])
     image_1IN1 = rows_NI.mT[None, :, :, None]  # "channels last", without a copy
@@ -30,10 +32,34 @@ def linear(x_XI: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Ten
     return y_1ON1[0, :, :, 0].mT.view(*x_XI.shape[:-1], -1)
 
 
+def pointwise(conv: nn.Conv1d, x_BCT: Tensor) -> Tensor:
+    """`conv(x_BCT)`; where it has one tap, by oneDNN on the same conditions as `linear`."""
+    has_one = conv.kernel_size == (1,) and conv.stride == (1,) and conv.groups == 1 and conv.padding == (0,)
+    if not has_one or not _is_worth_it(x_BCT):
+        return conv(x_BCT)
+    return F.conv1d(x_BCT, conv.weight, conv.bias, dilation=2)  # see `linear`
+
+
+@contextmanager
+def left_to_torch() -> Iterator[None]:
+    """Inside, `linear` and `pointwise` are torch's own: what ours are compared with."""
+    _left.append(True)
+    try:
+        yield
+    finally:
+        _left.pop()
+
+
+_left: list[bool] = []
 _SMALL = 2**15  # values, below which the call takes longer than the sums
 
 
-def _runs_eagerly(x: Tensor) -> bool:
-    if x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+def _is_worth_it(x: Tensor) -> bool:
+    return runs_eagerly(x) and not has_fast_products() and not _left and x.numel() >= _SMALL
+
+
+def runs_eagerly(x: Tensor) -> bool:
+    """On a CPU in float32: not under autocast, which has other products, nor in a graph, which has to know of them."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state():
         return False
-    return not (torch.compiler.is_compiling() or torch._C._get_tracing_state())
+    return x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")

@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from common.convolution import products
+from common.convolution.kept import Kept
 from common.convolution.operator import FusedConvolution, convolve, prepare
 
 OUTPUTS, POINTS = 4, 6
@@ -52,40 +53,30 @@ class Convolution(nn.Module):
         super().__init__()
         direct = nn.Conv1d(channels_in, channels_out, kernel)  # for its initial weights
         self.weight, self.bias = direct.weight, direct.bias
-        self._kept: tuple[tuple[int, ...], FusedConvolution] | None = None
+        self._kept: Kept[FusedConvolution] = Kept()
 
     def forward(self, x_BTI: Tensor) -> Tensor:
         """[B, T, O]; outside of x_BTI there are zeros."""
         assert self.bias is not None
         taps, is_wide = self.weight.shape[2], self.weight.shape[1] > 1
-        if not (_pays(x_BTI) and is_wide and taps > 1):
+        if not (products.runs_eagerly(x_BTI) and is_wide and taps > 1):
             return F.conv1d(x_BTI.mT, self.weight, self.bias, padding=taps // 2).mT
         if torch.is_grad_enabled() and (x_BTI.requires_grad or self.weight.requires_grad):
-            self._kept = None
+            self._kept.forget()
             if taps == 3 and products.has_fast_products():
                 return _Filtered.apply(x_BTI, self.weight, self.bias)
             return convolve(x_BTI, self.weight.transpose(1, 2), self.bias, padding=taps // 2)
         return self._fused()(x_BTI)
 
     def _fused(self) -> FusedConvolution:
-        """Kept as long as weights stay the same, which torch does not count of those made in inference mode."""
         assert self.bias is not None
-        if self.weight.is_inference():
-            return FusedConvolution(self.weight, self.bias)
-        state = (self.weight.data_ptr(), self.weight._version, self.bias.data_ptr(), self.bias._version)
-        if self._kept is None or self._kept[0] != state:
-            with torch.inference_mode(False), torch.no_grad():
-                fused = FusedConvolution(self.weight, self.bias)
-                prepare(fused)
-            self._kept = state, fused
-        return self._kept[1]
+        return self._kept.of((self.weight, self.bias), self._prepared)
 
-
-def _pays(x: Tensor) -> bool:
-    """Not where there are matrix units for low precision, nor in a graph, which could not look after the weights."""
-    if x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
-        return False
-    return not (torch.compiler.is_compiling() or torch._C._get_tracing_state())
+    def _prepared(self) -> FusedConvolution:
+        fused = FusedConvolution(self.weight, self.bias)
+        if not self.weight.is_inference():  # those are not kept
+            prepare(fused)
+        return fused
 
 
 def transformed(weight_OIK: Tensor) -> Tensor:

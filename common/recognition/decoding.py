@@ -1,5 +1,7 @@
 """Log-probabilities of CTC to words with their times: the best path, or a beam search that may know a language model.
 
+Needs no torch: log-probabilities are arrays, or tensors on the CPU, which are taken as arrays.
+
 Shapes: S frames, V labels with the blank.
 """
 
@@ -8,21 +10,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+import numpy as np
+from numpy.typing import ArrayLike
 
 import ctc
 from common.config import ConfigError
-from common.precision import Precision
 from common.recognition.joining import Joined, Part
 from common.recognition.recordings import Recording, in_threads
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
-from common.threads import torch_threads
 from ctc.arpa import ArpaError
+
+if TYPE_CHECKING:  # its module needs torch
+    from common.precision import Precision
 
 # A beam search and its alignment take memory with the square of the length: they are done between pauses.
 LONGEST_STRETCH = 1500  # frames, 30 s of 20 ms each
@@ -81,7 +83,7 @@ class Stretch(NamedTuple):
     """Frames of a recording from number `first` on; `space_at` where words end after them."""
 
     first: int
-    log_probs_SV: Tensor
+    log_probs_SV: np.ndarray
     space_at: int | None
 
 
@@ -111,12 +113,12 @@ class Decoder:
         texts = ctc.label_texts(self.labels, boundary=separator)
         self._parts = [[part for part in re.split("( )", text) if part] for text in texts]
         self._begins_V, self._ends_V = (
-            torch.tensor([bool(parts) and parts[end] == " " for parts in self._parts]) for end in (0, -1)
+            np.array([bool(parts) and parts[end] == " " for parts in self._parts]) for end in (0, -1)
         )
         self.scorer = scorer_of(self.labels, self.options, separator=separator) if self.options.knows_language else None
 
-    def __call__(self, log_probs_SV: Tensor) -> list[Reading]:
-        """The readings of one recording, float32 on the CPU: up to options.n_best with different texts, best first."""
+    def __call__(self, log_probs_SV: ArrayLike) -> list[Reading]:
+        """The readings of one recording, float32: up to options.n_best with different texts, best first."""
         joined = self.joined(lambda letters: letters)
         for stretch in self.stretches([log_probs_SV]):
             joined.add(self.read(stretch), space_at=stretch.space_at)
@@ -126,15 +128,15 @@ class Decoder:
         """Joins the readings of stretches; `finish` as for `Joined`."""
         return Joined(finish, separator=self.separator, n_best=self.options.n_best)
 
-    def stretches(self, parts: Iterable[Tensor]) -> Iterator[Stretch]:
+    def stretches(self, parts: Iterable[ArrayLike]) -> Iterator[Stretch]:
         """A recording's log-probabilities, which come in parts, in stretches that are read one by one.
 
         A stretch ends where no label goes on, and for a search between words, where a blank or a separator is most
         probable. Where stretches end does not depend on where parts do.
         """
-        held_SV, first, ends_word = torch.zeros(0, len(self.labels)), 0, False
-        for part_SV, is_last in _and_last(parts):
-            held_SV = torch.cat([held_SV, part_SV]) if len(held_SV) else part_SV
+        held_SV, first, ends_word = np.zeros((0, len(self.labels)), np.float32), 0, False
+        for part_SV, is_last in _and_last(map(np.asarray, parts)):
+            held_SV = np.concatenate([held_SV, part_SV]) if len(held_SV) else part_SV
             while len(held_SV) and (cut := self._cut(held_SV, ends_word, is_last=is_last)).end:
                 yield Stretch(first, held_SV[: cut.end], first + cut.end if cut.is_between else None)
                 held_SV, first, ends_word = held_SV[cut.end :], first + cut.end, cut.ends_word
@@ -147,9 +149,9 @@ class Decoder:
         (best,) = ctc.greedy(log_probs_SV[None], [len(log_probs_SV)], blank=self.blank)
         starts, ends = ([first + frame for frame in frames] for frames in (best.start_frames, best.end_frames))
         letters = self._letters(best.labels, starts, ends, best.confidence)
-        return [Reading(letters, float(log_probs_SV.max(1).values.sum()))]
+        return [Reading(letters, float(log_probs_SV.max(1).sum()))]
 
-    def _searched(self, log_probs_SV: Tensor, first: int) -> list[Reading]:
+    def _searched(self, log_probs_SV: np.ndarray, first: int) -> list[Reading]:
         wanted = self.options.n_best
         n_best = 1 if wanted == 1 else min(self.options.width, SAME_TEXT * wanted)
         (hypotheses,) = ctc.beam_search(
@@ -188,12 +190,12 @@ class Decoder:
                 )
         return letters
 
-    def _cut(self, log_probs_SV: Tensor, ends_word: bool, *, is_last: bool) -> _Cut:
+    def _cut(self, log_probs_SV: np.ndarray, ends_word: bool, *, is_last: bool) -> _Cut:
         """Where the next stretch ends in these frames; `ends_word`: whether the last label before them ends a word."""
         frames = len(log_probs_SV)
         if not self.options.searches:
             best_S = log_probs_SV.argmax(1)
-            changes = (best_S != best_S[-1]).nonzero()
+            changes = np.flatnonzero(best_S != best_S[-1])
             goes_on = not is_last and best_S[-1] != self.blank
             return _Cut((int(changes[-1]) + 1 if len(changes) else 0) if goes_on else frames)
         if frames <= LONGEST_STRETCH:
@@ -203,31 +205,39 @@ class Decoder:
             return _Cut(0)
         log_probs_SV = log_probs_SV[:seen]
         between_words_S = self._between_words(log_probs_SV, ends_word, goes_on=frames > seen or not is_last)
-        quiet_S = log_probs_SV[:, sorted({self.blank, self.separator_label} - {NONE})].logsumexp(1)
-        mean_S = F.avg_pool1d(quiet_S[None], PAUSE, stride=1, padding=PAUSE // 2, count_include_pad=False)[0]
-        mean_S -= WITHIN_WORD * ~between_words_S
+        quiet_S = np.logaddexp.reduce(log_probs_SV[:, sorted({self.blank, self.separator_label} - {NONE})], 1)
+        window = np.ones(PAUSE)
+        mean_S = np.convolve(quiet_S, window, "same") / np.convolve(np.ones_like(quiet_S), window, "same")
+        mean_S[1:] -= WITHIN_WORD * ~(between_words_S[1:] & between_words_S[:-1])  # the frame before ends a word too
         earliest = LONGEST_STRETCH // 2
         end = earliest + int(mean_S[earliest:LONGEST_STRETCH].argmax())
         spoken_S = (best_S := log_probs_SV[:end].argmax(1))[best_S != self.blank]
-        return _Cut(end, bool(between_words_S[end]), bool(self._ends_V[spoken_S[-1]]) if len(spoken_S) else ends_word)
+        return _Cut(
+            end,
+            bool(between_words_S[end] & between_words_S[end - 1]),
+            bool(self._ends_V[spoken_S[-1]]) if len(spoken_S) else ends_word,
+        )
 
-    def _between_words(self, log_probs_SV: Tensor, ends_before: bool = False, *, goes_on: bool = False) -> Tensor:
+    def _between_words(
+        self, log_probs_SV: ArrayLike, ends_before: bool = False, *, goes_on: bool = False
+    ) -> np.ndarray:
         """[S]: whether the best path is between words after a frame, by the label up to it, and that after it.
 
         `ends_before`: whether the last label before all of them ends a word. `goes_on`: there are more frames after
         them, and where no label comes in those that are seen, the pause is long enough to stand between words.
         """
-        best_S = log_probs_SV.argmax(1)
+        best_S = np.asarray(log_probs_SV).argmax(1)
         frames = len(best_S)
-        is_blank_S, at_S = best_S == self.blank, torch.arange(frames)
-        before_S = (at_S + 1).masked_fill(is_blank_S, 0).cummax(0).values
-        after_S = at_S.masked_fill(is_blank_S, frames).flip(0).cummin(0).values.flip(0)
-        after_S = torch.cat([after_S[1:], torch.tensor([frames])[: len(after_S)]])
-        ends_S = torch.cat([torch.tensor([ends_before]), self._ends_V[best_S]])
-        begins_S = torch.cat([self._begins_V[best_S], torch.tensor([goes_on])])
+        is_blank_S, at_S = best_S == self.blank, np.arange(frames)
+        before_S = np.maximum.accumulate(np.where(is_blank_S, 0, at_S + 1))
+        after_S = np.minimum.accumulate(np.where(is_blank_S, frames, at_S)[::-1])[::-1]
+        after_S = np.append(after_S[1:], [frames][: len(after_S)]).astype(np.int64)
+        ends_S = np.append(ends_before, self._ends_V[best_S])
+        begins_S = np.append(self._begins_V[best_S], goes_on)
         begins_S[:frames] &= best_S != self.separator_label
         begins_S[1:frames] &= best_S[1:] != best_S[:-1]  # the others are still held
-        return ends_S[before_S] | begins_S[after_S]
+        either_S: np.ndarray = ends_S[before_S] | begins_S[after_S]
+        return either_S
 
 
 def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str = " ") -> ctc.Scorer:
@@ -256,17 +266,18 @@ def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str
 
 
 def transcripts(
-    found: Iterable[tuple[Recording, Iterable[Tensor]]],
+    found: Iterable[tuple[Recording, Iterable[ArrayLike]]],
     decoder: Decoder,
     *,
     seconds_per_frame: float,
-    precision: Precision,
+    precision: "Precision",
+    threads: int = 1,
     keep_log_probs: bool = False,
 ) -> Iterator[Transcript]:
     """What `decoder` reads in log_probs_SV of recordings, which come in parts, in order.
 
-    Threads search, the best path is taken where it is asked for. Log-probabilities that are not finite make an
-    `error` that names `precision`. Memory holds a few stretches and the words, and with `keep_log_probs` all frames.
+    So many `threads` search, the best path is taken where it is asked for. Log-probabilities that are not finite make
+    an `error` that names `precision`. Memory holds a few stretches and the words, and with `keep_log_probs` all frames.
     """
 
     def stretches() -> Iterator[tuple[_Reading, Stretch | None]]:
@@ -278,12 +289,11 @@ def transcripts(
 
     def read(given: tuple[_Reading, Stretch | None]) -> tuple[_Reading, Stretch | None, list[Reading]]:
         own, stretch = given
-        with torch_threads(1):  # all cores are at the network of the next batches
-            return own, stretch, decoder.read(stretch) if stretch is not None else []
+        return own, stretch, decoder.read(stretch) if stretch is not None else []
 
     searches = decoder.options.searches
     for own, stretch, readings in (
-        in_threads(stretches(), read, threads=torch.get_num_threads()) if searches else map(read, stretches())
+        in_threads(stretches(), read, threads=threads) if searches else map(read, stretches())
     ):
         if stretch is None:
             yield own.transcript()
@@ -299,22 +309,22 @@ class _Reading:
         recording: Recording,
         decoder: Decoder,
         seconds_per_frame: float,
-        precision: Precision,
+        precision: "Precision",
         keep_log_probs: bool,
     ):
         self.recording, self.decoder = recording, decoder
         self.seconds_per_frame, self.precision = seconds_per_frame, precision
         self.error = ""
-        self.kept = [torch.zeros(0, len(decoder.labels))] if keep_log_probs else None
+        self.kept = [np.zeros((0, len(decoder.labels)), np.float32)] if keep_log_probs else None
         self.joined = decoder.joined(
             lambda letters: words_in(
                 recording, letters, separator=decoder.separator, seconds_per_frame=seconds_per_frame
             )
         )
 
-    def usable(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
+    def usable(self, parts: Iterable[ArrayLike]) -> Iterator[np.ndarray]:
         """The parts, up to one that is not finite."""
-        for log_probs_SV in parts:
+        for log_probs_SV in map(np.asarray, parts):
             self.error = not_finite(self.recording.name, log_probs_SV, self.precision)
             if self.error:
                 return
@@ -330,13 +340,13 @@ class _Reading:
             [] if error else self.joined.result(),
             seconds_per_frame=self.seconds_per_frame,
             error=error,
-            log_probs_SV=torch.cat(self.kept) if self.kept is not None and not error else None,
+            log_probs_SV=np.concatenate(self.kept) if self.kept is not None and not error else None,
         )
 
 
-def _and_last(items: Iterable[Tensor]) -> Iterator[tuple[Tensor, bool]]:
+def _and_last(items: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, bool]]:
     """The items, and whether each is the last one."""
-    before: Tensor | None = None
+    before: np.ndarray | None = None
     for item in items:
         if before is not None:
             yield before, False
@@ -345,10 +355,11 @@ def _and_last(items: Iterable[Tensor]) -> Iterator[tuple[Tensor, bool]]:
         yield before, True
 
 
-def not_finite(name: str, x_SX: Tensor, precision: Precision) -> str:
+def not_finite(name: str, x_SX: ArrayLike, precision: "Precision") -> str:
     """A message where the network gives NaN or infinity for recording `name`, as an overflow in fp16 does; else ""."""
-    if x_SX.isfinite().all():
+    x_SX = np.asarray(x_SX)
+    if np.isfinite(x_SX).all():
         return ""
-    found = "NaN" if x_SX.isnan().any() else "infinity"
+    found = "NaN" if np.isnan(x_SX).any() else "infinity"
     advice = "take bf16 or fp32" if precision == "fp16" else "its weights are damaged"
     return f"{name}: the network gives {found} in {precision}; {advice}"

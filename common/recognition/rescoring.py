@@ -4,7 +4,6 @@ The commands are `python -m common.recognition.rescore` and `.tune`. `transforme
 """
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from common.config import ConfigError
+from common.json_text import parsed
 from common.metrics import word_errors
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
@@ -120,10 +120,10 @@ def tune(
 
 def read_lists(path: Path) -> Iterator[dict[str, Any]]:
     """The records of a file of transcripts in the format json. Raises ConfigError, which names the line."""
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                record = json.loads(line)
+                record = parsed(line)
                 candidates_of(record)
             except (ValueError, TypeError, KeyError, AttributeError):
                 raise ConfigError(

@@ -1,20 +1,27 @@
-"""Chunks of recordings as tensors; batches of them through a network.
+"""Chunks of recordings as tensors; batches of them through a network; what it gives decoded.
 
 Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
 """
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from common.host_copy import HostCopy
-from common.recognition import chunks
+from common.precision import Precision
+from common.recognition import chunks, decoding
 from common.recognition.chunks import WINDOW, Batch, Piece, one_by_one
+from common.recognition.decoding import Decoder
 from common.recognition.recordings import Recording, in_threads
+from common.recognition.transcripts import Transcript
 from common.threads import torch_threads
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 def in_batches(
@@ -70,6 +77,45 @@ def _side_by_side(
             torch.set_num_threads(cores)  # which is also what threads to come begin with
 
     return through
+
+
+def transcripts(
+    found: Iterable[tuple[Recording, Iterable[Tensor]]],
+    decoder: Decoder,
+    *,
+    seconds_per_frame: float,
+    precision: Precision,
+    keep_log_probs: bool = False,
+) -> Iterator[Transcript]:
+    """As `decoding.transcripts`, by as many threads as torch has; log-probabilities that are kept are a tensor."""
+    for transcript in decoding.transcripts(
+        found,
+        decoder,
+        seconds_per_frame=seconds_per_frame,
+        precision=precision,
+        threads=torch.get_num_threads(),
+        keep_log_probs=keep_log_probs,
+    ):
+        kept_SV = transcript.log_probs_SV
+        yield transcript if kept_SV is None else transcript._replace(log_probs_SV=torch.as_tensor(kept_SV))
+
+
+def side_by_side(work: Callable[[Given], Made], items: Sequence[Given]) -> Iterator[Made]:
+    """As `map`: `work` of as many items at a time as there are cores, each on its share of them."""
+    cores = torch.get_num_threads()
+    most = min(cores, len(items), WINDOW)
+
+    def shared(item: Given) -> Made:
+        with torch_threads(cores // most):
+            return work(item)
+
+    if most < 2:
+        yield from map(work, items)
+        return
+    try:
+        yield from in_threads(items, shared, threads=most)
+    finally:
+        torch.set_num_threads(cores)  # which is also what threads to come begin with
 
 
 def _rows(copy: HostCopy) -> Iterator[Tensor]:

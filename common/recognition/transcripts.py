@@ -12,6 +12,7 @@ from common.recognition.recordings import Recording
 from common.text.pieces import Pieces, is_spoken, word_groups
 
 if TYPE_CHECKING:  # runtimes without torch write transcripts too
+    import numpy as np
     from torch import Tensor
 
 
@@ -65,7 +66,7 @@ class Transcript(NamedTuple):
     words: list[Word]
     seconds: float
     error: str = ""
-    log_probs_SV: "Tensor | None" = None
+    log_probs_SV: "Tensor | np.ndarray | None" = None
     first_frame_seconds: float = 0.0
     seconds_per_frame: float = 0.0
     alternatives: Sequence[Alternative] = ()
@@ -94,7 +95,7 @@ def transcript_of(
     *,
     seconds_per_frame: float,
     error: str = "",
-    log_probs_SV: "Tensor | None" = None,
+    log_probs_SV: "Tensor | np.ndarray | None" = None,
 ) -> Transcript:
     """What `readings`, the words and the score of each, best first, say in the recording."""
     alternatives = [
@@ -122,7 +123,7 @@ def best_of(
     *,
     seconds_per_frame: float,
     error: str = "",
-    log_probs_SV: "Tensor | None" = None,
+    log_probs_SV: "Tensor | np.ndarray | None" = None,
 ) -> Transcript:
     """The first of what a recording may say, if there is any, with the others beside it."""
     best = alternatives[0] if alternatives else Alternative("", [], 0.0)

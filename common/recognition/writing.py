@@ -59,7 +59,7 @@ def save_log_probs(folder: Path, name: str, transcript: Transcript, labels: Sequ
     with file_in(folder, name, ".npz") as path:
         np.savez(
             path,
-            log_probs=transcript.log_probs_SV.numpy(),
+            log_probs=np.asarray(transcript.log_probs_SV),
             times=transcript.first_frame_seconds + frames * transcript.seconds_per_frame,
             labels=np.array(labels),
         )

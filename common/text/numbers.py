@@ -21,8 +21,9 @@ def cardinal(number: str) -> str:
 
 
 def ordinal(number: str) -> str:
-    """`22` → twenty second."""
-    return _words(int(number.replace(",", "")), "ordinal")
+    """`22` → twenty second; long numbers digit by digit."""
+    plain = number.replace(",", "")
+    return digits(plain) if len(plain) > _LONGEST_WITH_COMMAS else _words(int(plain), "ordinal")
 
 
 def digits(number: str) -> str:
@@ -55,7 +56,8 @@ def fraction(numerator: str, denominator: str, *, improper: bool = False) -> str
 
     `improper` ones may be above one, as behind a whole number.
     """
-    top, bottom = int(numerator), int(denominator)
+    is_long = max(len(numerator), len(denominator)) > _LONGEST_WITH_COMMAS
+    top, bottom = (0, 0) if is_long else (int(numerator), int(denominator))
     is_read_as_part = top > 0 and (improper or top < bottom) and (1 < bottom <= 20 or bottom in (32, 64, 100, 1000))
     if not is_read_as_part:
         return f"{cardinal(numerator)} over {cardinal(denominator)}"

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "decode_candidates.h"
+#include "decode_packed.h"
 
 using namespace ctc_decode;
 
@@ -13,22 +14,29 @@ constexpr double kLargestNumber = 1e31;
 bool is_number(double x) { return std::fabs(x) <= kLargestNumber; }
 bool is_index(int64_t i, int64_t size) { return i >= 0 && i < size; }
 
+bool is_packed(const ctc_packed &numbers) {
+  return numbers.bits && numbers.width >= 1 && numbers.width <= kWidestPacked;
+}
+
 bool is_valid_ngram(const ctc_ngram &m) {
-  if (m.states < 1 || m.words < 1 || !m.first_arc || !m.arc_word || !m.arc_log_prob || !m.arc_next || !m.backoff ||
-      !m.backoff_state || !m.word_bound)
-    return false;
+  if (m.states < 1 || m.words < 1 || m.arcs < m.words || !m.arc_log_prob || !m.backoff || !m.word_bound) return false;
+  for (const ctc_packed *numbers : {&m.first_arc, &m.arc_word, &m.arc_next, &m.backoff_state})
+    if (!is_packed(*numbers)) return false;
   if (!is_index(m.start_state, m.states) || !is_index(m.unknown_word, m.words)) return false;
   if (m.end_word != kNone && !is_index(m.end_word, m.words)) return false;
-  if (m.first_arc[0] != 0 || m.first_arc[1] != m.words) return false;
+  if (packed_at(m.first_arc, 0) != 0 || packed_at(m.first_arc, 1) != m.words) return false;
+  if (packed_at(m.first_arc, m.states) != m.arcs) return false;
   for (int32_t state = 0; state < m.states; ++state) {
-    if (m.first_arc[state + 1] < m.first_arc[state]) return false;
-    if (!is_number(m.backoff[state]) || !is_index(m.backoff_state[state], m.states)) return false;
+    const int64_t first = packed_at(m.first_arc, state), end = packed_at(m.first_arc, state + 1);
+    if (end < first || end > m.arcs) return false;
     // Leaving for a shorter history must end.
-    if (state > 0 && m.backoff_state[state] >= state) return false;
-    for (int64_t arc = m.first_arc[state]; arc < m.first_arc[state + 1]; ++arc) {
-      if (!is_index(m.arc_word[arc], m.words) || !is_index(m.arc_next[arc], m.states)) return false;
+    const int64_t shorter = packed_at(m.backoff_state, state);
+    if (!is_number(m.backoff[state]) || shorter >= (state > 0 ? state : m.states)) return false;
+    for (int64_t arc = first, before = -1; arc < end; ++arc) {
+      const int64_t word = packed_at(m.arc_word, arc);
+      if (word <= before || word >= m.words || packed_at(m.arc_next, arc) >= m.states) return false;
       if (!is_number(m.arc_log_prob[arc])) return false;
-      if (arc > m.first_arc[state] && m.arc_word[arc] <= m.arc_word[arc - 1]) return false;
+      before = word;
     }
   }
   for (int32_t word = 0; word < m.words; ++word)

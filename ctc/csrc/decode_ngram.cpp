@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "decode_packed.h"
 #include "decode_scores.h"
 #include "ctc_ngram.h"
 
@@ -214,5 +215,21 @@ extern "C" int ctc_ngram_fill(const ctc_ngram_model *model, void *workspace, int
       arc_next[arc] = longest_state(tree, node);
       word_bound[word] = std::max(word_bound[word], rounded_up(double{arc_log_prob[arc]} + bounds[state]));
     }
+  return CTC_DECODE_SUCCESS;
+}
+
+extern "C" size_t ctc_packed_bytes(int64_t count, int32_t width) {
+  if (count < 0 || width < 1 || width > kWidestPacked) return 0;
+  return static_cast<size_t>((count * width + 7) / 8 + 8);
+}
+
+extern "C" int ctc_pack(const int64_t *values, int64_t count, int32_t width, uint8_t *bits) {
+  if (ctc_packed_bytes(count, width) == 0 || !bits || (count > 0 && !values)) return CTC_DECODE_INVALID;
+  for (int64_t i = 0; i < count; ++i) {
+    if (values[i] < 0 || values[i] >> width != 0) return CTC_DECODE_INVALID;
+    const int64_t bit = i * width;
+    uint64_t value = static_cast<uint64_t>(values[i]) << (bit & 7);
+    for (uint8_t *byte = bits + (bit >> 3); value != 0; value >>= 8) *byte++ |= static_cast<uint8_t>(value);
+  }
   return CTC_DECODE_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "decode_candidates.h"
+#include "decode_packed.h"
 
 namespace ctc_decode {
 
@@ -31,18 +32,18 @@ inline int32_t child(const int32_t *first_child, const int32_t *label, int32_t n
 // to be below `least`; `history` is then any.
 inline double word_log_prob(const ctc_ngram &model, int32_t word, int32_t &history, double least = kMinusInfinity) {
   double log_prob = 0;
-  for (; history != 0; history = model.backoff_state[history]) {
+  while (history != 0) {
     if (log_prob + model.word_bound[word] < least) return kMinusInfinity;
-    const int32_t *end = model.arc_word + model.first_arc[history + 1];
-    const int32_t *found = std::lower_bound(model.arc_word + model.first_arc[history], end, word);
-    if (found != end && *found == word) {
-      const int64_t arc = found - model.arc_word;
-      history = model.arc_next[arc];
+    const int64_t end = packed_at(model.first_arc, history + 1);
+    const int64_t arc = packed_find(model.arc_word, packed_at(model.first_arc, history), end, word);
+    if (arc != end) {
+      history = static_cast<int32_t>(packed_at(model.arc_next, arc));
       return log_prob + model.arc_log_prob[arc];
     }
     log_prob += model.backoff[history];
+    history = static_cast<int32_t>(packed_at(model.backoff_state, history));
   }
-  history = model.arc_next[word];
+  history = static_cast<int32_t>(packed_at(model.arc_next, word));
   return log_prob + model.arc_log_prob[word];
 }
 

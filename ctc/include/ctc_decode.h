@@ -27,7 +27,7 @@ typedef enum {
   CTC_DECODE_DEVICE = 3,    /* CUDA refused a launch */
 } ctc_decode_status;
 
-#define CTC_DECODE_VERSION 4
+#define CTC_DECODE_VERSION 5
 
 /* CTC_DECODE_VERSION of the sources that the library was built from: what programs have to compare with their own. */
 CTC_DECODE_API int ctc_decode_version(void);
@@ -77,17 +77,25 @@ CTC_DECODE_API int ctc_align(const ctc_scores *scores, const int64_t *frames, co
  * The tables below only point to arrays of the caller, are never written, and may be shared by threads. All
  * log-probabilities are natural logarithms. */
 
+/* Numbers from 0 on, of `width` bits each, 1 to 57, one after the other from the lowest bit of the first byte on. Behind the
+ * last lie 8 bytes more, which mean nothing (ctc_pack of ctc_ngram.h writes them). */
+typedef struct {
+  const uint8_t *bits;
+  int32_t width;
+} ctc_packed;
+
 /* A back-off language model as an automaton. State 0 knows no history; its arc w is word w, so
  * that every word has one. The arcs of state s are [first_arc[s], first_arc[s + 1]), sorted by word. */
 typedef struct {
   int32_t states, words;
-  const int64_t *first_arc; /* [states + 1] */
-  const int32_t *arc_word;
-  const float *arc_log_prob;
-  const int32_t *arc_next;    /* state after the word */
-  const float *backoff;       /* [states] log weight of leaving for the shorter history */
-  const int32_t *backoff_state; /* [states] */
-  const float *word_bound;    /* [words] log-probability that no history gives the word more than */
+  int64_t arcs;
+  ctc_packed first_arc;      /* [states + 1] */
+  ctc_packed arc_word;       /* [arcs] */
+  const float *arc_log_prob; /* [arcs] */
+  ctc_packed arc_next;       /* [arcs] state after the word */
+  const float *backoff;      /* [states] log weight of leaving for the shorter history */
+  ctc_packed backoff_state;  /* [states] */
+  const float *word_bound;   /* [words] log-probability that no history gives the word more than */
   int32_t start_state, unknown_word, end_word; /* end_word: -1 where sentences have no end */
 } ctc_ngram;
 

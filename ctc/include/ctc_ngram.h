@@ -65,7 +65,13 @@ CTC_DECODE_API size_t ctc_ngram_workspace(const ctc_ngram_model *model);
 CTC_DECODE_API int ctc_ngram_plan(const ctc_ngram_model *model, void *workspace, int32_t *states, int64_t *arcs,
                                   int64_t twice[2]);
 
-/* The automaton's arrays, which `ctc_ngram_plan` of the same workspace gave the sizes of. `end_word` and
+/* Bytes of `count` numbers of `width` bits, 1 to 57; 0 for other widths and a negative count. */
+CTC_DECODE_API size_t ctc_packed_bytes(int64_t count, int32_t width);
+
+/* `values`, each below 2 to the power of `width`, into zeroed memory of ctc_packed_bytes. */
+CTC_DECODE_API int ctc_pack(const int64_t *values, int64_t count, int32_t width, uint8_t *bits);
+
+/* The automaton's arrays, to be packed where ctc_ngram has them packed, which `ctc_ngram_plan` of the same workspace gave the sizes of. `end_word` and
  * `unknown_word` are the caller's to set; `start_word`, -1 for none, is the history of a sentence's first word. */
 CTC_DECODE_API int ctc_ngram_fill(const ctc_ngram_model *model, void *workspace, int32_t start_word, int64_t *first_arc,
                                   int32_t *arc_word, float *arc_log_prob, int32_t *arc_next, float *backoff,

@@ -11,7 +11,7 @@
 from ctc.native.building import BuildReport, build, command_line
 from ctc.native.compilers import BuildError, find_compiler
 from ctc.native.library import NativeLibrary
-from ctc.native.loading import load, load_binding, load_cuda
+from ctc.native.loading import load, load_binding, load_cuda, threads
 
 __all__ = [
     "BuildError",
@@ -23,4 +23,5 @@ __all__ = [
     "load",
     "load_binding",
     "load_cuda",
+    "threads",
 ]

@@ -44,6 +44,12 @@ def load_binding(library: NativeLibrary) -> ModuleType | None:
     return module
 
 
+def threads() -> int:
+    """How many threads kernels may take: as many as torch where it is in use, else one for each core."""
+    torch = sys.modules.get("torch")
+    return int(torch.get_num_threads()) if torch is not None else len(os.sched_getaffinity(0))
+
+
 def _is_there(library: NativeLibrary, kind: Literal["cpu", "cuda", "binding"]) -> bool:
     """Whether that library is there, once it was built where it was missing and a compiler was not."""
     target = getattr(library, kind)

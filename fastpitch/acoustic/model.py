@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common.convolution import Convolution
+from common.convolution import Convolution, Linear
 from common.lengths import inside
 from fastpitch.acoustic.aligner import Aligner, Alignment, given_alignment, mean_over_symbols, symbol_of_frames
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
@@ -95,7 +95,7 @@ class FastPitch(nn.Module):
         self.energy = Predictor(channels, config.energy) if config.uses_energy else None
         self.energy_embedding = Convolution(1, channels, config.energy_kernel) if config.uses_energy else None
         self.decoder = Transformer(channels, config.decoder)
-        self.projection = nn.Linear(channels, mel_bins)
+        self.projection = Linear(channels, mel_bins)
         self.aligner = Aligner(channels, mel_bins)
         self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Convolution
+from common.convolution import Convolution, Linear
 from common.precision import compute_dtype
 from fastpitch.acoustic.config import PredictorConfig, TransformerConfig
 
@@ -71,8 +71,8 @@ class Attention(nn.Module):
     def __init__(self, channels: int, config: TransformerConfig):
         super().__init__()
         self.heads, self.dropout = config.heads, config.attention_dropout
-        self.query_key_value = nn.Linear(channels, 3 * config.heads * config.head_channels)
-        self.out = nn.Linear(config.heads * config.head_channels, channels, bias=False)
+        self.query_key_value = Linear(channels, 3 * config.heads * config.head_channels)
+        self.out = Linear(config.heads * config.head_channels, channels, bias=False)
 
     def forward(self, x_BTC: Tensor, inside_BT: Tensor) -> Tensor:
         """x_BTC to as many outputs, arbitrary in the padding."""

@@ -236,13 +236,18 @@ def parts_from_text(text: str, encoded: Encoded, *, of: Literal["words", "symbol
     return parts
 
 
+def whole_number(text: str) -> int:
+    """The number of a speaker, a word or a symbol; -1 for what is none, and for more digits than those have."""
+    return int(text) if text.isdecimal() and len(text) < 10 else -1
+
+
 def _named(name: str, encoded: Encoded, of: Literal["words", "symbols"]) -> list[range]:
     if of == "symbols":
-        if not name.isdecimal() or not 1 <= int(name) <= len(encoded.tokens):
+        if not 1 <= whole_number(name) <= len(encoded.tokens):
             raise ControlError(f"symbol {name!r}: expected a number from 1 to {len(encoded.tokens)}")
-        return [range(int(name) - 1, int(name))]
-    if name.isdecimal() and 1 <= int(name) <= len(encoded.words):
-        return [_symbols(encoded.words[int(name) - 1])]
+        return [range(whole_number(name) - 1, whole_number(name))]
+    if 1 <= whole_number(name) <= len(encoded.words):
+        return [_symbols(encoded.words[whole_number(name) - 1])]
     found = [_symbols(word) for word in encoded.words if word.text.lower() == name.lower()]
     if not found:
         said = " ".join(word.text for word in encoded.words)

@@ -127,13 +127,13 @@ def _phrase(columns: list[str], values: list[str], line: int, default_output: st
     if not text and mel is None:
         raise ControlError("no text; expected something to say")
     speaker = given.get("speaker")
-    if speaker is not None and not speaker.isdecimal():
-        raise ControlError(f"speaker {speaker!r}: expected the number of a speaker, from 0")
+    if speaker is not None and control.whole_number(speaker) < 0:
+        raise ControlError(f"speaker {speaker[:40]!r}: expected the number of a speaker, from 0")
     return Phrase(
         line=line,
         text=text,
         output=_output(given.get("output", default_output)),
-        speaker=None if speaker is None else int(speaker),
+        speaker=None if speaker is None else control.whole_number(speaker),
         control=control.parsed({name: value for name, value in given.items() if name not in _COLUMNS}),
         words=given.get("words", ""),
         symbols=given.get("symbols", ""),

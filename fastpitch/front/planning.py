@@ -8,7 +8,16 @@ from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 from fastpitch.front import ssml
-from fastpitch.front.control import Control, ControlError, Edits, Speaker, edits, parts_from_text, setting_names
+from fastpitch.front.control import (
+    Control,
+    ControlError,
+    Edits,
+    Speaker,
+    edits,
+    parts_from_text,
+    setting_names,
+    whole_number,
+)
 from fastpitch.front.languages import Given, described, shortened
 from fastpitch.front.sentences import MAX_CHARACTERS, Sentence, sentences
 from fastpitch.front.symbols import Encoded, TextError, TextProcessor, Word
@@ -123,10 +132,10 @@ def planned(
     """
 
     def find(who: str) -> tuple[int, Speaker]:
-        number = list(names).index(who) if who in names else int(who) if who.isdecimal() else -1
+        number = list(names).index(who) if who in names else whole_number(who)
         if not 0 <= number < len(voices):
             known = f"{', '.join(names[:20])}, or " if names else ""
-            raise ControlError(f"speaker {who}: {name} has {known}0 to {len(voices) - 1}")
+            raise ControlError(f"speaker {who[:40]}: {name} has {known}0 to {len(voices) - 1}")
         return number, voices[number]
 
     number, voice = find(str(speaker))

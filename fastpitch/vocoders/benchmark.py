@@ -27,6 +27,7 @@ from common.threads import torch_threads
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.networks.fused import FusedHifigan
+from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.vocoder import Generator, load_generator
@@ -103,7 +104,7 @@ def measurements(cfg: BenchmarkConfig, device: torch.device) -> Iterator[dict[st
 
 
 def _voice(network: Generator, mel_BMT: Tensor) -> Tensor:
-    if not isinstance(network, Waveglow):
+    if not isinstance(network, Waveglow | FusedWaveglow):
         return network(mel_BMT)
     group = network.cfg.group
     positions = mel_BMT.shape[2] * network.hop_samples // group
@@ -114,6 +115,8 @@ def _modes(generator: Generator, device: torch.device, precision: Precision) -> 
     networks: dict[str, Generator] = {"plain": generator}
     if isinstance(generator, HifiganGenerator) and device.type == "cpu":
         networks["fused"] = FusedHifigan(generator)
+    elif isinstance(generator, Waveglow) and device.type == "cpu":
+        networks["fused"] = FusedWaveglow(generator)
     return {mode: cast_for_inference(network.to(device), precision) for mode, network in networks.items()}
 
 

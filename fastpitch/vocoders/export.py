@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from common.export import ExportGraph, encoded
 from fastpitch.vocoders.networks.fused import FusedHifigan
+from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.istft import IstftGenerator, overlapped
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.vocoder import Loaded
@@ -76,7 +77,7 @@ class PlainIstft(nn.Module):
 def graph(loaded: Loaded) -> ExportGraph:
     """The generator of a checkpoint, on the CPU."""
     generator, features, delay = loaded
-    assert not isinstance(generator, FusedHifigan)  # which `Vocoder` makes, not a checkpoint
+    assert not isinstance(generator, FusedHifigan | FusedWaveglow)  # which `Vocoder` makes, not a checkpoint
     is_flow = isinstance(generator, Waveglow)
 
     def reference(mel_BMT: Tensor, frames_B: Tensor, noise_BTN: Tensor | None = None) -> tuple[Tensor]:

@@ -27,6 +27,7 @@ from fastpitch.vocoders import waveglow_import as waveglow_import
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.networks.config import SAME_MEL
 from fastpitch.vocoders.networks.fused import FusedHifigan
+from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.istft import IstftGenerator
 from fastpitch.vocoders.networks.waveglow import Waveglow
@@ -40,7 +41,7 @@ class VocoderError(ValueError):
     """A mel spectrogram that a vocoder cannot voice; the message says what it has and what was expected."""
 
 
-Generator = HifiganGenerator | FusedHifigan | IstftGenerator | Waveglow
+Generator = HifiganGenerator | FusedHifigan | IstftGenerator | Waveglow | FusedWaveglow
 
 
 class Loaded(NamedTuple):
@@ -69,6 +70,8 @@ class Vocoder:
         self.device, self.precision = torch.device(device), precision
         if isinstance(generator, HifiganGenerator) and self.device.type == "cpu":
             generator = FusedHifigan(generator)
+        elif isinstance(generator, Waveglow) and self.device.type == "cpu":
+            generator = FusedWaveglow(generator)
         self.generator = cast_for_inference(generator.to(self.device), precision)
 
     @property
@@ -131,7 +134,7 @@ class Vocoder:
         if not mel_BMT.shape[2]:
             return torch.zeros(len(mel_BMT), 0, device=self.device)
         with float32_math(self.precision):
-            if not isinstance(self.generator, Waveglow):
+            if not isinstance(self.generator, Waveglow | FusedWaveglow):
                 return self.generator(mel_BMT, frames_B).float()
             assert noise_GP is not None
             z_BGP = noise_GP.to(mel_BMT.dtype).expand(len(mel_BMT), -1, -1)
@@ -139,7 +142,7 @@ class Vocoder:
 
     def _noise(self, frames: int, sigma: float, seed: int) -> Tensor | None:
         """[G, P], a beginning of the noise of any longer utterance; on the CPU drawn, so that devices agree."""
-        if not isinstance(self.generator, Waveglow):
+        if not isinstance(self.generator, Waveglow | FusedWaveglow):
             return None
         draw = torch.Generator().manual_seed(seed)
         noise_PG = torch.randn(

@@ -139,6 +139,28 @@ def test_a_bad_file_is_refused_in_one_line_that_names_it(tmp_path, name, message
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        (b"\0\0\0\x20ftypM4A ", "MP4 or M4A"),
+        (b"\x1aE\xdf\xa3\x9fB\x86", "WebM or Matroska"),
+        (b"#!AMR\n", "AMR"),
+        (b"0&\xb2u\x8ef\xcf\x11\xa6", "WMA"),
+    ],
+)
+def test_a_recording_of_a_phone_or_a_browser_is_named_with_what_to_do(tmp_path, first, kind):
+    for name in ("a.m4a", "renamed.wav"):
+        path = tmp_path / name
+        path.write_bytes(first + bytes(range(200)))
+        advice = f"convert it to FLAC, as with: ffmpeg -i {name} {path.stem}.flac"
+        with pytest.raises(audio.AudioError, match=re.escape(f"{path}: cannot be read as audio ({kind}); {advice}")):
+            audio.read(path)
+    with pytest.raises(
+        audio.AudioError, match=re.escape(f"standard input: cannot be read as audio ({kind}); convert it")
+    ):
+        audio.read(audio.Held(path.read_bytes(), "standard input"))
+
+
 def test_a_piece_outside_the_file_is_refused(tmp_path):
     soundfile.write(tmp_path / "a.wav", noise(16000), 16000)
     with pytest.raises(audio.AudioError, match=r"the piece starts at 1\.00 s but the audio ends at 1\.00 s"):

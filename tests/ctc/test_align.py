@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import ctc
-from ctc.align import viterbi_torch
+from ctc.alignment import viterbi_torch
 from tests.ctc.enumeration import collapse
 from tests.data import shared
 

@@ -1,5 +1,6 @@
 """Beam search against every label sequence there is, and the native search against the one in Python."""
 
+import functools
 import itertools
 import math
 import random
@@ -10,6 +11,7 @@ import torch
 
 import ctc
 from ctc import _native
+from ctc._inputs import on_host
 from ctc.arpa import BackoffModel, Level, index_ngrams, log10_prob
 from ctc.beam import BeamOptions, search_native, search_python
 from ctc.ngram import estimate
@@ -36,12 +38,16 @@ def logits(*shape, seed=0, scale=3.0):
 
 
 def searches():
-    """The implementations that must agree."""
+    """The implementations that must agree, of tensors."""
     library = _native.load()
     found = [search_python]
     if library is not None:
         found.append(lambda *arguments: search_native(library, *arguments))
-    return found
+    return [functools.partial(of_arrays, search) for search in found]
+
+
+def of_arrays(search, scores_BSV, frames_B, *arguments):
+    return search(on_host(scores_BSV), frames_B.numpy(), *arguments)
 
 
 def lm_score(model: BackoffModel, options: ScorerOptions, text: str) -> float:

@@ -55,21 +55,26 @@ def test_a_library_that_cannot_be_built_is_an_error_for_c_programs(monkeypatch: 
         ctc.library_file()
 
 
-def test_without_torch_there_is_the_c_library_and_a_clear_message_for_the_rest():
+def test_without_torch_there_are_decoders_and_the_c_library_and_a_clear_message_for_the_rest():
     program = """
 import sys
 sys.modules["torch"] = None  # as if it were not installed
 import ctc
 print(ctc.library_file())
+import numpy as np
+print(ctc.beam_search(np.log([[[0.1, 0.6, 0.3]]]), [1])[0][0].labels, ctc.greedy(np.eye(3)[None], [3])[0].labels)
 try:
     ctc.ctc_loss
 except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    path, message = done.stdout.splitlines()
+    path, found, message = done.stdout.splitlines()
     assert path == str(LIBRARY.cpu)
-    assert message == "ctc.ctc_loss needs torch (pip install torch); without it, ctc serves its C library alone"
+    assert found == "[1] [1, 2]"
+    assert message == (
+        "ctc.ctc_loss needs torch (pip install torch); without it there are the decoders and the C library"
+    )
 
 
 def test_importing_compiles_nothing_and_prints_nothing():

@@ -11,6 +11,7 @@ import ctc
 from ctc.arpa import ArpaError, write_arpa
 from ctc.compiled import HEADER, compile_model, map_model, read_model, write_model
 from ctc.ngram import estimate
+from ctc.packed import Packed, pack
 
 TEXT = [line.split() for line in ("a b a c", "b a b", "a", "c c a b a c d", "d a b a", "b b", "a b é")]
 
@@ -54,6 +55,25 @@ def test_the_command_compiles_an_arpa_file(tmp_path, model):
     assert done.stderr.startswith("ctc.ngram: lm.arpa.gz: expected a whole .gz file")
 
 
+def test_a_file_of_an_older_version_is_to_be_compiled_again(tmp_path, model):
+    write_model(tmp_path / "lm", model)
+    content = bytearray((tmp_path / "lm").read_bytes())
+    content[7:8] = b"1"
+    (tmp_path / "lm").write_bytes(content)
+    with pytest.raises(ArpaError, match="lm: expected .*, found one of another kind or version; compile it again"):
+        read_model(tmp_path / "lm")
+
+
+def test_widths_that_no_number_has_are_refused(tmp_path, model):
+    write_model(tmp_path / "lm", model)
+    content = bytearray((tmp_path / "lm").read_bytes())
+    for width in (0, 58, -1):
+        content[HEADER.size - 8 : HEADER.size] = width.to_bytes(8, "little", signed=True)
+        (tmp_path / "lm").write_bytes(content)
+        with pytest.raises(ArpaError, match="lm: expected numbers of 1 to 57 bits, found others: it is damaged"):
+            map_model(tmp_path / "lm")
+
+
 def test_every_damage_is_found(tmp_path, model):
     write_model(tmp_path / "lm", model)
     whole = (tmp_path / "lm").read_bytes()
@@ -71,12 +91,15 @@ def test_every_damage_is_found(tmp_path, model):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("arc_next", 10**9), ("arc_word", -1), ("first_arc", 10**12), ("backoff_state", 10**9), ("backoff", np.nan),
+    [("arc_next", 10**9), ("arc_word", 9), ("first_arc", 10**12), ("backoff_state", 10**9), ("backoff", np.nan),
      ("arc_log_prob", np.inf), ("word_bound", np.nan)],
 )  # fmt: skip
 def test_tables_that_lead_nowhere_are_refused_although_their_checksum_is_right(tmp_path, model, field, value):
-    array = getattr(model.automaton, field).copy()
+    array = getattr(model.automaton, field)
+    is_packed = isinstance(array, Packed)
+    array = np.array(array)
     array[-1] = value
+    array = pack(array) if is_packed else array
     write_model(tmp_path / "lm", model._replace(automaton=model.automaton._replace(**{field: array})))
     with pytest.raises(ArpaError, match="lm: expected tables that lead from one to the other, found others"):
         map_model(tmp_path / "lm")

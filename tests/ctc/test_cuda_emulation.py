@@ -10,7 +10,7 @@ import torch
 import ctc
 from ctc import _compiled_loss, _cuda_decode, _cuda_library, _cuda_loss, _native
 from ctc._loss_library import Labels, Options, problem_of
-from ctc.align import Spans, viterbi_native
+from ctc.alignment import Spans, viterbi_native
 from ctc.greedy import _unpack
 from tests.ctc import emulation
 from tests.ctc.test_c_interface import EXECUTION_FAILED, INVALID_VALUE, CtcOptions, expected, ints, normal

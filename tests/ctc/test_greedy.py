@@ -8,7 +8,10 @@ import pytest
 import torch
 
 import ctc
-from ctc.greedy import _collapse, _unpack
+from ctc import _native
+from ctc._device_greedy import collapsed_in_torch
+from ctc._inputs import host_lengths, on_host
+from ctc.greedy import _unpack, greedy_numpy
 
 
 def collapsed(log_probs_SV, frames, blank):
@@ -50,13 +53,30 @@ def test_greedy_equals_a_loop_over_frames(vocabulary, dtype):
             assert_same(decoded, expected)
 
 
-def test_the_torch_path_and_the_kernel_agree():
+def test_the_torch_and_numpy_paths_and_the_kernel_agree():
     logits_BSV = random_scores(7, 50, 9)
     frames_B = torch.tensor([50, 3, 0, 49, 17, 1, 2])
-    by_torch = _unpack(_collapse(logits_BSV, frames_B, 4))
-    for left, right in zip(by_torch, ctc.greedy(logits_BSV, frames_B, blank=4), strict=True):
+    by_torch = _unpack(collapsed_in_torch(logits_BSV, frames_B, 4))
+    by_numpy = greedy_numpy(on_host(logits_BSV), host_lengths(frames_B, 7, 50, name="frames"), 4)
+    expected = ctc.greedy(logits_BSV, frames_B, blank=4)
+    for left, right in zip([*by_torch, *by_numpy], [*expected, *expected], strict=True):
         assert left.runs_3U.tolist() == right.runs_3U.tolist()
         assert left.confidence == pytest.approx(right.confidence, rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_without_a_compiler_numpy_decodes_and_names_what_is_no_number(value, monkeypatch):
+    monkeypatch.setattr(_native, "load", lambda: None)
+    scores_BSV = np.eye(4)[[[0, 1, 1, 0, 2], [3, 3, 0, 0, 1]]]
+    ctc._library.warn_slow.cache_clear()
+    with pytest.warns(ctc.SlowPathWarning, match="ctc.greedy runs in plain numpy, which is slower"):
+        first, second = ctc.greedy(scores_BSV, [5, 4])
+    assert (first.labels, first.start_frames, first.end_frames) == ([1, 2], [1, 4], [3, 5])
+    assert (second.labels, second.end_frames) == ([3], [2])
+    scores_BSV[1, 4] = value
+    assert len(ctc.greedy(scores_BSV, [5, 4])) == 2
+    with pytest.raises(ValueError, match="greedy: log_probs_BSV: item 1: 1 of its frames hold NaN"):
+        ctc.greedy(scores_BSV, [5, 5])
 
 
 def test_logits_and_log_probs_decode_alike():
@@ -124,11 +144,11 @@ def test_scores_that_need_a_gradient_are_decoded():
         ((torch.zeros(2, 3, 4), [-1, 3]), "greedy: frames_B: item 0: expected at least 0 and at most 3, found -1"),
         (
             (torch.zeros(2, 3, 4), [3]),
-            r"greedy: frames_B: expected 2 integers, one per utterance, found torch.int64 of",
+            r"greedy: frames_B: expected 2 integers, one per utterance, found int64 of",
         ),
         (
             (torch.zeros(2, 3, 4), [3.0, 3.0]),
-            "greedy: frames_B: expected 2 integers, one per utterance, found torch.float32",
+            "greedy: frames_B: expected 2 integers, one per utterance, found float64 of",
         ),
     ],
 )

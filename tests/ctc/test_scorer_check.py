@@ -8,6 +8,7 @@ import pytest
 
 from ctc import _native
 from ctc.ngram import estimate
+from ctc.packed import Packed, pack
 from ctc.scorer import Scorer, ScorerOptions
 
 LABELS = ("a", "b", " ", "c")
@@ -39,7 +40,7 @@ def test_tables_of_a_scorer_pass(scorer):
         ("ngram", "first_arc", 1, 3),
         ("ngram", "first_arc", -1, 10**9),
         ("ngram", "arc_word", 0, 5),
-        ("ngram", "arc_next", 2, -1),
+        ("ngram", "arc_next", 2, 10**9),
         ("ngram", "arc_log_prob", 2, math.nan),
         ("ngram", "backoff", 1, math.inf),
         ("ngram", "backoff_state", 1, 1),
@@ -52,7 +53,21 @@ def test_tables_of_a_scorer_pass(scorer):
     ],
 )
 def test_a_number_that_leads_nowhere_is_found(scorer, part, field, place, value):
-    getattr(getattr(scorer, part), field)[place] = value
+    table = getattr(scorer, part)
+    array = getattr(table, field)
+    if isinstance(array, Packed):
+        changed = np.array(array)
+        changed[place] = value
+        scorer.ngram = table._replace(**{field: pack(changed)})
+    else:
+        array[place] = value
+    assert not is_valid(scorer.table())
+
+
+@pytest.mark.parametrize("width", [0, -1, 58, 64])
+def test_numbers_of_no_width_are_found(scorer, width):
+    arcs = scorer.ngram.arc_next
+    scorer.ngram = scorer.ngram._replace(arc_next=Packed(arcs.bits, width, len(arcs)))
     assert not is_valid(scorer.table())
 
 
@@ -90,9 +105,8 @@ def test_any_change_of_any_table_is_found_or_harmless(scorer):
     workspace = np.empty(library.ctc_beam_workspace(9, 5, options), np.uint8)
     labels, lengths, numbers, counts = np.empty(9, np.int32), np.empty(1, np.int32), np.empty(2), np.empty(1, np.int32)
     trees = [part.tree for part in (scorer.lexicon, scorer.phrases)]
-    arrays = [
-        a for part in (scorer.ngram, scorer.lexicon, scorer.phrases, *trees) for a in part if isinstance(a, np.ndarray)
-    ]
+    parts = [a for part in (scorer.ngram, scorer.lexicon, scorer.phrases, *trees) for a in part]
+    arrays = [a.bits if isinstance(a, Packed) else a for a in parts if isinstance(a, np.ndarray | Packed)]
     frames = np.array([9])
     passed = 0
     for _ in range(3000):

@@ -8,8 +8,8 @@ import torch
 
 import ctc
 from ctc import _native
-from ctc.align import viterbi_native, viterbi_torch
-from ctc.segment import SegmentOptions
+from ctc.alignment import viterbi_native, viterbi_torch
+from ctc.segmentation import SegmentOptions
 
 
 def recording(sentences, gaps, *, vocabulary=12, margin=9.0, seed=0):

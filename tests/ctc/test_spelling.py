@@ -96,9 +96,9 @@ def test_the_native_search_finds_what_the_python_one_does_and_the_best_of_all(st
         ctc.BeamOptions(beam=6, n_best=4),
         ctc.BeamOptions(beam=4000, n_best=3, token_log_prob=-math.inf, beam_log_prob=-math.inf),
     ):
-        found = search_native(library, scores_BSV, frames_B, 6, scorer, options)
+        found = search_native(library, scores_BSV.numpy(), frames_B.numpy(), 6, scorer, options)
         if options.beam == 6:
-            expected = search_python(scores_BSV, frames_B, 6, scorer, options)
+            expected = search_python(scores_BSV.numpy(), frames_B.numpy(), 6, scorer, options)
             for one, other in zip(found, expected, strict=True):
                 assert [h.labels for h in one] == [h.labels for h in other]
                 assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-9)

@@ -21,7 +21,7 @@ from common.config import ConfigError, load
 from common.data.manifest import ManifestError, read_manifest
 from ctc.arpa import ArpaError, write_arpa
 from ctc.ngram import estimate
-from tests.fuzz import foreign, structures
+from tests.fuzz import foreign, served, structures
 from tests.fuzz.reader import Reader
 
 LABELS = "abcdefgh' "
@@ -130,6 +130,7 @@ def manifests() -> Reader:
         {"audio_filepath": f"{name}.wav", "duration": 1.5, "text": f"say {name}"} for name in ("one", "two", "three")
     ]
     lines = "\n".join(map(json.dumps, entries)).encode()
+    windows = "\ufeff".encode() + "\r\n".join(map(json.dumps, [*entries, {**entries[0], "id": "two"}])).encode()
     array = [
         {
             "transcript": "say",
@@ -144,7 +145,9 @@ def manifests() -> Reader:
             (path.parent / f"{name}.wav").touch()
         read_manifest(path)
 
-    return Reader([(".jsonl", lines), (".json", json.dumps(array).encode())], read, (ManifestError,))
+    return Reader(
+        [(".jsonl", lines), (".jsonl", windows), (".json", json.dumps(array).encode())], read, (ManifestError,)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,5 +188,6 @@ READERS: dict[str, Callable[[], Reader]] = {
     for reader in (
         arpa, compiled, loss, decoding, recordings, manifests, configurations, checkpoints, foreign.markup,
         foreign.tokenizers, foreign.nemo, foreign.folders, foreign.corpora, foreign.wyoming, foreign.forms,
+        *served.READERS,
     )
 }  # fmt: skip

@@ -31,7 +31,7 @@ def test_every_seed_is_read(name, tmp_path: Path):
         path = tmp_path / f"{number}{suffix}"
         path.write_bytes(content)
         what, told = outcome(reader, path)
-        assert what == "read" or name in ("loss", "decoding"), told
+        assert what == "read" or name in ("loss", "decoding", "containers", "answers"), told
 
 
 def test_mutations_are_a_function_of_seed_and_number():

@@ -73,6 +73,12 @@ def test_training_step_is_measured_on_utterances_of_one_length(tmp_path):
     assert rows_of.read_rows("jasper_training", folder=tmp_path) == rows
 
 
+def test_training_step_takes_turns_with_that_of_plain_convolutions(tmp_path):
+    cfg = replace(QUICK, task="training", results=tmp_path, batch_sizes=(2,), modes=("published",))
+    (row,) = benchmark.main(cfg)
+    assert row["times_faster_than_published"] > 0
+
+
 def test_training_that_diverges_is_no_result(tmp_path):
     optim = replace(QUICK.optim, lr=1e30)
     schedule = replace(QUICK.schedule, warmup=0)

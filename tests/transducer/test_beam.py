@@ -1,5 +1,6 @@
 """The beam search finds what all label sequences, each summed over all its alignments, say is best."""
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -11,8 +12,8 @@ from torch import Tensor
 import ctc
 from ctc.ngram import estimate
 from tests.transducer import golden
+from transducer import _beam_library, reference
 from transducer import beam as beam_module
-from transducer import reference
 from transducer._beam_library import beam_functions
 from transducer.beam import BeamOptions, BeamSearch, Candidate
 from transducer.decoder import Decoder
@@ -199,6 +200,32 @@ def test_the_library_need_not_keep_all_prefixes_of_a_long_recording():
     assert all(0 < p <= 1 for p in best.confidence)
 
 
+@pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
+def test_a_search_that_runs_out_of_room_gets_more_and_finds_the_same(durations: tuple[int, ...], monkeypatch):
+    if beam_functions() is None:
+        pytest.skip("no compiler")
+    weights = golden.random_weights(labels=8, durations=durations, width=6, seed=2)
+    weights.output_bias[weights.blank] -= 100
+    if durations:
+        weights.output_bias[weights.blank + 1] += 100  # jumps of 0
+    encoded_BSC = torch.randn(3, 400, 6, generator=torch.Generator().manual_seed(0))
+    frames_B, options = [400, 12, 300], BeamOptions(beam=12, n_best=5, drop=-math.inf)
+    expected = BeamSearch(weights, options)(encoded_BSC, frames_B, max_symbols=12)
+    calls = []
+    searched = _beam_library._searched
+    monkeypatch.setattr(_beam_library, "_searched", lambda *given: calls.append(given) or searched(*given))
+    monkeypatch.setattr(_beam_library, "NODES", 1)
+    monkeypatch.setattr(_beam_library, "GROWTH", 3)
+    assert BeamSearch(weights, options)(encoded_BSC, frames_B, max_symbols=12) == expected
+    assert len(expected[0][0].decoded.tokens) > 3000
+    assert len(calls) > 1
+    one_byte = BeamSearch(weights, dataclasses.replace(options, memory=1))
+    with pytest.raises(
+        ValueError, match="beam: utterance 0: sequences of 400 frames, 12 .* take more than the 1 bytes"
+    ):
+        one_byte(encoded_BSC, frames_B, max_symbols=12)
+
+
 def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str):
     weights, encoded_BSC = tiny((), seed=0)
     search = BeamSearch(weights)
@@ -221,6 +248,8 @@ def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str
         BeamOptions(n_best=5)
     with pytest.raises(ValueError, match="drop: expected at most 0, found 1"):
         BeamOptions(drop=1)
+    with pytest.raises(ValueError, match="memory: expected at least 1 byte, found 0"):
+        BeamOptions(memory=0)
 
 
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])

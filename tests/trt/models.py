@@ -21,9 +21,9 @@ def save_jasper(path: Path, cfg: Config) -> Path:
     return path
 
 
-def save_wav2vec2(path: Path, kind: str) -> Path:
-    """The same of wav2vec 2.0; `kind` as in tests.wav2vec2.small."""
-    model = ctc_model(kind)
+def save_wav2vec2(path: Path, kind: str, **changes: object) -> Path:
+    """The same of wav2vec 2.0; `kind` and changes of the network's configuration as in tests.wav2vec2.small."""
+    model = ctc_model(kind, **changes)
     described = config.to_dict(model.wav2vec2.config)
     state = {"format": WAV2VEC2, "config": {"model": described}, "weights": model.state_dict(), "ema": None}
     checkpoint.save(path, state)

@@ -8,14 +8,18 @@ import pytest
 import torch
 
 import ctc
-from common import audio
+from common import audio, config
+from common.recognition.decoding import DecodingOptions
 from common.recognition.subtitles import render
+from ctc.ngram import estimate
+from jasper.inference import InferenceConfig
+from jasper.inference import main as inference
 from jasper.recognizer import load
 from tests.trt.blocked import run_without_torch
 from tests.trt.models import save_wav2vec2
 from trt import export
 from trt.run import RunConfig, main
-from trt.runtime import ModelError, Recognizer, best_path
+from trt.runtime import ModelError, Recognizer, reading_of
 from wav2vec2.recognizer import load as wav2vec2_load
 
 
@@ -46,6 +50,21 @@ def test_transcripts_are_those_of_the_checkpoint_whole_and_in_chunks(jasper, rec
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [{"relative_buckets": 16, "relative_distance": 40}, {"pos_layers": 3, "pos_kernel": 7}],
+    ids=["wavlm", "data2vec"],
+)
+def test_positions_of_wavlm_and_data2vec_leave_with_the_rest(changes, recordings, tmp_path):
+    path = save_wav2vec2(tmp_path / "w.pt", "base", **changes)
+    export.main(export.ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
+    files = [recordings / "a.flac", recordings / "b.flac"]
+    theirs = wav2vec2_load(path, device="cpu").transcribe(files)
+    assert sum(len(one.text) for one in theirs) > 10
+    assert [one.text for one in Recognizer(tmp_path / "w.onnx").stream(files)] == [one.text for one in theirs]
+
+
+@pytest.mark.slow
 def test_transcripts_of_wav2vec2_with_an_hourglass_are_those_of_the_checkpoint_in_chunks(recordings, tmp_path):
     path = save_wav2vec2(tmp_path / "w.pt", "base linear")
     export.main(export.ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
@@ -69,11 +88,84 @@ def test_it_runs_where_torch_cannot_be_imported(jasper, recordings):
     assert text == load(jasper).transcribe([recordings / "a.flac"])[0].text
 
 
-def test_the_best_path_is_that_of_ctc():
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory) -> Path:
+    """An ARPA file of a few words, and the same model compiled, lm.ngram, beside it."""
+    path = tmp_path_factory.mktemp("language") / "lm.arpa.gz"
+    ctc.write_arpa(path, estimate([["a", "in", "the", "end"], ["the", "in", "a"], ["end", "of", "the"]], order=2))
+    ctc.write_model(path.with_name("lm.ngram"), ctc.compile_model(ctc.read_arpa(path)))
+    return path
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--decoding.n_best", "4"],
+        ["--decoding.beam", "8", "--decoding.thorough", "True", "--decoding.n_best", "2"],
+        ["--decoding.language_model", "lm.arpa.gz", "--decoding.weight", "0.8", "--decoding.n_best", "3"],
+        [
+            "--decoding.language_model",
+            "lm.ngram",
+            "--decoding.hot_words",
+            "xylophone",
+            "in the",
+            "--chunk_seconds",
+            "9",
+        ],
+    ],
+)
+def test_decoders_are_those_of_inference_where_torch_cannot_be_imported(
+    flags, jasper, recordings, language_model, tmp_path
+):
+    flags = [str(language_model.with_name(flag)) if flag.startswith("lm.") else flag for flag in flags]
+    given = [*map(str, sorted(recordings.iterdir())), *flags, "--format", "json", "--output"]
+    done = run_without_torch("trt.run", jasper.with_suffix(".onnx"), *given, tmp_path / "ours.jsonl")
+    assert (done.returncode, done.stderr) == (0, f"{recordings / 'silence.wav'}: no speech in its 0.50 s\n")
+    cfg = config.parse_flags(
+        InferenceConfig, None, [str(jasper), *given, str(tmp_path / "theirs.jsonl")], description=""
+    )
+    assert inference(cfg) == 0
+    lines = [(tmp_path / f"{name}.jsonl").read_text().splitlines() for name in ("ours", "theirs")]
+    n_best = 0
+    for own, other in zip(*(map(json.loads, each) for each in lines), strict=True):
+        readings = [[record, *record.get("alternatives", [])] for record in (own, other)]
+        n_best = max(n_best, len(readings[0]))
+        for one, two in zip(*readings, strict=True):
+            assert one["text"] == two["text"]
+            assert one.get("score") == pytest.approx(two.get("score"), abs=2e-3)
+            assert [[w["text"], w["start"], w["end"]] for w in one["words"]] == [
+                [w["text"], w["start"], w["end"]] for w in two["words"]
+            ]
+            sure = [[word["confidence"] for word in reading["words"]] for reading in (one, two)]
+            assert np.allclose(*sure, atol=1e-3)
+    assert len(lines[0]) == 4
+    assert n_best == cfg.decoding.n_best
+
+
+def test_log_probabilities_are_saved_and_files_that_give_labels_say_what_they_cannot(jasper, recordings, tmp_path):
+    model = jasper.with_suffix(".onnx")
+    cfg = RunConfig(model=model, inputs=(recordings / "a.flac",), save_logits=tmp_path, output=tmp_path / "a.txt")
+    assert main(cfg) == 0
+    saved = np.load(tmp_path / "a.npz")
+    (expected,) = load(jasper).transcribe([recordings / "a.flac"], keep_log_probs=True)
+    assert np.allclose(saved["log_probs"], expected.log_probs_SV, atol=1e-4)
+    assert len(saved["labels"]) == saved["log_probs"].shape[1]
+    assert len(saved["times"]) == saved["log_probs"].shape[0]
+    asr = Recognizer(model)
+    asr.decodes = True
+    with pytest.raises(
+        ModelError, match=r"m\.onnx: gives labels, not log-probabilities; export it without --decode gr"
+    ):
+        asr.decoder(DecodingOptions(n_best=2))
+    with pytest.raises(ModelError, match=r"m\.onnx: gives labels, not log-probabilities"):
+        list(asr.stream([recordings / "a.flac"], keep_log_probs=True))
+
+
+def test_the_path_that_a_network_has_decoded_is_that_of_ctc():
     labels = ["a", " ", "<unk>", "<blank>"]
     logits_SV = np.random.default_rng(0).standard_normal((200, 4)).astype(np.float32)
     log_probs_SV = logits_SV - np.log(np.exp(logits_SV).sum(1, keepdims=True))
-    found = best_path(log_probs_SV, labels, 3)
+    found = reading_of(np.stack([log_probs_SV.argmax(1), log_probs_SV.max(1)], 1), labels, 3)
     (expected,) = ctc.greedy(torch.from_numpy(log_probs_SV)[None], [200], blank=3)
     kept = [i for i, label in enumerate(expected.labels) if label != 2]
     assert [letter.text for letter in found.letters] == [labels[expected.labels[i]] for i in kept]
@@ -93,6 +185,9 @@ def test_subtitles_and_json_go_to_a_folder_and_what_cannot_be_read_is_told(jaspe
     assert "no speech in its 0.50 s" in told
     assert "gone.wav: no such file" in told
     assert "error: 1 of 5 could not be transcribed" in told
+    (tmp_path / "bad.flac").write_bytes(b"no sound")
+    assert main(RunConfig(model=model, inputs=(tmp_path / "bad.flac",))) == 1  # with nothing for the network
+    assert "error: 1 of 1 could not be transcribed" in capsys.readouterr().err
     assert main(RunConfig(model=model, inputs=(recordings / "b.flac",), format="json", output=tmp_path / "b.json")) == 0
     assert json.loads((tmp_path / "b.json").read_text())["duration"] == 2.1
 

@@ -1,5 +1,8 @@
 """FastConformers leave as files, and are the same recognisers without torch."""
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,9 @@ import torch
 import ctc
 from common import audio, checkpoint
 from common.checkpoint import CheckpointError
+from common.config import ConfigError
+from common.recognition.decoding import DecodingOptions
+from ctc.ngram import estimate
 from tests.jasper import test_nemo_import
 from tests.jasper.tiny import tiny_config
 from tests.transducer import golden
@@ -22,6 +28,7 @@ from transducer.weights import named, of_named
 from trt import export, families, recognizers
 from trt.conversion import ExportError
 from trt.export import ExportConfig
+from trt.run import RunConfig, main
 from trt.runtime import Model, ModelError
 from trt.serving.models import load_ears
 from trt.stored import weights_in
@@ -59,6 +66,71 @@ def assert_same_transcripts(model: Path, name: str, head: str, recordings: list[
         assert [word[:3] for word in own.words] == [word[:3] for word in other.words]
         confidences = [[word.confidence for word in transcript.words] for transcript in (own, other)]
         assert np.allclose(*confidences, atol=1e-3)
+
+
+SEARCHES = {
+    "beam": DecodingOptions(beam=4, n_best=3),
+    "hot words": DecodingOptions(hot_words=("a",), hot_word_boost=3.0),
+    "language model": DecodingOptions(language_model=Path("lm.arpa"), weight=0.3),
+    "thorough": DecodingOptions(beam=6, n_best=2, thorough=True),
+}
+
+
+def assert_same_searches(model: Path, head: str, kinds: Sequence[str], recordings: list[Path]) -> None:
+    own_asr, asr = recognizers.load(model), load(golden.folder() / "tdt_ctc.nemo", device="cpu", head=head)
+    lm = model.with_name("lm.arpa")
+    words = [label.strip("▁") for label in asr.pieces.labels if label.startswith("▁") and label[1:].isalpha()]
+    ctc.write_arpa(lm, estimate([words[i : i + 3] for i in range(0, len(words), 2)], order=2))
+    for kind in kinds:
+        options = SEARCHES[kind]
+        options = replace(options, language_model=lm if options.language_model else None)
+        ours = list(own_asr.stream(recordings, decoder=own_asr.decoder(options)))
+        theirs = asr.transcribe(recordings, decoder=asr.decoder(options), on_error="skip")
+        for own, other in zip(ours, theirs, strict=True):
+            assert len(own.alternatives) == len(other.alternatives) <= options.n_best - 1
+            for one, two in zip([own, *own.alternatives], [other, *other.alternatives], strict=True):
+                assert one.text == two.text
+                assert [word[:3] for word in one.words] == [word[:3] for word in two.words]
+                assert one.score == pytest.approx(two.score, abs=5e-3)
+
+
+def test_a_transducer_decodes_with_a_language_model_and_words_to_favour_as_at_home(hybrid, recordings):
+    assert_same_searches(hybrid, "transducer", ["hot words", "language model"], recordings)
+
+
+def test_greedy_decoding_with_words_to_favour_is_the_same_without_a_compiler(hybrid, recordings, monkeypatch):
+    options = SEARCHES["hot words"]
+    native = recognizers.load(hybrid)
+    expected = list(native.stream(recordings, decoder=native.decoder(options)))
+    monkeypatch.setattr(host_decoder, "functions", lambda: None)
+    with pytest.warns(ctc.SlowPathWarning, match="transducers decode in numpy"):
+        plain = recognizers.load(hybrid)
+    found = list(plain.stream(recordings, decoder=plain.decoder(options)))
+    assert [one.text for one in found] == [one.text for one in expected]
+
+
+@pytest.mark.slow
+def test_ctc_of_pieces_is_searched_as_at_home(recordings, tmp_path):
+    cfg = ExportConfig(checkpoint=golden.folder() / "tdt_ctc.nemo", out=tmp_path / "m.onnx", head="ctc")
+    export.main(cfg)
+    assert_same_searches(tmp_path / "m.onnx", "ctc", list(SEARCHES), recordings)
+
+
+def test_words_are_favoured_where_torch_cannot_be_imported_and_what_cannot_be_is_one_line(hybrid, recordings, tmp_path):
+    flags = ["--decoding.hot_words", "a", "--decoding.hot_word_boost", "3", "--format", "json"]
+    done = run_without_torch("trt.run", hybrid, recordings[0], *flags)
+    assert (done.returncode, done.stderr) == (0, "")
+    asr = load(golden.folder() / "tdt_ctc.nemo", device="cpu")
+    (expected,) = asr.transcribe(recordings[:1], decoder=asr.decoder(SEARCHES["hot words"]))
+    found = json.loads(done.stdout)
+    assert found["text"] == expected.text
+    cfg = RunConfig(model=hybrid, inputs=(recordings[0],), save_logits=tmp_path)
+    with pytest.raises(ConfigError, match=r"^save_logits: .*m\.onnx writes pieces; expected a model of characters"):
+        main(cfg)
+    with pytest.raises(ConfigError, match=r"^decoding: a beam, or several transcripts, of an exported transducer"):
+        main(replace(cfg, save_logits=None, decoding=DecodingOptions(beam=4)))
+    with pytest.raises(ConfigError, match=r"^decoding\.thorough: expected False"):
+        main(replace(cfg, save_logits=None, decoding=DecodingOptions(thorough=True)))
 
 
 def test_transcripts_are_those_of_the_checkpoint_whole_and_in_chunks(hybrid, recordings):

@@ -30,6 +30,7 @@ using ctc_decode::Scorer;
 using ctc_decode::State;
 
 constexpr int64_t PREDICTED = 48;  // sequences that go through the prediction network at once
+constexpr int64_t MOST_NODES = int64_t(1) << 29;
 
 struct Node {
     int32_t parent, label, first_child, next_sibling, length;
@@ -139,11 +140,18 @@ struct Sizes {
     int64_t longest_jump() const { return net.duration_count ? net.durations[net.duration_count - 1] : 1; }
     // Entries of a sequence have different frames, no further apart than a jump.
     int64_t entries() const { return options.beam * (std::min(std::max(longest_jump(), int64_t(1)), frames) + 2); }
-    // Of nodes, and of marks: enough for sequences that have nothing in common, where that is not above a million. Mostly
-    // they have their beginning in common, and the rest is memory that is never touched.
+    // Of nodes, and of marks: what sequences of `shared` nodes in all take, with room to look further.
+    int64_t room_of(int64_t shared) const {
+        return std::min(shared, MOST_NODES) + 4 * frames + 64 * options.beam + 1024;
+    }
+    // Of sequences, and of alignments of them, that have nothing in common.
+    int64_t all() const {
+        const int64_t longest = std::min(frames * std::min(options.max_symbols, MOST_NODES), MOST_NODES);
+        return room_of(longest > MOST_NODES / entries() ? MOST_NODES : longest * entries());
+    }
+    // Mostly they have their beginning in common, and the rest is memory that is never touched.
     int64_t room() const {
-        const int64_t most = int64_t(1) << 20, longest = std::min(frames * std::min(options.max_symbols, most), most);
-        return std::min(longest * options.beam, most) + 4 * frames + 64 * options.beam + 1024;
+        return std::min(all(), room_of(options.nodes > 0 ? options.nodes : int64_t(1) << 20));
     }
     // The entries that wait become marks, even where there is no room for longer sequences.
     int64_t marks() const { return room() + entries(); }
@@ -247,7 +255,7 @@ class Search {
         for (int32_t i = 0; i < s.entries_count; i++) earliest = std::min(earliest, s.entries[i].frame);
         s.rows_count = 0;
         if (earliest >= s.frames) return finish(s);
-        if (!has_room(s)) drop_unused(s);
+        if (!has_room(s) && !make_room(s)) return give_up(s, OUT_OF_NODES);
         for (int32_t i = 0; i < s.entries_count; i++)
             if (s.entries[i].frame == earliest) s.rows[s.rows_count++].index = i;
         const auto length = [&s](const Row& row) {
@@ -276,15 +284,14 @@ class Search {
     }
 
     void advance(Slot& s, int64_t& predicted) {
-        const bool is_full = !has_room(s);
         for (int32_t i = 0; i < s.rows_count; i++)
-            if (!follow(s, s.rows[i], is_full)) return give_up(s);
-        const int32_t count = choose(s, is_full);
+            if (!follow(s, s.rows[i])) return give_up(s, NOT_A_NUMBER);
+        const int32_t count = choose(s);
         keep(s, count, predicted);
     }
 
     // Replaces the entry of a row by those that blank leads to, and by those of longer sequences that are members.
-    bool follow(Slot& s, Row& row, bool is_full) {
+    bool follow(Slot& s, Row& row) {
         Entry& entry = s.entries[row.index];
         if (entry.is_new) {
             s.marks[s.marks_count] = entry.last;
@@ -299,7 +306,6 @@ class Search {
             net_.duration_count ? job_->kernels->log_sum(row.logits + sizes_.classes(), padded(net_.duration_count)) : 0;
         if (!std::isfinite(row.log_sum) || !std::isfinite(row.log_durations)) return false;
         for (int64_t d = 0; d < durations(); d++) add(s.entries, s.entries_count, after(row, row.entry.member, blank_label(), d, s));
-        if (is_full) return true;
         const int32_t node = s.members[row.entry.member].node;
         for (int32_t m = 0; m < s.members_count; m++) {
             const Node& longer = s.nodes[s.members[m].node];
@@ -355,7 +361,7 @@ class Search {
     }
 
     // The best of the members and of what their rows make longer, best first.
-    int32_t choose(Slot& s, bool is_full) {
+    int32_t choose(Slot& s) {
         for (int32_t m = 0; m < s.members_count; m++) s.members[m].total = kMinusInfinity;
         for (int32_t i = 0; i < s.entries_count; i++) {
             if (s.entries[i].member == kNone) continue;
@@ -365,7 +371,7 @@ class Search {
         Choice choice{s.chosen, 0, options_.beam, options_.drop, kMinusInfinity};
         for (int32_t m = 0; m < s.members_count; m++)
             choice.offer({s.members[m].total + s.nodes[s.members[m].node].external, m, kNone, kNone});
-        for (int32_t i = 0; i < s.rows_count && !is_full; i++) offer_longer(s, i, choice);
+        for (int32_t i = 0; i < s.rows_count; i++) offer_longer(s, i, choice);
         std::sort(s.chosen, s.chosen + choice.count, is_better);
         int32_t count = choice.count;
         while (count > 1 && s.chosen[count - 1].score < choice.best + options_.drop) count--;
@@ -495,6 +501,14 @@ class Search {
         return s.nodes_count + options_.beam <= room_ && s.marks_count + options_.beam <= room_;
     }
 
+    // Whether there is room after the nodes and marks that nothing needs are dropped. Where little of it is left, each step
+    // would have to drop some: more is asked for then, unless there is as much as could ever be needed.
+    bool make_room(Slot& s) const {
+        drop_unused(s);
+        const int64_t used = std::max(s.nodes_count, s.marks_count);
+        return has_room(s) && (room_ >= sizes_.all() || used <= room_ - room_ / 8);
+    }
+
     // Gives up the nodes that no member begins with, and the marks of no alignment that is kept.
     void drop_unused(Slot& s) const {
         std::fill_n(s.moved, s.nodes_count, kNone);
@@ -534,14 +548,16 @@ class Search {
             if (s.entries[i].mark != kNone) s.entries[i].mark = s.moved[s.entries[i].mark];
     }
 
-    // NaN among the scores.
-    void give_up(Slot& s) {
+    enum Reason { NOT_A_NUMBER, OUT_OF_NODES };
+
+    void give_up(Slot& s, Reason reason) {
+        s.is_over = true;
+        job_->counts[s.utterance] = reason == OUT_OF_NODES ? TRANSDUCER_BEAM_MORE_NODES : 0;
+        if (reason == OUT_OF_NODES) return;
         int64_t known = __atomic_load_n(job_->invalid, __ATOMIC_RELAXED);
         while (s.utterance < known && !__atomic_compare_exchange_n(job_->invalid, &known, s.utterance, false,
                                                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
         }
-        job_->counts[s.utterance] = 0;
-        s.is_over = true;
     }
 
     void finish(Slot& s) {
@@ -592,7 +608,7 @@ class Search {
 
 bool is_valid(const transducerBeamOptions* o) {
     return o && o->beam >= 1 && o->beam <= INT32_MAX / 4 && o->n_best >= 1 && o->n_best <= o->beam && o->drop <= 0 &&
-           o->max_symbols >= 1 && o->slots >= 1 && o->threads >= 1 &&
+           o->nodes >= 0 && o->max_symbols >= 1 && o->slots >= 1 && o->threads >= 1 &&
            (o->instruction_set == TRANSDUCER_AUTOMATIC || is_supported(InstructionSet(o->instruction_set)));
 }
 

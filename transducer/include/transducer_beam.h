@@ -19,12 +19,17 @@
 extern "C" {
 #endif
 
+/* In place of a count: the utterance needs more `nodes` than the options allow. */
+#define TRANSDUCER_BEAM_MORE_NODES (-1)
+
 typedef struct {
     int64_t beam;            /* label sequences kept */
     int64_t n_best;          /* label sequences returned, at most `beam` */
     double drop;             /* sequences, and alignments, whose score is this far below the best are dropped; at most 0 */
     int64_t max_symbols;     /* labels on a frame, 1 or more */
     int64_t slots;           /* utterances of a thread that are decoded at once */
+    int64_t nodes;           /* labels of all kept sequences of an utterance that there is room for, those that several begin
+                              * with counted once; 0: a million, more than speech needs */
     int32_t threads;
     int32_t instruction_set; /* transducerInstructionSet */
 } transducerBeamOptions;
@@ -37,7 +42,7 @@ TRANSDUCER_API transducerStatus transducer_beam_workspace(const transducerNetwor
 /* Frames, `scorers` and `invalid` are as for transducer_decode. Sequence i of utterance n, best first, has
  * lengths[n * n_best + i] labels, at most `capacity`, at tokens + (n * n_best + i) * capacity, and there, on its most
  * probable alignment, the frames, durations (0 in RNN-T), probabilities among labels and blank, and entropies (unless NULL).
- * `acoustic` and `external` add up to its score; counts[n] are found. */
+ * `acoustic` and `external` add up to its score; counts[n] are found, or TRANSDUCER_BEAM_MORE_NODES. */
 TRANSDUCER_API transducerStatus transducer_beam(const transducerNetwork* network, const transducerBeamOptions* options,
                                                 const float* encoded, int64_t batch, int64_t batch_stride,
                                                 int64_t frame_stride, const int64_t* frame_counts,

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.convolution import Linear, along_time
 from common.lengths import inside
 from transducer.config import EncoderConfig
 
@@ -95,7 +96,7 @@ class Subsampling(nn.Module):
             nn.Conv2d(channels, channels, 3, 2, padding, groups=channels) for _ in range(stages - 1)
         )
         self.pointwise = nn.ModuleList(nn.Conv2d(channels, channels, 1) for _ in range(stages - 1))
-        self.project = nn.Linear(channels * self.output_frames(mel_bins), cfg.width)
+        self.project = Linear(channels * self.output_frames(mel_bins), cfg.width)
 
     def forward(self, features_BFT: Tensor, frames_B: Tensor) -> tuple[Tensor, Tensor]:
         """features_BFT, frames_B -> x_BSC and its frames_B."""
@@ -185,8 +186,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.dropout = cfg.dropout
         self.norm = nn.LayerNorm(cfg.width)
-        self.enter = nn.Linear(cfg.width, cfg.expansion * cfg.width, cfg.biases)
-        self.leave = nn.Linear(cfg.expansion * cfg.width, cfg.width, cfg.biases)
+        self.enter = Linear(cfg.width, cfg.expansion * cfg.width, cfg.biases)
+        self.leave = Linear(cfg.expansion * cfg.width, cfg.width, cfg.biases)
 
     def forward(self, x_BSC: Tensor) -> Tensor:
         """x_BSC -> x_BSC"""
@@ -202,11 +203,11 @@ class RelativeAttention(nn.Module):
     def __init__(self, cfg: EncoderConfig):
         super().__init__()
         self.heads, self.head_width, self.dropout = cfg.heads, cfg.width // cfg.heads, cfg.attention_dropout
-        self.qkv = nn.Linear(cfg.width, 3 * cfg.width, cfg.biases)
-        self.positions = nn.Linear(cfg.width, cfg.width, bias=False)
+        self.qkv = Linear(cfg.width, 3 * cfg.width, cfg.biases)
+        self.positions = Linear(cfg.width, cfg.width, bias=False)
         self.content_bias_HD = nn.Parameter(torch.zeros(self.heads, self.head_width))
         self.position_bias_HD = nn.Parameter(torch.zeros(self.heads, self.head_width))
-        self.leave = nn.Linear(cfg.width, cfg.width, cfg.biases)
+        self.leave = Linear(cfg.width, cfg.width, cfg.biases)
         self.scale = self.head_width**-0.5
         self.keeps_positions = False  # only where the weights do not change any more
         self.kept_HDP: Tensor | None = None
@@ -278,22 +279,22 @@ class Convolution(nn.Module):
         super().__init__()
         self.causal = cfg.causal_convolution
         self.norm_in = nn.LayerNorm(cfg.width)
-        self.enter = nn.Linear(cfg.width, 2 * cfg.width, cfg.biases)
+        self.enter = Linear(cfg.width, 2 * cfg.width, cfg.biases)
         padding = 0 if self.causal else cfg.kernel // 2
         self.depthwise = nn.Conv1d(cfg.width, cfg.width, cfg.kernel, padding=padding, groups=cfg.width, bias=cfg.biases)
         self.norm: nn.Module = nn.BatchNorm1d(cfg.width) if cfg.norm == "batch" else ChannelNorm(cfg.width)
-        self.leave = nn.Linear(cfg.width, cfg.width, cfg.biases)
+        self.leave = Linear(cfg.width, cfg.width, cfg.biases)
 
     def forward(self, x_BSC: Tensor, inside_BS: Tensor, past: Past | None = None) -> Tensor:
         """x_BSC -> x_BSC; after the frames of `past`, if this is causal."""
         x_BSC = F.glu(self.enter(self.norm_in(x_BSC)), dim=-1)
-        x_BCS = (x_BSC * inside_BS[:, :, None].to(x_BSC.dtype)).mT
+        x_BSC = x_BSC * inside_BS[:, :, None].to(x_BSC.dtype)
         if past is not None:
-            x_BCS = torch.cat([past.tail_BCS, x_BCS], 2)
-            past.tail_BCS = x_BCS[:, :, x_BCS.shape[2] - past.tail_BCS.shape[2] :]
+            x_BSC = torch.cat([past.tail_BCS.mT, x_BSC], 1)
+            past.tail_BCS = x_BSC[:, x_BSC.shape[1] - past.tail_BCS.shape[2] :].mT
         elif self.causal:
-            x_BCS = F.pad(x_BCS, (self.depthwise.kernel_size[0] - 1, 0))
-        return self.leave(F.silu(self.norm(self.depthwise(x_BCS))).mT)
+            x_BSC = F.pad(x_BSC, (0, 0, self.depthwise.kernel_size[0] - 1, 0))
+        return self.leave(F.silu(self.norm(along_time(self.depthwise, x_BSC).mT)).mT)
 
 
 class ChannelNorm(nn.LayerNorm):

@@ -17,6 +17,7 @@ import soundfile
 
 from common import audio
 from common.data.manifest import Utterance
+from common.json_text import parsed
 from common.recognition.transcripts import Transcript, Word
 
 AGAIN = (429, 502, 503)  # the server is busy, or another takes its place
@@ -123,10 +124,13 @@ def content_of(source: Path | Utterance | audio.Held) -> tuple[bytes, str]:
 def transcript_from(answer: str, name: str) -> Transcript:
     """The transcript in an answer of verbose_json. Raises ServerError for what is none."""
     try:
-        found = json.loads(answer)
-        words = [Word(w["word"], w["start"], w["end"], w.get("confidence", 1.0)) for w in found["words"]]
-        return Transcript(name, found["text"], words, found["duration"])
-    except (ValueError, KeyError, TypeError) as error:
+        found = parsed(answer)
+        words = [
+            Word(str(w["word"]), float(w["start"]), float(w["end"]), float(w.get("confidence", 1.0)))
+            for w in found["words"]
+        ]
+        return Transcript(name, str(found["text"]), words, float(found["duration"]))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ServerError(f"an answer that is no transcript ({error!r}): {answer[:200]!r}") from None
 
 
@@ -137,6 +141,6 @@ def percentile(values: list[float], percent: float) -> float:
 
 def _message(content: bytes) -> str:
     try:
-        return str(json.loads(content)["error"]["message"])
+        return str(parsed(content)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return content[:300].decode("utf-8", "replace")

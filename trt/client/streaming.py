@@ -10,6 +10,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from common import audio
+from common.json_text import parsed
 from common.recognition.transcripts import Word
 from trt.client.asking import ServerError
 
@@ -68,7 +69,7 @@ def captions(
             sender.start()
             delays: list[float] = []
             for message in socket:
-                told = json.loads(message)
+                told = parsed(message)
                 if told["type"] == "error":
                     raise ServerError(f"{url}: {told['message']}")
                 if told["type"] == "final":
@@ -78,6 +79,8 @@ def captions(
                     return Told(told["text"], [Word(**word) for word in told["words"]], told["duration"], delays)
     except (WebSocketException, OSError) as error:
         raise ServerError(f"{url}: {error}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ServerError(f"{url}: a message that is none of live captions ({error!r})") from None
     raise ServerError(f"{url}: the stream ended without its last words")
 
 

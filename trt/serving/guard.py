@@ -51,7 +51,7 @@ class Guard:
         if self.under_way > self.limits.max_queue and scope["path"].startswith("/v1"):
             return BusyError(f"{self.limits.max_queue} requests are under way")
         length = dict(scope["headers"]).get(b"content-length", b"0")
-        return self.too_large(int(length)) if length.isdigit() else None
+        return self.too_large(int(length)) if length.isdigit() and len(length) < 20 else None
 
     def too_large(self, count: int) -> RequestError | None:
         """The refusal of a body of so many bytes, if it is too large."""

@@ -20,6 +20,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
 from common.audio import RATES
+from common.json_text import parsed
 from common.recognition.transcripts import Transcript, Word
 from trt.serving.hearing import Hearing
 from trt.serving.limits import Limits, RequestError
@@ -201,7 +202,7 @@ async def _received(socket: WebSocket, limits: Limits) -> bytes | None:
     if message.get("bytes") is not None:
         return bytes(message["bytes"])
     try:
-        asked = json.loads(message.get("text") or "")
+        asked = parsed(message.get("text") or "")
     except ValueError:
         asked = None
     if not isinstance(asked, dict) or asked.get("type") != "end":

@@ -53,13 +53,20 @@ def inference(cfg: BenchmarkConfig, batch_size: int, device: torch.device) -> Si
         with device:
             model: nn.Module = Wav2Vec2(config, cfg.learning)
         cast_for_inference(model, cfg.precision)
-        sides[name] = Side(partial(_infer, model, audio_BN), model.parameters, config.hourglass)
+        sides[name] = Side(partial(_infer, model, audio_BN), partial(_weights, model), config.hourglass)
     if _is_compared(cfg):
         with device:
             theirs = _theirs("Wav2Vec2Model", cfg)
         cast_for_inference(theirs, cfg.precision)
-        sides["transformers"] = Side(partial(_infer, theirs, audio_BN.to(dtype)), theirs.parameters)  # it casts none
+        sides["transformers"] = Side(
+            partial(_infer, theirs, audio_BN.to(dtype)), partial(_weights, theirs)
+        )  # it casts none
     return sides
+
+
+def _weights(model: nn.Module) -> Iterable[Tensor]:
+    """Packed ones too, which are no parameters any more."""
+    return model.state_dict().values()
 
 
 @torch.inference_mode()

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.convolution import Linear
 from wav2vec2.contrastive.masking import Targets, joined
 from wav2vec2.contrastive.objective import ObjectiveConfig, contrast
 from wav2vec2.contrastive.quantizer import GumbelQuantizer, perplexity
@@ -49,8 +50,8 @@ class Wav2Vec2ForPretraining(nn.Module):
         super().__init__()
         self.wav2vec2 = Wav2Vec2(config, learning)
         self.quantizer = GumbelQuantizer(config)
-        self.project_codes = nn.Linear(config.width_of_codes, config.final_dim)
-        self.project_context = nn.Linear(config.dim, config.final_dim)
+        self.project_codes = Linear(config.width_of_codes, config.final_dim)
+        self.project_context = Linear(config.dim, config.final_dim)
 
     def forward(
         self,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.convolution import Linear
 from wav2vec2.network.config import ModelConfig
 
 
@@ -50,7 +51,7 @@ class GumbelQuantizer(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.codebooks, self.entries = config.codebooks, config.codebook_size
-        self.scores = nn.Linear(config.conv_layers[-1][0], self.codebooks * self.entries)
+        self.scores = Linear(config.conv_layers[-1][0], self.codebooks * self.entries)
         self.codes_GVE = nn.Parameter(
             torch.empty(self.codebooks, self.entries, config.width_of_codes // self.codebooks).uniform_()
         )

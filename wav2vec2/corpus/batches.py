@@ -21,7 +21,7 @@ from common.data.batching import BatchingError, bucketed_batches
 from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, SpeechDataset, batch_loader
 from common.data.manifest import Utterance
 from common.seeds import mixed
-from ctc.align import frames_needed
+from ctc.alignment import frames_needed
 from wav2vec2.contrastive.masking import Targets, draw_channel_mask, draw_targets, draw_time_mask, joined
 from wav2vec2.corpus.letters import Letters
 from wav2vec2.network.extractor import n_frames

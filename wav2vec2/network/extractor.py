@@ -16,6 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.convolution import Kept, native, products
+from common.convolution import convolve as convolve_through_torch
+from common.convolution.native import Epilogue, Packed
 from common.lengths import inside
 from common.precision import compute_dtype
 from wav2vec2.network.config import ConvLayer, ModelConfig, samples_per_frame, samples_seen
@@ -107,12 +110,18 @@ class Convolution(NamedTuple):
     bias_O: Tensor | None
     stride: int
     norm: nn.LayerNorm | None
+    packed: Packed | None = None
+    """The weights for the native library, where that is faster than torch."""
 
     def infer(self, x_RI: Tensor, *, out_SO: Tensor | None = None) -> Tensor:
         """Convolution, normalisation and GELU of x_RI -> out_SO, a row for all that there are K rows for."""
         x_RI = x_RI.to(self.weight_OKI.dtype)
         if out_SO is None:
             out_SO = x_RI.new_empty(_n_rows(x_RI, self.weight_OKI, self.stride), len(self.weight_OKI))
+        if self.packed is not None:
+            epilogue = Epilogue(self.bias_O, activation="gelu" if self.norm is None else "identity")
+            native.run(x_RI[None], self.packed, epilogue, out_SO[None], stride=self.stride)
+            return out_SO if self.norm is None else torch.ops.aten.gelu_(out_SO.copy_(self.norm(out_SO)))
         convolve(x_RI, self.weight_OKI, self.bias_O, self.stride, out_SO=out_SO)
         if self.norm is not None:
             out_SO.copy_(self.norm(out_SO))
@@ -128,7 +137,9 @@ class Folded(NamedTuple):
 
     def of(self, utterance: int) -> Convolution:
         """The layer as it is for one utterance."""
-        return Convolution(self.weight_BKO[utterance].T.unsqueeze(2), self.bias_BO[utterance], self.stride, None)
+        weight_KO, bias_O = self.weight_BKO[utterance], self.bias_BO[utterance]
+        packed = native.pack(weight_KO.unsqueeze(1), None) if _is_packed(weight_KO) else None
+        return Convolution(weight_KO.T.unsqueeze(2), bias_O, self.stride, None, packed)
 
 
 class FirstLayer(nn.Module):
@@ -189,20 +200,34 @@ class ConvLayerNorm(nn.Module):
         self.weight = nn.Parameter(torch.empty(c_out, kernel, c_in))
         self.bias = nn.Parameter(torch.empty(c_out)) if bias else None
         self.norm = nn.LayerNorm(c_out, eps=NORM_EPSILON) if norm else None
+        self._kept: Kept[Packed] = Kept()
         initialise_conv(self.weight, self.bias)
 
     def forward(self, x_RC: Tensor) -> Tensor:
         """x_RC -> [R / stride or, at the end of the batch, less, C of the output]."""
-        weight_OKI, bias_O, stride, norm = self.convolution()
-        y_RC = StridedConv.apply(x_RC.to(weight_OKI.dtype), weight_OKI, bias_O, stride)
+        if torch.is_grad_enabled():
+            self._kept.forget()
+        weight_OKI, bias_O, stride, norm, _ = self.convolution()
+        x_RC = x_RC.to(weight_OKI.dtype)
+        if products.runs_eagerly(x_RC) and not products.has_fast_products():
+            y_RC = convolve_through_torch(x_RC[None], weight_OKI, bias_O, stride=stride)[0]
+        else:
+            y_RC = StridedConv.apply(x_RC, weight_OKI, bias_O, stride)
         return F.gelu(y_RC if norm is None else norm(y_RC))
+
+    def train(self, mode: bool = True) -> "ConvLayerNorm":
+        """As ever, and forgets what was kept: where parameters are swapped or gathered, they do not tell of changes."""
+        self._kept.forget()
+        return super().train(mode)
 
     def convolution(self) -> Convolution:
         """Its weights in the type that is computed in."""
         dtype = compute_dtype(self.weight)
-        return Convolution(
-            self.weight.to(dtype), None if self.bias is None else self.bias.to(dtype), self.stride, self.norm
-        )
+        weight_OKI, bias_O = self.weight.to(dtype), None if self.bias is None else self.bias.to(dtype)
+        packed = None
+        if not torch.is_grad_enabled() and _is_packed(weight_OKI):
+            packed = self._kept.of((self.weight,), lambda: native.pack(self.weight.permute(1, 2, 0), None))
+        return Convolution(weight_OKI, bias_O, self.stride, self.norm, packed)
 
 
 class StridedConv(torch.autograd.Function):
@@ -257,6 +282,11 @@ def _under_taps(x_RI: Tensor, taps: slice, stride: int, n_rows: int) -> Tensor:
 
 def _tap_groups(kernel: int, size: int) -> list[slice]:
     return [slice(first, min(first + size, kernel)) for first in range(0, kernel, size)]
+
+
+def _is_packed(weight: Tensor) -> bool:
+    """Whether inference is faster by the native library than by torch's products."""
+    return products.runs_eagerly(weight) and not products.has_fast_products() and native.load() is not None
 
 
 def _n_rows(x_RI: Tensor, weight_OKI: Tensor, stride: int) -> int:

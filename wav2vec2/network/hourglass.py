@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.convolution import Linear
+
 
 class Short(NamedTuple):
     """Shortened frames x_BUD, and mask_BU of those that at least one frame went into (None: all)."""
@@ -23,8 +25,8 @@ class Shortening(nn.Module):
     def __init__(self, dim: int, factor: int, resample: Literal["naive", "linear"]):
         super().__init__()
         self.factor = factor
-        self.down = nn.Linear(dim * factor, dim) if resample == "linear" else None
-        self.up = nn.Linear(dim, dim * factor) if resample == "linear" else None
+        self.down = Linear(dim * factor, dim) if resample == "linear" else None
+        self.up = Linear(dim, dim * factor) if resample == "linear" else None
 
     def shorten(self, x_BSD: Tensor, mask_BS: Tensor | None) -> Short:
         """x_BSD, which must be 0 where no frame is, so that an utterance's last frame is the same in every batch.

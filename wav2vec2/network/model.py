@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.config import ConfigError
+from common.convolution import Linear
 from common.lengths import inside
 from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.extractor import FeatureExtractor
@@ -51,7 +52,7 @@ class Wav2Vec2(nn.Module):
         channels = config.conv_layers[-1][0]
         self.extractor = FeatureExtractor(config)
         self.norm = nn.LayerNorm(channels, eps=NORM_EPSILON) if config.feature_norm else nn.Identity()
-        self.projection = nn.Linear(channels, config.dim)
+        self.projection = Linear(channels, config.dim)
         self.mask_embedding = nn.Parameter(torch.empty(config.dim).uniform_())
         self.encoder = Encoder(config, self.learning)
         if not self.learning.extractor_gradient:
@@ -119,7 +120,7 @@ class Wav2Vec2ForCTC(nn.Module):
         if not config.labels:
             raise ConfigError("model.labels is empty: name the symbols that the CTC head writes")
         self.wav2vec2 = Wav2Vec2(config, learning)
-        self.head = nn.Linear(config.dim, len(config.labels))
+        self.head = Linear(config.dim, len(config.labels))
         nn.init.xavier_uniform_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.convolution import Kept
 from wav2vec2.network.config import ModelConfig
 
 
@@ -28,7 +29,7 @@ class PositionalConv(nn.Module):
         self.direction = nn.Parameter(torch.empty(config.dim, config.dim // config.pos_groups, config.pos_kernel))
         self.norm = nn.Parameter(torch.empty(1, 1, config.pos_kernel))
         self.bias = nn.Parameter(torch.zeros(config.dim))
-        self._kept: tuple[tuple[int, ...], Tensor] | None = None
+        self._kept: Kept[Tensor] = Kept()
         nn.init.normal_(self.direction, std=math.sqrt(4 / (config.pos_kernel * config.dim)))
         with torch.no_grad():
             self.norm.copy_(self.direction.norm(dim=(0, 1), keepdim=True))
@@ -41,7 +42,7 @@ class PositionalConv(nn.Module):
 
     def train(self, mode: bool = True) -> "PositionalConv":
         """As ever, and forgets what was kept: where parameters are swapped or gathered, they do not tell of changes."""
-        self._kept = None
+        self._kept.forget()
         return super().train(mode)
 
     def weight(self) -> Tensor:
@@ -69,13 +70,10 @@ class PositionalConv(nn.Module):
 
         It costs more than its use: inference keeps it while it is valid.
         """
-        if torch.is_grad_enabled() or self.direction.is_inference() or self.norm.is_inference():
-            self._kept = None  # fused optimisers do not count up the version of what they change
+        if torch.is_grad_enabled():
+            self._kept.forget()  # fused optimisers do not count up the version of what they change
             return self._spectrum()
-        state = (*(v for p in (self.direction, self.norm) for v in (p._version, p.data_ptr())),)
-        if self._kept is None or self._kept[0] != state:
-            self._kept = state, self._spectrum()
-        return self._kept[1]
+        return self._kept.of((self.direction, self.norm), self._spectrum)
 
     def _spectrum(self) -> Tensor:
         weight_GEIK = self.weight().unflatten(0, (self.groups, -1))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.convolution import Linear
 from wav2vec2.network.config import ModelConfig
 
 GATES = 8  # numbers of a frame, in two sums of four, that its gates are made of
@@ -63,8 +64,8 @@ class Adapter(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.norm = nn.LayerNorm(config.dim)
-        self.down = nn.Linear(config.dim, config.adapter_dim)
-        self.up = nn.Linear(config.adapter_dim, config.dim)
+        self.down = Linear(config.dim, config.adapter_dim)
+        self.up = Linear(config.adapter_dim, config.dim)
 
     def forward(self, x_BSD: Tensor) -> Tensor:
         """x_BSD with what the adapter adds."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from common.convolution import Linear
 from common.lengths import inside
 from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.hourglass import Shortening
@@ -119,8 +120,8 @@ class TransformerLayer(nn.Module):
         self.pre_norm, self.learning = config.pre_norm, learning
         self.attention = Attention(config, learning)
         self.attention_norm = nn.LayerNorm(config.dim, eps=NORM_EPSILON)
-        self.fc1 = nn.Linear(config.dim, config.ffn_dim)
-        self.fc2 = nn.Linear(config.ffn_dim, config.dim)
+        self.fc1 = Linear(config.dim, config.ffn_dim)
+        self.fc2 = Linear(config.ffn_dim, config.dim)
         self.final_norm = nn.LayerNorm(config.dim, eps=NORM_EPSILON)
         self.adapter = Adapter(config) if config.adapter_dim else None
         for linear in (self.fc1, self.fc2):
@@ -139,7 +140,7 @@ class TransformerLayer(nn.Module):
         return self.final_norm(x_BSD + self._drop(self._feed_forward(x_BSD)))
 
     def _feed_forward(self, x_BSD: Tensor) -> Tensor:
-        x_BSF = F.dropout(F.gelu(self.fc1(x_BSD)), self.learning.activation_dropout, self.training)
+        x_BSF = F.dropout(self.fc1(x_BSD, "gelu"), self.learning.activation_dropout, self.training)
         return self.fc2(x_BSF)
 
     def _drop(self, x_BSD: Tensor) -> Tensor:
@@ -152,8 +153,8 @@ class Attention(nn.Module):
     def __init__(self, config: ModelConfig, learning: LearningConfig):
         super().__init__()
         self.heads, self.dropout = config.heads, learning.attention_dropout
-        self.qkv = nn.Linear(config.dim, 3 * config.dim)
-        self.out = nn.Linear(config.dim, config.dim)
+        self.qkv = Linear(config.dim, 3 * config.dim)
+        self.out = Linear(config.dim, config.dim)
         self.gate = Gate(config) if config.relative_buckets else None
         for linear in (self.qkv, self.out):
             initialise_linear(linear)

@@ -16,6 +16,28 @@ inline void store(float* to, Vector value) { *reinterpret_cast<Vector*>(to) = va
 
 typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH), aligned(4)));
 
+// e to the power of x, which lies between -87 and 0, to two units in the last place.
+inline Vector exponential(Vector x) {
+    constexpr float SHIFT = 12582912.0f;  // added, it leaves of a number its nearest integer, in the lowest bits
+    const Vector shifted = x * 1.44269504f + SHIFT, whole = shifted - SHIFT;
+    const Vector rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;  // less whole * ln 2, in two parts
+    Vector sum = rest * (1.0f / 720) + 1.0f / 120;
+    sum = sum * rest + 1.0f / 24;
+    sum = sum * rest + 1.0f / 6;
+    sum = sum * rest + 0.5f;
+    sum = sum * rest * rest + rest + 1.0f;
+    return (Vector)((Bits)sum + ((Bits)shifted << 23));
+}
+
+// x times the normal distribution up to x: what lacks from max(x, 0) is u exp(-u^2 / 2) times a quotient of two
+// polynomials, fitted to its least greatest error, 7e-9. Where u = |x| > 8 nothing is left of it.
+inline Vector gelu(Vector x) {
+    const Vector size = x < 0 ? -x : x, u = size > 8.0f ? Vector{} + 8.0f : size;
+    const Vector above = ((u * -0.0001075059554f + 0.0370704606f) * u + 0.1953612268f) * u + 0.5000004173f;
+    const Vector below = ((u * 0.0885942355f + 0.5224207044f) * u + 1.1886233091f) * u + 1.0f;
+    return (x < 0 ? Vector{} : x) - size * exponential(u * u * -0.5f) * above / below;
+}
+
 // A matrix of broadcast values against rows of columns: sum over s, i of x[r, s * jump + i] times w[s * depth + i].
 template <class X, class W>
 struct Factors {

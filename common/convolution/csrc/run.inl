@@ -54,24 +54,27 @@ class Run {
         if (p.residual && is_first)
             residual = p.residual + b * p.residual_batch_stride + s * p.residual_frame_stride + column;
         const int32_t activation = is_last ? p.activation : CONVOLUTION_IDENTITY;
-        const float slope = p.output_slope;
         if (count == PANEL) {
             for (int64_t j = 0; j < PANEL; j += WIDTH) {
                 Vector value = load(sum + j);
                 if (bias) value += load(bias + j);
                 if (residual) value += load(residual + j);
-                if (activation == CONVOLUTION_LEAKY_RELU) value = leaky(value, slope);
-                if (activation == CONVOLUTION_CLIPPED_RELU) value = value < 0 ? Vector{} : value > slope ? Vector{} + slope : value;
-                store(y + j, value);
+                store(y + j, activated(value, activation));
             }
             return;
         }
-        for (int64_t j = 0; j < count; j++) {
-            float value = sum[j] + (bias ? bias[j] : 0) + (residual ? residual[j] : 0);
-            if (activation == CONVOLUTION_LEAKY_RELU) value = value < 0 ? value * slope : value;
-            if (activation == CONVOLUTION_CLIPPED_RELU) value = value < 0 ? 0 : value > slope ? slope : value;
-            y[j] = value;
-        }
+        alignas(64) float values[PANEL] = {};
+        for (int64_t j = 0; j < count; j++) values[j] = sum[j] + (bias ? bias[j] : 0) + (residual ? residual[j] : 0);
+        for (int64_t j = 0; j < count; j += WIDTH) store(values + j, activated(load(values + j), activation));
+        memcpy(y, values, count * sizeof(float));
+    }
+
+    Vector activated(Vector value, int32_t activation) const {
+        const float slope = p.output_slope;
+        if (activation == CONVOLUTION_LEAKY_RELU) return leaky(value, slope);
+        if (activation == CONVOLUTION_CLIPPED_RELU)
+            return value < 0 ? Vector{} : value > slope ? Vector{} + slope : value;
+        return activation == CONVOLUTION_GELU ? gelu(value) : value;
     }
 
     static Vector leaky(Vector value, float slope) { return value < 0 ? value * slope : value; }

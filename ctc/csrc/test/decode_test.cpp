@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "ctc_decode.h"
+#include "ctc_ngram.h"
 
 static int failures = 0;
 
@@ -80,12 +80,17 @@ static Case random_case(Random& random) {
     return c;
 }
 
+static std::vector<uint8_t> packed(const std::vector<int64_t>& values, int32_t width) {
+    std::vector<uint8_t> bits(ctc_packed_bytes(int64_t(values.size()), width));
+    ctc_pack(values.data(), int64_t(values.size()), width, bits.data());
+    return bits;
+}
+
 // Words 3 "0", 4 "0 1", 5 "1", after <unk>, <s> and </s>, of labels 0 and 1 with 2 between them; bigrams follow "0".
 struct Language {
-    std::vector<int64_t> first_arc = {0, 6, 8};
-    std::vector<int32_t> arc_word = {0, 1, 2, 3, 4, 5, 2, 4}, arc_next = {0, 0, 0, 1, 0, 0, 0, 0};
+    std::vector<uint8_t> first_arc = packed({0, 6, 8}, 4), arc_word = packed({0, 1, 2, 3, 4, 5, 2, 4}, 3);
+    std::vector<uint8_t> arc_next = packed({0, 0, 0, 1, 0, 0, 0, 0}, 1), backoff_state = packed({0, 0}, 1);
     std::vector<float> arc_log_prob = {-4, -90, -2, -1, -1.5f, -2, -0.5f, -0.7f}, backoff = {0, -0.9f};
-    std::vector<int32_t> backoff_state = {0, 0};
     std::vector<float> word_bound = {-4, -90, -0.5f, -1, -0.7f, -2};
     std::vector<int32_t> first_child = {1, 3, 4, 4, 4}, label = {-1, 0, 1, 1}, word = {-1, 3, 5, 4};
     std::vector<int32_t> phrase_first_child = {1, 2, 3, 3}, phrase_label = {-1, 0, 1}, fail = {0, 0, 0};
@@ -96,8 +101,8 @@ struct Language {
     ctc_scorer scorer;
 
     explicit Language(Random& random)
-        : ngram{2, 6, first_arc.data(), arc_word.data(), arc_log_prob.data(), arc_next.data(), backoff.data(),
-                backoff_state.data(), word_bound.data(), 0, 0, 2},
+        : ngram{2, 6, 8, {first_arc.data(), 4}, {arc_word.data(), 3}, arc_log_prob.data(), {arc_next.data(), 1},
+                backoff.data(), {backoff_state.data(), 1}, word_bound.data(), 0, 0, 2},
           lexicon{4, first_child.data(), label.data(), word.data()},
           phrases{3, phrase_first_child.data(), phrase_label.data(), fail.data(), promise.data(), reward.data(),
                   bound.data(), 0},

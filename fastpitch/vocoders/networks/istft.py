@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution.products import linear
+from common.convolution import Linear, along_time
 from common.features import LogMelConfig, mel_filters
 from common.lengths import inside
 from fastpitch.vocoders.networks.config import IstftConfig
@@ -47,7 +47,7 @@ class IstftGenerator(nn.Module):
         self.norm = nn.LayerNorm(cfg.channels, eps=1e-6)
         self.blocks = nn.ModuleList(ConvNextBlock(cfg) for _ in range(cfg.layers))
         self.last_norm = nn.LayerNorm(cfg.channels, eps=1e-6)
-        self.head = nn.Linear(cfg.channels, 2 * frequencies)
+        self.head = Linear(cfg.channels, 2 * frequencies)
         self.log_floor = features.log_floor
         filters_MK = torch.from_numpy(mel_filters(features))
         self._constants = (*magnitude_prior(features, cfg.n_fft), torch.hann_window(cfg.n_fft), filters_MK)
@@ -71,7 +71,7 @@ class IstftGenerator(nn.Module):
         """Magnitudes and phases [B, T, K], float32, and [B, T, 1] 1 for frames of the utterance; all is 0 beyond."""
         keep_BT1 = _keep(mel_BMT, frames_B)
         x_BTC = self._hidden(mel_BMT, keep_BT1)
-        log_magnitude_BTK, phase_BTK = linear(x_BTC, self.head.weight, self.head.bias).float().chunk(2, dim=-1)
+        log_magnitude_BTK, phase_BTK = self.head(x_BTC).float().chunk(2, dim=-1)
         with torch.autocast(mel_BMT.device.type, enabled=False):
             prior_BTK = mel_BMT.float().mT @ self.prior_KM.mT + self.prior_K
             magnitude_BTK = (log_magnitude_BTK + prior_BTK).clamp(max=LOUDEST).exp() * keep_BT1.float()
@@ -122,7 +122,7 @@ class IstftGenerator(nn.Module):
 
     def _hidden(self, mel_BMT: Tensor, keep_BT1: Tensor) -> Tensor:
         scaled_BMT = (mel_BMT - MEL_CENTRE) * MEL_SCALE * keep_BT1.mT
-        x_BTC = self.norm(self.embed(scaled_BMT).mT)
+        x_BTC = self.norm(along_time(self.embed, scaled_BMT.mT))
         for block in self.blocks:
             x_BTC = block(x_BTC, keep_BT1)
         return self.last_norm(x_BTC)
@@ -152,15 +152,14 @@ class ConvNextBlock(nn.Module):
         width, wide = cfg.channels, cfg.channels * cfg.expansion
         self.depthwise = nn.Conv1d(width, width, cfg.kernel, padding=cfg.kernel // 2, groups=width)
         self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.widen = nn.Linear(width, wide)
-        self.narrow = nn.Linear(wide, width)
+        self.widen = Linear(width, wide)
+        self.narrow = Linear(wide, width)
         self.scale_C = nn.Parameter(torch.full((width,), 1 / cfg.layers))
 
     def forward(self, x_BTC: Tensor, keep_BT1: Tensor) -> Tensor:
         """The output, as long as the input; of frames outside `keep_BT1` nothing is seen."""
-        y_BTC = self.norm(self.depthwise((x_BTC * keep_BT1).mT).mT)
-        wide_BTW = F.gelu(linear(y_BTC, self.widen.weight, self.widen.bias))
-        return x_BTC + self.scale_C * linear(wide_BTW, self.narrow.weight, self.narrow.bias)
+        y_BTC = self.norm(along_time(self.depthwise, x_BTC * keep_BT1))
+        return x_BTC + self.scale_C * self.narrow(self.widen(y_BTC, "gelu"))
 
 
 def stft(audio_BN: Tensor, window_S: Tensor, hop: int) -> Tensor:

@@ -56,7 +56,7 @@ def test_prepared_gives_what_a_plain_convolution_gives(shape, library):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("activation", ["identity", "leaky_relu", "clipped_relu"])
+@pytest.mark.parametrize("activation", ["identity", "leaky_relu", "clipped_relu", "gelu"])
 def test_bias_residual_activation_and_mask_are_done_on_the_way_out(shape, activation, library):
     module = layer(*shape)
     x_BTI = torch.randn(2, 50, shape[1])

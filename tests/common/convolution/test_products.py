@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from common.convolution import products
@@ -17,6 +18,29 @@ def test_a_product_by_convolution_and_its_gradients_are_those_of_the_product(sha
     exact = torch.autograd.grad((expected * weights_XO).sum(), leaves)
     for gradient, wanted in zip(torch.autograd.grad((found * weights_XO).sum(), leaves), exact, strict=True):
         torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
+
+
+def test_a_convolution_of_one_tap_and_its_gradients_are_those_of_torch(monkeypatch):
+    monkeypatch.setattr(products, "has_fast_products", lambda: False)
+    torch.manual_seed(0)
+    conv, x_BCT = nn.Conv1d(48, 96, 1), torch.randn(4, 48, 400, requires_grad=True)
+    found, leaves = products.pointwise(conv, x_BCT), (x_BCT, *conv.parameters())
+    with products.left_to_torch():
+        expected = products.pointwise(conv, x_BCT)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    weights_BOT = torch.randn_like(found)
+    wanted = torch.autograd.grad((expected * weights_BOT).sum(), leaves)
+    for gradient, exact in zip(torch.autograd.grad((found * weights_BOT).sum(), leaves), wanted, strict=True):
+        torch.testing.assert_close(gradient, exact, rtol=0, atol=1e-5 * float(exact.abs().max()))
+
+
+@pytest.mark.parametrize(
+    "conv", [nn.Conv1d(48, 8, 3, padding=1), nn.Conv1d(48, 8, 1, stride=2), nn.Conv1d(48, 48, 1, groups=48)]
+)
+def test_other_convolutions_are_left_as_they_are(conv, monkeypatch):
+    monkeypatch.setattr(products, "has_fast_products", lambda: False)
+    x_BCT = torch.randn(4, 48, 400)
+    assert torch.equal(products.pointwise(conv, x_BCT), conv(x_BCT))
 
 
 def test_a_traced_network_has_plain_products(monkeypatch):

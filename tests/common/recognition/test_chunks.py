@@ -9,7 +9,7 @@ from common.audio import AudioError
 from common.recognition.chunks import Chunk, Piece, chunks
 from common.recognition.chunks import in_batches as chunks_in_batches
 from common.recognition.recordings import Recording
-from common.recognition.tensors import in_batches, padded
+from common.recognition.tensors import in_batches, padded, side_by_side
 from common.threads import torch_threads
 
 
@@ -164,6 +164,21 @@ def test_one_batch_has_all_threads():
     with torch_threads(3):
         assert len(list(in_batches([recording(4), recording(5)], whole, run, batch_size=2))) == 2
     assert used == [3]
+
+
+@pytest.mark.parametrize(("threads", "items", "each"), [(1, 5, 1), (2, 5, 1), (4, 2, 2), (4, 1, 4)])
+def test_side_by_side_is_a_map_that_shares_the_cores(threads, items, each):
+    used = []
+
+    def work(i):
+        used.append(torch.get_num_threads())
+        return i * i
+
+    with torch_threads(threads):
+        assert list(side_by_side(work, list(range(items)))) == [i * i for i in range(items)]
+        assert list(side_by_side(work, [])) == []
+        assert torch.get_num_threads() == threads
+    assert used == [each] * items
 
 
 def test_an_error_of_the_network_ends_it_and_leaves_no_thread():

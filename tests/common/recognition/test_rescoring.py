@@ -112,9 +112,10 @@ def test_the_commands_rescore_and_tune(folder, model, tmp_path, capsys):
 
 
 def test_what_cannot_be_used_is_told(tmp_path, monkeypatch):
-    (tmp_path / "bad.jsonl").write_text("{}\n")
-    with pytest.raises(ConfigError, match=r"bad\.jsonl:1: expected a transcript as inference writes it"):
-        list(read_lists(tmp_path / "bad.jsonl"))
+    for content in (b"{}\n", b'{"text": "\xff"}', b"[" * 100_000):
+        (tmp_path / "bad.jsonl").write_bytes(content)
+        with pytest.raises(ConfigError, match=r"bad\.jsonl:1: expected a transcript as inference writes it"):
+            list(read_lists(tmp_path / "bad.jsonl"))
     with pytest.raises(ConfigError, match="no causal language model that transformers can load"):
         CausalModel(tmp_path)
     monkeypatch.setitem(sys.modules, "transformers", None)

@@ -283,3 +283,9 @@ def test_any_text_becomes_something_the_vocabulary_has_and_that_stays_as_it_is(t
 @given(st.text(alphabet=[c for c in map(chr, range(0xC0, 0x180)) if unicodedata.category(c)[0] == "L"], min_size=1))
 def test_no_latin_letter_is_lost(text):
     assert len(normalize_english(text).replace(" ", "")) >= sum(c.isalpha() for c in text) - text.count("ŉ")
+
+
+@pytest.mark.parametrize("text", ["1/{}", "{}/3", "the {}th", "{}", "${}", "{}.5", "{}:30", "1,{}"])
+def test_numbers_of_thousands_of_digits_are_read_digit_by_digit(text):
+    said = normalize_english(text.format("7" * 5000))
+    assert said.count("seven") == 5000

@@ -48,6 +48,12 @@ def test_a_broken_byte_costs_its_line_only(tmp_path):
     assert [phrase.text for phrase in read_phrases(path).phrases] == ["One.", "Zwei ü."]
 
 
+def test_a_speaker_of_thousands_of_digits_costs_its_line_only(tmp_path):
+    found = read_phrases(written(tmp_path, "a.tsv", f"text\tspeaker\none\t{'7' * 5000}\ntwo\t1\n"))
+    assert [phrase.speaker for phrase in found.phrases] == [1]
+    assert "a.tsv:2: speaker '777" in found.problems[0]
+
+
 def test_a_bad_line_is_told_and_the_others_are_read(tmp_path):
     path = written(
         tmp_path,

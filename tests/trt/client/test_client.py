@@ -183,6 +183,7 @@ def test_a_connection_that_breaks_within_an_answer_is_asked_again_unless_it_is_h
         (lambda: Server("localhost:8000"), "url 'localhost:8000': expected http://HOST:PORT"),
         (lambda: Server("http://localhost:80x0"), "url 'http://localhost:80x0': .*; expected http://HOST:PORT"),
         (lambda: transcript_from("[]", "a"), "an answer that is no transcript"),
+        (lambda: transcript_from("[" * 100_000, "a"), "an answer that is no transcript .*nested too deeply"),
         (lambda: measure("http://127.0.0.1:9", [Clip(b"", "a", 1)], key="", clients=1, seconds=0.01), "tried 6 times"),
     ],
 )

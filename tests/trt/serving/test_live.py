@@ -105,6 +105,7 @@ def test_sound_at_any_rate_and_of_any_size_is_taken(server):
         ("sample_rate=1", b"", "sample_rate '1': expected 1000 to 768000"),
         ("format=mp3", b"", "format 'mp3': expected one of s16le, f32le"),
         ("", "hello", 'expected samples as binary messages, or {"type": "end"}'),
+        ("", "[" * 50_000, 'expected samples as binary messages, or {"type": "end"}'),
         ("format=f32le", b"\xff" * 8, "samples that are NaN or infinite; expected numbers from -1 to 1"),
     ],
 )

@@ -12,7 +12,7 @@ from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.interruption import leave_group
 from common.text.vocabulary import VocabularyError
-from ctc.align import frames_needed
+from ctc.alignment import frames_needed
 from tests.data import shared
 from tests.wav2vec2.runs import RATE, finetune_config, pretrain_config
 from wav2vec2.corpus.batches import (

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from common.convolution import products
 from tests.wav2vec2.small import CONV_LAYERS, audio_batch, lively, small_config
 from wav2vec2.network import extractor
 from wav2vec2.network.config import CONV_LAYERS as PUBLISHED_LAYERS
@@ -23,6 +24,13 @@ def reference(model: FeatureExtractor, audio_N: torch.Tensor) -> torch.Tensor:
     return x_1CS[0].T
 
 
+@pytest.fixture(params=[False, True], ids=["slow products", "fast products"])
+def products_are_fast(request, monkeypatch):
+    """As on a processor where MKL is fast, and as where it is slow."""
+    monkeypatch.setattr(products, "has_fast_products", lambda: request.param)
+
+
+@pytest.mark.usefixtures("products_are_fast")
 @pytest.mark.parametrize("kind", ["base", "large"])
 @pytest.mark.parametrize("layers", [CONV_LAYERS, ODD_LAYERS])
 @pytest.mark.parametrize("grad", [False, True])
@@ -38,6 +46,23 @@ def test_every_utterance_of_a_padded_batch_gets_the_features_that_it_gets_alone(
         assert len(expected) == frames
         torch.testing.assert_close(x_SC[:frames], expected, atol=1e-5, rtol=1e-5)
     assert x_BSC.shape[1] == max(frames_B)
+
+
+@pytest.mark.usefixtures("products_are_fast")
+def test_what_inference_packs_is_given_up_when_weights_change():
+    model = lively(FeatureExtractor(small_config()))
+    audio_BN, samples_B = audio_batch((4000,))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    with torch.no_grad():
+        model(audio_BN, samples_B)
+    model(audio_BN, samples_B).x_BSC.square().sum().backward()
+    optimizer.step()  # leaves no trace
+    with torch.no_grad():
+        found = model(audio_BN, samples_B).x_BSC[0]
+        torch.testing.assert_close(found, reference(model, audio_BN[0]), atol=1e-5, rtol=1e-5)
+        model.layers[1].weight.data.mul_(0.5)  # neither
+        found = model.eval()(audio_BN, samples_B).x_BSC[0]
+        torch.testing.assert_close(found, reference(model, audio_BN[0]), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["base", "large"])

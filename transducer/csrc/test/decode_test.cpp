@@ -205,7 +205,7 @@ int main(int count, char** arguments) {
                       found.counts == expected.counts,
                   "the same, however it works", i);
             const int64_t beam = between(random, 1, 6);
-            transducerBeamOptions searched = {beam, between(random, 1, int(beam)), -12, options.max_symbols, 1, 1, set};
+            transducerBeamOptions searched = {beam, between(random, 1, int(beam)), -12, options.max_symbols, 1, 0, 1, set};
             const Favoured favoured;
             const Sequences best = search(net, searched, encoded, frames, frame_counts, favoured, i);
             searched.slots = between(random, 1, 6);

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from common.json_text import parsed
 from common.recognition.transcripts import Transcript
 from trt.serving.limits import RequestError
 from trt.serving.triton.transcripts import transcript_in
@@ -16,6 +17,7 @@ from trt.serving.triton.transcripts import transcript_in
 KINDS = {"FP32": np.float32, "INT64": np.int64, "UINT8": np.uint8}
 NAMES = {np.dtype(kind): name for name, kind in KINDS.items()}
 MODEL = "recognizer"
+UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 
 class Infer:
@@ -52,9 +54,12 @@ class Infer:
             ) from None
         if status != 200:
             raise RequestError(500, f"Triton: {_refusal(content)}", code="engine_error")
-        told = int(headers.get("inference-header-content-length", len(content)))
-        (answer,) = json.loads(content[:told])["outputs"]
-        return np.frombuffer(content[told:], KINDS[answer["datatype"]]).reshape(answer["shape"])
+        try:
+            told = int(headers.get("inference-header-content-length", len(content)))
+            (answer,) = parsed(content[:told])["outputs"]
+            return np.frombuffer(content[told:], KINDS[answer["datatype"]]).reshape(answer["shape"])
+        except UNREADABLE as error:
+            raise RequestError(500, f"Triton answers what cannot be read: {error!r}", code="engine_error") from None
 
     async def _asked(self, parts: list[bytes]) -> tuple[int, dict[str, str], bytes]:
         reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection(self._host, self._port)
@@ -97,7 +102,10 @@ class Remote:
             found = await self._infer(MODEL, {"audio": samples_N[None]}, "transcript")
         finally:
             self._under_way -= 1
-        return transcript_in(found.tobytes())
+        try:
+            return transcript_in(found.tobytes())
+        except UNREADABLE as error:
+            raise RequestError(500, f"Triton gives what is no transcript: {error!r}", code="engine_error") from None
 
 
 async def _read(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], bytes]:
@@ -114,6 +122,6 @@ async def _read(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], byte
 
 def _refusal(content: bytes) -> str:
     try:
-        return str(json.loads(content)["error"])[:300]
+        return str(parsed(content)["error"])[:300]
     except (ValueError, KeyError, TypeError):
         return content[:300].decode("utf-8", "replace")

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,12 +20,12 @@ from typing import NamedTuple
 from common import hub
 from trt.runtime import ModelError
 from trt.serving.triton.asking import MODEL
+from trt.serving.triton.folder import Folder
 from trt.serving.triton.pbtxt import Block, Enum, text_of
 
 REPOSITORY = Path(__file__).parents[3]
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
-MEMORY = Path("/dev/shm")  # by which Triton and the stub of its back end share tensors
 HOST = "127.0.0.1"  # without keys it must not be reached from elsewhere
 # Becomes the command that it is given, which gets SIGTERM (15) when this process dies (1 is PR_SET_PDEATHSIG).
 LAUNCHER = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
@@ -71,7 +70,7 @@ class Triton:
         if not self._source.exists():
             raise ModelError(f"{self._source}: no such file; expected an ONNX file of trt.export, or a checkpoint")
         self.http_port, self.grpc_port, self.metrics_port = _free(ports)
-        self._folder: Path | None = None
+        self._folder: Folder | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._is_stopped = threading.Event()
 
@@ -80,10 +79,10 @@ class Triton:
 
         `stop` may be called meanwhile, by another thread.
         """
-        self._folder = Path(tempfile.mkdtemp(prefix="triton-"))
+        self._folder = Folder()
         try:
-            self._lay_out(self._folder)
-            self._process = self._launched(self._folder)
+            self._lay_out(self._folder.path)
+            self._process = self._launched(self._folder.path)
             ends = time.monotonic() + START_SECONDS
             while not self._is_ready():
                 if self._process.poll() is not None or self._is_stopped.is_set() or time.monotonic() > ends:
@@ -115,9 +114,7 @@ class Triton:
             with contextlib.suppress(ProcessLookupError):  # its stub outlives a server that was killed
                 os.killpg(self._process.pid, signal.SIGKILL)
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            for shared in MEMORY.glob(f"{self._folder.name}*"):  # which is left where the server was killed
-                shared.unlink(missing_ok=True)
+            self._folder.remove()
 
     def _lay_out(self, folder: Path) -> None:
         backend = folder / "backends" / "python"
@@ -159,7 +156,7 @@ class Triton:
 
     def _problems(self) -> str:
         assert self._folder is not None
-        lines = (self._folder / "log").read_text(errors="replace").splitlines()
+        lines = (self._folder.path / "log").read_text(errors="replace").splitlines()
         found = [line for line in lines if line.startswith(("E", "error:"))] or lines[-3:]
         return " ".join(" ".join(found).replace("\\n", " ").split())[:800] or "it says nothing"
 

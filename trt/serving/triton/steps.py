@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from common.recognition import decoding
 from common.recognition.recordings import Recording, is_silent
 from common.recognition.transcripts import transcript_of, words_in
-from trt.runtime import Model, best_path
+from trt.runtime import Model
 from trt.serving.triton.transcripts import content_of, rows_of
 
 Tensors = dict[str, np.ndarray]
@@ -85,6 +86,8 @@ class Decoder:
 
     def __init__(self, settings: dict[str, Any], folder: Path):
         self._facts, self._inputs = settings["facts"], settings["inputs"]
+        facts = self._facts
+        self._decoder = decoding.Decoder(facts["labels"], blank=facts["blank"], separator=facts["separator"])
 
     def __call__(self, requests: Sequence[Tensors]) -> list[Tensors]:
         """[B, bytes] of JSON for every request."""
@@ -97,7 +100,7 @@ class Decoder:
             recording = Recording("audio", np.zeros(0, np.float32), int(heard) / facts["sample_rate"])
             readings = []
             if heard:
-                reading = best_path(row_SV[:frames], facts["labels"], facts["blank"])
+                (reading,) = self._decoder(row_SV[:frames])
                 spelled = {"separator": facts["separator"], "seconds_per_frame": facts["seconds_per_frame"]}
                 readings = [(words_in(recording, reading.letters, **spelled), reading.score)]
             transcript = transcript_of(recording, readings, seconds_per_frame=facts["seconds_per_frame"])

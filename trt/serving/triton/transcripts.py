@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common.json_text import parsed
 from common.recognition.transcripts import Transcript, Word
 
 
@@ -23,6 +24,6 @@ def rows_of(contents: Sequence[bytes]) -> np.ndarray:
 
 def transcript_in(content: bytes) -> Transcript:
     """What `content_of` wrote. Raises ValueError, KeyError and TypeError for what it did not."""
-    found = json.loads(content)
+    found = parsed(content)
     words = [Word(*word) for word in found["words"]]
-    return Transcript("array", found["text"], words, found["seconds"], found["error"])
+    return Transcript("array", str(found["text"]), words, float(found["seconds"]), str(found["error"]))

@@ -6,8 +6,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from common import config
 from common.config import ConfigError
+from common.precision import cast_for_inference
 from fastpitch.vocoders.config import WaveglowRun
 from fastpitch.vocoders.networks.config import WaveglowConfig
+from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.waveglow import Likelihood, Waveglow
 from fastpitch.vocoders.networks.weight_norm import folded
 from fastpitch.vocoders.training.objective import negative_log_likelihood
@@ -40,6 +42,26 @@ def test_the_inverse_of_the_noise_is_the_audio():
         said = network(mel_BMT, audio_BN)
         assert (said.z_BGP.transpose(1, 2).flatten(1) - audio_BN).abs().max() > 0.1
         torch.testing.assert_close(network.inverse(mel_BMT, said.z_BGP), audio_BN, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_the_layout_for_a_cpu_gives_the_same_audio(is_prepared):
+    network = small().eval()
+    fused = FusedWaveglow(network)
+    fused = cast_for_inference(fused, "fp32") if is_prepared else fused
+    mel_BMT, frames_B, z_BGP = (
+        random_mel(2, 16, 12),
+        torch.tensor([12, 5]),
+        random_audio(2, WAVEGLOW.model.group, 12 * 256 // WAVEGLOW.model.group),
+    )
+    with torch.no_grad():
+        plain_BN, fused_BN = (model.inverse(mel_BMT, z_BGP, frames_B) for model in (network, fused))
+        alone_BN = fused.inverse(mel_BMT[1:, :, :5], z_BGP[1:, :, :160])
+    assert plain_BN.std() > 0.01
+    torch.testing.assert_close(fused_BN, plain_BN, rtol=0, atol=1e-5)
+    torch.testing.assert_close(alone_BN, plain_BN[1:, : alone_BN.shape[1]], rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match="z of shape"):
+        fused.inverse(mel_BMT, z_BGP[..., :-1])
 
 
 def test_the_log_determinant_is_that_of_the_jacobian():

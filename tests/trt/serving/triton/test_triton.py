@@ -20,6 +20,7 @@ from trt.serve import ServeConfig
 from trt.serving.limits import RequestError
 from trt.serving.triton import program
 from trt.serving.triton.asking import Infer
+from trt.serving.triton.folder import MEMORY
 from trt.serving.triton.program import EngineAbsentError, Served, Triton
 
 
@@ -59,8 +60,8 @@ def group_of(engine: Triton) -> list[str]:
 
 def assert_nothing_is_left(engine: Triton) -> None:
     assert not engine.runs()
-    assert not engine._folder.exists()
-    assert not list(program.MEMORY.glob(f"{engine._folder.name}*"))
+    assert not engine._folder.path.exists()
+    assert not list(MEMORY.glob(f"{engine._folder.path.name}*"))
     ends = time.monotonic() + 10
     while engine._process is not None and group_of(engine):
         assert time.monotonic() < ends
@@ -137,10 +138,10 @@ def test_triton_itself_can_be_asked_and_says_what_is_wrong(behind):
 def test_without_its_engine_the_server_is_not_ready_and_says_so(model, clips):
     with served(ServeConfig(asr=model, engine="triton", port=0)) as running:
         engine = engine_of(running)
-        folder = engine._folder
+        folder = engine._folder.path
         assert running.ask("GET", "/health")[0] == 200
         assert len(group_of(engine)) > 1
-        assert list(program.MEMORY.glob(f"{folder.name}*"))
+        assert list(MEMORY.glob(f"{folder.name}*"))
         engine._process.kill()
         engine._process.wait()
         status, body = running.transcribe(clips[0].read_bytes())
@@ -160,7 +161,7 @@ def test_a_model_that_triton_cannot_load_is_named(tmp_path):
         engine.start(told.append)
     assert told == []
     assert not engine.runs()
-    assert not engine._folder.exists()
+    assert not engine._folder.path.exists()
 
 
 def test_without_the_wheel_or_the_library_of_python_it_says_what_to_install(monkeypatch, tmp_path):

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctc._inputs import frame_scores
-from ctc.align import Spans, frames_needed, read_transcripts, viterbi_with_gaps
+from ctc._inputs import UTTERANCE, score_tensor
+from ctc.alignment import Spans, frames_needed, read_transcripts, viterbi_with_gaps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def segment(
     empty sentence, for text that needs more frames than there are and for scores without a path.
     """
     options = options or SegmentOptions()
-    log_probs_SV = frame_scores(log_probs_SV, blank, name="segment: log_probs_SV")
+    log_probs_SV = score_tensor(log_probs_SV, blank, name="segment: log_probs_SV", axes=UTTERANCE)
     frames, vocabulary = log_probs_SV.shape
     rows = read_transcripts(sentences, None, len(sentences), vocabulary, blank, name="segment: sentences")
     for item, row in enumerate(rows):

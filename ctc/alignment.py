@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ctc import _cuda_decode, _cuda_library, _library, _native
-from ctc._inputs import batch_scores, host_lengths
+from ctc._inputs import host_lengths, on_host, score_tensor
 from ctc.reference import split_stars
 
 
@@ -73,9 +73,9 @@ def align(
     its frames (it needs one frame per label and one more between two equal ones) and for one that has no
     path of finite log-probability.
     """
-    log_probs_BSV = batch_scores(log_probs_BSV, blank, name="align: log_probs_BSV")
+    log_probs_BSV = score_tensor(log_probs_BSV, blank, name="align: log_probs_BSV")
     batch, frames, vocabulary = log_probs_BSV.shape
-    frames_B = host_lengths(frames_B, batch, frames, name="align: frames_B")
+    frames_B = torch.from_numpy(host_lengths(frames_B, batch, frames, name="align: frames_B"))
     if star is not None and 0 <= star < vocabulary:
         raise ValueError(f"align: star: expected a number that is no class in [0, {vocabulary}), found {star}")
     transcripts = read_transcripts(targets, target_lengths, batch, vocabulary, blank, name="align: targets", star=star)
@@ -182,7 +182,7 @@ def viterbi_native(
     options: _native.AlignOptions,
 ) -> tuple[Spans, Tensor]:
     """The spans, and [B] whether the best path came near the edge of the window. Targets are int32, lengths int64."""
-    scores_BSV = _native.native_scores(log_probs_BSV)
+    scores_BSV = on_host(log_probs_BSV)
     batch, width = targets_BU.shape
     start_BU, end_BU = torch.zeros(2, batch, width, dtype=torch.int64)
     log_prob_BU, log_prob_B = torch.zeros(batch, width).double(), torch.zeros(batch).double()

@@ -1,0 +1,33 @@
+"""What inference makes of weights and keeps: packed, transformed, as a spectrum."""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+Value = TypeVar("Value")
+
+
+class Kept(Generic[Value]):
+    """A value that is made of weights, as long as these stay the same."""
+
+    def __init__(self) -> None:
+        self._found: tuple[tuple[int, ...], Value] | None = None
+
+    def of(self, weights: Sequence[Tensor], make: Callable[[], Value]) -> Value:
+        """`make()`, or what it gave for the same weights the last time.
+
+        Torch does not count changes of weights that were made in inference mode: of those nothing is kept.
+        """
+        if any(weight.is_inference() for weight in weights):
+            return make()
+        state = tuple(number for weight in weights for number in (weight._version, weight.data_ptr()))
+        if self._found is None or self._found[0] != state:
+            with torch.inference_mode(False), torch.no_grad():
+                self._found = state, make()
+        return self._found[1]
+
+    def forget(self) -> None:
+        """To be called where weights change uncounted: fused optimisers do so, and whatever swaps or gathers them."""
+        self._found = None

@@ -1,0 +1,13 @@
+import pytest
+
+from common.json_text import parsed
+
+
+def test_text_and_bytes_are_read():
+    assert parsed('{"a": [1, null]}') == parsed(b'{"a": [1, null]}') == {"a": [1, None]}
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5000, "{", b"\xff"])
+def test_what_is_no_json_is_a_value_error_however_deep(text):
+    with pytest.raises(ValueError, match=r"nested too deeply|digits|Expecting|codec|delimiter"):
+        parsed(text)

@@ -1,0 +1,80 @@
+"""A client of Triton, whatever answers it."""
+
+import asyncio
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from common.recognition.transcripts import Transcript, Word
+from trt.serving.limits import RequestError
+from trt.serving.triton.asking import Infer, Remote
+from trt.serving.triton.transcripts import content_of
+
+
+class Writer:
+    """The other end of a connection, which takes everything."""
+
+    def writelines(self, parts):
+        pass
+
+    async def drain(self):
+        pass
+
+    def close(self):
+        pass
+
+
+def heard(head: bytes, tensor: bytes = b"", status: str = "200 OK") -> Transcript:
+    """What is made of an answer."""
+
+    async def ask():
+        reader = asyncio.StreamReader()
+        lengths = f"Content-Length: {len(head) + len(tensor)}\r\nInference-Header-Content-Length: {len(head)}\r\n\r\n"
+        reader.feed_data(f"HTTP/1.1 {status}\r\n{lengths}".encode() + head + tensor)
+        reader.feed_eof()
+        infer = Infer("127.0.0.1", 1)
+        infer._idle.append((reader, Writer()))
+        return await Remote(infer)(np.zeros(3, np.float32))
+
+    return asyncio.run(ask())
+
+
+def outputs(shape: list[int], kind: str = "UINT8") -> bytes:
+    return f'{{"outputs": [{{"datatype": "{kind}", "shape": {shape}}}]}}'.encode()
+
+
+def test_a_transcript_comes_through():
+    said = Transcript("array", "é b", [Word("é", 0.0, 0.5, 0.9)], 1.0)
+    content = content_of(said)
+    assert heard(outputs([1, len(content)]), content) == said
+
+
+@pytest.mark.parametrize(
+    ("head", "tensor"),
+    [
+        (b"[]", b""),
+        (b"[" * 30_000, b""),
+        (b'{"outputs": []}', b""),
+        (outputs([1, 5]), b"1234"),
+        (outputs([1, 4], "FP99"), b"1234"),
+        (b'{"outputs": [{"datatype": "UINT8"}]}', b"1234"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_an_error_of_the_engine(head, tensor):
+    with pytest.raises(RequestError, match="Triton answers what cannot be read: ") as raised:
+        heard(head, tensor)
+    assert (raised.value.status, raised.value.code) == (500, "engine_error")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"text": "a", "words": [3], "seconds": 1, "error": ""}'])
+def test_a_tensor_that_is_no_transcript_is_an_error_of_the_engine(content):
+    with pytest.raises(RequestError, match="Triton gives what is no transcript: "):
+        heard(outputs([1, len(content)]), content)
+
+
+def test_what_triton_says_of_an_error_is_said():
+    with pytest.raises(RequestError, match="Triton: no such model"):
+        heard(b'{"error": "no such model"}', status="400 Bad Request")
+    with suppress(RequestError):
+        heard(b"[" * 30_000, status="400 Bad Request")
