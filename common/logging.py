@@ -20,6 +20,7 @@ from typing import Any, TextIO
 import torch
 
 from common.interruption import discard_output
+from common.json_text import parsed
 
 Step = tuple[int, ...]
 
@@ -188,10 +189,10 @@ class RunLogger:
 def read_events(path: Path) -> list[dict[str, Any]]:
     """The records of an `nvlog.json`; lines cut short where a run was killed are left out."""
     events = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("DLLL "):
-            with contextlib.suppress(json.JSONDecodeError):
-                events.append(json.loads(line.removeprefix("DLLL ")))
+            with contextlib.suppress(ValueError):
+                events.append(parsed(line.removeprefix("DLLL ")))
     return events
 
 

@@ -3,7 +3,6 @@
 Nothing in them is executed: weights are safetensors, or pickles of tensors and plain values alone.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from common import checkpoint
 from common.checkpoint import CheckpointError
+from common.json_text import parsed
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
@@ -35,7 +35,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file. Raises CheckpointError."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = parsed(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         ours = sorted(found.name for found in path.parent.glob("*.pt"))[:1]
         instead = f", or the name of one checkpoint, such as {path.parent / ours[0]}" if ours else ""

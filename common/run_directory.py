@@ -25,6 +25,7 @@ from common import checkpoint, config, distributed, files
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.distributed import World
+from common.json_text import parsed
 from common.logging import RunLogger, environment
 from common.precision import float32_math
 
@@ -199,22 +200,24 @@ def locked(folder: Path) -> Iterator[None]:
 def _take_over(file: TextIO, folder: Path) -> None:
     """Where no lock can be had: by what the file says. Raises ConfigError if that job may still run."""
     file.seek(0)
-    with contextlib.suppress(json.JSONDecodeError, KeyError, TypeError):
-        found = json.loads(file.read())
-        here = found["host"] == socket.gethostname()
-        if not (here and not Path(f"/proc/{found['process']}").exists()):
-            raise ConfigError(
-                f"{folder}: {_holder(file)} is or was writing there, and this file system has no locks to tell; "
-                f"take another --output_dir, or remove {folder / LOCK} if that job has ended"
-            )
+    try:
+        found = parsed(file.read())
+        has_ended = found["host"] == socket.gethostname() and not Path(f"/proc/{found['process']}").exists()
+    except (ValueError, KeyError, TypeError):
+        return
+    if not has_ended:
+        raise ConfigError(
+            f"{folder}: {_holder(file)} is or was writing there, and this file system has no locks to tell; "
+            f"take another --output_dir, or remove {folder / LOCK} if that job has ended"
+        )
 
 
 def _holder(file: TextIO) -> str:
     file.seek(0)
     try:
-        found = json.loads(file.read())
+        found = parsed(file.read())
         return f"process {found['process']} on host {found['host']} (since {found['since']})"
-    except (json.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return "another process"
 
 

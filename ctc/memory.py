@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+"""Python's default is memory shared with forked processes, which gets no pages of 2 MB."""
 SMALLEST_POOLED_BYTES = 32 << 20
 """Smaller tensors come from torch: up to this size malloc of glibc learns to keep memory instead of mapping it anew."""
 
@@ -50,7 +52,7 @@ class GradientPool:
             block = self._free.pop()
             if len(block) >= size:
                 return block
-        block = mmap.mmap(-1, size)
+        block = mmap.mmap(-1, size, **PRIVATE)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             block.madvise(mmap.MADV_HUGEPAGE)
         return block

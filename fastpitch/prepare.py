@@ -32,6 +32,7 @@ from common import audio, config
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance, read_manifest, write_jsonl
 from common.features import TTS, LogMel, LogMelConfig
+from common.json_text import parsed
 from fastpitch.acoustic.data import ClipError, prepared_path, read_tensor, write_tensor
 from fastpitch.acoustic.pitch import PitchConfig, PitchStatistics, extract_pitch, pitch_statistics
 from fastpitch.front.symbols import TextConfig, TextProcessor
@@ -211,18 +212,23 @@ def _check_settings(cfg: PrepareConfig) -> None:
     settings = {"features": config.to_dict(cfg.features), "pitch": config.to_dict(cfg.pitch)}
     try:
         cfg.output.mkdir(parents=True, exist_ok=True)
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else settings
+        found = parsed(path.read_text(encoding="utf-8")) if path.is_file() else settings
+        if not isinstance(found, dict):
+            raise ConfigError(f"{path}: cannot be used: expected settings, found a {type(found).__name__}")
         if found != settings and not cfg.overwrite:
             raise ConfigError(f"{path}: {_difference(found, settings)}; take another --output, or --overwrite true")
         path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    except (OSError, json.JSONDecodeError) as error:
+    except ConfigError:
+        raise
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be used: {error}") from None
 
 
 def _difference(found: dict[str, Any], settings: dict[str, Any]) -> str:
     for group, values in settings.items():
         for name, value in values.items():
-            there = found.get(group, {}).get(name)
+            of_group = found.get(group)
+            there = of_group.get(name) if isinstance(of_group, dict) else None
             if there != value:
                 return f"what is there was made with {group}.{name} = {there}, not {value}"
     return "what is there was made with other settings"

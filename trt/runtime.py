@@ -6,6 +6,7 @@ Shapes: B utterances or chunks, N samples, S output frames, V labels and the bla
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ import numpy as np
 import onnxruntime
 
 from common.audio import AudioError
-from common.recognition.chunks import Piece, chunks, in_batches, padded
+from common.recognition.chunks import Piece, chunks, in_batches, padded, several_at_once
 from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
 from common.recognition.joining import Joined
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
@@ -58,6 +59,8 @@ class Model:
             )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        # Threads that wait would keep cores busy, which several batches at once want: half of all time went into it.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:
             self.session = onnxruntime.InferenceSession(
@@ -145,11 +148,18 @@ class Recognizer:
         seconds = self.chunk_seconds if chunk_seconds is None else chunk_seconds
         if self.decodes and keep_log_probs:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
+
+        def run(samples: list[np.ndarray]) -> list[np.ndarray]:
+            return (self._paths if self.decodes else self.log_probs)(*padded(samples)) if samples else []
+
+        # ONNX Runtime takes several calls at a time; an engine has buffers of its own.
+        on_cores = partial(several_at_once, run=run, most=self.threads) if isinstance(self.network, Model) else None
         found = in_batches(
             read_ahead(recordings, self._read, on_error="skip"),
             lambda samples: self._pieces(samples, seconds),
-            lambda samples: (self._paths if self.decodes else self.log_probs)(*padded(samples)) if samples else [],
+            run,
             batch_size=batch_size,
+            through=on_cores,
         )
         if self.decodes:
             yield from itertools.starmap(self._transcript, found)

@@ -5,12 +5,15 @@
 
 import functools
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from common import files
 from common.convolution import native
 from common.convolution.algorithms import LONGEST_BLOCK, Algorithm, overlap_save, toom_cook
+from common.json_text import parsed
 
 CALIBRATION = native.LIBRARY.place("machine.json")
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLOCK)
@@ -97,7 +100,12 @@ def within(options: Sequence[Sequence[Choice]], limit_bytes: int | None) -> list
 def this_machine(instructions: native.Instructions = "automatic") -> Machine:
     """What `calibrate` measured here, or else the constants of a processor with the same instructions."""
     if instructions == "automatic" and CALIBRATION.exists():
-        return Machine(**json.loads(CALIBRATION.read_text(encoding="utf-8")))
+        try:
+            found = parsed(CALIBRATION.read_text(encoding="utf-8"))
+            return Machine(**{name: float(value) for name, value in found.items()})
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            again = "`python -m common.convolution calibrate` writes it again"
+            warnings.warn(f"{CALIBRATION}: cannot be used ({error}); {again}", stacklevel=2)
     if instructions == "automatic":
         instructions = native.best_instructions() or "generic"
     return MACHINES["avx512" if instructions == "avx512_bf16" else instructions]
@@ -116,7 +124,7 @@ def half_of_memory() -> int | None:
 def write_calibration(machine: Machine) -> None:
     """Writes what was measured to where `this_machine` looks for it."""
     CALIBRATION.parent.mkdir(exist_ok=True)
-    CALIBRATION.write_text(json.dumps(machine._asdict(), indent=1), encoding="utf-8")
+    files.write_text(CALIBRATION, json.dumps(machine._asdict(), indent=1))
     this_machine.cache_clear()
 
 

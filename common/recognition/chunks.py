@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 
 from common.recognition.long_sound import LongSound
-from common.recognition.recordings import Recording
+from common.recognition.recordings import Recording, in_threads
 
 # A batch ends before more than a fifth of it would be padding: what is computed for padding is lost.
 MOST_PADDED = 1.25
@@ -212,6 +212,29 @@ def one_by_one(
         waiting = [] if batch.is_last else [found]
         if batch.is_last:
             yield found
+
+
+def several_at_once(
+    batches: Iterable[Batch],
+    run: Callable[[list[np.ndarray]], Iterable[Frames]],
+    *,
+    most: int,
+    shared: Callable[[Batch], Iterable[Frames]] | None = None,
+) -> Iterator[tuple[Batch, Iterable[Frames]]]:
+    """What `run` gives of the batches, in order: by `most` threads, where a window has several; one alone by this one.
+
+    `shared` is what the threads call in its place.
+    """
+    most = min(most, WINDOW)
+
+    def one(batch: Batch) -> tuple[Batch, Iterable[Frames]]:
+        return batch, run(batch.samples) if shared is None else shared(batch)
+
+    for is_alone, some in itertools.groupby(batches, lambda batch: min(most, batch.of_window) == 1):
+        if is_alone:
+            yield from one_by_one(some, run)
+        else:
+            yield from in_threads(some, one, threads=most)
 
 
 def _of_windows(results: Iterable[tuple[Batch, Iterable[Frames]]]) -> Iterator[tuple[Recording, list[Frames]]]:

@@ -3,7 +3,6 @@
 Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -14,7 +13,7 @@ from torch import Tensor
 from common.host_copy import HostCopy
 from common.precision import Precision
 from common.recognition import chunks, decoding
-from common.recognition.chunks import WINDOW, Batch, Piece, one_by_one
+from common.recognition.chunks import WINDOW, Batch, Piece, several_at_once
 from common.recognition.decoding import Decoder
 from common.recognition.recordings import Recording, in_threads
 from common.recognition.transcripts import Transcript
@@ -61,18 +60,13 @@ def _side_by_side(
 
     def through(batches: Iterable[Batch]) -> Iterator[tuple[Batch, Iterable[Tensor]]]:
         cores = torch.get_num_threads()
-        most = min(cores, WINDOW)
 
-        def one(batch: Batch) -> tuple[Batch, Iterable[Tensor]]:
-            with torch_threads(cores // min(most, batch.of_window)):
-                return batch, run(batch.samples)
+        def shared(batch: Batch) -> Iterable[Tensor]:
+            with torch_threads(cores // min(cores, batch.of_window, WINDOW)):
+                return run(batch.samples)
 
         try:
-            for is_alone, some in itertools.groupby(batches, lambda batch: min(most, batch.of_window) == 1):
-                if is_alone:
-                    yield from one_by_one(some, run)
-                else:
-                    yield from in_threads(some, one, threads=most)
+            yield from several_at_once(batches, run, most=cores, shared=shared)
         finally:
             torch.set_num_threads(cores)  # which is also what threads to come begin with
 

@@ -11,6 +11,7 @@ import numpy as np
 from common import config
 from common.config import ConfigError
 from common.distributed import World
+from common.json_text import parsed
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, Config
 from fastpitch.acoustic.data import PITCH_FOLDER, Clip, ClipDataset
 
@@ -48,7 +49,7 @@ def settle(cfg: Config) -> str:
 
 def _noted(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parsed(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     pitch = found.get("pitch") if isinstance(found, dict) else None

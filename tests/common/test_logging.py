@@ -76,6 +76,15 @@ def test_a_progress_bar_on_a_terminal_that_is_closed_sometime_does_not_end_the_r
     assert len(read_events(tmp_path / "nvlog.json")) == 20
 
 
+def test_lines_that_cannot_be_read_are_left_out(tmp_path):
+    log = RunLogger(tmp_path, tensorboard=False)
+    log.event("first")
+    log.close()
+    with (tmp_path / "nvlog.json").open("ab") as file:
+        file.write(b"DLLL {\nDLLL \xff\n\0\0\nDLLL " + b"[" * 50_000)
+    assert [event["data"]["event"] for event in read_events(tmp_path / "nvlog.json")] == ["first"]
+
+
 def test_a_run_without_standard_output_logs_to_its_files(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     log = RunLogger(tmp_path, tensorboard=False)

@@ -130,6 +130,8 @@ def test_the_lock_of_a_live_process_holds_and_that_of_a_dead_one_does_not(tmp_pa
         ({"host": HOST, "process": os.getpid(), "since": "then"}, False),
         ({"host": "elsewhere", "process": 2**22 + 1, "since": "then"}, False),
         ("damaged", True),
+        (b"\xff", True),
+        ({"host": HOST, "process": "\0", "since": "then"}, True),
     ],
 )
 def test_where_a_file_system_has_no_locks_the_process_itself_is_looked_for(tmp_path, monkeypatch, holder, is_free):
@@ -137,7 +139,7 @@ def test_where_a_file_system_has_no_locks_the_process_itself_is_looked_for(tmp_p
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "lockf", no_locks)
-    (tmp_path / LOCK).write_text(json.dumps(holder))
+    (tmp_path / LOCK).write_bytes(holder if isinstance(holder, bytes) else json.dumps(holder).encode())
     if is_free:
         with locked(tmp_path):
             return

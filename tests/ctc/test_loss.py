@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+import os
 import pickle
 
 import pytest
@@ -576,6 +577,18 @@ def test_a_pool_lends_only_memory_that_nobody_uses_any_more():
     del view
     third = [pool.empty_like(like) for _ in range(2)]
     assert address in [tensor.data_ptr() for tensor in third]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes that are forked")
+@pytest.mark.usefixtures("small_pools")
+def test_memory_of_a_pool_is_not_shared_with_a_forked_process():
+    lent = GradientPool().empty_like(torch.empty(40, 100, 300))
+    lent[0, 0, 0] = 1.0
+    if (child := os.fork()) == 0:
+        lent[0, 0, 0] = 2.0
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert lent[0, 0, 0] == 1.0
 
 
 @pytest.mark.usefixtures("small_pools")

@@ -205,9 +205,14 @@ def test_other_settings_are_refused_unless_everything_is_to_be_made_anew(tmp_pat
 
 def test_a_damaged_settings_file_is_told(tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out/settings.json").write_text("{")
-    with pytest.raises(ConfigError, match="settings.json: cannot be used"):
-        main(configured(tmp_path, corpus(tmp_path / "lj", GOOD)))
+    settings = configured(tmp_path, corpus(tmp_path / "lj", GOOD))
+    for content in (b"{", b"\xff", b"[]", b"[" * 50_000):
+        (tmp_path / "out/settings.json").write_bytes(content)
+        with pytest.raises(ConfigError, match="settings.json: cannot be used"):
+            main(settings)
+    (tmp_path / "out/settings.json").write_text('{"pitch": 3}')
+    with pytest.raises(ConfigError, match=r"settings.json: what is there was made with features\.\w+ = None"):
+        main(settings)
 
 
 def test_wrong_configurations_are_told():

@@ -1,5 +1,6 @@
 """Reads mutated files in a process of its own, under limits of time and memory, and counts what becomes of them."""
 
+import gc
 import multiprocessing
 import random
 import resource
@@ -96,6 +97,7 @@ def _time_up(*_: object) -> None:
 
 
 def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: Any) -> None:
+    gc.freeze()  # what was made before the fork may end by waiting for threads that are not here, as ONNX Runtime's do
     torch.set_num_threads(1)  # threads of OpenMP do not survive a fork: a second one would be waited for, for ever
     for kind in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(kind, _time_up)

@@ -59,6 +59,16 @@ def calibration(tmp_path, monkeypatch):
     planning.this_machine.cache_clear()
 
 
+@pytest.mark.parametrize(
+    "content", [b'{"flops": 1e9', b"\xff", b"[1]", b'{"flops": 1e9}', b'{"speed": 1}', b"[" * 50_000]
+)
+def test_a_damaged_measurement_is_told_and_not_taken(calibration, content):
+    calibration.parent.mkdir()
+    calibration.write_bytes(content)
+    with pytest.warns(UserWarning, match=r"machine.json: cannot be used .*; `python -m common.convolution calibrate`"):
+        assert planning.this_machine() in MACHINES.values()
+
+
 def test_what_was_measured_is_taken(calibration):
     assert planning.this_machine() in MACHINES.values()
     planning.write_calibration(Machine(1e9, 2e9, 3e9))
