@@ -1,8 +1,10 @@
 """From a torch module to ONNX, and whether both compute the same."""
 
+import hashlib
+import json
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -17,7 +19,12 @@ from torch.onnx.verification import verify_onnx_program
 from common.export import ExportGraph
 from common.logging import commit
 
-MOST_BYTES = 2_000_000_000  # of protocol buffers less some for the graph
+MOST_BYTES = 2_000_000_000
+"""Of weights in one file: what protocol buffers hold less some for the graph."""
+SMALL = 1024
+"""Bytes up to which weights stay in the file of the graph in any case: sizes, axes, scales."""
+PAGE = 4096
+"""Weights of a file of their own begin at multiples of it, so that runtimes can map them into memory."""
 OPSET = 20  # the newest that ONNX Runtime loads and TensorRT-RTX parses alike
 
 
@@ -32,15 +39,30 @@ class Program(NamedTuple):
     source: torch.onnx.ONNXProgram
     full_precision: Sequence[str]
     """The nodes of the graph's parts that stay in float32."""
+    weights_file: str = ""
+    """Name of a second file, beside the first; empty where one file holds everything."""
+    weights: bytes = b""
+    """What is in it."""
+
+    def session(self, *, threads: int) -> onnxruntime.InferenceSession:
+        """The graph in ONNX Runtime."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = threads
+        if self.weights_file:
+            options.add_external_initializers_from_files_in_memory(
+                [self.weights_file], [self.weights], [len(self.weights)]
+            )
+        return onnxruntime.InferenceSession(self.content, options, providers=["CPUExecutionProvider"])
 
 
-def converted(graph: ExportGraph) -> Program:
-    """`graph` in ONNX, under the names of its tensors. Raises ExportError."""
+def converted(graph: ExportGraph, *, stem: str = "model") -> Program:
+    """`graph` in ONNX, under the names of its tensors; `stem`: what the name of a second file would begin with.
+
+    Raises ExportError.
+    """
     if len({value.data_ptr() for value in graph.inputs.values()}) < len(graph.inputs):
         raise ExportError("two inputs share one tensor as their example; the exporter would take them for the same")
-    held = {value.data_ptr(): value.nbytes for value in (*graph.module.state_dict().values(), *graph.weights.values())}
-    if sum(held.values()) > MOST_BYTES:
-        raise ExportError(f"its weights are {sum(held.values()) / 1e9:.1f} GB; an ONNX file holds 2 GB at most")
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
             graph.module.eval(),
@@ -67,7 +89,30 @@ def converted(graph: ExportGraph) -> Program:
     full_precision = [node.name for node in proto.graph.node if _is_of(node, graph.full_precision)]
     for node in proto.graph.node:
         del node.metadata_props[:]  # the lines of Python that it came from
-    return Program(proto.SerializeToString(), program, full_precision)
+    if sum(tensor.ByteSize() for tensor in proto.graph.initializer) <= MOST_BYTES:
+        return Program(proto.SerializeToString(), program, full_precision)
+    weights_file, weights = _moved_out(proto, stem, graph.weights.keys())
+    return Program(proto.SerializeToString(), program, full_precision, weights_file, weights)
+
+
+def _moved_out(proto: onnx.ModelProto, stem: str, kept: Collection[str]) -> tuple[str, bytes]:
+    """The weights of a graph, but for `kept` ones, for a file of their own, whose name has their checksum: a graph and
+    the weights of another export do not meet."""
+    places, content = dict[str, int](), bytearray()
+    moved = [t for t in proto.graph.initializer if len(t.raw_data) > SMALL and t.name not in kept]
+    for tensor in moved:
+        content.extend(bytes(-len(content) % PAGE))
+        places[tensor.name] = len(content)
+        content.extend(tensor.raw_data)
+    file_name = f"{stem}.{hashlib.sha256(content).hexdigest()[:12]}.weights"
+    for tensor in moved:
+        facts = {"location": file_name, "offset": places[tensor.name], "length": len(tensor.raw_data)}
+        for key, value in facts.items():
+            tensor.external_data.add(key=key, value=str(value))
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.ClearField("raw_data")
+    proto.metadata_props.add(key="weights_file", value=json.dumps(file_name))
+    return file_name, bytes(content)
 
 
 def _is_of(node: onnx.NodeProto, parts: Sequence[str]) -> bool:
@@ -78,10 +123,7 @@ def _is_of(node: onnx.NodeProto, parts: Sequence[str]) -> bool:
 
 def greatest_difference(program: Program, graph: ExportGraph) -> float:
     """How far the outputs are from those of the model, over all its checks. Raises ExportError beyond the tolerance."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(program.content, options, providers=["CPUExecutionProvider"])
+    session = program.session(threads=torch.get_num_threads())
     greatest = 0.0
     for inputs in (graph.inputs, *graph.checks):
         found = session.run(list(graph.outputs), {name: value.numpy() for name, value in inputs.items()})

@@ -61,7 +61,8 @@ def build(path: Path, *, precision: Precision, capabilities: Sequence[str], size
     builder = library.Builder(logger)
     network = builder.create_network(1 << int(library.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = library.OnnxParser(network, logger)
-    if not parser.parse(content):
+    beside = (str(path),) if "weights_file" in metadata else ()  # where its weights are looked for
+    if not parser.parse(content, *beside):
         problem = " ".join(parser.get_error(0).desc().split())
         raise EngineError(f"{path}: {name} does not take this graph: {problem[:300]}")
     cfg = builder.create_builder_config()

@@ -78,9 +78,9 @@ class ExportConfig:
     calibration_noise_db: tuple[float, ...] = ()
     """Signal to noise ratios, in decibels, at which recordings are heard with white noise too, in turns with clean
     ones: for audio that is noisier than the recordings."""
-    ranges: Ranges = "minmax"
-    """What the range of 8-bit activations is: from the least to the greatest value, without the last thousandth of them
-    (percentile), or what loses least information (entropy)."""
+    ranges: Ranges = "mse"
+    """What the range of 8-bit activations is: that of the least squared error, from the least to the greatest value,
+    without the last thousandth of them (percentile), or what loses least information (entropy)."""
     int8_target: Target = "processors"
     """What int8 is for: processors and ONNX Runtime, or engines of TensorRT, whose activations have a sign."""
     ema: bool | None = None
@@ -100,7 +100,9 @@ def main(cfg: ExportConfig) -> None:
     """Writes the file. Raises CheckpointError, AudioError, OSError; ExportError where it computed something else."""
     graph = read_graph(cfg)
     clips = read_clips(cfg, graph)
-    program = converted(graph)
+    program = converted(graph, stem=cfg.out.stem)
+    if program.weights_file and cfg.precision != "fp32":
+        raise ExportError(f"{cfg.checkpoint}: its weights are more than 2 GB, which are exported in fp32 alone")
     difference = greatest_difference(program, graph)
     content, reduced = program.content, ""
     if cfg.precision == "fp16":
@@ -113,11 +115,15 @@ def main(cfg: ExportConfig) -> None:
         left = f"; in float32 stay {', '.join(found.excluded)}" if found.excluded else ""
         words = f"{found.words - found.errors} of the {found.words} words of {len(clips)} clips are those of float32"
         reduced = f"; int8: {found.layers - len(found.excluded)} of {found.layers} layers, {words}{left}"
+    if program.weights_file:
+        with written_whole(cfg.out.with_name(program.weights_file)) as file:
+            file.write(program.weights)
     with written_whole(cfg.out) as file:
         file.write(content)
-    size = len(content) / 1e6
+    beside = f", of which the weights in {program.weights_file}" if program.weights_file else ""
+    size = (len(content) + len(program.weights)) / 1e6
     comparisons = f"at most {difference:.1e} from the checkpoint in {len(graph.checks) + 1} comparisons"
-    tell(f"{cfg.out}: {size:.1f} MB, {comparisons}{reduced}")
+    tell(f"{cfg.out}: {size:.1f} MB{beside}, {comparisons}{reduced}")
 
 
 def read_clips(cfg: ExportConfig, graph: ExportGraph) -> list[Clip]:

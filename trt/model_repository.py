@@ -106,6 +106,8 @@ def main(cfg: ModelRepositoryConfig) -> None:
             write_text(version / "paths.json", json.dumps({"step": name, **own}, ensure_ascii=False))
         if name == "network":
             shutil.copy2(cfg.engine or cfg.asr, version / FILES[cfg.backend])
+            if cfg.engine is None and (beside := network.facts.get("weights_file")):
+                shutil.copy2(cfg.asr.with_name(beside), version / beside)
     checked = "are valid" if was_validated else "were not checked: tritonclient is not installed"
     tell(f"{cfg.out}: {', '.join(texts)} in version {cfg.version}; their configurations {checked}; not run")
 

@@ -1,8 +1,9 @@
 """Exported graphs in fewer bits: float16, or int8 calibrated on real clips.
 
-int8 is static: weights per channel in 8 bits with a sign, activations in 8 without, by the least and greatest values
-that clips give (QuantizeLinear and DequantizeLinear around operations that every runtime joins). What loses too much
-that way stays in float32, layer by layer, until the words of the clips are those of float32.
+int8 is static: weights per channel in 8 bits with a sign, activations in 8 without, in ranges that clips give
+(QuantizeLinear and DequantizeLinear around operations that every runtime joins). The last layer, which gives the scores
+of labels, and sums of layers are computed in float32, and so are the small ones among the layers that are summed up.
+What loses too much besides stays in it too, layer by layer, until the words of the clips are those of float32.
 
 Shapes: S output frames, V labels.
 """
@@ -11,6 +12,7 @@ import contextlib
 import io
 import json
 import logging
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,15 +36,19 @@ from common.export import ExportGraph, encoded
 from common.metrics import word_errors
 from common.recognition.decoding import Decoder
 from trt.conversion import ExportError, Program
+from trt.ranges import write_ranges
 
 REDUCED = ["Conv", "Add", "Mul", "Relu", "MatMul"]
+LAYERS = ("Conv", "MatMul")
+RANGES = "ranges.json"
 MOST_ERRORS = 0.01  # of the words of float32 on the clips
+MOST_SUMMED = 0.1  # of all weights, in convolutions of one tap that sums add up
 CALIBRATED = 32  # clips whose ranges are taken; all count for the words
 LOST = 0.02  # of the greatest value, in float16
 LISTENED = 4  # clips on which layers are compared
 
 Clip = Mapping[str, np.ndarray]
-Ranges = Literal["minmax", "percentile", "entropy"]
+Ranges = Literal["mse", "minmax", "percentile", "entropy"]
 Target = Literal["processors", "tensorrt"]
 
 
@@ -50,7 +56,7 @@ Target = Literal["processors", "tensorrt"]
 class Quantisation:
     """How a graph becomes int8."""
 
-    ranges: Ranges = "minmax"
+    ranges: Ranges = "mse"
     """What the range of 8-bit activations is taken from."""
     target: Target = "processors"
     """processors: activations without sign, which VNNI multiplies; tensorrt: with sign, around 0, as engines want."""
@@ -59,6 +65,7 @@ class Quantisation:
 
 
 METHODS = {
+    "mse": CalibrationMethod.MinMax,  # of `trt.ranges`, which are given as what was found before
     "minmax": CalibrationMethod.MinMax,
     "percentile": CalibrationMethod.Percentile,
     "entropy": CalibrationMethod.Entropy,
@@ -176,13 +183,18 @@ def to_int8(
     """The graph of a recogniser in int8. Raises ExportError where no exclusion of layers keeps the words."""
     how = how or Quantisation()
     model = onnx.load_model_from_string(program.content)
-    kept = set(program.full_precision)
-    layers = [n.name for n in model.graph.node if n.op_type in ("Conv", "MatMul") and n.name not in kept]
+    every = [n.name for n in model.graph.node if n.op_type in LAYERS and n.name not in program.full_precision]
+    chosen = {*_last_layers(model.graph), *_summed(model.graph)} & {*every}
+    kept = [*program.full_precision, *_of_sums(model.graph), *chosen]
+    layers = [name for name in every if name not in chosen]
     expected = _texts(_session(program.content), clips, metadata)
     excluded: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         (work / "float.onnx").write_bytes(program.content)
+        if how.ranges == "mse":
+            heard, is_symmetric = clips[:CALIBRATED], how.target == "tensorrt"
+            write_ranges(work / RANGES, program.content, REDUCED, heard, is_symmetric=is_symmetric)
         while True:
             content = _quantized(work, clips, [*kept, *excluded], how)
             found = _texts(_session(content), clips, metadata)
@@ -190,14 +202,16 @@ def to_int8(
             if count.rate <= how.most_errors:
                 break
             if len(excluded) > len(layers) // 2:
+                left = len(chosen) + len(excluded)
                 raise ExportError(
                     f"int8: {count.errors} of {count.length} words of the clips differ from those of float32 even with "
-                    f"{len(excluded)} of {len(layers)} layers in float32; calibrate with more clips, or take fp16"
+                    f"{left} of {len(every)} layers in float32; calibrate with more clips, or take fp16"
                 )
             if not excluded:
                 by_noise = _by_noise(program.content, content, layers, clips[:LISTENED])
             excluded = by_noise[: max(1, 2 * len(excluded))]
-    stated: dict[str, object] = {"layers": len(layers), "excluded": excluded, "clips": len(clips)}
+    excluded = [name for name in every if name in {*chosen, *excluded}]
+    stated: dict[str, object] = {"layers": len(every), "excluded": excluded, "clips": len(clips)}
     stated |= {"ranges": how.ranges, "target": how.target}
     stated |= {"words": count.length, "differing_words": count.errors}
     model = onnx.load_model_from_string(content)
@@ -205,7 +219,53 @@ def to_int8(
     del model.metadata_props[:]
     model.metadata_props.extend(own)
     finished = _stated(model, precision="int8", int8=stated)
-    return Reduced(finished.SerializeToString(), len(layers), excluded, count.length, count.errors)
+    return Reduced(finished.SerializeToString(), len(every), excluded, count.length, count.errors)
+
+
+def _of_sums(graph: onnx.GraphProto) -> list[str]:
+    """Nodes that add what layers give, and those that cut off what is below 0 of it.
+
+    Every sum that is rounded to 8 bits adds noise, and none of them costs what a layer does.
+    """
+    constants = {tensor.name for tensor in graph.initializer}
+    sums = [node for node in graph.node if node.op_type == "Add" and not constants & set(node.input)]
+    given = {node.output[0] for node in sums}
+    return [node.name for node in (*sums, *(n for n in graph.node if n.op_type == "Relu" and n.input[0] in given))]
+
+
+def _summed(graph: onnx.GraphProto) -> list[str]:
+    """Convolutions of one tap that give what sums add up, as of dense residuals, where they are a small part of all.
+
+    What each of them gives is rounded over a range as wide as that of the whole sum.
+    """
+    sizes = {tensor.name: tensor.dims for tensor in graph.initializer}
+    added = {
+        name for node in graph.node if node.op_type == "Add" and not sizes.keys() & {*node.input} for name in node.input
+    }
+    taken: dict[str, int] = {}
+    total = 0
+    for node in graph.node:
+        if node.op_type not in LAYERS or node.input[1] not in sizes:
+            continue
+        shape = sizes[node.input[1]]
+        total += math.prod(shape)
+        if node.op_type == "Conv" and node.output[0] in added and math.prod(shape[2:]) == 1:
+            taken[node.name] = math.prod(shape)
+    return list(taken) if sum(taken.values()) <= MOST_SUMMED * total else []
+
+
+def _last_layers(graph: onnx.GraphProto) -> list[str]:
+    """Layers from which the outputs are reached without another one; none where there are no others."""
+    makers = {name: node for node in graph.node for name in node.output}
+    reached, waiting = dict[str, onnx.NodeProto](), [value.name for value in graph.output]
+    while waiting:
+        node = makers.get(waiting.pop())
+        if node is None or node.name in reached:
+            continue
+        reached[node.name] = node
+        waiting += [] if node.op_type in LAYERS else node.input
+    last = [name for name, node in reached.items() if node.op_type in LAYERS]
+    return last if len(last) < sum(node.op_type in LAYERS for node in graph.node) else []
 
 
 def checked(content: bytes, graph: ExportGraph, precision: str) -> float:
@@ -253,7 +313,7 @@ def _quantized(work: Path, clips: Sequence[Clip], kept: list[str], how: Quantisa
                 weight_type=QuantType.QInt8,
                 op_types_to_quantize=REDUCED,
                 nodes_to_exclude=kept,
-                calibration_cache_path=work / "ranges.json",
+                calibration_cache_path=work / RANGES,
                 extra_options={"MatMulConstBOnly": True} | (ENGINES if how.target == "tensorrt" else {}),
             )
     finally:

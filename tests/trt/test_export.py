@@ -20,8 +20,10 @@ from jasper.recognizer import load
 from tests.fastpitch.vocoders.small import HIFIGAN, ISTFT, random_mel, save_hifigan, save_waveglow
 from tests.jasper.tiny import tiny_config
 from tests.trt.models import save_jasper
-from trt.conversion import ExportError
+from trt import conversion, model_repository
+from trt.conversion import ExportError, Program
 from trt.export import ExportConfig, main
+from trt.model_repository import ModelRepositoryConfig
 from trt.reduction import to_int8
 from trt.runtime import Model, ModelError, Recognizer
 from trt.speech import Vocoder
@@ -163,7 +165,7 @@ def test_encoder_and_decoder_of_fastpitch_make_together_what_the_whole_makes(voi
 
 def test_a_graph_that_is_refused_leaves_no_file(tmp_path, monkeypatch):
     path = save_jasper(tmp_path / "m.pt", tiny_config())
-    monkeypatch.setattr("trt.export.converted", lambda graph: None)
+    monkeypatch.setattr("trt.export.converted", lambda graph, stem: Program(b"", None, ()))
 
     def refuse(program, graph):
         raise ExportError("log_probs_BSV differs by inf")
@@ -266,3 +268,24 @@ def test_calibration_without_sound_is_an_error(jasper, tmp_path):
     cfg = ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx", precision="int8", calibration=(tmp_path,))
     with pytest.raises(ExportError, match="no recording in which anything can be heard"):
         main(cfg)
+
+
+def test_weights_that_one_file_cannot_hold_are_in_a_second_one_that_is_named(jasper, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(conversion, "MOST_BYTES", 20_000)
+    main(ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx"))
+    told = capsys.readouterr().err
+    (beside,) = tmp_path.glob("m.*.weights")
+    assert f"MB, of which the weights in {beside.name}, at most" in told
+    assert (tmp_path / "m.onnx").stat().st_size < jasper.with_suffix(".onnx").stat().st_size / 2
+    sound_BN = 0.1 * np.random.default_rng(0).standard_normal((1, 16_000)).astype(np.float32)
+    both = [Recognizer(path) for path in (tmp_path / "m.onnx", jasper.with_suffix(".onnx"))]
+    (found_SV,), (expected_SV,) = (asr.log_probs(sound_BN, np.array([16_000])) for asr in both)
+    assert np.array_equal(found_SV, expected_SV)
+    model_repository.main(ModelRepositoryConfig(out=tmp_path / "models", asr=tmp_path / "m.onnx"))
+    assert (tmp_path / "models" / "network" / "1" / beside.name).read_bytes() == beside.read_bytes()
+    beside.unlink()
+    with pytest.raises(ModelError, match=r"m\.onnx: cannot be loaded: .*External data path does not exist"):
+        Recognizer(tmp_path / "m.onnx")
+    with pytest.raises(ExportError, match="its weights are more than 2 GB, which are exported in fp32 alone"):
+        main(ExportConfig(checkpoint=jasper, out=tmp_path / "h.onnx", precision="fp16"))
+    assert not list(tmp_path.glob("h.*"))
