@@ -1,6 +1,6 @@
 """Errors of a recogniser with each step of decoding, and what each step costs.
 
-    python benchmarks/language_model.py CHECKPOINT --root CORPUS --train train-clean --tune dev-clean \
+    python benchmarks/language_model.py CHECKPOINT --root CORPUS --train train-clean --tune dev-clean \\
         --test test-clean --causal FOLDER [--snr inf 10 5 0]
 
 The steps: the best path; a beam search; the same with a word n-gram of the training texts alone, also with its words

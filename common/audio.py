@@ -6,6 +6,7 @@ Legend of shapes: N samples, C channels.
 import io
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -305,7 +306,9 @@ def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
         sound = soundfile.SoundFile(path)
     except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless .raw
         if (kind := _other_kind(path)) is not None:
-            example = "" if isinstance(path, Held) else f", as with: ffmpeg -i {path.name} {path.stem}.flac"
+            example = ""
+            if not isinstance(path, Held):
+                example = ", as with: " + shlex.join(["ffmpeg", "-i", str(path), str(path.with_suffix(".flac"))])
             raise AudioError(f"{path}: cannot be read as audio ({kind}); convert it to FLAC{example}") from error
         reason = getattr(error, "error_string", str(error)).rstrip(".")
         raise AudioError(f"{path}: cannot be read as audio ({reason}); expected WAV, FLAC, OGG or MP3") from error

@@ -23,10 +23,11 @@ class Kept(Generic[Value]):
         if any(weight.is_inference() for weight in weights):
             return make()
         state = tuple(number for weight in weights for number in (weight._version, weight.data_ptr()))
-        if self._found is None or self._found[0] != state:
+        found = self._found  # another thread may forget it meanwhile
+        if found is None or found[0] != state:
             with torch.inference_mode(False), torch.no_grad():
-                self._found = state, make()
-        return self._found[1]
+                found = self._found = state, make()
+        return found[1]
 
     def forget(self) -> None:
         """To be called where weights change uncounted: fused optimisers do so, and whatever swaps or gathers them."""

@@ -17,7 +17,7 @@ from common.recognition.chunks import WINDOW, Batch, Piece, several_at_once
 from common.recognition.decoding import Decoder
 from common.recognition.recordings import Recording, in_threads
 from common.recognition.transcripts import Transcript
-from common.threads import torch_threads
+from common.threads import cores, torch_threads
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -59,16 +59,13 @@ def _side_by_side(
     """What gives the results of batches in their order, and shares the cores between those of a window."""
 
     def through(batches: Iterable[Batch]) -> Iterator[tuple[Batch, Iterable[Tensor]]]:
-        cores = torch.get_num_threads()
+        all_cores = cores()
 
         def shared(batch: Batch) -> Iterable[Tensor]:
-            with torch_threads(cores // min(cores, batch.of_window, WINDOW)):
+            with torch_threads(all_cores // min(all_cores, batch.of_window, WINDOW)):
                 return run(batch.samples)
 
-        try:
-            yield from several_at_once(batches, run, most=cores, shared=shared)
-        finally:
-            torch.set_num_threads(cores)  # which is also what threads to come begin with
+        yield from several_at_once(batches, run, most=all_cores, shared=shared)
 
     return through
 
@@ -87,7 +84,7 @@ def transcripts(
         decoder,
         seconds_per_frame=seconds_per_frame,
         precision=precision,
-        threads=torch.get_num_threads(),
+        threads=cores(),
         keep_log_probs=keep_log_probs,
     ):
         kept_SV = transcript.log_probs_SV
@@ -96,20 +93,14 @@ def transcripts(
 
 def side_by_side(work: Callable[[Given], Made], items: Sequence[Given]) -> Iterator[Made]:
     """As `map`: `work` of as many items at a time as there are cores, each on its share of them."""
-    cores = torch.get_num_threads()
-    most = min(cores, len(items), WINDOW)
+    all_cores = cores()
+    most = min(all_cores, len(items), WINDOW)
 
     def shared(item: Given) -> Made:
-        with torch_threads(cores // most):
+        with torch_threads(all_cores // most):
             return work(item)
 
-    if most < 2:
-        yield from map(work, items)
-        return
-    try:
-        yield from in_threads(items, shared, threads=most)
-    finally:
-        torch.set_num_threads(cores)  # which is also what threads to come begin with
+    yield from map(work, items) if most < 2 else in_threads(items, shared, threads=most)
 
 
 def _rows(copy: HostCopy) -> Iterator[Tensor]:

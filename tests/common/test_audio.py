@@ -149,10 +149,11 @@ def test_a_bad_file_is_refused_in_one_line_that_names_it(tmp_path, name, message
     ],
 )
 def test_a_recording_of_a_phone_or_a_browser_is_named_with_what_to_do(tmp_path, first, kind):
-    for name in ("a.m4a", "renamed.wav"):
+    for name, quoted in (("a.m4a", "{}"), ("renamed.wav", "{}"), ("New Recording 3.m4a", "'{}'")):
         path = tmp_path / name
         path.write_bytes(first + bytes(range(200)))
-        advice = f"convert it to FLAC, as with: ffmpeg -i {name} {path.stem}.flac"
+        given, wanted = quoted.format(path), quoted.format(path.with_suffix(".flac"))
+        advice = f"convert it to FLAC, as with: ffmpeg -i {given} {wanted}"
         with pytest.raises(audio.AudioError, match=re.escape(f"{path}: cannot be read as audio ({kind}); {advice}")):
             audio.read(path)
     with pytest.raises(

@@ -1,5 +1,8 @@
 """Decoding with options: beams, language models, words to favour of all recordings or of each, several transcripts."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -63,6 +66,21 @@ def test_words_to_favour_are_of_one_recording_or_of_all(asr, encoded, head, beam
     assert word in of_all[0].text
 
 
+def test_threads_that_decode_make_what_favours_the_same_words_once(asr, monkeypatch):
+    decoder, word, made = asr.decoder(DecodingOptions()), a_word(asr), []
+    make = ctc.Scorer.with_hot_words
+
+    def slowly(scorer, boosts):
+        made.append(boosts)
+        time.sleep(0.1)  # in which the other threads come to it
+        return make(scorer, boosts)
+
+    monkeypatch.setattr(ctc.Scorer, "with_hot_words", slowly)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(decoder.scorer_with, [(word,)] * 4))
+    assert len(made) == len(set(map(id, found))) == 1
+
+
 def test_a_language_model_is_of_pieces_or_of_words(asr, encoded, tmp_path):
     labels = [label for label in asr.pieces.labels if label.strip("▁").isalpha()]
     ctc.write_arpa(tmp_path / "pieces.arpa", estimate([labels[i : i + 3] for i in range(0, len(labels), 2)], order=2))
@@ -89,7 +107,7 @@ def test_transcripts_have_alternatives_and_words_of_their_own(asr):
 
 
 def test_a_recording_in_parts_is_searched_as_a_whole(asr, encoded):
-    decoder = asr.decoder(DecodingOptions(beam=4))
+    decoder = asr.decoder(DecodingOptions(beam=4), head="ctc")
     encoded_BSC, frames_B = encoded
     kept = decoder.start(2)
     for part_BSC in encoded_BSC.split(5, dim=1):
@@ -97,6 +115,17 @@ def test_a_recording_in_parts_is_searched_as_a_whole(asr, encoded):
         decoder(part_BSC, counts, progress=kept)
     assert decoder.end(kept) == asr.decode(encoded_BSC, frames_B, decoder=decoder)
     assert [one.tokens for one in decoder.end(decoder.start(2))] == [[], []]
+
+
+def test_a_long_recording_has_the_alternatives_of_the_whole(asr):
+    decoder = asr.decoder(DecodingOptions(beam=4, n_best=3))
+    whole, *_ = asr.transcribe(noise()[:1], decoder=decoder, whole_seconds=60)
+    chunks = asr.transcribe(
+        noise()[:1], decoder=decoder, whole_seconds=0, chunk_seconds=0.32, left_seconds=9, right_seconds=9
+    )
+    assert len(whole.alternatives) == 2
+    assert [one.text for one in chunks[0].alternatives] == [one.text for one in whole.alternatives]
+    assert chunks[0].words == whole.words
 
 
 def test_what_cannot_be_used_is_told(asr, encoded):

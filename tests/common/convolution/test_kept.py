@@ -27,3 +27,26 @@ def test_of_weights_that_were_made_in_inference_mode_nothing_is_kept():
     for _ in range(2):
         kept.of((weight,), lambda: made.append(1))
     assert len(made) == 2
+
+
+def test_what_is_kept_may_be_forgotten_while_it_is_looked_up():
+    """As by another thread, here in the midst of a comparison."""
+    kept = Kept()
+
+    class Version(int):
+        def __eq__(self, other):
+            kept.forget()
+            return int(self) == other
+
+        __hash__ = int.__hash__
+
+    class Weight:
+        _version = property(lambda self: Version(0))
+
+        def is_inference(self):
+            return False
+
+        def data_ptr(self):
+            return 1
+
+    assert [kept.of([Weight()], lambda: 7) for _ in range(3)] == [7, 7, 7]
