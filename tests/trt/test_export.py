@@ -102,6 +102,13 @@ def test_a_vocoder_says_in_ragged_batches_what_the_checkpoint_says(cfg, tmp_path
         Recognizer(tmp_path / "v.onnx")
 
 
+def test_a_vocoder_with_pulses_is_refused_with_what_to_do(tmp_path):
+    path = save_hifigan(tmp_path / "v.pt", replace(ISTFT, istft=replace(ISTFT.istft, corrections=2, phases="pulses")))
+    with pytest.raises(CheckpointError, match="istft.phases = pulses: in no exported graph yet; .* --phases network"):
+        main(ExportConfig(checkpoint=path, out=tmp_path / "v.onnx"))
+    assert not (tmp_path / "v.onnx").exists()
+
+
 @pytest.mark.slow
 def test_waveglow_makes_of_noise_what_the_checkpoint_makes(tmp_path):
     path = save_waveglow(tmp_path / "w.pt")
