@@ -347,6 +347,15 @@ TABLES = {
             "times faster": "{times_faster:.1f}",
         },
     ),
+    "transducer_nemo": Table(
+        source="transducer_nemo",
+        keys={"device": "device", "head": "head", "batch": "batch", "nemo": "NeMo"},
+        cells={
+            "ms": "{ms_p50:.0f}",
+            "NeMo, ms": "{nemo_ms_p50:.0f}",
+            "times faster": "{times_faster:.1f}",
+        },
+    ),
     "transducer_length": Table(
         source="transducer_length",
         keys={"device": "device", "model": "model", "minutes": "minutes"},

@@ -133,10 +133,13 @@ class LogMel(nn.Module):
         self.register_buffer("filters_FK", None, persistent=False)
         self._set_constants(torch.device("cpu"))
 
-    def forward(self, audio_BN: Tensor, samples_B: Tensor, *, seed: int | None = None) -> Features:
+    def forward(
+        self, audio_BN: Tensor, samples_B: Tensor, *, seed: int | None = None, window_frames: int = 0
+    ) -> Features:
         """Features of `samples_B[b]` samples of each row in [-1, 1]; what follows them is ignored.
 
-        `seed` is for the dither, in training mode only. Raises ValueError for wrong shapes and for a missing seed.
+        `seed` is for the dither, in training mode only. `window_frames`: frames around each that features are
+        normalised over, 0 for all. Raises ValueError for wrong shapes and for a missing seed.
         """
         _check_audio(audio_BN, samples_B)
         with torch.autocast(audio_BN.device.type, enabled=False), float32_math("fp32"):
@@ -146,6 +149,8 @@ class LogMel(nn.Module):
             step = _utterances_per_block(audio_BN, TRANSFORM_BLOCK)
             blocks = zip(audio_BN.split(step), samples_B.split(step), strict=True)
             features_BFT = torch.cat([self._log_mel(*block) for block in blocks])
+            if window_frames:
+                return Features(normalize_moving(features_BFT, frames_B, window_frames, self.cfg.normalize), frames_B)
             return Features(_normalize(features_BFT, frames_B, self.cfg.normalize, out=features_BFT), frames_B)
 
     def _dithered(self, audio_BN: Tensor, seed: int | None) -> Tensor:
@@ -200,6 +205,44 @@ def normalize(
     of them after subtraction is rounding.
     """
     return _normalize(features_BFT, frames_B, kind, out=torch.empty_like(features_BFT))
+
+
+def normalize_moving(
+    features_BFT: Tensor,
+    frames_B: Tensor,
+    window_frames: int,
+    kind: Literal["per_feature", "all_features", "none"] = "per_feature",
+) -> Tensor:
+    """As `normalize`, over the `window_frames` frames around each, which are as many at the ends of an utterance.
+
+    For recordings in which voices and loudness change, by models of single utterances. One that is no longer than the
+    window is normalised over all of it.
+    """
+    if kind == "none":
+        return normalize(features_BFT, frames_B, kind)
+    is_one, bins = kind == "all_features", features_BFT.shape[1] if kind == "all_features" else 1
+    # Sums over windows are differences of sums from the start, which need their digits; of differences from the mean.
+    precise = torch.float32 if features_BFT.device.type == "mps" else torch.float64
+    keep_B1T = _inside(features_BFT, frames_B).to(precise)
+    centred_BFT = features_BFT * keep_B1T
+    whole = centred_BFT.sum((1, 2) if is_one else 2, keepdim=True) / (bins * frames_B[:, None, None]).clamp(min=1)
+    centred_BFT = (centred_BFT - whole) * keep_B1T
+    first_BT = torch.arange(features_BFT.shape[2], device=features_BFT.device) - window_frames // 2
+    first_BT = torch.minimum(first_BT, (frames_B - window_frames)[:, None]).clamp(min=0)
+    last_BT = torch.minimum(first_BT + window_frames, frames_B[:, None])
+
+    def over_windows(values_BFT: Tensor) -> Tensor:
+        sums_BFT = nn.functional.pad((values_BFT.sum(1, keepdim=True) if is_one else values_BFT).cumsum(2), (1, 0))
+        last, first = (at_BT[:, None].expand(-1, sums_BFT.shape[1], -1) for at_BT in (last_BT, first_BT))
+        return sums_BFT.gather(2, last) - sums_BFT.gather(2, first)
+
+    count_B1T = bins * (last_BT - first_BT)[:, None].clamp(min=1)
+    mean_BFT = over_windows(centred_BFT) / count_B1T
+    squares_BFT = (over_windows(centred_BFT.square()) - count_B1T * mean_BFT.square()).clamp(min=0)
+    deviation_BFT = (squares_BFT / (count_B1T - 1).clamp(min=1)).sqrt()
+    constant_BFT = deviation_BFT <= 1e-5 * (whole + mean_BFT).abs()
+    scale_BFT = (deviation_BFT + 1e-5).masked_fill(constant_BFT, torch.inf).reciprocal()
+    return ((centred_BFT - mean_BFT) * scale_BFT * keep_B1T).to(features_BFT.dtype)
 
 
 def mel_filters(cfg: LogMelConfig) -> np.ndarray:

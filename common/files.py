@@ -29,6 +29,14 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file is there; a name that no file can have, as one longer than the system allows, is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes `text` to `path` as UTF-8, whole or not at all. Raises OSError."""
     with written_whole(path) as file:

@@ -10,7 +10,7 @@ configuration without the paths of the training. `fastpitch.load("NAME")` and `l
 import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -39,6 +39,8 @@ class PackConfig:
     corrections: int | None = None
     """Corrections of the light vocoder, in place of those of its checkpoint; with 16 the quickstart's takes three times
     as long."""
+    phases: Literal["network", "pulses"] | None = None
+    """Phases of the light vocoder, in place of those of its checkpoint: pulses need no training."""
     folder: Path | None = None
     """Folder of voices; the first of SPEECH_VOICES, or ~/.cache/speech-models/voices, by default."""
 
@@ -61,7 +63,7 @@ def main(cfg: PackConfig) -> Path:
         vocoder = hifigan_import.read(state, vocoder_path)
         if vocoder.delay_samples:
             raise CheckpointError(f"{vocoder_path}: is of another repository, half a hop late; fine-tune it here first")
-    settings = corrected(vocoder.config, cfg.corrections, vocoder_path)
+    settings = corrected(vocoder.config, cfg.corrections, cfg.phases, vocoder_path)
     load_vocoder(vocoder_path, device="cpu").require(acoustic.config.features, owner=str(acoustic_path))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / voices.SUMS).unlink(missing_ok=True)  # what is there is no longer what was packed
@@ -90,14 +92,18 @@ def main(cfg: PackConfig) -> Path:
     return folder
 
 
-def corrected(settings: HifiganRun, corrections: int | None, path: Path) -> HifiganRun:
-    """`settings` with so many corrections, None for its own. Raises CheckpointError where it cannot have them."""
-    if corrections is None:
+def corrected(
+    settings: HifiganRun, corrections: int | None, phases: Literal["network", "pulses"] | None, path: Path
+) -> HifiganRun:
+    """`settings` with these, None for its own. Raises CheckpointError where it cannot have them."""
+    changes = {name: value for name, value in (("corrections", corrections), ("phases", phases)) if value is not None}
+    if not changes:
         return settings
     if settings.generator != "istft":
-        raise CheckpointError(f"{path}: corrections = {corrections}: is a HiFi-GAN; the light vocoder alone has them")
+        told = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        raise CheckpointError(f"{path}: {told}: is a HiFi-GAN; the light vocoder alone has them")
     try:
-        return replace(settings, istft=replace(settings.istft, corrections=corrections))
+        return replace(settings, istft=replace(settings.istft, **changes))  # type: ignore[arg-type]
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from None
 

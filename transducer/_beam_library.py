@@ -17,8 +17,10 @@ from transducer._decoder_library import NativeNetwork, Network, ScorerTables, fu
 from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
 
 ALIGNMENT = 64
-NODES = 1 << 20
+NODES = 1024
 """Room at first for labels of all kept sequences of an utterance, those that several begin with counted once."""
+NODES_EACH = 256
+"""More of it for every sequence."""
 MORE_NODES = -1  # TRANSDUCER_BEAM_MORE_NODES, in place of a count
 GROWTH = 8
 
@@ -40,16 +42,17 @@ def beam_functions() -> ctypes.CDLL | None:
     library = functions()
     if library is None:
         return None
-    library.transducer_beam_workspace.argtypes = (POINTER(Network), POINTER(Options), c_int64, POINTER(c_size_t))
+    for size in (library.transducer_beam_workspace, library.transducer_beam_state):
+        size.argtypes = (POINTER(Network), POINTER(Options), POINTER(c_size_t))
     library.transducer_beam.argtypes = (
-        *(POINTER(Network), POINTER(Options), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64),
-        *(*(c_void_p,) * 10, POINTER(c_int64)),
+        *(POINTER(Network), POINTER(Options), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int32),
+        *(c_void_p, c_int64, *(c_void_p,) * 11, POINTER(c_int64)),
     )
     return library
 
 
 class Found(NamedTuple):
-    """What the search found, in rows of which each sequence fills its length."""
+    """What the search found, in rows of which each sequence fills its length; `settled_B` labels are in all of them."""
 
     tokens_BNL: Tensor
     frames_BNL: Tensor
@@ -57,63 +60,86 @@ class Found(NamedTuple):
     confidences_BNL: Tensor
     entropies_BNL: Tensor
     lengths_BN: Tensor
+    settled_B: Tensor
     log_probs_BN: Tensor
     external_BN: Tensor
     counts_B: Tensor
 
 
-def search(
-    network: NativeNetwork,
-    encoded_BSC: Tensor,
-    frames_B: Tensor,
-    scorers: Sequence[Scorer | None],
-    *,
-    beam: int,
-    n_best: int,
-    drop: float,
-    max_symbols: int,
-    slots: int,
-    memory: int,
-    instruction_set: str = "automatic",
-) -> Found:
-    """Searches a batch on the CPU, float32, channels adjacent, lengths checked.
+class NativeSearch:
+    """The native search with its options."""
 
-    An utterance whose sequences have little in common is searched again, alone and with more room. Raises ValueError
-    for one whose frames hold NaN, and for one that would take more than `memory` bytes.
-    """
-    batch, frames, _ = encoded_BSC.shape
-    threads = max(1, min(torch.get_num_threads(), batch))
-    slots = max(1, min(slots, -(-batch // threads)))
-    choice = Options(beam, n_best, drop, max_symbols, slots, NODES, threads, INSTRUCTION_SETS[instruction_set])
-    found = _searched(network, encoded_BSC, frames_B, scorers, choice, _workspace_bytes(network, choice, frames))
-    choice.slots = choice.threads = 1
-    for n in (found.counts_B == MORE_NODES).nonzero().flatten().tolist():
-        choice.nodes = NODES
-        own, alone = int(frames_B[n]), slice(n, n + 1)
-        while found.counts_B[n] == MORE_NODES:
-            choice.nodes *= GROWTH
-            size = _workspace_bytes(network, choice, own)
-            if size > memory:
-                raise ValueError(
-                    f"beam: utterance {n}: sequences of {own} frames, {beam} of them with little in common, take more "
-                    f"than the {memory:,} bytes of `memory`; take a smaller beam or more memory"
-                )
-            again = _searched(network, encoded_BSC[alone, :own], frames_B[alone], scorers[alone], choice, size, n)
-            for whole, part in zip(found, again, strict=True):
-                if whole.dim() == 3:
-                    whole[n, :, : part.shape[2]] = part[0]
-                else:
-                    whole[n] = part[0]
-    return found
+    def __init__(
+        self,
+        network: NativeNetwork,
+        *,
+        beam: int,
+        n_best: int,
+        drop: float,
+        slots: int,
+        room: int,
+        memory: int,
+        instruction_set: str = "automatic",
+    ) -> None:
+        self.network, self.beam, self.slots, self.memory = network, beam, slots, memory
+        self.room = room or 1024 + NODES_EACH * beam
+        self._choice = (beam, n_best, drop), INSTRUCTION_SETS[instruction_set]
+
+    def start(self) -> Tensor:
+        """The state of an utterance before its first frames, bytes."""
+        size = _bytes("transducer_beam_state", self.network, self._options(1, 1, self.room, 1))
+        return torch.zeros(size, dtype=torch.uint8)
+
+    def __call__(
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor,
+        scorers: Sequence[Scorer | None],
+        *,
+        max_symbols: int,
+        states: Sequence[Tensor] | None = None,
+        is_over: bool = True,
+    ) -> Found:
+        """Searches a batch on the CPU, float32, channels adjacent, lengths checked; with `states`, which it updates.
+
+        Without them, an utterance whose sequences have little in common is searched again, alone and with more room.
+        Raises ValueError for one whose frames hold NaN, and for one that would take more than `memory` bytes.
+        """
+        batch = len(encoded_BSC)
+        threads = max(1, min(torch.get_num_threads(), batch))
+        slots = max(1, min(self.slots, -(-batch // threads)))
+        nodes = NODES + NODES_EACH * self.beam if states is None else self.room
+        choice = self._options(max_symbols, slots, nodes, threads)
+        found = _searched(self.network, encoded_BSC, frames_B, scorers, choice, states, is_over)
+        for n in (found.counts_B == MORE_NODES).nonzero().flatten().tolist():
+            choice = self._options(max_symbols, 1, nodes, 1)
+            own, alone = int(frames_B[n]), slice(n, n + 1)
+            while found.counts_B[n] == MORE_NODES:
+                choice.nodes *= GROWTH
+                if _bytes("transducer_beam_workspace", self.network, choice) > self.memory:
+                    raise ValueError(
+                        f"beam: utterance {n}: sequences of {own} frames, {self.beam} of them with little in common, "
+                        f"take more than the {self.memory:,} bytes of `memory`; take a smaller beam or more memory"
+                    )
+                own_1SC = encoded_BSC[alone, :own]
+                again = _searched(self.network, own_1SC, frames_B[alone], scorers[alone], choice, None, True, n)
+                for whole, part in zip(found, again, strict=True):
+                    if whole.dim() == 3:
+                        whole[n, :, : part.shape[2]] = part[0]
+                    else:
+                        whole[n] = part[0]
+        return found
+
+    def _options(self, max_symbols: int, slots: int, nodes: int, threads: int) -> Options:
+        of_beam, instruction_set = self._choice
+        return Options(*of_beam, max_symbols, slots, nodes, threads, instruction_set)
 
 
-def _workspace_bytes(network: NativeNetwork, choice: Options, frames: int) -> int:
-    library = beam_functions()
-    assert library is not None
+def _bytes(function: str, network: NativeNetwork, choice: Options) -> int:
     size = c_size_t()
-    status = library.transducer_beam_workspace(network.network, choice, frames, size)
+    status = getattr(beam_functions(), function)(network.network, choice, size)
     if status != SUCCESS:
-        raise RuntimeError(f"transducer_beam_workspace of the native library answered with status {status}")
+        raise RuntimeError(f"{function} of the native library answered with status {status}")
     return size.value
 
 
@@ -123,24 +149,28 @@ def _searched(
     frames_B: Tensor,
     scorers: Sequence[Scorer | None],
     choice: Options,
-    workspace_bytes: int,
+    states: Sequence[Tensor] | None = None,
+    is_over: bool = True,
     first: int = 0,
 ) -> Found:
     """One call of the library; `first`: the number of the first utterance, for messages."""
     library = beam_functions()
     assert library is not None
     batch, frames, _ = encoded_BSC.shape
-    workspace = torch.empty(workspace_bytes + ALIGNMENT, dtype=torch.uint8)
-    n_best, capacity = choice.n_best, frames * choice.max_symbols
+    n_best, capacity = choice.n_best, frames * choice.max_symbols + (choice.nodes if states is not None else 0)
+    workspace = torch.empty(_bytes("transducer_beam_workspace", network, choice) + ALIGNMENT, dtype=torch.uint8)
     tokens, emitted, durations = torch.empty(3, batch, n_best, capacity, dtype=torch.int32)
     confidences, entropies = torch.empty(2, batch, n_best, capacity)
-    lengths, log_probs = torch.zeros(batch, n_best, dtype=torch.int64), torch.zeros(batch, n_best, dtype=torch.float64)
-    external, counts, invalid = torch.zeros_like(log_probs), torch.zeros(batch, dtype=torch.int64), c_int64()
-    outputs = (tokens, emitted, durations, confidences, entropies, lengths, log_probs, external, counts)
+    lengths, log_probs = torch.zeros(batch, n_best, dtype=torch.int64), torch.zeros(2, batch, n_best).double()
+    settled, counts = torch.zeros(2, batch, dtype=torch.int64)
+    invalid = c_int64()
+    outputs = (tokens, emitted, durations, confidences, entropies, lengths, settled, *log_probs, counts)
     tables = ScorerTables(scorers)
+    addresses = None if states is None else (c_void_p * batch)(*(state.data_ptr() for state in states))
     status = library.transducer_beam(
-        *(network.network, choice, encoded_BSC.data_ptr(), batch, encoded_BSC.stride(0), encoded_BSC.stride(1)),
-        *(frames_B.data_ptr(), tables.address, capacity, *(part.data_ptr() for part in outputs)),
+        *(network.network, choice, encoded_BSC.data_ptr(), batch),
+        *(encoded_BSC.stride(0), encoded_BSC.stride(1), frames_B.data_ptr(), addresses, is_over),
+        *(tables.address, capacity, *(part.data_ptr() for part in outputs)),
         *(workspace.data_ptr() + -workspace.data_ptr() % ALIGNMENT, invalid),
     )
     if status == INVALID_VALUE and invalid.value >= 0:

@@ -1,4 +1,4 @@
-"""Greedy decoding by any head of utterances whose frames come in pieces.
+"""Decoding by any head of utterances whose frames come in pieces: greedily, or by a beam search of a transducer.
 
 Shapes: B utterances, S encoder frames, C encoder width, V labels and blank.
 """
@@ -13,6 +13,7 @@ from torch import Tensor
 
 import ctc
 from common.text.pieces import Pieces
+from transducer.beam import BeamSearch, BeamState, Candidate
 from transducer.decoder import Decoder, DecoderState
 from transducer.hypotheses import NOTHING, Hypothesis, certainty, hypothesis_of
 
@@ -33,10 +34,12 @@ class Run(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class Progress:
-    """How far utterances are decoded: of a transducer the state of its decoder, of CTC the pieces that may go on."""
+    """How far utterances are decoded: of a transducer the state of its decoder or of its search, of CTC the pieces that
+    may go on."""
 
     frames: list[int]
     transducer: DecoderState | None = None
+    search: BeamState | None = None
     runs: list[Run | None] = field(default_factory=list)
     scorers: list[ctc.Scorer | None] = field(default_factory=list)
 
@@ -50,11 +53,22 @@ class Progress:
                 position_B3=state.position_B3[rows].clone(),
                 language_B3=language_B3,
             )
-        return Progress(frames=self.frames[rows], transducer=state, runs=self.runs[rows], scorers=self.scorers[rows])
+        search = None if self.search is None else BeamState(utterances=self.search.utterances[rows]).copy()
+        return Progress(
+            frames=self.frames[rows], transducer=state, search=search, runs=self.runs[rows], scorers=self.scorers[rows]
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the states."""
+        state, search = self.transducer, self.search
+        of_search = 0 if search is None else sum(utterance.nbytes for utterance in search.utterances)
+        return of_search + (0 if state is None else state.network_BX.nbytes + state.position_B3.nbytes)
 
     @staticmethod
     def of(utterances: Sequence["Progress"]) -> "Progress":
-        """That of several utterances, a copy."""
+        """That of several utterances, a copy; but states of searches are theirs, and change with it."""
+        searches = [state for each in utterances if each.search is not None for state in each.search.utterances]
         states = [each.transducer for each in utterances if each.transducer is not None]
         joint = None
         if states:
@@ -67,6 +81,7 @@ class Progress:
         return Progress(
             frames=[n for each in utterances for n in each.frames],
             transducer=joint,
+            search=BeamState(utterances=searches) if searches else None,
             runs=[run for each in utterances for run in each.runs],
             scorers=[scorer for each in utterances for scorer in each.scorers],
         )
@@ -107,6 +122,47 @@ class TransducerDecoding:
             hypothesis_of(d._replace(frames=[n + frame for frame in d.frames]), self.pieces)
             for n, d in zip(before, found, strict=True)
         ]
+
+
+class BeamDecoding:
+    """A beam search by a transducer: pieces are given once all sequences that are kept have them."""
+
+    def __init__(self, search: BeamSearch, pieces: Pieces) -> None:
+        self.search, self.pieces = search, pieces
+
+    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> Progress:
+        """`batch` utterances before their first frames, and what is known of all of them besides the network."""
+        return Progress(frames=[0] * batch, search=self.search.start(batch), scorers=[scorer] * batch)
+
+    def end(self, progress: Progress) -> list[Hypothesis]:
+        """What has not been given yet of utterances that end here, with its score and alternatives."""
+        nothing_BSC = torch.zeros(len(progress.frames), 0, self.search.weights.encoder_weight.shape[1])
+        found = self.search(
+            nothing_BSC, [0] * len(nothing_BSC), scorers=progress.scorers, state=progress.search, is_over=True
+        )
+        return [ranked(own, self.pieces) for own in found]
+
+    def __call__(
+        self, encoded_BSC: Tensor, frames_B: Tensor | Sequence[int], *, progress: Progress, max_symbols: int = 10
+    ) -> list[Hypothesis]:
+        """What these frames, after those before, have settled; they are numbered from the very first."""
+        found = self.search(
+            encoded_BSC,
+            frames_B,
+            max_symbols=max_symbols,
+            scorers=progress.scorers,
+            state=progress.search,
+            is_over=False,
+        )
+        counts = torch.as_tensor(frames_B).tolist()
+        progress.frames = [n + count for n, count in zip(progress.frames, counts, strict=True)]
+        return [hypothesis_of(own[0].decoded, self.pieces).part(0, own[0].settled) for own in found]
+
+
+def ranked(found: Sequence[Candidate], pieces: Pieces) -> Hypothesis:
+    """The best of what a search found, the others as its alternatives."""
+    best, *others = [hypothesis_of(one.decoded, pieces)._replace(score=one.score) for one in found] or [NOTHING]
+    return best._replace(alternatives=tuple(others))
 
 
 class CTCDecoding:

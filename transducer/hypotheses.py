@@ -55,11 +55,12 @@ def hypothesis_of(decoded: Decoded, pieces: Pieces) -> Hypothesis:
 
 
 def joined(parts: Sequence[Hypothesis], pieces: Pieces) -> Hypothesis:
-    """The hypothesis that those of an utterance's parts are, one after the other."""
+    """The hypothesis that those of an utterance's parts are, one after the other; the last one's score is of all."""
     tokens = [token for part in parts for token in part.tokens]
     durations = None
     if any(part.durations is not None for part in parts):
         durations = [duration for part in parts for duration in part.durations or ()]
+    last = parts[-1] if parts else NOTHING
     return Hypothesis(
         tokens,
         [frame for part in parts for frame in part.frames],
@@ -67,6 +68,8 @@ def joined(parts: Sequence[Hypothesis], pieces: Pieces) -> Hypothesis:
         pieces.decode(tokens),
         [confidence for part in parts for confidence in part.confidence],
         [confidence for part in parts for confidence in part.entropy_confidence],
+        last.score,
+        tuple(joined([*parts[:-1], other], pieces) for other in last.alternatives),
     )
 
 

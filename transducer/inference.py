@@ -74,6 +74,9 @@ class InferenceConfig:
     """Context after each chunk, likewise."""
     whole_seconds: float = ChunkOptions.whole_seconds
     """Length up to which a recording is encoded whole."""
+    normalize_seconds: float = 0.0
+    """Window that features are normalised over, around each frame; 0 for all that is encoded at once. Some 2 to 5
+    seconds help models of single sentences with recordings of several voices."""
     confidence: Confidence = "probability"
     """What the confidence of words is of: the probabilities of their pieces, or the entropies of these."""
 
@@ -89,6 +92,8 @@ class InferenceConfig:
         _ = self.chunks
         if not self.inputs:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
+        if not self.normalize_seconds >= 0:
+            raise ValueError(f"normalize_seconds = {self.normalize_seconds}: expected seconds, at least 0")
         if self.batch_size < 1 or self.max_symbols < 1:
             raise ValueError(f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}: expected above 0")
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
@@ -108,7 +113,7 @@ def main(cfg: InferenceConfig) -> int:
         found = left
         asr = load(
             cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
-            confidence=cfg.confidence,
+            confidence=cfg.confidence, normalize_seconds=cfg.normalize_seconds,
         )  # fmt: skip
         heard = asr.stream(
             [item.source for item in share(found.items, world)],

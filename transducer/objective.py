@@ -20,7 +20,7 @@ from transducer.network.model import Joint, Model
 
 
 class Loss(NamedTuple):
-    """The loss of a batch, and the means over its utterances that it consists of, 0 for a head that is not there."""
+    """The loss of a batch, and the means over its utterances that it consists of, 0 for a head without a part in it."""
 
     value: Tensor
     transducer: Tensor
@@ -54,10 +54,9 @@ def objective(
     with autocast(device, cfg.precision):
         encoded_BSC, frames_B = network(features_BFT, frames_B)
         losses = [features_BFT.new_zeros(len(weights_B)), features_BFT.new_zeros(len(weights_B))]
-        if model.prediction is not None and model.joint is not None:
-            with torch.set_grad_enabled(torch.is_grad_enabled() and share < 1):
-                predicted_BUH = masked(model.prediction(batch.targets_BU), cfg.loss.mask_prediction, seed=seed)
-                losses[0] = transducer_losses(model.joint, encoded_BSC, predicted_BUH, batch, frames_B, cfg, seed=seed)
+        if model.prediction is not None and model.joint is not None and share < 1:
+            predicted_BUH = masked(model.prediction(batch.targets_BU), cfg.loss.mask_prediction, seed=seed)
+            losses[0] = transducer_losses(model.joint, encoded_BSC, predicted_BUH, batch, frames_B, cfg, seed=seed)
         if model.ctc is not None:
             losses[1] = ctc.ctc_loss(
                 model.ctc(encoded_BSC).float(),

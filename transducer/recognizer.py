@@ -27,7 +27,7 @@ from common.text.pieces import Pieces
 from transducer.beam import BeamSearch
 from transducer.checkpoints.reading import read_model
 from transducer.decoder import Decoder
-from transducer.greedy import CTCDecoding, TransducerDecoding
+from transducer.greedy import BeamDecoding, CTCDecoding, TransducerDecoding
 from transducer.hypotheses import Hypothesis, joined, transcript_of, words_in
 from transducer.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
 from transducer.network.encoder import Encoded
@@ -62,7 +62,11 @@ class Recognizer:
         head: Head = "auto",
         confidence: Confidence = "probability",
         lookaheads: tuple[int, ...] = (),
+        normalize_seconds: float = 0.0,
     ):
+        if not normalize_seconds >= 0:
+            raise ValueError(f"normalize_seconds = {normalize_seconds}: expected seconds, or 0 for whole recordings")
+        self.window_frames = round(normalize_seconds * features.sample_rate / features.hop_samples)
         self.device, self.precision, self.pieces = torch.device(device), precision, pieces
         self.config, self.feature_config = model.cfg, features
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -88,7 +92,8 @@ class Recognizer:
     def features(self, audio_BN: Tensor, samples_B: Tensor) -> Features:
         """Log-mel features, float32, of audio at feature_config.sample_rate Hz, samples_B valid samples each."""
         with torch.no_grad():
-            return self.log_mel(*(given.to(self.device, non_blocking=True) for given in (audio_BN, samples_B)))
+            given = (part.to(self.device, non_blocking=True) for part in (audio_BN, samples_B))
+            return self.log_mel(*given, window_frames=self.window_frames)
 
     @torch.inference_mode()
     def encode(self, features_BFT: Tensor, frames_B: Tensor) -> Encoded:
@@ -260,7 +265,7 @@ class Recognizer:
         `lookahead`: encoder frames after a frame that it is heard with. A streaming model takes what it was trained
         with, by default its first choice, in steps of lookahead + 1 frames, and computes nothing twice. Other models
         encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them. `decoder`: see
-        the method of that name; without a beam. `hot_words`: words or phrases to favour.
+        the method of that name; by a transducer, and one transcript. `hot_words`: words or phrases to favour.
         """
         words = tuple(hot_words)
         return self.pool(
@@ -281,14 +286,15 @@ class Recognizer:
         decoder: SearchDecoding | None = None,
         hot_words: tuple[str, ...] = (),
     ) -> Hypothesis:
-        if decoder is not None and decoder.greedy is None:
+        if decoder is not None and decoder.in_parts is None:
             kept = decoder.start(1)
             for encoded_SC in parts:
                 decoder(encoded_SC[None], [len(encoded_SC)], progress=kept)
             return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
-        decoding, scorer = self.decoding(), None
-        if decoder is not None and decoder.greedy is not None:
-            decoding, scorer = decoder.greedy, decoder.scorer_with(hot_words)
+        decoding: TransducerDecoding | BeamDecoding | CTCDecoding = self.decoding()
+        scorer = None
+        if decoder is not None and decoder.in_parts is not None:
+            decoding, scorer = decoder.in_parts, decoder.scorer_with(hot_words)
         progress = decoding.start(1, scorer)
         hypotheses = [
             decoding(encoded_SC[None], [len(encoded_SC)], progress=progress, max_symbols=max_symbols)[0]
@@ -338,6 +344,7 @@ def load(
     confidence: Confidence = "probability",
     lookahead: int | None = None,
     local_attention: tuple[int, int] | None = None,
+    normalize_seconds: float = 0.0,
 ) -> Recognizer:
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
@@ -346,6 +353,8 @@ def load(
     `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most; one of
     `Recognizer.lookaheads`.
     `local_attention`: of models whose attention sees all frames, how many before and after it a frame sees instead.
+    `normalize_seconds`: of models whose features are normalised, over how many seconds around a frame; 0 for all that
+    is encoded with it. For recordings of several voices, by models of single sentences.
     `precision`: "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
     """
     chosen = distributed.pick_device(device)
@@ -370,7 +379,7 @@ def load(
     def build(tried: Precision, network: Model) -> Recognizer:
         return Recognizer(
             network, imported.features, imported.pieces, device=chosen, precision=tried, head=head,
-            confidence=confidence, lookaheads=imported.lookaheads,
+            confidence=confidence, lookaheads=imported.lookaheads, normalize_seconds=normalize_seconds,
         )  # fmt: skip
 
     if precision == "auto":

@@ -169,13 +169,13 @@ def beam_search(
                 for arc in _arcs(scores[labels][1], weights):
                     longer = labels if arc.label is None else (*labels, arc.label)
                     if longer in cut:
-                        _follow(cut[longer], path, now, arc, len(encoded_SC), max_symbols)
+                        _follow(cut[longer], path, now, arc, max_symbols)
         for labels, (path, logits_W) in scores.items():
             fresh: Cut = {}
             for arc in _arcs(logits_W, weights):
                 if arc.label is not None and (*labels, arc.label) not in cut:
                     paths = fresh.setdefault((*labels, arc.label), {})
-                    _follow(paths, path, now, arc, len(encoded_SC), max_symbols)
+                    _follow(paths, path, now, arc, max_symbols)
             for longer, paths in fresh.items():
                 gain, state = 0.0, external[labels][1]
                 if scorer is not None and state is not None:
@@ -192,13 +192,13 @@ def beam_search(
                 known[y] = predict(y[-1], known[y[:-1]][1], weights)
     found = []
     for labels, paths in cut.items():
-        (path,) = paths.values()
+        path = max(paths.values(), key=lambda p: p.best)
         gain, state = external[labels]
         frames, durations, confidence, entropies = ([mark[i] for mark in path.marks] for i in range(4))
         added = gain + (scorer.finish(state) if scorer is not None and state is not None else 0.0)
         own = durations if weights.durations else None
         marked = (frames, own, confidence, entropies)
-        found.append(Found(list(labels), *marked, path.mass, added))  # type: ignore[arg-type]
+        found.append(Found(list(labels), *marked, _total(paths.values()), added))  # type: ignore[arg-type]
     return sorted(found, key=lambda one: -(one.log_prob + one.external))
 
 
@@ -224,14 +224,14 @@ def _arcs(logits_W: Tensor, weights: DecoderWeights) -> Iterator[_Arc]:
             yield _Arc(label, duration, log_prob + of_duration, math.exp(log_prob), entropy)
 
 
-def _follow(paths: dict[int, _Path], path: _Path, frame: int, arc: _Arc, frames: int, max_symbols: int) -> None:
+def _follow(paths: dict[int, _Path], path: _Path, frame: int, arc: _Arc, max_symbols: int) -> None:
     """Adds what an arc makes of `path` to the paths of the sequence that it leads to."""
     symbols = path.symbols + (arc.label is not None)
     must_move = arc.label is None or symbols >= max_symbols
     step = max(1, arc.duration) if must_move else arc.duration
     marks = path.marks if arc.label is None else (*path.marks, (frame, arc.duration, arc.confidence, arc.entropy))
     one = _Path(path.mass + arc.log_prob, path.best + arc.log_prob, 0 if step else symbols, marks)
-    to = min(frame + step, frames)
+    to = frame + step
     if to in paths:
         better = max(paths[to], one, key=lambda p: p.best)
         one = better._replace(mass=_total([paths[to], one]))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # runtimes without torch search by CTC too
 
     from transducer.beam import BeamOptions, BeamSearch
     from transducer.decoder import Decoder
-    from transducer.greedy import TransducerDecoding
+    from transducer.greedy import BeamDecoding, TransducerDecoding
 
 Frames = Any
 """[B, S, C] or what a head makes of them: a tensor or an array."""
@@ -41,7 +41,7 @@ Find = Callable[[Frames, list[int], list[ctc.Scorer | None], int], list[list[Hyp
 
 @dataclass(kw_only=True, slots=True)
 class Kept:
-    """Frames [S, C] of utterances that come in parts: a search wants all of them."""
+    """Frames [S, C] of utterances that come in parts: a search by CTC wants all of them."""
 
     frames: list[int]
     parts: list[list[np.ndarray]]
@@ -51,13 +51,17 @@ class SearchDecoding:
     """Decoding as options say, made once, since a language model takes time to read."""
 
     def __init__(
-        self, find: Find, pieces: Pieces, options: DecodingOptions, greedy: "TransducerDecoding | None" = None
+        self,
+        find: Find,
+        pieces: Pieces,
+        options: DecodingOptions,
+        in_parts: "TransducerDecoding | BeamDecoding | None" = None,
     ) -> None:
-        """`greedy`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
+        """`in_parts`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
 
         Raises ConfigError for words or files that cannot be used.
         """
-        self.find, self.pieces, self.options, self.greedy = find, pieces, options, greedy
+        self.find, self.pieces, self.options, self.in_parts = find, pieces, options, in_parts
         self.scorer = scorer_of(pieces.labels, options) if options.knows_language else None
         self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
         self._lock = threading.Lock()  # batches are decoded in several threads
@@ -138,10 +142,10 @@ def of_transducer(
     import torch
 
     from transducer.beam import BeamOptions
-    from transducer.greedy import TransducerDecoding
+    from transducer.greedy import BeamDecoding, TransducerDecoding
 
     _refuse_thorough(options)
-    in_parts = None
+    in_parts: TransducerDecoding | BeamDecoding | None = None
     if not options.beam and options.n_best == 1:
         greedy = decoder()
         in_parts = TransducerDecoding(greedy, pieces) if greedy.is_native else None
@@ -152,6 +156,7 @@ def of_transducer(
 
     else:
         beam = search(BeamOptions(beam=options.beam or max(BEAM, options.n_best), n_best=options.n_best))
+        in_parts = BeamDecoding(beam, pieces) if beam.is_native else None
 
         def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
             found = beam(torch.as_tensor(encoded_BSC), counts, max_symbols=max_symbols, scorers=scorers)

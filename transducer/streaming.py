@@ -46,7 +46,7 @@ class Update(NamedTuple):
     text: str
     """The new words. Texts of all updates, with spaces between them, are the transcript."""
     pending: str
-    """The word that is not over yet, and what is heard in the lookahead."""
+    """The word that is not over yet, what is heard in the lookahead, and what a beam search has not settled."""
     error: str = ""
     """Why this stream gives no words any more."""
 
@@ -204,11 +204,11 @@ class Pool:
         max_symbols: int,
         decoder: SearchDecoding | None = None,
     ) -> None:
-        """Raises ValueError for a decoder that wants all frames at once."""
+        """Raises ValueError for a decoder that wants all frames at once, or gives several transcripts."""
         self.asr, self.frames, self.max_symbols, self.decoder = asr, frames, max_symbols, decoder
-        if decoder is not None and decoder.greedy is None:
-            raise ValueError("decoder: streams are decoded greedily, by a transducer: expected no beam and n_best = 1")
-        self.decoding = asr.decoding() if decoder is None or decoder.greedy is None else decoder.greedy
+        if decoder is not None and (decoder.in_parts is None or decoder.options.n_best > 1):
+            raise ValueError("decoder: streams have one transcript, by a transducer: expected n_best = 1 and that head")
+        self.decoding = asr.decoding() if decoder is None or decoder.in_parts is None else decoder.in_parts
         self._free: list[int] = []
         self._slots = 0
 
@@ -252,10 +252,7 @@ class Pool:
     @property
     def bytes_per_stream(self) -> int:
         """Memory that is kept of a stream: of the encoder and of the decoder, its last samples apart."""
-        state = self.decoding.start(1).transducer
-        return self.frames.bytes_per_stream + (
-            0 if state is None else state.network_BX.nbytes + state.position_B3.nbytes
-        )
+        return self.frames.bytes_per_stream + self.decoding.start(1).nbytes
 
     def _check(self, sessions: Sequence[Session], *, once: bool = False) -> None:
         is_twice = once and len(set(sessions)) < len(sessions)
@@ -285,10 +282,11 @@ class Pool:
             if not session.error:
                 session.progress = progress.row(row)
                 session.heard = joined([session.heard, found[row]], self.asr.pieces)
+        ahead = [NOTHING] * len(sessions)
         if frames.stop != frames.end:
             ahead = self._decoded(frames.encoded_BSC, frames.end, frames.stop, progress)
-            for session, *parts in zip(sessions, ahead, self.decoding.end(progress), strict=True):
-                session.ahead = NOTHING if session.error else joined(parts, self.asr.pieces)
+        for session, *parts in zip(sessions, ahead, self.decoding.end(progress), strict=True):
+            session.ahead = NOTHING if session.error else joined(parts, self.asr.pieces)
 
     def _decoded(
         self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: Progress

@@ -5,7 +5,7 @@ this processor. `Convolution` is trained. `Linear` is both, and `pack_linear` pa
 """
 
 from common.convolution.kept import Kept
-from common.convolution.linear import Linear, pack_linear
+from common.convolution.linear import Linear, pack_linear, unpack_linear
 from common.convolution.native import workspace
 from common.convolution.operator import (
     FusedConvolution,
@@ -30,5 +30,6 @@ __all__ = [
     "convolve",
     "pack_linear",
     "prepare",
+    "unpack_linear",
     "workspace",
 ]

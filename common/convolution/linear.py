@@ -83,3 +83,10 @@ def pack_linear(network: nn.Module) -> int:
         for layer in layers:
             layer.pack()
     return len(layers)
+
+
+def unpack_linear(network: nn.Module) -> None:
+    """Undoes `pack_linear`."""
+    for module in network.modules():
+        if isinstance(module, Linear):
+            module.unpack()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from common import audio
+from common.files import is_file
 
 T = TypeVar("T")
 
@@ -229,7 +230,7 @@ def read_fairseq(path: Path, root: Path | None) -> Entries:
 def _rate(path: Path, recordings: Iterable[Path]) -> tuple[int, dict[Path, str]]:
     """That of the first of `recordings` that can be read, and what is wrong with those before it."""
     unreadable: dict[Path, str] = {}
-    for recording in filter(Path.is_file, recordings):
+    for recording in filter(is_file, recordings):
         try:
             return audio.info(recording).sample_rate, unreadable
         except audio.AudioError as error:

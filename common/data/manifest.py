@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple
 from common import audio
 from common.data import formats
 from common.data.formats import Entry, ManifestError
+from common.files import is_file
 
 __all__ = [
     "Format",
@@ -244,18 +245,11 @@ def _with_audio(entries: formats.Entries) -> Iterator[Utterance | ManifestError]
             yield from results
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that is too long for the file system
-        return False
-
-
 def _checked(entry: Entry | ManifestError) -> Utterance | ManifestError:
     if isinstance(entry, ManifestError):
         return entry
     for recording in (entry.audio, *(copy for _, copy in entry.speeds)):
-        if not _is_file(recording):
+        if not is_file(recording):
             return entry.error(f"no such audio file: {recording}")
     seconds = entry.seconds
     if seconds is None:

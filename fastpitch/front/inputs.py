@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from common.files import is_file
 from fastpitch.front import markdown, phrases
 from fastpitch.front.phrases import Phrase, PhraseError
 
@@ -63,7 +64,7 @@ def find_phrases(inputs: Sequence[str]) -> Found:
 
 def is_phrase_file(text: str) -> bool:
     """Whether an argument names a file of a phrase a line; "Readme.txt is here" does not."""
-    return Path(text).suffix in PHRASE_SUFFIXES and (bool(_LIKE_A_FILE.fullmatch(text)) or _is_file(text))
+    return Path(text).suffix in PHRASE_SUFFIXES and (bool(_LIKE_A_FILE.fullmatch(text)) or is_file(Path(text)))
 
 
 def _document(text: str, place: int) -> Item:
@@ -71,7 +72,7 @@ def _document(text: str, place: int) -> Item:
     where, name = f"text {place + 1}", f"audio_{place}.wav"
     if text == STDIN:
         where, text = "standard input", phrases.decoded(sys.stdin.buffer.read(), "standard input")
-    elif _LIKE_A_FILE.fullmatch(text) or (Path(text).suffix and _is_file(text)):
+    elif _LIKE_A_FILE.fullmatch(text) or (Path(text).suffix and is_file(Path(text))):
         where, name = text, f"{Path(text).stem}.wav"
         if _NOT_TEXT.fullmatch(Path(text).suffix):
             raise PhraseError(f"{text}: not a file of text; expected .txt, .tsv, .ssml or another file of text")
@@ -79,13 +80,6 @@ def _document(text: str, place: int) -> Item:
         text = phrases.decoded(phrases.read_bytes(Path(text)), text)
         text = markdown.plain(text) if is_markdown else text
     return Item(Phrase(place + 1, text, name), where)
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # longer than a name can be, or with a NUL
-        return False
 
 
 def _named_after(item: Item, stem: str) -> Item:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.config import ConfigError
+from common.convolution import unpack_linear
 from common.cuda_graphs import GraphRunner
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.vocoders.vocoder import Vocoder
@@ -83,6 +84,7 @@ class Padded:
 
 def _runner(mode: Mode, module: nn.Module, device: torch.device) -> Callable[[Network], Network]:
     if mode == "compiled":
+        unpack_linear(module)  # a graph could only unpack them again in every call
         return lambda network: torch.compile(network, dynamic=True)
     if device.type != "cuda":
         raise ConfigError(f"mode graph needs a CUDA device, and this model is on {device}; take eager or compiled")

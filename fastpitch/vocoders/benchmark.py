@@ -1,8 +1,8 @@
 """Seconds of audio per second of every vocoder: `python -m fastpitch.vocoders.benchmark --vocoders v1 waveglow256`.
 
 A vocoder is the name of a TOML file in configs/hifigan or configs/waveglow, with random weights, or a checkpoint (.pt).
-The layout of HiFi-GAN for CPUs is compared with the published generator whose weight normalisation is folded (mode
-`plain`: the same operations as published, to the bit); both take turns, and the row says how far their audio is apart.
+The layouts of HiFi-GAN and WaveGlow for CPUs are compared with the published networks whose weight normalisation is
+folded (mode `plain`: the same operations as published); both take turns, and the row says how far their audio is apart.
 Single calls are timed, warm-up excluded. A row per measurement goes to benchmarks/results/vocoders.jsonl.
 
 Shapes: B utterances, M mel bins, T frames.
@@ -108,7 +108,8 @@ def _voice(network: Generator, mel_BMT: Tensor) -> Tensor:
         return network(mel_BMT)
     group = network.cfg.group
     positions = mel_BMT.shape[2] * network.hop_samples // group
-    return network.inverse(mel_BMT, mel_BMT.new_zeros(len(mel_BMT), group, positions))
+    noise_BGP = 0.6 * torch.randn(len(mel_BMT), group, positions, generator=torch.Generator().manual_seed(0))
+    return network.inverse(mel_BMT, noise_BGP.to(mel_BMT))
 
 
 def _modes(generator: Generator, device: torch.device, precision: Precision) -> dict[str, Generator]:
@@ -151,6 +152,10 @@ def _audible(generator: Generator) -> Generator:
         for parameter in generator.parameters():
             if parameter.ndim == 3:
                 nn.init.normal_(parameter, 0.0, parameter[0].numel() ** -0.5)
+    if isinstance(generator, Waveglow):
+        for name, parameter in generator.named_parameters():
+            if name.endswith("end.weight"):  # zeros at first
+                nn.init.normal_(parameter, 0.0, 0.02)
     return generator
 
 

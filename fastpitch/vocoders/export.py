@@ -11,6 +11,7 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
+from common.checkpoint import CheckpointError
 from common.export import ExportGraph, encoded
 from fastpitch.vocoders.networks.fused import FusedHifigan
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
@@ -75,10 +76,15 @@ class PlainIstft(nn.Module):
 
 
 def graph(loaded: Loaded) -> ExportGraph:
-    """The generator of a checkpoint, on the CPU."""
+    """The generator of a checkpoint, on the CPU. Raises CheckpointError for one with pulses."""
     generator, features, delay = loaded
     assert not isinstance(generator, FusedHifigan | FusedWaveglow)  # which `Vocoder` makes, not a checkpoint
     is_flow = isinstance(generator, Waveglow)
+    if isinstance(generator, IstftGenerator) and generator.cfg.phases == "pulses":
+        raise CheckpointError(
+            "istft.phases = pulses: in no exported graph yet; python -m fastpitch.pack NAME --phases network makes a "
+            "voice whose vocoder can be exported"
+        )
 
     def reference(mel_BMT: Tensor, frames_B: Tensor, noise_BTN: Tensor | None = None) -> tuple[Tensor]:
         if not isinstance(generator, Waveglow):

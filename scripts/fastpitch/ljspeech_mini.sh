@@ -7,7 +7,7 @@
 #   DATA_DIR=LJSpeech-1.1 bash scripts/fastpitch/ljspeech_mini.sh
 #   DATA_DIR  LJSpeech-1.1, or as much of it as has the first 354 clips             (default LJSpeech-1.1)
 #   RUN_DIR   folder for file lists and runs                              (default runs/ljspeech-mini)
-#   BUDGET    how many times as long as the half hour of the published numbers      (default 1)
+#   BUDGET    how many times as long as for the published numbers, some 40 minutes of a core        (default 1)
 #   TUNE      epochs of the vocoder on FastPitch's own spectrograms, before they are packed         (default 0)
 #   VOICES    folder for the voice            (default: the first of SPEECH_VOICES, or ~/.cache/speech-models/voices)
 # shellcheck source=scripts/common.sh
@@ -21,22 +21,24 @@ lists="$RUN_DIR/lists"
 times() { awk -v number="$1" -v by="$BUDGET" 'BEGIN { found = int(number * by + 0.5); print found < 1 ? 1 : found }'; }
 data=(--data.root "$DATA_DIR" --data.train "$lists/train.txt" --data.validation "$lists/validation.txt")
 vocoder() { "$python" -m fastpitch.vocoders.train "$@"; }
+newest() { find "$1" -name "$2_step*.pt" | sort | tail -n 1 | grep . || { echo "error: $1: no checkpoint" >&2; exit 1; }; }
 
 # The rate stays high until the discriminators come: the schedule spans three times the steps that are taken.
 vocoder configs/hifigan/ljspeech_mini.toml "${data[@]}" --output-dir "$RUN_DIR/vocoder" \
   --epochs "$(times 60)" --steps "$(times 3040)"
+taught="$RUN_DIR/vocoder/hifigan_best.pt"
+[ -f "$taught" ] || taught="$(newest "$RUN_DIR/vocoder" hifigan)"  # of a budget that ends before the first validation
 vocoder configs/hifigan/ljspeech_mini_adversarial.toml "${data[@]}" --output-dir "$RUN_DIR/vocoder-adversarial" \
-  --epochs "$(times 26)" --checkpoint "$RUN_DIR/vocoder/hifigan_best.pt"
-newest() { find "$1" -name "$2_step*.pt" | sort | tail -n 1 | grep . || { echo "error: $1: no checkpoint" >&2; exit 1; }; }
+  --epochs "$(times 26)" --checkpoint "$taught"
 speech=("${data[@]}" --data.pitch-dir "$RUN_DIR/pitch")
 if "$python" -c "import pocketsphinx" 2>/dev/null; then
   speech+=(--data.durations-dir "$RUN_DIR/durations" --data.on-error skip)  # it cannot align every clip
   "$python" -m fastpitch.align configs/fastpitch/ljspeech_mini_voice.toml "${speech[@]}" || true
 fi
 acoustic() { "$python" -m fastpitch.train "$@" "${speech[@]}"; }
-acoustic configs/fastpitch/ljspeech_mini_voice.toml --output-dir "$RUN_DIR/fastpitch" --epochs "$(times 60)"
+acoustic configs/fastpitch/ljspeech_mini_voice.toml --output-dir "$RUN_DIR/fastpitch" --epochs "$(times 40)"
 acoustic configs/fastpitch/ljspeech_mini_adversarial.toml --output-dir "$RUN_DIR/fastpitch-adversarial" \
-  --epochs "$(times 12)" --checkpoint "$(newest "$RUN_DIR/fastpitch" fastpitch)"
+  --epochs "$(times 16)" --checkpoint "$(newest "$RUN_DIR/fastpitch" fastpitch)"
 spectrograms="$(newest "$RUN_DIR/fastpitch-adversarial" fastpitch)"
 spoken="$RUN_DIR/vocoder-adversarial/hifigan_final.pt"
 if [ "${TUNE:-0}" -gt 0 ]; then
@@ -47,5 +49,5 @@ if [ "${TUNE:-0}" -gt 0 ]; then
     --epochs "$TUNE" --checkpoint "$adversarial" --data.mels "$RUN_DIR/mels"
   spoken="$RUN_DIR/vocoder-tuned/hifigan_final.pt"
 fi
-"$python" -m fastpitch.pack ljspeech-mini --corrections 16 ${VOICES:+--folder "$VOICES"} --fastpitch "$spectrograms" \
+"$python" -m fastpitch.pack ljspeech-mini --corrections 16 --phases pulses ${VOICES:+--folder "$VOICES"} --fastpitch "$spectrograms" \
   --vocoder "$spoken"

@@ -18,6 +18,7 @@ from common.features import (
     cutout,
     mel_filters,
     normalize,
+    normalize_moving,
     spec_augment,
 )
 from tests.data import shared
@@ -218,6 +219,35 @@ def test_normalisation_gives_mean_0_and_deviation_1_over_the_frames(block, monke
         assert not together[i, :, n:].any()
     assert not per_feature[2].any()
     assert together.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["per_feature", "all_features"])
+@pytest.mark.parametrize("window", [1, 2, 7, 16])
+def test_a_moving_normalisation_is_that_of_the_frames_around_each(kind, window):
+    features_BFT = 3 + 2 * torch.randn(4, 5, 20, generator=torch.Generator().manual_seed(0))
+    features_BFT[3] = -16.6
+    frames_B = torch.tensor([20, 13, 1, 20])
+    found_BFT = normalize_moving(features_BFT, frames_B, window, kind)
+    for b, frames in enumerate(frames_B.tolist()):
+        for t in range(20):
+            first = max(0, min(t - window // 2, frames - window))
+            around_1FT = features_BFT[b : b + 1, :, first : min(first + window, frames)]
+            expected_F = torch.zeros(5)
+            if t < frames:
+                expected_F = normalize(around_1FT, torch.tensor([around_1FT.shape[2]]), kind)[0, :, t - first]
+            assert torch.allclose(found_BFT[b, :, t], expected_F, atol=1e-4), (b, t)
+
+
+def test_a_window_that_is_longer_than_an_utterance_changes_nothing():
+    features_BFT, frames_B = torch.randn(2, 5, 20, generator=torch.Generator().manual_seed(1)), torch.tensor([20, 9])
+    for kind in ("per_feature", "all_features", "none"):
+        expected_BFT = normalize(features_BFT, frames_B, kind)
+        assert torch.allclose(normalize_moving(features_BFT, frames_B, 20, kind), expected_BFT, atol=1e-5)
+    audio_BN, samples_B = torch.randn(1, 16_000, generator=torch.Generator().manual_seed(2)), torch.tensor([16_000])
+    log_mel = LogMel().eval()
+    moving, whole = (log_mel(audio_BN, samples_B, window_frames=n).features_BFT for n in (30, 0))
+    assert not torch.allclose(moving, whole, atol=0.1)
+    assert torch.allclose(log_mel(audio_BN, samples_B, window_frames=500).features_BFT, whole, atol=1e-4)
 
 
 def test_without_normalisation_only_the_padding_changes():

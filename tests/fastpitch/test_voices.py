@@ -51,8 +51,9 @@ def test_a_packed_voice_is_small_and_tells_nothing_of_where_it_was_trained(packe
 
 def test_a_voice_may_be_packed_with_corrections(packed, tmp_path):
     parts = {"fastpitch": tmp_path / "fastpitch_best.pt", "vocoder": tmp_path / "hifigan_best.pt"}
-    pack.main(pack.PackConfig(name="better", corrections=16, **parts))
+    pack.main(pack.PackConfig(name="better", corrections=16, phases="pulses", **parts))
     assert fastpitch.load_vocoder("better").generator.cfg.corrections == 16
+    assert fastpitch.load_vocoder("better").generator.cfg.phases == "pulses"
     assert fastpitch.load_vocoder("toy").generator.cfg.corrections == 0
 
 
@@ -157,4 +158,6 @@ def test_corrections_that_cannot_be_are_named(packed, tmp_path):
         pack.main(pack.PackConfig(vocoder=light, corrections=200, **parts))
     with pytest.raises(CheckpointError, match=r"corrections = 16: is a HiFi-GAN; the light vocoder alone has them"):
         pack.main(pack.PackConfig(vocoder=other, corrections=16, **parts))
+    with pytest.raises(CheckpointError, match=r"phases = pulses: is a HiFi-GAN; the light vocoder alone has them"):
+        pack.main(pack.PackConfig(vocoder=other, phases="pulses", **parts))
     assert not (tmp_path / "first" / "x").exists()

@@ -53,6 +53,8 @@ def test_the_stages_follow_each_other_and_a_budget_stretches_all_of_them(python,
     assert told.returncode != 0  # nothing was trained: the next stage finds no checkpoint
     (tmp_path / "run" / "fastpitch").mkdir(parents=True)
     (tmp_path / "run" / "vocoder-adversarial").mkdir()
+    (tmp_path / "run" / "vocoder").mkdir()
+    (tmp_path / "run" / "vocoder" / "hifigan_step00000003.pt").touch()
     (tmp_path / "run" / "fastpitch-adversarial").mkdir()
     (tmp_path / "run" / "fastpitch" / "fastpitch_step00000009.pt").touch()
     (tmp_path / "run" / "fastpitch-adversarial" / "fastpitch_step00000005.pt").touch()
@@ -62,6 +64,8 @@ def test_the_stages_follow_each_other_and_a_budget_stretches_all_of_them(python,
     assert told.returncode == 0, told.stderr
     assert "fastpitch.mels" not in told.stdout
     assert str(tmp_path / "run/vocoder-adversarial/hifigan_final.pt") in told.stdout
+    assert str(tmp_path / "run/vocoder/hifigan_step00000003.pt") in told.stdout
+    (tmp_path / "run" / "vocoder" / "hifigan_best.pt").touch()
     told = call("ljspeech_mini.sh", python, **variables, BUDGET="2", TUNE="8")
     assert told.returncode == 0, told.stderr
     said = told.stdout.split("\n")
@@ -69,10 +73,11 @@ def test_the_stages_follow_each_other_and_a_budget_stretches_all_of_them(python,
     vocoder = "fastpitch.vocoders.train"
     acoustic = ["fastpitch.align", "fastpitch.train", "fastpitch.train"]
     assert modules == [vocoder, vocoder, *acoustic, "fastpitch.mels", vocoder, "fastpitch.pack"]
-    assert [said[place + 1] for place, word in enumerate(said) if word == "--epochs"] == ["120", "52", "120", "24", "8"]
+    assert [said[place + 1] for place, word in enumerate(said) if word == "--epochs"] == ["120", "52", "80", "32", "8"]
     assert said.count(str(tmp_path / "run/fastpitch-adversarial/fastpitch_step00000005.pt")) == 2  # spectrograms, voice
     assert said[said.index("--steps") + 1] == "6080"
     assert str(tmp_path / "run/vocoder-adversarial/hifigan_step00000007.pt") in said
+    assert str(tmp_path / "run/vocoder/hifigan_best.pt") in said
     assert said[said.index("--folder") + 1] == str(tmp_path / "voices")
 
 

@@ -215,6 +215,7 @@ def test_a_search_that_runs_out_of_room_gets_more_and_finds_the_same(durations: 
     searched = _beam_library._searched
     monkeypatch.setattr(_beam_library, "_searched", lambda *given: calls.append(given) or searched(*given))
     monkeypatch.setattr(_beam_library, "NODES", 1)
+    monkeypatch.setattr(_beam_library, "NODES_EACH", 3)
     monkeypatch.setattr(_beam_library, "GROWTH", 3)
     assert BeamSearch(weights, options)(encoded_BSC, frames_B, max_symbols=12) == expected
     assert len(expected[0][0].decoded.tokens) > 3000
@@ -250,6 +251,155 @@ def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str
         BeamOptions(drop=1)
     with pytest.raises(ValueError, match="memory: expected at least 1 byte, found 0"):
         BeamOptions(memory=0)
+
+
+def in_pieces(
+    search: BeamSearch, encoded_SC: Tensor, sizes: list[int], *, max_symbols: int = 10, scorer: ctc.Scorer | None = None
+) -> tuple[list[int], list[Candidate]]:
+    """What is settled before the end, label by label, and all candidates at the end, of frames that come in pieces."""
+    state, settled, at, i = search.start(1), list[int](), 0, 0
+    before = list[list]([[] for _ in range(5)])
+    while True:
+        size = sizes[i % len(sizes)]
+        is_over = at + size >= len(encoded_SC)
+        piece_SC = encoded_SC[at : at + size]
+        (found,) = search(
+            piece_SC[None], [len(piece_SC)], max_symbols=max_symbols, scorers=scorer, state=state, is_over=is_over
+        )
+        at, i = at + size, i + 1
+        parts = [list(part or []) for part in found[0].decoded]
+        if is_over:
+            whole = [
+                candidate._replace(
+                    decoded=type(candidate.decoded)(
+                        *(
+                            None if own is None else [*old, *own]
+                            for old, own in zip(before, candidate.decoded, strict=True)
+                        )
+                    ),
+                    settled=0,
+                )
+                for candidate in found
+            ]
+            return settled, whole
+        count = found[0].settled
+        assert all(candidate.settled == count for candidate in found)
+        assert all(candidate.decoded.tokens[:count] == parts[0][:count] for candidate in found)
+        settled += parts[0][:count]
+        before = [[*old, *own[:count]] for old, own in zip(before, parts, strict=True)]
+
+
+def unsettled(candidates: list[Candidate]) -> list[Candidate]:
+    return [candidate._replace(settled=0) for candidate in candidates]
+
+
+@pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
+@pytest.mark.parametrize("has_scorer", [False, True])
+def test_frames_one_by_one_have_the_best_sequences_of_brute_force(durations: tuple[int, ...], has_scorer: bool):
+    if beam_functions() is None:
+        pytest.skip("no compiler")
+    scorer = scorer_of_labels() if has_scorer else None
+    for seed in range(3):
+        weights, encoded_BSC = tiny(durations, seed)
+        weights.output_bias[weights.blank] += 3  # the best are short
+        expected = brute_force(encoded_BSC[0], weights, longest=4, max_symbols=10, scorer=scorer)
+        search = BeamSearch(weights, WIDE)
+        _, found = in_pieces(search, encoded_BSC[0], [1], scorer=scorer)
+        short = [candidate for candidate in found if len(candidate.decoded.tokens) <= 4]
+        assert short[0] is found[0]
+        for candidate, (score, labels) in zip(short[:8], expected, strict=False):
+            assert tuple(candidate.decoded.tokens) == labels
+            assert candidate.score == pytest.approx(score, abs=1e-5)
+
+
+@pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
+@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize("room", [0, 11])
+def test_pieces_of_any_size_give_what_all_frames_at_once_do(durations: tuple[int, ...], scored: bool, room: int):
+    if beam_functions() is None:
+        pytest.skip("no compiler")
+    weights = golden.random_weights(labels=20, durations=durations, layers=2, seed=3)
+    weights.output_weight.mul_(3)  # sure of some labels, so that sequences soon have their beginning in common
+    weights.output_bias[weights.blank] += 2
+    draw = torch.Generator().manual_seed(1)
+    encoded_SC = 1.5 * torch.randn(150, 12, generator=draw)
+    scorer = None
+    if scored:
+        model = estimate([list("abcdefgh"), list("bacabd"), list("hgfghij"), list("qrst")], order=3)
+        labels = [chr(97 + i) for i in range(20)]
+        scorer = ctc.Scorer(labels, model=model, hot_words={"cab": 3.0}, options=ctc.ScorerOptions(unit="token"))
+    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, room=room))
+    state = search.start(1) if room else None  # without one there is always room
+    (expected,) = search(encoded_SC[None], [len(encoded_SC)], max_symbols=3, scorers=scorer, state=state)
+    assert len(expected[0].decoded.tokens) > 30
+    for sizes in ([1], [7], [150], [1, 149], [0, 40, 1], torch.randint(1, 20, (9,), generator=draw).tolist()):
+        settled, found = in_pieces(search, encoded_SC, sizes, max_symbols=3, scorer=scorer)
+        assert found == unsettled(expected)
+        assert settled == expected[0].decoded.tokens[: len(settled)]
+        if sizes == [1]:
+            assert len(settled) > 20
+
+
+def test_many_utterances_in_pieces_give_what_each_gives_alone():
+    if beam_functions() is None:
+        pytest.skip("no compiler")
+    weights = golden.random_weights(labels=20, durations=(0, 1, 2), layers=1, seed=4)
+    encoded_BSC = torch.randn(5, 40, 12, generator=torch.Generator().manual_seed(2))
+    search = BeamSearch(weights, BeamOptions(beam=4, n_best=2))
+    state, tokens = search.start(5), [list[int]() for _ in range(5)]
+    for at in range(0, 40, 8):
+        counts = [min(8, max(0, n - at)) for n in (40, 33, 0, 8, 1)]
+        for own, (best, *_) in zip(
+            tokens, search(encoded_BSC[:, at : at + 8], counts, state=state, is_over=False), strict=True
+        ):
+            own += best.decoded.tokens[: best.settled]
+    ends = search(encoded_BSC[:, :0], [0] * 5, state=state)
+    alone = [search(encoded_BSC[b : b + 1, :n], [n])[0] for b, n in enumerate((40, 33, 0, 8, 1))]
+    for own, found, expected in zip(tokens, ends, alone, strict=True):
+        assert [own + one.decoded.tokens for one in found] == [one.decoded.tokens for one in expected]
+        assert [one.score for one in found] == [one.score for one in expected]
+
+
+def test_a_state_has_constant_size_and_its_copy_is_one_for_frames_that_may_change():
+    if beam_functions() is None:
+        pytest.skip("no compiler")
+    weights = golden.random_weights(labels=8, durations=(0, 1, 2), width=6, seed=2)
+    encoded_SC = torch.randn(3000, 6, generator=torch.Generator().manual_seed(0))
+    search = BeamSearch(weights, BeamOptions(beam=3))
+    state = search.start(1)
+    (size,) = [part.nbytes for part in state.utterances]
+    open_labels = 0
+    for at in range(0, 3000, 25):
+        ahead = state.copy()
+        search(encoded_SC[None, at : at + 25], [25], state=ahead)
+        ((best,),) = search(encoded_SC[None, at : at + 25], [25], state=state, is_over=False)
+        open_labels = max(open_labels, len(best.decoded.tokens) - best.settled)
+    assert [part.nbytes for part in state.utterances] == [size]
+    assert size < 200_000
+    assert open_labels < 400
+    ((end,),) = search(encoded_SC[None, :0], [0], state=state)
+    ((whole,),) = search(encoded_SC[None], [3000])
+    assert end.score == whole.score
+    assert whole.decoded.tokens[-len(end.decoded.tokens) :] == end.decoded.tokens
+    assert whole.decoded.frames[-1] == end.decoded.frames[-1]
+
+
+def test_pieces_need_the_native_library_and_states_of_all_utterances(path: str):
+    weights, encoded_BSC = tiny((), seed=0)
+    search = BeamSearch(weights)
+    with pytest.raises(ValueError, match="is_over: expected True without a state to go on from"):
+        search(encoded_BSC, [3], is_over=False)
+    if path == "python":
+        with pytest.raises(ValueError, match="state: frames that come in pieces need the native library"):
+            search.start(1)
+        return
+    with pytest.raises(ValueError, match="state: expected that of 1 utterances, found 2"):
+        search(encoded_BSC, [3], state=search.start(2))
+    with pytest.raises(ValueError, match="room: expected more than twice the beam of 4, or 0, found 8"):
+        BeamOptions(room=8)
+    far = golden.random_weights(labels=3, durations=(0, 5000), width=6)
+    with pytest.raises(ValueError, match="durations: expected at most 4096 frames, found 5000"):
+        BeamSearch(far)
 
 
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])

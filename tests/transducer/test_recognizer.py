@@ -121,6 +121,21 @@ def test_long_and_short_recordings_keep_their_order(small):
     assert all("the network gives NaN" in t.error for t in small.transcribe(recordings, **options))
 
 
+def test_features_are_normalised_over_a_window_where_that_is_wanted(tmp_path):
+    path = archives.write(tmp_path / "small.nemo", archives.files())
+    (samples,) = noise(64_000)
+    louder = np.concatenate([0.01 * samples, samples])
+    given = torch.from_numpy(louder)[None], torch.tensor([len(louder)])
+    moving = transducer.load(path, device="cpu", normalize_seconds=2.0)
+    alone = transducer.load(path, device="cpu").features(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
+    found = moving.features(*given).features_BFT
+    quiet, loud = found[..., 100:200], found[..., 600:700]
+    assert abs(float(quiet.mean() - loud.mean())) < 0.2
+    assert abs(float(loud.mean() - alone.features_BFT[..., 200:300].mean())) < 0.2
+    with pytest.raises(ValueError, match="normalize_seconds = -1: expected seconds, or 0 for whole recordings"):
+        transducer.load(path, device="cpu", normalize_seconds=-1)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

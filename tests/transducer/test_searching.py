@@ -107,7 +107,7 @@ def test_transcripts_have_alternatives_and_words_of_their_own(asr):
 
 
 def test_a_recording_in_parts_is_searched_as_a_whole(asr, encoded):
-    decoder = asr.decoder(DecodingOptions(beam=4))
+    decoder = asr.decoder(DecodingOptions(beam=4), head="ctc")
     encoded_BSC, frames_B = encoded
     kept = decoder.start(2)
     for part_BSC in encoded_BSC.split(5, dim=1):
@@ -115,6 +115,17 @@ def test_a_recording_in_parts_is_searched_as_a_whole(asr, encoded):
         decoder(part_BSC, counts, progress=kept)
     assert decoder.end(kept) == asr.decode(encoded_BSC, frames_B, decoder=decoder)
     assert [one.tokens for one in decoder.end(decoder.start(2))] == [[], []]
+
+
+def test_a_long_recording_has_the_alternatives_of_the_whole(asr):
+    decoder = asr.decoder(DecodingOptions(beam=4, n_best=3))
+    whole, *_ = asr.transcribe(noise()[:1], decoder=decoder, whole_seconds=60)
+    chunks = asr.transcribe(
+        noise()[:1], decoder=decoder, whole_seconds=0, chunk_seconds=0.32, left_seconds=9, right_seconds=9
+    )
+    assert len(whole.alternatives) == 2
+    assert [one.text for one in chunks[0].alternatives] == [one.text for one in whole.alternatives]
+    assert chunks[0].words == whole.words
 
 
 def test_what_cannot_be_used_is_told(asr, encoded):

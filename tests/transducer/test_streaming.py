@@ -195,12 +195,13 @@ def language(asr: Recognizer, tmp_path) -> DecodingOptions:
     return DecodingOptions(language_model=tmp_path / "pieces.arpa", weight=1.0, hot_word_boost=8.0)
 
 
+@pytest.mark.parametrize("beam", [0, 3])
 @pytest.mark.parametrize("is_streaming", [True, False])
-def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, is_streaming):
+def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, is_streaming, beam):
     asr = streaming(1) if is_streaming else recognizer(normalize="per_feature")
     how = {} if is_streaming else {"chunk_seconds": 1.04, "left_seconds": 2.0, "lookahead": 6}
     long = {"whole_seconds": 60 if is_streaming else 0, "chunk_seconds": 1.04, "left_seconds": 2.0}
-    decoder = asr.decoder(language(asr, tmp_path))
+    decoder = asr.decoder(replace(language(asr, tmp_path), beam=beam))
     each: list[list[str]] = [[], ["ab"], ["cadab", "b"]]
     expected = [
         asr.transcribe([speech], batch_size=1, right_seconds=0.48, decoder=decoder, hot_words=[words], **long)[0].words
@@ -224,10 +225,30 @@ def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, 
     assert [plain(found[session]) for session in sessions] == [plain(words) for words in expected]
 
 
+@pytest.mark.parametrize("is_streaming", [True, False])
+def test_a_beam_gives_words_once_and_shows_what_is_still_open(speech, is_streaming):
+    asr = streaming(1) if is_streaming else recognizer(normalize="per_feature")
+    how = {} if is_streaming else {"chunk_seconds": 1.04, "left_seconds": 2.0, "lookahead": 6}
+    long = {"whole_seconds": 60 if is_streaming else 0, "chunk_seconds": 1.04, "left_seconds": 2.0}
+    decoder = asr.decoder(DecodingOptions(beam=4))
+    (expected,) = asr.transcribe([speech], batch_size=1, right_seconds=0.48, decoder=decoder, **long)
+    for sizes in ([len(speech)], [400], [3_000, 17, 8_000]):
+        assert plain(fed(asr.session(decoder=decoder, **how), speech, sizes)) == plain(expected.words)
+    session = asr.session(decoder=decoder, **how)
+    updates = [session.feed(speech[at : at + 1_600]) for at in range(0, len(speech), 1_600)]
+    assert any(update.words for update in updates)
+    assert any(len(update.pending.split()) > 1 for update in updates)
+    assert not session.finish().pending
+    assert asr.pool(decoder=decoder, **how).bytes_per_stream < 500_000
+
+
 def test_what_a_stream_cannot_be_decoded_with_is_named():
     asr = streaming(1)
-    with pytest.raises(ValueError, match="decoder: streams are decoded greedily, by a transducer: expected no beam"):
-        asr.session(decoder=asr.decoder(DecodingOptions(beam=4)))
+    message = "decoder: streams have one transcript, by a transducer: expected n_best = 1 and that head"
+    with pytest.raises(ValueError, match=message):
+        asr.session(decoder=asr.decoder(DecodingOptions(n_best=2)))
+    with pytest.raises(ValueError, match=message):
+        asr.session(decoder=asr.decoder(DecodingOptions(beam=4), head="ctc"))
     with pytest.raises(ValueError, match="hot_words: expected a pool with a decoder"):
         asr.pool().session(hot_words=["a"])
     with pytest.raises(ConfigError, match="word 'xyz'"):

@@ -44,6 +44,8 @@ class LengthConfig:
     """Context after each chunk."""
     local_attention: tuple[int, int] | None = None
     """Frames before and after a frame that attention sees; by default what the model says."""
+    normalize_seconds: float = 0.0
+    """Window that features are normalised over, around each frame; 0 for all that is encoded at once."""
     head: Head = "auto"
     """What decodes in hybrid models: transducer or ctc; by default the transducer."""
     batch_size: int = 8
@@ -100,6 +102,7 @@ def main(cfg: LengthConfig) -> None:
             "words": whole.length,
             "chunks": [cfg.left_seconds, cfg.chunk_seconds, cfg.right_seconds],
             "local_attention": cfg.local_attention,
+            "normalize_seconds": cfg.normalize_seconds,
             "batch": cfg.batch_size,
             "precision": cfg.precision,
         }
@@ -149,5 +152,6 @@ def _text(asr: Recognizer, cfg: LengthConfig, samples_N: np.ndarray) -> str:
 def _loaded(cfg: LengthConfig) -> Recognizer:
     torch.set_num_threads(1)
     return load(
-        cfg.model, device=cfg.device, precision=cfg.precision, head=cfg.head, local_attention=cfg.local_attention
-    )
+        cfg.model, device=cfg.device, precision=cfg.precision, head=cfg.head, local_attention=cfg.local_attention,
+        normalize_seconds=cfg.normalize_seconds,
+    )  # fmt: skip

@@ -1,11 +1,8 @@
-// Beam search of transducers. What is kept of an utterance is a cut through all alignments: label sequences, each with the
-// frames at which alignments of it go on, and the sum of the probabilities of those (its entries). Every alignment goes
-// through one entry, so that entries at different frames can be compared, and sequences by the sum over theirs. A step
-// takes the entries of the earliest frame, shorter sequences first, and replaces each by what follows it; of all
-// sequences the best `beam` by log-probability and external score survive.
-//
-// Sequences are nodes of one tree per utterance, so that equal ones are one. Beside its sum an entry carries its most
-// probable alignment as a chain of marks, one a label. The order of equal candidates is fixed.
+// Beam search of transducers. What is kept of an utterance is a cut through all alignments: label sequences, each with
+// the frames at which alignments of it go on, and the sum of the probabilities of those (its entries). Every alignment
+// goes through one entry, so that entries at different frames can be compared, and sequences by the sum over theirs. A
+// step takes the entries of the earliest frame, shorter sequences first, and replaces each by what follows it; of all
+// sequences the best `beam` by log-probability and external score survive. The order of equal candidates is fixed.
 #include "beam.h"
 
 #include <algorithm>
@@ -17,49 +14,19 @@
 #include <omp.h>
 #endif
 
-#include "decode_scorer.h"
-#include "job.h"
+#include "beam_memory.h"
 #include "processor.h"
-#include "transducer_beam.h"
 
 namespace {
 
-using ctc_decode::kMinusInfinity;
-using ctc_decode::kNone;
-using ctc_decode::Scorer;
-using ctc_decode::State;
+using namespace transducer_beam_search;
 
 constexpr int64_t PREDICTED = 48;  // sequences that go through the prediction network at once
-constexpr int64_t MOST_NODES = int64_t(1) << 29;
-
-struct Node {
-    int32_t parent, label, first_child, next_sibling, length;
-    State state;
-    double external;
-};
-
-struct Mark {
-    int32_t before, frame, duration;
-    float confidence, entropy;
-};
-
-struct Entry {
-    int32_t member, frame, symbols;  // labels on the frame already, on the best alignment
-    int32_t mark;                    // of the best alignment; with `is_new`, of the label before its last
-    bool is_new;
-    Mark last;
-    double mass, best;  // log-probabilities of all alignments, and of the best
-};
-
-struct Member {
-    int32_t node, state;  // `state`: which of the states of the prediction network
-    double total;
-};
 
 // An entry that is replaced in this step.
 struct Row {
     Entry entry;
-    int32_t index;
+    int32_t index, frame;  // `frame`: counted from the very first
     const float* logits;
     double log_sum, log_durations;
 };
@@ -75,93 +42,43 @@ bool is_better(const Candidate& a, const Candidate& b) {
     return a.member != b.member ? a.member < b.member : a.label < b.label;
 }
 
-double log_add(double a, double b) {
-    const double high = std::max(a, b), low = std::min(a, b);
-    return low == kMinusInfinity ? high : high + std::log1p(std::exp(low - high));
-}
-
 struct Job {
     const transducerNetwork& net;
     const transducerBeamOptions& options;
     const float* encoded;
     int64_t batch, batch_stride, frame_stride;
     const int64_t* frame_counts;
+    void* const* states;
+    bool is_over;
     const ctc_scorer* const* scorers;
     int64_t capacity;
     int32_t *tokens, *frames, *durations;
     float *confidences, *entropies;
-    int64_t* lengths;
+    int64_t *lengths, *settled;
     double *acoustic, *external;
     int64_t *counts, *next, *invalid;
     const BeamKernels* kernels;
 };
 
-// Parts of a piece of memory, aligned to 64 bytes; of none, only their size.
-class Arena {
-  public:
-    explicit Arena(void* base) : base_((char*)base) {}
-    template <typename T> T* take(int64_t count) {
-        T* const taken = base_ ? (T*)(base_ + used_) : nullptr;
-        used_ += (count * int64_t(sizeof(T)) + 63) / 64 * 64;
-        return taken;
-    }
-    int64_t used() const { return used_; }
-
-  private:
-    char* base_;
-    int64_t used_ = 0;
-};
-
-struct Slot {
+struct Slot : Memory {
     int64_t utterance, frames, first_projected;
-    int32_t members_count, entries_count, nodes_count, marks_count, rows_count;
+    int64_t first_length, written;  // labels that were settled before this call, and in it
+    int32_t rows_count;
     bool is_over;
+    const ctc_scorer* scored_by;
     Scorer scorer{nullptr, 0};
-    Node* nodes;
-    Mark* marks;
-    int32_t* moved;
-    Member *members, *next_members;
-    Entry *entries, *next_entries;
+    Member *next_members, *spare_members;
+    Entry *next_entries, *spare_entries;
     Row* rows;
     Candidate* chosen;
     int32_t *place, *used;
-    float *states, *projected;
-};
-
-struct Sizes {
-    const transducerNetwork& net;
-    const transducerBeamOptions& options;
-    int64_t frames;
-
-    int64_t joint() const { return padded(net.joint); }
-    int64_t classes() const { return padded(net.classes); }
-    int64_t logit_width() const { return classes() + padded(net.duration_count); }
-    int64_t state_floats() const { return 2 * net.layers * padded(net.hidden) + joint(); }
-    int64_t longest_jump() const { return net.duration_count ? net.durations[net.duration_count - 1] : 1; }
-    // Entries of a sequence have different frames, no further apart than a jump.
-    int64_t entries() const { return options.beam * (std::min(std::max(longest_jump(), int64_t(1)), frames) + 2); }
-    // Of nodes, and of marks: what sequences of `shared` nodes in all take, with room to look further.
-    int64_t room_of(int64_t shared) const {
-        return std::min(shared, MOST_NODES) + 4 * frames + 64 * options.beam + 1024;
-    }
-    // Of sequences, and of alignments of them, that have nothing in common.
-    int64_t all() const {
-        const int64_t longest = std::min(frames * std::min(options.max_symbols, MOST_NODES), MOST_NODES);
-        return room_of(longest > MOST_NODES / entries() ? MOST_NODES : longest * entries());
-    }
-    // Mostly they have their beginning in common, and the rest is memory that is never touched.
-    int64_t room() const {
-        return std::min(all(), room_of(options.nodes > 0 ? options.nodes : int64_t(1) << 20));
-    }
-    // The entries that wait become marks, even where there is no room for longer sequences.
-    int64_t marks() const { return room() + entries(); }
-    int64_t rows() const { return options.slots * options.beam; }
+    float* projected;
 };
 
 class Search {
   public:
     Search(const Sizes& sizes, const Job* job, void* memory)
-        : sizes_(sizes), net_(sizes.net), options_(sizes.options), job_(job), room_(sizes.room()) {
+        : sizes_(sizes), net_(sizes.net), options_(sizes.options), job_(job) {
         Arena arena(memory);
         const int64_t beam = options_.beam, rows = sizes.rows();
         logits_ = arena.take<float>(rows * sizes.logit_width());
@@ -178,18 +95,14 @@ class Search {
         slots_ = arena.take<Slot>(options_.slots);
         for (int64_t i = 0; i < options_.slots; i++) {
             Slot s{};
-            s.nodes = arena.take<Node>(room_);
-            s.marks = arena.take<Mark>(sizes.marks());
-            s.moved = arena.take<int32_t>(sizes.marks());
-            s.members = arena.take<Member>(beam);
-            s.next_members = arena.take<Member>(beam);
-            s.entries = arena.take<Entry>(sizes.entries());
-            s.next_entries = arena.take<Entry>(sizes.entries());
+            s.take(arena, sizes);
+            s.moved = arena.take<int32_t>(2 * sizes.marks());
+            s.spare_members = arena.take<Member>(beam);
+            s.spare_entries = arena.take<Entry>(sizes.entries());
             s.rows = arena.take<Row>(beam);
             s.chosen = arena.take<Candidate>(beam + 1);
             s.place = arena.take<int32_t>(beam);
             s.used = arena.take<int32_t>(2 * beam);
-            s.states = arena.take<float>(2 * beam * sizes.state_floats());
             s.projected = arena.take<float>(PROJECTED_FRAMES * sizes.joint());
             if (memory) new (slots_ + i) Slot(s);
         }
@@ -226,13 +139,20 @@ class Search {
         s.utterance = n;
         s.frames = job_->frame_counts[n];
         s.first_projected = -PROJECTED_FRAMES;
-        s.scorer = Scorer(job_->scorers ? job_->scorers[n] : nullptr, net_.classes);
-        s.nodes[0] = {kNone, kNone, kNone, kNone, 0, s.scorer.start(), 0};
-        s.nodes_count = s.members_count = s.entries_count = 1;
-        s.marks_count = s.rows_count = 0;
-        s.members[0] = {0, 0, 0};
-        s.entries[0] = {0, 0, 0, kNone, false, {}, 0, 0};
-        std::memcpy(state(s, 0), start_, size_t(sizes_.state_floats()) * sizeof(float));
+        const ctc_scorer* const table = job_->scorers ? job_->scorers[n] : nullptr;
+        if (table != s.scored_by) s.scorer = Scorer(table, net_.classes);  // its bounds take time
+        s.scored_by = table;
+        if (job_->states) {
+            Arena own(job_->states[n]);
+            s.take(own, sizes_);
+        }
+        s.members = s.kept_members;
+        s.entries = s.kept_entries;
+        s.next_members = s.spare_members;
+        s.next_entries = s.spare_entries;
+        if (!job_->states || !s.restore()) s.begin(s.scorer, start_, sizes_.state_floats());
+        s.first_length = s.settled;
+        s.written = s.rows_count = 0;
         s.is_over = false;
         return true;
     }
@@ -251,11 +171,19 @@ class Search {
 
     // The entries of the earliest frame become rows; an utterance without any is over.
     void gather(Slot& s, int64_t& rows) {
-        int32_t earliest = int32_t(s.frames);
-        for (int32_t i = 0; i < s.entries_count; i++) earliest = std::min(earliest, s.entries[i].frame);
+        int32_t earliest = earliest_of(s);
         s.rows_count = 0;
         if (earliest >= s.frames) return finish(s);
-        if (!has_room(s) && !make_room(s)) return give_up(s, OUT_OF_NODES);
+        if (!s.has_room(sizes_)) {
+            settle(s);
+            if (!job_->states && !s.has_room_to_go_on(sizes_)) return give_up(s, OUT_OF_NODES);
+            while (!s.has_room(sizes_)) {
+                s.decide();
+                settle(s);
+            }
+            earliest = earliest_of(s);
+            if (earliest >= s.frames) return finish(s);
+        }
         for (int32_t i = 0; i < s.entries_count; i++)
             if (s.entries[i].frame == earliest) s.rows[s.rows_count++].index = i;
         const auto length = [&s](const Row& row) {
@@ -266,11 +194,18 @@ class Search {
         });
         const float* const frame = projected(s, earliest);
         for (int32_t i = 0; i < s.rows_count; i++, rows++) {
+            s.rows[i].frame = int32_t(s.frames_before + earliest);
             s.rows[i].logits = logits_ + rows * sizes_.logit_width();
             of_frames_[rows] = frame;
             of_states_[rows] = state(s, s.members[s.entries[s.rows[i].index].member].state) +
                                2 * net_.layers * padded(net_.hidden);
         }
+    }
+
+    int32_t earliest_of(const Slot& s) const {
+        int32_t earliest = int32_t(s.frames);
+        for (int32_t i = 0; i < s.entries_count; i++) earliest = std::min(earliest, s.entries[i].frame);
+        return earliest;
     }
 
     const float* projected(Slot& s, int64_t frame) {
@@ -286,8 +221,7 @@ class Search {
     void advance(Slot& s, int64_t& predicted) {
         for (int32_t i = 0; i < s.rows_count; i++)
             if (!follow(s, s.rows[i])) return give_up(s, NOT_A_NUMBER);
-        const int32_t count = choose(s);
-        keep(s, count, predicted);
+        keep(s, choose(s), predicted);
     }
 
     // Replaces the entry of a row by those that blank leads to, and by those of longer sequences that are members.
@@ -305,12 +239,13 @@ class Search {
         row.log_durations =
             net_.duration_count ? job_->kernels->log_sum(row.logits + sizes_.classes(), padded(net_.duration_count)) : 0;
         if (!std::isfinite(row.log_sum) || !std::isfinite(row.log_durations)) return false;
-        for (int64_t d = 0; d < durations(); d++) add(s.entries, s.entries_count, after(row, row.entry.member, blank_label(), d, s));
+        for (int64_t d = 0; d < durations(); d++)
+            add(s.entries, s.entries_count, after(row, row.entry.member, blank_label(), d));
         const int32_t node = s.members[row.entry.member].node;
         for (int32_t m = 0; m < s.members_count; m++) {
             const Node& longer = s.nodes[s.members[m].node];
             for (int64_t d = 0; longer.parent == node && d < durations(); d++)
-                add(s.entries, s.entries_count, after(row, m, longer.label, d, s));
+                add(s.entries, s.entries_count, after(row, m, longer.label, d));
         }
         return true;
     }
@@ -318,7 +253,7 @@ class Search {
     int64_t durations() const { return std::max(net_.duration_count, int64_t(1)); }
 
     // What follows a row by `label` and the duration number `d`: an entry of `member`.
-    Entry after(const Row& row, int32_t member, int32_t label, int64_t d, const Slot& s) const {
+    Entry after(const Row& row, int32_t member, int32_t label, int64_t d) const {
         const bool is_blank = label == blank_label();
         const int32_t duration = net_.duration_count ? net_.durations[d] : 0;
         double log_prob = double(row.logits[label]) - row.log_sum;
@@ -327,17 +262,17 @@ class Search {
         Entry next = row.entry;
         next.symbols += !is_blank;
         const bool must_move = is_blank || next.symbols >= options_.max_symbols;
-        const int64_t step = must_move ? std::max(duration, 1) : duration;
+        const int32_t step = must_move ? std::max(duration, 1) : duration;
         if (step > 0) next.symbols = 0;
         next.member = member;
-        next.frame = int32_t(std::min(next.frame + step, s.frames));
+        next.frame += step;
         next.mass += log_prob;
         next.best += log_prob;
         if (!is_blank) {
             const float entropy =
                 job_->entropies ? float(job_->kernels->entropy(row.logits, sizes_.classes(), row.log_sum)) : 0.0f;
             next.is_new = true;
-            next.last = {kNone, row.entry.frame, duration, float(std::exp(of_label)), entropy};
+            next.last = {kNone, row.frame, duration, float(std::exp(of_label)), entropy};
         }
         return next;
     }
@@ -347,7 +282,7 @@ class Search {
         for (int32_t i = 0; i < count; i++) {
             Entry& other = entries[i];
             if (other.member != entry.member || other.frame != entry.frame) continue;
-            const double mass = log_add(other.mass, entry.mass);
+            const double mass = Memory::log_add(other.mass, entry.mass);
             if (entry.best > other.best) other = entry;
             other.mass = mass;
             return;
@@ -362,12 +297,7 @@ class Search {
 
     // The best of the members and of what their rows make longer, best first.
     int32_t choose(Slot& s) {
-        for (int32_t m = 0; m < s.members_count; m++) s.members[m].total = kMinusInfinity;
-        for (int32_t i = 0; i < s.entries_count; i++) {
-            if (s.entries[i].member == kNone) continue;
-            double& total = s.members[s.entries[i].member].total;
-            total = log_add(total, s.entries[i].mass);
-        }
+        s.sum_masses();
         Choice choice{s.chosen, 0, options_.beam, options_.drop, kMinusInfinity};
         for (int32_t m = 0; m < s.members_count; m++)
             choice.offer({s.members[m].total + s.nodes[s.members[m].node].external, m, kNone, kNone});
@@ -404,7 +334,7 @@ class Search {
         const Row& row = s.rows[which];
         const int32_t member = row.entry.member;
         const Node& node = s.nodes[s.members[member].node];
-        if (node.length >= job_->capacity) return;
+        if (node.length - s.first_length >= job_->capacity) return;
         const double base = row.entry.mass - row.log_sum + node.external;
         const int32_t boundary = s.scorer.boundary();
         const double bound = s.scorer.label_bound(node.state.phrase);
@@ -460,7 +390,7 @@ class Search {
         }
         for (int32_t i = 0; i < count; i++)
             for (int64_t d = 0; s.chosen[i].label != kNone && d < durations(); d++)
-                add(s.next_entries, kept, after(s.rows[s.chosen[i].row], i, s.chosen[i].label, d, s));
+                add(s.next_entries, kept, after(s.rows[s.chosen[i].row], i, s.chosen[i].label, d));
         std::swap(s.members, s.next_members);
         std::swap(s.entries, s.next_entries);
         s.members_count = count;
@@ -497,55 +427,13 @@ class Search {
         return s.nodes_count++;
     }
 
-    bool has_room(const Slot& s) const {
-        return s.nodes_count + options_.beam <= room_ && s.marks_count + options_.beam <= room_;
-    }
-
-    // Whether there is room after the nodes and marks that nothing needs are dropped. Where little of it is left, each step
-    // would have to drop some: more is asked for then, unless there is as much as could ever be needed.
-    bool make_room(Slot& s) const {
-        drop_unused(s);
-        const int64_t used = std::max(s.nodes_count, s.marks_count);
-        return has_room(s) && (room_ >= sizes_.all() || used <= room_ - room_ / 8);
-    }
-
-    // Gives up the nodes that no member begins with, and the marks of no alignment that is kept.
-    void drop_unused(Slot& s) const {
-        std::fill_n(s.moved, s.nodes_count, kNone);
-        for (int32_t m = 0; m < s.members_count; m++)
-            for (int32_t at = s.members[m].node; at != kNone && s.moved[at] == kNone; at = s.nodes[at].parent)
-                s.moved[at] = 0;
-        int32_t kept = 0;
-        for (int32_t at = 0; at < s.nodes_count; at++) {  // parents come first
-            if (s.moved[at] == kNone) continue;
-            Node node = s.nodes[at];
-            s.moved[at] = kept;
-            node.first_child = node.next_sibling = kNone;
-            if (node.parent != kNone) {
-                node.parent = s.moved[node.parent];
-                node.next_sibling = s.nodes[node.parent].first_child;
-                s.nodes[node.parent].first_child = kept;
-            }
-            s.nodes[kept++] = node;
-        }
-        s.nodes_count = kept;
-        for (int32_t m = 0; m < s.members_count; m++) s.members[m].node = s.moved[s.members[m].node];
-
-        std::fill_n(s.moved, s.marks_count, kNone);
-        for (int32_t i = 0; i < s.entries_count; i++)
-            for (int32_t at = s.entries[i].mark; at != kNone && s.moved[at] == kNone; at = s.marks[at].before)
-                s.moved[at] = 0;
-        kept = 0;
-        for (int32_t at = 0; at < s.marks_count; at++) {
-            if (s.moved[at] == kNone) continue;
-            Mark mark = s.marks[at];
-            s.moved[at] = kept;
-            if (mark.before != kNone) mark.before = s.moved[mark.before];
-            s.marks[kept++] = mark;
-        }
-        s.marks_count = kept;
-        for (int32_t i = 0; i < s.entries_count; i++)
-            if (s.entries[i].mark != kNone) s.entries[i].mark = s.moved[s.entries[i].mark];
+    // Labels that all alignments have in common go to the first row of the results.
+    void settle(Slot& s) {
+        const int64_t row = s.utterance * options_.n_best * job_->capacity;
+        s.settle([&](int32_t label, const Mark& mark) {
+            job_->tokens[row + s.written] = label;
+            write_mark(mark, row + s.written++);
+        });
     }
 
     enum Reason { NOT_A_NUMBER, OUT_OF_NODES };
@@ -560,31 +448,47 @@ class Search {
         }
     }
 
+    // The frames of this call are over.
     void finish(Slot& s) {
         s.is_over = true;
-        for (int32_t i = 0; i < s.entries_count; i++) {
-            const Node& node = s.nodes[s.members[s.entries[i].member].node];
-            s.chosen[i] = {s.entries[i].mass + node.external + s.scorer.finish(node.state), i, kNone, kNone};
+        if (job_->states) settle(s);
+        s.sum_masses();
+        for (int32_t m = 0; m < s.members_count; m++) {
+            const Node& node = s.nodes[s.members[m].node];
+            const double at_end = job_->is_over ? s.scorer.finish(node.state) : 0;
+            s.chosen[m] = {s.members[m].total + node.external + at_end, m, kNone, kNone};
         }
-        std::sort(s.chosen, s.chosen + s.entries_count, is_better);
+        std::sort(s.chosen, s.chosen + s.members_count, is_better);
         int64_t count = 0;
-        for (; count < std::min(int64_t(s.entries_count), options_.n_best); count++) {
+        for (; count < std::min(int64_t(s.members_count), options_.n_best); count++) {
             if (s.chosen[count].score == kMinusInfinity) break;
-            write(s, s.entries[s.chosen[count].member], s.utterance * options_.n_best + count);
+            write(s, s.chosen[count].member, s.utterance * options_.n_best + count);
         }
         job_->counts[s.utterance] = count;
+        if (job_->settled) job_->settled[s.utterance] = s.written;
+        if (job_->states) s.save(s.frames);
     }
 
-    void write(const Slot& s, const Entry& entry, int64_t at) {
-        const Node& node = s.nodes[s.members[entry.member].node];
-        job_->acoustic[at] = entry.mass;
-        job_->external[at] = node.external + s.scorer.finish(node.state);
-        job_->lengths[at] = node.length;
-        int64_t i = at * job_->capacity + node.length;
+    void write(const Slot& s, int32_t member, int64_t row) {
+        const Node& node = s.nodes[s.members[member].node];
+        const int64_t first = row * job_->capacity, settled = s.utterance * options_.n_best * job_->capacity;
+        job_->acoustic[row] = s.members[member].total;
+        job_->external[row] = node.external + (job_->is_over ? s.scorer.finish(node.state) : 0);
+        job_->lengths[row] = node.length - s.first_length;
+        for (int64_t i = 0; first != settled && i < s.written; i++) {
+            job_->tokens[first + i] = job_->tokens[settled + i];
+            write_mark({kNone, job_->frames[settled + i], job_->durations[settled + i], job_->confidences[settled + i],
+                        job_->entropies ? job_->entropies[settled + i] : 0},
+                       first + i);
+        }
+        int64_t i = first + job_->lengths[row];
         for (const Node* n = &node; n->parent != kNone; n = s.nodes + n->parent) job_->tokens[--i] = n->label;
-        i = at * job_->capacity + node.length;
-        if (entry.is_new) write_mark(entry.last, --i);
-        for (int32_t mark = entry.mark; mark != kNone; mark = s.marks[mark].before) write_mark(s.marks[mark], --i);
+        const Entry* best = nullptr;
+        for (int32_t e = 0; e < s.entries_count; e++)
+            if (s.entries[e].member == member && (!best || s.entries[e].best > best->best)) best = s.entries + e;
+        i = first + job_->lengths[row];
+        if (best->is_new) write_mark(best->last, --i);
+        for (int32_t mark = best->mark; mark != kNone; mark = s.marks[mark].before) write_mark(s.marks[mark], --i);
     }
 
     void write_mark(const Mark& mark, int64_t at) {
@@ -598,7 +502,6 @@ class Search {
     const transducerNetwork& net_;
     const transducerBeamOptions& options_;
     const Job* job_;
-    const int64_t room_;
     float *logits_, *sums_, *inputs_, *gates_, *start_;
     int32_t *which_, *tokens_;
     const float **of_frames_, **of_states_, **before_;
@@ -606,9 +509,11 @@ class Search {
     Slot* slots_;
 };
 
-bool is_valid(const transducerBeamOptions* o) {
-    return o && o->beam >= 1 && o->beam <= INT32_MAX / 4 && o->n_best >= 1 && o->n_best <= o->beam && o->drop <= 0 &&
-           o->nodes >= 0 && o->max_symbols >= 1 && o->slots >= 1 && o->threads >= 1 &&
+bool is_valid(const transducerNetwork* n, const transducerBeamOptions* o) {
+    return is_valid(n) && (n->duration_count == 0 || n->durations[n->duration_count - 1] <= TRANSDUCER_LONGEST_JUMP) && o &&
+           o->beam >= 1 && o->beam <= INT32_MAX / 16 && o->n_best >= 1 && o->n_best <= o->beam && o->drop <= 0 &&
+           o->nodes > 2 * o->beam && o->nodes <= INT32_MAX / 4 && o->max_symbols >= 1 && o->slots >= 1 &&
+           o->threads >= 1 &&
            (o->instruction_set == TRANSDUCER_AUTOMATIC || is_supported(InstructionSet(o->instruction_set)));
 }
 
@@ -627,38 +532,47 @@ const BeamKernels* kernels_of(int32_t instruction_set) {
 }  // namespace
 
 transducerStatus transducer_beam_workspace(const transducerNetwork* network, const transducerBeamOptions* options,
-                                           int64_t frames, size_t* bytes) {
-    if (!is_valid(network) || !is_valid(options) || frames < 0 || frames > INT32_MAX / 8 || !bytes)
-        return TRANSDUCER_INVALID_VALUE;
-    *bytes = size_t(Search(Sizes{*network, *options, frames}, nullptr, nullptr).bytes) * size_t(options->threads);
+                                           size_t* bytes) {
+    if (!is_valid(network, options) || !bytes) return TRANSDUCER_INVALID_VALUE;
+    *bytes = size_t(Search(Sizes{*network, *options}, nullptr, nullptr).bytes) * size_t(options->threads);
+    return TRANSDUCER_SUCCESS;
+}
+
+transducerStatus transducer_beam_state(const transducerNetwork* network, const transducerBeamOptions* options,
+                                       size_t* bytes) {
+    if (!is_valid(network, options) || !bytes) return TRANSDUCER_INVALID_VALUE;
+    Arena none(nullptr);
+    Memory{}.take(none, Sizes{*network, *options});
+    *bytes = size_t(none.used());
     return TRANSDUCER_SUCCESS;
 }
 
 transducerStatus transducer_beam(const transducerNetwork* network, const transducerBeamOptions* options,
                                  const float* encoded, int64_t batch, int64_t batch_stride, int64_t frame_stride,
-                                 const int64_t* frame_counts, const ctc_scorer* const* scorers, int64_t capacity,
-                                 int32_t* tokens, int32_t* frames, int32_t* durations, float* confidences,
-                                 float* entropies, int64_t* lengths, double* acoustic, double* external,
-                                 int64_t* counts, void* workspace, int64_t* invalid) {
+                                 const int64_t* frame_counts, void* const* states, int32_t is_over,
+                                 const ctc_scorer* const* scorers, int64_t capacity, int32_t* tokens, int32_t* frames,
+                                 int32_t* durations, float* confidences, float* entropies, int64_t* lengths,
+                                 int64_t* settled, double* acoustic, double* external, int64_t* counts,
+                                 void* workspace, int64_t* invalid) {
     if (invalid) *invalid = -1;
-    if (!is_valid(network) || !is_valid(options) || batch < 0 || capacity < 0) return TRANSDUCER_INVALID_VALUE;
+    if (!is_valid(network, options) || batch < 0 || capacity < 0 || (!states && !is_over)) return TRANSDUCER_INVALID_VALUE;
     if (batch == 0) return TRANSDUCER_SUCCESS;
     if (!frame_counts || !counts || !lengths || !acoustic || !external || !workspace || (uintptr_t)workspace % 64 != 0)
         return TRANSDUCER_INVALID_VALUE;
-    int64_t longest = 0;
     for (int64_t n = 0; n < batch; n++) {
-        const bool has_buffers = frame_counts[n] == 0 || (encoded && tokens && frames && durations && confidences);
-        if (frame_counts[n] < 0 || frame_counts[n] > INT32_MAX / 8 || !has_buffers) {
+        const bool has_results = tokens && frames && durations && confidences;
+        const bool has_buffers = (frame_counts[n] == 0 || encoded) && (has_results || (frame_counts[n] == 0 && !states));
+        const bool has_state = !states || (states[n] && (uintptr_t)states[n] % 64 == 0);
+        if (frame_counts[n] < 0 || frame_counts[n] > INT32_MAX / 8 || !has_buffers || !has_state) {
             if (invalid) *invalid = n;
             return TRANSDUCER_INVALID_VALUE;
         }
-        longest = std::max(longest, frame_counts[n]);
     }
     int64_t next = 0, with_nan = batch;
-    const Job job = {*network, *options, encoded, batch, batch_stride, frame_stride, frame_counts, scorers, capacity,
-                     tokens, frames, durations, confidences, entropies, lengths, acoustic, external, counts, &next,
-                     &with_nan, kernels_of(options->instruction_set)};
-    const Sizes sizes{*network, *options, longest};
+    const Job job = {*network, *options, encoded, batch, batch_stride, frame_stride, frame_counts, states, is_over != 0,
+                     scorers, capacity, tokens, frames, durations, confidences, entropies, lengths, settled, acoustic,
+                     external, counts, &next, &with_nan, kernels_of(options->instruction_set)};
+    const Sizes sizes{*network, *options};
     const int threads = int(std::min(int64_t(options->threads), batch));
 #if defined(_OPENMP)
     const int64_t bytes = Search(sizes, nullptr, nullptr).bytes;

@@ -7,6 +7,9 @@
  * beam that holds everything, a sequence's score is its log-probability plus what the scorer adds. Only the labels on a
  * frame, for `max_symbols`, are counted on the best alignment of a sequence alone.
  *
+ * Memory does not depend on how many frames there are: labels that all alignments have at the same place are settled, and
+ * forgotten once they are written.
+ *
  * The library allocates nothing, prints nothing, throws nothing and keeps no state. Results of an utterance are the same
  * in every batch, on any number of threads.
  */
@@ -28,28 +31,41 @@ typedef struct {
     double drop;             /* sequences, and alignments, whose score is this far below the best are dropped; at most 0 */
     int64_t max_symbols;     /* labels on a frame, 1 or more */
     int64_t slots;           /* utterances of a thread that are decoded at once */
-    int64_t nodes;           /* labels of all kept sequences of an utterance that there is room for, those that several begin
-                              * with counted once; 0: a million, more than speech needs */
+    int64_t nodes;           /* labels of all kept sequences of an utterance that are remembered, those that several
+                              * begin with counted once; more than 2 x `beam` */
     int32_t threads;
     int32_t instruction_set; /* transducerInstructionSet */
 } transducerBeamOptions;
 
-/* For utterances of at most `frames` frames. */
+/* Durations of the network are at most this. */
+enum { TRANSDUCER_LONGEST_JUMP = 4096 };
+
 TRANSDUCER_API transducerStatus transducer_beam_workspace(const transducerNetwork* network,
-                                                          const transducerBeamOptions* options, int64_t frames,
-                                                          size_t* bytes);
+                                                          const transducerBeamOptions* options, size_t* bytes);
+
+/* Of the state of an utterance whose frames come in pieces: memory aligned to 64 bytes, all 0 before the first. It may be
+ * copied, for frames that may yet change. */
+TRANSDUCER_API transducerStatus transducer_beam_state(const transducerNetwork* network,
+                                                      const transducerBeamOptions* options, size_t* bytes);
 
 /* Frames, `scorers` and `invalid` are as for transducer_decode. Sequence i of utterance n, best first, has
  * lengths[n * n_best + i] labels, at most `capacity`, at tokens + (n * n_best + i) * capacity, and there, on its most
  * probable alignment, the frames, durations (0 in RNN-T), probabilities among labels and blank, and entropies (unless NULL).
- * `acoustic` and `external` add up to its score; counts[n] are found, or TRANSDUCER_BEAM_MORE_NODES. */
+ * `acoustic` and `external` add up to its score; counts[n] are found, or TRANSDUCER_BEAM_MORE_NODES.
+ *
+ * `states`: NULL, or that of every utterance, which is updated; `is_over` then says whether the frames are the last ones,
+ * so that scores have what the scorer adds at the end. Frames are numbered from the very first, and sequences begin with the
+ * first label that was not settled before this call. All of them have the same first settled[n] labels (unless NULL), which
+ * never change and are not given again. Where more labels than `nodes` are open, the most probable alignment settles its first.
+ * A capacity of `nodes` and max_symbols times the frames is never too small. */
 TRANSDUCER_API transducerStatus transducer_beam(const transducerNetwork* network, const transducerBeamOptions* options,
                                                 const float* encoded, int64_t batch, int64_t batch_stride,
-                                                int64_t frame_stride, const int64_t* frame_counts,
-                                                const ctc_scorer* const* scorers, int64_t capacity, int32_t* tokens,
-                                                int32_t* frames, int32_t* durations, float* confidences,
-                                                float* entropies, int64_t* lengths, double* acoustic, double* external,
-                                                int64_t* counts, void* workspace, int64_t* invalid);
+                                                int64_t frame_stride, const int64_t* frame_counts, void* const* states,
+                                                int32_t is_over, const ctc_scorer* const* scorers, int64_t capacity,
+                                                int32_t* tokens, int32_t* frames, int32_t* durations,
+                                                float* confidences, float* entropies, int64_t* lengths,
+                                                int64_t* settled, double* acoustic, double* external, int64_t* counts,
+                                                void* workspace, int64_t* invalid);
 
 #ifdef __cplusplus
 }

@@ -62,6 +62,10 @@ class IstftConfig:
     """Times that the mel frames of what is said are compared with those that were given, and its magnitudes corrected;
     each takes an eighth of the time of 6 layers of 256 channels. Any trained network will do."""
 
+    phases: Literal["network", "pulses"] = "network"
+    """Phases that corrections begin with: those of the network, or, where there is a voice, those of pulses at the
+    pitch of the network's audio, and noise elsewhere; the second takes as long as two or three corrections."""
+
     def __post_init__(self) -> None:
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel = {self.kernel}: expected an odd number of frames")

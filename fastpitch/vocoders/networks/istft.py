@@ -18,11 +18,13 @@ from common.convolution import Linear, along_time
 from common.features import LogMelConfig, mel_filters
 from common.lengths import inside
 from fastpitch.vocoders.networks.config import IstftConfig
+from fastpitch.vocoders.networks.pulses import centred_frames, pitch_of, pulses
 
 MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
 LOUDEST = 7.0  # log-magnitude of a frame that is a sine at full scale: n_fft / 4 * 4
 LARGEST_CORRECTION = 10.0  # of a mel value at once, up or down
 MOMENTUM = 0.9  # of corrections
+NOISE = 11.0  # times a phase that is to be as good as drawn
 
 
 class IstftGenerator(nn.Module):
@@ -39,7 +41,7 @@ class IstftGenerator(nn.Module):
 
     def __init__(self, cfg: IstftConfig, features: LogMelConfig):
         super().__init__()
-        self.cfg, self.hop_samples = cfg, features.hop_samples
+        self.cfg, self.hop_samples, self.sample_rate = cfg, features.hop_samples, features.sample_rate
         frequencies = cfg.n_fft // 2 + 1
         self.embed = nn.Conv1d(features.mel_bins, cfg.channels, cfg.kernel, padding=cfg.kernel // 2)
         self.norm = nn.LayerNorm(cfg.channels, eps=1e-6)
@@ -60,6 +62,9 @@ class IstftGenerator(nn.Module):
         with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
             spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
             audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
+            if self.cfg.phases == "pulses":
+                spectrum_BTK = magnitude_BTK * self._pulsed(audio_BN, phase_BTK, keep_BT1)
+                audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
             return self._corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1)
 
     def polar(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -76,7 +81,21 @@ class IstftGenerator(nn.Module):
     def context_frames(self) -> int:
         """Frames on either side of its own that a sample of audio depends on."""
         reach = self.cfg.n_fft // (2 * self.hop_samples)
-        return (self.cfg.layers + 1) * (self.cfg.kernel // 2) + reach * (1 + 2 * self.cfg.corrections)
+        pulses = 3 * reach + 1 if self.cfg.phases == "pulses" else 0
+        return (self.cfg.layers + 1) * (self.cfg.kernel // 2) + reach * (1 + 2 * self.cfg.corrections) + pulses
+
+    def _pulsed(self, audio_BN: Tensor, phase_BTK: Tensor, keep_BT1: Tensor) -> Tensor:
+        """[B, T, K] of magnitude 1: the phases of pulses where `audio_BN` is voiced, elsewhere those of a noise.
+
+        A multiple of the network's phases is as good as drawn, and the same in every batch and stream; its own phases
+        in silence, which change little from frame to frame, are a hum.
+        """
+        pitch = pitch_of(audio_BN, self.window_S, self.hop_samples, self.sample_rate)
+        beats_BTK = stft(pulses(pitch, keep_BT1, self.hop_samples), self.window_S, self.hop_samples)
+        voicing_BT1 = pitch.voicing_BT[..., None]
+        noise_BTK = torch.polar(torch.ones_like(phase_BTK), NOISE * phase_BTK)
+        mixed_BTK = voicing_BT1 * _unit(beats_BTK) + (1 - voicing_BT1) * noise_BTK
+        return _unit(mixed_BTK)
 
     def _corrected(self, audio_BN: Tensor, wanted_BTM: Tensor, keep_BT1: Tensor) -> Tensor:
         """Audio whose mel values are nearer to `wanted_BTM`, after as many corrections as the configuration says.
@@ -145,10 +164,13 @@ class ConvNextBlock(nn.Module):
 
 def stft(audio_BN: Tensor, window_S: Tensor, hop: int) -> Tensor:
     """Spectrum [B, T, K] of audio [B, T hop], of frames centred at multiples of the hop; zeros are around it."""
-    size = len(window_S)
-    pieces = F.pad(audio_BN, (size // 2, size // 2)).unflatten(1, (-1, hop))
-    frames = audio_BN.shape[1] // hop
-    return torch.fft.rfft(torch.cat([pieces[:, i : i + frames] for i in range(size // hop)], 2) * window_S)
+    return torch.fft.rfft(centred_frames(audio_BN, len(window_S), hop) * window_S)
+
+
+def _unit(spectrum_BTK: Tensor) -> Tensor:
+    """Of magnitude 1, with the same phases."""
+    power_BTK = spectrum_BTK.real.square() + spectrum_BTK.imag.square()
+    return spectrum_BTK * (power_BTK + 1e-12).rsqrt()
 
 
 def inverse_stft(spectrum_BTK: Tensor, keep_BT1: Tensor, window_S: Tensor, hop: int) -> Tensor:

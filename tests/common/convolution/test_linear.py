@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from common.convolution import Linear, linear, native, pack_linear, products
+from common.convolution import Linear, linear, native, pack_linear, products, unpack_linear
 from common.precision import cast_for_inference
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
@@ -52,6 +52,9 @@ def test_packed_weights_are_saved_loaded_copied_and_cast_as_if_they_were_not():
     x_BI = torch.randn(5, 40)
     assert torch.equal(copy.deepcopy(module)(x_BI), module(x_BI))
     module.load_state_dict({name: 2 * value for name, value in before.items()})
+    assert torch.equal(module[0].weight, 2 * before["0.weight"])
+    pack_linear(module)
+    unpack_linear(module)
     assert torch.equal(module[0].weight, 2 * before["0.weight"])
     pack_linear(module)
     assert torch.equal(module.double()[0].weight, 2 * before["0.weight"].double())

@@ -76,6 +76,23 @@ def test_what_was_measured_is_taken(calibration):
     assert planning.this_machine() == Machine(1e9, 2e9, 3e9)
 
 
+@pytest.mark.parametrize(
+    ("vendor", "instructions", "expected"),
+    [
+        ("AuthenticAMD", "automatic", "avx512"),
+        ("AuthenticAMD", "avx512_bf16", "avx512_bf16 of AMD"),
+        ("AuthenticAMD", "avx2", "avx2"),
+        ("GenuineIntel", "automatic", "avx512"),
+        ("GenuineIntel", "avx512_bf16", "avx512"),
+    ],
+)
+@pytest.mark.usefixtures("calibration")
+def test_processors_have_constants_by_maker_and_instructions(vendor, instructions, expected, monkeypatch):
+    monkeypatch.setattr(planning, "processor_vendor", lambda: vendor)
+    monkeypatch.setattr(planning.native, "best_instructions", lambda: "avx512_bf16")
+    assert planning.this_machine(instructions) is MACHINES[expected]
+
+
 def test_layers_in_bfloat16_take_no_algorithm_that_rounds_more_than_twice_as_much():
     shape = Shape(taps=3, channels=256, filters=256, frames=800)
     full, half = (choices(shape, is_bf16=is_bf16, machine=FAST) for is_bf16 in (False, True))

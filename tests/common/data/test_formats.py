@@ -145,6 +145,8 @@ def test_fairseq_counts_samples_at_the_rate_of_the_first_recording_that_can_be_r
     manifest = lines(tmp_path / "m.tsv", ".", "a.wav\t4000", "missing.wav\t4000", "c.wav\t4000")
     found = read_manifest(manifest, on_error="skip")
     assert [(u.id, u.seconds) for u in found.utterances] == [("c", 0.5)]
+    too_long = lines(tmp_path / "long.tsv", ".", f"{'a' * 3000}.wav\t4000", "c.wav\t4000")
+    assert [(u.id, u.seconds) for u in read_manifest(too_long, on_error="skip").utterances] == [("c", 0.5)]
     bad, missing = found.skipped
     assert bad.startswith(f"{manifest}:2: utterance a: {tmp_path}/a.wav: cannot be read as audio")
     assert missing.startswith(f"{manifest}:3: utterance missing: no such audio file")

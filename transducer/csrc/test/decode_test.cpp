@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -119,12 +120,15 @@ static Found decode(const Net& net, const transducerDecodeOptions& options, cons
     return found;
 }
 
-struct Sequences {
+struct Sequence {
     std::vector<int32_t> tokens, frames;
-    std::vector<int64_t> lengths, counts;
-    std::vector<double> scores;
-    bool is_valid = false;
+    double score;
+    bool operator==(const Sequence& other) const {
+        return tokens == other.tokens && frames == other.frames && score == other.score;
+    }
 };
+
+using Sequences = std::vector<std::vector<Sequence>>;  // of every utterance
 
 // Labels that follow each other are favoured: a phrase of the first two, over labels as they are.
 struct Favoured {
@@ -138,47 +142,79 @@ struct Favoured {
     }
 };
 
+// All frames at once, or with `cuts` in pieces; as an utterance that could go on, or whole.
 static Sequences search(const Net& net, const transducerBeamOptions& options, const std::vector<float>& encoded,
-                        int64_t frames, const std::vector<int64_t>& frame_counts, const Favoured& favoured, long which) {
-    const int64_t batch = int64_t(frame_counts.size()), capacity = frames * options.max_symbols;
-    const size_t rows = size_t(batch * options.n_best);
-    Sequences found;
-    size_t bytes = 0;
-    if (transducer_beam_workspace(&net.network, &options, frames, &bytes) != TRANSDUCER_SUCCESS) return found;
+                        int64_t frames, const std::vector<int64_t>& frame_counts, const Favoured& favoured,
+                        bool goes_on, Random* cuts, long which) {
+    const int64_t batch = int64_t(frame_counts.size()), capacity = frames * options.max_symbols + options.nodes;
+    const size_t rows = size_t(batch * options.n_best), room = rows * size_t(capacity);
+    Sequences found(static_cast<size_t>(batch));
+    size_t bytes = 0, state_bytes = 0;
+    if (transducer_beam_workspace(&net.network, &options, &bytes) != TRANSDUCER_SUCCESS ||
+        transducer_beam_state(&net.network, &options, &state_bytes) != TRANSDUCER_SUCCESS)
+        return found;
     char* const workspace = (char*)aligned_alloc(64, (bytes + 127) / 64 * 64);
     memset(workspace, 0x5a, bytes + 64);
-    found.tokens.assign(rows * size_t(capacity), -1);
-    found.frames = found.tokens;
-    found.lengths.assign(rows, -1);
-    found.counts.assign(size_t(batch), -1);
-    found.scores.assign(rows, 0);
-    std::vector<int32_t> durations(found.tokens);
-    std::vector<float> confidences(rows * size_t(capacity)), entropies(confidences);
-    std::vector<double> external(rows);
+    std::vector<void*> states;
+    for (int64_t n = 0; n < batch && goes_on; n++) {
+        states.push_back(aligned_alloc(64, (state_bytes + 127) / 64 * 64));
+        memset(states.back(), 0, state_bytes);
+        memset((char*)states.back() + state_bytes, 0x5a, 64);
+    }
+    std::vector<int32_t> tokens(room, -1), at_frames(room, -1), durations(room, -1);
+    std::vector<float> confidences(room), entropies(room);
+    std::vector<double> scores(rows), external(rows);
+    std::vector<int64_t> lengths(rows), counts(static_cast<size_t>(batch)), settled(counts), of_piece(counts);
+    std::vector<Sequence> before(static_cast<size_t>(batch));
     std::vector<const ctc_scorer*> scorers(size_t(batch), net.network.classes > 3 ? &favoured.scorer : nullptr);
-    int64_t invalid = 0;
-    const transducerStatus status = transducer_beam(
-        &net.network, &options, encoded.data(), batch, frames * net.network.encoder, net.network.encoder,
-        frame_counts.data(), scorers.data(), capacity, found.tokens.data(), found.frames.data(), durations.data(),
-        confidences.data(), entropies.data(), found.lengths.data(), found.scores.data(), external.data(),
-        found.counts.data(), workspace, &invalid);
-    check(status == TRANSDUCER_SUCCESS, "searches", which);
+    for (int64_t first = 0; first < frames || first == 0;) {
+        const int64_t piece = cuts ? between(*cuts, 1, 7) : frames;
+        const bool is_over = first + piece >= frames;
+        for (size_t n = 0; n < size_t(batch); n++)
+            of_piece[n] = std::max(int64_t(0), std::min(piece, frame_counts[n] - first));
+        int64_t invalid = 0;
+        const transducerStatus status = transducer_beam(
+            &net.network, &options, encoded.data() + std::min(first, frames - 1) * net.network.encoder, batch,
+            frames * net.network.encoder, net.network.encoder, of_piece.data(), goes_on ? states.data() : nullptr, is_over,
+            scorers.data(), capacity, tokens.data(), at_frames.data(), durations.data(), confidences.data(),
+            entropies.data(), lengths.data(), settled.data(), scores.data(), external.data(), counts.data(), workspace,
+            &invalid);
+        check(status == TRANSDUCER_SUCCESS, "searches", which);
+        for (int64_t n = 0; n < batch; n++) {
+            check(counts[size_t(n)] >= 1, "finds something", which);
+            std::vector<Sequence>& own = found[size_t(n)];
+            own.clear();
+            for (int64_t i = 0; i < counts[size_t(n)]; i++) {
+                const size_t row = size_t(n * options.n_best + i);
+                check(scores[row] <= 1e-3, "log-probability", which);
+                check(settled[size_t(n)] <= lengths[row] && lengths[row] <= capacity, "length", which);
+                own.push_back(before[size_t(n)]);
+                own.back().score = scores[row] + external[row];
+                for (int64_t j = 0; j < lengths[row]; j++) {
+                    const size_t at = row * size_t(capacity) + size_t(j);
+                    check(tokens[at] >= 0 && tokens[at] < net.network.classes - 1, "label", which);
+                    check(at_frames[at] >= 0 && at_frames[at] < frame_counts[size_t(n)], "frame", which);
+                    check(confidences[at] > 0 && confidences[at] <= 1, "confidence", which);
+                    own.back().tokens.push_back(tokens[at]);
+                    own.back().frames.push_back(at_frames[at]);
+                }
+            }
+            const size_t done = before[size_t(n)].tokens.size() + size_t(settled[size_t(n)]);
+            for (const Sequence& one : own)
+                check(std::equal(one.tokens.begin(), one.tokens.begin() + long(done), own[0].tokens.begin()),
+                      "what is settled is in all sequences", which);
+            before[size_t(n)] = own[0];
+            before[size_t(n)].tokens.resize(done);
+            before[size_t(n)].frames.resize(done);
+        }
+        first += piece;
+    }
     for (int i = 0; i < 64; i++) check(workspace[bytes + size_t(i)] == 0x5a, "wrote behind the workspace", which);
     free(workspace);
-    for (int64_t n = 0; n < batch; n++) {
-        check(found.counts[size_t(n)] >= 1, "finds something", which);
-        for (int64_t i = 0; i < found.counts[size_t(n)]; i++) {
-            const size_t row = size_t(n * options.n_best + i);
-            check(found.scores[row] <= 1e-3, "log-probability", which);
-            for (int64_t j = 0; j < found.lengths[row]; j++) {
-                const size_t at = row * size_t(capacity) + size_t(j);
-                check(found.tokens[at] >= 0 && found.tokens[at] < net.network.classes - 1, "label", which);
-                check(found.frames[at] >= 0 && found.frames[at] < frame_counts[size_t(n)], "frame", which);
-                check(confidences[at] > 0 && confidences[at] <= 1, "confidence", which);
-            }
-        }
+    for (void* state : states) {
+        for (int i = 0; i < 64; i++) check(((char*)state)[state_bytes + size_t(i)] == 0x5a, "wrote behind a state", which);
+        free(state);
     }
-    found.is_valid = true;
     return found;
 }
 
@@ -204,16 +240,17 @@ int main(int count, char** arguments) {
                       found.frames == expected.frames && found.durations == expected.durations &&
                       found.counts == expected.counts,
                   "the same, however it works", i);
-            const int64_t beam = between(random, 1, 6);
-            transducerBeamOptions searched = {beam, between(random, 1, int(beam)), -12, options.max_symbols, 1, 0, 1, set};
+            const int64_t beam = between(random, 1, 6), nodes = between(random, 0, 1) ? 2 * beam + 1 : 20000;
+            const bool is_short = nodes < 20000;
+            transducerBeamOptions searched = {beam, between(random, 1, int(beam)), -12, options.max_symbols, 1, nodes, 1, set};
             const Favoured favoured;
-            const Sequences best = search(net, searched, encoded, frames, frame_counts, favoured, i);
+            const Sequences best = search(net, searched, encoded, frames, frame_counts, favoured, is_short, nullptr, i);
             searched.slots = between(random, 1, 6);
             searched.threads = between(random, 1, 3);
-            const Sequences again = search(net, searched, encoded, frames, frame_counts, favoured, i);
-            check(again.is_valid == best.is_valid && again.tokens == best.tokens && again.frames == best.frames &&
-                      again.scores == best.scores && again.counts == best.counts,
+            check(search(net, searched, encoded, frames, frame_counts, favoured, is_short, nullptr, i) == best,
                   "the same search, however it works", i);
+            check(search(net, searched, encoded, frames, frame_counts, favoured, true, &random, i) == best,
+                  "the same search, however the frames are cut", i);
         }
     }
     if (failures == 0) printf("all passed\n");
