@@ -172,7 +172,9 @@ def of_host_decoder(decoder: HostDecoder, pieces: Pieces, options: DecodingOptio
     """
     _refuse_thorough(options)
     if options.beam or options.n_best > 1:
-        raise ConfigError("decoding: a beam, or several transcripts, of an exported transducer: take its checkpoint")
+        raise ConfigError(
+            "decoding: an exported transducer has no beam and gives one transcript; take its checkpoint for more"
+        )
 
     def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
         found = decoder(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)

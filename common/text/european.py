@@ -301,7 +301,7 @@ def _ordinal_words(number: int, code: str) -> str | None:
 
     try:
         return str(num2words(number, lang=code, to="ordinal"))
-    except (NotImplementedError, ValueError, KeyError):
+    except (NotImplementedError, ValueError, LookupError):
         return None
 
 

@@ -65,6 +65,7 @@ SAID = {
         "2 kg, 5 kg, 22 kg, 12 kg, 1,5 kg": "2 kilogramy, 5 kilogramów, 22 kilogramy, 12 kilogramów, 1,5 kilograma",
         "$5 mln, 100 zł": "5 milionów dolarów, 100 złotych",
         "3.01.1999": "trzeciego stycznia tysiąc dziewięćset dziewięćdziesiątego dziewiątego roku",
+        "01.01.0000": "pierwszego stycznia 0 roku",
     },
     "de_AT": {"Am 3. Mai kam Dr. Müller.": "Am dritten Mai kam Doktor Müller."},
     "da": {"den 3. maj": "den tredje maj"},
