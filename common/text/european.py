@@ -10,6 +10,7 @@ from functools import cache
 
 from common.text.english.tokens import Token
 from common.text.european_tables import LANGUAGES, Language
+from common.text.numbers import in_words
 
 _NUMBER = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?:,\d+)?(?!\d)|\d(?:[\d.,]*\d)?)"
 _WEEKDAYS = {
@@ -194,14 +195,14 @@ def _date(match: re.Match[str], language: Language, code: str) -> str | None:
     if not 1 <= day <= 31 or not 1 <= month <= 12:
         return None
     first = {"fr": "premier", "it": "primo", "pt": "primeiro"}.get(code) if day == 1 else None
-    said_day = first or _genitive(day, code) or (_ordinal_words(day, code) if code == "sv" else None) or str(day)
+    said_day = first or _genitive(day, code) or (in_words(day, code, "ordinal") if code == "sv" else None) or str(day)
     said_year = _genitive(year, code) or str(year)
     return language.date.format(day=said_day, month=language.months.split("|")[month - 1], year=said_year)
 
 
 def _genitive(number: int, code: str) -> str | None:
     """Of which day or year, in Russian and Polish."""
-    if code not in ("ru", "pl") or not (said := _ordinal_words(number, code)):
+    if code not in ("ru", "pl") or not (said := in_words(number, code, "ordinal")):
         return None
     if code == "ru":
         return re.sub(r"(?:третий|[ыо]й)\Z", lambda end: "третьего" if end[0] == "третий" else "ого", said)
@@ -296,25 +297,8 @@ def _german_date(match: re.Match[str]) -> str | None:
     return f"{said} {_number(year[0], 'de', 'year')}" if year else said
 
 
-def _ordinal_words(number: int, code: str) -> str | None:
-    from num2words import num2words
-
-    try:
-        return str(num2words(number, lang=code, to="ordinal"))
-    except (NotImplementedError, ValueError, LookupError):
-        return None
-
-
 _WITH_ORDINALS = frozenset(["de", "da", "no", "fi", "hu", "sl", "tr"])  # in the form that texts have most often
 
 
-@cache
 def _number(number: int, code: str, kind: str) -> str | None:
-    from num2words import num2words
-
-    if kind == "ordinal" and code not in _WITH_ORDINALS:
-        return None
-    try:
-        return str(num2words(number, lang=code, to=kind))
-    except (NotImplementedError, ValueError, KeyError):
-        return None
+    return None if kind == "ordinal" and code not in _WITH_ORDINALS else in_words(number, code, kind)

@@ -1,8 +1,12 @@
-"""Numbers as an American reader says them, in lower-case words without hyphens: num2words does the counting."""
+"""Numbers as an American reader says them, in lower-case words without hyphens: num2words does the counting.
+
+`in_words` has those of other languages.
+"""
 
 from functools import cache
 
 _LONGEST_READ_AS_A_NUMBER, _LONGEST_WITH_COMMAS = 9, 36
+_MOST_IN_WORDS = 10**15  # in other languages, where num2words ends in errors of its own beyond some number
 
 _DENOMINATORS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 
@@ -72,3 +76,16 @@ def _words(number: int, kind: str) -> str:
 
     words = num2words(number, to=kind).replace("-", " ").replace(",", "")
     return " ".join(word for word in words.split() if word != "and")
+
+
+@cache
+def in_words(number: int, language: str, kind: str) -> str | None:
+    """`number` from 0 on as `kind` ("ordinal", "year" …) in a language, as num2words names it; None where it cannot."""
+    from num2words import num2words
+
+    if number > _MOST_IN_WORDS:
+        return None
+    try:
+        return str(num2words(number, lang=language, to=kind))
+    except (NotImplementedError, ValueError, TypeError, ArithmeticError, LookupError):
+        return None

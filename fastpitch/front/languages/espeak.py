@@ -16,6 +16,7 @@ from common.espeak import EspeakError, sentences_in_ipa
 from common.text.european import european_tokens, language_of
 from common.text.mandarin import HAN
 from common.text.mandarin_reader import mandarin_tokens
+from common.text.numbers import in_words
 from common.text.spoken import said_english
 from fastpitch.front.languages import ESPEAK_SYMBOLS, Given, Piece, Reading, TextConfig, TextError, described
 
@@ -102,12 +103,11 @@ def _said_as(reading: Reading, text: str, language: str) -> str:
     if reading.how in _AS_WRITTEN:
         return text
     if reading.how == "ordinal":
-        from num2words import num2words
-
-        try:
-            return str(num2words(int(re.sub(r"\D", "", text)), lang=language.partition("-")[0], to="ordinal"))
-        except (NotImplementedError, ValueError):
-            raise TextError(f'<say-as interpret-as="ordinal">: no ordinal of {text[:40]!r} in {language}') from None
+        digits = re.sub(r"\D", "", text)
+        said = in_words(int(digits), language.partition("-")[0], "ordinal") if 0 < len(digits) < 20 else None
+        if said is None:
+            raise TextError(f'<say-as interpret-as="ordinal">: no ordinal of {text[:40]!r} in {language}')
+        return said
     known = ", ".join(("characters", "digits", "telephone", "ordinal", *_AS_WRITTEN))
     raise TextError(f'<say-as interpret-as="{reading.how}">: expected one of {known}')
 

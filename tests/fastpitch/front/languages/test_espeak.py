@@ -82,6 +82,8 @@ def test_pictures_and_other_scripts_are_left_out_or_named():
         ("de", "a { }", "phonemes: none; expected sounds in IPA"),
         ("de", "<say-as interpret-as='song'>a</say-as>", 'interpret-as="song">: expected one of characters, digits'),
         ("de", "<say-as interpret-as='ordinal'>a</say-as>", "no ordinal of 'a' in de"),
+        ("pl", "<say-as interpret-as='ordinal'>0</say-as>", "no ordinal of '0' in pl"),
+        ("tr", f"<say-as interpret-as='ordinal'>{'9' * 30}</say-as>", "no ordinal of '9999"),
     ],
 )
 def test_what_cannot_be_said_is_named(language, text, message):
