@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-PREFIX = "triton-"
+PREFIX = "speech-models-triton-"
 LOCK = "lock"
 MEMORY = Path("/dev/shm")  # by which Triton and the stub of its back end share tensors
 
