@@ -7,13 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ctc._library import SlowPathWarning, include_dir, library_file
-from ctc.arpa import SPACE, BackoffModel, read_arpa, write_arpa
-from ctc.beam import BeamOptions, Hypothesis, beam_search
-from ctc.compiled import NgramModel, compile_model, read_model, write_model
-from ctc.greedy import Decoded, greedy
-from ctc.scorer import Scorer, ScorerOptions
-from ctc.spelling import label_texts
-from ctc.stream import BeamStream
+
+try:
+    from ctc.arpa import SPACE, BackoffModel, read_arpa, write_arpa
+    from ctc.beam import BeamOptions, Hypothesis, beam_search
+    from ctc.compiled import NgramModel, compile_model, read_model, write_model
+    from ctc.greedy import Decoded, greedy
+    from ctc.scorer import Scorer, ScorerOptions
+    from ctc.spelling import label_texts
+    from ctc.stream import BeamStream
+except ModuleNotFoundError as missing:  # where wheels are built, and for those who want the C library alone
+    if missing.name != "numpy":
+        raise
 
 if TYPE_CHECKING:
     from ctc.alignment import Alignment, WordSpan, align, word_spans
@@ -45,6 +50,8 @@ def __getattr__(name: str) -> object:
             ) from None
         globals().update({each: getattr(found, each) for each in names})
         return globals()[name]
+    if name in __all__:
+        raise ImportError(f"ctc.{name} needs numpy (pip install numpy); without it there is the C library")
     raise AttributeError(f"module 'ctc' has no attribute {name!r}")
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from common.convolution import operator, winograd
+from common.convolution import products
 from ctc import _compiled_loss, _loss_library, monotonic
 from tests.device import mirror
 from transducer import _loss_library as transducer_loss_library
@@ -32,5 +32,4 @@ def plain_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monotonic, "_load", lambda: None)
     for uses_kernels in (transducer_loss_library, transducer_decoder):
         monkeypatch.setattr(uses_kernels, "functions", lambda: None)
-    monkeypatch.setattr(winograd, "_pays", lambda x: False)
-    monkeypatch.setattr(operator, "_runs_natively", lambda x: False)
+    monkeypatch.setattr(products, "runs_eagerly", lambda x: False)
