@@ -94,7 +94,7 @@ def test_vocoders_say_what_they_say_on_the_cpu_and_wait_once(device, tmp_path, k
     path = tmp_path / "vocoder.pt"
     _ = save_waveglow(path) if kind == "waveglow" else save_hifigan(path, *([ISTFT] if kind == "istft" else []))
     here, there = (load_vocoder(path, device=place) for place in ("cpu", "mirror"))
-    if kind == "hifigan":  # on a CPU another generator speaks
+    if kind != "istft":  # on a CPU another layout of the generator speaks
         here.generator = load_generator(path).generator
     mel_BMT, frames_B = random_mel(2, here.features.mel_bins, 20), torch.tensor([20, 9])
     expected_BN = here(mel_BMT, frames_B, sigma=0.5)
