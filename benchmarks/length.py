@@ -149,10 +149,13 @@ def plot(path: Path, results: Path) -> None:
         rows = [newest[model, length] for length in minutes]
         cost_axes.plot(minutes, [row["seconds_per_minute"] for row in rows], "o-", label=model)
         memory_axes.plot(minutes, [row["peak_mib"] for row in rows], "o-", label=model)
+    lengths = sorted({length for _, length in newest})
     for axes, title in ((cost_axes, "processor, s for a minute"), (memory_axes, "most memory, MiB")):
         axes.set(xscale="log", xlabel="minutes", title=title)
+        axes.set_xticks(lengths, [f"{each:g}" for each in lengths])
+        axes.set_xticks([], minor=True)
         axes.set_ylim(bottom=0)
-    cost_axes.legend()
+    cost_axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, frameon=False)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
 

@@ -131,6 +131,7 @@ TABLES = {
             "utterances/s": "{utterances_per_second:.1f}",
             "× real time": "{times_real_time:.0f}",
             "p50 / p99 ms": "{p50:.0f} / {p99:.0f}",
+            "× plain torch": "{times_faster_than_published:.2f}",
             "peak MiB": "{peak_memory_mib:,}",
         },
     ),
