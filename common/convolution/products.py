@@ -50,6 +50,11 @@ def left_to_torch() -> Iterator[None]:
         _left.pop()
 
 
+def is_left_to_torch() -> bool:
+    """Whether this is inside of `left_to_torch`."""
+    return bool(_left)
+
+
 _left: list[bool] = []
 _SMALL = 2**15  # values, below which the call takes longer than the sums
 
