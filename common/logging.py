@@ -210,7 +210,7 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 
 def _held_back() -> str:
-    """What a device's name gains where ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA keep torch from its widest vectors."""
+    """What a device's name gains where ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA hold torch's vectors back."""
     names = os.environ.get("ATEN_CPU_CAPABILITY", "").upper(), os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
     if not any(names):
         return ""

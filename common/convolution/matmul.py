@@ -1,6 +1,6 @@
 """Products of matrices by the native library, of which either changes at every call: what training needs.
 
-Shapes: N products, M rows, O columns, S segments of D values each, which are summed over.
+Shapes: N products (L times N of several), M rows, O columns, S segments of D values each, which are summed over.
 """
 
 import ctypes
@@ -17,13 +17,13 @@ class Problem(Structure):
     """`product_problem`, field by field."""
 
     _fields_ = (
-        *((name, c_int64) for name in ("batch", "rows", "columns", "segments", "depth")),
+        *((name, c_int64) for name in ("outer", "batch", "rows", "columns", "segments", "depth")),
         ("a", c_void_p),
-        *((name, c_int64) for name in ("a_batch", "a_row", "a_segment", "a_depth")),
+        *((name, c_int64) for name in ("a_outer", "a_batch", "a_row", "a_segment", "a_depth")),
         ("b", c_void_p),
-        *((name, c_int64) for name in ("b_batch", "b_column", "b_segment", "b_depth")),
+        *((name, c_int64) for name in ("b_outer", "b_batch", "b_column", "b_segment", "b_depth")),
         ("c", c_void_p),
-        *((name, c_int64) for name in ("c_batch", "c_row")),
+        *((name, c_int64) for name in ("c_outer", "c_batch", "c_row")),
         *((name, c_void_p) for name in ("bias", "gelu")),
         *((name, c_int32) for name in ("adds", "threads", "instructions")),
         ("workspace", c_void_p),
@@ -71,26 +71,37 @@ def multiply(
         return out_NMO if adds else out_NMO.zero_() if bias_O is None else out_NMO.copy_(bias_O)
     if gelu_NMO is not None and gelu_NMO.stride() != out_NMO.stride():
         raise ValueError(f"gelu {gelu_NMO.stride()}: expected the strides of out, {out_NMO.stride()}")
-    problem = Problem(batch, rows, out.shape[2], segments, depth, a.data_ptr(), *a.stride(), b.data_ptr(), *b.stride())
+    problem = Problem(1, batch, rows, out.shape[2], segments, depth, a.data_ptr(), 0, *a.stride(), b.data_ptr(), 0)
+    problem.b_batch, problem.b_column, problem.b_segment, problem.b_depth = b.stride()
     problem.c, problem.c_batch, problem.c_row = out.data_ptr(), *out.stride()[:2]
     problem.bias = None if bias_O is None else bias_O.data_ptr()
     problem.gelu = None if gelu_NMO is None else gelu_NMO.data_ptr()
-    problem.adds, problem.threads, problem.instructions = adds, torch.get_num_threads(), INSTRUCTIONS[instructions]
-    library = _library()
-    problem.workspace_bytes = library.product_workspace(ctypes.byref(problem))
-    problem.workspace = native.workspace(native.BYTE, "panels", problem.workspace_bytes).data_ptr()
-    native.check(library.product_run(ctypes.byref(problem)))
+    _run(problem, adds, instructions)
     return out_NMO
 
 
-def gelu_backward(x: Tensor, grad_y: Tensor, *, instructions: Instructions = "automatic", in_place: bool = False) -> Tensor:
-    """The gradient of GELU at x; `in_place` overwrites grad_y. Both contiguous float32 on the CPU. Needs the library."""
+def multiply_all(a_LNMD: Tensor, b_LNOD: Tensor, out_LNMO: Tensor, *, adds: bool = False) -> None:
+    """The products of `multiply` for L times N matrices; if `adds`, those of out_LNMO may overlap in memory."""
+    outer, batch, rows, depth = a_LNMD.shape
+    a, b, c = a_LNMD.stride(), b_LNOD.stride(), out_LNMO.stride()
+    assert b_LNOD.shape == (outer, batch, out_LNMO.shape[3], depth), "matrices that fit"
+    assert 1 in b[2:] and c[3] == 1, "values side by side"
+    problem = Problem(outer, batch, rows, out_LNMO.shape[3], 1, depth, a_LNMD.data_ptr(), *a[:3], 0, a[3])
+    problem.b, (problem.b_outer, problem.b_batch, problem.b_column, problem.b_depth) = b_LNOD.data_ptr(), b
+    problem.c, (problem.c_outer, problem.c_batch, problem.c_row) = out_LNMO.data_ptr(), c[:3]
+    _run(problem, adds, "automatic")
+
+
+def gelu_backward(
+    x: Tensor, grad_y: Tensor, *, out: Tensor | None = None, instructions: Instructions = "automatic"
+) -> Tensor:
+    """The gradient of GELU at x, to `out`, contiguous, or a new tensor. float32 on the CPU. Needs the library."""
     x, grad_y = x.contiguous(), grad_y.contiguous()
-    grad_x = grad_y if in_place else torch.empty_like(grad_y)
-    pointers = (tensor.data_ptr() for tensor in (x, grad_y, grad_x))
+    out = torch.empty_like(x) if out is None else out
+    pointers = (tensor.data_ptr() for tensor in (x, grad_y, out))
     threads = torch.get_num_threads()
     native.check(_library().product_gelu_backward(x.numel(), *pointers, threads, INSTRUCTIONS[instructions]))
-    return grad_x
+    return out
 
 
 def _with_segments(x: Tensor) -> Tensor:
@@ -98,6 +109,14 @@ def _with_segments(x: Tensor) -> Tensor:
     if x.dim() == 2:
         return x[None, :, None]
     return x.unsqueeze(2) if x.dim() == 3 else x
+
+
+def _run(problem: Problem, adds: bool, instructions: Instructions) -> None:
+    problem.adds, problem.threads, problem.instructions = adds, torch.get_num_threads(), INSTRUCTIONS[instructions]
+    library = _library()
+    problem.workspace_bytes = library.product_workspace(ctypes.byref(problem))
+    problem.workspace = native.workspace(native.BYTE, "panels", problem.workspace_bytes).data_ptr()
+    native.check(library.product_run(ctypes.byref(problem)))
 
 
 def _library() -> ctypes.CDLL:

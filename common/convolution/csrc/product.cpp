@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t ROWS_AT_ONCE = 240;  // with DEEPEST values each they stay in the second cache
 
 bool is_valid(const product_problem& p) {
-    const bool sizes = p.batch >= 0 && p.rows >= 0 && p.columns >= 0 && p.segments > 0 && p.depth > 0 && p.threads > 0;
+    const bool sizes = p.outer >= 0 && p.batch >= 0 && p.rows >= 0 && p.columns >= 0 && p.segments > 0 &&
+                       p.depth > 0 && p.threads > 0;
     return sizes && p.a && p.b && p.c && (p.b_column == 1 || p.b_depth == 1);
 }
 
@@ -40,7 +41,8 @@ size_t product_workspace(const product_problem* problem) {
 
 int32_t product_run(const product_problem* problem) {
     if (!problem || !is_valid(*problem)) return CONVOLUTION_INVALID_VALUE;
-    if (problem->batch == 0 || problem->rows == 0 || problem->columns == 0) return CONVOLUTION_SUCCESS;
+    const int64_t count = problem->outer * problem->batch;
+    if (count == 0 || problem->rows == 0 || problem->columns == 0) return CONVOLUTION_SUCCESS;
     if (problem->workspace_bytes < plan_of(*problem).bytes()) return CONVOLUTION_INVALID_VALUE;
     switch (floats_of(problem->instructions)) {
         case CONVOLUTION_GENERIC: product_generic(*problem); break;

@@ -1,4 +1,8 @@
 // A product of matrices by the kernels of an instruction set. Included after kernels.inl.
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 #include "product.h"
 
 namespace convolution {
@@ -83,7 +87,7 @@ class Product {
 
     void operator()() const {
 #pragma omp parallel num_threads(p.threads) if (p.threads > 1)
-        for (int64_t n = 0; n < p.batch; n++)
+        for (int64_t n = 0; n < p.outer * p.batch; n++)
             for (int64_t segment = 0; segment < p.segments; segment += plan.segments)
                 for (int64_t from = 0; from < p.depth; from += plan.depth)
                     multiply(n, segment, std::min(plan.segments, p.segments - segment), from,
@@ -93,8 +97,9 @@ class Product {
   private:
     // One part of the depth, for all rows and columns: called by all threads.
     void multiply(int64_t n, int64_t segment, int64_t segments, int64_t from, int64_t depth) const {
-        const float* a = p.a + n * p.a_batch + segment * p.a_segment + from * p.a_depth;
-        const float* b = p.b + n * p.b_batch + segment * p.b_segment + from * p.b_depth;
+        const int64_t outer = n / p.batch, inner = n % p.batch, place = outer * p.c_outer + inner * p.c_batch;
+        const float* a = p.a + outer * p.a_outer + inner * p.a_batch + segment * p.a_segment + from * p.a_depth;
+        const float* b = p.b + outer * p.b_outer + inner * p.b_batch + segment * p.b_segment + from * p.b_depth;
         const int64_t deep = segments * depth;
         const bool is_first = segment == 0 && from == 0;
         const bool is_last = segment + segments == p.segments && from + depth == p.depth;
@@ -124,7 +129,7 @@ class Product {
                     else
                         sums_of<0, ROWS>(size_of_part, Columns{packed_a + part * deep * ROWS, w, deep}, sum);
                     for (int64_t r = 0; r < size_of_part; r++)
-                        write(n, row + r, panel * PANEL, sum + r * PANEL, is_first, is_last);
+                        write(place + (row + r) * p.c_row, panel * PANEL, sum + r * PANEL, is_first, is_last);
                 }
             }
         }
@@ -159,23 +164,37 @@ class Product {
             }
             return;
         }
-        const int64_t whole = depth / WIDTH * WIDTH;
         for (int64_t column = 0; column < PANEL; column += WIDTH)
-            for (int64_t i = 0; i < whole; i += WIDTH) {
+            for (int64_t i = 0; i < depth; i += WIDTH) {
+                const int64_t rest = std::min<int64_t>(WIDTH, depth - i);
                 Vector rows[WIDTH];
 #pragma GCC unroll 16
-                for (int64_t j = 0; j < WIDTH; j++)
-                    rows[j] = column + j < count ? load(b + (column + j) * p.b_column + i) : Vector{};
+                for (int64_t j = 0; j < WIDTH; j++) {
+                    const float* from = b + (column + j) * p.b_column + i;
+                    rows[j] = column + j >= count ? Vector{} : rest == WIDTH ? load(from) : first_of(from, rest);
+                }
                 transpose<WIDTH / 2>(rows);
+                if (rest == WIDTH)
 #pragma GCC unroll 16
-                for (int64_t j = 0; j < WIDTH; j++) store(to + (i + j) * PANEL + column, rows[j]);
+                    for (int64_t j = 0; j < WIDTH; j++) store(to + (i + j) * PANEL + column, rows[j]);
+                else
+                    for (int64_t j = 0; j < rest; j++) store(to + (i + j) * PANEL + column, rows[j]);
             }
-        for (int64_t i = whole; i < depth; i++)
-            for (int64_t j = 0; j < PANEL; j++) to[i * PANEL + j] = j < count ? b[j * p.b_column + i] : 0.0f;
     }
 
-    void write(int64_t n, int64_t row, int64_t column, const float* sum, bool is_first, bool is_last) const {
-        const int64_t count = std::min(PANEL, p.columns - column), place = n * p.c_batch + row * p.c_row + column;
+    // The first `count` values, then zeros.
+    static Vector first_of(const float* from, int64_t count) {
+#ifdef __AVX512F__
+        return (Vector)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+#else
+        alignas(64) float values[WIDTH] = {};
+        for (int64_t j = 0; j < count; j++) values[j] = from[j];
+        return load(values);
+#endif
+    }
+
+    void write(int64_t row, int64_t column, const float* sum, bool is_first, bool is_last) const {
+        const int64_t count = std::min(PANEL, p.columns - column), place = row + column;
         float *c = p.c + place, *activated = p.gelu && is_last ? p.gelu + place : nullptr;
         const float* bias = p.bias && is_first ? p.bias + column : nullptr;
         const bool adds = p.adds || !is_first;

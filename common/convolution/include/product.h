@@ -14,16 +14,16 @@ extern "C" {
 #endif
 
 typedef struct {
-    int64_t batch, rows, columns, segments, depth;
+    int64_t outer, batch, rows, columns, segments, depth; /* outer * batch products */
     const float* a;
-    int64_t a_batch, a_row, a_segment, a_depth;
+    int64_t a_outer, a_batch, a_row, a_segment, a_depth;
     const float* b;
-    int64_t b_batch, b_column, b_segment, b_depth; /* b_column or b_depth is 1 */
+    int64_t b_outer, b_batch, b_column, b_segment, b_depth; /* b_column or b_depth is 1 */
     float* c;                                      /* columns are adjacent */
-    int64_t c_batch, c_row;
+    int64_t c_outer, c_batch, c_row;
     const float* bias; /* [columns] or NULL */
     float* gelu;       /* where GELU of the sums is written besides, with the strides of c; or NULL */
-    int32_t adds;      /* to what is in c */
+    int32_t adds;      /* to what is in c; then products may overlap there */
     int32_t threads;   /* of OpenMP */
     int32_t instructions;
     void* workspace;
