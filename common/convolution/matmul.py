@@ -85,7 +85,8 @@ def multiply_all(a_LNMD: Tensor, b_LNOD: Tensor, out_LNMO: Tensor, *, adds: bool
     outer, batch, rows, depth = a_LNMD.shape
     a, b, c = a_LNMD.stride(), b_LNOD.stride(), out_LNMO.stride()
     assert b_LNOD.shape == (outer, batch, out_LNMO.shape[3], depth), "matrices that fit"
-    assert 1 in b[2:] and c[3] == 1, "values side by side"
+    assert 1 in b[2:], "columns of b, or its values, side by side"
+    assert c[3] == 1, "columns of the output side by side"
     problem = Problem(outer, batch, rows, out_LNMO.shape[3], 1, depth, a_LNMD.data_ptr(), *a[:3], 0, a[3])
     problem.b, (problem.b_outer, problem.b_batch, problem.b_column, problem.b_depth) = b_LNOD.data_ptr(), b
     problem.c, (problem.c_outer, problem.c_batch, problem.c_row) = out_LNMO.data_ptr(), c[:3]

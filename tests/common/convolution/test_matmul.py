@@ -24,12 +24,12 @@ def test_matrices_in_any_order_give_what_the_sum_as_it_is_defined_gives(size, in
     for a in (a_MD, a_MD.T.contiguous().T):
         for b in (b_OD, b_OD.T.contiguous().T):
             found_MO = multiply(a, b, instructions=instructions)
-            torch.testing.assert_close(found_MO.double(), exact_MO, rtol=0, atol=2e-6 * depth**0.5 + 1e-6)
+            torch.testing.assert_close(found_MO.double(), exact_MO, rtol=0, atol=4e-6 * depth**0.5 + 1e-6)
             gelu_MO = torch.empty_like(found_MO)
             multiply(a, b, found_MO, bias_O=bias_O, gelu_NMO=gelu_MO, adds=True, instructions=instructions)
             wanted_MO = 2 * exact_MO + bias_O
-            torch.testing.assert_close(found_MO.double(), wanted_MO, rtol=0, atol=4e-6 * depth**0.5 + 2e-6)
-            torch.testing.assert_close(gelu_MO.double(), F.gelu(wanted_MO), rtol=0, atol=4e-6 * depth**0.5 + 2e-6)
+            torch.testing.assert_close(found_MO.double(), wanted_MO, rtol=0, atol=6e-6 * depth**0.5 + 2e-6)
+            torch.testing.assert_close(gelu_MO.double(), F.gelu(wanted_MO), rtol=0, atol=6e-6 * depth**0.5 + 2e-6)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
