@@ -67,7 +67,7 @@ def multiply(
     out = out_NMO if out_NMO.dim() == 3 else out_NMO[None]
     if out.shape != (batch, rows, b.shape[1]) or (out.stride(2) != 1 and out.shape[2] > 1):
         raise ValueError(f"out {tuple(out.shape)}: expected {(batch, rows, b.shape[1])}, columns adjacent in memory")
-    if batch == 0 or segments * depth == 0:
+    if out.numel() == 0 or segments * depth == 0:
         return out_NMO if adds else out_NMO.zero_() if bias_O is None else out_NMO.copy_(bias_O)
     if gelu_NMO is not None and gelu_NMO.stride() != out_NMO.stride():
         raise ValueError(f"gelu {gelu_NMO.stride()}: expected the strides of out, {out_NMO.stride()}")
