@@ -57,6 +57,7 @@ class PositionalConv(nn.Module):
     def _convolve(self, x_BSD: Tensor) -> Tensor:
         n_utterances, n_frames, width = x_BSD.shape
         if torch.is_grad_enabled() and n_utterances * n_frames <= DIRECT_FRAMES and matmul.is_fastest(x_BSD):
+            self._kept.forget()  # as `_response` does
             return trained.grouped(x_BSD, self.weight(), self.kernel // 2)
         new = self.block - self.kernel + 1  # frames that a block adds to those before it
         n_blocks = -(-n_frames // new)

@@ -38,6 +38,28 @@ void sums(const Columns& f, float* y) {
     }
 }
 
+// The same where the panel has no more columns than a vector.
+struct NarrowColumns {
+    const float* x;
+    const float* w;
+    int64_t depth;
+};
+
+template <int R, int LINES>
+void sums(const NarrowColumns& f, float* y) {
+    Vector sum[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) sum[r] = Vector{};
+    const float *w = f.w, *x = f.x;
+    for (int64_t i = 0; i < f.depth; i++, w += PANEL, x += ROWS) {
+        const Vector u = load(w);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) sum[r] += x[r] * u;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) store(y + r * PANEL, sum[r]);
+}
+
 #ifdef __clang__
 #define SHUFFLED(a, b, lanes) shuffled(a, b, lanes)
 inline Vector shuffled(Vector a, Vector b, Bits lanes) {
@@ -68,6 +90,25 @@ inline __attribute__((always_inline)) void transpose(Vector (&rows)[WIDTH]) {
         }
         transpose<S / 2>(rows);
     }
+}
+
+// The first `count` values, up to a vector, then zeros.
+inline Vector first_of(const float* from, int64_t count) {
+#ifdef __AVX512F__
+    return (Vector)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+#else
+    alignas(64) float values[WIDTH] = {};
+    for (int64_t j = 0; j < count; j++) values[j] = from[j];
+    return load(values);
+#endif
+}
+
+inline void store_first(float* to, Vector value, int64_t count) {
+#ifdef __AVX512F__
+    _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)value);
+#else
+    for (int64_t j = 0; j < count; j++) to[j] = value[j];
+#endif
 }
 
 // Part of the normal distribution above u >= 0, times exp(u^2 / 2); see `gelu`.
@@ -126,6 +167,8 @@ class Product {
                                          Factors<float, float>{a + row * p.a_row, p.a_row, p.a_segment, w, segments,
                                                                depth, nullptr},
                                          sum);
+                    else if (p.columns - panel * PANEL <= WIDTH)
+                        sums_of<0, ROWS>(size_of_part, NarrowColumns{packed_a + part * deep * ROWS, w, deep}, sum);
                     else
                         sums_of<0, ROWS>(size_of_part, Columns{packed_a + part * deep * ROWS, w, deep}, sum);
                     for (int64_t r = 0; r < size_of_part; r++)
@@ -182,33 +225,21 @@ class Product {
             }
     }
 
-    // The first `count` values, then zeros.
-    static Vector first_of(const float* from, int64_t count) {
-#ifdef __AVX512F__
-        return (Vector)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
-#else
-        alignas(64) float values[WIDTH] = {};
-        for (int64_t j = 0; j < count; j++) values[j] = from[j];
-        return load(values);
-#endif
-    }
-
     void write(int64_t row, int64_t column, const float* sum, bool is_first, bool is_last) const {
         const int64_t count = std::min(PANEL, p.columns - column), place = row + column;
         float *c = p.c + place, *activated = p.gelu && is_last ? p.gelu + place : nullptr;
         const float* bias = p.bias && is_first ? p.bias + column : nullptr;
         const bool adds = p.adds || !is_first;
-        alignas(64) float values[PANEL];
-        if (count < PANEL) {
-            for (int64_t j = 0; j < count; j++) c[j] = values[j] = sum[j] + (bias ? bias[j] : 0) + (adds ? c[j] : 0);
-            if (!activated) return;
-            for (int64_t j = count; j < PANEL; j++) values[j] = 0;
-            for (int64_t j = 0; j < count; j += WIDTH) store(values + j, convolution::gelu(load(values + j)));
-            memcpy(activated, values, count * sizeof(float));
-            return;
-        }
-        for (int64_t j = 0; j < PANEL; j += WIDTH) {
+        for (int64_t j = 0; j < count; j += WIDTH) {
+            const int64_t rest = std::min<int64_t>(WIDTH, count - j);
             Vector value = load(sum + j);
+            if (rest < WIDTH) {
+                if (bias) value += first_of(bias + j, rest);
+                if (adds) value += first_of(c + j, rest);
+                store_first(c + j, value, rest);
+                if (activated) store_first(activated + j, convolution::gelu(value), rest);
+                continue;
+            }
             if (bias) value += load(bias + j);
             if (adds) value += load(c + j);
             store(c + j, value);
