@@ -42,7 +42,8 @@ class DecodingOptions:
     """Label sequences kept by the beam search; 0: no search but the best label of every frame, or 100 where another
     option of decoding needs a search."""
     language_model: Path | None = None
-    """ARPA file (.arpa or .arpa.gz) of words, spelled with the model's labels, for the beam search."""
+    """ARPA file (plain, .gz, .bz2 or .xz) or compiled model of words, spelled with the model's labels, for the beam
+    search."""
     weight: float = ctc.ScorerOptions.weight
     """Factor of the language model's log-probabilities."""
     word_bonus: float = ctc.ScorerOptions.word_bonus
