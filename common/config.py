@@ -129,6 +129,9 @@ def reported(*kinds: type[Exception]) -> Iterator[None]:
     Its user may end it without one too.
     """
     expected: tuple[type[Exception], ...] = (ConfigError, *kinds)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files that are no text are printed nevertheless
+            stream.reconfigure(errors="backslashreplace")
     try:
         with ended_by_the_user():
             yield

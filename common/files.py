@@ -62,7 +62,7 @@ def decoded(content: bytes) -> str:
 def write_text(path: Path, text: str) -> None:
     """Writes `text` to `path` as UTF-8, whole or not at all. Raises OSError."""
     with written_whole(path) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="backslashreplace"))  # of names of files that are no text
 
 
 def _flush_folder(folder: Path) -> None:

@@ -262,7 +262,9 @@ def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str
                 word_bonus=options.word_bonus,
             ),
         )
-    except (ArpaError, OSError, ValueError) as error:
+    except OSError as error:
+        raise ConfigError(f"decoding: {options.language_model}: {error.strerror}; expected a language model") from None
+    except (ArpaError, ValueError) as error:
         raise ConfigError(f"decoding: {error}") from None
 
 
