@@ -89,13 +89,13 @@ def _plain(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 def _quoted(path: Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """The rows after the first as spreadsheets write them: with separators, quotes and ends of lines in quotes."""
-    rows = csv.reader(text.splitlines(keepends=True), delimiter=separator)
+    rows = csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True)
     try:
         next(rows)
         for row in rows:
             if any(value.strip() for value in row):
                 yield rows.line_num, row
-    except csv.Error as error:  # a field of 128 KiB, as of a quotation mark that nothing closes
+    except csv.Error as error:  # a quotation mark that nothing closes would swallow the other rows
         raise ManifestError(f"{path}:{rows.line_num}: cannot be read as a table: {error}") from error
 
 

@@ -261,7 +261,8 @@ def test_a_bad_entry_is_named_with_its_file_and_line(tmp_path, name, content, fo
             "path,speaker\na.wav,x",
             "m.csv:1: no column of texts among path, speaker; expected text or transcript",
         ),
-        ("m.csv", 'path,text\na.wav,"' + "x" * 200_000, "m.csv:1: cannot be read as a table: field larger than field"),
+        ("m.csv", 'path,text\na.wav,"' + "x" * 200_000, "m.csv:2: cannot be read as a table: field larger than field"),
+        ("m.csv", 'path,text\na.wav,"x\nb.wav,y\n', "m.csv:3: cannot be read as a table: unexpected end of data"),
         ("wav.scp", "a a.wav", ": no file text in it; expected one with what was said, beside wav.scp"),
     ],
 )
