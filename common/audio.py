@@ -78,8 +78,11 @@ class Held:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
-        return self.seek(0, os.SEEK_END)
+        """Its bytes; it stays where it is."""
+        at = self.tell()
+        end = self.seek(0, os.SEEK_END)
+        self.seek(at)
+        return end
 
     def content(self) -> bytes:
         """All bytes."""
@@ -351,6 +354,8 @@ def _size(path: Path | Held) -> int:
 
 
 def _check_header(path: Path | Held, sound: soundfile.SoundFile) -> None:
+    if sound.format == "OGG" and _is_cut_ogg(path):
+        raise AudioError(f"{path}: truncated: its last page is not whole")
     if sound.frames == 0:
         size = _size(path)
         hint = f", though it has {size} bytes (was it written to a pipe?); encode it again" if size > _SMALL else ""
@@ -359,8 +364,6 @@ def _check_header(path: Path | Held, sound: soundfile.SoundFile) -> None:
         raise AudioError(f"{path}: expected a sample rate of {RATES[0]} to {RATES[1]} Hz, found {sound.samplerate} Hz")
     if sound.frames > _UNKNOWN_SAMPLES:
         raise AudioError(f"{path}: its header gives no length (was it written to a pipe?); encode it again to a file")
-    if sound.format == "OGG" and _is_cut_ogg(path):
-        raise AudioError(f"{path}: truncated: its last page is not whole")
     counted = _SAMPLE_COUNT.search(_part(path, 0, 1024)) if sound.format == "NIST" else None
     if (counted and int(counted[1]) > sound.frames) or "Seems to be a truncated file." in sound.extra_info:
         raise AudioError(f"{path}: truncated: its header promises more samples than the {sound.frames} that are there")
