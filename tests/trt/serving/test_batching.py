@@ -104,7 +104,7 @@ def test_the_next_batch_is_at_work_while_the_answers_of_one_are_used():
         batcher.start()
         jobs = [asyncio.create_task(batcher(n)) for n in range(4)]
         await jobs[0]
-        time.sleep(0.2)  # noqa: ASYNC251
+        time.sleep(0.2)
         busy_until = time.monotonic()
         await asyncio.gather(*jobs)
         batcher.stop()
