@@ -6,7 +6,7 @@ Shapes: B utterances, S encoder frames, C encoder width.
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -216,7 +216,7 @@ def decode_parts(
 ) -> Hypothesis:
     """What is in one utterance, whose frames [S, C] come in parts, in little memory however many there are."""
     state, found = search.start(1), list[Hypothesis]()
-    how = {"max_symbols": max_symbols, "scorers": scorer, "state": state}
+    how: dict[str, Any] = {"max_symbols": max_symbols, "scorers": scorer, "state": state}
     for frames_SC in parts:
         ((best, *_),) = search(frames_SC[None], [len(frames_SC)], is_over=False, **how)
         found.append(hypothesis_of(best.decoded, pieces).part(0, best.settled))

@@ -51,7 +51,7 @@ class Saying:
         """What is said next, of which `found` is the sound where there is one; it is behind us then."""
         match self.next:
             case "problem":
-                return self.sentence  # type: ignore[no-any-return]
+                return self.sentence
             case "sound":
                 self.frames_said = self.until_frame
                 return found

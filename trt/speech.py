@@ -233,7 +233,10 @@ class Synthesizer:
 
     def _sounds(self, sayings: list[Saying]) -> list[np.ndarray]:
         """The end of every sentence fades."""
-        cuts = [Cut(*saying.sentence, saying.frames_said, saying.until_frame) for saying in sayings]
+        cuts = []
+        for saying in sayings:
+            mel_MT, noise_TN = saying.sentence
+            cuts.append(Cut(mel_MT, noise_TN, saying.frames_said, saying.until_frame))
         hop, length = self.hop_samples, FADE_FRAMES * self.hop_samples
         return [
             sound.guard(sound.fade_out(samples_N, first=cut.start * hop, total=saying.frames * hop, length=length))

@@ -46,7 +46,7 @@ class _Load:
 
     def __init__(self, url: str, requests: Sequence[bytes], expected: Sequence[bytes]):
         parts = urlsplit(url)
-        self.host, self.is_secret = parts.hostname, parts.scheme == "https"
+        self.host, self.is_secret = parts.hostname or "", parts.scheme == "https"
         self.port = parts.port or (443 if self.is_secret else 80)
         self.url, self.requests, self.expected = url, requests, expected
         self.numbers: list[int] = []

@@ -90,8 +90,16 @@ def measure(url: str, clips: Sequence[Clip], *, key: str, clients: int, seconds:
 
 def merged(parts: Sequence[Measured]) -> Measured:
     """Several results as one."""
-    columns = [[part[i] for part in parts] for i in range(len(Measured._fields))]
-    return Measured(*(sum(column, type(column[0])()) for column in columns))
+    return Measured(
+        answers=sum(part.answers for part in parts),
+        errors=[error for part in parts for error in part.errors],
+        wrong=sum(part.wrong for part in parts),
+        latencies=[latency for part in parts for latency in part.latencies],
+        audio_seconds=sum(part.audio_seconds for part in parts),
+        took=sum(part.took for part in parts),
+        cpu_seconds=sum(part.cpu_seconds for part in parts),
+        client_cpu_seconds=sum(part.client_cpu_seconds for part in parts),
+    )
 
 
 def measure_speech(url: str, text: str, *, key: str, clients: int, seconds: float) -> tuple[list[float], list[float]]:

@@ -32,7 +32,7 @@ class Lane(Protocol):
     def __len__(self) -> int:
         """How many wait."""
 
-    async def __call__(self, samples_N: np.ndarray) -> Transcript:
+    async def __call__(self, samples_N: np.ndarray, /) -> Transcript:
         """The transcript of float32 samples."""
 
 
