@@ -83,7 +83,8 @@ def test_many_clients_are_measured_and_none_gets_another_s_answer(server, jasper
     told = capsys.readouterr().out
     assert ": 0 errors, 0 wrong" in told
     assert "latency in ms: p50" in told
-    assert "s of audio a second; the server" in told
+    assert "ms of processor time a recording; the server" in told
+    assert ", of the clients 0." in told
 
 
 def test_a_server_that_tells_no_processor_time_is_measured_without(server, clips, monkeypatch, capsys):
