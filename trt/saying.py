@@ -25,7 +25,7 @@ class Saying:
         self.sentence: Any = None
         """What a model made of the first of the pieces, or why it could not; None before that."""
         self.frames = self.frames_said = 0
-        """Of the sentence."""
+        """How many frames the sentence has, and how many have been said."""
 
     @property
     def next(self) -> Next:

@@ -221,7 +221,7 @@ class Synthesizer:
         return ""
 
     def _begun(self, pieces: list[PlannedSentence]) -> list[tuple[Any, int]]:
-        """Of each its spectrogram, with the noise that its sound starts from."""
+        """The spectrogram of each, and the noise that its sound starts from."""
         found: list[tuple[Any, int]] = []
         for sentence in self.sentences(pieces):
             if isinstance(sentence, SpeechError):

@@ -21,7 +21,7 @@ class Loaded(NamedTuple):
     """What came of the requests. `wrong`: answers other than those that were expected."""
 
     numbers: list[int]
-    """Of every answer, the number of its request."""
+    """The number of the request that each answer is of."""
     latencies: list[float]
     errors: list[str]
     wrong: int

@@ -60,7 +60,7 @@ class Voice(NamedTuple):
     """How many there are, numbered from 0."""
     planned: Callable[..., list[PlannedSentence]]
     chunk_frames: int
-    """Of a spectrogram, whose sound is one piece."""
+    """How many frames of a spectrogram make one piece of sound."""
     next_sounds: Callable[[Sequence[Saying]], list[Said]]
     """The next piece of sound of each of several texts, made together; for what the model cannot say a ValueError."""
     sentence: Callable[[PlannedSentence], Any]
@@ -154,7 +154,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
     voice.vocoder.require(loaded.features, loaded.name)
 
     def begun(pieces: list[PlannedSentence]) -> list[tuple[Any, int]]:
-        """Of each its sound, which is made while it is iterated over."""
+        """The sound of each, which is made while it is iterated over."""
         found: list[tuple[Any, int]] = []
         for sentence in loaded.sentences(pieces, batch_size=len(pieces)):
             if problem := loaded.problem(sentence):
