@@ -38,11 +38,15 @@ class Measured(NamedTuple):
     def lines(self) -> list[str]:
         """The result for people."""
         waits = ", ".join(f"p{p} {1000 * percentile(self.latencies, p):.0f}" for p in (50, 90, 95, 99))
-        cpu = "" if math.isnan(self.cpu_ms) else f"; processor time {self.cpu_ms:.2f} ms an answer"
+        cpu = (
+            ""
+            if math.isnan(self.cpu_ms)
+            else f"; processor time an answer: {self.cpu_ms:.2f} ms, of the clients {self.client_cpu_ms:.2f}"
+        )
         return [
             f"{self.answers} answers in {self.took:.1f} s: {len(self.errors)} errors, {self.wrong} wrong",
             f"latency in ms: {waits}",
-            f"throughput: {self.throughput:.1f} s of audio a second{cpu}, of the clients {self.client_cpu_ms:.2f} ms",
+            f"throughput: {self.throughput:.1f} s of audio a second{cpu}",
             *sorted(set(self.errors))[:5],
         ]
 
