@@ -34,7 +34,8 @@ def header_of(line: str) -> tuple[str, list[str]] | None:
         names = [name.strip().strip('"').lower() for name in line.rstrip("\r").split(separator)]
         if len(names) > 1 and _column("audio", names) is not None and all(names) and not any("/" in n for n in names):
             return separator, names
-    return None
+    only = line.strip().strip('"').lower()
+    return (",", [only]) if only in NAMES["audio"] else None
 
 
 def _column(what: str, names: Sequence[str]) -> int | None:
