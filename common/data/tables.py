@@ -146,7 +146,7 @@ def read_kaldi(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
 
     def parse(line: int, row: tuple[str, str]) -> Entry:
         id, value = row
-        name, start, end = (*value.split(), "", "")[:3] if has_segments else (value, "", "")
+        name, start, end = (*value.split(), "", "", "")[:3] if has_segments else (value, "", "")
         if name not in recordings:
             raise EntryError(f"utterance {id}: recording {short(name)} is not in {listed}")
         recording = recordings[name][1]
