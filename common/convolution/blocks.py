@@ -145,7 +145,7 @@ class _Blocks(torch.autograd.Function):
 
 
 def _planes(like: Tensor, name: str, *shape: int) -> Tensor:
-    """This thread's workspace, with a gap after each plane, so that not all of them start in the same set of a cache."""
+    """This thread's workspace, with gaps between planes, so that not all of them start in the same set of a cache."""
     size = math.prod(shape[1:])
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     flat = native.workspace(like, name, shape[0] * (size + GAP))
