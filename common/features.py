@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from common.config import check_not_negative
 from common.lengths import inside
 from common.precision import float32_math
 
@@ -366,6 +367,7 @@ class SpecAugmentConfig:
     """Greatest width of a band of frames as a part of its utterance, in place of max_time; 0 for max_time."""
 
     def __post_init__(self) -> None:
+        check_not_negative(self, "freq_masks", "time_masks")
         _check_widths("SpecAugmentConfig", self.min_freq, self.max_freq, self.min_time, self.max_time)
         if not 0 <= self.max_time_fraction <= 1:
             raise ValueError(f"SpecAugmentConfig: max_time_fraction = {self.max_time_fraction}: expected 0 to 1")
@@ -387,6 +389,7 @@ class CutoutConfig:
     """Greatest width, in frames."""
 
     def __post_init__(self) -> None:
+        check_not_negative(self, "masks")
         _check_widths("CutoutConfig", self.min_freq, self.max_freq, self.min_time, self.max_time)
 
 
