@@ -82,8 +82,8 @@ class ModelConfig:
     energy_kernel: int = 3
     """Symbols that the embedding of energy spans (odd)."""
     harmonics: bool = False
-    """Whether the harmonics of each frame's pitch are drawn into its mel values, as deep as the decoder says. Pitch then
-    goes on through unvoiced symbols. For little speech, which teaches a decoder no harmonics."""
+    """Whether the harmonics of each frame's pitch are drawn into its mel values, as deep as the decoder says. Pitch
+    then goes on through unvoiced symbols. For little speech, which teaches no harmonics."""
     speakers: int = 1
     """Number of voices; with more than one, each has an embedding."""
     speaker_weight: float = 1.0
