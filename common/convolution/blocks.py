@@ -56,13 +56,13 @@ def convolved(convolution: nn.Conv1d, x_NIT: Tensor) -> Tensor:
 
 
 def _block_of(convolution: nn.Conv1d, x_NIT: Tensor) -> int | None:
+    if not matmul.is_fastest(x_NIT, convolution.weight) or torch.get_num_threads() > 1:
+        return None
     filters, channels, taps = convolution.weight.shape
     dilation, padding = convolution.dilation[0], convolution.padding[0]
     is_plain = convolution.stride == (1,) and convolution.groups == 1 and convolution.bias is None
     is_plain = is_plain and (padding == taps // 2 * dilation if dilation > 1 else isinstance(padding, int))
     if not is_plain or taps % 2 == 0 or taps < FEWEST_TAPS or min(filters, channels) < FEWEST_CHANNELS:
-        return None
-    if torch.get_num_threads() > 1 or not matmul.is_fastest(x_NIT, convolution.weight):
         return None
     outputs = -(-x_NIT.shape[2] // dilation) + 2 * cast("int", padding) // dilation - taps + 1
     return fastest(x_NIT.shape[0] * dilation, outputs, channels, filters, taps) if outputs > 0 else None
