@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.course import EveryConfig, check_batches
+from common.data.joining import JoinConfig
 from common.data.speed import SpeedConfig
 from common.features import NEMO, LogMelConfig, SpecAugmentConfig
 from common.optim import OptimConfig
@@ -131,6 +132,7 @@ class DataConfig:
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
+    join: JoinConfig = field(default_factory=JoinConfig)
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"

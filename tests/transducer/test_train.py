@@ -11,6 +11,7 @@ import transducer
 from common import checkpoint, config
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.data.joining import JoinConfig
 from common.data.manifest import ManifestError
 from common.features import SpecAugmentConfig
 from common.training_state import TrainingError
@@ -60,10 +61,15 @@ def test_a_checkpoint_is_all_that_use_needs(corpus, trained):
 
 
 @pytest.mark.parametrize("changes", [{}, {"precision": "bf16"}, {"loss": LossConfig(ctc_epochs=1, omega=0.5)}])
-def test_a_run_that_was_stopped_ends_in_the_weights_of_one_that_was_not(corpus, tmp_path, changes):
-    main(toy_config(corpus, tmp_path / "whole", **changes))
+@pytest.mark.parametrize("join", [JoinConfig(), JoinConfig(probability=0.7, gain_db=3.0)], ids=["alone", "joined"])
+def test_a_run_that_was_stopped_ends_in_the_weights_of_one_that_was_not(corpus, tmp_path, changes, join):
+    def run(folder, **others):
+        cfg = toy_config(corpus, tmp_path / folder, **changes, **others)
+        main(replace(cfg, data=replace(cfg.data, join=join)))
+
+    run("whole")
     for steps in (2, 0):
-        main(toy_config(corpus, tmp_path / "parts", steps=steps, **changes))
+        run("parts", steps=steps)
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
 
 
