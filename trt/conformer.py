@@ -144,6 +144,10 @@ class PieceRecognizer:
         return [hypothesis_of(one, self.pieces) for one in found]
 
     def _decode_parts(self, parts: Iterable[np.ndarray], decoder: SearchDecoding | None) -> Hypothesis:
+        if decoder is not None and self._decoder is None and decoder.in_parts is not None:
+            progress = decoder.in_parts.start(1, decoder.scorer)
+            settled = [decoder.in_parts(frames_SX[None], [len(frames_SX)], progress=progress)[0] for frames_SX in parts]
+            return joined([*settled, *decoder.in_parts.end(progress)], self.pieces)
         if decoder is not None and self._decoder is None:
             kept = decoder.start(1)
             for frames_SX in parts:

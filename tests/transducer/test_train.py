@@ -60,8 +60,14 @@ def test_a_checkpoint_is_all_that_use_needs(corpus, trained):
     assert averaged.pieces.decode(averaged.pieces.encode("red cat")) == "red cat"
 
 
-@pytest.mark.parametrize("changes", [{}, {"precision": "bf16"}, {"loss": LossConfig(ctc_epochs=1, omega=0.5)}])
-@pytest.mark.parametrize("join", [JoinConfig(), JoinConfig(probability=0.7, gain_db=3.0)], ids=["alone", "joined"])
+@pytest.mark.parametrize(
+    ("changes", "join"),
+    [
+        ({}, JoinConfig(probability=0.7, gain_db=3.0)),
+        ({"precision": "bf16"}, JoinConfig()),
+        ({"loss": LossConfig(ctc_epochs=1, omega=0.5)}, JoinConfig()),
+    ],
+)
 def test_a_run_that_was_stopped_ends_in_the_weights_of_one_that_was_not(corpus, tmp_path, changes, join):
     def run(folder, **others):
         cfg = toy_config(corpus, tmp_path / folder, **changes, **others)
