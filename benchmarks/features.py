@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from common import audio
+from common.augmentation import SpecAugmentConfig, spec_augment
 from common.benchmark import append_row, compare, measure, ratio
-from common.features import LogMel, LogMelConfig, SpecAugmentConfig, normalize, spec_augment
+from common.features import LogMel, LogMelConfig, normalize
 
 B, F, T = 64, 64, 1680
 

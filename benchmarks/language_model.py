@@ -82,7 +82,7 @@ def hear(asr: Recognizer, utterances: list[Utterance], snr: float) -> Heard:
 
 
 def best_paths(heard: Heard, asr: Recognizer) -> Lists:
-    """Of every utterance the text of its best path."""
+    """The text of the best path of every utterance."""
     start = time.process_time()
     found = ctc.greedy(heard.log_probs_BSV, heard.frames_B, blank=asr.vocabulary.blank)
     texts = [_text(asr, decoded.labels) for decoded in found]
@@ -90,7 +90,7 @@ def best_paths(heard: Heard, asr: Recognizer) -> Lists:
 
 
 def searched(heard: Heard, asr: Recognizer, scorer: ctc.Scorer | None, *, n_best: int = 1) -> Lists:
-    """Of every utterance up to `n_best` texts that a beam search finds."""
+    """Up to `n_best` texts of every utterance that a beam search finds."""
     start = time.process_time()
     options = ctc.BeamOptions(beam=BEAM, n_best=n_best)
     found = ctc.beam_search(

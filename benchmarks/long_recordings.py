@@ -83,9 +83,15 @@ def main() -> None:
         "--formats", nargs="+", choices=list(FORMATS), default=list(FORMATS), help="formats of the file"
     )
     parser.add_argument(
-        "--decoding", nargs="+", choices=["greedy", "beam"], default=["greedy"], help="how it is decoded"
+        "--decoding", nargs="+", choices=["greedy", "beam"], default=["greedy"], help="ways to decode it"
     )
-    parser.add_argument("--by", nargs="+", choices=["path", "standard input"], default=["path"], help="how it is given")
+    parser.add_argument(
+        "--by",
+        nargs="+",
+        choices=["path", "standard input"],
+        default=["path"],
+        help="ways to hand it to the recogniser",
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the file that rows are appended to")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

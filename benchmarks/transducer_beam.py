@@ -46,10 +46,12 @@ def main() -> None:
     parser.add_argument("train", nargs="?", help="manifest or corpus folder whose texts are known")
     parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison")
     parser.add_argument("--batch", type=int, default=32, help="utterances decoded at once")
-    parser.add_argument("--weight", type=float, default=0.3, help="of the language model")
-    parser.add_argument("--word_bonus", type=float, default=0.0, help="for every piece")
-    parser.add_argument("--boost", type=float, default=5.0, help="of a phrase")
-    parser.add_argument("--rare", type=int, default=50, help="how often rare words are in the training texts, at most")
+    parser.add_argument("--weight", type=float, default=0.3, help="weight of the language model")
+    parser.add_argument("--word_bonus", type=float, default=0.0, help="bonus for every piece")
+    parser.add_argument("--boost", type=float, default=5.0, help="boost of a phrase")
+    parser.add_argument(
+        "--rare", type=int, default=50, help="occurrences of a rare word in the training texts, at most"
+    )
     parser.add_argument("--noise", type=float, help="decibels that white noise is below the speech; by default none")
     parser.add_argument("--limit", type=int, default=10**9, help="utterances at most")
     options = parser.parse_args()

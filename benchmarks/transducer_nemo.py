@@ -11,21 +11,14 @@ NeMo's side is `GreedyBatchedRNNTInfer` and `GreedyBatchedTDTInfer`, its batched
 are those of `transducer_decoder.py`; both have to find the same labels at the same frames.
 """
 
-import argparse
-import time
 from importlib.metadata import version
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from common.benchmark import append_row, compare, ratio
-from transducer.benchmark.heads import calibrate, random_frames, random_heads, rates
-from transducer.decoder import Decoder
+from benchmarks.decoders import MAX_SYMBOLS, Rival, against, parsed
 from transducer.weights import DecoderWeights
-
-CPU = torch.device("cpu")
-MAX_SYMBOLS = 10
 
 
 class NeMo:
@@ -83,47 +76,7 @@ class NeMo:
         return [(torch.as_tensor(h.y_sequence).tolist(), torch.as_tensor(h.timestamp).tolist()) for h in found]
 
 
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison")
-    parser.add_argument("--clips", type=int, default=32, help="utterances in all")
-    parser.add_argument("--frames", type=int, default=150, help="encoder frames of the longest; 150 are 12 seconds")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32], help="sizes of a batch")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    for head in ("RNN-T", "TDT"):
-        weights = random_heads(has_durations=head == "TDT")
-        encoded_BSC, frames_B = random_frames(weights, options.clips, options.frames)
-        calibrate(weights, encoded_BSC, frames_B)
-        labels_per_evaluation, _ = rates(weights, encoded_BSC, frames_B)
-        decode, other = Decoder(weights), NeMo(weights)
-        for batch in options.batches:
-            batches = list(zip(encoded_BSC.split(batch), frames_B.split(batch), strict=True))
-            for each in batches:
-                ours = [(one.tokens, one.frames) for one in decode(*each, max_symbols=MAX_SYMBOLS)]
-                if ours != other(*each):
-                    raise SystemExit(f"{head}, batches of {batch}: the two decoders do not find the same")
-            sides = {
-                "ours": lambda batches=batches, decode=decode: [decode(*each) for each in batches],
-                "nemo": lambda batches=batches, other=other: [other(*each) for each in batches],
-            }
-            times = compare(sides, device=CPU, warmup=1, repeats=options.repeats, clock=time.process_time)
-            row: dict[str, object] = {
-                "precision": "fp32",
-                "head": head,
-                "batch": batch,
-                "clips": options.clips,
-                "frames": int(frames_B.sum()),
-                "labels_per_evaluation": round(labels_per_evaluation, 3),
-                "nemo": version("nemo_toolkit"),
-                "n": options.repeats,
-                "ms_p50": round(times["ours"].percentile(50), 1),
-                "nemo_ms_p50": round(times["nemo"].percentile(50), 1),
-                "times_faster": round(ratio(times["nemo"], times["ours"]), 2),
-            }
-            print(append_row("transducer_nemo", row, device=CPU), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    options = parsed(description=__doc__)
+    about = {"nemo": version("nemo_toolkit")}
+    against(Rival(results="transducer_nemo", name="nemo", made=NeMo, compared=2, about=about), options)

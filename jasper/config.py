@@ -7,11 +7,12 @@ from typing import Annotated, ClassVar, Literal
 
 from tyro.conf import Suppress
 
+from common.augmentation import CutoutConfig, SpecAugmentConfig
 from common.course import RENAMED, EveryConfig, check_batches
 from common.data.joining import JoinConfig
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
-from common.features import CutoutConfig, LogMelConfig, SpecAugmentConfig
+from common.features import LogMelConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig

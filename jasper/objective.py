@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
-from common.features import LogMel, cutout, spec_augment
+from common.augmentation import cutout, spec_augment
+from common.features import LogMel
 from common.precision import autocast
 from common.recognition.training import MicroBatch
 from jasper.config import Config

@@ -105,7 +105,7 @@ def in_child(work) -> tuple[int, list[str]]:
 
 
 def newest_step(folder: Path, name: str) -> int:
-    """Of the checkpoints that are there, 0 for none."""
+    """The newest step that a checkpoint is there of; 0 for none."""
     return max([step for step, _ in checkpoint.saved_steps(folder, name)], default=0)
 
 

@@ -93,7 +93,7 @@ def assert_same(a: Any, b: Any, where: str) -> None:
 
 
 def assert_all_finite(folder: Path, name: str, part: str = "weights") -> None:
-    """Of all checkpoints of model `name`, if there are any."""
+    """Every value of `part` is finite in all checkpoints of model `name`, if there are any."""
     for _, path in checkpoint.saved_steps(folder, name):
         assert all(torch.isfinite(weight).all() for weight in checkpoint.load(path)[part].values())
 

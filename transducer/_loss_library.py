@@ -68,9 +68,9 @@ class Options:
     """What a call computes, beside its tensors."""
 
     blank: int
-    """A class, not counted from the end."""
+    """The class of the blank; not counted from the end."""
     durations: tuple[int, ...] = ()
-    """Of TDT, in frames; none for RNN-T."""
+    """Durations of a TDT head, in frames; none for RNN-T."""
     sigma: float = 0.0
     fastemit: float = 0.0
     skip_below: float = 1e-9

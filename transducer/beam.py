@@ -41,7 +41,7 @@ class BeamOptions:
     memory: int = 4 << 30
     """Bytes that an utterance may take whose sequences have so little in common that the usual room is used up."""
     room: int = 0
-    """Of frames that come in pieces, labels that are remembered while sequences differ in them; where there are more,
+    """Labels, of frames that come in pieces, that are remembered while sequences differ in them; where there are more,
     the most probable alignment settles the first. 0 for more than speech needs."""
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernels, for tests."""
@@ -68,7 +68,7 @@ class Candidate(NamedTuple):
     external: float
     """What the scorer adds: language model, word bonus, penalties, hot words."""
     settled: int = 0
-    """Of frames that come in pieces: how many of the first labels all candidates have, and every later one will."""
+    """How many of the first labels all candidates share, and all later ones will, where frames come in pieces."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -79,7 +79,7 @@ class BeamState:
     """
 
     utterances: list[Tensor]
-    """Of each utterance what the native search keeps, bytes."""
+    """What the native search keeps of each utterance, as bytes."""
 
     def copy(self) -> "BeamState":
         """Another one, for frames that may yet change."""

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from common.augmentation import SpecAugmentConfig
 from common.course import EveryConfig, check_batches
 from common.data.joining import JoinConfig
 from common.data.speed import SpeedConfig
-from common.features import NEMO, LogMelConfig, SpecAugmentConfig
+from common.features import NEMO, LogMelConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import ctc
+from common.augmentation import spec_augment
 from common.data.loading import AudioBatch
-from common.features import LogMel, spec_augment
+from common.features import LogMel
 from common.precision import autocast
 from transducer.config import Config
 from transducer.fused_loss import joint_loss

@@ -20,7 +20,7 @@ from common.export import ExportGraph
 from common.logging import commit
 
 MOST_BYTES = 2_000_000_000
-"""Of weights in one file: what protocol buffers hold less some for the graph."""
+"""Bytes of weights that one file takes at most: 2 GiB is the limit of protocol buffers, and the graph needs some."""
 SMALL = 1024
 """Bytes up to which weights stay in the file of the graph in any case: sizes, axes, scales."""
 PAGE = 4096

@@ -59,7 +59,7 @@ def _of_folder(folder: Path) -> Family:
 
 
 def _of_archive(path: Path) -> Family:
-    """Of NeMo: Jasper and QuartzNet write letters, FastConformers pieces; the class of a model says which."""
+    """The family of a .nemo archive, by its class: Jasper and QuartzNet write letters, FastConformers pieces."""
     with opened(path) as archive:
         target = str(archive.config().get("target", nemo_import.TARGET)).rpartition(".")[2]
     return "jasper" if target == nemo_import.TARGET else "transducer"

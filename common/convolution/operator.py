@@ -239,7 +239,7 @@ def convolve(
 
     On a CPU dilated frames are taken apart first, because oneDNN has no fast code for dilation: the same sums.
     """
-    if dilation > 1 and stride == 1 and x_BTI.device.type == "cpu" and not _is_traced():
+    if dilation > 1 and stride == 1 and x_BTI.device.type == "cpu" and not products.is_traced():
         return _by_phases(x_BTI, weight_OKI, bias_O, dilation=dilation, padding=padding, groups=groups)
     y_BO1S = F.conv2d(
         x_BTI.unsqueeze(1).permute(0, 3, 1, 2),  # both are "channels last" without a copy
@@ -296,10 +296,6 @@ def _finish(y_BSO: Tensor, lengths: Lengths | None, epilogue: Epilogue, out_BSO:
     if lengths is not None:
         y_BSO = y_BSO.mul_(lengths.mask_BS1) if in_place else y_BSO * lengths.mask_BS1
     return y_BSO.contiguous() if out_BSO is None else out_BSO.copy_(y_BSO)
-
-
-def _is_traced() -> bool:
-    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
 
 
 def runs_natively(x: Tensor) -> bool:

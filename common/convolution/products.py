@@ -60,6 +60,10 @@ def _is_worth_it(x: Tensor) -> bool:
 
 def runs_eagerly(x: Tensor) -> bool:
     """On a CPU in float32: not under autocast, which has other products, nor in a graph, which has to know of them."""
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state():
-        return False
-    return x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    is_plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    return is_plain and not is_traced()
+
+
+def is_traced() -> bool:
+    """Whether this call becomes part of a graph, by torch.compile or torch.jit.trace."""
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None

@@ -86,7 +86,7 @@ class Batch(NamedTuple):
 
     window: Window
     numbers: list[int]
-    """Of the pieces, among all of the window."""
+    """The place of every piece among all of the window."""
     pieces: list[Piece]
     samples: list[np.ndarray]
     of_window: int

@@ -201,7 +201,7 @@ def _date(match: re.Match[str], language: Language, code: str) -> str | None:
 
 
 def _genitive(number: int, code: str) -> str | None:
-    """Of which day or year, in Russian and Polish."""
+    """The ordinal number of a day or year in the genitive, as dates have it in Russian and Polish; None elsewhere."""
     if code not in ("ru", "pl") or not (said := in_words(number, code, "ordinal")):
         return None
     if code == "ru":

@@ -15,13 +15,13 @@ class Language(NamedTuple):
     abbreviations: Mapping[str, str]
     """With their dots, as they are written: {"z. B.": "zum Beispiel"}. A space in one may be missing."""
     units: Mapping[str, str]
-    """Behind a number, in their forms: {"kg": "ein Kilogramm/Kilogramm"}."""
+    """Words for units behind a number, in their forms: {"kg": "ein Kilogramm/Kilogramm"}."""
     never_last: str = ""
     """More abbreviations that end no sentence, without their dot, as a pattern."""
     currencies: str = ""
-    """Of $, €, £ and ¥, in their forms: they stand before their amount, and are said behind it."""
+    """Words for $, €, £ and ¥, in their forms. The signs stand before their amount, the words behind it."""
     scales: Mapping[str, str] = {}
-    """Behind an amount of money, in their forms, with what stands between them and the currency."""
+    """Words like "million" behind an amount, in their forms, with what stands between them and the currency."""
     months: str = ""
     """In dates."""
     date: str = "{day} {month} {year}"

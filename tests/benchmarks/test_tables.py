@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import tables
-from benchmarks.tables import Table, TablesError
+from benchmarks.columns import TABLES, Table
+from benchmarks.tables import TablesError
 
 SIMPLE = Table(source="things", keys={"batch": "batch"}, cells={"ms": "{p50:.1f}", "MiB": "{memory:,}"})
 SPREAD = Table(source="things", keys={"batch": "batch"}, spread="mode", cells={"{} ms": "{p50:.1f}"})
@@ -72,7 +73,7 @@ def test_table_without_an_end_is_named_with_its_line(tmp_path):
 
 
 def test_every_table_of_the_repository_can_be_rendered():
-    for table in tables.TABLES.values():
+    for table in TABLES.values():
         assert tables.rendered(table, tables.read_rows(table.source)).endswith("\n")
 
 

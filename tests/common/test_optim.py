@@ -7,23 +7,12 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from common.ema import Ema
 from common.optim import Lamb, NovoGrad, OptimConfig, build_optimizer
+from tests.host_sync import NoHostSync
 
 SHAPES = [(12, 4, 11), (12,), (1,), (40, 12, 1), (40,), (29, 40, 1)]
-
-
-class NoHostSync(TorchDispatchMode):
-    """Fails on what would make the host wait for a GPU, and counts the other operations."""
-
-    calls = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        assert func.overloadpacket.__name__ not in {"_local_scalar_dense", "nonzero", "equal", "is_nonzero"}, func
-        self.calls += 1
-        return func(*args, **(kwargs or {}))
 
 
 def parameters(seed=0, shapes=SHAPES):

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 
 import ctc
 from ctc import _cuda_library
+from tests.ctc.losses import assert_exact, ours, random_batch, relative_error, truth
 from tests.ctc.test_alignment import random_batch as random_alignments
 from tests.ctc.test_greedy import random_scores
-from tests.ctc.test_loss import assert_exact, ours, random_batch, relative_error, truth
 
 pytestmark = pytest.mark.gpu
 

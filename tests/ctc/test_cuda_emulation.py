@@ -13,36 +13,23 @@ from ctc._loss_library import Labels, Options, problem_of
 from ctc.alignment import Spans, viterbi_native
 from ctc.greedy import _unpack
 from tests.ctc import emulation
+from tests.ctc.losses import ours, random_batch, relative_error
 from tests.ctc.test_c_interface import EXECUTION_FAILED, INVALID_VALUE, CtcOptions, expected, ints, normal
 from tests.ctc.test_greedy import random_scores
 from tests.ctc.test_loss import (  # noqa: F401
-    ours,
-    random_batch,
-    relative_error,
     test_a_collapse_on_blank_is_exact,
     test_a_constant_added_to_a_frame_changes_nothing,
-    test_a_label_that_is_no_class_is_named_with_its_utterance,
-    test_a_later_backward_leaves_the_gradient_of_an_earlier_one_alone,
     test_a_number_that_is_none_stays_in_its_utterance,
-    test_a_second_derivative_is_refused,
-    test_a_target_length_that_does_not_fit_is_named_with_its_utterance,
     test_an_empty_batch_has_no_losses,
     test_an_impossible_class_nobody_uses_leaves_the_gradient_finite,
     test_an_impossible_transcript_costs_infinity_and_has_no_gradient,
     test_an_infinite_loss_has_a_gradient_of_zero_even_if_what_comes_back_is_not_finite,
-    test_an_input_length_that_does_not_fit_is_named_with_its_utterance,
-    test_backward_twice_gives_the_same_twice,
-    test_batch_index_padding_and_threads_change_no_bit,
-    test_compiled_code_gives_the_same,
     test_every_layout_gives_the_same,
     test_every_number_of_classes_is_exact,
     test_every_remainder_of_frames_is_exact,
     test_every_size_is_exact,
     test_float16_survives_the_scale_of_a_grad_scaler,
-    test_gradcheck_passes_on_logits,
     test_half_types_are_as_good_as_float32_rounded,
-    test_in_place_the_fallback_still_sees_the_logits,
-    test_in_place_the_gradient_takes_the_place_of_the_logits,
     test_labels_fit_exactly_or_not_at_all,
     test_logits_of_every_scale_are_exact,
     test_logits_of_ten_thousand_either_way_are_exact,
@@ -54,11 +41,26 @@ from tests.ctc.test_loss import (  # noqa: F401
     test_targets_may_be_concatenated_and_lengths_may_be_lists,
     test_the_gradient_of_a_confident_alignment_keeps_its_digits,
     test_the_largest_floats_do_no_harm,
+    test_what_lies_behind_a_length_is_never_looked_at,
+    test_zero_infinity_takes_only_the_impossible_utterances_out,
+)
+from tests.ctc.test_loss_autograd import (  # noqa: F401
+    test_a_later_backward_leaves_the_gradient_of_an_earlier_one_alone,
+    test_a_second_derivative_is_refused,
+    test_backward_twice_gives_the_same_twice,
+    test_batch_index_padding_and_threads_change_no_bit,
+    test_compiled_code_gives_the_same,
+    test_gradcheck_passes_on_logits,
+    test_in_place_the_fallback_still_sees_the_logits,
+    test_in_place_the_gradient_takes_the_place_of_the_logits,
     test_the_operator_passes_opcheck,
     test_what_comes_back_scales_each_utterance,
-    test_what_lies_behind_a_length_is_never_looked_at,
     test_without_a_gradient_the_loss_is_bitwise_the_same,
-    test_zero_infinity_takes_only_the_impossible_utterances_out,
+)
+from tests.ctc.test_loss_refusals import (  # noqa: F401
+    test_a_label_that_is_no_class_is_named_with_its_utterance,
+    test_a_target_length_that_does_not_fit_is_named_with_its_utterance,
+    test_an_input_length_that_does_not_fit_is_named_with_its_utterance,
 )
 
 pytestmark = pytest.mark.slow  # the fixture compiles for eight seconds

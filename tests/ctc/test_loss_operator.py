@@ -9,7 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import ctc
 from ctc import loss as loss_module
-from tests.ctc.test_loss import random_batch
+from tests.ctc.losses import random_batch
 
 TARGETS, FRAMES, LABELS = torch.tensor([[1, 2, 2], [1, 3, 4]]), torch.tensor([9, 7]), torch.tensor([3, 2])
 REDUCTIONS = ("none", "sum", "mean")

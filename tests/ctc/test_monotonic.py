@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize("search", [monotonic_torch, native])
 
 
 def best_by_enumeration(log_probs_TL: Tensor) -> tuple[float, list[int]]:
-    """Of every way to cut T frames into L pieces; of equal ones the one whose last pieces begin latest."""
+    """Score and durations of the best way to cut T frames into L pieces; of equals, whose last pieces begin latest."""
     frames, tokens = log_probs_TL.shape
     found = []
     for cuts in itertools.combinations(range(1, frames), tokens - 1):

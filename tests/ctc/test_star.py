@@ -32,7 +32,7 @@ def logits(*shape, dtype=torch.float64, seed=0, scale=2.0):
 
 
 def loss_and_gradient(x, targets, frames=None, **options):
-    """Of one utterance [T, V]."""
+    """The loss of one utterance [T, V] with a star, and its gradient."""
     x = x.detach().requires_grad_()
     frames = len(x) if frames is None else frames
     loss = ctc.ctc_loss(

@@ -105,7 +105,8 @@ class Counts:
         return self.all["cast"]
 
     def copies(self, kind: str) -> int:
-        """Of "to the host", "from the host", both also with ", late", "from the host, not pinned", "on the device"."""
+        """How many copies of this kind there were: "to the host", "from the host", either with ", late" behind it,
+        "from the host, not pinned", "on the device"."""
         return self.all[f"copy: {kind}"]
 
     def _of(self, prefix: str) -> Counter[str]:

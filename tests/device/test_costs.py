@@ -7,7 +7,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from common import config
-from common.features import CutoutConfig, LogMel, SpecAugmentConfig, cutout, spec_augment
+from common.augmentation import CutoutConfig, SpecAugmentConfig, cutout, spec_augment
+from common.features import LogMel
 from common.optim import OptimConfig, build_optimizer
 from common.precision import autocast, float32_math, grad_scaler
 from fastpitch.acoustic.aligner import Aligner

@@ -5,6 +5,7 @@ import torch
 
 from common import benchmark as rows_of
 from common.config import ConfigError
+from common.convolution import products
 from common.logging import processor_flags
 from jasper import benchmark
 from jasper.benchmark import BenchmarkConfig
@@ -73,9 +74,17 @@ def test_training_step_is_measured_on_utterances_of_one_length(tmp_path):
     assert rows_of.read_rows("jasper_training", folder=tmp_path) == rows
 
 
-def test_training_step_takes_turns_with_that_of_plain_convolutions(tmp_path):
+def test_training_step_takes_turns_with_that_of_plain_convolutions(tmp_path, monkeypatch):
+    took, plain_update = [], benchmark.update
+
+    def update(*given):
+        took.append("torch" if products._left else "ours")
+        return plain_update(*given)
+
+    monkeypatch.setattr(benchmark, "update", update)
     cfg = replace(QUICK, task="training", results=tmp_path, batch_sizes=(2,), modes=("published",))
     (row,) = benchmark.main(cfg)
+    assert took == ["torch", "ours"] * (QUICK.warmup + QUICK.repeats)
     assert row["times_faster_than_published"] > 0
 
 

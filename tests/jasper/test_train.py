@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from common import audio, checkpoint, config
+from common.augmentation import SpecAugmentConfig
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError, loader
 from common.data.manifest import ManifestError
 from common.data.perturbation import PerturbationConfig
-from common.features import SpecAugmentConfig
 from common.recognition.training import weighted
 from common.training_state import TrainingError
 from jasper.config import Config

@@ -49,7 +49,7 @@ class Alignments:
         self.shares: dict[tuple[int, tuple[int, ...]], tuple[list[float], list[float]]] = {}
 
     def log_prob(self, labels: tuple[int, ...]) -> float:
-        """Of the sequence; -inf where no alignment spells it."""
+        """The log-probability of the sequence; -inf where no alignment spells it."""
         self.labels = labels
         self.after = functools.cache(self._after)
         total = self.after(0, 0, 0)

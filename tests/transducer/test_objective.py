@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from common.augmentation import SpecAugmentConfig
 from common.data.loading import AudioBatch
-from common.features import Features, SpecAugmentConfig
+from common.features import Features
 from tests.transducer import golden
 from tests.transducer.checkpoints import archives
 from transducer.checkpoints.reading import read_model

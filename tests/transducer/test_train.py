@@ -9,11 +9,11 @@ import pytest
 
 import transducer
 from common import checkpoint, config
+from common.augmentation import SpecAugmentConfig
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.joining import JoinConfig
 from common.data.manifest import ManifestError
-from common.features import SpecAugmentConfig
 from common.training_state import TrainingError
 from tests.jasper.runs import write_corpus
 from tests.training import assert_same_state, events, logged, on_record, state_of

@@ -106,7 +106,7 @@ def ragged_audio() -> Tensor:
 
 
 def same_gradients(found: Tensor, expected: Tensor, learned: dict[str, Tensor]) -> list[Tensor]:
-    """Of `found`, the same as of `expected`; what the formula knows nothing of has a gradient of 0."""
+    """The gradients of `found`, which must be those of `expected`: 0 where the formula does not use a weight."""
     tensors = list(learned.values())
     mine = torch.autograd.grad(found, tensors, retain_graph=True)
     theirs = torch.autograd.grad(expected, tensors, allow_unused=True, materialize_grads=True)

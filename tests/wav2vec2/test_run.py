@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture
 def short_epochs(corpus):
-    """Of two updates each, five in all."""
+    """Configurations of runs of five updates, in epochs of two."""
 
     def configured(output_dir, **changes):
         data = {"batch_size": 4} | changes.pop("data", {})

@@ -29,7 +29,7 @@ class Ears(NamedTuple):
     asr: Any
     batch_size: int
     options: Mapping[str, Any] = {"on_error": "skip"}
-    """Of `asr.stream`, beside the batch size."""
+    """Further arguments of `asr.stream`, beside the batch size."""
 
     def transcribe(self, recordings: Sequence[Source]) -> list[Transcript]:
         """Transcripts of float32 [N] at the model's sample rate, or of files, in order.

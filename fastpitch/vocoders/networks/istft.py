@@ -168,7 +168,7 @@ def stft(audio_BN: Tensor, window_S: Tensor, hop: int) -> Tensor:
 
 
 def _unit(spectrum_BTK: Tensor) -> Tensor:
-    """Of magnitude 1, with the same phases."""
+    """The spectrum of the same phases whose magnitudes are 1."""
     power_BTK = spectrum_BTK.real.square() + spectrum_BTK.imag.square()
     return spectrum_BTK * (power_BTK + 1e-12).rsqrt()
 

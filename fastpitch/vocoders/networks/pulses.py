@@ -21,7 +21,7 @@ UNVOICED, VOICED = 0.45, 0.7  # periodicity at which a frame begins to have puls
 
 
 class Pitch(NamedTuple):
-    """Of every frame: its pitch in cycles per sample, the phase of its fundamental at its centre, and how much it is
+    """The pitch of every frame in cycles per sample, the phase of the fundamental at its centre, and how much it is
     voiced, from 0 to 1; all [B, T]."""
 
     cycles_BT: Tensor

@@ -2,8 +2,23 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from common.convolution import products
+
+
+class Convolutions(TorchDispatchMode):
+    """Collects the library that torch chooses for every convolution, and its dilation."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten.convolution.default:
+            library = torch._C._select_conv_backend(*args)
+            self.found.append((library.name, max(args[5])))
+        return func(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("shape", [(2, 400, 48), (1000, 48), (1, 1, 48)])
@@ -12,7 +27,9 @@ def test_a_product_by_convolution_and_its_gradients_are_those_of_the_product(sha
     torch.manual_seed(0)
     x_XI, weight_OI, bias_O = (torch.randn(s, requires_grad=True) for s in (shape, (96, 48), (96,)))
     expected = F.linear(x_XI.double(), weight_OI.double(), bias_O.double())
-    found = products.linear(x_XI, weight_OI, bias_O)
+    with Convolutions() as ours:
+        found = products.linear(x_XI, weight_OI, bias_O)
+    assert ours.found == ([] if shape == (1, 1, 48) else [("Mkldnn", 2)])
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
     weights_XO, leaves = torch.randn_like(found), (x_XI, weight_OI, bias_O)
     exact = torch.autograd.grad((expected * weights_XO).sum(), leaves)
@@ -20,13 +37,19 @@ def test_a_product_by_convolution_and_its_gradients_are_those_of_the_product(sha
         torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
 
 
-def test_a_convolution_of_one_tap_and_its_gradients_are_those_of_torch(monkeypatch):
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.usefixtures("one_thread")
+def test_a_convolution_of_one_tap_and_its_gradients_are_those_of_torch(batch, monkeypatch):
     monkeypatch.setattr(products, "has_fast_products", lambda: False)
     torch.manual_seed(0)
-    conv, x_BCT = nn.Conv1d(48, 96, 1), torch.randn(4, 48, 400, requires_grad=True)
-    found, leaves = products.pointwise(conv, x_BCT), (x_BCT, *conv.parameters())
-    with products.left_to_torch():
+    conv, x_BCT = nn.Conv1d(48, 96, 1), torch.randn(batch, 48, 800, requires_grad=True)
+    leaves = (x_BCT, *conv.parameters())
+    with Convolutions() as ours:
+        found = products.pointwise(conv, x_BCT)
+    with products.left_to_torch(), Convolutions() as left:
         expected = products.pointwise(conv, x_BCT)
+    assert ours.found == [("Mkldnn", 2)]
+    assert left.found == [("Slow2d", 1)]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
     weights_BOT = torch.randn_like(found)
     wanted = torch.autograd.grad((expected * weights_BOT).sum(), leaves)

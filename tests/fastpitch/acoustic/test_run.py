@@ -31,7 +31,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def stopped(corpus, tmp_path_factory) -> Config:
-    """Of a run without average that was stopped after two of the three steps of its first epoch."""
+    """The configuration of a run without average, stopped after two of the three steps of its first epoch."""
     cfg = toy_config(corpus, tmp_path_factory.mktemp("stopped"), ema=0.0)
     main(replace(cfg, steps=2))
     return cfg

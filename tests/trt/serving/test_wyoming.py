@@ -21,7 +21,7 @@ from trt.serving.wyoming import Wyoming
 
 @pytest.fixture(scope="module")
 def port(jasper, talker):
-    """Of a server that speaks Wyoming's protocol."""
+    """The port of a server that speaks Wyoming's protocol."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         number = free.getsockname()[1]
     limits = Limits(max_seconds=60, client_seconds=5)

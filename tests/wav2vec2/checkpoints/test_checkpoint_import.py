@@ -1,12 +1,4 @@
-import argparse
-import os
-import pickle
-import shutil
-import sys
-import types
-from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,53 +9,18 @@ from common import checkpoint, config
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from tests.data import shared
+from tests.wav2vec2.checkpoints.files import OPTIONS, PUBLISHED_LAYERS, fairseq_weights, same_output, save
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
-from wav2vec2.checkpoints import checkpoint_import, naming
+from wav2vec2.checkpoints import naming
 from wav2vec2.checkpoints.checkpoint_import import (
     FORMAT,
     LIBRISPEECH_LABELS,
-    StandIn,
     load_foreign,
     options_of,
     parse_conv_layers,
-    plain,
     read,
 )
 from wav2vec2.checkpoints.loading import build, for_finetuning, load_model
-
-PUBLISHED_LAYERS = "[(24,10,5)]+[(24,3,2)]*4+[(24,2,2)]+[(24,2,2)]"
-OPTIONS = {"conv_feature_layers": PUBLISHED_LAYERS, "encoder_attention_heads": 4, "layer_norm_first": False}
-OPTIONS |= {"normalize": False, "activation_fn": "gelu", "latent_groups": 2}
-
-
-def fairseq_weights(model: torch.nn.Module, prefix: str = "") -> dict[str, torch.Tensor]:
-    """The weights of a small model under Fairseq's names; those of an hourglass in its three stacks."""
-    weights = {}
-    backbone = model.wav2vec2
-    for name, tensor in naming.to_fairseq(model.state_dict(), backbone.config).items():
-        if backbone.config.shortening is not None and name.startswith("encoder.layers."):
-            layer, rest = name.removeprefix("encoder.layers.").split(".", 1)
-            stack, offset = (("layers", 0), ("hourglass_layers", 1), ("hourglass_layers", 1), ("post_layers", 3))[
-                int(layer)
-            ]
-            name = f"encoder.{stack}.{int(layer) - offset}.{rest}"
-        weights[name if name.startswith(naming.CTC_HEAD) else prefix + name] = tensor
-    return weights
-
-
-def save(path: Path, **state: Any) -> Path:
-    torch.save(state, path)
-    return path
-
-
-def same_output(path: Path, model: torch.nn.Module, **options: Any) -> None:
-    audio_BN, samples_B = audio_batch()
-    found = load_model(path, **options).eval()
-    with torch.inference_mode():
-        if hasattr(model, "head"):
-            assert torch.equal(found(audio_BN, samples_B).logits_BSV, model(audio_BN, samples_B).logits_BSV)
-        found, model = (m.wav2vec2 if hasattr(m, "wav2vec2") else m for m in (found, model))
-        assert torch.equal(found(audio_BN, samples_B).x_BSD, model(audio_BN, samples_B).x_BSD)
 
 
 @pytest.mark.parametrize("kind", ["base", "hourglass", "large"])
@@ -124,112 +81,6 @@ def test_options_that_a_checkpoint_lacks_are_those_of_the_published_models(tmp_p
     model = pretraining_model("large", dim=128, heads=2, labels=())
     path = save(tmp_path / "x.pt", args=None, model=fairseq_weights(model))
     assert read(path).config == model.wav2vec2.config
-
-
-def fairseq_module(monkeypatch: pytest.MonkeyPatch, name: str, **classes: type) -> None:
-    """Classes that can be pickled under the name of a module that is not installed."""
-    parts = name.split(".")
-    for i in range(1, len(parts) + 1):
-        path = ".".join(parts[:i])
-        monkeypatch.setitem(sys.modules, path, types.ModuleType(path))
-    for kind, cls in classes.items():
-        cls.__module__, cls.__qualname__ = name, kind
-        setattr(sys.modules[name], kind, cls)
-
-
-class Node:
-    def __init__(self, value: Any):
-        self._metadata, self._val = None, value
-
-
-class Container:
-    def __init__(self, content: Any):
-        self._metadata, self._content = {"optional": True}, content
-
-
-class Choice:
-    def __init__(self, value: str):
-        self.value = value
-
-    def __reduce__(self) -> Any:
-        return Choice, (self.value,)
-
-
-def test_options_pickled_as_namespaces_omegaconf_and_enums_are_read_without_those_libraries(tmp_path, monkeypatch):
-    fairseq_module(monkeypatch, "omegaconf.nodes", AnyNode=Node)
-    fairseq_module(monkeypatch, "omegaconf.dictconfig", DictConfig=Container)
-    fairseq_module(monkeypatch, "fairseq.dataclass.constants", ChoiceEnum=Choice)
-    inner = {key: Node(value) for key, value in OPTIONS.items()} | {"extractor_mode": Node(Choice("default"))}
-    cfg = Container({"model": Container({"w2v_args": Container({"model": Container(inner)}), "normalize": Node(True)})})
-    counts = defaultdict(list, {"steps": [1, 2]})
-    model = pretraining_model(labels=())
-    path = save(tmp_path / "x.pt", cfg=cfg, args=None, model=fairseq_weights(model), task_state=counts)
-    for name in ("omegaconf.nodes", "omegaconf.dictconfig", "fairseq.dataclass.constants"):
-        monkeypatch.delitem(sys.modules, name)
-    options = options_of(load_foreign(path))
-    assert options["extractor_mode"] == "default"
-    assert options["normalize"] is False  # of the pre-trained model
-    same_output(path, model)
-    state = {"args": argparse.Namespace(w2v_args=argparse.Namespace(**OPTIONS), w2v_path="x"), "model": {}}
-    assert options_of(load_foreign(save(tmp_path / "y.pt", **state))) == OPTIONS | {"w2v_path": "x"}
-
-
-def test_files_of_torch_before_1_6_load(tmp_path):
-    model = pretraining_model(labels=())
-    state = {"args": argparse.Namespace(**OPTIONS), "model": fairseq_weights(model)}
-    torch.save(state, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
-    same_output(tmp_path / "x.pt", model)
-
-
-class Attack:
-    def __init__(self, function: Any, *arguments: Any):
-        self.call = function, arguments
-
-    def __reduce__(self) -> Any:
-        return self.call
-
-
-@pytest.mark.parametrize("zipped", [True, False])
-@pytest.mark.parametrize(
-    ("attack", "named"),
-    [
-        (Attack(os.system, "touch hacked"), "posix.system"),
-        (Attack(eval, "open('hacked', 'w')"), "eval"),
-        (Attack(exec, "open('hacked', 'w')"), "exec"),
-        (Attack(shutil.copy, "x.pt", "hacked"), "shutil.copy"),
-        (Attack(Path.touch, Path("hacked")), "getattr"),
-    ],
-)
-def test_code_in_a_checkpoint_is_refused_in_one_line_and_not_executed(attack, named, zipped, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    state = {"args": argparse.Namespace(layers=1, attack=attack), "model": {}}
-    torch.save(state, "x.pt", _use_new_zipfile_serialization=zipped)
-    with pytest.raises(CheckpointError) as error:
-        read(Path("x.pt"))
-    if named != "getattr":  # which is bound to a stand-in, so that nothing is looked up
-        assert str(error.value).startswith(f"x.pt: refused: it wants to run {named}; a checkpoint may hold only ")
-    assert "\n" not in str(error.value)
-    assert not Path("hacked").exists()
-
-
-def test_a_stand_in_does_nothing_but_keep(tmp_path):
-    assert plain(StandIn("size")) == "size"
-    assert plain(StandIn()) == {}
-    assert plain((1, [StandIn(int, "x")])) == [1, ["x"]]
-    kept = StandIn()
-    kept.__setstate__({"a": 1})
-    kept.__setstate__((None, 2))
-    assert plain(kept) == {"a": 1}
-
-
-def test_a_pickle_that_misuses_a_stand_in_is_called_damaged(tmp_path):
-    path = tmp_path / "x.pt"
-    sizes = {"short": 2, "int": 4, "long": 4}
-    header = (0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True, "type_sizes": sizes})
-    reduce_with_a_number = b"\x80\x02cargparse\nNamespace\nK\x01R."
-    path.write_bytes(b"".join(pickle.dumps(part, protocol=2) for part in header) + reduce_with_a_number)
-    with pytest.raises(CheckpointError, match=r"x\.pt: damaged or not a checkpoint: .* must be an iterable, not int$"):
-        read(path)
 
 
 @pytest.mark.parametrize(
@@ -353,24 +204,6 @@ def test_options_that_refer_to_others_do_not_hide_them(tmp_path):
 @pytest.mark.parametrize("state", [{"args": [1]}, {"cfg": "x"}, {"cfg": {"model": [1], "task": 5}}])
 def test_options_of_another_kind_are_as_good_as_none(state):
     assert options_of(state) == {}
-
-
-def test_options_that_hold_themselves_are_told(tmp_path):
-    options: dict[str, Any] = {}
-    options["model"] = options
-    path = save(tmp_path / "x.pt", args=options, model=fairseq_weights(pretraining_model(labels=())))
-    with pytest.raises(CheckpointError, match=r"x\.pt: describes no model that is known: maximum recursion depth"):
-        read(path)
-
-
-def test_a_pickle_of_ever_more_names_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint_import, "MOST_NAMES", 20)
-    for i in range(8):
-        fairseq_module(monkeypatch, f"fairseq.made_up_{i}", Thing=type("Thing", (), {}))
-    things = [sys.modules[f"fairseq.made_up_{i}"].Thing() for i in range(8)]
-    with pytest.raises(CheckpointError, match=r"x\.pt: refused: it wants to run fairseq\.made_up_7\.Thing;"):
-        load_foreign(save(tmp_path / "x.pt", args=things))
-    assert load_foreign(save(tmp_path / "y.pt", args=things[:7]))
 
 
 @pytest.mark.parametrize(

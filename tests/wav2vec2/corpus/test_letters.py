@@ -1,6 +1,8 @@
 import pytest
 
 from common.config import ConfigError
+from common.text.vocabulary import VocabularyError
+from tests.wav2vec2.corpus.sets import LETTERS
 from wav2vec2.corpus.letters import Letters, parse_dictionary, read_dictionary
 
 
@@ -39,3 +41,18 @@ def test_a_text_that_is_no_dictionary_is_told(text, message):
     with pytest.raises(ConfigError) as error:
         parse_dictionary(text, "x")
     assert str(error.value) == message
+
+
+def test_texts_become_letters_and_come_back():
+    assert [LETTERS.labels[i] for i in LETTERS.encode("HI YOU")] == [*"HI|YOU|"]
+    assert LETTERS.decode(LETTERS.encode("HI YOU")) == "HI YOU"
+    assert LETTERS.decode([2, *LETTERS.encode("A"), 3]) == "A"
+    assert LETTERS.spelling()(" it's  5 o'clock ") == "IT'S FIVE O'CLOCK"
+    small = Letters(("_", " ", "a", "b"))
+    assert small.encode("a b") == [2, 1, 3]
+    assert small.spelling()("A B") == "a b"
+
+
+def test_a_character_that_is_no_label_is_named():
+    with pytest.raises(VocabularyError, match=r"character '5' of 'A 5' is none of the labels .*normalise the text"):
+        LETTERS.encode("A 5")

@@ -58,7 +58,7 @@ def close(found: Tensor, expected: Tensor) -> None:
 
 
 def same_gradients(found: Tensor, expected: Tensor, learned: list[Tensor]) -> list[Tensor]:
-    """Of both sums; they must be the same, and none is 0."""
+    """The gradients of `found`, which must be those of `expected`, and none of them 0."""
     mine, theirs = (torch.autograd.grad(total, learned, retain_graph=True) for total in (found, expected))
     for found_gradient, expected_gradient in zip(mine, theirs, strict=True):
         close(found_gradient, expected_gradient)

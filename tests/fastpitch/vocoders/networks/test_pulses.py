@@ -77,7 +77,7 @@ def test_a_stream_has_the_pulses_of_the_whole():
 
 
 def test_the_envelope_of_a_voice_repeats_with_its_period():
-    """Of a network that has learned the low frequencies, and above 1 kHz has a phase of its own for each frame."""
+    """The network has learned the low frequencies; above 1 kHz it gives every frame a phase of its own."""
     torch.manual_seed(0)
     generator, keep_BT1 = with_pulses(), torch.ones(1, 40, 1)
     spectrum_BTK = stft(0.1 * harmonics(200.0, count=50), WINDOW_S, HOP)

@@ -69,7 +69,7 @@ def test_the_layout_for_a_cpu_gives_the_same_audio(is_prepared):
 
 
 def test_the_log_determinant_is_that_of_the_jacobian():
-    """Of the whole mapping, by brute force over a short piece."""
+    """The Jacobian of the whole mapping is computed by brute force, for a short piece."""
     torch.manual_seed(0)
     cfg = WaveglowConfig(flows=5, group=8, layers=1, channels=4)
     network = loud(Waveglow(cfg, 3, 16)).double().eval()

@@ -1,0 +1,400 @@
+"""What every table of the README files shows: which rows, which of their fields, under which headings."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """How rows of one results file are shown."""
+
+    source: str
+    """Name of the file, without .jsonl."""
+    keys: dict[str, str]
+    """Field -> heading. Together they name a line; lines are in their order."""
+    cells: dict[str, str]
+    """Heading -> format of what a row says. With `spread`, one format under the heading "{}"."""
+    where: dict[str, Any] = field(default_factory=dict)
+    """Values that rows must have to be shown."""
+    spread: str = ""
+    """A field with a column for each of its values."""
+
+
+_CASE = {
+    "device": "device",
+    "config": "model",
+    "precision": "precision",
+    "seconds_of_audio": "seconds",
+    "batch": "batch",
+}
+_MODES = "{p50:.1f} / {p99:.1f} ({times_faster_than_eager:.2f}×)"
+TABLES = {
+    "jasper_network": Table(
+        source="jasper_inference",
+        where={"part": "network"},
+        keys=_CASE,
+        spread="mode",
+        cells={"{}: p50 / p99 ms (× eager)": _MODES},
+    ),
+    "jasper_published": Table(
+        source="jasper_published",
+        where={"part": "network", "mode": "fused"},
+        keys={**_CASE, "instructions": "instructions", "processor_flags": "processor"},
+        cells={"p50 / p99 ms": "{p50:.0f} / {p99:.0f}", "× published in fp32": "{times_faster_than_published:.2f}"},
+    ),
+    "jasper_audio_to_log_probs": Table(
+        source="jasper_inference",
+        where={"part": "both"},
+        keys=_CASE,
+        spread="mode",
+        cells={"{}: p50 / p99 ms (× eager)": _MODES},
+    ),
+    "trt_inference": Table(
+        source="trt_inference",
+        keys={"config": "model", "seconds_of_audio": "seconds", "batch": "batch", "threads": "threads", "side": "side"},
+        cells={
+            "p50 / p95 / p99 ms": "{p50:.1f} / {p95:.1f} / {p99:.1f}",
+            "× eager": "{times_faster_than_eager:.2f}",
+            "× fused": "{times_faster_than_fused:.2f}",
+            "MB": "{megabytes:.0f}",
+            "processor": "{processor_flags}",
+        },
+    ),
+    "trt_speech": Table(
+        source="trt_speech",
+        keys={"config": "voice", "seconds_of_audio": "seconds", "threads": "threads", "side": "side"},
+        cells={
+            "p50 ms of processor time": "{p50:.0f}",
+            "× real time": "{times_real_time:.1f}",
+            "× eager": "{times_faster_than_eager:.2f}",
+            "processor": "{processor_flags}",
+        },
+    ),
+    "serving": Table(
+        source="serving",
+        keys={"models": "models", "engine": "engine", "what": "what"},
+        cells={
+            "p50 / p95 / p99 ms": "{p50_ms:.0f} / {p95_ms:.0f} / {p99_ms:.0f}",
+            "processor ms an answer": "{cpu_ms:.1f}",
+            "answers": "{answers:,.0f}",
+            "of offline batches": "{of_offline:.2f}",
+        },
+    ),
+    "serving_soak": Table(
+        source="serving_soak",
+        keys={"minutes": "minutes", "clients": "clients"},
+        cells={
+            "answers": "{answers:,}",
+            "errors, wrong": "{errors}, {wrong}",
+            "attacks": "{attacks:,}",
+            "MB before / at most / after": "{before_mb:.0f} / {peak_mb:.0f} / {after_mb:.0f}",
+        },
+    ),
+    "bulk_workers": Table(
+        source="bulk_workers",
+        keys={"recordings": "recordings"},
+        cells={
+            "s, two shards": "{seconds_shards:.1f}",
+            "s, two jobs": "{seconds_unrelated:.1f}",
+            "of two jobs": "{of_unrelated:.2f}",
+            "by processor time": "{of_unrelated_processor:.2f}",
+        },
+    ),
+    "jasper_training": Table(
+        source="jasper_training",
+        keys={**_CASE, "processes": "GPUs"},
+        cells={
+            "utterances/s": "{utterances_per_second:.1f}",
+            "× real time": "{times_real_time:.0f}",
+            "p50 / p99 ms": "{p50:.0f} / {p99:.0f}",
+            "× plain torch": "{times_faster_than_published:.2f}",
+            "peak MiB": "{peak_memory_mib:,}",
+        },
+    ),
+    "length": Table(
+        source="length",
+        keys={"device": "device", "model": "model", "minutes": "minutes"},
+        cells={"processor, s for a minute": "{seconds_per_minute:.2f}", "most memory, MiB": "{peak_mib:,}"},
+    ),
+    "all_cores": Table(
+        source="all_cores",
+        keys={"device": "device", "package": "package", "files": "files", "cores": "cores"},
+        cells={
+            "one command, s": "{one_command_s:.1f}",
+            "unrelated processes, s": "{unrelated_s:.1f}",
+            "part of their speed": "{part_of_unrelated:.2f}",
+        },
+    ),
+    "optim": Table(
+        source="optim",
+        keys={"device": "device", "what": "what"},
+        cells={
+            "ms": "{p50:.1f}",
+            "loop, ms": "{loop_p50:.1f}",
+            "× faster": "{times_faster:.2f}",
+            "× the time of moving its bytes": "{times_the_bytes_bound:.2f}",
+        },
+    ),
+    "features": Table(
+        source="features",
+        where={"metric": "latency_ms"},
+        keys={"device": "device", "what": "what", "against": "against a"},
+        cells={"ms": "{p50:.2f}", "loop, ms": "{against_p50:.2f}", "× faster": "{times_faster:.1f}"},
+    ),
+    "ctc_loss": Table(
+        source="ctc_loss",
+        where={"metric": "latency_ms"},
+        keys={
+            "processor_flags": "processor",
+            "frames": "T",
+            "labels": "L",
+            "classes": "V",
+            "batch": "B",
+            "lengths": "lengths",
+        },
+        cells={
+            "torch": "{torch_p50:.3g}",
+            "fresh": "{fresh_p50:.3g}",
+            "pooled": "{pooled_p50:.3g}",
+            "kernel": "{kernel_p50:.3g}",
+            "copy": "{copy_p50:.3g}",
+            "torch / fresh": "{times_torch_fresh}",
+            "torch / pooled": "{times_torch_pooled}",
+            "kernel / copy": "{times_the_copy}",
+        },
+    ),
+    "ctc_loss_two_threads": Table(
+        source="ctc_loss",
+        where={"metric": "two_threads"},
+        keys={"processor_flags": "processor", "frames": "T", "labels": "L", "classes": "V", "batch": "B"},
+        cells={
+            "loss": "{times_one_thread_loss}",
+            "copying": "{times_one_thread_copy}",
+            "arithmetic": "{times_one_thread_arithmetic}",
+        },
+    ),
+    "features_real_time": Table(
+        source="features",
+        where={"metric": "times_real_time"},
+        keys={"device": "device", "what": "what"},
+        cells={"× real time, with reading": "{reading_and_features:,}", "features alone": "{features:,}"},
+    ),
+    "ctc_steps": Table(
+        source="ctc_language_model",
+        where={"metric": "errors and cost of a step"},
+        keys={"step": "step"},
+        spread="noise",
+        cells={"{}": "{percent:.2f} %"},
+    ),
+    "ctc_step_costs": Table(
+        source="ctc_language_model",
+        where={"metric": "errors and cost of a step", "noise": "5 dB"},
+        keys={"step": "step"},
+        cells={
+            "words wrong": "{percent:.2f} %",
+            "gain, points": "{fewer_points:.2f}",
+            "ms": "{decoding_ms:.2f}",
+            "ms of the network": "{network_ms:.1f}",
+        },
+    ),
+    "fastpitch_inference": Table(
+        source="fastpitch_inference",
+        keys={"device": "device", "what": "what", "precision": "precision", "batch": "batch"},
+        spread="mode",
+        cells={"{}: p50 / p99 ms": "{p50:.1f} / {p99:.1f}", "{}: × real time": "{times_real_time:.1f}"},
+    ),
+    "fastpitch_training": Table(
+        source="fastpitch_training",
+        keys={"device": "device", "what": "what"},
+        cells={"ms": "{p50:,.0f}", "published, ms": "{published_p50:,.0f}", "× faster": "{times_faster:.1f}"},
+    ),
+    "normalization": Table(
+        source="normalization",
+        where={"metric": "right"},
+        keys={"set": "phrases"},
+        cells={"number": "{phrases}", "read as expected": "{right}", "%": "{percent:.1f}"},
+    ),
+    "normalization_times": Table(
+        source="normalization",
+        where={"metric": "ms"},
+        keys={"device": "device", "what": "what"},
+        cells={"ms": "{p50:.3g}"},
+    ),
+    "fastpitch_word_times": Table(
+        source="fastpitch_word_times",
+        keys={"language": "language", "what": "what"},
+        cells={"words": "{words}", "p50 ms": "{p50}", "p90 ms": "{p90}", "late by, ms": "{late}"},
+    ),
+    "pitch": Table(
+        source="pitch",
+        keys={"device": "device", "range": "range"},
+        cells={
+            "× real time": "{times_real_time}",
+            "× faster than librosa.pyin": "{times_faster:.1f}",
+            "same voicing": "{voicing_agreement:.1%}",
+            "median difference": "{median_difference:.2%}",
+        },
+    ),
+    "vocoders": Table(
+        source="vocoders",
+        keys={
+            "device": "device",
+            "vocoder": "vocoder",
+            "precision": "precision",
+            "seconds_of_audio": "seconds",
+            "batch": "batch",
+        },
+        spread="mode",
+        cells={"{}: p50 ms (× real time)": "{p50:.1f} ({times_real_time:.1f}×)"},
+    ),
+    "long_recordings": Table(
+        source="long_recordings",
+        keys={"device": "device", "model": "model", "format": "format", "by": "given by", "decoding": "decoding"},
+        cells={
+            "hours": "{hours:g}",
+            "MiB": "{mib:,}",
+            "of a minute": "{minute_mib:,}",
+            "more": "{more_mib:,}",
+            "processor, s": "{processor_seconds:.0f}",
+        },
+    ),
+    "voices": Table(
+        source="voices",
+        keys={"part": "part", "side": "side", "clips": "clips"},
+        cells={
+            "DNSMOS": "{dnsmos:.2f}",
+            "PESQ": "{pesq:.2f}",
+            "STOI": "{stoi:.3f}",
+            "words pocketsphinx mishears": "{wer_percent:.1f} %",
+            "likeness": "{likeness:.2f}",
+            "hum, dB": "{hum_db:.1f}",
+            "coherence": "{coherence:.2f}",
+            "× real time": "{times_real_time:.0f}",
+        },
+    ),
+    "transducer_loss": Table(
+        source="transducer_loss",
+        where={"metric": "loss and gradient"},
+        keys={"device": "device", "loss": "loss", "frames": "T", "labels": "U", "classes": "V", "batch": "N"},
+        cells={
+            "in place, ms": "{in_place_ms_p50:.3g}",
+            "fresh, ms": "{ms_p50:.3g}",
+            "other": "{other}",
+            "other, ms": "{other_ms_p50:.4g}",
+            "other / in place": "{in_place_times_faster:.1f}",
+            "other / fresh": "{times_faster:.1f}",
+        },
+    ),
+    "transducer_errors": Table(
+        source="transducer_loss",
+        where={"metric": "error"},
+        keys={"device": "device", "loss": "loss", "frames": "T", "labels": "U", "classes": "V"},
+        cells={
+            "loss, relative": "{relative_error_of_the_loss:.1e}",
+            "gradient, absolute": "{largest_error_of_the_gradient:.1e}",
+        },
+    ),
+    "transducer_fused_memory": Table(
+        source="transducer_loss",
+        where={"metric": "fused memory"},
+        keys={"device": "device", "batch": "N"},
+        cells={"fused, MiB": "{mib:.1f}", "unfused, MiB": "{unfused_mib:.0f}", "times less": "{times_less:.0f}"},
+    ),
+    "transducer_fused_time": Table(
+        source="transducer_loss",
+        where={"metric": "fused time"},
+        keys={"device": "device", "batch": "N"},
+        cells={
+            "torch, ms": "{torch_ms_p50:.0f}",
+            "unfused, ms": "{unfused_ms_p50:.0f}",
+            "all cells, ms": "{all_cells_ms_p50:.0f}",
+            "skipping, ms": "{fused_ms_p50:.0f}",
+            "cells kept": "{kept:.0%}",
+            "torch / skipping": "{times_faster_than_torch:.1f}",
+            "unfused / skipping": "{times_faster_than_unfused:.1f}",
+            "error of skipping": "{error_of_skipping:.0e}",
+        },
+    ),
+    "transducer_decoder": Table(
+        source="transducer_decoder",
+        keys={"device": "device", "head": "head", "batch": "batch"},
+        cells={
+            "ms": "{ms_p50:.0f}",
+            "label-looping, ms": "{label_looping_ms_p50:.0f}",
+            "times faster": "{times_faster:.1f}",
+        },
+    ),
+    "transducer_nemo": Table(
+        source="transducer_nemo",
+        keys={"device": "device", "head": "head", "batch": "batch", "nemo": "NeMo"},
+        cells={
+            "ms": "{ms_p50:.0f}",
+            "NeMo, ms": "{nemo_ms_p50:.0f}",
+            "times faster": "{times_faster:.1f}",
+        },
+    ),
+    "transducer_length": Table(
+        source="transducer_length",
+        keys={"device": "device", "model": "model", "minutes": "minutes"},
+        cells={
+            "processor, s": "{processor_seconds:.1f}",
+            "times real time": "{times_real_time:.0f}",
+            "peak beside the samples, MiB": "{peak_mib:.0f}",
+            "WER": "{wer:.2%}",
+            "WER of the utterances alone": "{wer_alone:.2%}",
+        },
+    ),
+    "transducer_wer": Table(
+        source="transducer_quality",
+        where={"metric": "wer"},
+        keys={"device": "device", "config": "configuration", "head": "head"},
+        spread="precision",
+        cells={"{}": "{wer:.2%}"},
+    ),
+    "transducer_times": Table(
+        source="transducer_quality",
+        where={"metric": "times"},
+        keys={"device": "device", "config": "configuration", "head": "head", "what": "what"},
+        cells={
+            "words": "{words}",
+            "late by, ms": "{late_by:.0f}",
+            "distance, median, ms": "{p50:.0f}",
+            "90 %, ms": "{p90:.0f}",
+        },
+    ),
+    "transducer_beam": Table(
+        source="transducer_beam",
+        where={"heads": "160, V 33"},
+        keys={"audio": "audio", "decoding": "decoding"},
+        cells={
+            "word errors": "{wer:.2f} %",
+            "of sentences with rare words": "{wer_of_rare:.2f} %",
+            "ms": "{ms_p50:.0f}",
+            "× greedy": "{times_greedy:.2f}",
+        },
+    ),
+    "transducer_beam_heads": Table(
+        source="transducer_beam",
+        where={"heads": "640, V 1024"},
+        keys={"device": "device", "head": "head", "decoding": "decoding"},
+        cells={"ms": "{ms_p50:.0f}", "× greedy": "{times_greedy:.2f}"},
+    ),
+    "wav2vec2_inference": Table(
+        source="wav2vec2_inference",
+        keys=_CASE,
+        spread="side",
+        cells={"{}: p50 ms": "{p50:.1f}"},
+    ),
+    "wav2vec2_pretraining": Table(
+        source="wav2vec2_pretraining",
+        keys=_CASE,
+        spread="side",
+        cells={"{}: p50 ms": "{p50:.1f}", "{}: peak MiB": "{peak_memory_mib}"},
+    ),
+    "wav2vec2_contrast": Table(
+        source="wav2vec2_contrast",
+        keys=_CASE,
+        spread="side",
+        cells={"{}: p50 ms": "{p50:.1f}", "{}: peak MiB": "{peak_memory_mib}"},
+    ),
+}

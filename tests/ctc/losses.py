@@ -1,0 +1,45 @@
+"""What the tests of the loss share: random batches, and the truth about them."""
+
+import torch
+from torch import Tensor
+
+import ctc
+from ctc import reference
+
+
+def random_batch(
+    T: int, L: int, V: int, B: int, *, scale: float = 1.0, blank: int = 0, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    logits = scale * torch.randn(T, B, V, generator=generator)
+    targets = torch.randint(0, max(V - 1, 1), (B, L), generator=generator)
+    targets += targets >= blank
+    return logits, targets, torch.full((B,), T), torch.full((B,), L)
+
+
+def truth(logits: Tensor, targets: Tensor, frames: Tensor, labels: Tensor, blank: int = 0) -> tuple[Tensor, Tensor]:
+    """Losses and the gradient of their sum, by torch in float64."""
+    x = logits.detach().cpu().double().requires_grad_()
+    losses = reference.torch_losses(x, targets, frames, labels, blank)
+    finite = torch.where(losses.isfinite(), losses, 0.0)
+    return losses.detach(), torch.autograd.grad(finite.sum(), x)[0]
+
+
+def ours(
+    logits: Tensor, targets: Tensor, frames: Tensor, labels: Tensor, device: str = "cpu", **options
+) -> tuple[Tensor, Tensor]:
+    x = logits.detach().to(device).requires_grad_()
+    losses = ctc.ctc_loss(x, targets.to(device), frames.to(device), labels.to(device), reduction="none", **options)
+    (gradient,) = torch.autograd.grad(losses.sum(), x)
+    return losses.detach().cpu(), gradient.cpu()
+
+
+def relative_error(found: Tensor, expected: Tensor) -> float:
+    return float((found.double() - expected).norm() / expected.norm().clamp(min=1e-30))
+
+
+def assert_exact(batch: tuple[Tensor, Tensor, Tensor, Tensor], device: str = "cpu", **options) -> None:
+    losses, gradient = ours(*batch, device, **options)
+    expected_losses, expected_gradient = truth(*batch, **options)
+    torch.testing.assert_close(losses.double(), expected_losses, rtol=1e-6, atol=1e-6)
+    assert relative_error(gradient, expected_gradient) <= 1e-6

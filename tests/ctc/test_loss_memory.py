@@ -1,0 +1,75 @@
+"""Gradients of the loss in memory that is lent again, from a pool of each module."""
+
+import copy
+import os
+import pickle
+
+import pytest
+import torch
+
+import ctc
+from ctc import memory
+from ctc.memory import GradientPool
+from tests.ctc.losses import random_batch
+
+
+@pytest.fixture
+def small_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SMALLEST_POOLED_BYTES", 1 << 20)
+
+
+@pytest.mark.usefixtures("small_pools")
+def test_a_pool_lends_only_memory_that_nobody_uses_any_more():
+    pool = GradientPool()
+    like = torch.empty(3, 400, 300).transpose(0, 1)
+    first = pool.empty_like(like)
+    assert first.stride() == like.stride()
+    second = pool.empty_like(like)
+    assert first.data_ptr() != second.data_ptr()
+    address, view = first.data_ptr(), first[5]
+    del first
+    assert pool.empty_like(like).data_ptr() != address
+    del view
+    third = [pool.empty_like(like) for _ in range(2)]
+    assert address in [tensor.data_ptr() for tensor in third]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes that are forked")
+@pytest.mark.usefixtures("small_pools")
+def test_memory_of_a_pool_is_not_shared_with_a_forked_process():
+    lent = GradientPool().empty_like(torch.empty(40, 100, 300))
+    lent[0, 0, 0] = 1.0
+    if (child := os.fork()) == 0:
+        lent[0, 0, 0] = 2.0
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert lent[0, 0, 0] == 1.0
+
+
+@pytest.mark.usefixtures("small_pools")
+def test_a_pool_gives_the_strides_that_torch_would_give():
+    like = torch.empty(40, 100, 300)
+    for layout in (like, like.transpose(0, 1), like[:, ::2], like[:1].expand(40, 100, 300), like.permute(1, 0, 2)):
+        assert GradientPool().empty_like(layout).stride() == torch.empty_like(layout).stride()
+
+
+def test_a_module_with_a_pool_can_be_copied_and_pickled():
+    module = ctc.CTCLoss(blank=3)
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert twin.blank == 3
+        assert twin.pool is not module.pool
+
+
+@pytest.mark.usefixtures("small_pools")
+def test_the_module_gives_what_the_function_gives_and_reuses_its_gradient():
+    logits, *rest = random_batch(100, 9, 2000, 2)
+    module = ctc.CTCLoss(zero_infinity=True)
+    addresses = set()
+    for _ in range(3):
+        x = logits.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(module(x, *rest), x)
+        addresses.add(gradient.data_ptr())
+        expected = ctc.ctc_loss(x, *rest, zero_infinity=True)
+        assert torch.equal(gradient, torch.autograd.grad(expected, x)[0])
+        del gradient
+    assert len(addresses) == 1
