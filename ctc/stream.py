@@ -116,7 +116,7 @@ class BeamStream:
         scores_SV = self._taken(log_probs_SV)
         if self._library is None:
             return Labels([], [], [], [], [])
-        most = self._open()
+        most = self._open() + len(scores_SV)
         labels_S, start_S, end_S = np.empty((3, most), np.int32)
         log_prob_S, entropy_S = np.empty((2, most), np.float32)
         outputs = (array.ctypes.data for array in (labels_S, start_S, end_S, log_prob_S, entropy_S))
