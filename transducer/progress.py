@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import ctc
+from transducer.host_beam import BeamState
 
-if TYPE_CHECKING:  # their modules need torch
-    from transducer.beam import BeamState
+if TYPE_CHECKING:  # its module needs torch
     from transducer.decoder import DecoderState
 
 
@@ -35,7 +35,7 @@ class Progress:
 
     frames: list[int]
     transducer: "DecoderState | None" = None
-    search: "BeamState | None" = None
+    search: BeamState | None = None
     runs: list[Run | None] = field(default_factory=list)
     streams: list[ctc.BeamStream] = field(default_factory=list)
     scorers: list[ctc.Scorer | None] = field(default_factory=list)
