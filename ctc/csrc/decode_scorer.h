@@ -89,9 +89,6 @@ class Scorer {
            phrase_bound(state.phrase);
   }
 
-  // A language model over labels themselves: what the label adds is bounded more closely by `LabelBounds`.
-  bool is_of_labels() const { return table_ && table_->ngram && !table_->lexicon; }
-
   // One more label. A gain below `least` may be given as -infinity, which is known sooner.
   Step extend(const State &state, int32_t label, double least = kMinusInfinity) const {
     Step step = {state, 0};
@@ -225,50 +222,8 @@ class Scorer {
   static constexpr double kSlack = 1e-9;  // likewise, of what is left of a difference
   static constexpr double kRoundedUp = 1 + 1e-9;  // sums of several gains are not in the order of their bound
 
-  friend class LabelBounds;
-
   const ctc_scorer *table_;
   double label_bound_ = 0, leaving_gain_ = 0, largest_phrase_bound_ = 0, most_by_phrases_ = 0;
-};
-
-// What each label adds at most after one state, by a scorer that `is_of_labels`. Most labels follow no history that the
-// model knows, but the empty one: they add what that gives them, less what it costs to leave the others.
-class LabelBounds {
- public:
-  LabelBounds(const Scorer &scorer, const State &state) : table_(*scorer.table_) {
-    const ctc_ngram &model = *table_.ngram;
-    is_known_ = model.words <= kMostWords;
-    of_phrases_ = scorer.phrase_bound(state.phrase);
-    if (!is_known_) return;
-    std::fill_n(follows_, (model.words + 63) / 64, 0);
-    int64_t arcs = 0;
-    for (int32_t history = state.history; history != 0;) {
-      const int64_t first = packed_at(model.first_arc, history), end = packed_at(model.first_arc, history + 1);
-      is_known_ = (arcs += end - first) <= kMostArcs;
-      if (!is_known_) return;
-      for (int64_t arc = first; arc < end; ++arc) {
-        const int64_t word = packed_at(model.arc_word, arc);
-        follows_[word / 64] |= uint64_t{1} << (word % 64);
-      }
-      left_ += model.backoff[history];
-      history = static_cast<int32_t>(packed_at(model.backoff_state, history));
-    }
-  }
-
-  double of(int32_t label) const {
-    const int32_t word = table_.label_word[label];
-    const bool follows = !is_known_ || (follows_[word / 64] >> (word % 64) & 1);
-    const double log_prob = follows ? table_.ngram->word_bound[word] : left_ + table_.ngram->arc_log_prob[word];
-    return table_.weight * log_prob + table_.word_bonus + of_phrases_;
-  }
-
- private:
-  static constexpr int32_t kMostWords = 16384, kMostArcs = 4096;
-
-  const ctc_scorer &table_;
-  bool is_known_;
-  double left_ = 0, of_phrases_;
-  uint64_t follows_[kMostWords / 64];
 };
 
 }  // namespace ctc_decode

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include <new>
-#include <optional>
 
 #include "decode_scorer.h"
 
@@ -51,13 +50,8 @@ int64_t fused_label(void* fusion, const float* scores, int64_t best, int64_t lab
     ctc_decode::Step chosen = f.scorer.extend(f.state, int32_t(best));
     double most = double(scores[best]) + chosen.gain;
     const double of_label = f.scorer.label_bound(f.state.phrase), of_boundary = f.scorer.boundary_bound(f.state);
-    std::optional<ctc_decode::LabelBounds> bounds;  // few states need them: they take time
     const auto consider = [&](int64_t label, double bound) {
         if (!(double(scores[label]) + bound > most)) return;
-        if (f.scorer.is_of_labels()) {
-            if (!bounds) bounds.emplace(f.scorer, f.state);
-            if (!(double(scores[label]) + bounds->of(int32_t(label)) > most)) return;
-        }
         const ctc_decode::Step step = f.scorer.extend(f.state, int32_t(label), most - double(scores[label]));
         if (!(double(scores[label]) + step.gain > most)) return;
         most = double(scores[label]) + step.gain;
