@@ -11,8 +11,10 @@ cd "$repository"
 # What tests use is compiled before them: a first use would print a line, take the time of some test, and be done once
 # in every process.
 for library in ctc common.convolution transducer; do
-  "$python" -m "$library.build" > /dev/null || echo "test: no native code of $library; its tests are skipped or take torch" >&2
+  { "$python" -m "$library.build" > /dev/null ||
+    echo "test: no native code of $library; its tests are skipped or take torch" >&2; } &
 done
+wait
 for argument in "$@"; do
   if [ -e "${argument%%::*}" ]; then
     export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"

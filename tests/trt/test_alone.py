@@ -23,9 +23,10 @@ IMPORT = "import time; start = time.process_time(); import trt.run; print(time.p
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an empty environment with what the README installs; skips without a package index."""
     folder = tmp_path_factory.mktemp("alone")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     interpreter = folder / "bin" / "python"
-    command = [interpreter, "-m", "pip", "install", "-q", "-c", REPOSITORY / "constraints.txt", *NEEDED]
+    command = [sys.executable, "-m", "pip", "--python", interpreter, "install", "-q", "--no-compile"]
+    command += ["-c", REPOSITORY / "constraints.txt", *NEEDED]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "No matching distribution" in done.stderr or "Could not find a version" in done.stderr:
         pytest.skip("no package index here")
