@@ -3,7 +3,7 @@
 #   bash scripts/test.sh                          all of them, as CI does: a process per core, each with one thread
 #   bash scripts/test.sh -m "not slow"            the quick ones, likewise; other arguments of pytest work as well
 #   bash scripts/test.sh tests/common -k audio    what is named, in one process
-#   PROCESSES=1                                   how many processes at once, where it is not one per core (at most 8)
+#   PROCESSES=1                                   number of processes at once (default: one per core, at most 8)
 set -euo pipefail
 needs_tests=true
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
