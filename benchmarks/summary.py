@@ -45,7 +45,10 @@ LINES = [
     Line(
         what="Jasper 10x5, 8.4 s of audio", against="the published layers", source="jasper_published",
         ratio="times_faster_than_published", shape="{:.1f}×",
-        where={"config": "jasper10x5dr", "mode": "fused", "precision": "fp32", "seconds_of_audio": 8.36},
+        where={
+            "config": "jasper10x5dr", "mode": "fused", "precision": "fp32", "seconds_of_audio": 8.36,
+            "instructions": "automatic",
+        },
         command="python -m jasper.benchmark configs/jasper/jasper10x5dr.toml --modes published fused",
     ),
     Line(

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -44,6 +44,9 @@ RATES = (1_000, 768_000)
 MOST_SECONDS = 100 * 3600.0
 """Longest piece that `read` decodes where its caller does not say otherwise: a file that promises more is refused."""
 _SPOOLED = 1 << 24  # bytes of a recording without a path up to which it stays in memory
+_SAMPLE_COUNT = re.compile(rb"^sample_count -i (\d{1,18})$", re.MULTILINE)  # of NIST's SPHERE
+_OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest one
+_SMALL = 4096  # bytes of a file that may be nothing but a header
 _BLOCK = 1 << 20  # samples decoded at a time, so that what a header promises takes no memory until it is there
 
 
@@ -75,8 +78,11 @@ class Held:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
-        return self.seek(0, os.SEEK_END)
+        """Its bytes; it stays where it is."""
+        at = self.tell()
+        end = self.seek(0, os.SEEK_END)
+        self.seek(at)
+        return end
 
     def content(self) -> bytes:
         """All bytes."""
@@ -146,7 +152,7 @@ class Opened(NamedTuple):
         """The samples, float32, the mean of the channels: all of them, `most` numbers at a time, or AudioError."""
         found, sound = 0, self.sound
         try:
-            sound.seek(self.start)
+            _skip(sound, self.start)
             while found < self.n_samples:
                 size = min(self.n_samples - found, max(1, most // sound.channels))
                 block_N = _mono(sound.read(size, dtype="float32", always_2d=True))
@@ -303,8 +309,15 @@ def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
     if isinstance(path, Held):
         path.seek(0)
     try:
-        sound = soundfile.SoundFile(path)
+        # As bytes, for names that are no UTF-8.
+        sound = soundfile.SoundFile(path if isinstance(path, Held) else os.fsencode(path))
     except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless .raw
+        if not isinstance(path, Held) and path.suffix.lower() in (".raw", ".pcm"):
+            shown = shlex.join(["-i", str(path), str(path.with_suffix(".wav"))])
+            raise AudioError(
+                f"{path}: has no header that tells its rate and format; write one, as with: "
+                f"ffmpeg -f s16le -ar 16000 -ac 1 {shown}"
+            ) from error
         if (kind := _other_kind(path)) is not None:
             example = ""
             if not isinstance(path, Held):
@@ -341,15 +354,51 @@ def _size(path: Path | Held) -> int:
 
 
 def _check_header(path: Path | Held, sound: soundfile.SoundFile) -> None:
+    if sound.format == "OGG" and _is_cut_ogg(path):
+        raise AudioError(f"{path}: truncated: its last page is not whole")
     if sound.frames == 0:
-        raise AudioError(f"{path}: holds 0 samples")
+        size = _size(path)
+        hint = f", though it has {size} bytes (was it written to a pipe?); encode it again" if size > _SMALL else ""
+        raise AudioError(f"{path}: holds 0 samples{hint}")
     if not RATES[0] <= sound.samplerate <= RATES[1]:
         raise AudioError(f"{path}: expected a sample rate of {RATES[0]} to {RATES[1]} Hz, found {sound.samplerate} Hz")
     if sound.frames > _UNKNOWN_SAMPLES:
         raise AudioError(f"{path}: its header gives no length (was it written to a pipe?); encode it again to a file")
+    counted = _SAMPLE_COUNT.search(_part(path, 0, 1024)) if sound.format == "NIST" else None
+    if (counted and int(counted[1]) > sound.frames) or "Seems to be a truncated file." in sound.extra_info:
+        raise AudioError(f"{path}: truncated: its header promises more samples than the {sound.frames} that are there")
     for promised, present in _PROMISED_BYTES.findall(sound.extra_info):
         if int(present) + sound.channels * 8 <= int(promised) < _UNKNOWN_BYTES:
             raise AudioError(f"{path}: truncated: its header promises {promised} bytes but {present} are there")
+
+
+def _is_cut_ogg(path: Path | Held) -> bool:
+    """Whether the last page of an Ogg file goes on behind its end: libsndfile drops it without a word."""
+    last = _part(path, max(0, _size(path) - _OGG_PAGE), _OGG_PAGE)
+    page = last[last.rfind(b"OggS\0") :]
+    lengths = page[27 : 27 + page[26]] if len(page) > 26 else b""
+    return len(page) < 27 or len(page) < 27 + page[26] + sum(lengths)
+
+
+def _part(path: Path | Held, start: int, size: int) -> bytes:
+    """Bytes of a file, which stays where it is if it is open."""
+    with nullcontext(path) if isinstance(path, Held) else path.open("rb") as file:
+        before = file.tell()
+        file.seek(start)
+        part = file.read(size)
+        file.seek(before)
+    return part
+
+
+def _skip(sound: soundfile.SoundFile, n_samples: int) -> None:
+    """Passes over the first `n_samples`; by reading where one cannot seek, as in GSM 6.10 of telephones."""
+    if n_samples and sound.seekable():
+        sound.seek(n_samples)
+        return
+    while n_samples > 0 and (
+        skipped := len(sound.read(min(n_samples, max(1, _BLOCK // sound.channels)), always_2d=True))
+    ):
+        n_samples -= skipped
 
 
 def _mono(samples_NC: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -22,6 +22,8 @@ from torch.profiler import ProfilerActivity, profile
 from common.logging import environment
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
+Clock = Literal["wall", "processor"]
+CLOCKS: dict[Clock, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 
 
 class Timings(NamedTuple):

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+from common.files import decoded
 from common.interruption import ended_by_the_user
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ def read_toml(path: Path, _seen: tuple[Path, ...] = (), *, renamed: Mapping[str,
     if path.resolve() in _seen:
         raise ConfigError(f"{path}: extends itself by way of {_seen[-1]}")
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(decoded(path.read_bytes()))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file" + _nearest_file(path)) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -128,6 +129,9 @@ def reported(*kinds: type[Exception]) -> Iterator[None]:
     Its user may end it without one too.
     """
     expected: tuple[type[Exception], ...] = (ConfigError, *kinds)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files that are no text are printed nevertheless
+            stream.reconfigure(errors="backslashreplace")
     try:
         with ended_by_the_user():
             yield

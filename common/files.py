@@ -1,7 +1,9 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all; texts and names of files as people have them."""
 
+import codecs
 import contextlib
 import os
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -37,10 +39,30 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def found_file(path: Path) -> Path | None:
+    """The file that `path` means; None where there is none.
+
+    Where no file has that very name: one whose name is the same in another form of Unicode, as macOS writes letters
+    with accents apart, or with slashes in place of Windows' backslashes.
+    """
+    if is_file(path):
+        return path
+    name = str(path)
+    others = [unicodedata.normalize(form, name) for form in ("NFC", "NFD")]
+    others += [other.replace("\\", "/") for other in (name, *others)] if "\\" in name else []
+    return next((Path(other) for other in others if other != name and is_file(Path(other))), None)
+
+
+def decoded(content: bytes) -> str:
+    """The text of a file in UTF-8, or in UTF-16 with its mark, as Windows writes it. Raises UnicodeDecodeError."""
+    is_utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if is_utf_16 else "utf-8-sig")
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes `text` to `path` as UTF-8, whole or not at all. Raises OSError."""
     with written_whole(path) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="backslashreplace"))  # of names of files that are no text
 
 
 def _flush_folder(folder: Path) -> None:

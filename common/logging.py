@@ -203,10 +203,18 @@ def environment(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda if on_gpu else None,
-        "device": torch.cuda.get_device_name(device) if on_gpu else processor_name(),
+        "device": torch.cuda.get_device_name(device) if on_gpu else processor_name() + _held_back(),
         "threads": None if on_gpu else torch.get_num_threads(),
         "commit": commit(),
     }
+
+
+def _held_back() -> str:
+    """What a device's name gains where ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA hold torch's vectors back."""
+    names = os.environ.get("ATEN_CPU_CAPABILITY", "").upper(), os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
+    if not any(names):
+        return ""
+    return f" ({names[0]} forced)" if names[0] == names[1] else f" (ATen {names[0] or '-'}, oneDNN {names[1] or '-'})"
 
 
 def processor_flags() -> str | None:

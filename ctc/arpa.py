@@ -3,19 +3,18 @@
 N n-grams of one order n.
 """
 
-import gzip
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from ctc import _library, _native
+from ctc import _library, _native, packings
 from ctc._arpa_text import BLANKS, Place, Status, Words, line_before, next_line, read_level, read_level_in_python
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 SPACE = "|"  # a space as a word of a character model, for ARPA files separate words by spaces
+DATA = b"\\data\\"  # how the text begins
 IMPOSSIBLE = -99.0  # how the format writes log10 of 0
 
 
@@ -48,10 +47,10 @@ class BackoffModel(NamedTuple):
 
 
 def write_arpa(path: str | Path, model: BackoffModel) -> None:
-    """Writes `model`; a name that ends in .gz is compressed."""
+    """Writes `model`; a name that ends in .gz, .bz2 or .xz is compressed."""
     path = Path(path)
     partial = path.with_name(f".{path.name}")
-    with _open(partial, "wt", is_gzip=path.suffix == ".gz") as file:
+    with packings.open_to_write(partial, name=path.name) as file:
         file.write("\\data\\\n")
         for order, level in enumerate(model.levels, 1):
             file.write(f"ngram {order}={len(level.words)}\n")
@@ -70,13 +69,18 @@ def _lines(model: BackoffModel, level: Level, *, has_backoff: bool) -> Iterator[
 
 
 def read_arpa(path: str | Path) -> BackoffModel:
-    """Reads an ARPA file, plain or .gz, and refuses what kenlm refuses, but for models of one order or without <s>.
+    """Reads an ARPA file, plain or packed, and refuses what kenlm refuses, but for models of one order or without <s>.
+
+    Packed ones are of gzip, bzip2 or xz, whatever their names are.
 
     Raises ArpaError that names file and line: for damaged compression, counts that are not kept, words that are not
     UTF-8 or listed twice, numbers that are not finite, probabilities above 1, and anything behind the end.
     """
     path = Path(path)
-    text = _read_bytes(path)
+    try:
+        text = packings.read_unpacked(path, start=DATA)
+    except packings.DamagedError as error:
+        raise ArpaError(f"{path}: {error}") from error
     place, sizes = _read_sizes(path, text)
     library = _native.load()
     if library is None:
@@ -99,22 +103,14 @@ def read_arpa(path: str | Path) -> BackoffModel:
     return BackoffModel(_vocabulary(path, text, words), tuple(levels))
 
 
-def _read_bytes(path: Path) -> bytes:
-    if path.suffix != ".gz":
-        return path.read_bytes()
-    try:
-        with gzip.open(path) as file:
-            return file.read()
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise ArpaError(f"{path}: expected a whole .gz file, found a damaged one: {error}") from error
-
-
 def _read_sizes(path: Path, text: bytes) -> tuple[Place, list[int]]:
     place = Place(0, 0, 0)
     line = next_line(text, place)
     while line is not None and not line.strip(BLANKS):
         line = next_line(text, place)
-    if line is None or line.strip(BLANKS) != b"\\data\\":
+    if line is None or line.strip(BLANKS) != DATA:
+        if text.startswith(b"mmap lm"):
+            raise ArpaError(f"{path}: is a binary file of kenlm; expected the ARPA file that it was made of")
         found = "the end of the file" if line is None else f"{_shown(line)} in line {place.line}"
         raise ArpaError(f"{path}: expected \\data\\ before all else, found {found}")
     sizes: list[int] = []
@@ -180,12 +176,6 @@ def _problem(path: Path, text: bytes, order: int, size: int, place: Place, statu
 
 def _shown(line: bytes) -> str:
     return repr(line[:80].decode(errors="replace").strip())
-
-
-def _open(path: Path, mode: str, *, is_gzip: bool) -> TextIO:
-    if is_gzip:
-        return cast(TextIO, gzip.open(path, mode, encoding="utf-8"))
-    return cast(TextIO, path.open(mode, encoding="utf-8"))
 
 
 def log10_prob(model: BackoffModel, index: "NgramIndex", history: Sequence[int], word: int) -> float:

@@ -59,7 +59,7 @@ def write_model(path: str | Path, model: NgramModel) -> None:
 
 
 def read_model(path: str | Path) -> BackoffModel | NgramModel:
-    """A model of either kind of file: compiled, or ARPA (plain or .gz). Raises ArpaError that names the file."""
+    """A model of either kind of file: compiled, or ARPA, plain or packed. Raises ArpaError that names the file."""
     path = Path(path)
     with path.open("rb") as file:
         is_compiled = file.read(len(KIND)) == KIND

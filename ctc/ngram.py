@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ctc import packings
 from ctc.arpa import END, IMPOSSIBLE, SPACE, START, UNKNOWN, ArpaError, BackoffModel, Level, read_arpa, write_arpa
 from ctc.compiled import compile_model, write_model
 
@@ -138,18 +139,17 @@ def _discounts(adjusted: np.ndarray) -> tuple[float, float, float]:
 def read_sentences(paths: Iterable[Path], *, unit: Literal["word", "character"]) -> Iterator[list[str]]:
     """One sentence per line that is not empty, as words or as characters with a space as "|"."""
     for path in paths:
-        with path.open(encoding="utf-8") as file:
-            for line in file:
-                words = line.split()
-                if words:
-                    yield words if unit == "word" else list(SPACE.join(words))
+        for line in packings.lines_of(path):
+            words = line.split()
+            if words:
+                yield words if unit == "word" else list(SPACE.join(words))
 
 
 def compile_command(arguments: Sequence[str]) -> None:
     """The command line of `compile`."""
     description = "Compilation of an ARPA file into a file that decoders map into memory."
     parser = argparse.ArgumentParser(prog="python -m ctc.ngram compile", description=description)
-    parser.add_argument("arpa", type=Path, help="ARPA file, plain or .gz")
+    parser.add_argument("arpa", type=Path, help="ARPA file, plain, .gz, .bz2 or .xz")
     parser.add_argument("-o", "--output", type=Path, required=True, help="compiled model to write")
     options = parser.parse_args(arguments)
     try:
@@ -169,7 +169,7 @@ def main() -> None:
     description = "Estimation of an n-gram language model; `python -m ctc.ngram compile --help` is about compiling one."
     parser = argparse.ArgumentParser(prog="python -m ctc.ngram", description=description)
     parser.add_argument("text", nargs="+", type=Path, help="text files, one sentence per line")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="ARPA file to write; .gz compresses")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="ARPA file to write, also .gz, .bz2 or .xz")
     parser.add_argument("--order", type=int, default=4, help="length of the longest n-grams (default 4)")
     parser.add_argument(
         "--unit", choices=("word", "character"), default="word", help="unit of the n-grams (default word)"
@@ -180,9 +180,9 @@ def main() -> None:
     try:
         sentences = read_sentences(options.text, unit=options.unit)
         model = estimate(sentences, order=options.order, prune=options.prune)
+        write_arpa(options.output, model)
     except (OSError, ValueError) as error:
         sys.exit(f"ctc.ngram: {error}")
-    write_arpa(options.output, model)
     sizes = ", ".join(f"{len(level.words)} {order}-grams" for order, level in enumerate(model.levels, 1))
     print(f"{options.output}: {sizes}")
 

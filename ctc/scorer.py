@@ -2,6 +2,7 @@
 
 import copy
 import ctypes
+import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ class Scorer:
             raise TypeError(f'hot_words: expected what each adds to a score, as in {{"word": 5.0}}, found {found}')
         boosts: dict[Labels, float] = {}
         for word, boost in hot_words.items():
-            boosts[self._spell(self._in_case(word))] = self._boost(word, boost)
+            boosts[self._spell(self._in_form(self._in_case(word)))] = self._boost(word, boost)
         return phrases(boosts, self.boundary) if boosts else None
 
     def _in_case(self, word: str) -> str:
@@ -128,6 +129,11 @@ class Scorer:
         if has_small == has_capitals:
             return word
         return word.lower() if has_small else word.upper()
+
+    def _in_form(self, word: str) -> str:
+        """`word` in the form of Unicode that the labels spell, letters and accents together or apart."""
+        forms = (word, *(unicodedata.normalize(form, word) for form in ("NFC", "NFD")))
+        return next((form for form in forms if self._labels_of(form)), word)
 
     def _lexicon(self, model: BackoffModel | NgramModel | None, words: Iterable[str] | None) -> Lexicon | None:
         is_word_model = model is not None and self.options.unit == "word"
@@ -165,6 +171,8 @@ class Scorer:
     def _spell(self, word: str) -> Labels:
         text = word.replace(" ", self._between)
         labels = self._labels_of(word)
+        if not word.strip():
+            raise ValueError(f"word {word!r}: is empty; expected letters")
         if not labels:
             missing = sorted({character for character in text if character not in self._number_of})
             raise ValueError(f"word {word!r}: expected characters among the labels, found {missing}")

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from common import audio, benchmark, config, distributed
-from common.benchmark import RESULTS, Timings
+from common.benchmark import CLOCKS, RESULTS, Clock, Timings
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.convolution.native import Instructions
@@ -82,6 +82,8 @@ class BenchmarkConfig(Config):
     """Parts that are measured: audio to features, features to log-probabilities, or audio to log-probabilities."""
     repeats: int = 20
     """Calls that are timed."""
+    clock: Clock = "wall"
+    """Time that is measured: what passes, or what the processor works, for a machine that others use too."""
     warmup: int = 3
     """Calls before those that are timed."""
     cudnn_benchmark: bool = True
@@ -124,12 +126,12 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
             networks = _networks(model.to(device), modes, precision, cfg.instructions)
             dtype = DTYPES[precision] if device.type == "cuda" else torch.float32  # on a CPU networks cast them
             shared = {"config": cfg.name, "precision": precision, "processor_flags": processor_flags()}
-            shared["instructions"] = cfg.instructions
+            shared |= {"instructions": cfg.instructions, "clock": cfg.clock}
             for seconds in cfg.seconds or (2.0, 7.0, 16.7):
                 for batch in cfg.batch_sizes or (1, 2, 4, 8, 16):
                     audio_BN, samples_B = _noise(batch, seconds, cfg, device)
                     calls = _calls(log_mel, networks, audio_BN, samples_B, dtype, cfg.parts)
-                    timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats)
+                    timings = _compared(calls, cfg, device)
                     for name, times in timings.items():
                         part, _, mode = name.partition(" ")
                         row = shared | {"batch": batch, "seconds_of_audio": seconds, "part": part, "mode": mode}
@@ -165,17 +167,25 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
             step()
 
     calls = {"published": published, "": step} if "published" in cfg.modes else {"": step}
-    timings = benchmark.compare(calls, device=world.device, warmup=cfg.warmup, repeats=cfg.repeats)
+    timings = _compared(calls, cfg, world.device)
     (loss,) = losses[-1].tolist()
     if not math.isfinite(loss):
         raise ConfigError(f"the loss of step {len(losses)} is {loss}: what was timed is no training")
     memory = benchmark.peak_memory_mib(step, world.device)
     about = {"config": cfg.name, "precision": cfg.precision, "batch": cfg.batch_size, "seconds_of_audio": seconds}
+    about |= {"clock": cfg.clock, "processor_flags": processor_flags()}
     about |= {"processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}
     about["times_faster_than_published"] = (
         round(benchmark.ratio(timings["published"], timings[""]), 3) if "published" in timings else None
     )
     return about | _speed(timings[""], cfg.batch_size * world.size, seconds, memory)
+
+
+def _compared(
+    calls: Mapping[str, Callable[[], object]], cfg: BenchmarkConfig, device: torch.device
+) -> dict[str, Timings]:
+    clock = CLOCKS[cfg.clock]
+    return benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats, clock=clock)
 
 
 def _training_run(

@@ -18,6 +18,7 @@ from common.config import ConfigError
 from common.text.pieces import Pieces
 from common.text.vocabulary import VocabularyError
 from ctc.ngram import estimate
+from ctc.packings import lines_of
 from transducer.checkpoints.reading import read_model
 
 
@@ -30,7 +31,7 @@ class NgramConfig:
     texts: Annotated[tuple[Path, ...], Positional, arg(metavar="TEXT")]
     """Text files, one sentence per line, in capitals and with punctuation as the model writes them."""
     output: Annotated[Path, arg(aliases=("-o",))]
-    """ARPA file to write; .gz compresses it."""
+    """ARPA file to write; .gz, .bz2 and .xz compress it."""
     order: int = 4
     """Pieces of the longest n-grams."""
     prune: tuple[int, ...] = ()
@@ -53,13 +54,12 @@ def main(cfg: NgramConfig) -> int:
 def sentences(texts: Sequence[Path], pieces: Pieces) -> Iterator[list[str]]:
     """The pieces of every line that is not empty. Raises VocabularyError, which names the file and line."""
     for path in texts:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if words := " ".join(line.split()):
-                    try:
-                        yield [pieces.labels[index] for index in pieces.encode(words)]
-                    except VocabularyError as error:
-                        raise VocabularyError(f"{path}:{number}: {error}") from None
+        for number, line in enumerate(lines_of(path), 1):
+            if words := " ".join(line.split()):
+                try:
+                    yield [pieces.labels[index] for index in pieces.encode(words)]
+                except VocabularyError as error:
+                    raise VocabularyError(f"{path}:{number}: {error}") from None
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from tyro.conf import Positional, arg
 from common import config
 from common.audio import AudioError
 from common.data.manifest import ManifestError
+from common.files import decoded
 from common.text.alphabet import letters_of, texts_of
 from common.text.dictionary import WORD_END, write_symbols
 from common.text.language import Spelling
@@ -189,7 +190,7 @@ def write_dictionary(folder: Path, letters: Iterable[Path], *, overwrite: bool =
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return decoded(path.read_bytes())
     except (OSError, UnicodeDecodeError) as error:
         raise ManifestError(f"{path}: cannot be read: {error}") from None
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import native, products
+from common.convolution import matmul, native, products, trained
 from common.convolution.native import Activation, Epilogue, Packed
 from common.convolution.operator import runs_natively
 
@@ -30,6 +30,8 @@ class Linear(nn.Linear):
     def forward(self, x_XI: Tensor, activation: Activation = "identity") -> Tensor:
         """[..., O], after "identity" or "gelu"."""
         if self.packed is None or not runs_natively(x_XI) or not x_XI.numel():
+            if self.packed is None and products.is_worth_it(x_XI) and matmul.is_fastest(x_XI, self.weight):
+                return trained.linear(x_XI, self.weight, self.bias, activation)
             y_XO = products.linear(x_XI, self.direct_weight(), self.bias)
             return F.gelu(y_XO) if activation == "gelu" else y_XO
         rows_1RI = x_XI.reshape(1, -1, self.in_features)

@@ -65,6 +65,9 @@ def load() -> ctypes.CDLL | None:
         ("convolution_pack", c_int32, [c_void_p, c_void_p, c_int32, *[c_int64] * 5, c_int32, c_int32, c_void_p]),
         ("convolution_workspace", c_size_t, [POINTER(Problem)]),
         ("convolution_run", c_int32, [POINTER(Problem)]),
+        ("product_workspace", c_size_t, [c_void_p]),
+        ("product_run", c_int32, [c_void_p]),
+        ("product_gelu_backward", c_int32, [c_int64, c_void_p, c_void_p, c_void_p, c_int32, c_int32]),
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -111,7 +114,7 @@ def pack(
     transform = None if algorithm is None else _kept_transform(algorithm).contiguous()
     pointer = None if transform is None else transform.data_ptr()
     sizes = (block, stored, taps, channels, filters, int(is_bf16), torch.get_num_threads())
-    _check(library.convolution_pack(weight_KIO.data_ptr(), pointer, _form(algorithm), *sizes, packed.data_ptr()))
+    check(library.convolution_pack(weight_KIO.data_ptr(), pointer, _form(algorithm), *sizes, packed.data_ptr()))
     matrices = torch.empty(0), torch.empty(0)
     if algorithm is not None and algorithm.halves is not None:
         cosine_EE, sine_OE, output_MN, _ = algorithm.halves
@@ -214,8 +217,8 @@ def run(
     problem.threads, problem.instructions = torch.get_num_threads(), INSTRUCTIONS[packed.instructions]
     library = _library()
     problem.workspace_bytes = library.convolution_workspace(ctypes.byref(problem))
-    problem.workspace = workspace(_BYTE, "points", problem.workspace_bytes).data_ptr()
-    _check(library.convolution_run(ctypes.byref(problem)))
+    problem.workspace = workspace(BYTE, "points", problem.workspace_bytes).data_ptr()
+    check(library.convolution_run(ctypes.byref(problem)))
 
 
 @functools.cache
@@ -239,7 +242,7 @@ class _Workspace(threading.local):
         self.buffers: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
 
 
-_OWN, _BYTE = _Workspace(), torch.empty(0, dtype=torch.uint8)
+_OWN, BYTE = _Workspace(), torch.empty(0, dtype=torch.uint8)
 
 
 def workspace(like: Tensor, name: str, *shape: int) -> Tensor:
@@ -260,6 +263,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def _check(status: int) -> None:
+def check(status: int) -> None:
+    """Raises RuntimeError for what the library returned, unless it is 0."""
     if status != 0:
         raise RuntimeError(f"native convolution: {STATUS[status]}")

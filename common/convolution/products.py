@@ -23,7 +23,7 @@ def has_fast_products() -> bool:
 
 def linear(x_XI: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """`F.linear`, [..., O], by a convolution of one tap where that is faster: training on a CPU in float32."""
-    if not _is_worth_it(x_XI):
+    if not is_worth_it(x_XI):
         return F.linear(x_XI, weight_OI, bias_O)
     rows_NI = x_XI.reshape(-1, x_XI.shape[-1])
     image_1IN1 = rows_NI.mT[None, :, :, None]  # "channels last", without a copy
@@ -35,7 +35,7 @@ def linear(x_XI: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Ten
 def pointwise(conv: nn.Conv1d, x_BCT: Tensor) -> Tensor:
     """`conv(x_BCT)`; where it has one tap, by oneDNN on the same conditions as `linear`."""
     has_one = conv.kernel_size == (1,) and conv.stride == (1,) and conv.groups == 1 and conv.padding == (0,)
-    if not has_one or not _is_worth_it(x_BCT):
+    if not has_one or not is_worth_it(x_BCT):
         return conv(x_BCT)
     return F.conv1d(x_BCT, conv.weight, conv.bias, dilation=2)  # see `linear`
 
@@ -50,11 +50,17 @@ def left_to_torch() -> Iterator[None]:
         _left.pop()
 
 
+def is_left_to_torch() -> bool:
+    """Whether this is inside of `left_to_torch`."""
+    return bool(_left)
+
+
 _left: list[bool] = []
 _SMALL = 2**15  # values, below which the call takes longer than the sums
 
 
-def _is_worth_it(x: Tensor) -> bool:
+def is_worth_it(x: Tensor) -> bool:
+    """Whether a product of `x` is faster by another library than torch's choice."""
     return runs_eagerly(x) and not has_fast_products() and not _left and x.numel() >= _SMALL
 
 

@@ -8,64 +8,38 @@ that relative audio paths start from, by default the folder of the manifest.
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from common import audio
+from common.data.entries import Entries, Entry, EntryError, ManifestError, found, lines_of, parsed, short, text_of
+from common.data.tables import NAMES
 from common.files import is_file
-
-T = TypeVar("T")
 
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
 
 
-class ManifestError(ValueError):
-    """A manifest, or one entry of it, cannot be used: "FILE:LINE: utterance ID: what was found, what is expected"."""
-
-
-class Entry(NamedTuple):
-    """An utterance as a manifest gives it; `seconds` None where it gives no duration."""
-
-    file: Path
-    line: int
-    id: str
-    audio: Path
-    text: str
-    seconds: float | None = None
-    speaker: str = ""
-    offset_seconds: float | None = None
-    speeds: tuple[tuple[float, Path], ...] = ()
-    has_text: bool = True
-
-    def error(self, message: str) -> ManifestError:
-        """`message` with the place of this entry before it."""
-        return ManifestError(f"{self.file}:{self.line}: utterance {self.id}: {message}")
-
-
-class _EntryError(Exception):
-    """What is wrong with the entry being parsed, without its place."""
-
-
-Entries = Iterator[Entry | ManifestError]
+MOST_DIGITS = 15  # of a count of samples
 
 
 def read_jsonl(path: Path, root: Path | None, *, with_text: bool = True) -> Entries:
-    """One JSON object a line; the keys of NeMo's manifests, and `speeds`: {"0.9": path, ...}."""
+    """One JSON object a line: the keys of NeMo's manifests or others of NAMES, and `speeds`: {"0.9": path, ...}."""
     base = root or path.parent
 
     def parse(line: int, content: str) -> Entry:
         try:
             record = json.loads(content)
         except json.JSONDecodeError as error:
-            raise _EntryError(f"not JSON ({error.msg} at column {error.colno}): {_short(content)}") from error
+            raise EntryError(f"not JSON ({error.msg} at column {error.colno}): {short(content)}") from error
         except (ValueError, RecursionError) as error:  # integers of thousands of digits, thousands of brackets
-            raise _EntryError(f"not JSON that can be read ({error}): {_short(content)}") from error
+            raise EntryError(f"not JSON that can be read ({error}): {short(content)}") from error
         if not isinstance(record, dict):
-            raise _EntryError(f"found {_short(content)}; expected an object with audio_filepath, duration and text")
-        id = str(record.get("id", ""))
-        name = _string(record, "audio_filepath", id)
+            raise EntryError(f"found {short(content)}; expected an object with audio_filepath, duration and text")
+        id = str(record.get(_key(record, "id", "id"), ""))
+        name = _string(record, _key(record, "audio", "audio_filepath"), id)
+        spoken = _key(record, "text", "text")
         offset = _number(record, "offset", id or Path(name).stem)
         id = id or Path(name).stem + (f"@{offset:g}" if offset else "")
         return Entry(
@@ -73,15 +47,15 @@ def read_jsonl(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
             line=line,
             id=id,
             audio=base / name,
-            text=_string(record, "text", id).strip() if with_text or record.get("text") is not None else "",
+            text=_string(record, spoken, id).strip() if with_text or record.get(spoken) is not None else "",
             seconds=_number(record, "duration", id),
-            has_text=record.get("text") is not None,
-            speaker=str(record.get("speaker", "")),
+            has_text=record.get(spoken) is not None,
+            speaker=str(record.get(_key(record, "speaker", "speaker"), "")),
             offset_seconds=offset,
             speeds=_speeds(record.get("speeds", {}), base, id),
         )
 
-    return _parsed(path, _lines(path), parse)
+    return parsed(path, lines_of(path), parse)
 
 
 def read_librispeech_json(path: Path, root: Path | None) -> Entries:
@@ -91,12 +65,12 @@ def read_librispeech_json(path: Path, root: Path | None) -> Entries:
     def parse(line: int, record: Any) -> Entry:
         files = record.get("files") if isinstance(record, dict) else None
         if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
-            raise _EntryError(f'found {_short(json.dumps(record))}; expected an object with "transcript" and "files"')
+            raise EntryError(f'found {short(json.dumps(record))}; expected an object with "transcript" and "files"')
         speeds = [_number(file, "speed", str(file.get("fname", ""))) or 1.0 for file in files]
         originals = [file for speed, file in zip(speeds, files, strict=True) if speed == 1]
         if len(originals) != 1:
             names = ", ".join(str(file.get("fname")) for file in files)
-            raise _EntryError(f"{len(originals)} of its files ({names}) have speed 1; expected one")
+            raise EntryError(f"{len(originals)} of its files ({names}) have speed 1; expected one")
         name = _string(originals[0], "fname", "")
         id = Path(name).stem
         seconds = _number(originals[0], "duration", id)
@@ -119,7 +93,7 @@ def read_librispeech_json(path: Path, root: Path | None) -> Entries:
             ),
         )
 
-    return _parsed(path, _array_items(path), parse)
+    return parsed(path, _array_items(path), parse)
 
 
 def read_librispeech(path: Path, root: Path | None) -> Entries:
@@ -135,11 +109,11 @@ def _read_chapter(transcripts: Path) -> Entries:
     def parse(line: int, content: str) -> Entry:
         id, _, text = content.partition(" ")
         if id not in recordings:
-            raise _EntryError(f"utterance {id}: neither {id}.flac nor {id}.wav is in {folder}")
+            raise EntryError(f"utterance {id}: neither {id}.flac nor {id}.wav is in {folder}")
         return Entry(transcripts, line, id, recordings.pop(id), text.strip(), speaker=id.split("-")[0])
 
-    lines = list(_lines(transcripts))
-    yield from _parsed(transcripts, lines, parse)
+    lines = list(lines_of(transcripts))
+    yield from parsed(transcripts, lines, parse)
     for id in sorted(recordings):
         yield ManifestError(f"{transcripts}:{len(lines)}: utterance {id}: has audio but no transcript in this file")
 
@@ -154,47 +128,11 @@ def read_ljspeech(path: Path, root: Path | None) -> Entries:
     def parse(line: int, content: str) -> Entry:
         columns = content.split("|")
         if len(columns) not in (2, 3) or not columns[0]:
-            raise _EntryError(f"found {_short(content)}; expected id|text or id|text|normalised text")
+            raise EntryError(f"found {short(content)}; expected id|text or id|text|normalised text")
         recording = table.parent / "wavs" / f"{columns[0]}.wav"
         return Entry(table, line, columns[0], recording, (columns[-1] or columns[1]).strip())
 
-    return _parsed(table, _lines(table), parse)
-
-
-def read_pipe(path: Path, root: Path | None) -> Entries:
-    """Pipe-separated lists, as Tacotron 2 and FastPitch use them; the columns may be named in the first line."""
-    base = root or path.parent
-    lines = list(_lines(path))
-    header = _pipe_header(lines[0][1]) if lines else None
-
-    def parse(line: int, content: str) -> Entry:
-        columns = content.split("|")
-        if not header and len(columns) > 2 and columns[1].endswith(".pt"):
-            del columns[1]
-        names = header or ["audio", "text", "speaker"][: len(columns)]
-        if len(columns) != len(names) or len(columns) < 2 or not columns[0]:
-            expected = f"{lines[0][1]}, as the first line says" if header else "path|text or path|text|speaker"
-            raise _EntryError(f"found {_short(content)}; expected {expected}")
-        values = dict(zip(names, map(str.strip, columns), strict=True))
-        name = values["audio"]
-        return Entry(path, line, Path(name).stem, base / name, values["text"], speaker=values.get("speaker", ""))
-
-    return _parsed(path, lines[1:] if header else lines, parse)
-
-
-_PIPE_COLUMNS = {
-    **dict.fromkeys(("audio", "wav", "wavs", "path", "file", "filename", "audio_filepath"), "audio"),
-    **dict.fromkeys(("text", "transcript", "normalized_text"), "text"),
-    **dict.fromkeys(("speaker", "speaker_id"), "speaker"),
-    **dict.fromkeys(("pitch", "mel", "mels", "duration"), "other"),
-}
-
-
-def _pipe_header(line: str) -> list[str] | None:
-    """What the columns are, if the line names them and no recording: audio|pitch|text|speaker."""
-    names = [_PIPE_COLUMNS.get(name.strip().lower()) for name in line.split("|")]
-    is_header = all(names) and {"audio", "text"} <= set(names)
-    return [name for name in names if name] if is_header else None
+    return parsed(table, lines_of(table), parse)
 
 
 def read_fairseq(path: Path, root: Path | None) -> Entries:
@@ -203,28 +141,30 @@ def read_fairseq(path: Path, root: Path | None) -> Entries:
     Its sample counts become seconds at the rate of the first recording that can be read: wav2vec 2.0 wants one rate
     for all.
     """
-    lines = list(_lines(path))
+    lines = list(lines_of(path))
     if not lines or "\t" in lines[0][1]:
-        raise ManifestError(f"{path}:1: found {_short(lines[0][1]) if lines else 'nothing'}; expected the root folder")
+        found_there = short(lines[0][1]) if lines else "nothing"
+        expected = "the root folder, as Fairseq has it, or names of columns, path and text among them"
+        raise ManifestError(f"{path}:1: found {found_there}; expected {expected}")
     base = root or path.parent / lines[0][1]
     entries = lines[1:]
     texts, has_text = _letters(path.with_suffix(".ltr"), len(entries)), path.with_suffix(".ltr").is_file()
     rate, unreadable = _rate(path, (base / content.split("\t")[0] for _, content in entries))
 
-    def parse(line: int, entry: tuple[str, str | _EntryError]) -> Entry:
+    def parse(line: int, entry: tuple[str, str | EntryError]) -> Entry:
         content, text = entry
         name, _, count = content.partition("\t")
-        if not count.isdecimal():
-            raise _EntryError(f"utterance {Path(name).stem}: found {_short(content)}; expected path, tab, samples")
-        if isinstance(text, _EntryError):
-            raise _EntryError(f"utterance {Path(name).stem}: {text}")
+        if not count.isdecimal() or len(count) > MOST_DIGITS:
+            raise EntryError(f"utterance {Path(name).stem}: found {short(content)}; expected path, tab, samples")
+        if isinstance(text, EntryError):
+            raise EntryError(f"utterance {Path(name).stem}: {text}")
         recording = base / name
         if recording in unreadable:
-            raise _EntryError(f"utterance {recording.stem}: {unreadable[recording]}")
+            raise EntryError(f"utterance {recording.stem}: {unreadable[recording]}")
         return Entry(path, line, recording.stem, recording, text, int(count) / rate, has_text=has_text)
 
     items = [(line, (content, text)) for (line, content), text in zip(entries, texts, strict=True)]
-    return _parsed(path, items, parse)
+    return parsed(path, items, parse)
 
 
 def _rate(path: Path, recordings: Iterable[Path]) -> tuple[int, dict[Path, str]]:
@@ -240,58 +180,34 @@ def _rate(path: Path, recordings: Iterable[Path]) -> tuple[int, dict[Path, str]]
     return 16000, {}  # none is there, which whoever looks for them tells
 
 
-def _letters(path: Path, n_entries: int) -> list[str | _EntryError]:
+def _letters(path: Path, n_entries: int) -> list[str | EntryError]:
     """The texts of a .ltr file, "H I | Y O U |" for "HI YOU", against the symbols of dict.ltr.txt beside it.
 
     A line is one entry's even if it is empty: nothing is said there.
     """
     if not path.is_file():
         return [""] * n_entries
-    lines = _text(path).removesuffix("\n").split("\n")
+    lines = text_of(path).removesuffix("\n").split("\n")
     while len(lines) > n_entries and not lines[-1].strip():
         lines.pop()
     if len(lines) != n_entries:
         raise ManifestError(f"{path}: {len(lines)} lines; expected {n_entries}, one for each entry of the .tsv")
     dictionary = path.with_name("dict.ltr.txt")
-    known = {content.split()[0] for _, content in _lines(dictionary)} if dictionary.is_file() else None
+    known = {content.split()[0] for _, content in lines_of(dictionary)} if dictionary.is_file() else None
 
-    def text(content: str) -> str | _EntryError:
+    def text(content: str) -> str | EntryError:
         letters = content.split()
         unknown = sorted(set(letters) - known) if known else []
         if unknown:
-            return _EntryError(f"{path.name} has {' '.join(unknown)}, which {dictionary} does not list")
+            return EntryError(f"{path.name} has {' '.join(unknown)}, which {dictionary} does not list")
         return "".join(letters).replace("|", " ").strip()
 
     return [text(content) for content in lines]
 
 
-def _parsed(path: Path, items: Iterable[tuple[int, T]], parse: Callable[[int, T], Entry]) -> Entries:
-    """The entries that `parse` makes of the items; for a bad one, an error with its place."""
-    for line, item in items:
-        try:
-            yield parse(line, item)
-        except _EntryError as error:
-            yield ManifestError(f"{path}:{line}: {error}")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ManifestError(f"{path}:{line}: byte {error.object[error.start]:#x} is not UTF-8; convert it") from error
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, numbered from 1. Only \\n ends a line: others may stand in a text."""
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        if line.strip():
-            yield number, line.rstrip("\r")
-
-
 def _array_items(path: Path) -> Iterator[tuple[int, Any]]:
     """The items of a JSON array with the lines on which they start."""
-    content = _text(path)
+    content = text_of(path)
     decoder = json.JSONDecoder()
     position, counted, line = _BETWEEN_ITEMS.match(content).end() + 1, 0, 1  # type: ignore[union-attr]
     while True:
@@ -309,11 +225,16 @@ def _array_items(path: Path) -> Iterator[tuple[int, Any]]:
         yield line, item
 
 
+def _key(record: dict[str, Any], what: str, usual: str) -> str:
+    """The key of `what` that is there; without one the usual."""
+    return next((name for name in (usual, *NAMES[what]) if name in record), usual)
+
+
 def _string(record: dict[str, Any], key: str, id: str) -> str:
     value = record.get(key)
-    if isinstance(value, str) and (value or key in ("text", "transcript")):
+    if isinstance(value, str) and (value or key in NAMES["text"]):
         return value
-    raise _EntryError(f"{_of(id)}{key} is {_found(record, key)}; expected a string")
+    raise EntryError(f"{_of(id)}{key} is {found(record, key)}; expected a string")
 
 
 def _number(record: dict[str, Any], key: str, id: str) -> float | None:
@@ -324,7 +245,7 @@ def _number(record: dict[str, Any], key: str, id: str) -> float | None:
         with suppress(OverflowError):  # an integer beyond all floats
             if math.isfinite(float(value)):
                 return float(value)
-    raise _EntryError(f"{_of(id)}{key} is {_found(record, key)}; expected a number")
+    raise EntryError(f"{_of(id)}{key} is {found(record, key)}; expected a number")
 
 
 def _speeds(value: Any, base: Path, id: str) -> tuple[tuple[float, Path], ...]:
@@ -334,23 +255,15 @@ def _speeds(value: Any, base: Path, id: str) -> tuple[tuple[float, Path], ...]:
             raise ValueError("no speed")
         return speeds
     except (AttributeError, TypeError, ValueError) as error:
-        found = _short(json.dumps(value))
-        raise _EntryError(f'{_of(id)}speeds is {found}; expected {{"0.9": path, "1.1": path}}') from error
+        found = short(json.dumps(value))
+        raise EntryError(f'{_of(id)}speeds is {found}; expected {{"0.9": path, "1.1": path}}') from error
 
 
 def _file_text(path: Path, id: str) -> str:
     if not path.is_file():
-        raise _EntryError(f"utterance {id}: text_filepath: no such file: {path}")
-    return _text(path).strip()
+        raise EntryError(f"utterance {id}: text_filepath: no such file: {path}")
+    return text_of(path).strip()
 
 
 def _of(id: str) -> str:
     return f"utterance {id}: " if id else ""
-
-
-def _found(record: dict[str, Any], key: str) -> str:
-    return _short(json.dumps(record[key])) if key in record else "missing"
-
-
-def _short(content: str) -> str:
-    return f"'{content[:60]}…'" if len(content) > 60 else f"'{content}'"

@@ -2,16 +2,20 @@
 
 | format           | what                                                                                            |
 |------------------|-------------------------------------------------------------------------------------------------|
-| jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds"}      |
+| jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds"}; or  |
+|                  | what others call these, such as "path" and "sentence" (`NAMES` of common/data/tables.py)        |
 | librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}  |
 | librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
 | ljspeech         | a folder with metadata.csv (id|text|normalised text) and wavs/                                   |
-| pipe             | a line `path|text` or `path|text|speaker`; a column with FastPitch's pitch (.pt) is passed over; |
-|                  | or in the first line names of the columns, such as `audio|pitch|text|speaker`                    |
+| pipe             | a line `path|text` or `path|text|speaker`; a column with FastPitch's pitch (.pt) is passed over  |
+| table            | names of the columns in the first line, between tabs, commas, semicolons or pipes: Common        |
+|                  | Voice's `client_id path sentence`, `wav_filename,transcript`, `audio|pitch|text|speaker`         |
+| kaldi            | a folder with wav.scp, and with text, segments and utt2spk where there are any                   |
 | fairseq          | .tsv (root folder, then `path<TAB>samples`); .ltr and dict.ltr.txt beside it where there are any |
 
 `duration` and `offset` are seconds. A duration that the manifest does not give is read from the header of the audio.
-Where there is an `offset`, 0 too, no more than `duration` is read from there.
+Where there is an `offset`, 0 too, no more than `duration` is read from there. Where different recordings have one id,
+their paths become their ids. Files are UTF-8, or UTF-16 with its mark, and their lines may end as on Windows.
 """
 
 import functools
@@ -20,14 +24,14 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from common import audio
-from common.data import formats
-from common.data.formats import Entry, ManifestError
-from common.files import is_file
+from common.data import formats, tables
+from common.data.entries import Entries, Entry, ManifestError
+from common.files import decoded, found_file
 
 __all__ = [
     "Format",
@@ -41,16 +45,20 @@ __all__ = [
     "write_jsonl",
 ]
 
-Format = Literal["auto", "jsonl", "librispeech-json", "librispeech", "ljspeech", "pipe", "fairseq"]
+Format = Literal["auto", "jsonl", "librispeech-json", "librispeech", "ljspeech", "pipe", "table", "kaldi", "fairseq"]
 
-_READERS: dict[str, Callable[[Path, Path | None], formats.Entries]] = {
+_READERS: dict[str, Callable[..., Entries]] = {
     "jsonl": formats.read_jsonl,
     "librispeech-json": formats.read_librispeech_json,
     "librispeech": formats.read_librispeech,
     "ljspeech": formats.read_ljspeech,
-    "pipe": formats.read_pipe,
+    "pipe": tables.read_pipe,
+    "table": tables.read_table,
+    "kaldi": tables.read_kaldi,
     "fairseq": formats.read_fairseq,
 }
+_MAY_LACK_TEXT = ("jsonl", "pipe", "table", "kaldi")
+_HEAD = 1 << 16  # bytes of a file by which its format is known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +120,7 @@ def read_manifest(
     """
     path = Path(path)
     named = _detected(path) if format == "auto" else format
-    reader = functools.partial(formats.read_jsonl, with_text=with_text) if named == "jsonl" else _READERS[named]
+    reader = functools.partial(_READERS[named], with_text=with_text) if named in _MAY_LACK_TEXT else _READERS[named]
     utterances: list[Utterance] = []
     skipped: list[str] = []
     for result in _with_audio(reader(path, root)):
@@ -125,7 +133,7 @@ def read_manifest(
     if not utterances:
         found = f"none of its {len(skipped)} utterances can be used; {skipped[0]}" if skipped else "no utterance in it"
         raise ManifestError(f"{path}: {found}")
-    return Manifest(utterances, skipped)
+    return Manifest(_told_apart(utterances, path if path.is_dir() else path.parent), skipped)
 
 
 def read_sources(
@@ -215,25 +223,70 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
     unfinished.replace(path)
 
 
+def _told_apart(utterances: list[Utterance], folder: Path) -> list[Utterance]:
+    """The utterances, those whose id another recording has too under their paths from `folder`, or whole ones."""
+    places: dict[str, set[tuple[Path, float | None]]] = {}
+    for utterance in utterances:
+        places.setdefault(utterance.id, set()).add((utterance.audio, utterance.offset_seconds))
+    if len(places) == len(utterances) or all(len(found) == 1 for found in places.values()):
+        return utterances
+
+    def named(utterance: Utterance) -> Utterance:
+        if len(places[utterance.id]) == 1:
+            return utterance
+        recording = utterance.audio
+        name = recording.relative_to(folder) if recording.is_relative_to(folder) else recording
+        offset = utterance.offset_seconds
+        return replace(utterance, id=name.as_posix().lstrip("/") + (f"@{offset:g}" if offset else ""))
+
+    return list(map(named, utterances))
+
+
 def _detected(path: Path) -> str:
-    """The format of a file or folder, by its name and, for .json, its first character."""
+    """The format of a file or folder, by its name and its first line."""
     if path.is_dir():
         if (path / "metadata.csv").is_file():
-            return "ljspeech"
+            return _detected(path / "metadata.csv")
         if next(path.rglob("*.trans.txt"), None):
             return "librispeech"
-        raise ManifestError(f"{path}: has neither metadata.csv (LJSpeech) nor a *.trans.txt (LibriSpeech) in it")
+        if (path / "wav.scp").is_file():
+            return "kaldi"
+        raise ManifestError(
+            f"{path}: has neither metadata.csv (LJSpeech) nor a *.trans.txt (LibriSpeech) nor wav.scp (Kaldi) in it"
+        )
     if not path.is_file():
         raise ManifestError(f"{path}: no such file or folder; expected a manifest")
+    first = _first_line(path)
     if path.suffix == ".json":
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            return "librispeech-json" if file.read(256).lstrip().startswith("[") else "jsonl"
+        return "librispeech-json" if first.startswith("[") else "jsonl"
+    if path.suffix == ".jsonl":
+        return "jsonl"
+    if path.name == "wav.scp":
+        return "kaldi"
+    if tables.header_of(first):
+        return "table"
     if path.name == "metadata.csv":
         return "ljspeech"
-    return {".jsonl": "jsonl", ".tsv": "fairseq"}.get(path.suffix, "pipe")
+    if path.suffix == ".csv" and "|" not in first:
+        return "table"
+    return "fairseq" if path.suffix == ".tsv" else "pipe"
 
 
-def _with_audio(entries: formats.Entries) -> Iterator[Utterance | ManifestError]:
+def _first_line(path: Path) -> str:
+    """Without what cannot be read of it; "" of an empty file."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        raise ManifestError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        text = decoded(head)
+    except UnicodeDecodeError:  # which the reader tells, or a letter that the end of `head` cuts
+        text = head.decode("utf-8", "replace")
+    return text.lstrip("\ufeff \t\r\n").partition("\n")[0]
+
+
+def _with_audio(entries: Entries) -> Iterator[Utterance | ManifestError]:
     """The utterances of the entries, in their order, once their audio has been looked for.
 
     In threads, because on a network file system each look takes a millisecond of waiting.
@@ -248,13 +301,15 @@ def _with_audio(entries: formats.Entries) -> Iterator[Utterance | ManifestError]
 def _checked(entry: Entry | ManifestError) -> Utterance | ManifestError:
     if isinstance(entry, ManifestError):
         return entry
-    for recording in (entry.audio, *(copy for _, copy in entry.speeds)):
-        if not is_file(recording):
-            return entry.error(f"no such audio file: {recording}")
+    recordings = [entry.audio, *(copy for _, copy in entry.speeds)]
+    there = [found_file(recording) for recording in recordings]
+    if None in there:
+        return entry.error(f"no such audio file: {recordings[there.index(None)]}")
+    recording, *copies = (path for path in there if path is not None)
     seconds = entry.seconds
     if seconds is None:
         try:
-            seconds = audio.info(entry.audio).seconds - (entry.offset_seconds or 0.0)
+            seconds = audio.info(recording).seconds - (entry.offset_seconds or 0.0)
         except audio.AudioError as error:
             return entry.error(str(error))
     offset = entry.offset_seconds or 0.0
@@ -262,11 +317,11 @@ def _checked(entry: Entry | ManifestError) -> Utterance | ManifestError:
         return entry.error(f"{seconds:g} s from {offset:g} s; expected a duration > 0 and an offset >= 0")
     return Utterance(
         id=entry.id,
-        audio=entry.audio,
+        audio=recording,
         seconds=seconds,
         text=entry.text,
         has_text=entry.has_text,
         speaker=entry.speaker,
         offset_seconds=entry.offset_seconds,
-        speeds=entry.speeds,
+        speeds=tuple((speed, copy) for (speed, _), copy in zip(entry.speeds, copies, strict=True)),
     )

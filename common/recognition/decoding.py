@@ -42,7 +42,8 @@ class DecodingOptions:
     """Label sequences kept by the beam search; 0: no search but the best label of every frame, or 100 where another
     option of decoding needs a search."""
     language_model: Path | None = None
-    """ARPA file (.arpa or .arpa.gz) of words, spelled with the model's labels, for the beam search."""
+    """ARPA file (plain, .gz, .bz2 or .xz) or compiled model of words, spelled with the model's labels, for the beam
+    search."""
     weight: float = ctc.ScorerOptions.weight
     """Factor of the language model's log-probabilities."""
     word_bonus: float = ctc.ScorerOptions.word_bonus
@@ -261,7 +262,9 @@ def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str
                 word_bonus=options.word_bonus,
             ),
         )
-    except (ArpaError, OSError, ValueError) as error:
+    except OSError as error:
+        raise ConfigError(f"decoding: {options.language_model}: {error.strerror}; expected a language model") from None
+    except (ArpaError, ValueError) as error:
         raise ConfigError(f"decoding: {error}") from None
 
 

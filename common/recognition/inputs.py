@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.audio import AudioError, Held
+from common.data.entries import text_of
 from common.data.manifest import ManifestError, Utterance, read_manifest
+from common.data.tables import header_of
+from common.files import found_file
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".au", ".caf", ".w64", ".sph")
 STANDARD_INPUT = "-"
-MANIFEST_SUFFIXES = (".jsonl", ".json", ".tsv", ".csv", ".psv", ".txt")
+MANIFEST_SUFFIXES = (".jsonl", ".json", ".tsv", ".csv", ".psv", ".txt", ".scp")
+LIST_SUFFIXES = (".txt", ".lst", ".list")
 
 
 class Item(NamedTuple):
@@ -48,24 +52,29 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
                 problems += [f"{file}: is no file, or a link to none; expected an audio file" for file in lost]
                 sources += [(str(file.relative_to(path).with_suffix("")), file) for file in files]
                 problems += [] if named else [f"{path}: no audio in this folder"]
-            elif path.suffix == ".txt" and path.is_file() and "|" not in (text := path.read_text(encoding="utf-8")):
-                listed = [(root or path.parent) / line.strip() for line in text.splitlines() if line.strip()]
-                sources += [(file.stem, file) for file in listed]
+            elif path.suffix.lower() in LIST_SUFFIXES and path.is_file() and not _is_table(text := text_of(path)):
+                listed = [(root or path.parent) / line.strip() for line in text.split("\n") if line.strip()]
+                sources += [(file.stem, found_file(file) or file) for file in listed]
+                problems += [] if listed else [f"{path}: is empty; expected a list of recordings"]
             elif path.is_dir() or path.suffix.lower() in MANIFEST_SUFFIXES:
                 manifest = read_manifest(path, root=root, on_error="skip", with_text=False)
                 sources += [(u.id, u) for u in manifest.utterances if u.seconds <= max_seconds]
                 problems += manifest.skipped
             else:
-                sources.append((path.stem, path))
+                sources.append((path.stem, found_file(path) or path))
         except (ManifestError, AudioError) as error:
             problems.append(str(error))
-        except UnicodeDecodeError:
-            problems.append(f"{path}: is not text in UTF-8; expected a list of recordings")
     return Found(list(_named(sources)), problems)
 
 
 def _is_corpus(folder: Path) -> bool:
-    return (folder / "metadata.csv").is_file() or next(folder.rglob("*.trans.txt"), None) is not None
+    named = any((folder / name).is_file() for name in ("metadata.csv", "wav.scp"))
+    return named or next(folder.rglob("*.trans.txt"), None) is not None
+
+
+def _is_table(text: str) -> bool:
+    """Whether it is a manifest: `path|text` in every line, or names of columns in the first."""
+    return "|" in text or header_of(text.partition("\n")[0]) is not None
 
 
 def _named(sources: Sequence[tuple[str, Path | Utterance | Held]]) -> Iterator[Item]:

@@ -96,12 +96,12 @@ def output(path: Path | None, *, whole: bool = False) -> Iterator[TextIO]:
     make_folder(path.parent)
     if whole:
         with _told(path), written_whole(path) as content:
-            text = io.TextIOWrapper(content, "utf-8", write_through=True)
+            text = io.TextIOWrapper(content, "utf-8", "backslashreplace", write_through=True)
             yield text
             text.detach()
         return
     with _told(path):
-        file = path.open("w", encoding="utf-8")
+        file = path.open("w", encoding="utf-8", errors="backslashreplace")
     with file:
         yield file
 

@@ -16,6 +16,7 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.config import ConfigError
+from common.data.entries import text_of
 from common.data.manifest import ManifestError, read_manifest
 from common.text.dictionary import WORD_END, write_symbols
 from common.text.language import Language, Spelling
@@ -91,10 +92,7 @@ def texts_of(sources: Iterable[Path], *, root: Path | None = None) -> tuple[list
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ManifestError(f"{path}: cannot be read: {error}") from None
+    return text_of(path).split("\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ WORD_END = "|"  # stands for the space in such files
 def read_symbols(path: Path) -> tuple[str, ...]:
     """The symbols in the order of the file. Raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = files.decoded(path.read_bytes())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as a dictionary: {error}") from None
     return parse_symbols(text, str(path))

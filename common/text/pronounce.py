@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from common import espeak
+from common.files import decoded
 from common.text import arpabet
 
 Pronunciations = tuple[tuple[str, ...], ...]
@@ -47,7 +48,7 @@ def cmudict() -> dict[str, Pronunciations]:
 def read_lexicon(path: Path) -> Lexicon:
     """A lexicon in CMUdict's format: `word  HH AH0 L OW1` a line, # before comments. Raises LexiconError."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = decoded(path.read_bytes()).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise LexiconError(f"{path}: cannot be read as a lexicon ({error})") from None
     words: dict[str, Pronunciations] = {}

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from common.files import decoded
+
 
 class ReadingsError(ValueError):
     """A file of readings that cannot be used; the message names it and says why."""
@@ -33,7 +35,7 @@ NONE = Readings()
 def read_readings(path: Path) -> Readings:
     """The readings of a .toml or .json file. Raises ReadingsError."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = decoded(path.read_bytes())
         table = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise ReadingsError(f"{path}: cannot be read as readings ({error})") from None

@@ -19,6 +19,7 @@ import difflib
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from common import files
 from common.config import ConfigError
 from fastpitch.front import control
 from fastpitch.front.control import Control, ControlError
@@ -98,9 +99,8 @@ def read_bytes(path: Path) -> bytes:
 
 def decoded(data: bytes, where: str) -> str:
     """Text from UTF-8, or from UTF-16 with its mark. Raises PhraseError that names the first byte that is neither."""
-    is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        return data.decode("utf-16" if is_utf_16 else "utf-8-sig")
+        return files.decoded(data)
     except UnicodeDecodeError as error:
         found = f"byte 0x{data[error.start]:02x} at {error.start + 1}"
         raise PhraseError(f"{where}: not text in UTF-8 ({found})") from None

@@ -1,5 +1,6 @@
 """Reading, writing and changing recordings."""
 
+import os
 import re
 import subprocess
 import sys
@@ -87,16 +88,44 @@ def test_a_wav_written_to_a_pipe_has_no_length_in_its_header_and_is_read(tmp_pat
     np.testing.assert_array_equal(audio.read(tmp_path / "piped.wav").samples, audio.read(tmp_path / "a.wav").samples)
 
 
+def test_a_name_that_is_no_utf_8_is_read(tmp_path):
+    soundfile.write(tmp_path / "a.wav", noise(1000), 16000)
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/latin\xe9.wav"))
+    (tmp_path / "a.wav").replace(path)
+    assert len(audio.read(path).samples) == 1000
+
+
+def test_a_recording_of_a_telephone_in_which_one_cannot_seek(tmp_path):
+    soundfile.write(tmp_path / "a.wav", noise(16000), 8000, subtype="GSM610")
+    samples = audio.read(tmp_path / "a.wav").samples
+    assert len(samples) == 16000
+    piece = audio.read(tmp_path / "a.wav", offset_seconds=0.5, seconds=1).samples
+    np.testing.assert_array_equal(piece, samples[4000:12000])
+
+
+def test_an_ogg_file_that_is_whole_is_read_from_memory_too(tmp_path):
+    soundfile.write(tmp_path / "a.ogg", noise(100_000), 16000)
+    assert len(audio.read(audio.Held((tmp_path / "a.ogg").read_bytes())).samples) == 100_000
+    with pytest.raises(audio.AudioError, match="bytes: truncated: its last page"):
+        audio.read(audio.Held((tmp_path / "a.ogg").read_bytes()[:-100], "bytes"))
+
+
 def broken(folder: Path, name: str) -> Path:
     """A file that cannot be used, of the kind that its name says."""
     path = folder / name
     if name.startswith("truncated"):
-        soundfile.write(path, noise(16000), 16000)
+        kind = {"sph": "NIST"}.get(name.rpartition(".")[2])
+        soundfile.write(path, noise(16000), 16000, format=kind)
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     elif name == "empty.wav":
         path.touch()
     elif name == "text.flac" or name == "noise.raw":
         path.write_text("this is no audio " * 50)
+    elif name == "nothing.wav":
+        soundfile.write(path, noise(16000), 16000)
+        content = bytearray(path.read_bytes())
+        content[40:44] = bytes(4)
+        path.write_bytes(content)
     elif name == "none.wav":
         soundfile.write(path, np.zeros(0), 16000)
     elif name == "nan.wav":
@@ -121,11 +150,15 @@ def broken(folder: Path, name: str) -> Path:
         ("folder.wav", "is a folder; expected an audio file"),
         ("empty.wav", "the file is empty (0 bytes)"),
         ("text.flac", "cannot be read as audio (Format not recognised)"),
-        ("noise.raw", "cannot be read as audio (samplerate must be specified)"),
+        ("noise.raw", "has no header that tells its rate and format; write one, as with: ffmpeg -f s16le"),
         ("truncated.wav", "truncated: its header promises 32000 bytes but 15978 are there"),
         ("truncated.flac", "truncated or damaged: 16000 samples are promised, but: Error : flac decoder lost sync"),
+        ("truncated.ogg", "truncated: its last page is not whole"),
+        ("truncated.sph", "truncated: its header promises more samples than the 7"),
+        ("truncated.voc", "truncated: its header promises more samples than the 7"),
         ("truncated.mp3", "truncated: 16000 samples are promised but only"),
         ("none.wav", "holds 0 samples"),
+        ("nothing.wav", "holds 0 samples, though it has 32044 bytes (was it written to a pipe?); encode it again"),
         ("nan.wav", "NaN or infinite"),
         ("infinite.wav", "NaN or infinite"),
         ("piped.flac", "its header gives no length"),

@@ -167,3 +167,16 @@ def test_the_environment_names_versions_device_and_commit():
     told = environment(torch.device("cpu"))
     assert told["torch"] == torch.__version__
     assert all(told[key] for key in ("python", "device", "commit", "threads"))
+
+
+@pytest.mark.parametrize(
+    ("aten", "onednn", "gained"),
+    [("", "", ""), ("avx2", "AVX2", " (AVX2 forced)"), ("avx2", "", " (ATen AVX2, oneDNN -)")],
+)
+def test_the_device_tells_of_vectors_that_are_held_back(aten, onednn, gained, monkeypatch):
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    before = environment(torch.device("cpu"))["device"]
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", aten)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", onednn)
+    assert environment(torch.device("cpu"))["device"] == before + gained

@@ -334,6 +334,7 @@ def test_a_prefix_that_leaves_the_beam_and_returns_is_one_hypothesis():
         (lambda: ScorerOptions(unknown_penalty=1.0), "unknown_penalty: expected at most 0, found 1.0"),
         (lambda: Scorer("ab", words=["a"]), "boundary: expected a label between words, found no ' ' in the labels"),
         (lambda: Scorer("ab ", words=["ax"]), r"word 'ax': expected characters among the labels, found \['x'\]"),
+        (lambda: Scorer("ab ", hot_words={" ": 1.0}), r"word ' ': is empty; expected letters"),
         (
             lambda: Scorer("ab ", hot_words={"a": -1.0}),
             "hot word 'a': expected a boost above 0 .* found -1.0",

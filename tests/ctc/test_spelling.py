@@ -115,6 +115,11 @@ def test_the_native_search_finds_what_the_python_one_does_and_the_best_of_all(st
             assert (found[b][0].score if found[b] else -math.inf) == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.parametrize(("labels", "word"), [("cafe\u0301 ", "caf\u00e9"), ("caf\u00e9 ", "cafe\u0301")])
+def test_hot_words_are_in_the_form_of_unicode_that_the_labels_have(labels, word):
+    assert ctc.Scorer(labels, hot_words={word: 1.0}).phrases is not None
+
+
 def test_other_hot_words_share_all_else():
     scorer = scorers(STYLES["sentencepiece"])["model"]
     other = scorer.with_hot_words({"ab": 3.0})

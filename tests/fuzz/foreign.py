@@ -110,7 +110,7 @@ def folders() -> Reader:
 
 
 def corpora() -> Reader:
-    """Manifests of other programs: Fairseq's, lists with pipes, LibriSpeech's and LJSpeech's texts."""
+    """Manifests of other programs: Fairseq's, tables, LibriSpeech's and LJSpeech's texts, Kaldi's folders."""
     files: Sequence[tuple[str, bytes]] = (
         ("a.tsv", b".\na.flac\t16000\nb.flac\t32000\n"),
         ("a.ltr", b"S A Y | A |\nS A Y | B |\n"),
@@ -118,7 +118,12 @@ def corpora() -> Reader:
         ("a.txt", b"a.flac|say a\nb.flac|say b"),
         ("1-2.trans.txt", b"1-2-0001 SAY A\n1-2-0002 SAY B\n"),
         ("metadata.csv", b"a|Say A.|say a\nb|Say 2.|say two"),
+        ("a.csv", b'path,text,duration\r\na.flac,"say ""a""",0.01\r\nb.flac,"say\nb",\r\n'),
+        ("b.tsv", b"client_id\tpath\tsentence\nme\ta.flac\tsay a\nme\tb.flac\tsay b\n"),
+        ("wav.scp", b"one a.flac\ntwo b.flac\n"),
+        ("segments", b"one one 0 0.01\ntwo two 0.002 0.008\n"),
     )
+    kaldi = {"wav.scp": b"one a.flac\ntwo b.flac\n", "text": b"one SAY A\ntwo SAY B\n"}
 
     def read(path: Path) -> None:
         name = dict(zip((f".{i}" for i in range(len(files))), (name for name, _ in files), strict=True))[path.suffix]
@@ -126,12 +131,15 @@ def corpora() -> Reader:
             folder = Path(inside)
             for own, content in files[:2] if name in ("a.tsv", "a.ltr") else ():
                 (folder / own).write_bytes(content)
+            for own, content in kaldi.items() if name in ("wav.scp", "segments") else ():
+                (folder / own).write_bytes(content)
             chapter = ("1-2-0001.flac", "1-2-0002.flac")
             for recording in chapter if name[0] == "1" else ("a.flac", "b.flac", "wavs/a.wav", "wavs/b.wav"):
                 (folder / recording).parent.mkdir(exist_ok=True)
                 soundfile.write(folder / recording, np.zeros(160), 16_000)
             shutil.copyfile(path, folder / name)
-            asked = {"a.ltr": folder / "a.tsv"}.get(name, folder if name[0] in "1m" else folder / name)
+            is_folder = name == "segments" or name[0] in "1m"
+            asked = folder if is_folder else folder / ("a.tsv" if name == "a.ltr" else name)
             with suppress(ManifestError):
                 read_manifest(asked, on_error="skip")
             read_manifest(asked, on_error="stop")

@@ -123,9 +123,9 @@ def small_onnx(metadata: dict[bytes, bytes], labels: int = 4) -> bytes:
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    for key, value in metadata.items():
-        model.metadata_props.add(key=key.decode("utf-8", "replace"), value=value.decode("utf-8", "replace"))
     onnx.checker.check_model(model)
+    for key, value in metadata.items():  # two of them may be one key, which the check refuses and readers must bear
+        model.metadata_props.add(key=key.decode("utf-8", "replace"), value=value.decode("utf-8", "replace"))
     return model.SerializeToString()
 
 

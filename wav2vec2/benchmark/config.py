@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from common.benchmark import RESULTS
+from common.benchmark import RESULTS, Clock
 from common.precision import Precision
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
@@ -42,6 +42,8 @@ class BenchmarkConfig:
     """Device: auto, cpu, cuda or cuda:N."""
     repeats: int = 5
     """Timed turns."""
+    clock: Clock = "wall"
+    """Time that is measured: what passes, or what the processor works, for a machine that others use too."""
     warmup: int = 1
     """Untimed turns before the timed ones, besides a first call."""
     seed: int = 0

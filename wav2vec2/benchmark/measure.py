@@ -37,7 +37,8 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
             torch.manual_seed(cfg.seed)
             sides = fitting(TASKS[cfg.task](cfg, batch_size, device), batch_size)
             calls = {name: side.call for name, side in sides.items()}
-            timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats)
+            clock = benchmark.CLOCKS[cfg.clock]
+            timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats, clock=clock)
             for row in _rows(cfg, batch_size, sides, timings, device):
                 print(_line(row), flush=True)
                 rows.append(row)
@@ -72,7 +73,7 @@ def _rows(
         seconds = batch_size * cfg.concat_batches * cfg.seconds
         row: Row = {"config": cfg.name, "side": name, "hourglass": sides[name].hourglass, "precision": cfg.precision}
         row |= {"batch": batch_size, "concat_batches": cfg.concat_batches, "seconds_of_audio": cfg.seconds}
-        row |= {"audio": "speech" if cfg.audio else "noise", "metric": "latency_ms"}
+        row |= {"audio": "speech" if cfg.audio else "noise", "metric": "latency_ms", "clock": cfg.clock}
         row |= {"threads": torch.get_num_threads(), **times.summary()}
         row |= {"peak_memory_mib": round(peaks[name] / MIB), "memory_mib": round(memory[name] / MIB)}
         row["times_real_time"] = round(seconds / times.summary()["mean"] * 1e3, 2)

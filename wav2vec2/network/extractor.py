@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Kept, native, products
+from common.convolution import Kept, matmul, native, products, trained
 from common.convolution import convolve as convolve_through_torch
 from common.convolution.native import Epilogue, Packed
 from common.lengths import inside
@@ -164,6 +164,8 @@ class FirstLayer(nn.Module):
         audio_BN = x_RC.view(len(samples_B), -1)
         folded = self.folded(audio_BN, samples_B)
         windows_BRK = self._windows(audio_BN).to(folded.weight_BKO.dtype)
+        if matmul.is_fastest(windows_BRK, folded.weight_BKO):
+            return trained.windows_gelu(windows_BRK, folded.weight_BKO, folded.bias_BO).flatten(0, 1)
         return F.gelu(torch.baddbmm(folded.bias_BO.unsqueeze(1), windows_BRK, folded.weight_BKO)).flatten(0, 1)
 
     def folded(self, audio_BN: Tensor, samples_B: Tensor) -> Folded:
@@ -209,6 +211,9 @@ class ConvLayerNorm(nn.Module):
             self._kept.forget()
         weight_OKI, bias_O, stride, norm, _ = self.convolution()
         x_RC = x_RC.to(weight_OKI.dtype)
+        if matmul.is_fastest(x_RC, weight_OKI):
+            y_RC = trained.strided(x_RC, weight_OKI, bias_O, stride, "gelu" if norm is None else "identity")
+            return y_RC if norm is None else F.gelu(norm(y_RC))
         if products.runs_eagerly(x_RC) and not products.has_fast_products():
             y_RC = convolve_through_torch(x_RC[None], weight_OKI, bias_O, stride=stride)[0]
         else:

@@ -64,6 +64,11 @@ void pack_directly(const packing& p) {
 
 }  // namespace
 
+int32_t floats_of(int32_t instructions) {
+    const int32_t widest_floats = std::min<int32_t>(widest(), CONVOLUTION_AVX512);
+    return instructions == 0 ? widest_floats : instructions <= widest_floats ? instructions : -1;
+}
+
 Layout layout_of(const convolution_problem& p) {
     Layout layout{};
     const int64_t value = is_rounded(p) ? 2 : 4, weight_value = p.is_bf16 ? 2 : 4;

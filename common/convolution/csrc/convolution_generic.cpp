@@ -3,6 +3,7 @@
 #define ROWS 6
 #include "run.inl"
 #include "pack.inl"
+#include "product.inl"
 
 void convolution::run_generic(const convolution_problem& problem) {
     if (problem.is_bf16)
@@ -12,3 +13,9 @@ void convolution::run_generic(const convolution_problem& problem) {
 }
 
 void convolution::pack_generic(const packing& problem) { pack_all(problem); }
+
+void convolution::product_generic(const product_problem& problem) { Product{problem}(); }
+
+void convolution::gelu_backward_generic(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads) {
+    all_gelu_backward(values, x, grad_y, grad_x, threads);
+}

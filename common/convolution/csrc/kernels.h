@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "convolution.h"
+#include "product.h"
 
 namespace convolution {
 
@@ -74,5 +75,28 @@ void run_generic(const convolution_problem& problem);
 void run_avx2(const convolution_problem& problem);
 void run_avx512(const convolution_problem& problem);
 void run_avx512_bf16(const convolution_problem& problem);
+
+// How a product is done: parts of the depth, with so many rows of A at once.
+struct ProductPlan {
+    int64_t segments, depth, rows;
+    bool keeps;  // all panels of B; otherwise one at a time
+    int64_t b_values, a_values;
+    size_t bytes() const { return static_cast<size_t>(b_values + a_values) * sizeof(float); }
+};
+
+ProductPlan plan_of(const product_problem& problem);
+
+constexpr int64_t MOST_ROWS = 12;  // of a register block, of all instruction sets
+
+// Instructions for products of floats: those that are asked for, the widest for 0; -1 where this processor lacks them.
+int32_t floats_of(int32_t instructions);
+
+void product_generic(const product_problem& problem);
+void product_avx2(const product_problem& problem);
+void product_avx512(const product_problem& problem);
+
+void gelu_backward_generic(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads);
+void gelu_backward_avx2(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads);
+void gelu_backward_avx512(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads);
 
 }  // namespace convolution

@@ -213,19 +213,33 @@ BAD_ENTRIES: list[tuple[str, str, Format, str]] = [
     ("1-2.trans.txt", "", "librispeech", "1-2.trans.txt:0: utterance a: has audio but no transcript in this file"),
     ("metadata.csv", "a", "ljspeech", "metadata.csv:1: found 'a'; expected id|text or id|text|normalised text"),
     ("m.txt", "audio|text|speaker\na.wav|x", "pipe", "m.txt:2: found 'a.wav|x'; expected audio|text|speaker, as"),
+    ("m.csv", "path,text\n,x", "table", "m.csv:2: path is empty; expected a recording"),
+    ("wav.scp", "a a.wav\nb sox b.sph -t wav - |", "kaldi", "utterance b: 'sox b.sph -t wav - |' is a command; run it"),
+    ("segments", "a a 0 0.3\nb x 0 1", "kaldi", "segments:2: utterance b: recording 'x' is not in "),
+    (
+        "segments",
+        "a a 0 0.3\nb a 1",
+        "kaldi",
+        "segments:2: utterance b: found 'a 1'; expected recording, start and end",
+    ),
+    ("text", "c C", "kaldi", "wav.scp:1: utterance a: has no line in "),
     ("m.txt", "a.wav|x\na.wav|x|y|z", "pipe", "m.txt:2: found 'a.wav|x|y|z'; expected path|text or path|text|speaker"),
     ("m.tsv", ".\na.wav 3", "fairseq", "m.tsv:2: utterance a: found 'a.wav 3'; expected path, tab, samples"),
+    ("m.tsv", ".\na.wav\t" + "7" * 5000, "fairseq", "m.tsv:2: utterance a: found 'a.wav\t777"),
 ]
 
 
 @pytest.mark.parametrize(("name", "content", "format", "message"), BAD_ENTRIES)
 def test_a_bad_entry_is_named_with_its_file_and_line(tmp_path, name, content, format, message):
     sound(tmp_path / "a.wav")
+    if format == "kaldi":
+        lines(tmp_path / "wav.scp", "a a.wav")
+        lines(tmp_path / "text", "a A", "b B")
     (tmp_path / name).write_text(content)
-    path = tmp_path if format == "librispeech" else tmp_path / name
+    path = tmp_path if format in ("librispeech", "kaldi") else tmp_path / name
     with pytest.raises(ManifestError, match=re.escape(message)) as caught:
         read_manifest(path, format=format)
-    assert str(caught.value).startswith(str(tmp_path / name))
+    assert str(caught.value).startswith(str(tmp_path / ("wav.scp" if name == "text" else name)))
     assert "\n" not in str(caught.value)
 
 
@@ -237,6 +251,19 @@ def test_a_bad_entry_is_named_with_its_file_and_line(tmp_path, name, content, fo
         ("m.jsonl", b"\n\xff", "m.jsonl:2: byte 0xff is not UTF-8; convert it"),
         ("m.tsv", "a.wav\t3", "m.tsv:1: found 'a.wav\t3'; expected the root folder"),
         ("m.tsv", "", "m.tsv:1: found nothing; expected the root folder"),
+        (
+            "m.csv",
+            "a.wav,hello",
+            "m.csv:1: found 'a.wav,hello'; expected names of columns, such as path,text,speaker, in",
+        ),
+        (
+            "m.csv",
+            "path,speaker\na.wav,x",
+            "m.csv:1: no column of texts among path, speaker; expected text or transcript",
+        ),
+        ("m.csv", 'path,text\na.wav,"' + "x" * 200_000, "m.csv:2: cannot be read as a table: field larger than field"),
+        ("m.csv", 'path,text\na.wav,"x\nb.wav,y\n', "m.csv:3: cannot be read as a table: unexpected end of data"),
+        ("wav.scp", "a a.wav", ": no file text in it; expected one with what was said, beside wav.scp"),
     ],
 )
 def test_where_nothing_can_be_read_any_more_skipping_does_not_help(tmp_path, name, content, message):

@@ -1,5 +1,7 @@
 """Finding the format, stopping or skipping, filtering and writing."""
 
+import json
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,18 +27,27 @@ def clip(tmp_path) -> Path:
         ("m.txt", "a.wav|hi"),
         ("m.psv", "\ufeffa.wav|hi\r\n"),
         ("m.tsv", ".\na.wav\t8000"),
+        ("m.tsv", "client_id\tpath\tsentence\n\ta.wav\thi\n"),
+        ("m.csv", 'wav_filename,wav_filesize,transcript\r\n"a.wav",3,"hi"\r\n'),
+        ("m.csv", "text;path\nhi;a.wav\n"),
+        ("m.csv", "a.wav|hi"),
+        ("metadata.csv", "file_name,transcription\na.wav,hi"),
+        ("m.jsonl", '{"path": "a.wav", "sentence": "hi"}'),
+        ("m.jsonl", '{"key": "a", "wav": "a.wav", "txt": "hi"}'),
     ],
 )
-def test_the_format_is_found_from_name_and_content(clip, name, content):
-    (clip.parent / name).write_text(content, encoding="utf-8")
-    text = "" if name == "m.tsv" else "hi"
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_format_is_found_from_name_and_content(clip, name, content, encoding):
+    content = content.removeprefix("\ufeff") if encoding != "utf-8" else content
+    (clip.parent / name).write_text(content, encoding=encoding)
+    text = "" if content.startswith(".\n") else "hi"
     expected = [Utterance(id="a", audio=clip, seconds=0.5, text=text)]
     assert read_manifest(clip.parent / name).utterances == expected
 
 
 def test_folders_and_files_that_are_no_manifest_are_refused(tmp_path):
     with pytest.raises(
-        ManifestError, match=r"has neither metadata\.csv \(LJSpeech\) nor a \*\.trans\.txt \(LibriSpeech"
+        ManifestError, match=r"has neither metadata\.csv \(LJSpeech\) nor a \*\.trans\.txt \(LibriSpeech\) nor wav"
     ):
         read_manifest(tmp_path)
     with pytest.raises(ManifestError, match=r"missing\.jsonl: no such file or folder; expected a manifest"):
@@ -69,6 +80,68 @@ def test_many_entries_keep_their_order(clip):
     (clip.parent / "m.txt").write_text("".join(f"a.wav|{number}\n" for number in range(1000)))
     texts = [utterance.text for utterance in read_manifest(clip.parent / "m.txt").utterances]
     assert texts == [str(number) for number in range(1000)]
+
+
+def test_a_table_of_a_spreadsheet_and_one_of_common_voice(clip):
+    for name in ("x.mp3", "Größe 1.wav"):
+        (clip.parent / "clips").mkdir(exist_ok=True)
+        (clip.parent / "clips" / name).write_bytes(clip.read_bytes())
+    table = clip.parent / "m.csv"
+    table.write_text('id,path,text,seconds,note\n1,clips/x.mp3,"a, ""b""\nc",0.25,\n\n2,a.wav,d,,n\n')
+    assert read_manifest(table).utterances == [
+        Utterance(id="1", audio=clip.parent / "clips/x.mp3", seconds=0.25, text='a, "b"\nc'),
+        Utterance(id="2", audio=clip, seconds=0.5, text="d"),
+    ]
+    voices = clip.parent / "validated.tsv"
+    voices.write_text('client_id\tpath\tsentence\tage\nme\tx.mp3\tSay "x.\t\nme\tGröße 1.wav\ty\t\n', encoding="utf-8")
+    assert [(u.id, u.text, u.speaker) for u in read_manifest(voices).utterances] == [
+        ("x", 'Say "x.', "me"),
+        ("Größe 1", "y", "me"),
+    ]
+
+
+def test_a_folder_of_kaldi(clip):
+    (clip.parent / "wav.scp").write_text(f"rec1  a.wav\nrec2\t{clip}\n")
+    found = read_manifest(clip.parent, with_text=False).utterances
+    assert [(u.id, u.audio, u.seconds, u.has_text) for u in found] == [
+        ("rec1", clip, 0.5, False),
+        ("rec2", clip, 0.5, False),
+    ]
+    (clip.parent / "segments").write_text("u1 rec1 0.00 0.20\nu2 rec2 0.25 0.50\n")
+    (clip.parent / "text").write_text("u1 ONE TWO\nu2 THREE\n")
+    (clip.parent / "utt2spk").write_text("u1 ann\n")
+    first, second = read_manifest(clip.parent / "wav.scp").utterances
+    assert (first.id, first.audio, first.text, first.speaker) == ("u1", clip, "ONE TWO", "ann")
+    assert (second.offset_seconds, second.seconds, second.speaker) == (0.25, 0.25, "")
+    (clip.parent / "segments").write_text("u1 rec1 0 -1\n")
+    with pytest.raises(ManifestError, match="-1 s from 0 s; expected a duration > 0"):
+        read_manifest(clip.parent)
+
+
+def test_names_in_another_form_of_unicode_or_with_backslashes_are_found(clip):
+    (clip.parent / "wav").mkdir()
+    apart = unicodedata.normalize("NFD", "Größe é")
+    for name in (f"{apart}.wav", "世界.wav", "日本 ü.wav"):
+        (clip.parent / "wav" / name).write_bytes(clip.read_bytes())
+    (clip.parent / "m.txt").write_text("wav/Größe é.wav|a\nwav\\世界.wav|b\nwav\\Größe é.wav|c\nwav/日本 ü.wav|d\n")
+    found = read_manifest(clip.parent / "m.txt").utterances
+    assert [(u.audio.name, u.text) for u in found] == [
+        (f"{apart}.wav", "a"),
+        ("世界.wav", "b"),
+        (f"{apart}.wav", "c"),
+        ("日本 ü.wav", "d"),
+    ]
+
+
+def test_different_recordings_of_one_name_are_told_apart_by_their_paths(clip):
+    for speaker in ("ann", "bob"):
+        (clip.parent / speaker).mkdir()
+        (clip.parent / speaker / "1.wav").write_bytes(clip.read_bytes())
+    (clip.parent / "m.txt").write_text("ann/1.wav|one\nbob/1.wav|two\na.wav|a\na.wav|a\n")
+    assert [u.id for u in read_manifest(clip.parent / "m.txt").utterances] == ["ann/1.wav", "bob/1.wav", "a", "a"]
+    pieces = [{"id": "x", "path": "a.wav", "text": "", "offset": offset, "duration": 0.1} for offset in (0, 0.25)]
+    (clip.parent / "m.jsonl").write_text("\n".join(map(json.dumps, pieces)))
+    assert [u.id for u in read_manifest(clip.parent / "m.jsonl").utterances] == ["a.wav", "a.wav@0.25"]
 
 
 def test_filters_count_what_they_drop():

@@ -31,6 +31,17 @@ def test_text_has_the_name_only_where_several_share_a_stream(tmp_path):
     assert (tmp_path / "deeper" / "a.txt").read_text() == "hello\n"
 
 
+def test_names_that_are_no_text_are_written_nevertheless(tmp_path):
+    odd = HELLO._replace(audio="latin\udce9.wav")
+    for style, whole in (("text", False), ("json", True)):
+        with writing.output(tmp_path / style, whole=whole) as stream:
+            writing.write_transcript(odd, "a", style, stream, None)
+    assert (tmp_path / "text").read_text(encoding="utf-8") == "latin\\udce9.wav\thello\n"
+    assert json.loads((tmp_path / "json").read_text(encoding="utf-8"))["audio"] == odd.audio
+    writing.write_transcript(odd._replace(text=odd.audio), "a", "text", sys.stdout, tmp_path)
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "latin\\udce9.wav\n"
+
+
 def test_every_format_is_rendered():
     assert json.loads(writing.rendered(HELLO, "json", with_name=True))["words"][0]["start"] == 0.5
     assert writing.rendered(HELLO, "srt", with_name=True).startswith("1\n00:00:00,500")

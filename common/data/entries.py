@@ -1,0 +1,77 @@
+"""An entry of a manifest, what can be wrong with it, and the lines of a file: what the readers of all formats share."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from common.files import decoded
+
+T = TypeVar("T")
+
+
+class ManifestError(ValueError):
+    """A manifest, or one entry of it, cannot be used: "FILE:LINE: utterance ID: what was found, what is expected"."""
+
+
+class Entry(NamedTuple):
+    """An utterance as a manifest gives it; `seconds` None where it gives no duration."""
+
+    file: Path
+    line: int
+    id: str
+    audio: Path
+    text: str
+    seconds: float | None = None
+    speaker: str = ""
+    offset_seconds: float | None = None
+    speeds: tuple[tuple[float, Path], ...] = ()
+    has_text: bool = True
+
+    def error(self, message: str) -> ManifestError:
+        """`message` with the place of this entry before it."""
+        return ManifestError(f"{self.file}:{self.line}: utterance {self.id}: {message}")
+
+
+Entries = Iterator[Entry | ManifestError]
+
+
+class EntryError(Exception):
+    """What is wrong with the entry being parsed, without its place."""
+
+
+def parsed(path: Path, items: Iterable[tuple[int, T]], parse: Callable[[int, T], Entry]) -> Entries:
+    """The entries that `parse` makes of the items; for a bad one, an error with its place."""
+    for line, item in items:
+        try:
+            yield parse(line, item)
+        except EntryError as error:
+            yield ManifestError(f"{path}:{line}: {error}")
+
+
+def text_of(path: Path) -> str:
+    """The text of a file. Raises ManifestError, which names the line of the first byte that is none."""
+    try:
+        return decoded(path.read_bytes())
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ManifestError(f"{path}:{line}: byte {error.object[error.start]:#x} is not UTF-8; convert it") from error
+    except OSError as error:
+        raise ManifestError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, numbered from 1. Only \\n ends a line: others may stand in a text."""
+    for number, line in enumerate(text_of(path).split("\n"), start=1):
+        if line.strip():
+            yield number, line.rstrip("\r")
+
+
+def short(content: str) -> str:
+    """`content` in quotes, as it stands in a message."""
+    return f"'{content[:60]}…'" if len(content) > 60 else f"'{content}'"
+
+
+def found(record: dict[str, Any], key: str) -> str:
+    """The value of `key`, as it stands in a message."""
+    return short(json.dumps(record[key])) if key in record else "missing"
