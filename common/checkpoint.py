@@ -143,9 +143,10 @@ def usable(path: Path | str) -> Iterator[None]:
 @contextlib.contextmanager
 def own_description(path: Path | str, *others: type[Exception]) -> Iterator[None]:
     """What a checkpoint of this repository lacks or misstates of itself is a CheckpointError; so are `others`."""
+    unreadable: tuple[type[Exception], ...] = (KeyError, TypeError, ConfigError, *others)
     try:
         yield
-    except (KeyError, TypeError, ConfigError, *others) as error:
+    except unreadable as error:
         raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
 
 
