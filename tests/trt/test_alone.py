@@ -12,7 +12,6 @@ from common import audio
 from jasper.recognizer import load as load_jasper
 from tests.transducer import golden
 from transducer.recognizer import load as load_transducer
-from trt import export
 
 REPOSITORY = Path(__file__).parents[2]
 NEEDED = ("onnxruntime", "numpy", "soundfile", "soxr", "tyro")
@@ -46,15 +45,13 @@ def run(python: Path, *arguments: object) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_recordings_are_transcribed_where_only_that_is_installed(python, jasper, tmp_path):
+def test_recordings_are_transcribed_where_only_that_is_installed(python, jasper, hybrid, tmp_path):
     random = np.random.default_rng(0)
     loudness = np.repeat(random.uniform(0.01, 0.3, 25), 1600)
     audio.write(tmp_path / "a.flac", loudness * random.standard_normal(len(loudness)), 16_000)
-    pieces = golden.folder() / "tdt_ctc.nemo"
-    export.main(export.ExportConfig(checkpoint=pieces, out=tmp_path / "pieces.onnx"))
     for model, asr in (
         (jasper.with_suffix(".onnx"), load_jasper(jasper, device="cpu")),
-        (tmp_path / "pieces.onnx", load_transducer(pieces, device="cpu")),
+        (hybrid, load_transducer(golden.folder() / "tdt_ctc.nemo", device="cpu")),
     ):
         (expected,) = asr.transcribe([tmp_path / "a.flac"])
         assert expected.text
