@@ -71,6 +71,8 @@ class Held:
             shutil.copyfileobj(stream, spooled, 1 << 20)
         except OSError as error:
             raise AudioError(f"{name}: cannot be kept in {tempfile.gettempdir()}: {error.strerror}") from error
+        if spooled.tell() == 0 and stream.seekable() and stream.tell() > 0:
+            raise AudioError(f"{name}: nothing is left in it, for it stands at its end; expected audio from there on")
         return cls(spooled, name)
 
     def __str__(self) -> str:

@@ -37,32 +37,39 @@ def read_jsonl(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
             raise EntryError(f"not JSON that can be read ({error}): {short(content)}") from error
         if not isinstance(record, dict):
             raise EntryError(f"found {short(content)}; expected an object with audio_filepath, duration and text")
-        id = str(record.get(_key(record, "id", "id"), ""))
-        name = _string(record, _key(record, "audio", "audio_filepath"), id)
-        spoken = _key(record, "text", "text")
-        offset = _number(record, "offset", id or Path(name).stem)
-        id = id or Path(name).stem + (f"@{offset:g}" if offset else "")
-        return Entry(
-            file=path,
-            line=line,
-            id=id,
-            audio=base / name,
-            text=_string(record, spoken, id).strip() if with_text or record.get(spoken) is not None else "",
-            seconds=_number(record, "duration", id),
-            has_text=record.get(spoken) is not None,
-            speaker=str(record.get(_key(record, "speaker", "speaker"), "")),
-            offset_seconds=offset,
-            speeds=_speeds(record.get("speeds", {}), base, id),
-        )
+        return _described(path, base, line, record, with_text=with_text)
 
     return parsed(path, lines_of(path), parse)
 
 
-def read_librispeech_json(path: Path, root: Path | None) -> Entries:
-    """The JSON arrays of NVIDIA's LibriSpeech preparation, with several speeds of each utterance."""
+def _described(path: Path, base: Path, line: int, record: dict[str, Any], *, with_text: bool) -> Entry:
+    """The entry that an object of JSON describes."""
+    id = str(record.get(_key(record, "id", "id"), ""))
+    name = _string(record, _key(record, "audio", "audio_filepath"), id)
+    spoken = _key(record, "text", "text")
+    offset = _number(record, "offset", id or Path(name).stem)
+    id = id or Path(name).stem + (f"@{offset:g}" if offset else "")
+    return Entry(
+        file=path,
+        line=line,
+        id=id,
+        audio=base / name,
+        text=_string(record, spoken, id).strip() if with_text or record.get(spoken) is not None else "",
+        seconds=_number(record, "duration", id),
+        has_text=record.get(spoken) is not None,
+        speaker=str(record.get(_key(record, "speaker", "speaker"), "")),
+        offset_seconds=offset,
+        speeds=_speeds(record.get("speeds", {}), base, id),
+    )
+
+
+def read_librispeech_json(path: Path, root: Path | None, *, with_text: bool = True) -> Entries:
+    """Arrays: NVIDIA's preparation of LibriSpeech, with several speeds of each utterance, or `read_jsonl`'s objects."""
     base = root or path.parent
 
     def parse(line: int, record: Any) -> Entry:
+        if isinstance(record, dict) and "files" not in record and any(name in record for name in NAMES["audio"]):
+            return _described(path, base, line, record, with_text=with_text)
         files = record.get("files") if isinstance(record, dict) else None
         if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
             raise EntryError(f'found {short(json.dumps(record))}; expected an object with "transcript" and "files"')

@@ -4,7 +4,8 @@
 |------------------|-------------------------------------------------------------------------------------------------|
 | jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds"}; or  |
 |                  | what others call these, such as "path" and "sentence" (`NAMES` of common/data/tables.py)        |
-| librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}  |
+| librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}, |
+|                  | or of what jsonl has in its lines                                                               |
 | librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
 | ljspeech         | a folder with metadata.csv (id|text|normalised text) and wavs/                                   |
 | pipe             | a line `path|text` or `path|text|speaker`; a column with FastPitch's pitch (.pt) is passed over  |
@@ -57,7 +58,7 @@ _READERS: dict[str, Callable[..., Entries]] = {
     "kaldi": tables.read_kaldi,
     "fairseq": formats.read_fairseq,
 }
-_MAY_LACK_TEXT = ("jsonl", "pipe", "table", "kaldi")
+_MAY_LACK_TEXT = ("jsonl", "librispeech-json", "pipe", "table", "kaldi")
 _HEAD = 1 << 16  # bytes of a file by which its format is known
 
 

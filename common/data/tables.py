@@ -34,7 +34,8 @@ def header_of(line: str) -> tuple[str, list[str]] | None:
         names = [name.strip().strip('"').lower() for name in line.rstrip("\r").split(separator)]
         if len(names) > 1 and _column("audio", names) is not None and all(names) and not any("/" in n for n in names):
             return separator, names
-    return None
+    only = line.strip().strip('"').lower()
+    return (",", [only]) if only in NAMES["audio"] else None
 
 
 def _column(what: str, names: Sequence[str]) -> int | None:
@@ -145,7 +146,7 @@ def read_kaldi(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
 
     def parse(line: int, row: tuple[str, str]) -> Entry:
         id, value = row
-        name, start, end = (*value.split(), "", "")[:3] if has_segments else (value, "", "")
+        name, start, end = (*value.split(), "", "", "")[:3] if has_segments else (value, "", "")
         if name not in recordings:
             raise EntryError(f"utterance {id}: recording {short(name)} is not in {listed}")
         recording = recordings[name][1]

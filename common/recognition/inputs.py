@@ -58,8 +58,11 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
                 problems += [] if listed else [f"{path}: is empty; expected a list of recordings"]
             elif path.is_dir() or path.suffix.lower() in MANIFEST_SUFFIXES:
                 manifest = read_manifest(path, root=root, on_error="skip", with_text=False)
-                sources += [(u.id, u) for u in manifest.utterances if u.seconds <= max_seconds]
+                short = [u for u in manifest.utterances if u.seconds <= max_seconds]
+                sources += [(u.id, u) for u in short]
                 problems += manifest.skipped
+                left_out = f"{path}: all its {len(manifest.utterances)} utterances are longer than {max_seconds:g} s"
+                problems += [] if short else [left_out]
             else:
                 sources.append((path.stem, found_file(path) or path))
         except (ManifestError, AudioError) as error:

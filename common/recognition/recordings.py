@@ -24,9 +24,10 @@ LONG_SECONDS = 600.0
 
 Samples = Any
 """A float array or torch tensor [N], mono."""
-Source = str | Path | Utterance | bytes | BinaryIO | Samples | tuple[Samples, int]
+Bytes = bytes | bytearray | memoryview
+Source = str | Path | Utterance | Bytes | BinaryIO | Samples | tuple[Samples, int] | dict[str, Any]
 """A recording: a file; an utterance of a manifest; the bytes of a file, or one that is open; samples at the rate that
-the model takes, or with the rate that they have."""
+the model takes, or with the rate that they have, also as {"array", "sampling_rate"} of Hugging Face's datasets."""
 
 
 class Recording(NamedTuple):
@@ -82,7 +83,10 @@ def read_ahead(
     An AudioError of `read` is raised, or with "skip" becomes the `error` of its recording. Raises TypeError, at once,
     for a single source.
     """
-    if isinstance(sources, str | Path | Utterance | np.ndarray | bytes) or hasattr(sources, "is_floating_point"):
+    given: Any = sources
+    is_one = isinstance(given, str | Path | Utterance | np.ndarray | Bytes | dict)
+    is_pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], int | float | np.number)
+    if is_one or is_pair or hasattr(given, "is_floating_point") or hasattr(given, "read"):
         raise TypeError(f"expected a list of recordings, found one {type(sources).__name__}; put it in [ ]")
 
     def tolerant(source: Source) -> Recording:
@@ -143,8 +147,8 @@ def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.n
     given: Any = source
     if isinstance(given, Utterance):
         return _decoded(given.audio, rate, long_seconds, trim, **given.piece())
-    if isinstance(given, bytes):
-        return _decoded(Held(given, "bytes"), rate, long_seconds, trim)
+    if isinstance(given, Bytes):
+        return _decoded(Held(bytes(given), "bytes"), rate, long_seconds, trim)
     if isinstance(given, Held):
         return _decoded(given, rate, long_seconds, trim)
     if hasattr(given, "read"):
@@ -152,11 +156,10 @@ def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.n
     if isinstance(given, str | os.PathLike):
         return _decoded(Path(given), rate, long_seconds, trim)
     own_rate = rate
+    if isinstance(given, dict) and given.keys() >= {"array", "sampling_rate"}:
+        given = given["array"], given["sampling_rate"]
     if isinstance(given, tuple):
-        own_rate = int(given[1]) if len(given) == 2 and isinstance(given[1], int | np.integer) else 0
-        if not audio.RATES[0] <= own_rate <= audio.RATES[1]:
-            raise AudioError(f"tuple of {len(given)}: expected samples and their rate, {audio.RATES[0]} Hz at least")
-        given = given[0]
+        given, own_rate = _with_rate(given)
     array = _array(given, own_rate)
     if len(array) > long_seconds * own_rate:
         parts = range(0, len(array), BLOCK)
@@ -166,6 +169,17 @@ def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.n
     return audio.resample(array.astype(np.float32, copy=False), own_rate, rate)
 
 
+def _with_rate(given: tuple[Any, ...]) -> tuple[Any, int]:
+    """The samples and their rate, a whole number that may be written as a float."""
+    if len(given) == 2 and isinstance(given[1], int | float | np.number) and not isinstance(given[1], bool):
+        low, high = audio.RATES
+        if low <= given[1] <= high and int(given[1]) == given[1]:
+            return given[0], int(given[1])
+        raise AudioError(f"samples at a rate of {given[1]}: expected a whole number of {low} to {high} Hz")
+    found = ", ".join(type(part).__name__ for part in given)
+    raise AudioError(f"tuple ({found}): expected (samples, rate)")
+
+
 def _array(given: Any, rate: int) -> np.ndarray:
     if hasattr(given, "is_floating_point"):  # a tensor; torch need not be there
         given = given.detach().cpu()
@@ -173,7 +187,8 @@ def _array(given: Any, rate: int) -> np.ndarray:
     if not isinstance(given, np.ndarray):
         raise AudioError(f"{type(given).__name__}: expected a file, bytes, or samples as an array or tensor")
     if given.dtype.kind != "f":
-        raise AudioError(f"array of {given.dtype}: expected floating-point samples from -1 to 1")
+        advice = ", as of 16 bits over 32768" if given.dtype == np.int16 else ""
+        raise AudioError(f"array of {given.dtype}: expected floating-point samples from -1 to 1{advice}")
     if given.ndim != 1 or not len(given) or not np.isfinite([given.min(), given.max()]).all():
         raise AudioError(f"array of shape {given.shape}: expected finite mono samples [N] at {rate} Hz")
     return given

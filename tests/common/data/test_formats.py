@@ -216,6 +216,7 @@ BAD_ENTRIES: list[tuple[str, str, Format, str]] = [
     ("m.csv", "path,text\n,x", "table", "m.csv:2: path is empty; expected a recording"),
     ("wav.scp", "a a.wav\nb sox b.sph -t wav - |", "kaldi", "utterance b: 'sox b.sph -t wav - |' is a command; run it"),
     ("segments", "a a 0 0.3\nb x 0 1", "kaldi", "segments:2: utterance b: recording 'x' is not in "),
+    ("segments", "a a 0 0.3\nb", "kaldi", "segments:2: utterance b: recording '' is not in "),
     (
         "segments",
         "a a 0 0.3\nb a 1",

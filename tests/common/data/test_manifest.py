@@ -24,6 +24,7 @@ def clip(tmp_path) -> Path:
         ("m.jsonl", '{"audio_filepath": "a.wav", "text": "hi"}'),
         ("m.json", '{"audio_filepath": "a.wav", "text": "hi"}'),
         ("m.json", '\n [{"transcript": "hi", "files": [{"fname": "a.wav"}]}]'),
+        ("m.json", '[{"audio_filepath": "a.wav", "text": "hi"}]'),
         ("m.txt", "a.wav|hi"),
         ("m.psv", "\ufeffa.wav|hi\r\n"),
         ("m.tsv", ".\na.wav\t8000"),
@@ -98,6 +99,14 @@ def test_a_table_of_a_spreadsheet_and_one_of_common_voice(clip):
         ("x", 'Say "x.', "me"),
         ("Größe 1", "y", "me"),
     ]
+
+
+def test_a_column_of_recordings_alone_is_enough_to_transcribe(clip):
+    (clip.parent / "m.csv").write_text("path\na.wav\n")
+    (found,) = read_manifest(clip.parent / "m.csv", with_text=False).utterances
+    assert (found.audio, found.has_text) == (clip, False)
+    (clip.parent / "m.json").write_text('[{"path": "a.wav"}]')
+    assert not read_manifest(clip.parent / "m.json", with_text=False).utterances[0].has_text
 
 
 def test_a_folder_of_kaldi(clip):

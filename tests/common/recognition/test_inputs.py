@@ -45,6 +45,8 @@ def test_a_name_never_leads_out_of_the_folder(files, tmp_path, id, name):
 def test_long_utterances_of_manifests_can_be_left_out(files, tmp_path):
     write_jsonl(tmp_path / "m.jsonl", [Utterance(id=f"{s}", audio=files[0], seconds=s, text="x") for s in (0.5, 1.0)])
     assert names(tmp_path / "m.jsonl", max_seconds=0.7) == ["0.5"]
+    found = find_recordings([tmp_path / "m.jsonl"], max_seconds=0.3)
+    assert found.problems == [f"{tmp_path}/m.jsonl: all its 2 utterances are longer than 0.3 s"]
 
 
 def test_fairseq_lists_have_the_references_of_their_letters(files, tmp_path):
@@ -72,6 +74,23 @@ def test_what_holds_no_recordings_is_told(tmp_path):
         f"{tmp_path}/list.txt:1: byte 0xff is not UTF-8; convert it",
         f"{tmp_path}/no.jsonl: no such file or folder; expected a manifest",
     ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["list.txt", "list.LST"])
+def test_a_list_of_paths_as_windows_writes_it(files, name, encoding):
+    listed = files[0].parent / name
+    listed.write_bytes("a.flac \r\n\r\ndeeper\\b.WAV\r\n".encode(encoding))
+    assert [item.source for item in find_recordings([listed]).items] == files
+    listed.write_bytes("path,speaker\na.flac,x\n".encode(encoding))
+    assert names(listed.rename(listed.with_suffix(".csv"))) == ["a"]
+    listed.write_bytes("\r\n".encode(encoding))
+    assert find_recordings([listed]).problems == [f"{listed}: is empty; expected a list of recordings"]
+
+
+def test_a_folder_of_kaldi_is_a_corpus(files):
+    (files[0].parent / "wav.scp").write_text("one a.flac\n")
+    assert names(files[0].parent) == ["one"]
 
 
 def test_a_dash_is_standard_input(files, monkeypatch):

@@ -40,7 +40,9 @@ def test_arrays_that_are_no_sound_are_refused(array):
 
 
 def test_whole_numbers_are_no_samples_from_minus_1_to_1():
-    with pytest.raises(AudioError, match=r"^array of int16: expected floating-point samples from -1 to 1$"):
+    with pytest.raises(
+        AudioError, match=r"^array of int16: expected floating-point samples from -1 to 1, as of 16 bits over 32768$"
+    ):
         read(np.ones(800, np.int16), 16_000)
 
 
@@ -78,7 +80,10 @@ def tone(tmp_path):
 def test_bytes_open_files_arrays_and_tensors_are_recordings_too(tone):
     expected = read(tone, 16000).samples_N
     with tone.open("rb") as file:
-        for source in (tone.read_bytes(), io.BytesIO(tone.read_bytes()), file, expected, torch.from_numpy(expected)):
+        held = tone.read_bytes()
+        dataset = {"path": "x", "array": expected, "sampling_rate": 16000}
+        of_bytes = (held, bytearray(held), memoryview(held), io.BytesIO(held), file)
+        for source in (*of_bytes, expected, torch.from_numpy(expected), (expected, 16000.0), dataset):
             np.testing.assert_array_equal(read(source, 16000).samples_N, expected)
     for source in ((expected, 8000), (torch.from_numpy(expected), 8000)):
         assert len(read(source, 16000).samples_N) == 2 * len(expected)
@@ -93,8 +98,11 @@ def test_bytes_open_files_arrays_and_tensors_are_recordings_too(tone):
         (b"", "bytes: the file is empty"),
         (b"no sound", "bytes: cannot be read as audio"),
         (io.BytesIO(b"no sound"), "BytesIO: cannot be read as audio"),
-        ((np.ones(4, np.float32), 10), "tuple of 2: expected samples and their rate, 1000 Hz at least"),
-        ((1, 2, 3), "tuple of 3: expected samples and their rate"),
+        ((np.ones(4, np.float32), 10), "samples at a rate of 10: expected a whole number of 1000 to 768000 Hz"),
+        ((np.ones(4, np.float32), 16000.5), "samples at a rate of 16000.5: expected a whole number"),
+        ((16000, np.ones(4, np.float32)), r"tuple \(int, ndarray\): expected \(samples, rate\)"),
+        ((1, 2, 3), r"tuple \(int, int, int\): expected \(samples, rate\)"),
+        ({"array": [1.0]}, "dict: expected a file, bytes, or samples"),
         (torch.ones(4, dtype=torch.int64), "array of int64: expected floating-point samples"),
         ((np.full(4, np.nan, np.float32), 8000), "expected finite mono samples .N. at 8000 Hz"),
     ],
@@ -104,7 +112,16 @@ def test_what_is_no_sound_is_told(source, message):
         read(source, 16000)
 
 
-@pytest.mark.parametrize("source", [b"x", torch.ones(3)])
+def test_an_open_file_that_was_read_already_is_told():
+    used = io.BytesIO(b"sound")
+    used.read()
+    with pytest.raises(AudioError, match="BytesIO: nothing is left in it, for it stands at its end"):
+        read(used, 16000)
+
+
+@pytest.mark.parametrize(
+    "source", [b"x", torch.ones(3), bytearray(b"x"), io.BytesIO(b"x"), (np.ones(3), 16000), {"array": np.ones(3)}]
+)
 def test_one_recording_is_no_list_of_them(source):
     with pytest.raises(TypeError, match=r"expected a list of recordings, found one .*; put it in \[ \]"):
         list(read_ahead(source, lambda s: read(s, 16000), on_error="stop"))
