@@ -77,7 +77,10 @@ TABLES = {
             "p50 / p95 / p99 ms": "{p50_ms:.0f} / {p95_ms:.0f} / {p99_ms:.0f}",
             "processor ms an answer": "{cpu_ms:.1f}",
             "answers": "{answers:,.0f}",
+            "of the clients": "{client_cpu_ms:.2f}",
+            "a recording offline": "{offline_cpu_ms:.1f}",
             "of offline batches": "{of_offline:.2f}",
+            "by processor time": "{of_offline_cpu:.2f}",
         },
     ),
     "serving_soak": Table(

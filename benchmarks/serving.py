@@ -3,11 +3,12 @@
     python -m benchmarks.serving m.onnx recordings/ --name quickstart --tts tts.onnx --vocoder v.onnx --save
 
 Starts servers with the models and asks them: one client, with the batching delay and without; many clients for a
-minute, beside the same work without a server; captions of a recording as it would be spoken; the first sound of a
-sentence. Everything stays on 127.0.0.1, on one thread of the network.
+minute, in turns with the same work without a server; captions of a recording as it would be spoken; the first sound of
+a sentence. Everything stays on 127.0.0.1, on one thread of the network.
 """
 
 import json
+import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,10 @@ from common.benchmark import append_row
 from common.data.manifest import Utterance
 from common.recognition.inputs import find_recordings
 from trt.client.asking import ServerError, percentile
-from trt.client.measuring import measure, measure_live, measure_speech, offline_throughput
+from trt.client.measuring import Clip, Measured, Offline, measure, measure_live, measure_speech, merged, offline
 
 What = Literal["one", "many", "captions", "speech"]
+TURNS = 4  # of a server's clients and of the same work without a server
 CAPTIONED = 8  # recordings, each as long as it is spoken
 SENTENCE = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
 
@@ -68,12 +70,16 @@ def main(cfg: ServingConfig) -> int:
             wrong += found.wrong + len(found.errors)
     if "many" in cfg.what:
         with running(*flags) as server:
-            before = offline_throughput(cfg.model, clips, batch_size=8, seconds=short, threads=1)
-            found = measure(server.url, clips, key="", clients=cfg.clients, seconds=cfg.seconds)
-            after = offline_throughput(cfg.model, clips, batch_size=8, seconds=short, threads=1)
-        offline = (before + after) / 2
-        more = {"throughput": found.throughput, "offline": offline, "of_offline": found.throughput / offline}
-        _row(cfg, f"{cfg.clients} clients", found.latencies, answers=found.answers, cpu_ms=found.cpu_ms, **more)
+            found, without = _in_turns(cfg, server.url, clips)
+        row = {
+            "throughput": found.throughput,
+            "offline": without.throughput,
+            "of_offline": found.throughput / without.throughput,
+            "offline_cpu_ms": without.cpu_ms,
+            "client_cpu_ms": found.client_cpu_ms,
+            "of_offline_cpu": without.cpu_ms / found.cpu_ms,
+        }
+        _row(cfg, f"{cfg.clients} clients", found.latencies, answers=found.answers, cpu_ms=found.cpu_ms, **row)
         wrong += found.wrong + len(found.errors)
         print(f"{len(found.errors)} errors, {found.wrong} wrong")
     if "captions" in cfg.what:
@@ -94,6 +100,17 @@ def main(cfg: ServingConfig) -> int:
         _row(cfg, "first sound of a sentence", firsts, answers=len(firsts))
         _row(cfg, "last sound of a sentence", lasts, answers=len(lasts))
     return 1 if wrong else 0
+
+
+def _in_turns(cfg: ServingConfig, url: str, clips: list[Clip]) -> tuple[Measured, Offline]:
+    """What many clients get, and what the same recordings take without a server, in turns: what disturbs the machine
+    disturbs both. Of the latter the medians."""
+    short, loads, others = cfg.seconds / TURNS, [], []
+    for _ in range(TURNS):
+        others.append(offline(cfg.model, clips, batch_size=8, seconds=short / 2, threads=1))
+        loads.append(measure(url, clips, key="", clients=cfg.clients, seconds=short))
+        others.append(offline(cfg.model, clips, batch_size=8, seconds=short / 2, threads=1))
+    return merged(loads), Offline(*(statistics.median(values) for values in zip(*others, strict=True)))
 
 
 def _row(cfg: ServingConfig, what: str, seconds: list[float], **more: Any) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from common.config import check_not_negative
 from common.lengths import utterances_per_block
 
 # Utterances are taken in blocks of about this many values, which stay in the cache of a CPU from one pass to the next.
@@ -36,6 +37,7 @@ class SpecAugmentConfig:
     """Greatest width of a band of frames as a part of its utterance, in place of max_time; 0 for max_time."""
 
     def __post_init__(self) -> None:
+        check_not_negative(self, "freq_masks", "time_masks")
         _check_widths("SpecAugmentConfig", self.min_freq, self.max_freq, self.min_time, self.max_time)
         if not 0 <= self.max_time_fraction <= 1:
             raise ValueError(f"SpecAugmentConfig: max_time_fraction = {self.max_time_fraction}: expected 0 to 1")
@@ -57,6 +59,7 @@ class CutoutConfig:
     """Greatest width, in frames."""
 
     def __post_init__(self) -> None:
+        check_not_negative(self, "masks")
         _check_widths("CutoutConfig", self.min_freq, self.max_freq, self.min_time, self.max_time)
 
 

@@ -11,6 +11,7 @@ import difflib
 import io
 import itertools
 import json
+import math
 import re
 import sys
 import tomllib
@@ -32,6 +33,27 @@ ABOUT_FILES = (
 
 class ConfigError(ValueError):
     """A configuration that cannot be used: an unknown key, a wrong type, a missing or broken file."""
+
+
+def check_not_negative(settings: Any, *names: str) -> None:
+    """Raises ValueError, which names the setting, if one is below 0, infinite or NaN; for a `__post_init__`."""
+    for name in names:
+        if not 0 <= getattr(settings, name) < math.inf:
+            raise ValueError(f"{name} = {getattr(settings, name)}: expected a number of at least 0")
+
+
+def check_positive(settings: Any, *names: str) -> None:
+    """As `check_not_negative`, of what must not be 0 either."""
+    for name in names:
+        if not 0 < getattr(settings, name) < math.inf:
+            raise ValueError(f"{name} = {getattr(settings, name)}: expected a number above 0")
+
+
+def check_shares(settings: Any, *names: str) -> None:
+    """As `check_not_negative`, of probabilities and other parts of a whole."""
+    for name in names:
+        if not 0 <= getattr(settings, name) <= 1:
+            raise ValueError(f"{name} = {getattr(settings, name)}: expected 0 to 1")
 
 
 def load(cls: type[T], *files: str | Path) -> T:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from common.config import ConfigError
+from common.config import ConfigError, check_not_negative
 
 
 def polynomial(
@@ -102,9 +102,7 @@ class ScheduleConfig:
     """Width of the model, by which the kind noam scales the rate."""
 
     def __post_init__(self) -> None:
-        for name in ("warmup", "hold", "floor", "power", "initial", "final"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number of at least 0")
+        check_not_negative(self, "warmup", "hold", "floor", "power", "initial", "final")
         if self.unit == "fraction" and self.warmup + self.hold > 1:
             raise ValueError(f"warmup = {self.warmup}, hold = {self.hold}: expected fractions of at most 1 together")
         if not 0 < self.gamma <= 1:

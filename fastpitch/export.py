@@ -18,6 +18,7 @@ from common import config
 from common.export import ExportGraph, encoded
 from common.lengths import inside
 from fastpitch.acoustic.aligner import symbol_of_frames
+from fastpitch.acoustic.harmonics import contour
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.acoustic.transformer import Attention, Transformer, positions
 from fastpitch.speaking.synthesizer import Synthesizer
@@ -119,14 +120,30 @@ class Decoder(nn.Module):
         self.model, self.decoder = model, PlainTransformer(model.decoder)
 
     def forward(
-        self, conditioned_BLC: Tensor, symbol_BT: Tensor, frames_B: Tensor, speaker_B: Tensor | None = None
+        self,
+        conditioned_BLC: Tensor,
+        symbol_BT: Tensor,
+        frames_B: Tensor,
+        speaker_B: Tensor | None = None,
+        symbol_frames_BL: Tensor | None = None,
+        spoken_pitch_BL: Tensor | None = None,
     ) -> tuple[Tensor]:
-        """mel_BMT, zero in its padding, of the symbols that frames are of: symbol_BT, any in the padding."""
+        """mel_BMT, zero in its padding, of the symbols that frames are of: symbol_BT, any in the padding.
+
+        Frames and pitch of symbols are for models that draw harmonics.
+        """
         x_BTC = conditioned_BLC.gather(1, symbol_BT[:, :, None].expand(-1, -1, conditioned_BLC.shape[2]))
         if self.model.config.speaker_conditions == "all":
             x_BTC = x_BTC + _voice(self.model, speaker_B)
         is_frame_BT = inside(frames_B, symbol_BT.shape[1])
-        mel_BTM = self.model.projection(self.decoder(x_BTC, is_frame_BT))
+        hidden_BTC = self.decoder(x_BTC, is_frame_BT)
+        mel_BTM = self.model.projection(hidden_BTC)
+        if self.model.harmonics is not None:
+            assert symbol_frames_BL is not None
+            assert spoken_pitch_BL is not None
+            pitch_BT = contour(spoken_pitch_BL, symbol_frames_BL, symbol_BT)
+            hertz_BT = self.model.hertz(pitch_BT, 0 if speaker_B is None else speaker_B)
+            mel_BTM = mel_BTM + self.model.harmonics(hidden_BTC, hertz_BT)
         return ((mel_BTM * is_frame_BT[:, :, None].to(mel_BTM.dtype)).mT,)
 
 
@@ -161,7 +178,9 @@ class Whole(nn.Module):
         torch._check(longest >= 1)
         frame_T1 = torch.arange(longest, device=ends_BL.device)[:, None]
         symbol_BT = (ends_BL[:, None] <= frame_T1).long().sum(2).clamp(max=tokens_BL.shape[1] - 1)
-        (mel_BMT,) = self.decoder(symbols.conditioned_BLC, symbol_BT, frames_B, speaker_B)
+        (mel_BMT,) = self.decoder(
+            symbols.conditioned_BLC, symbol_BT, frames_B, speaker_B, symbols.symbol_frames_BL, symbols.spoken_pitch_BL
+        )
         return mel_BMT, frames_B, *symbols[1:]
 
 
@@ -194,16 +213,24 @@ def graph(tts: Synthesizer, part: Part = "whole") -> ExportGraph:
         return encoder(**inputs).conditioned_BLC, *whole(**inputs)[2:]
 
     def of_frames(
-        conditioned_BLC: Tensor, symbol_BT: Tensor, frames_B: Tensor, speaker_B: Tensor | int = 0
+        conditioned_BLC: Tensor,
+        symbol_BT: Tensor,
+        frames_B: Tensor,
+        speaker_B: Tensor | int = 0,
+        symbol_frames_BL: Tensor | None = None,
+        spoken_pitch_BL: Tensor | None = None,
     ) -> tuple[Tensor]:
-        voice_B1C = model.voice(speaker_B, len(frames_B))
-        return (model.decoded(conditioned_BLC, symbol_BT, frames_B, voice_B1C).mT,)
+        voice_B1C, hertz_BT = model.voice(speaker_B, len(frames_B)), None
+        if symbol_frames_BL is not None and spoken_pitch_BL is not None:
+            hertz_BT = model.hertz(contour(spoken_pitch_BL, symbol_frames_BL, symbol_BT), speaker_B)
+        return (model.decoded(conditioned_BLC, symbol_BT, frames_B, voice_B1C, hertz_BT).mT,)
 
     of_each = {name: {0: "B", 1: "L"} if name.endswith("_BL") else {0: "B"} for name in examples[0]}
     if part == "decoder":
         examples = [_decoder_example(encoder, example) for example in examples]
         of_each = {name: {0: "B"} for name in examples[0]}
         of_each |= {"conditioned_BLC": {0: "B", 1: "L"}, "symbol_BT": {0: "B", 1: "T"}}
+        of_each |= {name: {0: "B", 1: "L"} for name in examples[0] if name.endswith("_BL")}
     parts: dict[Part, tuple[nn.Module, Callable[..., Sequence[Tensor]], tuple[str, ...]]] = {
         "whole": (Whole(model), whole, ("mel_BMT", "frames_B", *Symbols._fields[1:])),
         "encoder": (encoder, of_symbols, Symbols._fields),
@@ -269,12 +296,15 @@ def _example(model: FastPitch, lengths: Sequence[int]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def _decoder_example(encoder: Encoder, example: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    conditioned_BLC, counts_BL, *_ = encoder(**example)
+    conditioned_BLC, counts_BL, pitch_BL, _ = encoder(**example)
     frames_B = counts_BL.sum(1)
     symbol_BT = symbol_of_frames(counts_BL, int(frames_B.max()) + 1)
     inputs = {"conditioned_BLC": conditioned_BLC, "symbol_BT": symbol_BT, "frames_B": frames_B}
-    if encoder.model.config.speakers > 1 and encoder.model.config.speaker_conditions == "all":
+    has = encoder.model.config
+    if has.speakers > 1 and (has.harmonics or has.speaker_conditions == "all"):
         inputs["speaker_B"] = example["speaker_B"]
+    if has.harmonics:
+        inputs |= {"symbol_frames_BL": counts_BL, "spoken_pitch_BL": pitch_BL}
     return inputs
 
 

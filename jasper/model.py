@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from common.config import ConfigError
+from common.convolution.blocks import convolved
 from common.convolution.products import pointwise
 from common.lengths import inside
 from common.precision import compute_dtype
@@ -107,7 +108,7 @@ class Jasper(nn.Module):
                 x_BCT = checkpoint(block, x_BCT, mask_B1T, list(dense_inputs), use_reentrant=False, context_fn=again)
             else:
                 x_BCT = block(x_BCT, mask_B1T, dense_inputs)
-        logits_BVS = self.decoder(x_BCT)
+        logits_BVS = pointwise(self.decoder, x_BCT) if self.training else self.decoder(x_BCT)
         return Output(F.log_softmax(logits_BVS.transpose(1, 2).float(), dim=-1), frames_B)
 
 
@@ -181,7 +182,7 @@ class ConvNorm(nn.Module):
         """
         if self.depthwise is not None:
             x_BCT = self.depthwise(x_BCT) * mask_B1S
-        return self.norm(pointwise(self.conv, x_BCT) if self.training else self.conv(x_BCT))
+        return self.norm(convolved(self.conv, x_BCT) if self.training else self.conv(x_BCT))
 
 
 class SyncBatchNorm1d(nn.BatchNorm1d):

@@ -1,4 +1,4 @@
-"""Calls the native beam search through ctypes: structures of `include/transducer_beam.h`.
+"""Calls the native beam search through ctypes: structures of `include/transducer_beam.h`. Arrays alone, no torch.
 
 Shapes: B utterances, N sequences of each, S encoder frames, C encoder width, L labels at most.
 """
@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from ctc import Scorer
-from transducer._decoder_library import NativeNetwork, Network, ScorerTables, functions
+from transducer._decoder_library import NativeNetwork, Network, ScorerTables, aligned, functions
 from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
 
-ALIGNMENT = 64
 NODES = 1024
 """Room at first for labels of all kept sequences of an utterance, those that several begin with counted once."""
 NODES_EACH = 256
@@ -54,16 +52,16 @@ def beam_functions() -> ctypes.CDLL | None:
 class Found(NamedTuple):
     """What the search found, in rows of which each sequence fills its length; `settled_B` labels are in all of them."""
 
-    tokens_BNL: Tensor
-    frames_BNL: Tensor
-    durations_BNL: Tensor
-    confidences_BNL: Tensor
-    entropies_BNL: Tensor
-    lengths_BN: Tensor
-    settled_B: Tensor
-    log_probs_BN: Tensor
-    external_BN: Tensor
-    counts_B: Tensor
+    tokens_BNL: np.ndarray
+    frames_BNL: np.ndarray
+    durations_BNL: np.ndarray
+    confidences_BNL: np.ndarray
+    entropies_BNL: np.ndarray
+    lengths_BN: np.ndarray
+    settled_B: np.ndarray
+    log_probs_BN: np.ndarray
+    external_BN: np.ndarray
+    counts_B: np.ndarray
 
 
 class NativeSearch:
@@ -85,19 +83,20 @@ class NativeSearch:
         self.room = room or 1024 + NODES_EACH * beam
         self._choice = (beam, n_best, drop), INSTRUCTION_SETS[instruction_set]
 
-    def start(self) -> Tensor:
+    def start(self) -> np.ndarray:
         """The state of an utterance before its first frames, bytes."""
         size = _bytes("transducer_beam_state", self.network, self._options(1, 1, self.room, 1))
-        return torch.zeros(size, dtype=torch.uint8)
+        return aligned(np.zeros(size, np.uint8))
 
     def __call__(
         self,
-        encoded_BSC: Tensor,
-        frames_B: Tensor,
+        encoded_BSC: np.ndarray,
+        frames_B: np.ndarray,
         scorers: Sequence[Scorer | None],
         *,
         max_symbols: int,
-        states: Sequence[Tensor] | None = None,
+        threads: int,
+        states: Sequence[np.ndarray] | None = None,
         is_over: bool = True,
     ) -> Found:
         """Searches a batch on the CPU, float32, channels adjacent, lengths checked; with `states`, which it updates.
@@ -106,12 +105,12 @@ class NativeSearch:
         Raises ValueError for one whose frames hold NaN, and for one that would take more than `memory` bytes.
         """
         batch = len(encoded_BSC)
-        threads = max(1, min(torch.get_num_threads(), batch))
+        threads = max(1, min(threads, batch))
         slots = max(1, min(self.slots, -(-batch // threads)))
         nodes = NODES + NODES_EACH * self.beam if states is None else self.room
         choice = self._options(max_symbols, slots, nodes, threads)
         found = _searched(self.network, encoded_BSC, frames_B, scorers, choice, states, is_over)
-        for n in (found.counts_B == MORE_NODES).nonzero().flatten().tolist():
+        for n in np.flatnonzero(found.counts_B == MORE_NODES).tolist():
             choice = self._options(max_symbols, 1, nodes, 1)
             own, alone = int(frames_B[n]), slice(n, n + 1)
             while found.counts_B[n] == MORE_NODES:
@@ -124,7 +123,7 @@ class NativeSearch:
                 own_1SC = encoded_BSC[alone, :own]
                 again = _searched(self.network, own_1SC, frames_B[alone], scorers[alone], choice, None, True, n)
                 for whole, part in zip(found, again, strict=True):
-                    if whole.dim() == 3:
+                    if whole.ndim == 3:
                         whole[n, :, : part.shape[2]] = part[0]
                     else:
                         whole[n] = part[0]
@@ -145,11 +144,11 @@ def _bytes(function: str, network: NativeNetwork, choice: Options) -> int:
 
 def _searched(
     network: NativeNetwork,
-    encoded_BSC: Tensor,
-    frames_B: Tensor,
+    encoded_BSC: np.ndarray,
+    frames_B: np.ndarray,
     scorers: Sequence[Scorer | None],
     choice: Options,
-    states: Sequence[Tensor] | None = None,
+    states: Sequence[np.ndarray] | None = None,
     is_over: bool = True,
     first: int = 0,
 ) -> Found:
@@ -158,20 +157,19 @@ def _searched(
     assert library is not None
     batch, frames, _ = encoded_BSC.shape
     n_best, capacity = choice.n_best, frames * choice.max_symbols + (choice.nodes if states is not None else 0)
-    workspace = torch.empty(_bytes("transducer_beam_workspace", network, choice) + ALIGNMENT, dtype=torch.uint8)
-    tokens, emitted, durations = torch.empty(3, batch, n_best, capacity, dtype=torch.int32)
-    confidences, entropies = torch.empty(2, batch, n_best, capacity)
-    lengths, log_probs = torch.zeros(batch, n_best, dtype=torch.int64), torch.zeros(2, batch, n_best).double()
-    settled, counts = torch.zeros(2, batch, dtype=torch.int64)
+    workspace = aligned(np.empty(_bytes("transducer_beam_workspace", network, choice), np.uint8))
+    tokens, emitted, durations = np.empty((3, batch, n_best, capacity), np.int32)
+    confidences, entropies = np.empty((2, batch, n_best, capacity), np.float32)
+    lengths, log_probs = np.zeros((batch, n_best), np.int64), np.zeros((2, batch, n_best))
+    settled, counts = np.zeros((2, batch), np.int64)
     invalid = c_int64()
     outputs = (tokens, emitted, durations, confidences, entropies, lengths, settled, *log_probs, counts)
     tables = ScorerTables(scorers)
-    addresses = None if states is None else (c_void_p * batch)(*(state.data_ptr() for state in states))
+    addresses = None if states is None else (c_void_p * batch)(*(state.ctypes.data for state in states))
+    strides = [encoded_BSC.strides[axis] // encoded_BSC.itemsize for axis in (0, 1)]
     status = library.transducer_beam(
-        *(network.network, choice, encoded_BSC.data_ptr(), batch),
-        *(encoded_BSC.stride(0), encoded_BSC.stride(1), frames_B.data_ptr(), addresses, is_over),
-        *(tables.address, capacity, *(part.data_ptr() for part in outputs)),
-        *(workspace.data_ptr() + -workspace.data_ptr() % ALIGNMENT, invalid),
+        *(network.network, choice, encoded_BSC.ctypes.data, batch, *strides, frames_B.ctypes.data, addresses, is_over),
+        *(tables.address, capacity, *(part.ctypes.data for part in outputs), workspace.ctypes.data, invalid),
     )
     if status == INVALID_VALUE and invalid.value >= 0:
         raise ValueError(f"encoded: utterance {first + invalid.value}: its frames hold NaN")

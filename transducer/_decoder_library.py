@@ -110,21 +110,21 @@ class NativeNetwork:
         first, *others = own.lstm
         table_VG = own.embedding @ first.input_weight.T + (first.input_bias + first.hidden_bias)
         gate_weights = [_packed(_gates(first.hidden_weight))]
-        gate_biases = [_aligned(np.zeros(0, np.float32))]
+        gate_biases = [aligned(np.zeros(0, np.float32))]
         for layer in others:
             both = np.concatenate([_widened(layer.input_weight), _widened(layer.hidden_weight)], axis=1)
             gate_weights.append(_packed(_gates(both)))
-            gate_biases.append(_aligned(_gates((layer.input_bias + layer.hidden_bias)[:, None])[:, 0]))
+            gate_biases.append(aligned(_gates((layer.input_bias + layer.hidden_bias)[:, None])[:, 0]))
         outputs = [own.output_weight[:classes], own.output_weight[classes:]]
         biases = [own.output_bias[:classes], own.output_bias[classes:]]
         self.durations = np.array(own.durations, np.int32)
         self._kept = [
-            _aligned(_gates(table_VG.T).T),
+            aligned(_gates(table_VG.T).T),
             _packed(_lengthened(own.encoder_weight)),
-            _aligned(_lengthened((own.encoder_bias + own.prediction_bias)[:, None])[:, 0]),
+            aligned(_lengthened((own.encoder_bias + own.prediction_bias)[:, None])[:, 0]),
             _packed(_lengthened(_widened(own.prediction_weight))),
             _packed(np.concatenate([_lengthened(_widened(part)) for part in outputs])),
-            _aligned(np.concatenate([_lengthened(part[:, None], -np.inf)[:, 0] for part in biases])),
+            aligned(np.concatenate([_lengthened(part[:, None], -np.inf)[:, 0] for part in biases])),
         ]
         self._layers = [*gate_weights, *gate_biases]
         table, encoder, encoder_bias, prediction, output, output_bias = (part.ctypes.data for part in self._kept)
@@ -178,7 +178,7 @@ class NativeNetwork:
         size = c_size_t()
         if (status := library.transducer_decode_workspace(self.network, choice, size)) != SUCCESS:
             raise RuntimeError(f"transducer_decode_workspace of the native library answered with status {status}")
-        workspace = _aligned(np.zeros(size.value, np.uint8))
+        workspace = aligned(np.zeros(size.value, np.uint8))
         tokens, emitted, durations = np.empty((3, batch, capacity), np.int32)
         confidences, entropies = np.empty((2, batch, capacity), np.float32)
         counts_B, invalid = np.zeros(batch, np.int64), c_int64()
@@ -204,7 +204,7 @@ def padded(width: int) -> int:
     return -(-width // PANEL) * PANEL
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
+def aligned(array: np.ndarray) -> np.ndarray:
     """A copy whose elements are adjacent, the first at a multiple of ALIGNMENT."""
     memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
@@ -233,4 +233,4 @@ def _gates(matrix: np.ndarray) -> np.ndarray:
 def _packed(matrix: np.ndarray) -> np.ndarray:
     """[rows / PANEL, columns, PANEL]"""
     rows, columns = matrix.shape
-    return _aligned(matrix.reshape(rows // PANEL, PANEL, columns).swapaxes(1, 2))
+    return aligned(matrix.reshape(rows // PANEL, PANEL, columns).swapaxes(1, 2))

@@ -1,11 +1,11 @@
 """Schema, defaults and help of everything that the transducers read from TOML files and flags."""
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from common.augmentation import SpecAugmentConfig
+from common.config import check_not_negative, check_positive, check_shares
 from common.course import EveryConfig, check_batches
 from common.data.speed import SpeedConfig
 from common.features import NEMO, LogMelConfig
@@ -59,6 +59,8 @@ class EncoderConfig:
     """Probability of zeroing an attention weight in training."""
 
     def __post_init__(self) -> None:
+        check_positive(self, "layers", "heads", "kernel", "expansion", "subsampling", "subsampling_channels")
+        check_shares(self, "dropout", "attention_dropout")
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width = {self.width}, heads = {self.heads}: expected an even multiple of the heads")
         if self.kernel % 2 == 0:
@@ -94,6 +96,8 @@ class ModelConfig:
     """Probability of zeroing an activation of prediction network and joint in training."""
 
     def __post_init__(self) -> None:
+        check_positive(self, "pieces", "prediction_width", "prediction_layers", "joint_width")
+        check_shares(self, "head_dropout")
         if self.transducer == "none" and not self.ctc:
             raise ValueError("a model needs a head: expected transducer = tdt or rnnt, or ctc = true")
         if list(self.durations) != sorted({d for d in self.durations if d >= 0}) or max(self.durations, default=0) < 1:
@@ -159,12 +163,8 @@ class LossConfig:
     """Greatest norm of the gradient of a step; 0 for no limit."""
 
     def __post_init__(self) -> None:
-        for name in ("ctc_weight", "omega", "mask_prediction"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected 0 to 1")
-        for name in ("ctc_epochs", "sigma", "fastemit", "clip"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number of at least 0")
+        check_shares(self, "ctc_weight", "omega", "mask_prediction")
+        check_not_negative(self, "ctc_epochs", "sigma", "fastemit", "clip")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,9 @@ from torch import Tensor
 
 import ctc
 from common.text.pieces import Pieces
-from transducer.beam import BeamSearch, BeamState, Candidate
+from transducer.beam import BeamSearch
 from transducer.decoder import Decoder, DecoderState
+from transducer.host_beam import BeamState, ranked
 from transducer.hypotheses import NOTHING, Hypothesis, certainty, hypothesis_of
 
 
@@ -157,12 +158,6 @@ class BeamDecoding:
         counts = torch.as_tensor(frames_B).tolist()
         progress.frames = [n + count for n, count in zip(progress.frames, counts, strict=True)]
         return [hypothesis_of(own[0].decoded, self.pieces).part(0, own[0].settled) for own in found]
-
-
-def ranked(found: Sequence[Candidate], pieces: Pieces) -> Hypothesis:
-    """The best of what a search found, the others as its alternatives."""
-    best, *others = [hypothesis_of(one.decoded, pieces)._replace(score=one.score) for one in found] or [NOTHING]
-    return best._replace(alternatives=tuple(others))
 
 
 class CTCDecoding:

@@ -17,6 +17,7 @@ import ctc
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions, scorer_of
 from common.text.pieces import Pieces
+from transducer.host_beam import BeamOptions, Candidate, HostBeamSearch
 from transducer.host_decoder import HostDecoder
 from transducer.hypotheses import NOTHING, Hypothesis, hypothesis_of
 from transducer.weights import Decoded, array_of
@@ -24,7 +25,7 @@ from transducer.weights import Decoded, array_of
 if TYPE_CHECKING:  # runtimes without torch search by CTC too
     from torch import Tensor
 
-    from transducer.beam import BeamOptions, BeamSearch
+    from transducer.beam import BeamSearch
     from transducer.decoder import Decoder
     from transducer.greedy import BeamDecoding, TransducerDecoding
 
@@ -56,12 +57,15 @@ class SearchDecoding:
         pieces: Pieces,
         options: DecodingOptions,
         in_parts: "TransducerDecoding | BeamDecoding | None" = None,
+        host_search: HostBeamSearch | None = None,
     ) -> None:
         """`in_parts`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
+        `host_search`: what searches arrays that come in parts.
 
         Raises ConfigError for words or files that cannot be used.
         """
         self.find, self.pieces, self.options, self.in_parts = find, pieces, options, in_parts
+        self.host_search = host_search
         self.scorer = scorer_of(pieces.labels, options) if options.knows_language else None
         self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
         self._lock = threading.Lock()  # batches are decoded in several threads
@@ -141,7 +145,6 @@ def of_transducer(
     """
     import torch
 
-    from transducer.beam import BeamOptions
     from transducer.greedy import BeamDecoding, TransducerDecoding
 
     _refuse_thorough(options)
@@ -155,32 +158,46 @@ def of_transducer(
             return [[hypothesis_of(one, pieces)] for one in found]
 
     else:
-        beam = search(BeamOptions(beam=options.beam or max(BEAM, options.n_best), n_best=options.n_best))
+        beam = search(_beam_of(options))
         in_parts = BeamDecoding(beam, pieces) if beam.is_native else None
 
         def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
             found = beam(torch.as_tensor(encoded_BSC), counts, max_symbols=max_symbols, scorers=scorers)
-            return [[hypothesis_of(c.decoded, pieces)._replace(score=c.score) for c in own] for own in found]
+            return _hypotheses(found, pieces)
 
     return SearchDecoding(find, pieces, options, in_parts)
 
 
 def of_host_decoder(decoder: HostDecoder, pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
-    """By a transducer without torch: greedily, with a language model or words to favour.
+    """By a transducer without torch: a beam search, or greedily where there is no beam and one transcript is wanted.
 
-    Raises ConfigError for a search that keeps several label sequences.
+    Raises ConfigError for a thorough search, and for a beam where there is no native library.
     """
     _refuse_thorough(options)
-    if options.beam or options.n_best > 1:
-        raise ConfigError(
-            "decoding: an exported transducer has no beam and gives one transcript; take its checkpoint for more"
-        )
+    if not options.beam and options.n_best == 1:
 
-    def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-        found = decoder(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
-        return [[hypothesis_of(one, pieces)] for one in found]
+        def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+            found = decoder(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
+            return [[hypothesis_of(one, pieces)] for one in found]
 
-    return SearchDecoding(find, pieces, options)
+        return SearchDecoding(find, pieces, options)
+    try:
+        beam = HostBeamSearch(decoder.weights, _beam_of(options), threads=decoder.threads)
+    except ValueError as error:
+        raise ConfigError(f"decoding: {error}") from None
+
+    def search(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+        return _hypotheses(beam(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers), pieces)
+
+    return SearchDecoding(search, pieces, options, host_search=beam)
+
+
+def _beam_of(options: DecodingOptions) -> BeamOptions:
+    return BeamOptions(beam=options.beam or max(BEAM, options.n_best), n_best=options.n_best)
+
+
+def _hypotheses(found: Sequence[Sequence[Candidate]], pieces: Pieces) -> list[list[Hypothesis]]:
+    return [[hypothesis_of(c.decoded, pieces)._replace(score=c.score) for c in own] for own in found]
 
 
 def _refuse_thorough(options: DecodingOptions) -> None:

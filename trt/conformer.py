@@ -16,6 +16,7 @@ from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Transcript, Word
 from common.text.pieces import Pieces
+from transducer.host_beam import decode_parts
 from transducer.host_decoder import HostDecoder
 from transducer.hypotheses import Hypothesis, hypothesis_of, joined, transcript_of, words_in
 from transducer.long_audio import ChunkOptions, cut, recognised, whole_chunks
@@ -56,8 +57,8 @@ class PieceRecognizer:
     def decoder(self, options: DecodingOptions | None = None) -> SearchDecoding | None:
         """What `stream` decodes with, if not greedily by the network alone, as `transducer.Recognizer.decoder`.
 
-        Raises ConfigError for words or files that cannot be used and for a beam of a transducer, ModelError for a file
-        that gives labels.
+        Raises ConfigError for words or files that cannot be used, for a thorough search of a transducer and for a beam
+        of one where there is no native library, ModelError for a file that gives labels.
         """
         options = options or DecodingOptions()
         if not options.searches:
@@ -151,6 +152,8 @@ class PieceRecognizer:
             return decoder.end(kept, max_symbols=MAX_SYMBOLS)[0]
         if self._decoder is None:
             return _best_path(np.concatenate([np.zeros((0, 2)), *parts]), self.pieces)
+        if decoder is not None and decoder.host_search is not None:
+            return decode_parts(decoder.host_search, self.pieces, parts, max_symbols=MAX_SYMBOLS, scorer=decoder.scorer)
         state, before, found = self._decoder.start(1), 0, list[Hypothesis]()
         scorers = [decoder.scorer] if decoder is not None else None
         for frames_SC in parts:

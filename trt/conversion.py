@@ -41,7 +41,7 @@ class Program(NamedTuple):
     """The nodes of the graph's parts that stay in float32."""
     weights_file: str = ""
     """Name of a second file, beside the first; empty where one file holds everything."""
-    weights: bytes = b""
+    weights: bytes | bytearray = b""
     """What is in it."""
 
     def session(self, *, threads: int) -> onnxruntime.InferenceSession:
@@ -95,24 +95,24 @@ def converted(graph: ExportGraph, *, stem: str = "model") -> Program:
     return Program(proto.SerializeToString(), program, full_precision, weights_file, weights)
 
 
-def _moved_out(proto: onnx.ModelProto, stem: str, kept: Collection[str]) -> tuple[str, bytes]:
+def _moved_out(proto: onnx.ModelProto, stem: str, kept: Collection[str]) -> tuple[str, bytearray]:
     """The weights of a graph, but for `kept` ones, for a file of their own, whose name has their checksum: a graph and
     the weights of another export do not meet."""
-    places, content = dict[str, int](), bytearray()
+    places, content = dict[str, tuple[int, int]](), bytearray()
     moved = [t for t in proto.graph.initializer if len(t.raw_data) > SMALL and t.name not in kept]
-    for tensor in moved:
+    for tensor in moved:  # one after the other, so that memory holds no second copy of all of them
         content.extend(bytes(-len(content) % PAGE))
-        places[tensor.name] = len(content)
+        places[tensor.name] = len(content), len(tensor.raw_data)
         content.extend(tensor.raw_data)
+        tensor.ClearField("raw_data")
     file_name = f"{stem}.{hashlib.sha256(content).hexdigest()[:12]}.weights"
     for tensor in moved:
-        facts = {"location": file_name, "offset": places[tensor.name], "length": len(tensor.raw_data)}
-        for key, value in facts.items():
+        offset, length = places[tensor.name]
+        for key, value in {"location": file_name, "offset": offset, "length": length}.items():
             tensor.external_data.add(key=key, value=str(value))
         tensor.data_location = onnx.TensorProto.EXTERNAL
-        tensor.ClearField("raw_data")
     proto.metadata_props.add(key="weights_file", value=json.dumps(file_name))
-    return file_name, bytes(content)
+    return file_name, content
 
 
 def _is_of(node: onnx.NodeProto, parts: Sequence[str]) -> bool:

@@ -68,7 +68,7 @@ class ServeConfig:
     batch_delay_ms: float = 20.0
     """Longest wait of a request for others that share its batch."""
     max_batch: int = 32
-    """Most recordings recognised together."""
+    """Most recordings that Triton batches; of engine local batch_size is the most, where it is less."""
     batch_size: int = 8
     """Recordings of similar length, or chunks of long ones, that go through the network at once."""
     threads: int = 0
@@ -120,6 +120,8 @@ def build(cfg: ServeConfig) -> Gateway:
         ears = models.load_ears(cfg.asr, batch_size=cfg.batch_size, threads=cfg.threads, device=cfg.device)
     if cfg.tts is not None and cfg.vocoder is not None:
         voice = models.load_voice(cfg.tts, cfg.vocoder, threads=cfg.threads, device=cfg.device)
+        if triton is not None:
+            _say("the voice runs in this process: Triton answers a request whole, and sound leaves piece by piece")
     settings = Settings(
         limits=cfg.limits,
         keys=read_keys(cfg.api_keys),

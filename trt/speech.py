@@ -1,13 +1,14 @@
 """An exported voice in use, without torch: texts in, sound out.
 
-The text front end is that of `fastpitch`: SSML, phonemes in braces, controls of pace, pitch and energy. Sentences are
-computed one after the other, so that the first can be heard while the next are made.
+The text front end is that of `fastpitch`: SSML, phonemes in braces, controls of pace, pitch and energy. Sentences of a
+text are computed one after the other, so that the first can be heard while the next are made; several texts at a time
+go through the networks together.
 
-Shapes: L symbols, M mel bins, T frames, N samples.
+Shapes: B sentences, L symbols, M mel bins, T frames, N samples.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
@@ -24,6 +25,7 @@ from fastpitch.speaking import sound
 from fastpitch.vocoders.networks.config import SAME_MEL
 from trt.facts import usable
 from trt.runtime import Model, ModelError
+from trt.saying import Said, Saying, say_together
 
 FADE_FRAMES = 10  # at the end of every sentence, in which it fades to silence
 CHUNK_FRAMES = 64  # of a stream, 0.74 s
@@ -66,20 +68,46 @@ class Vocoder:
 
     def stream(self, mel_MT: np.ndarray, *, chunk_frames: int = CHUNK_FRAMES) -> Iterator[np.ndarray]:
         """The same in pieces, each computed with the frames around it that it depends on."""
-        frames, hop = mel_MT.shape[1], self.hop_samples
-        noise_TN = None
-        if "noise_BTN" in self.network.inputs:
-            draw = np.random.default_rng(self.seed)
-            noise_TN = (self.sigma * draw.standard_normal((frames, hop))).astype(np.float32)
+        frames, noise_TN = mel_MT.shape[1], self.noise(mel_MT.shape[1])
         for start in range(0, frames, chunk_frames):
-            first, end = max(0, start - self.context_frames), min(frames, start + chunk_frames)
-            heard = slice(first, end + self.context_frames)
-            inputs = {"mel_BMT": np.ascontiguousarray(mel_MT[None, :, heard])}
-            inputs["frames_B"] = np.array([inputs["mel_BMT"].shape[2]])
-            if noise_TN is not None:
-                inputs["noise_BTN"] = noise_TN[None, heard]
-            samples_N = self.network.run(**inputs)["audio_BN"][0]
-            yield samples_N[(start - first) * hop : (end - first) * hop]
+            yield self.sounds([Cut(mel_MT, noise_TN, start, min(frames, start + chunk_frames))])[0]
+
+    def noise(self, frames: int) -> np.ndarray | None:
+        """The noise that so many frames of a spectrogram start from, float32 [T, N]; None where there is none."""
+        if "noise_BTN" not in self.network.inputs:
+            return None
+        draw = np.random.default_rng(self.seed)
+        return (self.sigma * draw.standard_normal((frames, self.hop_samples))).astype(np.float32)
+
+    def sounds(self, cuts: Sequence["Cut"]) -> list[np.ndarray]:
+        """The sound of some frames of each of several spectrograms, in one batch: of each as if it were alone."""
+        around = self.context_frames
+        heard = [slice(max(0, cut.start - around), min(cut.mel_MT.shape[1], cut.end + around)) for cut in cuts]
+        frames_B = np.array([own.stop - own.start for own in heard])
+        mel_BMT = np.zeros((len(cuts), cuts[0].mel_MT.shape[0], frames_B.max()), np.float32)
+        for row_MT, cut, own, frames in zip(mel_BMT, cuts, heard, frames_B, strict=True):
+            row_MT[:, :frames] = cut.mel_MT[:, own]
+        inputs = {"mel_BMT": mel_BMT, "frames_B": frames_B}
+        if "noise_BTN" in self.network.inputs:
+            noise_BTN = np.zeros((len(cuts), frames_B.max(), self.hop_samples), np.float32)
+            for row_TN, cut, own, frames in zip(noise_BTN, cuts, heard, frames_B, strict=True):
+                assert cut.noise_TN is not None
+                row_TN[:frames] = cut.noise_TN[own]
+            inputs["noise_BTN"] = noise_BTN
+        audio_BN, hop = self.network.run(**inputs)["audio_BN"], self.hop_samples
+        return [
+            audio_N[(cut.start - own.start) * hop : (cut.end - own.start) * hop]
+            for audio_N, cut, own in zip(audio_BN, cuts, heard, strict=True)
+        ]
+
+
+class Cut(NamedTuple):
+    """Frames `start` to `end` of a spectrogram, and the noise of all of it where a vocoder starts from one."""
+
+    mel_MT: np.ndarray
+    noise_TN: np.ndarray | None
+    start: int
+    end: int
 
 
 def _speaker(mean: float, deviation: float, energy: str = "log_mel") -> Speaker:
@@ -128,47 +156,89 @@ class Synthesizer:
         self, pieces: Sequence[PlannedSentence], *, chunk_frames: int | None = CHUNK_FRAMES
     ) -> Iterator[np.ndarray]:
         """The sound of planned sentences and the pauses after them, in pieces. Raises SpeechError."""
-        for piece in pieces:
-            if piece.encoded.tokens:
-                yield from self.voiced(self.sentence(piece).mel_MT, chunk_frames=chunk_frames)
-            if piece.pause_ms:
-                yield sound.silence(piece.pause_ms, self.sample_rate)
+        saying = Saying(pieces, chunk_frames=chunk_frames)
+        while (said := self.next_sounds([saying])[0]) is not None:
+            if isinstance(said, Exception):
+                raise said
+            yield said
+
+    def next_sounds(self, sayings: Sequence[Saying]) -> list[Said]:
+        """The next piece of each of several texts: what each would say alone."""
+        return say_together(sayings, sentences=self._begun, sounds=self._sounds, sample_rate=self.sample_rate)
 
     def sentence(self, piece: PlannedSentence) -> Sentence:
         """What is said for a piece with symbols. Raises SpeechError."""
-        edits = piece.edits
-        symbols = len(piece.encoded.tokens)
+        (found,) = self.sentences([piece])
+        if isinstance(found, SpeechError):
+            raise found
+        return found
+
+    def sentences(self, pieces: Sequence[PlannedSentence]) -> list[Sentence | SpeechError]:
+        """What is said for several pieces with symbols, in one batch: for each what it gets alone."""
+        lengths_B = np.array([len(piece.encoded.tokens) for piece in pieces])
+
+        def padded(rows: Iterable[np.ndarray], padding: float) -> np.ndarray:
+            given = list(rows)
+            rows_BL = np.full((len(given), lengths_B.max()), padding, given[0].dtype)
+            for row_L, own_L in zip(rows_BL, given, strict=True):
+                row_L[: len(own_L)] = own_L
+            return rows_BL
+
+        edits = [piece.edits for piece in pieces]
+        predicted = [np.full(symbols, np.nan, np.float32) for symbols in lengths_B]
         inputs = {
-            "tokens_BL": np.array([piece.encoded.tokens]),
-            "lengths_B": np.array([symbols]),
-            "pace_BL": edits.pace_L[None],
-            "durations_BL": edits.durations_L[None],
-            "pitch_BL": edits.pitch_L[None],
-            "pitch_scale_BL": edits.pitch_scale_L[None],
-            "pitch_shift_BL": edits.pitch_shift_L[None],
-            "energy_BL": np.full((1, symbols), np.nan, np.float32),
-            "energy_scale_BL": edits.energy_scale_L[None],
-            "energy_shift_BL": edits.energy_shift_L[None],
-            "speaker_B": np.array([piece.speaker]),
+            "tokens_BL": padded((np.array(piece.encoded.tokens) for piece in pieces), self.text.pad),
+            "lengths_B": lengths_B,
+            "pace_BL": padded((own.pace_L for own in edits), 1.0),
+            "durations_BL": padded((own.durations_L for own in edits), 0.0),
+            "pitch_BL": padded((own.pitch_L for own in edits), 0.0),
+            "pitch_scale_BL": padded((own.pitch_scale_L for own in edits), 1.0),
+            "pitch_shift_BL": padded((own.pitch_shift_L for own in edits), 0.0),
+            "energy_BL": padded(predicted, 0.0),
+            "energy_scale_BL": padded((own.energy_scale_L for own in edits), 1.0),
+            "energy_shift_BL": padded((own.energy_shift_L for own in edits), 0.0),
+            "speaker_B": np.array([piece.speaker for piece in pieces]),
         }
         said = self.network.run(**{name: inputs[name] for name in self.network.inputs})
-        sentence = Sentence(
-            piece.encoded,
-            said["symbol_frames_BL"][0],
-            to_hz(said["spoken_pitch_BL"][0], self.voices[piece.speaker]),
-            said["spoken_energy_BL"][0],
-            said["mel_BMT"][0, :, : said["frames_B"][0]],
-        )
-        if not np.isfinite(sentence.mel_MT).all():
-            raise SpeechError(f"{self.name} gives NaN; its weights are damaged, or a control is far too great")
-        if not sentence.mel_MT.shape[1]:
-            raise SpeechError(f"{self.name} gives it no frames; its pace is too fast, or the model is not trained")
-        return sentence
+        found: list[Sentence | SpeechError] = []
+        for i, (piece, symbols) in enumerate(zip(pieces, lengths_B, strict=True)):
+            sentence = Sentence(
+                piece.encoded,
+                said["symbol_frames_BL"][i, :symbols],
+                to_hz(said["spoken_pitch_BL"][i, :symbols], self.voices[piece.speaker]),
+                said["spoken_energy_BL"][i, :symbols],
+                said["mel_BMT"][i, :, : said["frames_B"][i]],
+            )
+            problem = self._problem(sentence)
+            found.append(SpeechError(problem) if problem else sentence)
+        return found
 
-    def voiced(self, mel_MT: np.ndarray, *, chunk_frames: int | None = None) -> Iterator[np.ndarray]:
-        """The sound of a sentence, in chunks of so many frames or in one piece; its end fades."""
-        total, position = mel_MT.shape[1] * self.hop_samples, 0
-        for samples_N in self.vocoder.stream(mel_MT, chunk_frames=chunk_frames or mel_MT.shape[1]):
-            faded_N = sound.fade_out(samples_N, first=position, total=total, length=FADE_FRAMES * self.hop_samples)
-            position += len(samples_N)
-            yield sound.guard(faded_N)
+    def _problem(self, sentence: Sentence) -> str:
+        if not np.isfinite(sentence.mel_MT).all():
+            return f"{self.name} gives NaN; its weights are damaged, or a control is far too great"
+        if not sentence.mel_MT.shape[1]:
+            return f"{self.name} gives it no frames; its pace is too fast, or the model is not trained"
+        return ""
+
+    def _begun(self, pieces: list[PlannedSentence]) -> list[tuple[Any, int]]:
+        """The spectrogram of each, and the noise that its sound starts from."""
+        found: list[tuple[Any, int]] = []
+        for sentence in self.sentences(pieces):
+            if isinstance(sentence, SpeechError):
+                found.append((sentence, 0))
+            else:
+                frames = sentence.mel_MT.shape[1]
+                found.append(((sentence.mel_MT, self.vocoder.noise(frames)), frames))
+        return found
+
+    def _sounds(self, sayings: list[Saying]) -> list[np.ndarray]:
+        """The end of every sentence fades."""
+        cuts = []
+        for saying in sayings:
+            mel_MT, noise_TN = saying.sentence
+            cuts.append(Cut(mel_MT, noise_TN, saying.frames_said, saying.until_frame))
+        hop, length = self.hop_samples, FADE_FRAMES * self.hop_samples
+        return [
+            sound.guard(sound.fade_out(samples_N, first=cut.start * hop, total=saying.frames * hop, length=length))
+            for cut, saying, samples_N in zip(cuts, sayings, self.vocoder.sounds(cuts), strict=True)
+        ]

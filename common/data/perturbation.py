@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from common import audio
+from common.config import check_not_negative
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +29,7 @@ class PerturbationConfig:
     """Share of the utterances that are changed in an epoch."""
 
     def __post_init__(self) -> None:
-        for name in ("gain_db", "shift_ms"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number of at least 0")
+        check_not_negative(self, "gain_db", "shift_ms")
         for name in ("min_snr_db", "max_snr_db"):
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a finite number")

@@ -117,7 +117,9 @@ def in_batches(
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
     through = through or (lambda batches: one_by_one(batches, run))
-    windows = one_ahead(_windows(recordings, split, WINDOW * batch_size))
+    windows: Iterable[Window] = _windows(recordings, split, WINDOW * batch_size)
+    if not isinstance(recordings, list):  # which has all that a thread could fetch
+        windows = one_ahead(windows)
     for is_long, some in itertools.groupby(windows, lambda window: isinstance(window[0][0].samples_N, LongSound)):
         if not is_long:
             yield from _of_windows(through(_batches(some, batch_size)))

@@ -19,6 +19,7 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 READERS = 4  # threads that decode and resample files while the network is at work
+AT_ONCE = 64  # arrays, at most, that are not worth a thread
 LONG_SECONDS = 600.0
 """Recordings that are longer are not held in memory: they are decoded while they are used."""
 
@@ -77,8 +78,8 @@ def heard(recording: Recording) -> Recording:
 
 def read_ahead(
     sources: Iterable[Source], read: Callable[[Source], Recording], *, on_error: Literal["stop", "skip"]
-) -> Iterator[Recording]:
-    """`read` of every source, in order, by threads that are a few sources ahead.
+) -> Iterable[Recording]:
+    """`read` of every source, in order, by threads that are a few sources ahead; of a few arrays at once, as a list.
 
     An AudioError of `read` is raised, or with "skip" becomes the `error` of its recording. Raises TypeError, at once,
     for a single source.
@@ -100,6 +101,9 @@ def read_ahead(
                 raise
             return Recording(name_of(source), np.zeros(0, np.float32), 0.0, error=str(error))
 
+    is_short = isinstance(sources, list | tuple) and len(sources) <= AT_ONCE
+    if on_error == "skip" and is_short and all(isinstance(source, np.ndarray) for source in sources):
+        return [tolerant(source) for source in sources]
     return in_threads(sources, tolerant, threads=READERS)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from common.text.english.reader import spoken, tokens
-from common.text.english.tables import GREEK
+from common.text.english.tables import GREEK, SYMBOLS
 from common.text.english.tokens import Style, Token
 from common.text.english.words import NOT_A_NAME as NOT_A_NAME
 
@@ -57,9 +57,11 @@ _VARIANTS = str.maketrans(
         "―": " - ",
         "−": "-",
         "…": "...",
+        "º": "°",
+        "⋅": "·",
     }
 )
-_UNDERSTOOD = frozenset("£€¥₹₩₽₿₱¢°‘‰℃℉×÷±≈≠≤≥∞√∑∫∂∆№§¶µμΩ″⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉")
+_UNDERSTOOD = frozenset([*(symbol for symbol in SYMBOLS if not symbol.isascii()), *"‘℃℉µμΩ″·⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"])
 
 
 def prepared(text: str) -> str:

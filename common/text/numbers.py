@@ -50,6 +50,21 @@ def pair(number: str) -> str:
     return f"oh {cardinal(number[1])}" if number.startswith("0") else cardinal(number)
 
 
+def in_pairs(number: str) -> str:
+    """A house or a flight: `747` → seven forty seven; `1428` → fourteen twenty eight; others digit by digit."""
+    if number.startswith("0") or not 3 <= len(number) <= 4:
+        return digits(number) if len(number) > 2 else cardinal(number)
+    if number.endswith("00"):
+        return (
+            cardinal(number)
+            if len(number) == 3
+            else f"{cardinal(number[:2])} hundred"
+            if number[1] != "0"
+            else cardinal(number)
+        )
+    return f"{cardinal(number[:-2])} {pair(number[-2:])}"
+
+
 def plural(words: str) -> str:
     """`nineteen eighty` → nineteen eighties."""
     return words[:-1] + "ies" if words.endswith("y") else words + "es" if words.endswith("x") else words + "s"

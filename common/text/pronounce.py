@@ -82,3 +82,13 @@ def guessed(word: str) -> tuple[str, ...]:
     # espeak writes the r between vowels twice, and the first vowel of "idea" and "radio" short.
     ipa = espeak.phonemes([word])[0].replace("ɹ|ɹ", "ɹ").replace("ɚ|ɹ", "ɚ").replace("ɪ||", "i|")
     return tuple(arpabet.from_ipa(ipa))
+
+
+def is_said_by_letter(word: str) -> bool:
+    """Whether CMUdict says a word in small letters by the names of its letters: ibm, cpu."""
+
+    def sound(phonemes: tuple[str, ...]) -> str:
+        return " ".join(phonemes).translate({ord(digit): None for digit in "012"})
+
+    names = [sound(("EY1",) if letter == "a" else (pronunciations(letter) or ((),))[0]) for letter in word]
+    return any(sound(phonemes) == " ".join(names) for phonemes in pronunciations(word))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from common.config import check_not_negative, check_positive, check_shares
 from common.course import RENAMED, EveryConfig, check_batches
 from common.features import TTS, LogMelConfig
 from common.optim import OptimConfig
@@ -39,6 +40,8 @@ class TransformerConfig:
     """Dropout of the inputs once their positions are added."""
 
     def __post_init__(self) -> None:
+        check_positive(self, "layers", "heads", "head_channels", "filter_channels", "kernel")
+        check_shares(self, "dropout", "attention_dropout", "input_dropout")
         _check_kernel(self.kernel)
 
 
@@ -56,6 +59,8 @@ class PredictorConfig:
     """Dropout after every convolution."""
 
     def __post_init__(self) -> None:
+        check_positive(self, "layers", "filter_channels", "kernel")
+        check_shares(self, "dropout")
         _check_kernel(self.kernel)
 
 
@@ -76,6 +81,9 @@ class ModelConfig:
     """Symbols that the embedding of pitch spans (odd)."""
     energy_kernel: int = 3
     """Symbols that the embedding of energy spans (odd)."""
+    harmonics: bool = False
+    """Whether the harmonics of each frame's pitch are drawn into its mel values, as deep as the decoder says. Pitch
+    then goes on through unvoiced symbols. For little speech, which teaches no harmonics."""
     speakers: int = 1
     """Number of voices; with more than one, each has an embedding."""
     speaker_weight: float = 1.0
@@ -87,6 +95,8 @@ class ModelConfig:
     """Greatest duration that is predicted for a symbol, in frames."""
 
     def __post_init__(self) -> None:
+        check_positive(self, "channels", "pitch_kernel", "energy_kernel", "max_duration")
+        check_not_negative(self, "speaker_weight")
         _check_kernel(self.pitch_kernel)
         _check_kernel(self.energy_kernel)
         if self.speakers < 1:
@@ -114,6 +124,10 @@ class LossConfig:
     binarisation_warmup_epochs: int = 100
     """Epochs in which the weight of the binarisation loss rises to its full value."""
 
+    def __post_init__(self) -> None:
+        check_not_negative(self, "duration", "pitch", "energy", "alignment", "binarisation")
+        check_not_negative(self, "binarisation_start_epoch", "binarisation_warmup_epochs")
+
     def binarisation_weight(self, epoch: int) -> float:
         """In `epoch`, of which the first is 1."""
         risen = (epoch - self.binarisation_start_epoch) / max(1, self.binarisation_warmup_epochs)
@@ -135,6 +149,7 @@ class AdversaryConfig:
     """Channels of its first layer; the last ones have four times as many."""
 
     def __post_init__(self) -> None:
+        check_not_negative(self, "weight", "features")
         if self.frames < 8 or self.channels < 1:
             raise ValueError(f"frames = {self.frames}, channels = {self.channels}: expected at least 8 and at least 1")
 
@@ -177,6 +192,7 @@ class DataConfig:
     more symbols than frames is left out and logged in any case."""
 
     def __post_init__(self) -> None:
+        check_not_negative(self, "min_seconds", "workers")
         if len(self.pitch_mean) != len(self.pitch_std) or min(self.pitch_std, default=1) <= 0:
             raise ValueError(
                 f"pitch_mean = {self.pitch_mean}, pitch_std = {self.pitch_std}: expected equally many, deviations > 0"

@@ -18,6 +18,7 @@ from common.convolution import Convolution, Linear
 from common.lengths import inside
 from fastpitch.acoustic.aligner import Aligner, Alignment, given_alignment, mean_over_symbols, symbol_of_frames
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
+from fastpitch.acoustic.harmonics import Harmonics, contour
 from fastpitch.acoustic.transformer import Predictor, Transformer
 
 
@@ -96,6 +97,7 @@ class FastPitch(nn.Module):
         self.energy_embedding = Convolution(1, channels, config.energy_kernel) if config.uses_energy else None
         self.decoder = Transformer(channels, config.decoder)
         self.projection = Linear(channels, mel_bins)
+        self.harmonics = Harmonics(channels, mel_bins) if config.harmonics else None
         self.aligner = Aligner(channels, mel_bins)
         self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
@@ -118,7 +120,8 @@ class FastPitch(nn.Module):
             pitch=lambda _: pitch_BL.to(symbols_BLC.dtype),
             energy=lambda _: energy_BL.to(symbols_BLC.dtype),
         )
-        mel_BTM = self.decoded(spoken.x_BLC, alignment.symbol_BT, targets.frames_B, voice_B1C)
+        hertz_BT = self.hertz(targets.pitch_BT, speaker_B) if self.harmonics is not None else None
+        mel_BTM = self.decoded(spoken.x_BLC, alignment.symbol_BT, targets.frames_B, voice_B1C, hertz_BT)
         has_energy = self.energy is not None
         return Prediction(
             mel_BTM,
@@ -179,7 +182,11 @@ class FastPitch(nn.Module):
         counts_BL = rounded_frames(durations_BL, pace)
         frames_B = counts_BL.sum(1)
         longest = max(1, int(frames_B.max()))  # a text may have no frames at all
-        mel_BTM = self.decoded(spoken.x_BLC, symbol_of_frames(counts_BL, longest), frames_B, voice_B1C)
+        symbol_BT = symbol_of_frames(counts_BL, longest)
+        hertz_BT = None
+        if self.harmonics is not None:
+            hertz_BT = self.hertz(contour(spoken.pitch_BL.float(), counts_BL, symbol_BT), speaker)
+        mel_BTM = self.decoded(spoken.x_BLC, symbol_BT, frames_B, voice_B1C, hertz_BT)
         energy_BL = torch.zeros_like(durations_BL) if spoken.energy_BL is None else spoken.energy_BL
         return Spectrogram(mel_BTM.mT, frames_B, durations_BL, spoken.pitch_BL, energy_BL, counts_BL)
 
@@ -208,13 +215,32 @@ class FastPitch(nn.Module):
         x_BLC = x_BLC + self.energy_embedding(energy_BL[:, :, None].to(x_BLC.dtype))
         return ConditionedSymbols(x_BLC, log_durations_BL, predicted_pitch_BL, pitch_BL, predicted_energy_BL, energy_BL)
 
-    def decoded(self, x_BLC: Tensor, symbol_BT: Tensor, frames_B: Tensor, voice_B1C: Tensor | None) -> Tensor:
-        """[B, T, M] frames of which each is of the symbol that symbol_BT says; zero in the padding."""
+    def decoded(
+        self,
+        x_BLC: Tensor,
+        symbol_BT: Tensor,
+        frames_B: Tensor,
+        voice_B1C: Tensor | None,
+        hertz_BT: Tensor | None = None,
+    ) -> Tensor:
+        """[B, T, M] frames of which each is of the symbol that symbol_BT says; zero in the padding.
+
+        `hertz_BT`: the pitch of each frame, of a model that draws harmonics.
+        """
         is_frame_BT = inside(frames_B, symbol_BT.shape[1])
         x_BTC = x_BLC.gather(1, symbol_BT[:, :, None].expand(-1, -1, x_BLC.shape[2]))
         if voice_B1C is not None and self.config.speaker_conditions == "all":
             x_BTC = x_BTC + voice_B1C
-        return self.projection(self.decoder(x_BTC, is_frame_BT)) * is_frame_BT[:, :, None]
+        hidden_BTC = self.decoder(x_BTC, is_frame_BT)
+        mel_BTM = self.projection(hidden_BTC)
+        if self.harmonics is not None and hertz_BT is not None:
+            mel_BTM = mel_BTM + self.harmonics(hidden_BTC, hertz_BT)
+        return mel_BTM * is_frame_BT[:, :, None]
+
+    def hertz(self, pitch_BT: Tensor, speaker: int | Tensor) -> Tensor:
+        """Pitch in Hz of deviations from the speakers' means."""
+        speaker_B = torch.as_tensor(speaker, device=pitch_BT.device).expand(len(pitch_BT))
+        return pitch_BT * self.pitch_std[speaker_B][:, None] + self.pitch_mean[speaker_B][:, None]
 
     def voice(self, speaker: int | Tensor, batch: int) -> Tensor | None:
         """[B, 1, C] the embedding of the speakers; None where there is only one."""

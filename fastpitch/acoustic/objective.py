@@ -17,6 +17,7 @@ from common.precision import autocast
 from fastpitch.acoustic.aligner import binarisation_losses, entropies, forward_sum_losses
 from fastpitch.acoustic.config import Config, LossConfig
 from fastpitch.acoustic.data import ClipBatch
+from fastpitch.acoustic.harmonics import through_unvoiced
 from fastpitch.acoustic.model import Prediction, Targets
 
 
@@ -113,8 +114,9 @@ def targets_of(batch: ClipBatch, log_mel: LogMel, cfg: Config, pitch_mean: Tenso
     """Mel frames, normalised pitch and energy of the recordings of a batch, on the device of all of them."""
     mel_BMT = batch.mel_BMT if batch.mel_BMT.numel() else log_mel(batch.audio_BN, batch.samples_B).features_BFT
     mean_B1, std_B1 = pitch_mean[batch.speaker_B][:, None], pitch_std[batch.speaker_B][:, None]
-    pitch_BT = torch.where(batch.pitch_BT > 0, (batch.pitch_BT - mean_B1) / std_B1, 0.0)
     is_frame_BT = inside(batch.frames_B, mel_BMT.shape[2])
+    hertz_BT = through_unvoiced(batch.pitch_BT) * is_frame_BT if cfg.model.harmonics else batch.pitch_BT
+    pitch_BT = torch.where(hertz_BT > 0, (hertz_BT - mean_B1) / std_B1, 0.0)
     loudness_BMT = mel_BMT if cfg.data.energy == "log_mel" else mel_BMT.exp()
     energy_BT = torch.linalg.vector_norm(loudness_BMT, dim=1) * is_frame_BT
     return Targets(mel_BMT, batch.frames_B, pitch_BT, energy_BT, batch.durations_BL)

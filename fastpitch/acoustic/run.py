@@ -24,7 +24,7 @@ from fastpitch.front.symbols import TextProcessor
 NAME = "fastpitch"  # checkpoints in a run directory start with it
 ADVERSARIAL = ("adversarial_loss", "feature_loss", "discriminator_loss")
 DEPENDS_ON = (
-    *(f"model.{name}" for name in ("channels", "uses_energy", "speakers", "speaker_conditions")),
+    *(f"model.{name}" for name in ("channels", "uses_energy", "harmonics", "speakers", "speaker_conditions")),
     *(f"model.{part}.{size}" for part in ("encoder", "decoder") for size in ("layers", "heads", "head_channels")),
     *("text.symbol_set", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
 )
@@ -110,7 +110,10 @@ class Run:
 
 def build_model(cfg: Config) -> FastPitch:
     """The network of `cfg`, with new weights."""
-    return FastPitch(cfg.model, n_symbols=len(TextProcessor(cfg.text).symbols), mel_bins=cfg.features.mel_bins)
+    model = FastPitch(cfg.model, n_symbols=len(TextProcessor(cfg.text).symbols), mel_bins=cfg.features.mel_bins)
+    if model.harmonics is not None:
+        model.harmonics.draw(cfg.features)
+    return model
 
 
 def set_pitch_statistics(model: FastPitch, mean: Sequence[float], deviation: Sequence[float]) -> None:

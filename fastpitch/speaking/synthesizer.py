@@ -158,7 +158,7 @@ class Synthesizer:
         voice.vocoder.require(self.features, self.name)
         for piece in pieces:
             for sentence in self.sentences([piece], batch_size=1):
-                if problem := self._problem(sentence):
+                if problem := self.problem(sentence):
                     raise SynthesisError(problem)
                 yield from voice.stream(sentence.mel_MT)
             if piece.pause_ms:
@@ -213,7 +213,7 @@ class Synthesizer:
         sentences = self.sentences([piece for pieces in texts for piece in pieces], batch_size=voice.config.batch_size)
         remaining = iter(sentences)
         own = [[next(remaining) for piece in pieces if piece.encoded.tokens] for pieces in texts]
-        errors = ["; ".join(filter(None, map(self._problem, of_text))) for of_text in own]
+        errors = ["; ".join(filter(None, map(self.problem, of_text))) for of_text in own]
         well = [sentence for of_text, error in zip(own, errors, strict=True) if not error for sentence in of_text]
         sounds = iter(voice.whole([sentence.mel_MT for sentence in well]))
         for pieces, of_text, error in zip(texts, own, errors, strict=True):
@@ -222,7 +222,7 @@ class Synthesizer:
             else:
                 yield _joined(pieces, of_text, [next(sounds) for _ in of_text], voice)
 
-    def _problem(self, sentence: SpokenSentence) -> str:
+    def problem(self, sentence: SpokenSentence) -> str:
         """Why a sentence cannot be given to a vocoder; "" if it can."""
         if not bool(sentence.mel_MT.isfinite().all()) or not np.isfinite(sentence.pitch_hz_L).all():
             otherwise = "its weights are damaged, or a control is far too great"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from common.config import check_not_negative
 from common.course import RENAMED, EveryConfig, check_batches
 from common.features import TTS, LogMelConfig
 from common.optim import OptimConfig
@@ -39,6 +40,7 @@ class DataConfig:
     """Treatment of a bad manifest entry or recording: it ends the run, or another clip is taken in its place."""
 
     def __post_init__(self) -> None:
+        check_not_negative(self, "peak", "workers")
         if self.segment_frames < 8 or self.segments_per_clip < 1:
             raise ValueError(
                 f"segment_frames = {self.segment_frames}, segments_per_clip = {self.segments_per_clip}: "
@@ -114,6 +116,7 @@ class DiscriminatorConfig:
     """Whether grouped convolutions run in fp32 whatever the precision, as some GPUs are slow with them in fp16."""
 
     def __post_init__(self) -> None:
+        check_not_negative(self, "scales")
         if self.divide_channels not in (1, 2, 4, 8, 16):
             raise ValueError(f"divide_channels = {self.divide_channels}: expected 1, 2, 4, 8 or 16")
 
@@ -132,6 +135,9 @@ class LossConfig:
     """Weight of the least-squares loss against the discriminators."""
     adversarial_from: int = 0
     """Step from which the discriminators count; before it only mel and stft do."""
+
+    def __post_init__(self) -> None:
+        check_not_negative(self, "mel", "stft", "features", "adversarial", "adversarial_from")
 
     @property
     def needs_discriminators(self) -> bool:

@@ -1,3 +1,4 @@
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from common import config
+from common.convolution import blocks, products
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper, frame_mask
 from tests.jasper.runs import TOY
@@ -237,3 +239,34 @@ def test_blocks_computed_again_in_the_backward_pass_give_the_same_gradients_and_
         model(features_BFT, torch.tensor([40, 31])).log_probs_BSV[..., 0].sum().backward()
         found.append({name: p.grad for name, p in model.named_parameters()} | dict(model.named_buffers()))
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def test_gradients_with_fewer_multiplications_are_as_close_to_float64_as_plain_ones(monkeypatch):
+    monkeypatch.setattr(products, "has_fast_products", lambda: False)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    wide = BlockConfig(filters=64, kernel=11, repeat=2, residual="dense")
+    model = randomised(ModelConfig(blocks=(BlockConfig(filters=64, kernel=5, stride=2), wide, wide))).train()
+    torch.manual_seed(0)
+    features_BFT, frames_B = torch.randn(8, 8, 420), torch.tensor([420, 300, 77, 420, 400, 390, 200, 420])
+    weights_BSV = torch.randn(8, 210, model.decoder.out_channels)
+
+    def gradients(network: Jasper) -> list[torch.Tensor]:
+        log_probs_BSV = network(features_BFT.to(network.decoder.weight), frames_B).log_probs_BSV
+        return list(torch.autograd.grad((log_probs_BSV * weights_BSV).sum(), list(network.parameters())))
+
+    taken: list[int] = []
+    chosen = blocks.fastest
+    monkeypatch.setattr(blocks, "fastest", lambda *shape: taken.append(1) or chosen(*shape) or 24)
+    try:
+        found = gradients(model)
+        with products.left_to_torch():
+            plain = gradients(model)
+    finally:
+        torch.set_num_threads(threads)
+    assert len(taken) == 4
+    exact = gradients(copy.deepcopy(model).double())
+    for ours, theirs, wanted in zip(found, plain, exact, strict=True):
+        size = float(wanted.abs().max())
+        allowed = max(1e-5 * size, 4 * float((theirs - wanted).abs().max()))
+        torch.testing.assert_close(ours.double(), wanted.double(), rtol=0, atol=allowed)

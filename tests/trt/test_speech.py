@@ -4,7 +4,8 @@ import pytest
 import fastpitch
 from fastpitch.front.control import Control, ControlError
 from trt.runtime import ModelError
-from trt.speech import SpeechError, Synthesizer, Vocoder
+from trt.saying import Saying
+from trt.speech import CHUNK_FRAMES, SpeechError, Synthesizer, Vocoder
 
 TEXT = "Good morning, {HH AH0 L OW1}. <prosody rate='80%'>How are you</prosody> today?"
 
@@ -34,8 +35,8 @@ def test_a_text_sounds_as_that_of_the_checkpoint(tts, voice, how):
 def test_a_stream_is_the_whole_and_begins_before_the_later_sentences_are_made(tts, monkeypatch):
     whole_N = tts.say(TEXT).samples
     made = []
-    sentence = tts.sentence
-    monkeypatch.setattr(tts, "sentence", lambda piece: made.append(piece) or sentence(piece))
+    sentences = tts.sentences
+    monkeypatch.setattr(tts, "sentences", lambda pieces: made.extend(pieces) or sentences(pieces))
     stream = tts.stream(TEXT, chunk_frames=16)
     pieces = [next(stream)]
     assert len(made) == 1
@@ -52,6 +53,46 @@ def test_a_sentence_says_what_its_symbols_got(tts, voice):
     assert sentence.frames_L.tolist() == expected.frames_L.tolist()
     assert np.allclose(sentence.pitch_hz_L, expected.pitch_hz_L, atol=1e-2)
     assert np.allclose(sentence.mel_MT, expected.mel_MT.numpy(), atol=5e-5)
+
+
+def test_texts_that_are_said_together_are_what_each_is_alone(tts):
+    """Of different lengths, speakers and controls, with pauses, one of which joins when the others have begun."""
+    texts = [(TEXT, {"pace": 1.2}), ("Hello. <break time='120ms'/> You.", {"speaker": 1}), ("Good evening, all.", {})]
+    plans = [tts.plan(text, **how) for text, how in texts]
+    alone = [np.concatenate(list(tts.stream_sentences(plan))) for plan in plans]
+    sayings = [Saying(plan, chunk_frames=CHUNK_FRAMES) for plan in plans]
+    found: list[list[np.ndarray]] = [[], [], []]
+    under_way = [0, 1]
+    while under_way:
+        for i, said in zip(under_way, tts.next_sounds([sayings[i] for i in under_way]), strict=True):
+            if said is None:
+                under_way = [other for other in under_way if other != i]
+            else:
+                found[i].append(said)
+        if not found[2]:
+            under_way.append(2)
+    for own, expected_N in zip(found, alone, strict=True):
+        together_N = np.concatenate(own)
+        assert together_N.shape == expected_N.shape
+        assert np.abs(together_N - expected_N).max() < 1e-5
+    assert len(found[0]) > 2
+
+
+def test_sentences_in_a_batch_get_the_durations_that_each_gets_alone(tts):
+    plan = [piece for text in ("Good morning.", TEXT, "Hi.") for piece in tts.plan(text) if piece.encoded.tokens]
+    for piece, together in zip(plan, tts.sentences(plan), strict=True):
+        alone = tts.sentence(piece)
+        assert together.frames_L.tolist() == alone.frames_L.tolist()
+        assert np.allclose(together.mel_MT, alone.mel_MT, atol=1e-5)
+
+
+def test_what_cannot_be_said_does_not_disturb_what_can(tts):
+    good, bad = tts.plan("Good morning."), tts.plan("Hi.", pace=1e6)
+    expected = np.concatenate(list(tts.stream_sentences(good)))
+    sayings = [Saying(plan, chunk_frames=None) for plan in (bad, good)]
+    wrong, right = tts.next_sounds(sayings)
+    assert isinstance(wrong, SpeechError)
+    assert np.abs(right - expected[: len(right)]).max() < 1e-5
 
 
 def test_what_cannot_be_said_is_told(tts):

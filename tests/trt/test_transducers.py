@@ -20,7 +20,7 @@ from tests.jasper import test_nemo_import
 from tests.jasper.tiny import tiny_config
 from tests.transducer import golden
 from tests.trt.blocked import run_without_torch
-from transducer import host_decoder, reference
+from transducer import host_beam, host_decoder, reference
 from transducer.decoder import Decoder
 from transducer.host_decoder import HostDecoder
 from transducer.recognizer import load
@@ -61,6 +61,9 @@ def assert_same_transcripts(model: Path, name: str, head: str, recordings: list[
 
 
 SEARCHES = {
+    "beam with all": DecodingOptions(
+        beam=5, n_best=2, language_model=Path("lm.arpa"), weight=0.3, hot_words=("a",), hot_word_boost=2.0
+    ),
     "beam": DecodingOptions(beam=4, n_best=3),
     "hot words": DecodingOptions(hot_words=("a",), hot_word_boost=3.0),
     "language model": DecodingOptions(language_model=Path("lm.arpa"), weight=0.3),
@@ -90,6 +93,20 @@ def test_a_transducer_decodes_with_a_language_model_and_words_to_favour_as_at_ho
     assert_same_searches(hybrid, "transducer", ["hot words", "language model"], recordings)
 
 
+@pytest.mark.parametrize("kind", ["beam", "beam with all"])
+def test_a_transducer_searches_as_at_home(kind, hybrid, recordings):
+    """Texts, times and scores of all transcripts, whole and in chunks."""
+    assert_same_searches(hybrid, "transducer", [kind], recordings)
+
+
+def test_a_beam_of_a_transducer_needs_a_compiler_and_says_so(hybrid, monkeypatch):
+    monkeypatch.setattr(host_beam, "beam_functions", lambda: None)
+    with pytest.raises(
+        ConfigError, match=r"^decoding: a beam of a transducer needs .*libtransducer\.so, which is missing"
+    ):
+        recognizers.load(hybrid).decoder(SEARCHES["beam"])
+
+
 def test_greedy_decoding_with_words_to_favour_is_the_same_without_a_compiler(hybrid, recordings, monkeypatch):
     options = SEARCHES["hot words"]
     native = recognizers.load(hybrid)
@@ -107,18 +124,16 @@ def test_ctc_of_pieces_is_searched_as_at_home(recordings, pieces):
 
 
 def test_words_are_favoured_where_torch_cannot_be_imported_and_what_cannot_be_is_one_line(hybrid, recordings, tmp_path):
-    flags = ["--decoding.hot_words", "a", "--decoding.hot_word_boost", "3", "--format", "json"]
-    done = run_without_torch("trt.run", hybrid, recordings[0], *flags)
-    assert (done.returncode, done.stderr) == (0, "")
     asr = load(golden.folder() / "tdt_ctc.nemo", device="cpu")
-    (expected,) = asr.transcribe(recordings[:1], decoder=asr.decoder(SEARCHES["hot words"]))
-    found = json.loads(done.stdout)
-    assert found["text"] == expected.text
+    for kind, more in (("hot words", []), ("beam", ["--decoding.beam", "4", "--decoding.n_best", "3"])):
+        flags = more or ["--decoding.hot_words", "a", "--decoding.hot_word_boost", "3"]
+        done = run_without_torch("trt.run", hybrid, recordings[0], *flags, "--format", "json")
+        assert (done.returncode, done.stderr) == (0, "")
+        (expected,) = asr.transcribe(recordings[:1], decoder=asr.decoder(SEARCHES[kind]))
+        assert json.loads(done.stdout)["text"] == expected.text
     cfg = RunConfig(model=hybrid, inputs=(recordings[0],), save_logits=tmp_path)
     with pytest.raises(ConfigError, match=r"^save_logits: .*m\.onnx writes pieces; expected a model of characters"):
         main(cfg)
-    with pytest.raises(ConfigError, match=r"^decoding: an exported transducer has no beam and gives one transcript"):
-        main(replace(cfg, save_logits=None, decoding=DecodingOptions(beam=4)))
     with pytest.raises(ConfigError, match=r"^decoding\.thorough: expected False"):
         main(replace(cfg, save_logits=None, decoding=DecodingOptions(thorough=True)))
 

@@ -40,7 +40,7 @@ class Server:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ServerError(f"url {url!r}: expected http://HOST:PORT")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self.url, self._path = url, parts.path.rstrip("/").removesuffix("/v1")
+        self.url, self._path, self._host = url, parts.path.rstrip("/").removesuffix("/v1"), parts.netloc
         self._connection = kind(parts.hostname, port, timeout=timeout)
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._waits = waits
@@ -51,14 +51,16 @@ class Server:
 
     def transcribe(self, content: bytes, name: str, *, style: str = "verbose_json") -> str:
         """The transcript of a recording's bytes, in a format of the server's. Raises ServerError."""
-        mark = uuid.uuid4().hex
-        fields = f'--{mark}\r\nContent-Disposition: form-data; name="response_format"\r\n\r\n{style}\r\n'
-        safe = name.replace('"', "_").replace("\r", "_").replace("\n", "_")
-        head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="{safe}"\r\n\r\n'
-        body = (fields + head).encode() + content + f"\r\n--{mark}--\r\n".encode()
-        headers = {"Content-Type": f"multipart/form-data; boundary={mark}"}
+        body, headers = form_of(content, name, style)
         with self._asked("POST", "/v1/audio/transcriptions", body, headers) as answer:
             return answer.read().decode()
+
+    def request_bytes(self, content: bytes, name: str, *, style: str = "verbose_json") -> bytes:
+        """What `transcribe` sends, as it goes over the connection."""
+        body, headers = form_of(content, name, style)
+        told = {"Host": self._host, "Content-Length": str(len(body)), **self._headers, **headers}
+        lines = "".join(f"{field}: {value}\r\n" for field, value in told.items())
+        return f"POST {self._path}/v1/audio/transcriptions HTTP/1.1\r\n{lines}\r\n".encode() + body
 
     def speak(self, text: str, **how: Any) -> Iterator[bytes]:
         """The sound of a text, in pieces as they come. Raises ServerError."""
@@ -105,6 +107,16 @@ class Server:
             if wait is not None:
                 time.sleep(wait)
         raise ServerError(f"{problem}; tried {len(self._waits) + 1} times")
+
+
+def form_of(content: bytes, name: str, style: str) -> tuple[bytes, dict[str, str]]:
+    """The body of a request for a transcript, and the headers that describe it."""
+    mark = uuid.uuid4().hex
+    fields = f'--{mark}\r\nContent-Disposition: form-data; name="response_format"\r\n\r\n{style}\r\n'
+    safe = name.replace('"', "_").replace("\r", "_").replace("\n", "_")
+    head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="{safe}"\r\n\r\n'
+    body = (fields + head).encode() + content + f"\r\n--{mark}--\r\n".encode()
+    return body, {"Content-Type": f"multipart/form-data; boundary={mark}"}
 
 
 def content_of(source: Path | Utterance | audio.Held) -> tuple[bytes, str]:

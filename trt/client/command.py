@@ -30,7 +30,7 @@ from common.recognition.recordings import in_threads
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 from trt.client.asking import Server, ServerError, content_of, percentile, transcript_from
-from trt.client.measuring import Clip, measure, measure_live, measure_speech, offline_throughput
+from trt.client.measuring import Clip, Offline, measure, measure_live, measure_speech, offline
 from trt.client.streaming import captions, from_pipe, in_real_time
 
 
@@ -182,9 +182,10 @@ def measured(cfg: ClientConfig) -> int:
     result = measure(cfg.url, clips, key=cfg.key, clients=cfg.clients, seconds=cfg.seconds)
     print("\n".join(result.lines()))
     if before is not None and (after := _offline(cfg, clips)) is not None:
-        offline = (before + after) / 2
+        throughput, cpu_ms = ((one + other) / 2 for one, other in zip(before, after, strict=True))
         print(
-            f"offline in batches: {offline:.1f} s of audio a second; the server {result.throughput / offline:.2f} of it"
+            f"offline in batches: {throughput:.1f} s of audio a second, {cpu_ms:.2f} ms of processor time a recording; "
+            f"the server {result.throughput / throughput:.2f} of it, by processor time {cpu_ms / result.cpu_ms:.2f}"
         )
     return 1 if result.errors or result.wrong else 0
 
@@ -195,7 +196,7 @@ def _waits(seconds: list[float]) -> str:
     return ", ".join(f"p{p} {1000 * percentile(seconds, p):.0f}" for p in (50, 90, 95, 99))
 
 
-def _offline(cfg: ClientConfig, clips: list[Clip]) -> float | None:
+def _offline(cfg: ClientConfig, clips: list[Clip]) -> Offline | None:
     if cfg.offline is None:
         return None
-    return offline_throughput(cfg.offline, clips, batch_size=8, seconds=min(10.0, cfg.seconds))
+    return offline(cfg.offline, clips, batch_size=8, seconds=min(10.0, cfg.seconds))

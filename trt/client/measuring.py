@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from common.audio import AudioError
 from trt.client.asking import Server, ServerError, percentile
+from trt.client.load import load
 
 
 class Clip(NamedTuple):
@@ -31,11 +32,17 @@ class Measured(NamedTuple):
     took: float
     cpu_seconds: float = math.nan
     """Processor time that the server took, with what it runs in its own process; NaN where it does not tell."""
+    client_cpu_seconds: float = 0.0
+    """Processor time that all clients together took."""
 
     def lines(self) -> list[str]:
         """The result for people."""
         waits = ", ".join(f"p{p} {1000 * percentile(self.latencies, p):.0f}" for p in (50, 90, 95, 99))
-        cpu = "" if math.isnan(self.cpu_ms) else f"; processor time {self.cpu_ms:.1f} ms an answer"
+        cpu = (
+            ""
+            if math.isnan(self.cpu_ms)
+            else f"; processor time an answer: {self.cpu_ms:.2f} ms, of the clients {self.client_cpu_ms:.2f}"
+        )
         return [
             f"{self.answers} answers in {self.took:.1f} s: {len(self.errors)} errors, {self.wrong} wrong",
             f"latency in ms: {waits}",
@@ -49,54 +56,54 @@ class Measured(NamedTuple):
         return 1000 * self.cpu_seconds / self.answers
 
     @property
+    def client_cpu_ms(self) -> float:
+        """Processor time of the clients per answer, in milliseconds."""
+        return 1000 * self.client_cpu_seconds / self.answers
+
+    @property
     def throughput(self) -> float:
         """Seconds of audio per second."""
         return self.audio_seconds / self.took
 
 
 def measure(url: str, clips: Sequence[Clip], *, key: str, clients: int, seconds: float) -> Measured:
-    """Asks for `clips` in turn from `clients` threads, each from another clip on, for `seconds`.
+    """Asks for `clips` in turn from `clients` connections, each from another clip on, for `seconds`.
 
     Raises ServerError where one alone is refused.
     """
     alone = Server(url, key=key)
-    expected = [alone.transcribe(clip.content, clip.name, style="text") for clip in clips]
+    expected = [alone.transcribe(clip.content, clip.name, style="text").encode() for clip in clips]
+    requests = [alone.request_bytes(clip.content, clip.name, style="text") for clip in clips]
+    cpu = alone.metric("process_cpu_seconds")
+    found = load(url, requests, expected, clients=clients, seconds=seconds)
+    cpu = alone.metric("process_cpu_seconds") - cpu
     alone.close()
-    latencies: list[float] = []
-    errors: list[str] = []
-    wrong, heard, lock = 0, 0.0, threading.Lock()
-    ends = time.monotonic() + seconds
+    if not found.latencies:
+        raise ServerError(f"{url}: no answer: {found.errors[0] if found.errors else 'the time was too short'}")
+    return Measured(
+        answers=len(found.latencies),
+        errors=found.errors,
+        wrong=found.wrong,
+        latencies=found.latencies,
+        audio_seconds=sum(clips[number].seconds for number in found.numbers),
+        took=found.took,
+        cpu_seconds=cpu,
+        client_cpu_seconds=found.cpu_seconds,
+    )
 
-    def ask(first: int) -> None:
-        nonlocal wrong, heard
-        server, i = Server(url, key=key), first
-        while time.monotonic() < ends:
-            clip, began = clips[i % len(clips)], time.monotonic()
-            try:
-                answer = server.transcribe(clip.content, clip.name, style="text")
-            except ServerError as error:
-                with lock:
-                    errors.append(str(error))
-            else:
-                with lock:
-                    latencies.append(time.monotonic() - began)
-                    heard += clip.seconds
-                    wrong += answer != expected[i % len(clips)]
-            i += 1
-        server.close()
 
-    watch = Server(url, key=key)
-    cpu, began = watch.metric("process_cpu_seconds"), time.monotonic()
-    threads = [threading.Thread(target=ask, args=(first,)) for first in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if not latencies:
-        raise ServerError(f"{url}: no answer: {errors[0] if errors else 'the time was too short'}")
-    took, cpu = time.monotonic() - began, watch.metric("process_cpu_seconds") - cpu
-    watch.close()
-    return Measured(len(latencies), errors, wrong, latencies, heard, took, cpu)
+def merged(parts: Sequence[Measured]) -> Measured:
+    """Several results as one."""
+    return Measured(
+        answers=sum(part.answers for part in parts),
+        errors=[error for part in parts for error in part.errors],
+        wrong=sum(part.wrong for part in parts),
+        latencies=[latency for part in parts for latency in part.latencies],
+        audio_seconds=sum(part.audio_seconds for part in parts),
+        took=sum(part.took for part in parts),
+        cpu_seconds=sum(part.cpu_seconds for part in parts),
+        client_cpu_seconds=sum(part.client_cpu_seconds for part in parts),
+    )
 
 
 def measure_speech(url: str, text: str, *, key: str, clients: int, seconds: float) -> tuple[list[float], list[float]]:
@@ -152,17 +159,24 @@ def _in_parallel(jobs: Sequence[Callable[[], None]]) -> None:
         thread.join()
 
 
-def offline_throughput(
-    model: Path, clips: Sequence[Clip], *, batch_size: int, seconds: float, threads: int = 0
-) -> float:
-    """Seconds of audio a second of `trt.run` in this process, over the same clips, from their bytes on."""
+class Offline(NamedTuple):
+    """What a recogniser does without a server: seconds of audio a second, processor time of a recording."""
+
+    throughput: float
+    cpu_ms: float
+
+
+def offline(model: Path, clips: Sequence[Clip], *, batch_size: int, seconds: float, threads: int = 0) -> Offline:
+    """What `trt.run` does in this process with the same clips, from their bytes on."""
     from common.audio import Held, read
     from trt import recognizers
 
-    asr, heard, began = recognizers.load(model, threads=threads), 0.0, time.monotonic()
+    asr = recognizers.load(model, threads=threads)
+    heard, count, began, cpu = 0.0, 0, time.monotonic(), time.process_time()
     while time.monotonic() - began < seconds:
         several = [clip for clip in clips for _ in range(max(1, 32 // len(clips)))]
         samples = [read(Held(clip.content, clip.name), sample_rate=asr.sample_rate).samples for clip in several]
         list(asr.stream(samples, batch_size=batch_size))
         heard += sum(clip.seconds for clip in several)
-    return heard / (time.monotonic() - began)
+        count += len(several)
+    return Offline(heard / (time.monotonic() - began), 1000 * (time.process_time() - cpu) / count)

@@ -1,138 +1,133 @@
-"""Dynamic batching: requests that come within a short delay, or while the network is at work, go through it together.
-
-Legend: N samples.
-"""
+"""Dynamic batching: requests go through a network together that come within a short delay, or while it is at work."""
 
 import asyncio
+import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-import numpy as np
+from common.recognition.chunks import MOST_PADDED
 
+Given = TypeVar("Given")
 Answer = TypeVar("Answer")
-Run = Callable[[Sequence[np.ndarray]], list[Answer]]
+Run = Callable[[Sequence[Given]], list[Answer]]
 
 
-class Waiting(NamedTuple, Generic[Answer]):
+@dataclass(eq=False, slots=True)
+class Waiting(Generic[Given, Answer]):
     """A request that waits for its batch."""
 
-    samples_N: np.ndarray
+    given: Given
     answer: "asyncio.Future[Answer]"
     since: float
 
 
-class Batcher(Generic[Answer]):
-    """Runs `run` in a thread of its own on batches of what is given to `__call__`, first come first served.
+class Batcher(Generic[Given, Answer]):
+    """Runs `run` in a thread of its own on batches of what is given to `__call__`.
 
-    A batch starts when it is full, or `delay_seconds` after its first request came; what comes while another batch is
-    at work waits for the next. `seen` gets the size of every batch. Whoever is cancelled while waiting is left out.
+    A batch is what came first and what is most like it in `size`, so that little of it is padding. It starts when
+    `most` requests wait, or `delay_seconds` after the first of them came. The thread takes the next one as soon as it
+    is free, while the answers of the one before are sent. `seen` gets the size of every batch. Whoever is cancelled
+    while waiting is left out. Where `run` raises an exception for several, it is called again for each of them alone.
     """
 
     def __init__(
-        self, run: Run[Answer], *, delay_seconds: float, most: int, seen: Callable[[int], None] = lambda n: None
+        self,
+        run: Run[Given, Answer],
+        *,
+        delay_seconds: float,
+        most: int,
+        size: Callable[[Given], int] = lambda given: 1,
+        seen: Callable[[int], None] = lambda n: None,
     ):
-        self._run, self._delay, self._most, self._seen = run, delay_seconds, most, seen
-        self._waiting: deque[Waiting[Answer]] = deque()
-        self._came = asyncio.Event()
-        self._full = asyncio.Event()
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._loop: asyncio.Task[None] | None = None
+        self._run, self._delay, self._most, self._size, self._seen = run, delay_seconds, most, size, seen
+        self._waiting: list[Waiting[Given, Answer]] = []
+        self._changed = threading.Condition()
+        self._ends = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
         """Within a running event loop."""
+        self._loop = asyncio.get_running_loop()
         threading.Thread(target=self._work, name="network", daemon=True).start()
-        self._loop = asyncio.create_task(self._form_batches())
 
     def stop(self) -> None:
         """Leaves what waits unanswered."""
-        if self._loop is not None:
-            self._loop.cancel()
-        self._jobs.put(None)
+        with self._changed:
+            self._ends = True
+            self._changed.notify()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    async def __call__(self, samples_N: np.ndarray) -> Answer:
-        """The answer for these samples. Raises what `run` raises for them alone."""
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Waiting(samples_N, answer, time.monotonic()))
-        self._came.set()
-        if len(self._waiting) >= self._most:
-            self._full.set()
-        return await answer
-
-    async def _form_batches(self) -> None:
-        while True:
-            await self._came.wait()
-            left = self._waiting[0].since + self._delay - time.monotonic() if self._waiting else 0.0
-            if left > 0 and len(self._waiting) < self._most:
-                self._full.clear()
-                try:
-                    async with asyncio.timeout(left):
-                        await self._full.wait()
-                except TimeoutError:
-                    pass
-            batch: list[Waiting[Answer]] = []
-            while self._waiting and len(batch) < self._most:
-                first = self._waiting.popleft()
-                if not first.answer.done():
-                    batch.append(first)
-            if not self._waiting:
-                self._came.clear()
-            if batch:
-                self._seen(len(batch))
-                await self._answer(batch)
-
-    async def _answer(self, batch: list[Waiting[Answer]]) -> None:
+    async def __call__(self, given: Given) -> Answer:
+        """The answer for this. Raises what `run` raises for it alone."""
+        own = Waiting(given, asyncio.get_running_loop().create_future(), time.monotonic())
+        with self._changed:
+            self._waiting.append(own)
+            self._changed.notify()
         try:
-            found = await self._in_thread([waiting.samples_N for waiting in batch])
-        except Exception as error:
-            if len(batch) == 1:
-                _give(batch[0], error=error)
-                return
-            for waiting in batch:  # one bad request does not spoil the others
-                if not waiting.answer.done():
-                    await self._answer([waiting])
-            return
-        for waiting, answer in zip(batch, found, strict=True):
-            _give(waiting, answer)
-
-    async def _in_thread(self, batch: list[np.ndarray]) -> list[Answer]:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[list[Answer]] = loop.create_future()
-
-        def job() -> None:
-            try:
-                found, problem = self._run(batch), None
-            except Exception as error:
-                found, problem = [], error
-            loop.call_soon_threadsafe(_finish, done, found, problem)
-
-        self._jobs.put(job)
-        return await done
+            return await own.answer
+        finally:
+            with self._changed:
+                if own in self._waiting:
+                    self._waiting.remove(own)
 
     def _work(self) -> None:
-        while job := self._jobs.get():
-            job()
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
+            while batch := self._next():
+                self._answer(batch)
 
+    def _next(self) -> list[Waiting[Given, Answer]]:
+        """The next batch, once there is one; none at the end."""
+        with self._changed:
+            while not self._ends:
+                left = self._waiting[0].since + self._delay - time.monotonic() if self._waiting else None
+                if left is not None and (left <= 0 or len(self._waiting) >= self._most):
+                    batch = self._alike()
+                    self._waiting = [waiting for waiting in self._waiting if waiting not in batch]
+                    return batch
+                self._changed.wait(left)
+        return []
 
-def _give(waiting: Waiting[Answer], answer: Answer | None = None, *, error: Exception | None = None) -> None:
-    if waiting.answer.done():  # cancelled meanwhile
-        return
-    if error is not None:
-        waiting.answer.set_exception(error)
-    else:
-        waiting.answer.set_result(answer)  # type: ignore[arg-type]
+    def _alike(self) -> list[Waiting[Given, Answer]]:
+        """What came first, and others of about its size, as long as padding takes no more of them than in a batch of
+        `common.recognition`."""
+        first, *others = self._waiting
+        size = self._size(first.given)
+        batch, total, longest = [first], size, size
+        for other in sorted(others, key=lambda waiting: abs(self._size(waiting.given) - size)):
+            own = self._size(other.given)
+            longest = max(longest, own)
+            if len(batch) == self._most or longest * (len(batch) + 1) > MOST_PADDED * (total + own):
+                break
+            batch.append(other)
+            total += own
+        return batch
 
+    def _answer(self, batch: list[Waiting[Given, Answer]]) -> None:
+        """In the thread."""
+        found, problem = list[Answer](), None
+        try:
+            found = self._run([waiting.given for waiting in batch])
+        except Exception as error:
+            if len(batch) > 1:  # one bad request does not spoil the others
+                for waiting in batch:
+                    if not waiting.answer.done():
+                        self._answer([waiting])
+                return
+            problem = error
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._give, batch, found, problem)
 
-def _finish(done: "asyncio.Future[list[Answer]]", found: list[Answer], problem: Exception | None) -> None:
-    if done.done():
-        return
-    if problem is not None:
-        done.set_exception(problem)
-    else:
-        done.set_result(found)
+    def _give(self, batch: list[Waiting[Given, Answer]], found: list[Answer], problem: Exception | None) -> None:
+        self._seen(len(batch))
+        for i, waiting in enumerate(batch):
+            if waiting.answer.done():  # cancelled meanwhile
+                continue
+            if problem is not None:
+                waiting.answer.set_exception(problem)
+            else:
+                waiting.answer.set_result(found[i])

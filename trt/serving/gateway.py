@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from trt.serving import forms, speech, transcriptions
-from trt.serving.guard import Guard, Refusal, while_connected
+from trt.serving.guard import Guard, Message, Receive, Refusal, Send, while_connected
 from trt.serving.hearing import Hearing, self_test
 from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
 from trt.serving.live import serve_captions
@@ -20,6 +20,7 @@ from trt.serving.models import Ears, Voice
 from trt.serving.triton.asking import Infer, Remote
 from trt.serving.triton.program import HOST, Triton
 
+TRANSCRIPTIONS = "/v1/audio/transcriptions"
 ALIASES = ("", "default")
 HEARING_ALIASES = (*ALIASES, "whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
 SPEAKING_ALIASES = (*ALIASES, "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
@@ -58,7 +59,7 @@ class Gateway:
         common: dict[str, Any] = {"limits": limits, "budget": self.budget, "metrics": self.metrics}
         batching: dict[str, Any] = {"delay_seconds": settings.batch_delay_ms / 1000, "most": settings.max_batch}
         if triton is not None:
-            batching["engine"] = Remote(Infer(HOST, triton.http_port))
+            batching["engine"] = Remote(Infer(HOST, triton.http_port), most=2 * settings.max_batch)
         self.hearing = Hearing(ears, **common, **batching) if ears is not None else None
         self.speaking = speech.Speaking(voice, **common) if voice is not None else None
         self.live: set[WebSocket] = set()
@@ -66,7 +67,10 @@ class Gateway:
         # Its pages of documentation would load scripts from elsewhere; the description stays at /openapi.json.
         self.routes = FastAPI(title="Speech models", docs_url=None, redoc_url=None)
         _add_routes(self)
-        self.app = Guard(self.routes, keys=settings.keys, **common)
+        self._transcriptions = next(
+            route for route in self.routes.routes if getattr(route, "path", "") == TRANSCRIPTIONS
+        )
+        self.app = Guard(self._answered, keys=settings.keys, **common)
 
     async def start(self) -> None:
         """Within a running event loop: tests the models. Raises SelfTestError where they are wrong."""
@@ -78,6 +82,7 @@ class Gateway:
             if self._triton is not None:  # which has its own
                 self.hearing.ears = self.hearing.ears._replace(asr=None)
         if self.speaking is not None:
+            self.speaking.start()
             await self.speaking.self_test(self._tell)
         self._started = True
 
@@ -91,8 +96,32 @@ class Gateway:
         self._started = False
         if self.hearing is not None:
             self.hearing.stop()
+        if self.speaking is not None:
+            self.speaking.stop()
         if self._triton is not None:
             await asyncio.to_thread(self._triton.stop)
+
+    async def _answered(self, scope: Message, receive: Receive, send: Send) -> None:
+        """By the routes; what is asked most goes past the layers around them, which take their time."""
+        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"] == TRANSCRIPTIONS:
+            scope["route"] = self._transcriptions
+            answer = await self.transcribe(Request(scope, receive))
+            await answer(scope, receive, send)
+        else:
+            await self.routes(scope, receive, send)
+
+    async def transcribe(self, request: Request) -> Response:
+        """The transcript of a recording. Raises RequestError, and ClientGoneError."""
+        asked = transcriptions.asked(await forms.read_form(request))
+        hearing = self.ears(asked.model)
+        transcript = await while_connected(request, hearing.transcribe(asked.file))
+        if asked.streams:
+            events = transcriptions.events(transcript)
+            return StreamingResponse(iter(events), media_type="text/event-stream")
+        content = transcriptions.written(transcript, asked.format, self.settings.language)
+        if isinstance(content, dict):
+            return JSONResponse(content)
+        return Response(content, media_type=transcriptions.MEDIA[asked.format])
 
     def models(self) -> list[str]:
         """Names of the models."""
@@ -167,19 +196,10 @@ def _add_routes(gateway: Gateway) -> None:
         gateway._check(name, tuple(gateway.models()))
         return _described(name)
 
-    @routes.post("/v1/audio/transcriptions")
+    @routes.post(TRANSCRIPTIONS)
     async def transcribe(request: Request) -> Response:
         """The transcript of a recording."""
-        asked = transcriptions.asked(await forms.read_form(request))
-        hearing = gateway.ears(asked.model)
-        transcript = await while_connected(request, hearing.transcribe(asked.file))
-        if asked.streams:
-            events = transcriptions.events(transcript)
-            return StreamingResponse(iter(events), media_type="text/event-stream")
-        content = transcriptions.written(transcript, asked.format, gateway.settings.language)
-        if isinstance(content, dict):
-            return JSONResponse(content)
-        return Response(content, media_type=transcriptions.MEDIA[asked.format])
+        return await gateway.transcribe(request)
 
     @routes.websocket("/v1/audio/stream")
     async def captions(socket: WebSocket) -> None:

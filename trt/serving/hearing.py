@@ -32,7 +32,7 @@ class Lane(Protocol):
     def __len__(self) -> int:
         """How many wait."""
 
-    async def __call__(self, samples_N: np.ndarray) -> Transcript:
+    async def __call__(self, samples_N: np.ndarray, /) -> Transcript:
         """The transcript of float32 samples."""
 
 
@@ -61,8 +61,9 @@ class Hearing:
         if engine is not None:
             self._short = self._long = engine
         else:
-            self._short = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, seen=seen)
-            self._long = Batcher(ears.transcribe, delay_seconds=0.0, most=1, seen=seen)
+            most = min(most, ears.batch_size)  # once through the network: while its answers are sent, others follow
+            self._short = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, size=len, seen=seen)
+            self._long = Batcher(ears.transcribe, delay_seconds=0.0, most=1, size=len, seen=seen)
         waiting = "Recordings that wait for a batch."
         metrics.gauge("speech_waiting", waiting, lambda: sum(map(len, self._lanes)))
 

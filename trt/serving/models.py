@@ -5,7 +5,7 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from fastpitch.front.control import Control
 from fastpitch.front.planning import PlannedSentence
 from trt import recognizers
 from trt.runtime import ModelError
+from trt.saying import Said, Saying, say_together
 
 
 class Ears(NamedTuple):
@@ -58,8 +59,10 @@ class Voice(NamedTuple):
     speakers: int
     """How many there are, numbered from 0."""
     planned: Callable[..., list[PlannedSentence]]
-    stream: Callable[[Sequence[PlannedSentence]], Iterator[np.ndarray]]
-    """The sound, float32 [N], in pieces as they are made. Raises ValueError for what the model cannot say."""
+    chunk_frames: int
+    """How many frames of a spectrogram make one piece of sound."""
+    next_sounds: Callable[[Sequence[Saying]], list[Said]]
+    """The next piece of sound of each of several texts, made together; for what the model cannot say a ValueError."""
     sentence: Callable[[PlannedSentence], Any]
     """Symbols, frames, pitch and energy of a sentence, without its sound."""
 
@@ -68,13 +71,13 @@ class Voice(NamedTuple):
         return self.planned(text, speaker=speaker, control=Control(pace=pace))
 
     def samples(self, planned: Sequence[PlannedSentence]) -> int:
-        """How many samples `stream` gives, without the vocoder."""
+        """How many samples there are to say, without the vocoder."""
         pauses = sum(round(piece.pause_ms * self.sample_rate / 1000) for piece in planned)
         said = [self.sentence(piece) for piece in planned if piece.encoded.tokens]
         return sum(int(sentence.frames_L.sum()) * self.hop_samples for sentence in said) + pauses
 
     def words(self, planned: Sequence[PlannedSentence]) -> list[Spoken]:
-        """What `stream` says, word by word, without its sound."""
+        """What is to be said, word by word, without its sound."""
         seconds = self.hop_samples / self.sample_rate
         found, start = [], 0.0
         for piece in planned:
@@ -141,18 +144,40 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
 
         own = speech.Synthesizer(tts, speech.Vocoder(vocoder, threads=threads), threads=threads)
         speakers = len(own.voices)
-        return Voice(tts.stem, own.sample_rate, own.hop_samples, speakers, own.plan, own.stream_sentences, own.sentence)
+        how = (own.plan, speech.CHUNK_FRAMES, own.next_sounds, own.sentence)
+        return Voice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
     import fastpitch
+    from fastpitch.vocoders.vocoder import CHUNK_FRAMES
 
     loaded = fastpitch.load(tts, device=device)
     voice = fastpitch.Voice(fastpitch.load_vocoder(vocoder, device=device))
     voice.vocoder.require(loaded.features, loaded.name)
+
+    def begun(pieces: list[PlannedSentence]) -> list[tuple[Any, int]]:
+        """The sound of each, which is made while it is iterated over."""
+        found: list[tuple[Any, int]] = []
+        for sentence in loaded.sentences(pieces, batch_size=len(pieces)):
+            if problem := loaded.problem(sentence):
+                found.append((ValueError(problem), 0))
+            else:
+                found.append((voice.stream(sentence.mel_MT), sentence.mel_MT.shape[1]))
+        return found
+
+    def next_sounds(sayings: Sequence[Saying]) -> list[Said]:
+        return say_together(
+            sayings,
+            sentences=begun,
+            sounds=lambda speaking: [next(saying.sentence) for saying in speaking],
+            sample_rate=voice.sample_rate,
+        )
+
     return Voice(
         name=tts.stem,
         sample_rate=voice.sample_rate,
         hop_samples=voice.hop_samples,
         speakers=len(loaded.model.pitch_mean),
         planned=loaded.plan,
-        stream=lambda planned: loaded.stream_pieces(planned, voice),
+        chunk_frames=CHUNK_FRAMES,
+        next_sounds=next_sounds,
         sentence=lambda piece: loaded.sentences([piece], batch_size=1)[0],
     )

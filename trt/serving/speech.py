@@ -4,8 +4,10 @@ Legend: N samples.
 """
 
 import asyncio
+import functools
 import io
 import struct
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -16,8 +18,10 @@ import soxr
 from pydantic import BaseModel, Field, field_validator
 
 from fastpitch.front.planning import PlannedSentence
+from trt.saying import Said, Saying
+from trt.serving.batching import Batcher
 from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
-from trt.serving.metrics import Metrics
+from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Voice
 
 Result = TypeVar("Result")
@@ -28,6 +32,7 @@ OPUS_RATE = 24_000
 OPENAI_VOICES = ("alloy", "ash", "ballad", "coral", "echo", "fable", "nova", "onyx", "sage", "shimmer", "verse")
 WHOLE = ("mp3", "opus")  # formats whose encoder ends a file as a whole: they come when all of it has been said
 FULL_SCALE = 32767
+AT_ONCE = 8  # texts whose next sound is made together
 UNKNOWN_BYTES = 0xFFFFFFFF  # in a header of WAV: until the end
 
 
@@ -60,11 +65,26 @@ class Sound(NamedTuple):
 
 
 class Speaking:
-    """A voice that answers many requests, one piece of sound after the other: none waits for the whole of another."""
+    """A voice that answers many requests at a time: the next pieces of sound of several are made in one batch.
 
-    def __init__(self, voice: Voice, *, limits: Limits, budget: Budget, metrics: Metrics):
+    Each asks for its next piece when it has sent the one before, so that none waits for the whole of another.
+    """
+
+    def __init__(self, voice: Voice, *, limits: Limits, budget: Budget, metrics: Metrics, most: int = AT_ONCE):
+        """`most`: requests in a batch."""
         self.voice, self._limits, self._budget, self._metrics = voice, limits, budget, metrics
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="voice")
+        self._network = threading.Lock()  # the threads of batches and of single sentences take turns
+        seen = functools.partial(metrics.observe, "speech_voice_batch_size", "Texts per batch.", bounds=SIZES)
+        self._lane: Batcher[Saying, Said] = Batcher(self._next_sounds, delay_seconds=0.0, most=most, seen=seen)
+
+    def start(self) -> None:
+        """Within a running event loop."""
+        self._lane.start()
+
+    def stop(self) -> None:
+        """Leaves what waits unanswered."""
+        self._lane.stop()
 
     async def speak(self, asked: Asked) -> Sound:
         """The sound of a text, begun: what cannot be said is refused before the first byte. Raises RequestError."""
@@ -78,7 +98,7 @@ class Speaking:
             raise RequestError(400, f"input: {error}", param="input", code="invalid_value") from None
         total = None
         if asked.response_format == "flac":  # readers that take no stream look for the length in its header
-            total = round(await self._run(lambda: self.voice.samples(plan)) * rate / natural)
+            total = round(await self._alone(lambda: self.voice.samples(plan)) * rate / natural)
         sound = _resampled(_preceded(first_N, pieces), natural, rate)
         chunks = _encoded(sound if total is None else _of_length(sound, total), asked.response_format, rate, total)
         return Sound(MEDIA[asked.response_format], rate, chunks)
@@ -97,7 +117,7 @@ class Speaking:
     async def words(self, asked: Asked) -> list[dict[str, Any]]:
         """The words of a text as they will be said: seconds, pitch in Hz, energy. Raises RequestError."""
         plan = await self.plan(asked)
-        return [word._asdict() for word in await self._run(lambda: self.voice.words(plan))]
+        return [word._asdict() for word in await self._alone(lambda: self.voice.words(plan))]
 
     async def self_test(self, tell: Callable[[str], None]) -> None:
         """A sentence must have a sound. Raises SelfTestError where it has none."""
@@ -118,11 +138,26 @@ class Speaking:
         raise RequestError(400, f"voice {name[:100]!r}: expected {expected}", param="voice", code="invalid_value")
 
     async def _sound(self, plan: Sequence[PlannedSentence]) -> AsyncIterator[np.ndarray]:
-        pieces = self.voice.stream(plan)
-        while (piece_N := await self._run(lambda: next(pieces, None))) is not None:
-            seconds = len(piece_N) / self.voice.sample_rate
+        saying = Saying(plan, chunk_frames=self.voice.chunk_frames)
+        while (said := await self._lane(saying)) is not None:
+            if isinstance(said, Exception):
+                raise said
+            seconds = len(said) / self.voice.sample_rate
             self._metrics.count("speech_spoken_seconds_total", "Seconds of sound synthesised.", seconds)
-            yield piece_N
+            yield said
+
+    def _next_sounds(self, sayings: Sequence[Saying]) -> list[Said]:
+        with self._network:
+            return self.voice.next_sounds(sayings)
+
+    async def _alone(self, work: Callable[[], Result]) -> Result:
+        """What the networks do for one request besides its sound."""
+
+        def locked() -> Result:
+            with self._network:
+                return work()
+
+        return await self._run(locked)
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -8,7 +8,8 @@ import asyncio
 import contextlib
 import json
 import logging
-from typing import Any, NamedTuple
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,8 +20,10 @@ from trt.serving.limits import Budget, BusyError, Limits, RequestError
 
 LONGEST_LINE = 1 << 16
 MOST_BYTES = 1 << 22  # of one event
+LOOK_SECONDS = 0.2  # between two looks whether a client that waits is still there
 IDLE_SECONDS = 300.0  # between two events of a client: satellites keep their connection
 WIDTHS = {1: "u1", 2: "<i2", 4: "<i4"}
+Answer = TypeVar("Answer")
 _log = logging.getLogger("trt.serve")
 
 
@@ -166,10 +169,21 @@ class _Client:
         samples_N = (values - 1 if width == 1 else values).reshape(-1, channels).mean(1, dtype=np.float32)
         if len(samples_N):
             samples_N = await asyncio.to_thread(audio.resample, samples_N, rate, hearing.ears.sample_rate)
-        transcript = await hearing.hear(samples_N, "audio") if len(samples_N) else None
+        transcript = await self._unless_gone(hearing.hear(samples_N, "audio")) if len(samples_N) else None
         self.forget()
         text = transcript.text if transcript else ""
         await self.send("transcript", {"text": text, "language": self._server._language})
+
+    async def _unless_gone(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """What `work` gives; it is cancelled, and ConnectionResetError raised, once the client is seen to have gone."""
+        job = asyncio.create_task(work)
+        try:
+            while not (await asyncio.wait({job}, timeout=LOOK_SECONDS))[0]:
+                if self._reader.at_eof():
+                    raise ConnectionResetError
+            return job.result()
+        finally:
+            job.cancel()
 
     async def _speak(self, data: dict[str, Any]) -> None:
         speaking = self._server._speaking

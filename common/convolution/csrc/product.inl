@@ -148,9 +148,11 @@ class Product {
             const int64_t count = std::min(plan.rows, p.rows - first), parts = (count + ROWS - 1) / ROWS;
             if (p.a_depth != 1) {
 #pragma omp for schedule(static)
-                for (int64_t part = 0; part < parts; part++)
-                    pack_rows(a + (first + start(part, parts, count)) * p.a_row, size(part, parts, count), segments,
-                              depth, packed_a + part * deep * ROWS);
+                for (int64_t piece = 0; piece < p.threads; piece++) {
+                    const int64_t from_part = start(piece, p.threads, parts);
+                    pack_rows(a + first * p.a_row, from_part, from_part + size(piece, p.threads, parts), parts, count,
+                              segments, depth);
+                }
             }
 #pragma omp for schedule(static)
             for (int64_t panel = 0; panel < panels; panel++) {
@@ -183,14 +185,22 @@ class Product {
     }
     static int64_t size(int64_t part, int64_t parts, int64_t count) { return count / parts + (part < count % parts); }
 
-    void pack_rows(const float* a, int64_t count, int64_t segments, int64_t depth, float* to) const {
+    // Parts of the rows of A: what is side by side in memory is read so, whatever part it is of.
+    void pack_rows(const float* a, int64_t first, int64_t last, int64_t parts, int64_t rows, int64_t segments,
+                   int64_t depth) const {
+        const int64_t deep = segments * depth;
         for (int64_t s = 0; s < segments; s++)
-            for (int64_t i = 0; i < depth; i++, to += ROWS) {
+            for (int64_t i = 0; i < depth; i++) {
                 const float* from = a + s * p.a_segment + i * p.a_depth;
-                if (p.a_row == 1 && count == ROWS)
-                    memcpy(to, from, ROWS * sizeof(float));
-                else
-                    for (int64_t r = 0; r < count; r++) to[r] = from[r * p.a_row];
+                float* to = packed_a + (s * depth + i) * ROWS;
+                for (int64_t part = first; part < last; part++) {
+                    const int64_t row = start(part, parts, rows), count = size(part, parts, rows);
+                    float* place = to + part * deep * ROWS;
+                    if (p.a_row == 1 && count == ROWS)
+                        memcpy(place, from + row, ROWS * sizeof(float));
+                    else
+                        for (int64_t r = 0; r < count; r++) place[r] = from[(row + r) * p.a_row];
+                }
             }
     }
 

@@ -3,19 +3,24 @@
 import re
 
 from common.text import pronounce
-from common.text.english.quantities import in_pairs
 from common.text.english.tables import DIRECTIONS, DOMAINS, EXTENSIONS, MARKS, STATES, STREETS
 from common.text.english.tokens import Rule, Style, before, rule
-from common.text.numbers import cardinal, digits
+from common.text.numbers import cardinal, digits, in_pairs
 
 # Numbers that have a name of their own.
 _NAMED = {"401(k)": "four oh one k", "403(b)": "four oh three b", "911": "nine one one", "411": "four one one"}
 
 
+_SPELLED_THERE = frozenset(["www", "uk", "us", "pdf", "io", "ai", "html", "xls", "ppt", "eu"])
+
+
 def _letters_or_word(part: str, style: Style) -> str:
     """What is short, or has no vowel, and is no word is spelled."""
     is_short = len(part) < 4 or not re.search("[aeiouy]", part, re.IGNORECASE)
-    is_word = part.lower() in ("wav", "tex", "bib", "env") or pronounce.pronunciations(part.lower())
+    small = part.lower()
+    is_word = small in ("wav", "tex", "bib", "env") or (
+        pronounce.pronunciations(small) and not (pronounce.is_said_by_letter(small) or small in _SPELLED_THERE)
+    )
     return style.letters(part) if style.for_voice and is_short and not is_word else part
 
 
@@ -58,6 +63,28 @@ def _variable(match: re.Match[str], style: Style) -> str | None:
         return None
     return " dot ".join(_in_parts(part.replace("_", " _ "), style) for part in match[0].split("."))
 
+
+def _sign_by_sign(match: re.Match[str], style: Style) -> str:
+    """#FF5733"""
+    return "hash " + " ".join(digits(sign) if sign.isdigit() else style.letters(sign) for sign in match[1])
+
+
+def _postcode(match: re.Match[str], style: Style) -> str:
+    """SW1A 1AA, K1A 0B1"""
+    groups = re.findall(r"[A-Z]+|\d+", match[0])
+    said = [style.letters(g) if g.isalpha() else cardinal(g) if len(g) > 1 else digits(g) for g in groups]
+    return " ".join(said)
+
+
+def _extension(match: re.Match[str], style: Style) -> str | None:
+    return (
+        f"extension {digits(match[1]) if len(match[1]) > 2 else cardinal(match[1])}"
+        if before(match, _DIALLED)
+        else None
+    )
+
+
+_DIALLED = re.compile(r"\d{3}[\s.-]?\d{4},?\s?\Z|\b(?:call|dial|at|phone|reach \w+ at)\s\Z", re.IGNORECASE)
 
 _DEGREES = (("degree", 1), ("minute", 2), ("second", 3))
 
@@ -106,6 +133,7 @@ def _house(match: re.Match[str], style: Style) -> str:
     return f"{in_pairs(match[1])} {style.letters(match[2])}".strip()
 
 
+_FAR = re.compile(r"\b(?:km|mi|miles?|kilometers?|kilometres?|m|ft|feet|blocks?|minutes?|mins?|hours?|just|far)\s\Z")
 _TOWN_AHEAD = re.compile(r"\b[A-Z][a-z]+,\s\Z")
 _WORDS_TOO = frozenset(["OK", "HI", "OH", "ME", "IN", "OR", "PA", "MA", "LA", "ID", "AL", "CO", "DE"])
 
@@ -141,6 +169,8 @@ ELECTRONIC_RULES: tuple[Rule, ...] = (
 
 RULES: tuple[Rule, ...] = (
     rule("electronic", r"(?<!\w)@([A-Za-z_]\w*)", _handle),
+    rule("code", r"(?<!\w)#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", _sign_by_sign),
+    rule("reference", r"(?<!\w)#(?=[A-Z]{1,4}-?\d)", lambda match, style: "number"),
     rule("reference", r"(?<!\w)#([A-Za-z]\w*)", _hashtag),
     rule(
         "coordinate",
@@ -149,10 +179,15 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "telephone",
-        r"(?:\+?\d{1,2}[ .-]?)?(?:\(\d{3}\)\s?|\d{3}[ .-])\d{3}[ .-]\d{4}(?:-\d{1,4})?(?![\w-])(?!\.\d)",
+        r"(?:\+?\d{1,2}[ .-]?)?(?:\(\d{3}\)\s?|\d{3}[ ./-])\d{3}[ .-]\d{4}(?:-\d{1,4})?(?![\w-])(?!\.\d)",
         _telephone,
     ),
-    rule("telephone", r"\+\d{1,3}(?:[ .-]?\(?\d{2,4}\)?){2,5}(?!\w)", _telephone),
+    rule("card", r"\d{4}(?:[ -]\d{4}){3}(?![\w-])|\d{4}[ -]\d{6}[ -]\d{5}(?![\w-])", _telephone),
+    rule("telephone", r"\+(?=(?:[ .()-]*\d){8})\d{1,3}(?:[ .-]*\(?\d{1,5}\)?){2,6}(?!\w)", _telephone),
+    rule(
+        "telephone", r"0\d(?:[ .]\d\d){4}(?!\w)|\(?0\d{1,4}\)?[ /-]\d{5,8}(?!\w)|1[38]00 \d{3} \d{3}(?!\w)", _telephone
+    ),
+    rule("telephone", r"0\d{2,4}[ -]\d{3,4}[ -]\d{3,4}(?![\w-])|0\d{3} \d{3} \d{3}(?![\w-])", _telephone),
     rule("telephone", r"1-8\d\d-(?=[A-Z\d-]*[A-Z])[A-Z\d]+(?:-[A-Z\d]+)*(?!\w)", _telephone),
     rule("telephone", r"\d{3}-\d{4}(?![\w-])", _seven_digits),
     rule("telephone", r"0\d{2,4}\s(?:\d{6}|\d{3,4}\s\d{3,4})(?![\w-])", _telephone),
@@ -160,10 +195,13 @@ RULES: tuple[Rule, ...] = (
     rule("IP address", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)", _internet),
     rule("named number", r"40[13]\([kb]\)|[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people)\b)", lambda m, s: _NAMED[m[0]]),
     rule("code", r"(?<=ISBN )\d[\dX-]+", lambda match, style: digits(match[0])),
+    rule("address", r"\d{5}-\d{4}(?![\w-])", _telephone),
     rule("address", rf"(\d{{3,5}})([A-Z]?){_STREET_AHEAD}", _house),
 )
 
 WORD_RULES: tuple[Rule, ...] = (
+    rule("address", r"[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}(?!\w)|[A-Z]\d[A-Z]\s?\d[A-Z]\d(?!\w)", _postcode),
+    rule("telephone", r"x\.?\s?(\d{1,5})(?!\w)", _extension),
     rule(
         "address",
         rf"(?<=\d\s)([NSEW]|[NS][EW])\.?(?=\s(?:[A-Z][a-z]+\s|\d+(?:st|nd|rd|th)\s){{1,4}}(?:(?:{STREETS})\b|st\b))",
@@ -185,6 +223,7 @@ WORD_RULES: tuple[Rule, ...] = (
         r"([NS][EW]|[NSEW])(?!\w)",
         lambda match, style: DIRECTIONS[match[1]] if before(match, _STREET_BEFORE) else None,
     ),
+    rule("address", r"([NS][EW]|[NSEW])(?=\sof\s)", lambda m, s: DIRECTIONS[m[1]] if before(m, _FAR) else None),
     rule("name", r"([A-G])[#♯](m(?!aj))?(?=\d|\W|\Z|maj|min|dim|sus|add)", _sharp),
     rule("address", r"(Ct|Pl|Sq|Cir|Ter)(?!\w)\.?(?!\s[A-Z])", _after_a_house),
     rule(
@@ -195,9 +234,9 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("name", r"(CO|SO|NO|O|H)([2₂])(O?)(?!\w)", lambda m, s: " ".join((s.letters(m[1]), cardinal("2"), m[3]))),
     rule(
         "name",
-        r"([A-Z]{1,3})&([A-Z]{1,3})(?!\w)",
+        r"([A-Z]{1,3})&([A-Z]{1,3})(s?)(?!\w)",
         lambda match, style: (
-            f"{style.letters(match[1])} and {style.letters(match[2])}"
+            f"{style.letters(match[1])} and {style.letters(match[2])}{match[3] and chr(39) + 's'}"
             if style.for_voice
             else f"{match[1]} and {match[2]}"
         ),

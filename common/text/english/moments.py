@@ -1,8 +1,10 @@
 """Dates, times, years and decades."""
 
 import re
+from itertools import pairwise
 
-from common.text.english.tables import BOOKS, MONTH_NAMES, MONTHS, VERSES, WEEKDAYS
+from common.text.english.abbreviations import BOOKS, VERSES
+from common.text.english.tables import MONTH_NAMES, MONTHS, WEEKDAYS
 from common.text.english.tokens import Rule, Style, before, before_noun, rule
 from common.text.numbers import cardinal, digits, ordinal, pair, plural, year
 
@@ -13,7 +15,10 @@ _MONTH = rf"(?:{_FULL}|{_SHORT}\b\.?(?!'))"
 _WEEKDAY = "|".join(sorted(WEEKDAYS, key=len, reverse=True))
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _YEAR_AFTER = r"(?:(?:,\s*|\s+)(\d{4})(?![\w%]|[.,:]\d))?"
-_ZONE = r"(?:\s?((?:[ecmp]\.?[sd]\.?t|(?-i:[ECMP]T)|gmt|utc|cet|bst)(?!\w)))?"
+_ZONE_NAME = (
+    r"(?:[ecmp]\.?[sd]\.?t|(?-i:[ECMP]T|IST|AEST|AEDT|JST|KST|HKT|SGT|EET|WET|MSK|SAST|NZST|NZDT)|gmt|utc|cest|cet|bst)"
+)
+_ZONE = rf"(?:\s?\(?({_ZONE_NAME}(?!\w))(?:\s?([+-])\s?(\d{{1,2}})(?::?(\d\d))?(?!\w))?\)?)?"
 _CLOCK_NOT_RATIO = re.compile(r"\b(?:ratio|score|odds|beat|won|lost|aspect)\b[^.]*\Z", re.IGNORECASE)
 
 # Before four digits that are no year, a word in the plural follows: 1066 items.
@@ -51,6 +56,16 @@ def _year_first(match: re.Match[str], style: Style) -> str | None:
     return _date(int(match[3]), match[4], match[1])
 
 
+def _stamp(match: re.Match[str], style: Style) -> str | None:
+    """2024-03-15T10:30:00Z → march fifteenth twenty twenty four, ten thirty u t c"""
+    day = _date(int(match[2]), match[3], match[1])
+    if day is None or int(match[4]) > 24 or int(match[5]) > 59:
+        return None
+    hour = cardinal(str(int(match[4]))) if match[4] != "00" else "zero"
+    zone = f" {style.letters('utc') if style.for_voice else 'utc'}" if match[6] == "Z" else ""
+    return f"{day}{',' if style.for_voice else ''} {hour} {pair(match[5]) if match[5] != '00' else 'hundred'}{zone}"
+
+
 def _numbers(match: re.Match[str], style: Style) -> str | None:
     """American order, unless the first number cannot be a month."""
     first, second, in_year = match[1], match[3], match[4]
@@ -59,6 +74,8 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     return _date(int(first), second, in_year)
 
 
+_PART_OF = re.compile(r"\s(?:of|people|students|questions|marks|points|correct|inch\w*|in\b|the|a|miles?|cups?|\()")
+_WEEKDAY_AHEAD = re.compile(rf"\b(?:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?\s\Z")
 _ON = re.compile(
     r"\b(?:on|by|until|till|since|before|after|from|due|dated|(?:birthday|date|day) (?:is|was)"
     rf"|(?-i:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?)\s\Z",
@@ -68,8 +85,29 @@ _ON = re.compile(
 
 def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
     """By 4/30, which is no fraction that people use."""
-    is_day = before(match, _ON) and int(match[1]) <= 12 and 12 < int(match[3]) <= 31 and int(match[3]) != 16
+    month, day = int(match[1]), int(match[3])
+    if not (month <= 12 and day <= 31) or _PART_OF.match(match.string, match.end()):
+        return None
+    is_part = (month, day) in ((1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 5), (1, 8)) or day == 16
+    is_day = (
+        (not is_part or before(match, _WEEKDAY_AHEAD)) if before(match, _ON) else day > 20 and day not in (24, 25, 32)
+    )
     return _numbers(match, style) if is_day else None
+
+
+_EXPIRES = re.compile(
+    r"\b(?:exp(?:\.|ires?|iry|iration)?(?: date)?:?|valid (?:thru|through|until|to)|best before)\s\Z", re.IGNORECASE
+)
+
+
+def _month_of_a_year(match: re.Match[str], style: Style) -> str:
+    """12/2024"""
+    return f"{MONTH_NAMES[int(match[1]) - 1]} {year(match[2])}"
+
+
+def _expiry(match: re.Match[str], style: Style) -> str | None:
+    """Exp. 09/27"""
+    return f"{MONTH_NAMES[int(match[1]) - 1]} {year('20' + match[2])}" if before(match, _EXPIRES) else None
 
 
 def _month_and_day(match: re.Match[str], style: Style) -> str | None:
@@ -98,6 +136,8 @@ def _month_alone(match: re.Match[str], style: Style) -> str | None:
 
 def _clock(match: re.Match[str], style: Style) -> str | None:
     hour, minute, second, half, zone = int(match[1]), match[2], match[3], match[4], match[5]
+    if zone is None and match[0].endswith(")"):
+        return None
     if hour > 24 or int(minute or 0) > 59:
         return None
     if not half and not second and before(match, _CLOCK_NOT_RATIO):
@@ -108,8 +148,12 @@ def _clock(match: re.Match[str], style: Style) -> str | None:
         spoken = [cardinal(str(hour))]
         if minute and minute != "00":
             spoken.append(pair(minute))
+        elif not half and hour == 0 and not second:
+            spoken = ["midnight"]
         elif not half:
             spoken.append("o'clock" if 0 < hour <= 12 else "hundred")
+        if match[0].endswith(("h", "hrs", "hours")) and not half:
+            spoken.append("hours")
         if second:
             spoken.append(f"and {cardinal(str(int(second)))} seconds")
     if half:
@@ -117,7 +161,56 @@ def _clock(match: re.Match[str], style: Style) -> str | None:
     if zone:
         zone = zone.replace(".", "").lower()
         spoken.append(style.letters(zone) if style.for_voice else zone)
+        spoken += _offset(*match.group(6, 7, 8))
     return " ".join(spoken)
+
+
+def _offset(sign: str | None, hours: str | None, minutes: str | None) -> list[str]:
+    """UTC+5:30 → plus five thirty"""
+    if not sign or not hours:
+        return []
+    return ["plus" if sign == "+" else "minus", cardinal(str(int(hours))), *([cardinal(minutes)] if minutes else [])]
+
+
+def _zone(match: re.Match[str], style: Style) -> str:
+    name = match[1].lower()
+    return " ".join([style.letters(name) if style.for_voice else name, *_offset(*match.group(2, 3, 4))])
+
+
+def _halves(match: re.Match[str], style: Style) -> str:
+    """7a-3p"""
+    first, first_half, last, last_half = match.groups()
+    return f"{cardinal(first)} {style.half(first_half)} to {cardinal(last)} {style.half(last_half)}"
+
+
+def _hour_with_h(match: re.Match[str], style: Style) -> str | None:
+    """at 19h30"""
+    if not before(match, _AT_A_TIME) or int(match[1]) > 24 or int(match[2]) > 59:
+        return None
+    return f"{cardinal(str(int(match[1])))} {pair(match[2]) if match[2] != '00' else 'hundred'}"
+
+
+_AT_A_TIME = re.compile(
+    r"\b(?:at|by|from|until|till|before|after|around|since|departs|arrives|leaves)\s\Z", re.IGNORECASE
+)
+
+_RANKS = "smhdwoy"
+_LENGTHS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "o": "month", "y": "year"}
+_LENGTH = (
+    r"\d+\s?(?:years?|yrs?|y|months?|mos?|weeks?|wks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)"
+    r"(?![A-Za-z])\.?"
+)
+
+
+def _lengths(match: re.Match[str], style: Style) -> str | None:
+    """1h30m, 2d 4h, 3 hrs. 20 mins.: units in falling order."""
+    parts = [(n, "o" if unit.startswith("mo") else unit[0]) for n, unit in re.findall(r"(\d+)\s?([a-z]+)", match[0])]
+    ranks = [_RANKS.index(unit) for _, unit in parts]
+    is_length = any(unit != "m" for _, unit in parts) and all(a > b for a, b in pairwise(ranks))
+    if not is_length:
+        return None
+    one = before_noun(match)
+    return " ".join(f"{cardinal(str(int(n)))} {_LENGTHS[unit]}{'' if one or int(n) == 1 else 's'}" for n, unit in parts)
 
 
 def _duration(hours: int, minutes: int, seconds: int) -> str:
@@ -143,7 +236,18 @@ def _weekday(match: re.Match[str], style: Style) -> str | None:
     return WEEKDAYS[match[1]] if not is_word or before(match, _ON_A_DAY) else None
 
 
-_BOOK = re.compile(rf"\b(?:{VERSES}|{'|'.join(BOOKS)})\.?\s\Z")
+def _weekday_among(match: re.Match[str], style: Style) -> str:
+    """Mon/Wed/Fri"""
+    return WEEKDAYS[match[1] or match[2]]
+
+
+def _month_and_short_year(match: re.Match[str], style: Style) -> str:
+    """Jan '24"""
+    short = pair(match[2]) if match[2] != "00" else "two thousand"
+    return f"{MONTH_NAMES[_month(match[1]) - 1]} {short}"
+
+
+_BOOK = re.compile(rf"\b(?:{VERSES}|Quran|Qur'an|Surah|{'|'.join(BOOKS)})\.?\s\Z")
 
 
 def _ratio(match: re.Match[str], style: Style) -> str:
@@ -164,10 +268,13 @@ def _years(match: re.Match[str], style: Style) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule("date", r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", _stamp),
     rule("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", _year_first),
     rule("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?![\d/-])", _numbers),
     rule("date", r"(\d{1,2})(/)(\d{1,2})/(\d\d)(?![\d/-])", _numbers),
     rule("date", r"(\d{1,2})(/)(\d{1,2})()(?![\d/])(?!\s(?:of|cup|inch|time))", _day_after_a_word),
+    rule("date", r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\d/])", _month_of_a_year),
+    rule("date", r"(0[1-9]|1[0-2])/(\d\d)(?![\d/])", _expiry),
     rule("date", r"(0[1-9])(/)([0-3]\d)()(?![\d/])", _numbers),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_FULL})\b{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),
@@ -178,16 +285,25 @@ RULES: tuple[Rule, ...] = (
         _clock,
         any_case=True,
     ),
-    rule("time", rf"(\d{{1,2}}):(\d\d)(?::(\d\d))?()(?:\s+o'clock)?(?![:\d]){_ZONE}", _clock, any_case=True),
+    rule("time", r"(\d{1,2})([ap])m?\s?-\s?(\d{1,2})([ap])m?\b", _halves),
+    rule("time", r"(\d{1,2})h(\d\d)(?!\w)", _hour_with_h),
+    rule(
+        "time",
+        rf"(\d{{1,2}}):(\d\d)(?::(\d\d))?()(?:\s+o'clock|\s?h(?:rs|ours)?\b)?(?![:\d]){_ZONE}",
+        _clock,
+        any_case=True,
+    ),
+    rule("time", rf"{_LENGTH}(?:,?\s?(?:and\s)?{_LENGTH})+(?!\w)", _lengths),
     rule(
         "time",
         r"(\d+)\s?h(?:rs?|ours?)?\s?(\d{1,2})\s?(?:m|mins?)?(?:\s(\d{1,2})\s?s(?:ecs?)?)?(?!\w)",
         _hours_and_minutes,
     ),
     rule("time", r"()(\d+)\s?m(?:in)?\s?(\d{1,2})\s?s(?:ecs?)?(?!\w)", _hours_and_minutes),
-    rule("ratio", r"(\d+):(\d+)\b", _ratio),
+    rule("ratio", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?![\w:])", _ratio),
     rule("year", r"([12]\d{3})-(\d\d)(?![\w-])", _years),
     rule("decade", r"(\d{3}0)'?s\b", lambda match, style: plural(year(match[1]))),
+    rule("decade", r"'00s\b", lambda match, style: "two thousands"),
     rule("decade", r"'?([2-9]0)'?s\b", lambda match, style: plural(cardinal(match[1]))),
     rule(
         "year",
@@ -214,7 +330,11 @@ WORD_RULES: tuple[Rule, ...] = (
         rf"({_WEEKDAY})(?:\.(?=,?\s)|(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s)?\d))",
         lambda match, style: WEEKDAYS[match[1]],
     ),
+    rule("date", rf"({_WEEKDAY})(?=\s?[/&]\s?(?:{_WEEKDAY})\b)|(?<=[a-z]{{3}}/)({_WEEKDAY})(?!\w)", _weekday_among),
+    rule("date", r"M\s?-\s?F(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)", lambda match, style: "monday to friday"),
     rule("date", rf"({_WEEKDAY})(?![\w'-])", _weekday),
+    rule("date", rf"({_MONTH})\s'(\d\d)(?!\w)", _month_and_short_year, any_case=True),
+    rule("time", r"(UTC|GMT)\s?([+-])\s?(\d{1,2})(?::(\d\d))?(?!\w)", _zone),
     rule("date", r"ca?\.\s?(?=\d{3,4}(?!\w))", lambda match, style: "circa"),
     rule("time", r"T-(?=\d+\s(?:second|minute|hour|day)s?\b)", lambda match, style: "t minus "),
 )

@@ -4,25 +4,36 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from common.text.english import codes, moments, quantities, words
+from common.text.english import codes, measures, moments, money, names, quantities, words
 from common.text.english.tables import MONTHS, WEEKDAYS
 from common.text.english.tokens import GIVEN, NUMBER, Rule, Style, Token
 
+_FIRST_MOMENTS = ("date", "time", "ratio")
 _NUMBER_RULES: tuple[Rule, ...] = (
     *codes.RULES,
-    *(rule for rule in moments.RULES if rule.kind in ("date", "time", "ratio")),
+    *names.RULES,
+    *(rule for rule in moments.RULES if rule.kind in _FIRST_MOMENTS),
     *quantities.RULES,
-    *(rule for rule in moments.RULES if rule.kind not in ("date", "time", "ratio")),
+    *measures.RULES,
+    *money.RULES,
+    *measures.UNIT_RULES,
+    *quantities.PART_RULES,
+    *(rule for rule in moments.RULES if rule.kind not in _FIRST_MOMENTS),
+    *names.LAST_RULES,
     *quantities.LAST_RULES,
 )
 _CAPITAL_RULES: tuple[Rule, ...] = (
-    *(rule for rule in quantities.RULES if rule.kind == "money"),
+    *(rule for rule in money.RULES if rule.kind == "money"),
     *codes.WORD_RULES,
     *moments.WORD_RULES,
+    *names.WORD_RULES,
+    *measures.WORD_RULES,
     *words.WORD_RULES,
 )
 _SMALL_RULES: tuple[Rule, ...] = tuple(
-    rule for rule in (*moments.WORD_RULES, *words.WORD_RULES) if rule.kind not in ("acronym", "roman")
+    rule
+    for rule in (*moments.WORD_RULES, *names.WORD_RULES, *measures.WORD_RULES, *words.WORD_RULES)
+    if rule.kind not in ("acronym", "roman")
 )
 _SYMBOL_RULES: tuple[Rule, ...] = (*_NUMBER_RULES, *words.SYMBOL_RULES)
 
@@ -32,7 +43,7 @@ _WITHIN_RULES = tuple(rule for rule in _NUMBER_RULES if rule.kind in ("ordinal",
 _PLAIN = re.compile(rf"\s+|(?!{words.NO_VOWEL}(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
-_SPECIAL = frozenset(["mr", "mrs", "dr", "st", "phd", "e", "i", "a", "p", *MONTHS, *MONTHS.values()])
+_SPECIAL = frozenset(["mr", "mrs", "dr", "st", "phd", "e", "i", "a", "p", "aka", "v", "vs", *MONTHS, *MONTHS.values()])
 _NUMERIC = frozenset(
     ["money", "measure", "time", "date", "year", "decade", "number", "fraction", "ordinal", "magnitude", "height"]
 )

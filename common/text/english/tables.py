@@ -1,4 +1,6 @@
-"""What the classes look up: units, currencies, abbreviations, acronyms, states, symbols."""
+"""What the classes look up: months, states, elements, acronyms, symbols."""
+
+from common.text.english.units import CURRENCIES
 
 MONTHS = {
     "jan": "january", "feb": "february", "mar": "march", "apr": "april", "may": "may", "jun": "june", "jul": "july",
@@ -6,49 +8,11 @@ MONTHS = {
 }  # fmt: skip
 MONTH_NAMES = tuple(dict.fromkeys(MONTHS.values()))
 WEEKDAYS = {
-    "Mon": "monday", "Tue": "tuesday", "Tues": "tuesday", "Wed": "wednesday", "Thu": "thursday", "Thur": "thursday",
+    "Mon": "monday", "Tue": "tuesday", "Tues": "tuesday", "Wed": "wednesday", "Weds": "wednesday",
+    "Thu": "thursday", "Thur": "thursday",
     "Thurs": "thursday", "Fri": "friday", "Sat": "saturday", "Sun": "sunday",
 }  # fmt: skip
 
-# With a dot in any case; those of `CAPITALISED` also without one.
-ABBREVIATIONS = {
-    "mr": "mister", "mrs": "missus", "messrs": "messieurs", "drs": "doctors", "jr": "junior", "sr": "senior",
-    "prof": "professor", "rev": "reverend", "hon": "honorable", "gov": "governor", "sen": "senator",
-    "rep": "representative", "pres": "president", "gen": "general", "maj": "major", "col": "colonel",
-    "lt": "lieutenant", "capt": "captain", "cpt": "captain", "cmdr": "commander", "sgt": "sergeant", "cpl": "corporal",
-    "esq": "esquire", "co": "company", "corp": "corporation", "inc": "incorporated", "ltd": "limited",
-    "bros": "brothers", "assn": "association", "dept": "department", "univ": "university", "govt": "government",
-    "ave": "avenue", "blvd": "boulevard", "rd": "road", "hwy": "highway", "apt": "apartment", "mt": "mount",
-    "ft": "fort", "vs": "versus", "etc": "et cetera", "approx": "approximately", "vol": "volume", "ch": "chapter",
-    "fig": "figure", "ext": "extension", "tel": "telephone", "expy": "expressway", "pkwy": "parkway", "ln": "lane",
-    "ste": "suite", "rte": "route", "bldg": "building", "rm": "room", "ctrl": "control", "doz": "dozen", "ms": "miz",
-    "est": "established",
-}  # fmt: skip
-# Words of their own at the end of a sentence.
-ALSO_WORDS = frozenset(["apt", "co", "est", "ext", "fig", "gen", "hon", "ms", "pres", "rep", "rev", "sen"])
-CAPITALISED = frozenset([
-    "Messrs", "Drs", "Jr", "Sr", "Prof", "Rev", "Gov", "Sen", "Maj", "Lt", "Capt", "Cmdr", "Sgt", "Cpl", "Esq",
-    "Ltd", "Blvd", "Mt", "Ave", "Rd", "Expy", "Pkwy", "Hwy", "Ln", "Ctrl",
-])  # fmt: skip
-LEGAL = {
-    "Art": "article", "Arts": "articles", "Sec": "section", "Secs": "sections", "Para": "paragraph",
-    "Paras": "paragraphs", "Cl": "clause", "Cls": "clauses",
-}  # fmt: skip
-# Before chapter and verse.
-BOOKS = {
-    "Gen": "genesis", "Exod": "exodus", "Ex": "exodus", "Lev": "leviticus", "Num": "numbers", "Deut": "deuteronomy",
-    "Josh": "joshua", "Judg": "judges", "Sam": "samuel", "Neh": "nehemiah", "Ps": "psalm", "Prov": "proverbs",
-    "Eccl": "ecclesiastes", "Isa": "isaiah", "Jer": "jeremiah", "Ezek": "ezekiel", "Dan": "daniel", "Hos": "hosea",
-    "Zech": "zechariah", "Mal": "malachi", "Matt": "matthew", "Rom": "romans", "Cor": "corinthians",
-    "Gal": "galatians", "Eph": "ephesians", "Phil": "philippians", "Col": "colossians", "Thess": "thessalonians",
-    "Tim": "timothy", "Heb": "hebrews", "Jas": "james", "Pet": "peter", "Rev": "revelation",
-}  # fmt: skip
-VERSES = "Genesis|Exodus|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|Revelation|Job"
-# Before the number of a course: Chem 101.
-COURSES = (
-    "Chem|Bio|Econ|Psych|Math|Maths|Calc|Phys|Stats?|Physics|Chemistry|Biology|English|History|Economics|Psychology"
-    "|Calculus|Philosophy|Sociology|Geology|Spanish|French|German|Marketing|Accounting|CS|EE"
-)
 STREETS = "St|Street|Ave|Avenue|Blvd|Boulevard|Rd|Road|Dr|Drive|Ln|Lane|Expy|Pkwy|Parkway|Hwy|Ct|Court|Way|Pl|Place"
 DIRECTIONS = {
     "N": "north", "S": "south", "E": "east", "W": "west", "NE": "northeast", "NW": "northwest", "SE": "southeast",
@@ -65,80 +29,6 @@ STATES = {
     "TX": "texas", "UT": "utah", "VT": "vermont", "VA": "virginia", "WA": "washington", "WV": "west virginia",
     "WI": "wisconsin", "WY": "wyoming", "DC": "d c",
 }  # fmt: skip
-
-# One, many, one hundredth, many hundredths.
-CURRENCIES = {
-    "$": ("dollar", "dollars", "cent", "cents"),
-    "£": ("pound", "pounds", "penny", "pence"),
-    "€": ("euro", "euros", "cent", "cents"),
-    "¥": ("yen", "yen", "sen", "sen"),
-    "₹": ("rupee", "rupees", "paisa", "paise"),
-    "₩": ("won", "won", "", ""),
-    "₽": ("ruble", "rubles", "kopek", "kopeks"),
-    "₿": ("bitcoin", "bitcoins", "", ""),
-    "₱": ("peso", "pesos", "centavo", "centavos"),
-    "¢": ("cent", "cents", "", ""),
-    "US$": ("us dollar", "us dollars", "cent", "cents"),
-    "A$": ("australian dollar", "australian dollars", "cent", "cents"),
-    "AU$": ("australian dollar", "australian dollars", "cent", "cents"),
-    "C$": ("canadian dollar", "canadian dollars", "cent", "cents"),
-    "CA$": ("canadian dollar", "canadian dollars", "cent", "cents"),
-    "HK$": ("hong kong dollar", "hong kong dollars", "cent", "cents"),
-    "NZ$": ("new zealand dollar", "new zealand dollars", "cent", "cents"),
-    "R$": ("real", "reais", "centavo", "centavos"),
-    "USD": ("us dollar", "us dollars", "cent", "cents"),
-    "CAD": ("canadian dollar", "canadian dollars", "cent", "cents"),
-    "AUD": ("australian dollar", "australian dollars", "cent", "cents"),
-    "EUR": ("euro", "euros", "cent", "cents"),
-    "GBP": ("pound", "pounds", "penny", "pence"),
-    "JPY": ("yen", "yen", "sen", "sen"),
-    "CNY": ("yuan", "yuan", "fen", "fen"),
-    "RMB": ("yuan", "yuan", "fen", "fen"),
-    "CHF": ("swiss franc", "swiss francs", "centime", "centimes"),
-    "INR": ("rupee", "rupees", "paisa", "paise"),
-}
-MAGNITUDES = {
-    "k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "mm": "million",
-    "MM": "million", "mil": "million", "b": "billion", "B": "billion", "bn": "billion", "Bn": "billion",
-    "BN": "billion", "tn": "trillion", "t": "trillion", "T": "trillion", "trn": "trillion",
-}  # fmt: skip
-
-# By how they are written; without an entry in their own case, in lower case. The second word on has no plural.
-_METERS = {
-    "k": "kilo", "c": "centi", "m": "milli", "µ": "micro", "μ": "micro", "n": "nano", "d": "deci", "h": "hecto"
-}  # fmt: skip
-UNITS = {
-    "%": "percent", "‰": "per mille", "km/h": "kilometer per hour", "kmh": "kilometer per hour",
-    "kph": "kilometer per hour", "mph": "mile per hour", "mpg": "mile per gallon", "rpm": "revolution per minute",
-    "bpm": "beat per minute",
-    "fps": "frame per second", "dpi": "dot per inch", "ppm": "part per million", "psi": "pound per square inch",
-    "m": "meter", "g": "gram", "kg": "kilogram", "mg": "milligram", "µg": "microgram", "μg": "microgram",
-    "mcg": "microgram", "lb": "pound", "lbs": "pound", "oz": "ounce", "ft": "foot", "yd": "yard", "yds": "yard",
-    "mi": "mile", "in": "inch", "L": "liter", "ml": "milliliter", "mL": "milliliter", "dl": "deciliter",
-    "cl": "centiliter", "gal": "gallon", "qt": "quart", "pt": "pint", "tbsp": "tablespoon", "tsp": "teaspoon",
-    "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz", "thz": "terahertz", "kb": "kilobyte",
-    "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "pb": "petabyte", "KiB": "kibibyte", "MiB": "mebibyte",
-    "GiB": "gibibyte", "TiB": "tebibyte", "kbps": "kilobit per second", "mbps": "megabit per second",
-    "gbps": "gigabit per second", "kbit": "kilobit", "Mbit": "megabit", "Gbit": "gigabit",
-    "ns": "nanosecond", "µs": "microsecond", "μs": "microsecond", "ms": "millisecond", "s": "second", "sec": "second",
-    "secs": "second", "min": "minute", "mins": "minute", "h": "hour", "hr": "hour", "hrs": "hour", "wk": "week",
-    "wks": "week", "mo": "month", "mos": "month", "yr": "year", "yrs": "year", "W": "watt", "kw": "kilowatt",
-    "mw": "megawatt", "mW": "milliwatt", "gw": "gigawatt", "tw": "terawatt", "wh": "watt hour", "kwh": "kilowatt hour",
-    "mwh": "megawatt hour", "gwh": "gigawatt hour", "mah": "milliamp hour", "V": "volt", "kv": "kilovolt",
-    "mV": "millivolt", "A": "amp", "mA": "milliamp", "Ω": "ohm", "kΩ": "kilohm", "MΩ": "megohm", "N": "newton",
-    "Nm": "newton meter", "J": "joule", "kj": "kilojoule", "mj": "megajoule", "cal": "calorie", "kcal": "kilocalorie",
-    "Pa": "pascal", "hpa": "hectopascal", "kpa": "kilopascal", "mpa": "megapascal", "mmhg": "millimeter of mercury",
-    "bar": "bar", "mbar": "millibar", "db": "decibel", "dba": "decibel", "hp": "horsepower", "lm": "lumen",
-    "mol": "mole", "ha": "hectare", "cc": "c c", "mp": "megapixel", "px": "pixel", "ev": "electronvolt",
-    "kev": "kiloelectronvolt", "mev": "megaelectronvolt", "K": "kelvin", "°c": "degree celsius",
-    "°f": "degree fahrenheit", "℃": "degree celsius", "℉": "degree fahrenheit", "°": "degree", "sqft": "square foot",
-    **{f"{prefix}m": f"{name}meter" for prefix, name in _METERS.items()},
-}  # fmt: skip
-# Said after a number that it is written against (5A is not five amps, a 5 K is not five kelvins) or after a slash only.
-ONLY_WITH_A_SPACE = frozenset(["A", "K", "N", "V", "W", "J", "L", "pt", "Pa", "hp", "mo", "in", "bar", "cal"])
-ONLY_AFTER_A_SLASH = frozenset(["s", "h", "K", "mo", "A", "N", "J"])
-ALWAYS_ATTACHED = frozenset(["V", "W", "L", "hp", "Pa", "pt", "cal"])
-MANY = {"foot": "feet", "inch": "inches", "hertz": "hertz", "horsepower": "horsepower", "percent": "percent"}
 
 ELEMENTS = frozenset([
     "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca",
@@ -186,7 +76,9 @@ SYMBOLS = {
     "&": "and", "+": "plus", "@": "at", "=": "equals", "%": "percent", "°": "degrees", "‰": "per mille",
     "×": "times", "÷": "divided by", "±": "plus or minus", "≈": "approximately equals", "≠": "does not equal",
     "≤": "is at most", "≥": "is at least", "∞": "infinity", "√": "square root of", "²": "squared", "³": "cubed",
-    "∑": "sum of", "∫": "integral of", "∂": "partial", "∆": "delta", "№": "number", "§": "section", "¶": "paragraph",
+    "∑": "sum of", "∫": "integral of", "∂": "partial", "∆": "delta", "∈": "in", "∀": "for all",
+    "∃": "there exists", "∪": "union", "∩": "intersection", "∝": "is proportional to", "⊂": "is a subset of",
+    "∴": "therefore", "№": "number", "§": "section", "¶": "paragraph",
     **{symbol: names[0] for symbol, names in CURRENCIES.items() if len(symbol) == 1},
 }  # fmt: skip
 GREEK = {
@@ -209,9 +101,16 @@ EXTENSIONS = (
 )
 KINGS = (
     "Henry|Louis|Charles|George|Edward|Richard|James|William|Elizabeth|Philip|Napoleon|Pius|Benedict|Gregory|John Paul"
-    "|Frederick|Catherine|Alexander|Ivan|Leo|Urban|Clement|Innocent|Nicholas|Wilhelm|Ramesses|Ptolemy|Sam"
+    "|Frederick|Catherine|Alexander|Ivan|Leo|Urban|Clement|Innocent|Nicholas|Wilhelm|Ramesses|Ramses|Ptolemy|Sam|Mehmed"
+    "|Suleiman|Haakon|Harald|Olav|Christian|Gustav|Carl|Karl|Margrethe|Albert|Leopold|Otto|Francis|Franz|Ferdinand"
+    "|Victor Emmanuel|Umberto|Alfonso|Felipe|Isabella|Mary|Darius|Xerxes|Cyrus|Theodosius|Constantine|Justinian|Basil"
+    "|Peter|Rama|Thutmose|Amenhotep|Seti|Rudolf|Maximilian|Joseph|Stephen|Sigismund|Boniface|Sixtus|Julius|Adrian"
+    "|Eugene|Cleopatra|Murad|Selim|Edmund|Malcolm(?=\\sI)|Robert|Hussein|Abdullah|Hassan|Mohammed|Baldwin|Casimir|Willem"
 )
 COUNTED = (
     "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl|Stage|Grade|Level"
-    "|Unit|Class|Episode|Season|Round|Lesson|Exhibit|Division|Table|Step|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
+    "|Unit|Class|Episode|Season|Round"
+    "|Super Bowl|Vatican|Apollo|Mark|Factor|World War|WW|Olympiad"
+    "|Canto|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
+    "|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
 )

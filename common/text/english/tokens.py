@@ -74,7 +74,7 @@ _NOUN = re.compile(
     r"|today|yesterday|tomorrow|now|here|there|outside|inside|each|total|again|too|so)\b)(?:[a-z]{2,}|[A-Z]{2,}\b)"
 )
 _THING = re.compile(
-    r"\s(?:[A-Z\d]+\s)?(?:pan|tin|tray|dish|skillet|pizza|nail|screw|plank|ruler|board|poster|rug|monitor|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"
+    r"\)?\s(?:[A-Z\d]+\s)?(?:pan|tin|tray|dish|skillet|pizza|nail|screw|plank|ruler|board|poster|rug|monitor|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"
     r"|run|race|walk|hike|ride|swim|radius|limit|fence|wall|pipe|lens|motor|engine|socket|outlet)s?\b",
     re.IGNORECASE,
 )
@@ -85,6 +85,14 @@ def before_noun(match: re.Match[str]) -> bool:
     if _THING.match(match.string, match.end()):
         return True
     return before(match, _DETERMINER) and bool(_NOUN.match(match.string, match.end()))
+
+
+def of_a_thing(match: re.Match[str]) -> bool:
+    """Whether a noun seems to follow, as in "24hr gym"."""
+    return bool(_NOUN.match(match.string, match.end())) and not _NO_THING.match(match.string, match.end())
+
+
+_NO_THING = re.compile(r"\s(?:straight|max|min|tops|long|old|apiece|minimum|maximum|early|late|flat|\w+ly)\b")
 
 
 def before(match: re.Match[str], pattern: re.Pattern[str]) -> bool:

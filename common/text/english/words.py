@@ -3,17 +3,25 @@
 import re
 
 from common.text import pronounce
-from common.text.english.tables import (
+from common.text.english import roman
+from common.text.english.abbreviations import (
     ABBREVIATIONS,
     ALSO_WORDS,
     BOOKS,
     CAPITALISED,
-    COUNTED,
+    FUNCTIONS,
+    KEYS,
+    LEGAL,
+    NAMES_TOO,
+    OLD_STATES,
+    REFERENCES,
+    SHORT_PHRASES,
+    SLASHED,
+)
+from common.text.english.tables import (
     ELEMENTS,
     GREEK,
     INTERJECTIONS,
-    KINGS,
-    LEGAL,
     MIXED_CASE,
     PRONOUNCED,
     SPELLED,
@@ -21,7 +29,7 @@ from common.text.english.tables import (
     WORDS_TOO,
 )
 from common.text.english.tokens import Rule, Style, before, rule
-from common.text.numbers import cardinal, ordinal
+from common.text.numbers import cardinal
 
 # What follows "St." or "Dr." where it ends an address: these words do not begin a name.
 NOT_A_NAME = re.compile(
@@ -45,8 +53,10 @@ def _title_or_street(match: re.Match[str], style: Style) -> str:
 
 
 def _abbreviation(match: re.Match[str], style: Style) -> str | None:
-    goes_on = re.match(r"\s[a-z]", match.string[match.end() :])
-    is_word = match[1] in ALSO_WORDS and not goes_on  # at the end of a sentence; the abbreviation has a capital
+    goes_on = re.match(r",?\s(?:[a-z]|\d)|,", match.string[match.end() :])
+    is_word = (
+        match[1] in ALSO_WORDS or match[1] in NAMES_TOO
+    ) and not goes_on  # at the end of a sentence; the abbreviation has a capital
     return None if is_word else ABBREVIATIONS.get(match[1].lower())
 
 
@@ -63,6 +73,12 @@ def _reference(match: re.Match[str], style: Style) -> str:
     return ABBREVIATIONS[match[1].lower()]
 
 
+def _party(match: re.Match[str], style: Style) -> str | None:
+    """D-Calif. → D California"""
+    state = OLD_STATES.get(match[2])
+    return f"{style.letters(match[1])} {state}" if state else None
+
+
 def _initials(match: re.Match[str], style: Style) -> str | None:
     """U.S. → U S, but e.g. and i.e. are words of their own."""
     letters = match[0].replace(".", "")
@@ -77,16 +93,6 @@ _LONGEST_SPELLED = 4
 _NUMERAL = re.compile(r"X{0,3}(?:IX|IV|V?I{0,3})")
 
 
-def _said_by_letter(word: str) -> bool:
-    """Whether CMUdict says a word by the names of its letters: IBM, CPU."""
-
-    def sound(phonemes: tuple[str, ...]) -> str:
-        return " ".join(phonemes).translate({ord(digit): None for digit in "012"})
-
-    names = [sound(("EY1",) if letter == "a" else (pronounce.pronunciations(letter) or ((),))[0]) for letter in word]
-    return any(sound(phonemes) == " ".join(names) for phonemes in pronounce.pronunciations(word))
-
-
 def _capitals(match: re.Match[str], style: Style) -> str | None:
     """Spelled out if that is how it is said: GPU, HTML, TV; but NASA, HELLO."""
     word, ending = match[1], match[2] or ""
@@ -98,7 +104,7 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     if re.match(r"-?\d", rest) and (len(word) == 2 or not re.search("[AEIOUY]", word)):  # SR-71, AR-15
         return style.letters(word)
     shouts = not re.search(r"[a-z]", before_it + rest)
-    is_acronym = word in SPELLED or _said_by_letter(word.lower())
+    is_acronym = word in SPELLED or pronounce.is_said_by_letter(word.lower())
     if is_acronym and not (shouts and (word in WORDS_TOO or word in ("US", "ID", "AD"))):
         return style.letters(word) + ("'s" if ending else "")
     if _NUMERAL.fullmatch(word) and re.search(r"[A-Za-z]\s\Z", before_it):
@@ -142,7 +148,7 @@ def _mixed_name(match: re.Match[str], style: Style) -> str | None:
     return style.letters(match[0].lower()) if style.for_voice else None
 
 
-_ELEMENT = re.compile(r"([A-Z][a-z]?)([\d₀-₉]*)")
+_ELEMENT = re.compile(r"([A-Z][a-z]?|\))([\d₀-₉]*)")
 
 
 def _formula(match: re.Match[str], style: Style) -> str | None:
@@ -151,42 +157,12 @@ def _formula(match: re.Match[str], style: Style) -> str | None:
     has_number_within = any(number for _, number in parts[:-1])
     is_formula = len(parts) == 2 or has_number_within or not match[0].isupper()
     has_number = any(number for _, number in parts) or (len(parts) > 2 and not match[0].isupper())  # NaClO has none
-    if not (is_formula and has_number and all(element in ELEMENTS for element, _ in parts)):
+    if not (is_formula and has_number and all(element in ELEMENTS or element == ")" for element, _ in parts)):
         return None
     return " ".join(
-        f"{style.letters(element)} {cardinal(number.translate(_POWERS)) if number else ''}".strip()
+        f"{style.letters(element.strip(')'))} {cardinal(number.translate(_POWERS)) if number else ''}".strip()
         for element, number in parts
     )
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Roman numerals
-
-_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50}
-_IN_NAMES = "(?:X{1,3}(?:IX|IV|V?I{1,3})|I{2,3}|IV|VI{1,3}|IX)"
-
-
-def roman(numeral: str) -> str:
-    """The digits of a Roman numeral below 90: XIV → 14."""
-    values = [_ROMAN[letter] for letter in numeral]
-    return str(sum(-value if value < max(values[i:]) else value for i, value in enumerate(values)))
-
-
-_KING_AHEAD = re.compile(
-    rf"\b(?:(?:{KINGS})|(?:Pope|King|Queen|Emperor|Empress|Tsar|Czar|Kaiser|Sultan|Prince|Duke)\s[A-Z]\w+)\s+\Z"
-)
-_COUNTED_AHEAD = re.compile(rf"\b(?:{COUNTED})\s+\Z")
-
-
-def _roman(match: re.Match[str], style: Style) -> str | None:
-    """Henry VIII → the eighth; Chapter IV → four; Rocky II → two, for a voice."""
-    numeral = match[1]
-    if before(match, _COUNTED_AHEAD):
-        return cardinal(roman(numeral))
-    if before(match, _KING_AHEAD):
-        return f"the {ordinal(roman(numeral))}" if len(numeral) > 1 or numeral in "VX" else None
-    is_name = style.for_voice and re.fullmatch(_IN_NAMES, numeral)
-    return cardinal(roman(numeral)) if is_name and re.search(r"[a-z]\s\Z", match.string[: match.start()]) else None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -217,7 +193,12 @@ def _greek(match: re.Match[str], style: Style) -> str | None:
     return GREEK.get(letter)
 
 
+_PAID = {"pcm": "per calendar month", "pw": "per week", "pa": "per annum", "pppn": "per person per night"}
+
 SYMBOL_RULES: tuple[Rule, ...] = (
+    rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≥|>=)(?=[$£€]?\.?\d)", lambda match, style: "at least"),
+    rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≤|<=)(?=[$£€]?\.?\d)", lambda match, style: "at most"),
+    rule("sign", r"(?<=[A-Za-z]{2}\s)[<>](?=[$£€]?\.?\d)", lambda m, s: "less than" if m[0] == "<" else "more than"),
     rule("math", r"(?<=[\w)])([⁻⁺]?[⁰¹²³⁴-⁹]+)", _power),
     rule("math", r"(?<=[\w)])\^(-?\d+)(?!\w)", _power),
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: "is at most"),
@@ -225,7 +206,18 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", lambda match, style: "is less than"),
     rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", lambda match, style: "is greater than"),
     rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
-    rule("sign", r"~\s?(?=[$£€¥₹]?\.?\d)", lambda match, style: "about"),
+    rule("sign", r"~\s?(?=[$£€¥₹]?\.?\d)|(?<![\w)]\s)(?<![\w)])≈\s?(?=[$£€¥₹]?\.?\d)", lambda match, style: "about"),
+    rule("emoticon", r"(?<![\d=)\w])(?<!\b[a-z]\s)<3+(?=\s*(?:\Z|[^\w\s]|[A-Za-z]{2}))", lambda match, style: "heart"),
+    rule("emoticon", r"(?<![\w:;])[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])", lambda match, style: ""),
+    rule("sign", r"<=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at most" if "=" in m[0] else "less than"),
+    rule("sign", r">=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at least" if "=" in m[0] else "more than"),
+    rule("sign", r"≤\s?(?=[$£€]?\.?\d)", lambda match, style: "at most"),
+    rule("sign", r"≥\s?(?=[$£€]?\.?\d)", lambda match, style: "at least"),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:!=|≠)\s?(?=[\w-])", lambda match, style: "does not equal"),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))==+\s?(?=[\w-])", lambda match, style: "equals"),
+    rule("math", r"(?<=[\w)])\^([a-z])(?!\w)", lambda match, style: f"to the {style.letters(match[1])}"),
+    rule("name", r"\.NET\b", lambda match, style: "dot net"),
+    rule("symbol", r"(?<=\w)§§?(?=\s?\d)|§§", lambda match, style: "sections"),
     rule("reference", r"#\s?(?=\d)", lambda match, style: "number"),
     rule("abbreviation", r"&c\b\.?", lambda match, style: "et cetera"),
     rule("symbol", r"&&", lambda match, style: "and"),
@@ -255,21 +247,42 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
     rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
     rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
-    rule("reference", r"(Arts?|Secs?|Paras?|Cls?)\.\s*(?=\d)", lambda match, style: LEGAL[match[1]]),
+    rule(
+        "reference",
+        rf"({'|'.join(REFERENCES)})\.\s*(?=[(\[]?[A-Z]?\d)",
+        lambda m, s: REFERENCES[m[1].lower()] + " ",
+        any_case=True,
+    ),
+    rule("reference", r"(Arts?|Secs?|Paras?|Cls?)\.\s*(?=\d|[IVX]+\b)", lambda match, style: LEGAL[match[1]]),
     rule("abbreviation", r"min(?!\w)(?:\.(?=\s[a-z]))?", _minute),
     rule("reference", rf"({'|'.join(BOOKS)})\.?\s(?=\d+:\d)", lambda match, style: BOOKS[match[1]]),
-    rule("abbreviation", r"w/o(?!\w)", lambda match, style: "without"),
+    rule("abbreviation", rf"({'|'.join(SLASHED)})(?![\w/])", lambda m, s: SLASHED[m[1].lower()], any_case=True),
+    rule("abbreviation", r"[rud]/(?=[A-Za-z]\w)", lambda match, style: f"{style.letters(match[0][0])} slash "),
+    rule("abbreviation", r"P\.?O\.?(?=\sBox)", lambda match, style: style.letters("po")),
+    rule("abbreviation", r"(?:(?<=\w\s)|(?<=\w\.\s))vs?(?:\.(?=\s\w)|(?=\s[A-Z]))", lambda match, style: "versus"),
+    rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)[Ff]l\b\.?", lambda match, style: "floor"),
+    rule("abbreviation", r"(?<=\d\s)(pcm|pw|p\.?a\.|pppn|p\.w\.)(?!\w)", lambda m, s: _PAID[m[1].replace(".", "")]),
+    rule("abbreviation", r"att'n\b", lambda match, style: "attention", any_case=True),
+    rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),
+    rule("abbreviation", r"a\.?k\.?a\b\.?", lambda match, style: style.letters("aka"), any_case=True),
+    rule("abbreviation", r"(?<=[a-z],\s)([A-Z][a-z]+)\.", lambda match, style: OLD_STATES.get(match[1])),
+    rule("abbreviation", r"([RDI])-([A-Z][a-z]+)\.", _party),
+    rule("key", r"(Ctrl|Cmd|Alt|Shift|Option|Command|Control)\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
+    rule("math", r"([fghPEO])(?=\([^()\s]{1,8}\))", lambda match, style: f"{style.letters(match[1])} of"),
+    rule("math", r"(sin|cos|tan|log|ln)(?=\()", lambda match, style: FUNCTIONS[match[1]]),
+    rule("math", r"([nkN])!(?=\s?[=+*/)]|\s(?:is|ways))", lambda match, style: f"{match[1]} factorial"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
-    rule("abbreviation", r"WW(II?)(?!\w)", lambda match, style: f"world war {cardinal(roman(match[1]))}"),
     rule("abbreviation", r"([A-Za-z]{2,6})\.", _abbreviation),
     rule("abbreviation", rf"({'|'.join(CAPITALISED)})(?!\w)", _abbreviation),
     rule("initials", r"(?:[A-Za-z]\.){2,}(?!\w)|(?:[A-Za-z]\.)+[A-Za-z](?!\w)", _initials),
-    rule("name", r"(?:[A-Z][a-z]?[\d₀-₉]*){2,}(?![A-Za-z\d])", _formula),
+    rule("name", r"(?:[A-Z][a-z]?[\d₀-₉]*|\((?:[A-Z][a-z]?[\d₀-₉]*)+\)[\d₀-₉]+){2,}(?![A-Za-z\d])", _formula),
     rule("name", rf"(?:{'|'.join(MIXED_CASE)})(?!\w)", _mixed_name),
+    rule("abbreviation", rf"({'|'.join(SHORT_PHRASES)})(?![A-Za-z])", lambda match, style: SHORT_PHRASES[match[1]]),
+    rule("name", r"Ph\.?Ds(?!\w)", lambda match, style: style.letters("phd") + "'s"),
     rule("name", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", _mixed_case),
     rule("letters", rf"{NO_VOWEL}(?![\w'.-])", _without_vowels),
     rule("name", r"A(?![A-Za-z'.]|\s[A-Z])", _letter_a),
-    rule("roman", r"([IVXL]+)(?![\w'])(?:\.(?=,|\s+[a-z]))?", _roman),
+    *roman.WORD_RULES,
     rule("acronym", r"([A-Z]{2,})('?s)?(?![A-Za-z])", _capitals),
 )
 GREEK_RULE = rule("letter", r"[α-ωΑ-Ω](?![^\W\d_])", _greek)

@@ -26,7 +26,7 @@ def agrees(found_of: Callable[..., Tensor], exact_of: Callable[..., Tensor], giv
     gradients = torch.autograd.grad((found * weights).sum(), learned)
     wanted = torch.autograd.grad((exact * weights.double()).sum(), exactly)
     for ours, theirs in zip((found, *gradients), (exact, *wanted), strict=True):
-        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=1e-5 * float(theirs.abs().max()))
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=1e-5 * float(theirs.detach().abs().max()))
 
 
 @pytest.mark.parametrize("activation", ["identity", "gelu"])

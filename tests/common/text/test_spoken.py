@@ -21,7 +21,7 @@ CASES = {
         "12:45": "twelve forty five",
         "2024-01-05": "january fifth twenty twenty four",
         "(212) 555-1234": "two one two, five five five, one two three four",
-        "https://www.example.com/a_b": "w w w dot example dot com slash a underscore b",
+        "https://www.example.com/a_b": "w w w dot example dot com slash ay underscore b",
     },
     "telephone numbers": {
         "call 555-0123.": "call five five five zero one two three.",
@@ -33,7 +33,7 @@ CASES = {
     "addresses": {
         "Write to me@home.org, please.": "write to me at home dot org, please.",
         "See example.com!": "see example dot com!",
-        "http://a.io/x?y=1": "a dot io slash x question mark y equals one",
+        "http://a.io/x?y=1": "ay dot i o slash x question mark y equals one",
         "wait.then": "wait.then",
     },
     "capitals": {

@@ -1,10 +1,12 @@
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
-from fastpitch.acoustic.config import ModelConfig, PredictorConfig, TransformerConfig
+from fastpitch.acoustic.config import AdversaryConfig, LossConfig, ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.model import FastPitch, Targets, rounded_frames
+from fastpitch.vocoders import config as vocoders
 from tests.fastpitch.tiny import tiny_model
 
 SMALL = ModelConfig(
@@ -174,6 +176,14 @@ def test_arguments_that_do_not_fit_are_refused(arguments, message):
         (lambda: ModelConfig(pitch_kernel=2), "kernel = 2: expected an odd number"),
         (lambda: ModelConfig(speakers=0), "speakers = 0: expected at least 1"),
         (lambda: ModelConfig(channels=31), "channels = 31: expected an even number"),
+        (lambda: TransformerConfig(dropout=-0.1), r"^dropout = -0.1: expected 0 to 1$"),
+        (lambda: PredictorConfig(layers=-1), r"^layers = -1: expected a number above 0$"),
+        (lambda: LossConfig(pitch=-0.1), r"^pitch = -0.1: expected a number of at least 0$"),
+        (lambda: LossConfig(binarisation_start_epoch=-1), "binarisation_start_epoch = -1: expected a number of at"),
+        (lambda: AdversaryConfig(weight=-1.0), r"^weight = -1.0: expected a number of at least 0$"),
+        (lambda: AdversaryConfig(features=math.nan), "features = nan: expected a number of at least 0"),
+        (lambda: vocoders.LossConfig(stft=-1.0), r"^stft = -1.0: expected a number of at least 0$"),
+        (lambda: vocoders.LossConfig(adversarial=math.inf), "adversarial = inf: expected a number of at least 0"),
     ],
 )
 def test_a_configuration_that_makes_no_sense_says_what_it_should_be(make, message):

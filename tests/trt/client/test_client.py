@@ -1,9 +1,12 @@
+import contextlib
 import io
+import itertools
 import json
 import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,8 @@ from common.audio import AudioError
 from common.recognition.writing import rendered
 from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from
-from trt.client.measuring import Clip, measure, offline_throughput
+from trt.client.load import load
+from trt.client.measuring import Clip, measure, offline
 from trt.runtime import Recognizer
 
 REPOSITORY = Path(__file__).parents[3]
@@ -77,7 +81,8 @@ def test_many_clients_are_measured_and_none_gets_another_s_answer(server, jasper
     told = capsys.readouterr().out
     assert ": 0 errors, 0 wrong" in told
     assert "latency in ms: p50" in told
-    assert "s of audio a second; the server" in told
+    assert "ms of processor time a recording; the server" in told
+    assert ", of the clients 0." in told
 
 
 def test_a_server_that_tells_no_processor_time_is_measured_without(server, clips, monkeypatch, capsys):
@@ -96,7 +101,8 @@ def test_a_server_that_tells_no_processor_time_is_measured_without(server, clips
 
 def test_a_fastconformer_is_measured_without_a_server_too(pieces, clips):
     clip = Clip(clips[0].read_bytes(), clips[0].name, 1.0)
-    assert offline_throughput(pieces("ctc"), [clip], batch_size=8, seconds=0.01, threads=1) > 0
+    found = offline(pieces("ctc"), [clip], batch_size=8, seconds=0.01, threads=1)
+    assert min(found) > 0
 
 
 def test_the_first_sound_and_captions_are_measured(server, clips, capsys):
@@ -111,24 +117,74 @@ def test_the_first_sound_and_captions_are_measured(server, clips, capsys):
         main(ClientConfig(inputs=("...",), of="speech", **asked))
 
 
-def test_answers_that_are_swapped_are_counted(monkeypatch):
-    class Swapping:
-        def __init__(self, url, key):
-            self.count = 0
+@contextlib.contextmanager
+def answering(answer):
+    """The address of a server that sends `answer` of the number of each request, and closes where that is nothing."""
+    listener, count = socket.create_server(("127.0.0.1", 0)), itertools.count()
 
-        def transcribe(self, content, name, style):
-            self.count += 1
-            return name if self.count % 3 else "another"
+    def talk(connection):
+        with connection, contextlib.suppress(OSError):
+            while connection.recv(1 << 16) and (content := answer(next(count))):
+                connection.sendall(content)
 
-        def metric(self, name):
-            return 0.0
+    def listen():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
 
-        def close(self):
-            pass
+    threading.Thread(target=listen, daemon=True).start()
+    with listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
-    monkeypatch.setattr("trt.client.measuring.Server", Swapping)
-    found = measure("", [Clip(b"", "a", 1.0), Clip(b"", "b", 1.0)], key="", clients=1, seconds=0.05)
-    assert found.wrong == pytest.approx(found.answers / 3, abs=1)
+
+def answer_of(content: bytes, status: bytes = b"200 OK") -> bytes:
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(content), content)
+
+
+def test_answers_that_are_swapped_are_counted():
+    with answering(lambda n: answer_of(b"another" if n % 3 == 0 else b"own")) as url:
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=0.1)
+    assert found.wrong == pytest.approx(len(found.latencies) / 3, abs=1)
+    assert found.wrong
+    assert not found.errors
+
+
+def test_an_answer_that_comes_in_parts_is_put_together():
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while connection.recv(1 << 16):
+            for part in (b"HTTP/1.1 200 OK\r\nContent-", b"Length: 3\r\n\r\no", b"wn"):
+                connection.sendall(part)
+                time.sleep(0.01)
+
+    threading.Thread(target=answer, daemon=True).start()
+    with listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        found = load(url, [b"x", b"y"], [b"own", b"own"], clients=1, seconds=0.1)
+    assert found.numbers[:2] == [0, 1]
+    assert (found.wrong, found.errors) == (0, [])
+
+
+def test_a_busy_server_and_a_broken_connection_are_asked_again_and_a_refusal_is_told(monkeypatch):
+    monkeypatch.setattr("trt.client.load.WAITS", (0.01, 0.01))
+    answers = {0: answer_of(b"", b"503 busy"), 1: b"", 2: answer_of(b"own"), 3: answer_of(b"no such", b"404 Not Found")}
+    with answering(lambda n: answers.get(n, answer_of(b"own"))) as url:
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=0.2)
+    assert found.errors == [f"{url}: status 404: no such"]
+    assert found.latencies[0] > 0.02
+    assert found.wrong == 0
+    with answering(lambda n: b"") as url:
+        found = load(url, [b"x"], [b"own"], clients=2, seconds=0.05)
+    assert set(found.errors) == {f"{url}: the connection was closed; tried 3 times"}
+
+
+def test_the_clients_take_little_processor_time():
+    with answering(lambda n: answer_of(b"own")) as url:
+        found = load(url, [b"x" * 20_000], [b"own"], clients=4, seconds=0.3)
+    assert found.cpu_seconds / len(found.latencies) < 2e-3
 
 
 def test_a_server_that_is_busy_or_restarts_is_asked_again():

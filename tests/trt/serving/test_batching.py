@@ -1,4 +1,5 @@
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -76,3 +77,52 @@ def test_no_batch_is_larger_than_asked_for(most):
     _, sizes = batched(range(7), most=most)
     assert max(sizes) == most
     assert sum(sizes) == 7
+
+
+def test_what_came_first_shares_its_batch_with_what_is_most_like_it():
+    seen: list[list[int]] = []
+
+    async def ask():
+        batcher = Batcher(lambda batch: seen.append(sorted(batch)) or list(batch),
+                          delay_seconds=0.05, most=3, size=lambda n: n)  # fmt: skip
+        jobs = [asyncio.create_task(batcher(n)) for n in (100, 10, 101, 11, 99, 102, 500)]
+        await asyncio.sleep(0)
+        batcher.start()
+        assert await asyncio.gather(*jobs) == [100, 10, 101, 11, 99, 102, 500]
+        batcher.stop()
+
+    asyncio.run(ask())
+    assert seen == [[99, 100, 101], [10, 11], [102], [500]]
+
+
+def test_the_next_batch_is_at_work_while_the_answers_of_one_are_used():
+    """The event loop is busy, as with the answers of many, and the thread goes on."""
+    ran: list[float] = []
+
+    async def ask():
+        batcher = Batcher(lambda batch: ran.append(time.monotonic()) or list(batch), delay_seconds=0.0, most=1)
+        batcher.start()
+        jobs = [asyncio.create_task(batcher(n)) for n in range(4)]
+        await jobs[0]
+        time.sleep(0.2)
+        busy_until = time.monotonic()
+        await asyncio.gather(*jobs)
+        batcher.stop()
+        return busy_until
+
+    assert asyncio.run(ask()) > max(ran)
+
+
+def test_whoever_is_cancelled_does_not_wait_any_more():
+    async def ask():
+        batcher = Batcher(list, delay_seconds=10.0, most=4)
+        batcher.start()
+        job = asyncio.create_task(batcher(0))
+        await asyncio.sleep(0.01)
+        assert len(batcher) == 1
+        job.cancel()
+        await asyncio.gather(job, return_exceptions=True)
+        assert len(batcher) == 0
+        batcher.stop()
+
+    asyncio.run(ask())

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -139,6 +140,34 @@ def test_sound_begins_before_the_last_sentence_is_made(server):
     whole = (1000 + len(answer.read())) / 2 / 24_000
     connection.close()
     assert begun < whole / 2
+
+
+def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as_alone(server):
+    texts = [TEXT, "Hello there.", "One two three four. Five.", "This is another sentence."] * 2
+    alone = {text: server.speak(input=text, response_format="pcm", sample_rate=22_050)[1] for text in texts}
+    with ThreadPoolExecutor(8) as pool:
+        said = pool.map(lambda text: server.speak(input=text, response_format="pcm", sample_rate=22_050), texts)
+        for text, (status, content) in zip(texts, said, strict=True):
+            found, expected = (np.frombuffer(samples, "<i2").astype(int) for samples in (content, alone[text]))
+            assert status == 200
+            assert found.shape == expected.shape
+            assert np.abs(found - expected).max() <= 1
+    _, metrics = server.ask("GET", "/metrics")
+    sizes = dict(line.rsplit(" ", 1) for line in metrics.decode().splitlines() if "voice_batch_size" in line)
+    assert float(sizes["speech_voice_batch_size_sum"]) > float(sizes["speech_voice_batch_size_count"])
+
+
+def test_a_text_whose_client_has_gone_is_not_spoken_any_further(server):
+    body = json.dumps({"input": TEXT * 50, "response_format": "pcm"}).encode()
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
+    connection.getresponse().read(1000)
+    connection.close()
+    server.comes_to_rest()
+    spoken = server.gateway.metrics.total("speech_spoken_seconds_total")
+    assert len(server.gateway.speaking._lane) == 0
+    time.sleep(0.3)
+    assert server.gateway.metrics.total("speech_spoken_seconds_total") == spoken
 
 
 def test_speed_and_ssml_change_the_sound(server):

@@ -141,6 +141,39 @@ def test_a_client_that_vanishes_leaves_nothing(port):
             connection.sendall(bytes(50))
 
 
+def test_what_a_client_waits_for_is_dropped_when_it_goes(jasper, monkeypatch):
+    events = b"".join(event_bytes(event) for event in spoken(noise(0.5)))
+
+    async def talk():
+        gateway = build(ServeConfig(asr=jasper.with_suffix(".onnx")))
+        begun, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def hear(samples_N, name):
+            begun.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                cancelled.set()
+
+        monkeypatch.setattr(gateway.hearing, "hear", hear)
+        protocol = Wyoming(gateway.hearing, None, limits=gateway.settings.limits, budget=gateway.budget)
+        server = await protocol.start("127.0.0.1", 0)
+        _, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
+        writer.write(events)
+        await asyncio.wait_for(begun.wait(), 10)
+        writer.close()
+        await asyncio.wait_for(cancelled.wait(), 10)
+        server.close()
+
+    asyncio.run(talk())
+
+
+def event_bytes(event: Event) -> bytes:
+    data, payload = json.dumps(event.data or {}).encode(), event.payload or b""
+    head = {"type": event.type, "data_length": len(data), "payload_length": len(payload)}
+    return json.dumps(head).encode() + b"\n" + data + payload
+
+
 def test_more_clients_than_there_may_be_are_told_to_come_again_and_silent_ones_are_left(jasper, monkeypatch):
     monkeypatch.setattr("trt.serving.wyoming.IDLE_SECONDS", 0.5)
 

@@ -17,6 +17,7 @@ from trt.serving.triton.transcripts import transcript_in
 KINDS = {"FP32": np.float32, "INT64": np.int64, "UINT8": np.uint8}
 NAMES = {np.dtype(kind): name for name, kind in KINDS.items()}
 MODEL = "recognizer"
+MOST_AT_ONCE = 64  # recordings
 UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 
@@ -80,10 +81,14 @@ class Infer:
 
 
 class Remote:
-    """A lane of recordings that Triton recognises, and batches with one another."""
+    """A lane of recordings that Triton recognises, and batches with one another.
 
-    def __init__(self, infer: Infer):
-        self._infer, self._under_way = infer, 0
+    Triton does not see that a client has gone; of what waits for a place here, nothing reaches it then.
+    """
+
+    def __init__(self, infer: Infer, *, most: int = MOST_AT_ONCE):
+        """`most`: recordings that Triton has at a time."""
+        self._infer, self._under_way, self._places = infer, 0, asyncio.Semaphore(most)
 
     def start(self) -> None:
         """Nothing: the server runs."""
@@ -99,7 +104,8 @@ class Remote:
         """The transcript of float32 samples. Raises RequestError."""
         self._under_way += 1
         try:
-            found = await self._infer(MODEL, {"audio": samples_N[None]}, "transcript")
+            async with self._places:
+                found = await self._infer(MODEL, {"audio": samples_N[None]}, "transcript")
         finally:
             self._under_way -= 1
         try:

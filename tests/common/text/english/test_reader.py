@@ -95,7 +95,7 @@ CASES = {
         "a 7/10 mile, 7/10 of it": "a seven tenths mile, seven tenths of it",
         "3x5": "three by five",
         "2x8 m2": "two by eight square meters",
-        "1024x768": "one thousand twenty four by seven hundred sixty eight",
+        "1024x768": "ten twenty four by seven sixty eight",
         "2*8": "two times eight",
         "2^10": "two to the power of ten",
         "10⁻³": "ten to the power of minus three",
@@ -130,8 +130,8 @@ CASES = {
         "12 S 1st st": "twelve south first street",
         "1211 E Arques Ave": "twelve eleven east arques avenue",
         "Portland, OR": "portland, oregon",
-        "a1b2@abc.com": "a one b two at abc dot com",
-        "john.doe@example.co.uk": "john dot doe at example dot co dot uk",
+        "a1b2@abc.com": "ay one b two at ay b c dot com",
+        "john.doe@example.co.uk": "john dot doe at example dot co dot u k",
         "file:///c/docs": "file colon slash slash slash c slash docs",
     },
     "acronyms and names": {
@@ -149,7 +149,7 @@ CASES = {
         "under Henry II., a king": "under henry the second, a king",
     },
     "names of files and things": {
-        "Open report_final.pdf": "open report underscore final dot pdf",
+        "Open report_final.pdf": "open report underscore final dot p d f",
         "decoding.hot_words": "decoding dot hot underscore words",
         "C:\\Users and ~/docs": "c colon backslash users and tilde slash docs",
         "and/or he/she": "and or he she",

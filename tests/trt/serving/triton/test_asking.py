@@ -78,3 +78,30 @@ def test_what_triton_says_of_an_error_is_said():
         heard(b'{"error": "no such model"}', status="400 Bad Request")
     with suppress(RequestError):
         heard(b"[" * 30_000, status="400 Bad Request")
+
+
+def test_what_a_client_asked_for_that_has_gone_does_not_reach_triton():
+    reached: list[float] = []
+
+    async def ask():
+        answers = asyncio.Event()
+
+        class Slow(Infer):
+            async def __call__(self, model, inputs, output):
+                reached.append(float(inputs["audio"][0, 0]))
+                await answers.wait()
+                return np.frombuffer(content_of(Transcript("array", "", [], 1.0)), np.uint8)
+
+        lane = Remote(Slow("127.0.0.1", 1), most=2)
+        jobs = [asyncio.create_task(lane(np.full(3, i, np.float32))) for i in range(5)]
+        await asyncio.sleep(0.01)
+        assert len(lane) == 5
+        for gone in (jobs[0], jobs[3]):  # one that Triton has already, and one that waits
+            gone.cancel()
+        await asyncio.sleep(0.01)
+        answers.set()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        assert len(lane) == 0
+
+    asyncio.run(ask())
+    assert reached == [0.0, 1.0, 2.0, 4.0]

@@ -9,6 +9,7 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from common import audio
 from tests.trt.serving.running import noise, served
 from trt.runtime import ModelError, Recognizer
-from trt.serve import ServeConfig
+from trt.serve import ServeConfig, build
 from trt.serving.limits import RequestError
 from trt.serving.triton import program
 from trt.serving.triton.asking import Infer
@@ -220,6 +221,14 @@ def test_one_that_is_stopped_while_it_starts_leaves_nothing(model):
             with pytest.raises(EngineAbsentError, match="Triton was stopped before it was ready"):
                 starts.result(30)
         assert_nothing_is_left(engine)
+
+
+def test_a_voice_beside_triton_says_where_it_runs(monkeypatch, jasper, voice, capsys):
+    monkeypatch.setattr("trt.serve.Triton", lambda *given, **how: SimpleNamespace(http_port=1))
+    asr = jasper.with_suffix(".onnx")
+    gateway = build(ServeConfig(asr=asr, tts=voice / "tts.onnx", vocoder=voice / "v.onnx", engine="triton"))
+    assert gateway.speaking is not None
+    assert "the voice runs in this process: Triton answers a request whole" in capsys.readouterr().err
 
 
 def test_triton_without_a_recogniser_is_refused():

@@ -1,0 +1,214 @@
+"""Convolutions that train with fewer multiplications: overlap-save as products of matrices, forward and backward.
+
+    y = A [(G w) * (B x)]; then with Y' = A' dy: dx = B' [(G w) * Y'] and dw = G' [Y' * (B x)], sums over blocks.
+
+All of it is products of the native library, which read their matrices where they lie. What is at the points is made
+anew in the backward pass, in this thread's workspace, so that a training holds no more than before.
+
+Shapes: N utterances, I channels in, O out, K taps, T frames in, S out; blocks of L frames that give M each, U blocks of
+an utterance; P points, of which C are worked on at once.
+"""
+
+import functools
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from common.convolution import matmul, native, products
+from common.convolution.algorithms import overlap_save
+from common.convolution.matmul import multiply, multiply_all
+
+BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64)
+FEWEST_TAPS, FEWEST_CHANNELS = 5, 64
+GAP = 32  # values
+ROWS = 12  # of a register block of the kernels
+CHUNK_BYTES = 2**26  # of weights at the points that are worked on at once
+WORTH = 0.8  # part of the direct sums' time that may be expected at most
+
+
+class Matrices(NamedTuple):
+    """Of overlap-save, in float32 and in the orders that they are read in."""
+
+    input_PL: Tensor
+    weight_PK: Tensor
+    output_PM: Tensor
+
+
+def convolved(convolution: nn.Conv1d, x_NIT: Tensor) -> Tensor:
+    """`convolution(x_NIT)` in training, by whichever algorithm is expected to be fastest; in one thread of a CPU."""
+    block = _block_of(convolution, x_NIT)
+    if block is None:
+        return products.pointwise(convolution, x_NIT)
+    padding = cast("int", convolution.padding[0])
+    return cast("Tensor", _Blocks.apply(x_NIT, convolution.weight, padding, block))
+
+
+def _block_of(convolution: nn.Conv1d, x_NIT: Tensor) -> int | None:
+    filters, channels, taps = convolution.weight.shape
+    is_plain = convolution.stride == convolution.dilation == (1,) and convolution.groups == 1
+    is_plain = is_plain and convolution.bias is None and isinstance(convolution.padding[0], int)
+    if not is_plain or taps < FEWEST_TAPS or min(filters, channels) < FEWEST_CHANNELS:
+        return None
+    if torch.get_num_threads() > 1 or not matmul.is_fastest(x_NIT, convolution.weight):
+        return None
+    outputs = x_NIT.shape[2] + 2 * cast("int", convolution.padding[0]) - taps + 1
+    return fastest(x_NIT.shape[0], outputs, channels, filters, taps) if outputs > 0 else None
+
+
+@functools.cache
+def fastest(utterances: int, outputs: int, channels: int, filters: int, taps: int) -> int | None:
+    """Frames of the blocks that are expected to be fastest, forward and backward; None: the direct sum is."""
+    size = channels * filters
+    direct = 6.0 * utterances * outputs * taps * size / 165e9
+    found = min((_seconds(block, utterances, outputs, channels, filters, taps), block) for block in _blocks(taps))
+    return found[1] if found[0] < WORTH * direct else None
+
+
+def _blocks(taps: int) -> list[int]:
+    return [block for block in BLOCKS if block >= taps + 4] or [2 * taps]
+
+
+def _seconds(block: int, utterances: int, outputs: int, channels: int, filters: int, taps: int) -> float:
+    """Of one AMD EPYC of 2024, measured."""
+    points, made, size = overlap_save(block, taps).points, block - taps + 1, channels * filters
+    rows = utterances * math.ceil(outputs / made)
+    multiplied = 6.0 * points * size * (rows + 30) / 200e9
+    transforms = 2.0 * rows * points * (3 * block * channels + 2 * made * filters) / 55e9
+    weights = 6.0 * points * taps * size / 75e9
+    moved = 4.0 * points * (rows * (6 * channels + 5 * filters) + 6 * size) / 20e9
+    return multiplied + transforms + weights + moved
+
+
+@functools.cache
+def _matrices(block: int, taps: int) -> Matrices:
+    algorithm = overlap_save(block, taps)
+    matrices = algorithm.input_PN, algorithm.weight_PK, algorithm.output_MP.T
+    with torch.inference_mode(False):
+        return Matrices(*(matrix.float().contiguous() for matrix in matrices))
+
+
+class _Blocks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x_NIT: Tensor, weight_OIK: Tensor, padding: int, block: int) -> Tensor:
+        weight_OIK = weight_OIK.contiguous()
+        ctx.save_for_backward(x_NIT, weight_OIK)
+        ctx.padding, ctx.block = padding, block
+        filters, _, taps = weight_OIK.shape
+        matrices, n_utterances, made = _matrices(block, taps), len(x_NIT), block - taps + 1
+        outputs = x_NIT.shape[2] + 2 * padding - taps + 1
+        input_PNUI = _at_points(x_NIT, padding, outputs, taps, matrices)
+        n_points, _, n_blocks, _ = input_PNUI.shape
+        sums_PNUO = _planes(x_NIT, "sums at points", n_points, n_utterances, n_blocks, filters)
+        for part, weight_COI in _weights(weight_OIK, matrices):
+            multiply(input_PNUI[part].flatten(1, 2), weight_COI, sums_PNUO[part].flatten(1, 2))
+        y_NOS = x_NIT.new_empty(n_utterances, filters, outputs)
+        sums_NUOP = sums_PNUO.permute(1, 2, 3, 0)
+        for blocks, y_NUOM in _in_blocks(y_NOS, made):
+            matrix_NUMP = matrices.output_PM.T[: y_NUOM.shape[3]].expand(*y_NUOM.shape[:2], -1, -1)
+            multiply_all(sums_NUOP[:, blocks], matrix_NUMP, y_NUOM)
+        return y_NOS
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_NOS: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        x_NIT, weight_OIK = ctx.saved_tensors
+        filters, channels, taps = weight_OIK.shape
+        grad_NOS, matrices, made = grad_NOS.contiguous(), _matrices(ctx.block, taps), ctx.block - taps + 1
+        n_utterances, _, outputs = grad_NOS.shape
+        n_points, n_blocks = len(matrices.input_PL), math.ceil(outputs / made)
+        shape = n_points, n_utterances, n_blocks
+        grad_PNUO = _planes(x_NIT, "sums at points", *shape, filters)
+        for blocks, grad_NUOM in _in_blocks(grad_NOS, made):
+            matrix_NUPM = matrices.output_PM[:, : grad_NUOM.shape[3]].expand(*grad_NUOM.shape[:2], -1, -1)
+            multiply_all(matrix_NUPM, grad_NUOM, grad_PNUO.permute(1, 2, 0, 3)[:, blocks])
+        needs_x, needs_weight = ctx.needs_input_grad[:2]
+        input_PNUI = _at_points(x_NIT, ctx.padding, outputs, taps, matrices) if needs_weight else None
+        grad_weight_OIK = torch.empty_like(weight_OIK) if needs_weight else None
+        back_PNUI = _planes(x_NIT, "gradient at points", *shape, channels) if needs_x else None
+        parts: Iterable[tuple[slice, Tensor | None]] = ((part, None) for part in _parts(weight_OIK, n_points))
+        if needs_x:
+            parts = _weights(weight_OIK, matrices)
+        for part, weight_COI in parts:
+            grad_CRO = grad_PNUO[part].flatten(1, 2)
+            if weight_COI is not None and back_PNUI is not None:
+                multiply(grad_CRO, weight_COI.mT, back_PNUI[part].flatten(1, 2))
+            if input_PNUI is not None and grad_weight_OIK is not None:
+                sums_COI = _planes(x_NIT, "weights at points", len(grad_CRO), filters, channels)
+                multiply(grad_CRO.mT, input_PNUI[part].flatten(1, 2).mT, sums_COI)
+                flat_WK = grad_weight_OIK.view(-1, taps)
+                multiply(sums_COI.flatten(1).T, matrices.weight_PK[part].T, flat_WK, adds=part.start > 0)
+        return _from_points(back_PNUI, x_NIT, ctx.padding, made, matrices), grad_weight_OIK, None, None
+
+
+def _planes(like: Tensor, name: str, *shape: int) -> Tensor:
+    """This thread's workspace, with gaps between planes, so that not all of them start in the same set of a cache."""
+    size = math.prod(shape[1:])
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    flat = native.workspace(like, name, shape[0] * (size + GAP))
+    return flat.as_strided(shape, (size + GAP, *strides[1:]))
+
+
+def _parts(weight_OIK: Tensor, n_points: int) -> list[slice]:
+    """Points whose weights are worked on at once."""
+    size = 4 * weight_OIK.shape[0] * weight_OIK.shape[1] * ROWS
+    count = max(1, CHUNK_BYTES // size) * ROWS
+    return [slice(first, min(first + count, n_points)) for first in range(0, n_points, count)]
+
+
+def _weights(weight_OIK: Tensor, matrices: Matrices) -> Iterator[tuple[slice, Tensor]]:
+    """Parts of the points with the weights there, [C, O, I]."""
+    filters, channels, taps = weight_OIK.shape
+    for part in _parts(weight_OIK, len(matrices.weight_PK)):
+        matrix_CK = matrices.weight_PK[part]
+        weight_COI = _planes(weight_OIK, "weights", len(matrix_CK), filters, channels)
+        multiply(matrix_CK, weight_OIK.view(-1, taps), weight_COI.flatten(1))
+        yield part, weight_COI
+
+
+def _at_points(x_NIT: Tensor, padding: int, outputs: int, taps: int, matrices: Matrices) -> Tensor:
+    """[P, N, U, I] in this thread's workspace."""
+    n_utterances, channels, frames = x_NIT.shape
+    n_points, block = matrices.input_PL.shape
+    made = block - taps + 1
+    n_blocks = math.ceil(outputs / made)
+    length = (n_blocks - 1) * made + block
+    padded_NIT = native.workspace(x_NIT, "padded", n_utterances, channels, length)
+    padded_NIT[..., :padding] = 0
+    padded_NIT[..., padding : padding + frames] = x_NIT
+    padded_NIT[..., padding + frames :] = 0
+    points_PNUI = _planes(x_NIT, "points", n_points, n_utterances, n_blocks, channels)
+    blocks_NUIL = padded_NIT.unfold(2, block, made).transpose(1, 2)
+    matrix_NUPL = matrices.input_PL.expand(n_utterances, n_blocks, -1, -1)
+    multiply_all(matrix_NUPL, blocks_NUIL, points_PNUI.permute(1, 2, 0, 3))
+    return points_PNUI
+
+
+def _from_points(
+    points_PNUI: Tensor | None, x_NIT: Tensor, padding: int, made: int, matrices: Matrices
+) -> Tensor | None:
+    """The gradient of the input of `_at_points`; blocks overlap, and their sum is it."""
+    if points_PNUI is None:
+        return None
+    _, n_utterances, n_blocks, channels = points_PNUI.shape
+    block, frames = matrices.input_PL.shape[1], x_NIT.shape[2]
+    sums_NIT = x_NIT.new_zeros(n_utterances, channels, (n_blocks - 1) * made + block)
+    blocks_NUIL = sums_NIT.unfold(2, block, made).transpose(1, 2)
+    matrix_NULP = matrices.input_PL.T.expand(n_utterances, n_blocks, -1, -1)
+    multiply_all(points_PNUI.permute(1, 2, 3, 0), matrix_NULP, blocks_NUIL, adds=True)
+    return sums_NIT[..., padding : padding + frames]
+
+
+def _in_blocks(x_NOS: Tensor, made: int) -> list[tuple[slice, Tensor]]:
+    """Views [N, U, O, M] of the whole blocks, and of the last one where it is shorter, with their numbers."""
+    frames = x_NOS.shape[2]
+    whole = frames // made
+    found = []
+    if whole:
+        found.append((slice(0, whole), x_NOS[..., : whole * made].unflatten(2, (whole, made)).transpose(1, 2)))
+    if frames % made:
+        found.append((slice(whole, whole + 1), x_NOS[..., whole * made :].unsqueeze(1)))
+    return found

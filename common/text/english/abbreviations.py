@@ -1,0 +1,167 @@
+"""What abbreviations stand for, by where they may stand."""
+
+# With a dot in any case; those of `CAPITALISED` also without one.
+ABBREVIATIONS = {
+    "mr": "mister", "mrs": "missus", "messrs": "messieurs", "drs": "doctors", "jr": "junior", "sr": "senior",
+    "prof": "professor", "rev": "reverend", "hon": "honorable", "gov": "governor", "sen": "senator",
+    "rep": "representative", "pres": "president", "gen": "general", "maj": "major", "col": "colonel",
+    "lt": "lieutenant", "capt": "captain", "cpt": "captain", "cmdr": "commander", "sgt": "sergeant", "cpl": "corporal",
+    "esq": "esquire", "co": "company", "corp": "corporation", "inc": "incorporated", "ltd": "limited",
+    "bros": "brothers", "assn": "association", "dept": "department", "univ": "university", "govt": "government",
+    "ave": "avenue", "blvd": "boulevard", "rd": "road", "hwy": "highway", "apt": "apartment", "mt": "mount",
+    "ft": "fort", "vs": "versus", "etc": "et cetera", "approx": "approximately", "vol": "volume", "ch": "chapter",
+    "fig": "figure", "ext": "extension", "tel": "telephone", "expy": "expressway", "pkwy": "parkway", "ln": "lane",
+    "ste": "suite", "rte": "route", "bldg": "building", "rm": "room", "ctrl": "control", "doz": "dozen", "ms": "miz",
+    "est": "established", "adm": "admiral", "pvt": "private", "mme": "madame", "mlle": "mademoiselle",
+    "msgr": "monsignor",
+    "supt": "superintendent", "det": "detective", "insp": "inspector", "amb": "ambassador", "atty": "attorney",
+    "sens": "senators", "reps": "representatives", "misc": "miscellaneous", "lg": "large", "sm": "small",
+    "med": "medium", "pkt": "packet", "avg": "average", "max": "maximum",
+    "min": "minimum", "temp": "temperature", "incl": "including", "excl": "excluding", "qty": "quantity",
+    "amt": "amount",
+    "acct": "account", "asst": "assistant", "assoc": "associate", "mgr": "manager", "mgmt": "management",
+    "intl": "international", "natl": "national", "dist": "district", "div": "division", "ed": "editor",
+    "eds": "editors",
+    "ref": "reference", "encl": "enclosed", "attn": "attention", "cf": "compare", "viz": "namely", "al": "al",
+    "ca": "circa", "govs": "governors", "profs": "professors", "cos": "companies", "mfg": "manufacturing",
+    "tech": "tech", "hosp": "hospital", "ctr": "center", "mts": "mountains", "isl": "island", "cres": "crescent",
+    "terr": "terrace", "sq": "square", "pl": "place", "ct": "court", "tsp": "teaspoon", "tbsp": "tablespoon",
+    "pkg": "package", "oz": "ounce", "lb": "pound", "lbs": "pounds", "gal": "gallon", "hr": "hour", "hrs": "hours",
+    "yr": "year", "yrs": "years", "mo": "month", "wk": "week", "wks": "weeks", "mins": "minutes", "sec": "second",
+    "secs": "seconds", "dbl": "double", "reg": "regular", "req": "required", "resp": "respectively",
+    "rec": "recreation",
+    "admin": "admin", "appt": "appointment", "biol": "biology", "sci": "science", "eng": "engineering",
+    "prev": "previous",
+    "orig": "original", "abbr": "abbreviation", "alt": "alternative", "arr": "arrival", "dep": "departure",
+    "tues": "tuesday", "thurs": "thursday", "weds": "wednesday", "exp": "expires", "nr": "near", "opp": "opposite",
+    "dir": "director",
+    "prod": "producer", "feat": "featuring", "trans": "translated", "hq": "headquarters",
+    "bldgs": "buildings", "apts": "apartments", "blvds": "boulevards", "pct": "percent", "tbs": "tablespoon",
+    "doc": "doc", "cu": "cubic", "anon": "anonymous", "ibid": "ibid",
+}  # fmt: skip
+# Words of their own at the end of a sentence.
+ALSO_WORDS = frozenset(
+    [
+        "med",
+        "al",
+        "ad",
+        "alt",
+        "amb",
+        "arr",
+        "ca",
+        "cos",
+        "ct",
+        "cu",
+        "dep",
+        "det",
+        "dir",
+        "dist",
+        "div",
+        "ed",
+        "eng",
+        "exp",
+        "max",
+        "min",
+        "mo",
+        "nr",
+        "opp",
+        "pl",
+        "prod",
+        "rec",
+        "ref",
+        "reg",
+        "req",
+        "sec",
+        "sq",
+        "tech",
+        "temp",
+        "trans",
+        "wk",
+        "feat",
+        "admin",
+        "doc",
+        "amt",
+        "mins",
+        "secs",
+        "reps",
+        "pct",
+        "avg",
+        "hr",
+        "yr",
+        "apt",
+        "co",
+        "est",
+        "ext",
+        "fig",
+        "gen",
+        "hon",
+        "ms",
+        "pres",
+        "rep",
+        "rev",
+        "sen",
+    ]
+)
+NAMES_TOO = frozenset(["Al", "Doc", "Ed", "Max", "Reg"])
+CAPITALISED = frozenset([
+    "Messrs", "Drs", "Jr", "Sr", "Prof", "Rev", "Gov", "Sen", "Maj", "Lt", "Capt", "Cmdr", "Sgt", "Cpl", "Esq",
+    "Ltd", "Blvd", "Mt", "Adm", "Pvt", "Mme", "Mlle", "Supt", "Ave", "Rd", "Expy", "Pkwy", "Hwy", "Ln", "Ctrl",
+])  # fmt: skip
+LEGAL = {
+    "Art": "article", "Arts": "articles", "Sec": "section", "Secs": "sections", "Para": "paragraph",
+    "Paras": "paragraphs", "Cl": "clause", "Cls": "clauses",
+}  # fmt: skip
+# Before chapter and verse.
+BOOKS = {
+    "Gen": "genesis", "Exod": "exodus", "Ex": "exodus", "Lev": "leviticus", "Num": "numbers", "Deut": "deuteronomy",
+    "Josh": "joshua", "Judg": "judges", "Sam": "samuel", "Neh": "nehemiah", "Ps": "psalm", "Prov": "proverbs",
+    "Eccl": "ecclesiastes", "Isa": "isaiah", "Jer": "jeremiah", "Ezek": "ezekiel", "Dan": "daniel", "Hos": "hosea",
+    "Zech": "zechariah", "Mal": "malachi", "Matt": "matthew", "Rom": "romans", "Cor": "corinthians",
+    "Gal": "galatians", "Eph": "ephesians", "Phil": "philippians", "Col": "colossians", "Thess": "thessalonians",
+    "Tim": "timothy", "Heb": "hebrews", "Jas": "james", "Pet": "peter", "Rev": "revelation",
+}  # fmt: skip
+VERSES = "Genesis|Exodus|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|Revelation|Job"
+# Before the number of a course: Chem 101.
+COURSES = (
+    "Chem|Bio|Econ|Psych|Math|Maths|Calc|Phys|Stats?|Physics|Chemistry|Biology|English|History|Economics|Psychology"
+    "|Calculus|Philosophy|Sociology|Geology|Spanish|French|German|Marketing|Accounting|CS|EE"
+)
+
+REFERENCES = {
+    "figs": "figures", "eq": "equation", "eqs": "equations", "eqn": "equation", "tab": "table", "tabs": "tables",
+    "sect": "section", "sects": "sections", "refs": "references", "ref": "reference", "app": "appendix",
+    "thm": "theorem", "def": "definition", "prop": "proposition", "vols": "volumes", "chs": "chapters",
+    "chap": "chapter", "chaps": "chapters", "col": "column", "cols": "columns", "ll": "lines", "ed": "edition",
+    "pt": "part", "bk": "book", "ser": "series", "iss": "issue", "suppl": "supplement", "amend": "amendment",
+    "tel": "telephone", "ph": "phone", "mob": "mobile", "fl": "floor", "ps": "psalm", "pg": "page", "ver": "version",
+    "rt": "route",
+}  # fmt: skip
+SLASHED = {
+    "b/c": "because", "c/o": "care of", "w/in": "within", "w/out": "without", "w/o": "without", "s/o": "shout out to",
+    "b/t": "between", "n/c": "no charge", "w/e": "weekend", "h/t": "hat tip to",
+}  # fmt: skip
+# In two cases.
+SHORT_PHRASES = {
+    "YoY": "year over year", "QoQ": "quarter over quarter", "MoM": "month over month", "YOY": "year over year",
+    "SpO": "s p o", "HbA": "h b ay",
+}  # fmt: skip
+# Parts of a book that is in two or three: 1 Corinthians.
+BOOKS_IN_PARTS = (
+    "Sam|Samuel|Kings|Kgs|Chron|Chronicles|Cor|Corinthians|Thess|Thessalonians|Tim|Timothy|Macc|Maccabees|Pet(?=\\.)"
+    "|(?:Peter|John)(?=\\s\\d)"
+)
+KEYS = {
+    "Ctrl": "control", "Cmd": "command", "Alt": "alt", "Shift": "shift", "Option": "option", "Command": "command",
+    "Control": "control",
+}  # fmt: skip
+FUNCTIONS = {"sin": "sine of", "cos": "cosine of", "tan": "tangent of", "log": "log of", "ln": "natural log of"}
+# Behind a town, or a party.
+OLD_STATES = {
+    "Ala": "alabama", "Ariz": "arizona", "Ark": "arkansas", "Calif": "california", "Colo": "colorado",
+    "Conn": "connecticut", "Del": "delaware", "Fla": "florida", "Ga": "georgia", "Ill": "illinois", "Ind": "indiana",
+    "Kan": "kansas", "Ky": "kentucky", "La": "louisiana", "Mass": "massachusetts", "Md": "maryland",
+    "Mich": "michigan", "Minn": "minnesota", "Miss": "mississippi", "Mo": "missouri", "Mont": "montana",
+    "Neb": "nebraska", "Nev": "nevada", "Okla": "oklahoma", "Ore": "oregon", "Pa": "pennsylvania",
+    "Penn": "pennsylvania", "Tenn": "tennessee", "Tex": "texas", "Va": "virginia", "Vt": "vermont",
+    "Wash": "washington", "Wis": "wisconsin", "Wyo": "wyoming", "Ont": "ontario", "Que": "quebec",
+}  # fmt: skip

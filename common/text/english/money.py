@@ -1,0 +1,119 @@
+"""Money: signs and codes before and behind amounts, ranges, magnitudes, and what it is paid for."""
+
+import re
+
+from common.text.english.tokens import LARGE, NUMBER, Rule, Style, before, before_noun, rule
+from common.text.english.units import CURRENCIES, MAGNITUDES, PERIODS, UNITS
+from common.text.numbers import cardinal
+
+_SIGN = r"(?:US\s?\$|AU?\$|CA?\$|HK\$|NZ\$|NT\$|MX\$|S\$|R\$|Rs\.?(?=\s?\d)|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡])"
+_CODE = "USD|CAD|AUD|EUR|GBP|JPY|CNY|RMB|CHF|INR|SEK|NOK|DKK|PLN|CZK|HUF|KRW|SGD|HKD|NZD|ZAR|RUB|THB|AED|MXN|BRL|BTC"
+_EUROPEAN = r"\d{1,3}(?:\.\d{3})*,\d\d(?!\d)"  # 1.250,50 €
+_AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER})"
+_PART = rf"(?:[\s-]?({LARGE})\b|\s?(mn|mln|mil|bln|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w']|-[A-Za-z]))?"
+_TO = rf"(?:\s?-\s?({_AMOUNT}){_PART}(?![\w-]|[.,:]\d|/\d))?"
+_PER = r"(?:\s?/\s?(sq\.?\s?\w+|[A-Za-z]+)\b)?"
+_ARTICLE = re.compile(r"\b(?:a|an|another|this|that|each|every)\s\Z", re.IGNORECASE)
+_NOTE = re.compile(
+    r"\s(?:bill|note|coin|gift|fine|ticket|cheque|check|voucher|coupon|fee|deposit|discount)|-(?:a|an|per)-\w+\s[a-z]"
+)
+_RESOLUTIONS = frozenset(["144", "240", "360", "480", "540", "576", "720", "1080", "1440", "2160", "4320"])
+
+
+def _plain(number: str) -> str:
+    """`1.250,50` → 1250.50"""
+    return number.replace(".", "").replace(",", ".") if re.fullmatch(_EUROPEAN, number) else number
+
+
+def _amount(number: str, magnitude: str | None, currency: str, *, one: bool = False) -> str:
+    singular, several, one_part, many_parts = CURRENCIES[currency]
+    number = _plain(number)
+    if magnitude:
+        return f"{_large(number, magnitude)} {singular if one else several}"
+    whole, _, parts = number.partition(".")
+    if len(parts) == 3 and parts.endswith("0"):
+        parts = parts[:2]
+    if len(parts) == 1 and not whole.strip("0"):
+        parts += "0"
+    if len(parts) != 2 or not many_parts:
+        return f"{cardinal(number)} {singular if number == '1' or one else several}"
+    spoken = []
+    if whole.strip("0"):
+        spoken.append(f"{cardinal(whole)} {singular if whole == '1' or one else several}")
+    if parts != "00" or not spoken:
+        spoken.append(f"{cardinal(str(int(parts)))} {one_part if parts == '01' else many_parts}")
+    return " ".join(spoken)
+
+
+def _large(number: str, magnitude: str) -> str:
+    return f"{cardinal(number)} {MAGNITUDES.get(magnitude, magnitude)}"
+
+
+def _spelled(said: str, style: Style) -> str:
+    return re.sub(r"\bus\b", style.letters("us"), said) if style.for_voice else said
+
+
+def _money(match: re.Match[str], style: Style) -> str:
+    """$5M, $5-10, €1.5M-2M, $1.2-1.5M, $10/hr."""
+    currency, minus, number, large, letter, last, last_large, last_letter, code, per = match.groups()
+    currency = code or re.sub(r"[\s.]", "", currency)
+    one = before(match, _ARTICLE) or bool(_NOTE.match(match.string, match.end()))
+    magnitude, last_magnitude = large or letter, last_large or last_letter
+    if last:
+        has_cents = re.search(r"[.,]\d\d\Z", number) and not (magnitude or last_magnitude)
+        first = _large(number, magnitude) if magnitude else cardinal(_plain(number))
+        first = _amount(number, None, currency) if has_cents else first
+        both = magnitude and not last_magnitude and last == number
+        said = f"{first} to {_amount(last, magnitude if both else last_magnitude, currency, one=one)}"
+    else:
+        said = _amount(number, magnitude, currency, one=one)
+    said = f"minus {said}" if minus else said
+    return _spelled(said, style) + (_per(per) if per else "")
+
+
+def _per(unit: str) -> str:
+    words = unit.replace(".", "").replace("sq ", "sq").split()
+    if unit.startswith("sq") and len(unit) > 3 and not unit.startswith("squ"):
+        return f" per square {UNITS.get(words[0][2:], words[0][2:])}"
+    if unit == "ea":
+        return " each"
+    return f" per {PERIODS.get(unit) or UNITS.get(unit) or UNITS.get(unit.lower()) or unit}"
+
+
+def _money_behind(match: re.Match[str], style: Style) -> str:
+    number, large, letter, currency, per = match.groups()
+    said = _spelled(_amount(number, large or letter, currency, one=before_noun(match)), style)
+    return said + _per(per) if per else said
+
+
+def _price(match: re.Match[str], style: Style) -> str:
+    """$/hr, without an amount."""
+    return CURRENCIES[match[1]][1] + _per(match[2])
+
+
+def _pence(match: re.Match[str], style: Style) -> str | None:
+    if match[1] in _RESOLUTIONS:
+        return None
+    return f"{cardinal(match[1])} {'penny' if match[1] == '1' else 'pence'}"
+
+
+def _ticker(match: re.Match[str], style: Style) -> str | None:
+    """$AAPL → the letters of a share; but $HOME."""
+    return style.letters(match[1]) if not re.search(r"[A-Z]*(?:HOME|PATH|USER)", match[1]) else None
+
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "money",
+        rf"({_SIGN}|(?:{_CODE})\s?)\s?(-)?({_AMOUNT}){_PART}{_TO}(?:\s?({_CODE})\b)?{_PER}",
+        _money,
+    ),
+    rule(
+        "money",
+        rf"({_AMOUNT}){_PART}\s?([£€¥₹¢₩₽₿฿₫₪₺₴]|(?:{_CODE})\b|zl|kr(?=[\s,.;:!?)]|\Z)|\$(?!\d)){_PER}",
+        _money_behind,
+    ),
+    rule("money", r"([$£€¥₹])/([a-zA-Z]+)\b", _price),
+    rule("money", r"\$([A-Z]{2,5})(?!\w)", _ticker),
+    rule("money", r"(\d+)p\b", _pence),
+)

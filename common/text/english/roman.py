@@ -1,0 +1,96 @@
+"""Roman numerals: of kings, of chapters, of wars and sequels, of years and pages."""
+
+import re
+
+from common.text.english.tables import COUNTED, KINGS
+from common.text.english.tokens import Rule, Style, before, rule
+from common.text.numbers import cardinal, ordinal, year
+
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_IN_NAMES = "(?:X{1,3}(?:IX|IV|V?I{1,3})|I{2,3}|IV|VI{1,3}|IX|XX?(?<=XX)V?)"
+_NUMERAL = re.compile("(?=.)(?:M{0,3})(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_YEAR = re.compile("M{1,2}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+
+
+def roman(numeral: str) -> str:
+    """The digits of a Roman numeral: XIV → 14."""
+    values = [_VALUES[letter] for letter in numeral]
+    return str(sum(-value if value < max(values[i:]) else value for i, value in enumerate(values)))
+
+
+_KING_AHEAD = re.compile(
+    rf"\b(?:(?:{KINGS})|(?:Pope|King|Queen|Emperor|Empress|Tsar|Czar|Kaiser|Sultan|Shah|Prince|Duke|Pharaoh)"
+    r"\s[A-Z]\w+(?:\s[A-Z]\w+)?)\s+\Z"
+)
+_HEIR_AHEAD = re.compile(
+    rf"\b(?:{KINGS}|Robert|John|Thomas|Thurston|David|Joseph|Walter|Harry|Frank|Samuel)\s(?:[A-Z]\.\s)?[A-Z][a-z]+,?\s\Z"
+)
+_OF_A_COUNTRY = re.compile(r"(?:'s)?\sof\s[A-Z]")
+_REIGNED = re.compile(r"\s(?:of\s[A-Z]|ruled|reigned|died|succeeded|\()|'s\b|\Z|[,;:)]")
+_COUNTED_AHEAD = re.compile(rf"\b(?:{COUNTED})\s+\Z")
+_PRODUCT_AHEAD = re.compile(r"\b(?:iPhone|OS|Fantasy|Rocky|Saw|Mega Man|Mark|MK|Mk)\s\Z")
+
+
+def _roman(match: re.Match[str], style: Style) -> str | None:
+    """Henry VIII → the eighth; Chapter IV → four; Rocky II → two, for a voice."""
+    numeral, own = match[1], "'s" if match[2] else ""
+    if not _NUMERAL.fullmatch(numeral):
+        return None
+    number = roman(numeral)
+    if before(match, _COUNTED_AHEAD):
+        return cardinal(number)
+    if len(numeral) == 1 and before(match, _PRODUCT_AHEAD) and numeral != "I":
+        return cardinal(number)
+    is_king = before(match, _KING_AHEAD)
+    if numeral == "I":
+        behind = match.string[match.start() + 1 :]
+        return f"the first{own}" if is_king and _REIGNED.match(behind) and behind else None
+    if is_king or (before(match, _NAME_AHEAD) and _OF_A_COUNTRY.match(match.string, match.end(1))):
+        return f"the {ordinal(number)}{own}" if len(numeral) > 1 or numeral in "VX" else None
+    if numeral in ("II", "III", "IV") and before(match, _HEIR_AHEAD):
+        return f"the {ordinal(number)}{own}"
+    if style.for_voice and len(numeral) > 3 and _YEAR.fullmatch(numeral):
+        return year(number) if len(number) == 4 else cardinal(number)
+    is_name = style.for_voice and re.fullmatch(_IN_NAMES, numeral)
+    return f"{cardinal(number)}{own}" if is_name and before(match, _WORD_AHEAD) else None
+
+
+_NAME_AHEAD = re.compile(r"\b[A-Z][a-z]+\s\Z")
+_WORD_AHEAD = re.compile(r"(?:[a-z]|[A-Z]\d|\d)\s\Z")
+
+
+def _century(match: re.Match[str], style: Style) -> str | None:
+    """the XXI century → the twenty first century"""
+    return ordinal(roman(match[1])) if _NUMERAL.fullmatch(match[1]) else None
+
+
+_PAGES = re.compile(
+    r"\b(?:pages?|pp\.|p\.|[Ss]cene|[Cc]hapter|[Ss]ection|[Pp]art|[Cc]lause|[Vv]ol\.|-)\s?\Z|[ivx]\s?-\s?\Z"
+)
+
+
+def _small(match: re.Match[str], style: Style) -> str | None:
+    """pages iv-vii, Scene ii"""
+    numeral = match[1].upper()
+    return cardinal(roman(numeral)) if _NUMERAL.fullmatch(numeral) and before(match, _PAGES) else None
+
+
+def _small_range(match: re.Match[str], style: Style) -> str | None:
+    first, last = match[1].upper(), match[2].upper()
+    if not (_NUMERAL.fullmatch(first) and _NUMERAL.fullmatch(last) and before(match, _PAGES)):
+        return None
+    return f"{cardinal(roman(first))} to {cardinal(roman(last))}"
+
+
+def world_war(match: re.Match[str], style: Style) -> str:
+    """WWII"""
+    return f"world war {cardinal(roman(match[1]))}"
+
+
+WORD_RULES: tuple[Rule, ...] = (
+    rule("abbreviation", r"WW(II?)(?!\w)", world_war),
+    rule("number", r"([ivxl]{1,6})\s?-\s?([ivxl]{1,6})(?![\w'])", _small_range),
+    rule("number", r"([ivxl]{1,6})(?![\w'-])", _small),
+    rule("roman", r"([XVI]{1,6})(?=(?:\s|-)centur)", _century),
+    rule("roman", r"([IVXLCDM]+)('s)?(?![\w'])(?:\.(?=,|\s+[a-z]))?", _roman),
+)
