@@ -207,7 +207,7 @@ def _refuse_thorough(options: DecodingOptions) -> None:
 
 def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
     """By CTC: a beam search. `log_probs` makes log_probs_BSV of frames."""
-    beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=options.thorough)
+    beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=options.is_thorough)
 
     def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
         log_probs_BSV = log_probs(encoded_BSC)

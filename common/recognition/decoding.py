@@ -31,6 +31,7 @@ LONGEST_STRETCH = 1500  # frames, 30 s of 20 ms each
 PAUSE = 15  # frames over which a pause is looked for
 WITHIN_WORD = 1e6  # subtracted from log-probabilities within words, which are cut only where there is nothing else
 SAME_TEXT = 4  # label sequences searched for each text wanted: some differ in separators and special labels alone
+NARROW = 20  # sequences up to which a search is thorough where nobody says otherwise
 NONE = -1  # in place of the number of a label that the model does not have
 
 
@@ -54,9 +55,10 @@ class DecodingOptions:
     """Score added for every hot word."""
     n_best: int = 1
     """Transcripts per recording, best first; those after the best one are written in the format json."""
-    thorough: bool = False
+    thorough: bool | None = None
     """Search by CTC that also keeps paths that end in a blank apart and at the end sums over all alignments of each
-    text: never a worse score at an equal beam, in 5 to 8 times the time of the search."""
+    text: never a worse score at an equal beam, in 5 to 8 times the time of the search. By default with a beam of up to
+    20, which loses the most without."""
 
     def __post_init__(self) -> None:
         if self.beam < 0:
@@ -68,6 +70,11 @@ class DecodingOptions:
     def width(self) -> int:
         """Label sequences that a search keeps."""
         return self.beam or ctc.BeamOptions.beam
+
+    @property
+    def is_thorough(self) -> bool:
+        """Whether a search by CTC is a thorough one."""
+        return 0 < self.beam <= NARROW if self.thorough is None else self.thorough
 
     @property
     def knows_language(self) -> bool:
@@ -160,7 +167,7 @@ class Decoder:
             [len(log_probs_SV)],
             blank=self.blank,
             scorer=self.scorer,
-            options=ctc.BeamOptions(beam=self.options.width, n_best=n_best, thorough=self.options.thorough),
+            options=ctc.BeamOptions(beam=self.options.width, n_best=n_best, thorough=self.options.is_thorough),
         )
         by_text: dict[str, ctc.Hypothesis] = {}
         for hypothesis in hypotheses:

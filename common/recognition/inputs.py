@@ -12,7 +12,13 @@ from common.data.manifest import ManifestError, Utterance, read_manifest
 from common.data.tables import header_of
 from common.files import found_file
 
-AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".au", ".caf", ".w64", ".sph")
+AUDIO_SUFFIXES = (
+    ".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64",
+    ".sph", ".voc",
+    # Of which nothing can be read: a line each, in place of being passed over in silence.
+    ".m4a", ".aac", ".amr", ".wma", ".weba", ".mka",
+)  # fmt: skip
+"""Files of a folder that are recordings."""
 STANDARD_INPUT = "-"
 MANIFEST_SUFFIXES = (".jsonl", ".json", ".tsv", ".csv", ".psv", ".txt", ".scp")
 LIST_SUFFIXES = (".txt", ".lst", ".list")

@@ -198,9 +198,20 @@ def test_a_thorough_search_scores_readings_by_all_their_alignments_and_never_fin
     torch.manual_seed(0)
     for _ in range(20):
         log_probs_SV = (2 * torch.randn(12, len(LABELS))).log_softmax(-1)
-        (plain,) = made(DecodingOptions(beam=3))(log_probs_SV)
+        (plain,) = made(DecodingOptions(beam=3, thorough=False))(log_probs_SV)
         (thorough,) = made(DecodingOptions(beam=3, thorough=True))(log_probs_SV)
         assert thorough.score >= plain.score - 1e-4
+        assert made(DecodingOptions(beam=3))(log_probs_SV) == [thorough]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_thorough"),
+    [({}, False), ({"beam": 1}, True), ({"beam": 20}, True), ({"beam": 21}, False), ({"hot_words": ("x",)}, False)],
+)
+def test_a_narrow_search_is_thorough_unless_told_otherwise(options, is_thorough):
+    assert DecodingOptions(**options).is_thorough == is_thorough
+    for told in (False, True):
+        assert DecodingOptions(**options, thorough=told).is_thorough == told
 
 
 def test_readings_of_a_long_recording_are_the_best_ways_to_put_those_of_its_stretches_together(monkeypatch):

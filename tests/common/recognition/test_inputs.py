@@ -88,6 +88,12 @@ def test_a_list_of_paths_as_windows_writes_it(files, name, encoding):
     assert find_recordings([listed]).problems == [f"{listed}: is empty; expected a list of recordings"]
 
 
+def test_recordings_of_a_folder_that_cannot_be_read_are_not_passed_over(files):
+    (files[0].parent / "call.M4A").write_bytes(b"\0\0\0\x20ftypM4A ")
+    (files[0].parent / "film.mp4").write_bytes(b"\0\0\0\x20ftypisom")
+    assert names(files[0].parent) == ["a", "call", "deeper/b"]
+
+
 def test_a_folder_of_kaldi_is_a_corpus(files):
     (files[0].parent / "wav.scp").write_text("one a.flac\n")
     assert names(files[0].parent) == ["one"]
