@@ -21,8 +21,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from common.config import ConfigError
+from common.convolution import products
 from common.convolution.blocks import convolved
-from common.convolution.products import pointwise
 from common.lengths import inside
 from common.precision import compute_dtype
 from jasper.config import BlockConfig, ModelConfig
@@ -108,7 +108,7 @@ class Jasper(nn.Module):
                 x_BCT = checkpoint(block, x_BCT, mask_B1T, list(dense_inputs), use_reentrant=False, context_fn=again)
             else:
                 x_BCT = block(x_BCT, mask_B1T, dense_inputs)
-        logits_BVS = pointwise(self.decoder, x_BCT) if self.training else self.decoder(x_BCT)
+        logits_BVS = products.pointwise(self.decoder, x_BCT) if self.training else self.decoder(x_BCT)
         return Output(F.log_softmax(logits_BVS.transpose(1, 2).float(), dim=-1), frames_B)
 
 
@@ -142,9 +142,21 @@ class Block(nn.Module):
             x_BCT = layer(x_BCT, mask_B1T)
             if i == len(self.layers) - 1:
                 for residual, input_BCT in zip(self.residuals, residual_inputs, strict=False):
-                    x_BCT = x_BCT + residual(input_BCT, mask_B1T)
-            x_BCT = F.dropout(self.activation(x_BCT), self.dropout, self.training) * mask_B1T
+                    added_BCT = residual(input_BCT, mask_B1T)
+                    x_BCT = x_BCT.add_(added_BCT) if self._is_in_place(x_BCT, mask_B1T) else x_BCT + added_BCT
+            if self.activation is F.relu and self._is_in_place(x_BCT, mask_B1T):
+                x_BCT = F.dropout(x_BCT.mul_(mask_B1T).relu_(), self.dropout, self.training)
+            else:
+                x_BCT = F.dropout(self.activation(x_BCT), self.dropout, self.training) * mask_B1T
         return x_BCT
+
+    def _is_in_place(self, x_BCT: Tensor, mask_B1T: Tensor) -> bool:
+        """Whether what the normalisation gave, which its backward pass has no use of, may be overwritten.
+
+        In training on a CPU, where fresh memory takes as long as the sums; zeros of the mask commute with the rest.
+        """
+        is_ours = self.training and not products.is_left_to_torch()
+        return is_ours and x_BCT.device.type == "cpu" and x_BCT.dtype == mask_B1T.dtype
 
     def output_frames(self, frames: Frames) -> Frames:
         """How many frames come out of `frames`: "same" padding leaves ceil(frames / stride)."""

@@ -26,7 +26,7 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.recognition.writing import tell
 from trt.runtime import ModelError
-from trt.serving.limits import Limits, SelfTestError
+from trt.serving.limits import Limits, SelfTestError, give_memory_back
 
 try:
     import uvicorn
@@ -193,6 +193,7 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
     running = asyncio.create_task(server._serve())
     while not server.started and not running.done():
         await asyncio.sleep(0.01)
+    trimming = asyncio.create_task(give_memory_back())
     wyoming = None
     if server.started and cfg.wyoming_port is not None:
         protocol = Wyoming(gateway.hearing, gateway.speaking, limits=cfg.limits, budget=gateway.budget)
@@ -205,6 +206,7 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
         if wyoming is not None:
             wyoming.close()
     await running
+    trimming.cancel()
     return 0
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from common.convolution import matmul, native, products
 from common.convolution.algorithms import overlap_save
@@ -43,20 +44,28 @@ def convolved(convolution: nn.Conv1d, x_NIT: Tensor) -> Tensor:
     block = _block_of(convolution, x_NIT)
     if block is None:
         return products.pointwise(convolution, x_NIT)
-    padding = cast("int", convolution.padding[0])
-    return cast("Tensor", _Blocks.apply(x_NIT, convolution.weight, padding, block))
+    dilation = convolution.dilation[0]
+    padding, frames = cast("int", convolution.padding[0]) // dilation, x_NIT.shape[2]
+    if dilation == 1:
+        return cast("Tensor", _Blocks.apply(x_NIT, convolution.weight, padding, block))
+    # Every `dilation`-th frame is of an utterance of its own, which the taps stand side by side in.
+    phases_NIUD = F.pad(x_NIT, (0, -frames % dilation)).unflatten(2, (-1, dilation))
+    phases_NIU = phases_NIUD.permute(0, 3, 1, 2).flatten(0, 1)
+    y_NOU = cast("Tensor", _Blocks.apply(phases_NIU, convolution.weight, padding, block))
+    return y_NOU.unflatten(0, (-1, dilation)).permute(0, 2, 3, 1).flatten(2)[..., :frames]
 
 
 def _block_of(convolution: nn.Conv1d, x_NIT: Tensor) -> int | None:
+    if not matmul.is_fastest(x_NIT, convolution.weight) or torch.get_num_threads() > 1:
+        return None
     filters, channels, taps = convolution.weight.shape
-    is_plain = convolution.stride == convolution.dilation == (1,) and convolution.groups == 1
-    is_plain = is_plain and convolution.bias is None and isinstance(convolution.padding[0], int)
-    if not is_plain or taps < FEWEST_TAPS or min(filters, channels) < FEWEST_CHANNELS:
+    dilation, padding = convolution.dilation[0], convolution.padding[0]
+    is_plain = convolution.stride == (1,) and convolution.groups == 1 and convolution.bias is None
+    is_plain = is_plain and (padding == taps // 2 * dilation if dilation > 1 else isinstance(padding, int))
+    if not is_plain or taps % 2 == 0 or taps < FEWEST_TAPS or min(filters, channels) < FEWEST_CHANNELS:
         return None
-    if torch.get_num_threads() > 1 or not matmul.is_fastest(x_NIT, convolution.weight):
-        return None
-    outputs = x_NIT.shape[2] + 2 * cast("int", convolution.padding[0]) - taps + 1
-    return fastest(x_NIT.shape[0], outputs, channels, filters, taps) if outputs > 0 else None
+    outputs = -(-x_NIT.shape[2] // dilation) + 2 * cast("int", padding) // dilation - taps + 1
+    return fastest(x_NIT.shape[0] * dilation, outputs, channels, filters, taps) if outputs > 0 else None
 
 
 @functools.cache

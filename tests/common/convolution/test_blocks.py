@@ -70,7 +70,7 @@ def test_wide_layers_train_so_and_others_as_they_did(monkeypatch):
     assert type(blocks.convolved(wide, x_NIT).grad_fn).__name__.startswith("_Blocks")
     torch.testing.assert_close(blocks.convolved(wide, x_NIT), wide(x_NIT), rtol=0, atol=1e-5)
     others = layer(8, 8, 11), layer(128, 128, 3), nn.Conv1d(128, 128, 11, stride=2, padding=5, bias=False)
-    others += nn.Conv1d(128, 128, 11, padding=5), nn.Conv1d(128, 128, 11, padding=10, dilation=2, bias=False)
+    others += nn.Conv1d(128, 128, 11, padding=5), nn.Conv1d(128, 128, 11, padding=9, dilation=2, bias=False)
     for other in others:
         x = torch.randn(8, other.in_channels, 105)
         assert torch.equal(blocks.convolved(other, x), other(x))
@@ -80,6 +80,21 @@ def test_wide_layers_train_so_and_others_as_they_did(monkeypatch):
         assert torch.equal(blocks.convolved(wide, x_NIT), wide(x_NIT))
     torch.set_num_threads(2)
     assert torch.equal(blocks.convolved(wide, x_NIT), wide(x_NIT))
+
+
+@pytest.mark.parametrize(("frames", "dilation"), [(61, 2), (60, 3), (1, 2)])
+def test_dilated_frames_are_utterances_of_their_own(frames, dilation, monkeypatch):
+    monkeypatch.setattr(blocks, "fastest", lambda *_: 24)
+    torch.manual_seed(0)
+    convolution = nn.Conv1d(64, 70, 9, padding=4 * dilation, dilation=dilation, bias=False)
+    x_NIT = torch.randn(2, 64, frames, requires_grad=True)
+    found_NOS, exact_NOS = blocks.convolved(convolution, x_NIT), convolution(x_NIT)
+    assert "Convolution" not in type(found_NOS.grad_fn).__name__
+    torch.testing.assert_close(found_NOS, exact_NOS, rtol=0, atol=1e-5)
+    weights_NOS, leaves = torch.randn_like(found_NOS), (x_NIT, convolution.weight)
+    wanted = torch.autograd.grad((exact_NOS * weights_NOS).sum(), leaves)
+    for ours, exact in zip(torch.autograd.grad((found_NOS * weights_NOS).sum(), leaves), wanted, strict=True):
+        torch.testing.assert_close(ours, exact, rtol=0, atol=1e-5 * float(exact.abs().max()))
 
 
 @pytest.mark.parametrize("outputs", [1, 7, 105, 418, 2000])
