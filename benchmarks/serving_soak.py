@@ -35,6 +35,7 @@ from common.recognition.inputs import find_recordings
 from trt.client.asking import ServerError, content_of, percentile
 from trt.client.measuring import Clip, measure
 
+LOOKS = 12  # at the memory, that are written down
 REPOSITORY = Path(__file__).parents[1]
 PIECE = bytes(1 << 18)
 FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
@@ -49,7 +50,7 @@ class ServingSoakConfig:
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Recordings that the honest clients have transcribed: files, folders, manifests."""
     minutes: float = 10.0
-    """How long."""
+    """Minutes of the soak."""
     clients: int = 4
     """Honest clients."""
     attackers: int = 2
@@ -257,7 +258,7 @@ def main(cfg: ServingSoakConfig) -> int:
         time.sleep(2)
         before = server.memory_mb()
         ends, counted, threads = time.monotonic() + 60 * cfg.minutes, Counter[str](), []
-        lock, most = threading.Lock(), [before]
+        lock, most, along = threading.Lock(), [before], list[float]()
 
         def mean_ill(seed: int) -> None:
             found = attack(server.port, until=ends, huge_mb=cfg.huge_mb, draw=random.Random(seed))
@@ -265,8 +266,11 @@ def main(cfg: ServingSoakConfig) -> int:
                 counted.update(found)
 
         def watch() -> None:
-            while time.monotonic() < ends:
-                most[0] = max(most[0], server.memory_mb())
+            while (left := ends - time.monotonic()) > 0:
+                now = server.memory_mb()
+                most[0] = max(most[0], now)
+                if left < 60 * cfg.minutes * (1 - len(along) / LOOKS):
+                    along.append(round(now, 1))
                 time.sleep(0.2)
 
         for i in range(cfg.attackers):
@@ -298,6 +302,7 @@ def main(cfg: ServingSoakConfig) -> int:
             "before_mb": round(before, 1),
             "after_mb": round(after, 1),
             "peak_mb": round(most[0], 1),
+            "along_mb": along,
         }
         print(json.dumps(append_row("serving_soak", row, device=torch.device("cpu"))))
     return 0 if is_up and not result.errors and not result.wrong and not unexpected and after < 1.05 * before else 1

@@ -7,6 +7,7 @@ from typing import Literal
 from common.augmentation import SpecAugmentConfig
 from common.config import check_not_negative, check_positive, check_shares
 from common.course import EveryConfig, check_batches
+from common.data.joining import JoinConfig
 from common.data.speed import SpeedConfig
 from common.features import NEMO, LogMelConfig
 from common.optim import OptimConfig
@@ -114,7 +115,7 @@ class DataConfig:
     """What is read, and how it is batched."""
 
     root: Path | None = None
-    """Folder that relative paths in manifests and of manifests start from."""
+    """Folder that relative paths start from, of manifests and in them."""
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
@@ -136,6 +137,7 @@ class DataConfig:
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
+    join: JoinConfig = field(default_factory=JoinConfig)
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
@@ -208,7 +210,7 @@ class Config:
     """Model to start from (ours, .nemo, a Hugging Face folder or hub name), with its architecture, features, pieces."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_epochs: tuple[int, ...] = ()
-    """Epochs whose checkpoint is kept; of the others the last two and the best."""
+    """Epochs whose checkpoints are kept, besides the last two and the best."""
     tensorboard: bool = True
     """Whether TensorBoard event files are written."""
 

@@ -177,13 +177,21 @@ class Refusal(Response):
 
 async def while_connected(request: Request, work: Awaitable[Answer]) -> Answer:
     """What `work` gives; it is cancelled if the client goes away. Raises ClientGoneError then."""
-    job, gone = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
+    own, gone, is_over = asyncio.current_task(), asyncio.ensure_future(request.receive()), False
+    assert own is not None
+
+    def cancel(_: object) -> None:
+        if not is_over:
+            own.cancel()
+
+    gone.add_done_callback(cancel)
     try:
-        await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not job.done():
-            raise ClientGoneError
-        return job.result()
+        return await work
+    except asyncio.CancelledError:
+        if gone.done() and own.uncancel() == 0:
+            raise ClientGoneError from None
+        raise
     finally:
-        job.cancel()
+        is_over = True
         gone.cancel()
-        await asyncio.gather(job, gone, return_exceptions=True)
+        await asyncio.gather(gone, return_exceptions=True)

@@ -5,6 +5,7 @@ Legend: N samples.
 
 import asyncio
 import functools
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -90,13 +91,13 @@ class Hearing:
     def _decoded(self, file: File, taken: Taken) -> np.ndarray:
         """The samples of a recording at the model's rate."""
         rate, most = self.ears.sample_rate, self._limits.max_seconds
-        with _refusing():
-            told = audio.info(Held(file.content, file.name))
-            if told.seconds > most:
-                found = f"{file.name}: {told.seconds:.0f} s of audio"
+        with _refusing(), audio.opened(Held(file.content, file.name), most_seconds=math.inf) as sound:
+            seconds = sound.n_samples / sound.sample_rate
+            if seconds > most:
+                found = f"{file.name}: {seconds:.0f} s of audio"
                 raise RequestError(413, f"{found}; expected at most {most:g} s", param="file")
-            taken.take(4 * (told.samples + round(told.seconds * rate)))
-            return audio.read(Held(file.content, file.name), sample_rate=rate, most_seconds=most).samples
+            taken.take(4 * (sound.n_samples + round(seconds * rate)))
+            return sound.read(rate).samples
 
     async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""

@@ -1,7 +1,12 @@
 """What a request may ask for, what all requests together may hold, and how one that cannot be answered is refused."""
 
+import asyncio
+import contextlib
+import ctypes
 import threading
 from dataclasses import dataclass
+
+TRIM_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,3 +109,15 @@ class Taken:
         with self._lock:
             self._has_ended = True
             self._budget.give_back(self._held)
+
+
+async def give_memory_back() -> None:
+    """Now and then, until it is cancelled: memory that nobody uses goes back to the system, where libc can do that.
+
+    glibc keeps what threads have freed between pieces that are in use.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        trim = ctypes.CDLL(None).malloc_trim
+        while True:
+            await asyncio.sleep(TRIM_SECONDS)
+            await asyncio.to_thread(trim, 0)

@@ -236,9 +236,12 @@ def test_a_model_that_gives_something_else_in_a_batch_does_not_start(jasper):
 
 def test_a_voice_that_says_nothing_does_not_start(talker):
     gateway = build(ServeConfig(tts=talker[0], vocoder=talker[1]))
-    silent = gateway.speaking.voice._replace(stream=lambda planned: iter([np.zeros(1000, np.float32)]))
-    gateway.speaking.voice = silent
+    voice = gateway.speaking.voice
 
+    def silent(sayings):
+        return [said if said is None else 0 * said for said in voice.next_sounds(sayings)]
+
+    gateway.speaking.voice = voice._replace(next_sounds=silent)
     with pytest.raises(
         SelfTestError, match="self-test: fastpitch says nothing; its weights or its vocoder's are damaged"
     ):

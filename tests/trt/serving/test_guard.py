@@ -1,0 +1,50 @@
+"""Clients that go, and memory that goes back."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from trt.serving.guard import while_connected
+from trt.serving.limits import ClientGoneError, give_memory_back
+
+
+def test_memory_that_nobody_uses_goes_back_now_and_then_where_libc_can_do_that(monkeypatch):
+    trimmed: list[int] = []
+    monkeypatch.setattr("trt.serving.limits.TRIM_SECONDS", 0.01)
+
+    def run_for_a_while():
+        async def wait():
+            await asyncio.wait({asyncio.create_task(give_memory_back())}, timeout=0.2)
+
+        asyncio.run(wait())
+
+    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(malloc_trim=trimmed.append))
+    run_for_a_while()
+    assert len(trimmed) > 1
+    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace())
+    run_for_a_while()
+
+
+def test_work_whose_client_goes_is_cancelled_and_that_of_others_is_not():
+    async def told(*, goes: bool, seconds: float) -> str:
+        async def work() -> str:
+            await asyncio.sleep(seconds)
+            return "answer"
+
+        async def receive() -> dict[str, str]:
+            await asyncio.sleep(0.0 if goes else 60.0)
+            return {"type": "http.disconnect"}
+
+        return await while_connected(SimpleNamespace(receive=receive), work())
+
+    assert asyncio.run(told(goes=False, seconds=0.01)) == "answer"
+    with pytest.raises(ClientGoneError):
+        asyncio.run(told(goes=True, seconds=60.0))
+
+    async def ended_by_the_server() -> None:
+        async with asyncio.timeout(0.01):
+            await told(goes=False, seconds=60.0)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(ended_by_the_server())
