@@ -15,7 +15,7 @@ try:
     from ctc.greedy import Decoded, greedy
     from ctc.scorer import Scorer, ScorerOptions
     from ctc.spelling import label_texts
-    from ctc.stream import BeamStream
+    from ctc.stream import BeamStream, Labels
 except ModuleNotFoundError as missing:  # where wheels are built, and for those who want the C library alone
     if missing.name != "numpy":
         raise
@@ -65,6 +65,7 @@ __all__ = [
     "Decoded",
     "GradientPool",
     "Hypothesis",
+    "Labels",
     "NgramModel",
     "Scorer",
     "ScorerOptions",

@@ -126,6 +126,7 @@ class BeamSearchOptions(Structure):
         ("token_log_prob", c_double),
         ("beam_log_prob", c_double),
         ("is_thorough", c_int32),
+        ("stream_frames", c_int32),
     )
 
 
@@ -182,9 +183,16 @@ PROTOTYPES = {
         c_int32,
         [POINTER(Scores), POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, POINTER(c_int32)],
     ),
+    "ctc_beam_stream_settle": (
+        c_int32,
+        [
+            *(POINTER(Scores), POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_int64, *[c_void_p] * 5),
+            *(POINTER(c_int64), POINTER(c_int32)),
+        ],
+    ),
     "ctc_beam_stream_result": (
         c_int32,
-        [c_int64, POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_int64, *[c_void_p] * 7],
+        [c_int64, POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_int64, *[c_void_p] * 9],
     ),
 }
 

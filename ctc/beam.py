@@ -156,6 +156,7 @@ def native_options(blank: int, options: BeamOptions) -> _native.BeamSearchOption
         token_log_prob=options.token_log_prob,
         beam_log_prob=options.beam_log_prob,
         is_thorough=options.thorough,
+        stream_frames=0,
     )
 
 

@@ -9,6 +9,7 @@ from tyro.conf import Suppress
 
 from common.augmentation import CutoutConfig, SpecAugmentConfig
 from common.course import RENAMED, EveryConfig, check_batches
+from common.data.joining import JoinConfig
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
 from common.features import LogMelConfig
@@ -96,6 +97,7 @@ class DataConfig:
     """Dictionary, as python -m common.text.alphabet makes of any data, whose letters take the place of model.labels."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
+    join: JoinConfig = field(default_factory=JoinConfig)
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"

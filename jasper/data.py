@@ -56,7 +56,7 @@ def read_utterances(
 def speech_dataset(
     utterances: list[Utterance], config: Config, *, training: bool, lenient: bool = False
 ) -> SpeechDataset:
-    """Audio and targets of `utterances`, perturbed in training only.
+    """Audio and targets of `utterances`, perturbed and joined in training only.
 
     `lenient`: letters that are no labels are errors of the model, and not of the data; targets are without them.
     """
@@ -68,6 +68,7 @@ def speech_dataset(
         trim=config.data.trim_silence,
         speed=config.data.speed if training else None,
         perturbation=config.data.perturbation if training else None,
+        join=config.data.join if training else None,
         seed=config.seed,
         on_error=config.data.on_error,
     )

@@ -16,7 +16,7 @@ from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.metrics import word_errors
-from common.recognition.training import log_prediction, micro_batches, weighted
+from common.recognition.training import counted, log_prediction, micro_batches, weighted
 from common.run_directory import started
 from common.seeds import mixed
 from common.training_state import Progress
@@ -53,7 +53,7 @@ def main(cfg: Config) -> Progress:
             for epoch in loop.epochs():
                 for batch, weights_B in loop.steps(batches, len(run.epochs.batches(epoch))):
                     step = update(run, batch, weights_B)
-                    loop.did(step.loss_1, batch, amount=int(weights_B.sum()))
+                    loop.did(step.loss_1, batch, amount=counted(batch, weights_B))
                     if loop.logs:
                         log_training(run, loop, step)
                     if cfg.prediction_frequency and loop.progress.step % cfg.prediction_frequency == 0:

@@ -40,12 +40,13 @@ def _stripped(text: str) -> str:
 def speech_dataset(
     utterances: Sequence[Utterance], cfg: Config, pieces: Pieces | None, *, training: bool
 ) -> SpeechDataset:
-    """Audio of `utterances`, and their targets where there are `pieces`; other speeds in training only."""
+    """Audio of `utterances`, and their targets where there are `pieces`; perturbed and joined in training only."""
     return SpeechDataset(
         utterances,
         encode=pieces.encode if pieces is not None else None,
         sample_rate=cfg.features.sample_rate,
         speed=cfg.data.speed if training else None,
+        join=cfg.data.join if training else None,
         seed=cfg.seed,
         on_error=cfg.data.on_error,
     )

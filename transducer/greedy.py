@@ -5,8 +5,6 @@ Shapes: B utterances, S encoder frames, C encoder width, V labels and blank.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,78 +12,10 @@ from torch import Tensor
 import ctc
 from common.text.pieces import Pieces
 from transducer.beam import BeamSearch
-from transducer.decoder import Decoder, DecoderState
-from transducer.host_beam import BeamState, ranked
+from transducer.decoder import Decoder
+from transducer.host_beam import ranked
 from transducer.hypotheses import NOTHING, Hypothesis, certainty, hypothesis_of
-
-
-class Run(NamedTuple):
-    """A piece of CTC, the frames from `start` to `end`, and sums over them."""
-
-    label: int
-    start: int
-    end: int
-    log_prob: float
-    entropy: float
-
-    def joined(self, later: "Run") -> "Run":
-        """The run that this one and the frames right after it are."""
-        return Run(self.label, self.start, later.end, self.log_prob + later.log_prob, self.entropy + later.entropy)
-
-
-@dataclass(kw_only=True, slots=True)
-class Progress:
-    """How far utterances are decoded: of a transducer the state of its decoder or of its search, of CTC the pieces that
-    may go on."""
-
-    frames: list[int]
-    transducer: DecoderState | None = None
-    search: BeamState | None = None
-    runs: list[Run | None] = field(default_factory=list)
-    scorers: list[ctc.Scorer | None] = field(default_factory=list)
-
-    def row(self, row: int) -> "Progress":
-        """That of one of the utterances, a copy."""
-        state, rows = self.transducer, slice(row, row + 1)
-        if state is not None:
-            language_B3 = None if state.language_B3 is None else state.language_B3[rows].clone()
-            state = DecoderState(
-                network_BX=state.network_BX[rows].clone(),
-                position_B3=state.position_B3[rows].clone(),
-                language_B3=language_B3,
-            )
-        search = None if self.search is None else BeamState(utterances=self.search.utterances[rows]).copy()
-        return Progress(
-            frames=self.frames[rows], transducer=state, search=search, runs=self.runs[rows], scorers=self.scorers[rows]
-        )
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the states."""
-        state, search = self.transducer, self.search
-        of_search = 0 if search is None else sum(utterance.nbytes for utterance in search.utterances)
-        return of_search + (0 if state is None else state.network_BX.nbytes + state.position_B3.nbytes)
-
-    @staticmethod
-    def of(utterances: Sequence["Progress"]) -> "Progress":
-        """That of several utterances, a copy; but states of searches are theirs, and change with it."""
-        searches = [state for each in utterances if each.search is not None for state in each.search.utterances]
-        states = [each.transducer for each in utterances if each.transducer is not None]
-        joint = None
-        if states:
-            has_language = any(state.language_B3 is not None for state in states)
-            joint = DecoderState(
-                network_BX=torch.cat([state.network_BX for state in states]),
-                position_B3=torch.cat([state.position_B3 for state in states]),
-                language_B3=torch.cat([state.language() for state in states]) if has_language else None,
-            )
-        return Progress(
-            frames=[n for each in utterances for n in each.frames],
-            transducer=joint,
-            search=BeamState(utterances=searches) if searches else None,
-            runs=[run for each in utterances for run in each.runs],
-            scorers=[scorer for each in utterances for scorer in each.scorers],
-        )
+from transducer.progress import Progress, Run
 
 
 class TransducerDecoding:

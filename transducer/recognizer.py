@@ -34,7 +34,7 @@ from transducer.network.encoder import Encoded
 from transducer.network.fused import fuse
 from transducer.network.model import Model
 from transducer.network.streaming import lookahead_of, no_such_lookahead
-from transducer.searching import SearchDecoding, of_ctc, of_transducer
+from transducer.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_transducer
 from transducer.streaming import CachedFrames, ChunkedFrames, Pool, Session
 from transducer.weights import array_of, on_host
 
@@ -265,7 +265,7 @@ class Recognizer:
         `lookahead`: encoder frames after a frame that it is heard with. A streaming model takes what it was trained
         with, by default its first choice, in steps of lookahead + 1 frames, and computes nothing twice. Other models
         encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them. `decoder`: see
-        the method of that name; by a transducer, and one transcript. `hot_words`: words or phrases to favour.
+        the method of that name; with one transcript. `hot_words`: words or phrases to favour.
         """
         words = tuple(hot_words)
         return self.pool(
@@ -291,7 +291,7 @@ class Recognizer:
             for encoded_SC in parts:
                 decoder(encoded_SC[None], [len(encoded_SC)], progress=kept)
             return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
-        decoding: TransducerDecoding | BeamDecoding | CTCDecoding = self.decoding()
+        decoding: TransducerDecoding | BeamDecoding | CTCDecoding | CTCBeamDecoding = self.decoding()
         scorer = None
         if decoder is not None and decoder.in_parts is not None:
             decoding, scorer = decoder.in_parts, decoder.scorer_with(hot_words)

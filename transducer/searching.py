@@ -20,6 +20,7 @@ from common.text.pieces import Pieces
 from transducer.host_beam import BeamOptions, Candidate, HostBeamSearch
 from transducer.host_decoder import HostDecoder
 from transducer.hypotheses import NOTHING, Hypothesis, hypothesis_of
+from transducer.progress import Progress
 from transducer.weights import Decoded, array_of
 
 if TYPE_CHECKING:  # runtimes without torch search by CTC too
@@ -33,6 +34,8 @@ Frames = Any
 """[B, S, C] or what a head makes of them: a tensor or an array."""
 MOST_KEPT = 256
 """Sets of words to favour whose tables are kept for the next recording that has them."""
+OPEN_FRAMES = 250
+"""Frames whose label sequences there is room for in a search by CTC of frames that come in parts."""
 BEAM = 4
 """Label sequences that a search keeps where options ask for several transcripts and for no beam."""
 
@@ -42,7 +45,7 @@ Find = Callable[[Frames, list[int], list[ctc.Scorer | None], int], list[list[Hyp
 
 @dataclass(kw_only=True, slots=True)
 class Kept:
-    """Frames [S, C] of utterances that come in parts: a search by CTC wants all of them."""
+    """Frames [S, C] of utterances that come in parts: a thorough search wants all of them."""
 
     frames: list[int]
     parts: list[list[np.ndarray]]
@@ -56,7 +59,7 @@ class SearchDecoding:
         find: Find,
         pieces: Pieces,
         options: DecodingOptions,
-        in_parts: "TransducerDecoding | BeamDecoding | None" = None,
+        in_parts: "TransducerDecoding | BeamDecoding | CTCBeamDecoding | None" = None,
         host_search: HostBeamSearch | None = None,
     ) -> None:
         """`in_parts`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
@@ -218,7 +221,62 @@ def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: D
             found.append([_of_ctc(one, own_SV, pieces) for one in hypotheses])
         return found
 
-    return SearchDecoding(find, pieces, options)
+    in_parts = None if options.thorough else CTCBeamDecoding(log_probs, pieces, beam)
+    return SearchDecoding(find, pieces, options, in_parts)
+
+
+class CTCBeamDecoding:
+    """A beam search by CTC: pieces are given once all paths that are kept have them."""
+
+    def __init__(self, log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: ctc.BeamOptions) -> None:
+        """`log_probs` makes log_probs_BSV of encoded_BSC."""
+        self.log_probs, self.pieces, self.options = log_probs, pieces, options
+
+    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> Progress:
+        """`batch` utterances before their first frames, and what is known of all of them besides the network."""
+        streams = [
+            ctc.BeamStream(
+                len(self.pieces), blank=self.pieces.blank, scorer=scorer, options=self.options, frames=OPEN_FRAMES
+            )
+            for _ in range(batch)
+        ]
+        return Progress(frames=[0] * batch, streams=streams, scorers=[scorer] * batch)
+
+    def end(self, progress: Progress) -> list[Hypothesis]:
+        """What has not been given yet of utterances that end here, with its score and alternatives."""
+        ends = []
+        for stream in progress.streams:
+            best, *others = [
+                self._hypothesis(labels)._replace(score=found.score) for found, labels in stream.readings()
+            ] or [NOTHING]
+            ends.append(best._replace(alternatives=tuple(others)))
+        return ends
+
+    def __call__(
+        self,
+        encoded_BSC: Frames,
+        frames_B: "Tensor | Sequence[int]",
+        *,
+        progress: Progress,
+        max_symbols: int = 10,
+    ) -> list[Hypothesis]:
+        """What these frames, after those before, have settled; they are numbered from the very first."""
+        counts = [int(count) for count in frames_B]
+        log_probs_BSV = self.log_probs(encoded_BSC) if any(counts) else np.zeros((len(counts), 0, len(self.pieces)))
+        progress.frames = [n + count for n, count in zip(progress.frames, counts, strict=True)]
+        rows = zip(progress.streams, log_probs_BSV, counts, strict=True)
+        return [self._hypothesis(stream.settle(own_SV[:count])) for stream, own_SV, count in rows]
+
+    def _hypothesis(self, found: ctc.Labels) -> Hypothesis:
+        lengths = [end - start for start, end in zip(found.start_frames, found.end_frames, strict=True)]
+        decoded = Decoded(
+            found.labels,
+            found.start_frames,
+            lengths,
+            [math.exp(log_prob / n) for log_prob, n in zip(found.log_probs, lengths, strict=True)],
+            [entropy / n for entropy, n in zip(found.entropies, lengths, strict=True)],
+        )
+        return hypothesis_of(decoded, self.pieces)
 
 
 def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> Hypothesis:

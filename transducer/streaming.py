@@ -27,9 +27,9 @@ from common.recognition.recordings import Recording
 from common.recognition.tensors import padded
 from common.recognition.transcripts import Word
 from common.text.pieces import word_groups
-from transducer.greedy import Progress
 from transducer.hypotheses import NOTHING, Hypothesis, joined
 from transducer.network.streaming import UNKNOWN, EncoderStreams
+from transducer.progress import Progress
 from transducer.searching import SearchDecoding
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Pool:
         """Raises ValueError for a decoder that wants all frames at once, or gives several transcripts."""
         self.asr, self.frames, self.max_symbols, self.decoder = asr, frames, max_symbols, decoder
         if decoder is not None and (decoder.in_parts is None or decoder.options.n_best > 1):
-            raise ValueError("decoder: streams have one transcript, by a transducer: expected n_best = 1 and that head")
+            raise ValueError("decoder: streams have one transcript: expected n_best = 1, and no thorough search")
         self.decoding = asr.decoding() if decoder is None or decoder.in_parts is None else decoder.in_parts
         self._free: list[int] = []
         self._slots = 0

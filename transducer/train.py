@@ -14,7 +14,7 @@ from common.course import course_in_epochs
 from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.recognition.scoring import EvaluationError
-from common.recognition.training import micro_batches, weighted
+from common.recognition.training import counted, micro_batches, weighted
 from common.run_directory import started
 from common.seeds import mixed
 from common.training_state import Progress
@@ -50,7 +50,7 @@ def main(cfg: Config) -> Progress:
             for epoch in loop.epochs():
                 for batch, weights_B in loop.steps(batches, len(run.epochs.batches(epoch))):
                     step = update(run, batch, weights_B)
-                    loop.did(step.losses_3, batch, amount=int(weights_B.sum()))
+                    loop.did(step.losses_3, batch, amount=counted(batch, weights_B))
                     if loop.logs:
                         values = dict(zip(names, loop.means(), strict=True))
                         loop.log_training(values, learning_rate=step.learning_rate)

@@ -20,7 +20,7 @@ from transducer.host_beam import decode_parts
 from transducer.host_decoder import HostDecoder
 from transducer.hypotheses import Hypothesis, hypothesis_of, joined, transcript_of, words_in
 from transducer.long_audio import ChunkOptions, cut, recognised, whole_chunks
-from transducer.searching import SearchDecoding, of_ctc, of_host_decoder
+from transducer.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_host_decoder
 from transducer.weights import Decoded, of_named
 from trt.facts import usable
 from trt.runtime import DECODED_INSIDE, ModelError, Network, paths_of
@@ -145,6 +145,11 @@ class PieceRecognizer:
         return [hypothesis_of(one, self.pieces) for one in found]
 
     def _decode_parts(self, parts: Iterable[np.ndarray], decoder: SearchDecoding | None) -> Hypothesis:
+        search = decoder.in_parts if decoder is not None and self._decoder is None else None
+        if decoder is not None and isinstance(search, CTCBeamDecoding):
+            progress = search.start(1, decoder.scorer)
+            settled = [search(frames_SX[None], [len(frames_SX)], progress=progress)[0] for frames_SX in parts]
+            return joined([*settled, *search.end(progress)], self.pieces)
         if decoder is not None and self._decoder is None:
             kept = decoder.start(1)
             for frames_SX in parts:

@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from common import audio
+from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed
 from common.data.speed import SpeedConfig, Version, draw_version
@@ -29,12 +30,15 @@ class LoadingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One utterance: float32 samples [N] and its encoded text [U]."""
+    """One utterance, or several joined: float32 samples [N] and the encoded text [U]."""
 
     index: int
+    """The utterance's; of several joined that of the first."""
     id: str
     samples: np.ndarray
     target: list[int]
+    epoch: int = 0
+    utterances: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ class AudioBatch(NamedTuple):
     target_lengths_B: torch.Tensor  # int64
     indices: list[int]
     ids: list[str]
+    utterances: list[int]
+    """How many each row is: more than one where they are joined."""
     failures: list[Failure]
 
     def to(self, device: torch.device | str) -> "AudioBatch":
@@ -79,6 +85,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         trim: bool = False,
         speed: SpeedConfig | None = None,
         perturbation: PerturbationConfig | None = None,
+        join: JoinConfig | None = None,
         seed: int = 0,
         on_error: Literal["stop", "skip"] = "stop",
     ):
@@ -93,6 +100,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.trim = trim
         self.speed = speed or SpeedConfig()
         self.perturbation = perturbation or PerturbationConfig()
+        self.join = join or JoinConfig()
         self.seed = seed
         self.on_error = on_error
         self.skipped: dict[int, str] = {}
@@ -126,7 +134,30 @@ class SpeechDataset(Dataset[Item | Failure]):
             target = self.encode(utterance.text) if self.encode else []
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")
-        return Item(index, utterance.id, samples, target)
+        return Item(index, utterance.id, samples, target, epoch)
+
+    def collate(self, results: Sequence[Item | Failure]) -> AudioBatch:
+        """A batch of items of one epoch, some joined, as `join` says."""
+        items = [result for result in results if isinstance(result, Item)]
+        failures = [result for result in results if isinstance(result, Failure)]
+        indices = [item.index for item in items]
+        random = drawn(self.join, seed=self.seed, epoch=items[0].epoch if items else 0, indices=indices)
+        if random is None:
+            return collate(results)
+        seconds = [len(item.samples) / self.sample_rate for item in items]
+        rows = [self._joined([items[i] for i in group], random) for group in groups(seconds, self.join, random)]
+        return collate([*sorted(rows, key=lambda row: -len(row.samples)), *failures])
+
+    def _joined(self, parts: Sequence[Item], random: np.random.Generator) -> Item:
+        text = " ".join(self.utterances[part.index].text for part in parts)
+        return Item(
+            parts[0].index,
+            "+".join(part.id for part in parts),
+            one_after_the_other([part.samples for part in parts], self.join, random, sample_rate=self.sample_rate),
+            self.encode(text) if self.encode else [],
+            parts[0].epoch,
+            len(parts),
+        )
 
     def _samples(self, utterance: Utterance, version: Version) -> np.ndarray:
         samples = self._read(utterance, version)
@@ -164,6 +195,7 @@ def collate(results: Sequence[Item | Failure]) -> AudioBatch:
         target_lengths_B=torch.tensor(lengths, dtype=torch.int64),
         indices=[item.index for item in items],
         ids=[item.id for item in items],
+        utterances=[item.utterances for item in items],
         failures=[result for result in results if isinstance(result, Failure)],
     )
 
@@ -225,7 +257,7 @@ def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
 
 def loader(dataset: SpeechDataset, batches: Iterable[list[Any]], *, workers: int = 0) -> Iterable[AudioBatch]:
     """`batch_loader` of utterances."""
-    return batch_loader(dataset, batches, collate, workers=workers)
+    return batch_loader(dataset, batches, dataset.collate, workers=workers)
 
 
 def batch_loader(

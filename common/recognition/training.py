@@ -36,6 +36,11 @@ def _rows(batch: AudioBatch, first: int, end: int) -> AudioBatch:
     return AudioBatch(**rows, failures=[])
 
 
+def counted(batch: AudioBatch, weights_B: Tensor) -> int:
+    """How many utterances of a batch count."""
+    return sum(count for count, weight in zip(batch.utterances, weights_B.tolist(), strict=True) if weight)
+
+
 def log_letters(spelling: Spelling, data: Any, log: Callable[[str], None], *, source: str = "") -> None:
     """Logs in which letters the texts that were read are written, and which of theirs are none of them.
 
@@ -58,8 +63,9 @@ def log_prediction(log: Callable[[str], None], reference: str, hypothesis: str) 
 def weighted(
     batches: Iterable[AudioBatch], dataset: SpeechDataset, frames: Callable[[Tensor], Tensor], *, has_transducer: bool
 ) -> Iterator[tuple[AudioBatch, Tensor]]:
-    """Each batch with weights_B of its utterances: 1, or 0 for targets that do not fit their frames, and for one that
-    stands in where nothing could be read.
+    """Each batch with weights_B of its rows: 1, or 0 for targets that do not fit their frames, and for one that stands
+    in where nothing could be read. Where utterances are joined, rows per utterance instead of 1, so that the mean over
+    rows of what is a sum over labels is that over utterances.
 
     `frames` says how many encoder frames the samples_B become. CTC needs one for each label and one between two equal
     ones; a transducer emits any number of labels at one frame. What does not fit ends the run with TrainingError, or
@@ -73,11 +79,11 @@ def weighted(
         needed_B = (
             torch.ones_like(frames_B) if has_transducer else frames_needed(batch.targets_BU, lengths_B).clamp(min=1)
         )
-        weights_B = (needed_B <= frames_B).float()
+        weights_B = (needed_B <= frames_B).float() * (len(batch.indices) / sum(batch.utterances))
         for row in (weights_B == 0).nonzero().flatten().tolist():
             utterance = dataset.utterances[batch.indices[row]]
             message = (
-                f"utterance {utterance.id}: {int(lengths_B[row])} labels do not fit into the {int(frames_B[row])} "
+                f"utterance {batch.ids[row]}: {int(lengths_B[row])} labels do not fit into the {int(frames_B[row])} "
                 f"encoder frames of {utterance.audio}: they need {int(needed_B[row])}"
             )
             if dataset.on_error == "stop":

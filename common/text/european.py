@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from common.text import european_classes
 from common.text.english.tokens import Token
 from common.text.european_tables import LANGUAGES, Language
 from common.text.numbers import in_words
@@ -37,15 +38,18 @@ def european_tokens(text: str, name: str) -> list[Token]:
 
 
 def _tokens(text: str, language: Language, code: str) -> Iterator[Token]:
-    position = 0
+    pieces = list(european_classes.found(text, code))
+    taken = [(piece.start, piece.stop) for piece in pieces]
     for match in _pattern(code).finditer(text):
-        said = _said(match, language, code)
-        if said is None:
-            continue
-        if match.start() > position:
-            yield Token(text[position : match.start()], "text", None)
-        yield Token(match[0], match.lastgroup or "text", said)
-        position = match.end()
+        inside = any(start < match.end() and match.start() < stop for start, stop in taken)
+        if not inside and (said := _said(match, language, code)) is not None:
+            pieces.append(european_classes.Found(match.start(), match.end(), match.lastgroup or "text", said))
+    position = 0
+    for start, stop, kind, said in sorted(pieces):
+        if start > position:
+            yield Token(text[position:start], "text", None)
+        yield Token(text[start:stop], kind, said)
+        position = stop
     if position < len(text):
         yield Token(text[position:], "text", None)
 
@@ -67,6 +71,7 @@ def _pattern(code: str) -> re.Pattern[str]:
         parts.append(r"(?P<day>(?<![\d./-])\d{1,2}(?P<mark>[./])\d{1,2}(?P=mark)\d{4}(?![\d/]))")
     if language.currencies:
         scales = "|".join(re.escape(scale) for scale in sorted(language.scales, key=len, reverse=True))
+        parts.append(rf"(?P<amount>(?<![\w.,]){_NUMBER}\s?(?:{scales or '(?!)'})\s?[€$£¥](?!\w))")
         parts.append(rf"(?P<money>(?:R\$|US\$|[$€£¥])\s?{_NUMBER}(?:\s?(?:{scales or '(?!)'})(?!\w))?)")
     if code == "it":
         parts.append(r"(?P<first>(?<!\w)1°(?=\s[a-z]))")
@@ -96,6 +101,8 @@ def _said(match: re.Match[str], language: Language, code: str) -> str | None:
         return _weekday(match) or (_abbreviation(match, language, code) if written.endswith(".") else None)
     if kind == "money":
         return _with_dot(_money(written, language, code), match)
+    if kind == "amount":
+        return _money(written[-1] + written[:-1].strip(), language, code)
     if kind == "unit":
         return _with_dot(_measure(match, language, code), match)
     if kind == "hours":
@@ -225,7 +232,8 @@ _STARTERS = re.compile(
     re.IGNORECASE,
 )
 _DECLINED = re.compile(
-    r"\b(?:am\s\w+\.?,|am|im|vom|zum|beim|zur|den|dem|des|der|ab|bis|seit|und|oder|jeden)\s\Z", re.IGNORECASE
+    r"\b(?:am\s\w+\.?,|(?:\w+tag|Mittwoch|Mo|Di|Mi|Do|Fr|Sa|So)\.?,|am|im|vom|zum|beim|zur|den|dem|des|der|ab|bis|seit|und|oder|jeden)\s\Z",
+    re.IGNORECASE,
 )
 _NOMINATIVE = re.compile(r"(?:\A|[.!?:]\s)Der\s\Z|\b(?:ist|war|sind|wird)\sder\s\Z")
 _MONTHS = (

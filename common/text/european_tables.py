@@ -34,8 +34,12 @@ LATIN_UNITS = ("km/h", "°C", "kg", "g", "km", "m", "cm", "mm", "l", "h", "min")
 RUSSIAN_UNITS = ("км/ч", "°C", "кг", "г", "км", "м", "см", "мм", "л", "ч", "мин")
 
 
-def _units(names: str, written: tuple[str, ...] = LATIN_UNITS) -> dict[str, str]:
-    return dict(zip(written, names.split("|"), strict=True))
+MORE_UNITS = ("%", "€", "£", "m²", "km²", "m³", "ml", "mg", "t", "ha", "kWh", "W", "GB", "MB", "l/100 km", "m/s")
+
+
+def _units(names: str, written: tuple[str, ...] = LATIN_UNITS, more: str = "") -> dict[str, str]:
+    others = zip(MORE_UNITS, more.split("|"), strict=True) if more else ()
+    return dict(zip(written, names.split("|"), strict=True)) | {unit: name for unit, name in others if name}
 
 
 _GERMAN = Language(
@@ -43,7 +47,14 @@ _GERMAN = Language(
         "z. B.": "zum Beispiel", "d. h.": "das heißt", "u. a.": "unter anderem", "o. ä.": "oder ähnlich",
         "i. d. R.": "in der Regel", "u. U.": "unter Umständen", "v. Chr.": "vor Christus", "n. Chr.": "nach Christus",
         "s. o.": "siehe oben", "s. u.": "siehe unten", "Dr.": "Doktor", "Prof.": "Professor", "Hr.": "Herr",
-        "Hrn.": "Herrn", "Fr.": "Frau", "Nr.": "Nummer", "St.": "Sankt", "Str.": "Straße", "Tel.": "Telefon",
+        "Hrn.": "Herrn", "Fr.": "Frau", "Nr.": "Nummer", "Fa.": "Firma", "Jg.": "Jahrgang", "zw.": "zwischen",
+        "Hbf.": "Hauptbahnhof", "geb.": "geboren",
+        "gest.": "gestorben", "Whg.": "Wohnung", "Zi.": "Zimmer", "Anm.": "Anmerkung", "Art.": "Artikel",
+        "Abs.": "Absatz", "Pl.": "Platz", "Stck.": "Stück", "tägl.": "täglich", "mtl.": "monatlich",
+        "jährl.": "jährlich", "gem.": "gemäß", "z. T.": "zum Teil", "z. Zt.": "zur Zeit", "v. a.": "vor allem",
+        "a. D.": "außer Dienst", "Tsd.": "Tausend", "Aufl.": "Auflage", "Hrsg.": "Herausgeber", "Pfd.": "Pfund",
+        "Dipl.-Ing.": "Diplomingenieur", "Einw.": "Einwohner", "Mwst.": "Mehrwertsteuer", "MwSt.": "Mehrwertsteuer",
+        "Co.": "Co", "u.": "und", "St.": "Sankt", "Str.": "Straße", "Tel.": "Telefon",
         "Jh.": "Jahrhundert", "Mio.": "Millionen", "Mrd.": "Milliarden", "bzw.": "beziehungsweise", "ca.": "circa",
         "usw.": "und so weiter", "etc.": "et cetera", "inkl.": "inklusive", "exkl.": "exklusive", "evtl.": "eventuell",
         "ggf.": "gegebenenfalls", "vgl.": "vergleiche", "sog.": "sogenannt", "max.": "maximal", "min.": "minimal",
@@ -55,8 +66,23 @@ _GERMAN = Language(
     units=_units(
         "ein Kilometer pro Stunde/Kilometer pro Stunde|ein Grad Celsius/Grad Celsius|ein Kilogramm/Kilogramm"
         "|ein Gramm/Gramm|ein Kilometer/Kilometer|ein Meter/Meter|ein Zentimeter/Zentimeter|ein Millimeter/Millimeter"
-        "|ein Liter/Liter|eine Stunde/Stunden|eine Minute/Minuten"
+        "|ein Liter/Liter|eine Stunde/Stunden|eine Minute/Minuten",
+        more=(
+            "ein Prozent/Prozent|ein Euro/Euro|ein Pfund/Pfund|ein Quadratmeter/Quadratmeter|"
+            "ein Quadratkilometer/Quadratkilometer|ein Kubikmeter/Kubikmeter|ein Milliliter/Milliliter|"
+            "ein Milligramm/Milligramm|eine Tonne/Tonnen|ein Hektar/Hektar|"
+            "eine Kilowattstunde/Kilowattstunden|ein Watt/Watt|ein Gigabyte/Gigabyte|ein Megabyte/Megabyte|"
+            "ein Liter auf 100 Kilometer/Liter auf 100 Kilometer|ein Meter pro Sekunde/Meter pro Sekunde"
+        ),
     ) | {
+        "EL": "ein Esslöffel/Esslöffel", "TL": "ein Teelöffel/Teelöffel",
+        "mAh": "eine Milliamperestunde/Milliamperestunden",
+        "kW": "ein Kilowatt/Kilowatt", "V": "ein Volt/Volt", "Hz": "ein Hertz/Hertz", "MHz": "ein Megahertz/Megahertz",
+        "GHz": "ein Gigahertz/Gigahertz", "dl": "ein Deziliter/Deziliter", "cl": "ein Zentiliter/Zentiliter",
+        "kcal": "eine Kilokalorie/Kilokalorien", "dB": "ein Dezibel/Dezibel", "TB": "ein Terabyte/Terabyte",
+        "kB": "ein Kilobyte/Kilobyte", "hPa": "ein Hektopascal/Hektopascal",
+        "CHF": "ein Schweizer Franken/Schweizer Franken",
+        "EUR": "ein Euro/Euro", "MBit/s": "ein Megabit pro Sekunde/Megabit pro Sekunde",
         "Std.": "eine Stunde/Stunden", "Min.": "eine Minute/Minuten", "Sek.": "eine Sekunde/Sekunden",
         "Mio.": "eine Million/Millionen", "Mrd.": "eine Milliarde/Milliarden",
     },
@@ -74,14 +100,23 @@ _SPANISH = Language(
     abbreviations={
         "EE. UU.": "Estados Unidos", "a. C.": "antes de Cristo", "d. C.": "después de Cristo", "p. ej.": "por ejemplo",
         "Sr.": "señor", "Sra.": "señora", "Srta.": "señorita", "Sres.": "señores", "Dr.": "doctor", "Dra.": "doctora",
-        "Ud.": "usted", "Uds.": "ustedes", "núm.": "número", "pág.": "página", "págs.": "páginas", "etc.": "etcétera",
+        "n.º": "número", "Ud.": "usted", "Uds.": "ustedes", "núm.": "número", "pág.": "página", "págs.": "páginas",
+        "etc.": "etcétera",
         "aprox.": "aproximadamente", "Avda.": "avenida", "Av.": "avenida", "tel.": "teléfono", "cap.": "capítulo",
         "Prof.": "profesor", "Sta.": "santa", "Sto.": "santo", "máx.": "máximo", "mín.": "mínimo", "min.": "minutos",
     },
     units=_units(
         "un kilómetro por hora/kilómetros por hora|un grado Celsius/grados Celsius|un kilogramo/kilogramos"
         "|un gramo/gramos|un kilómetro/kilómetros|un metro/metros|un centímetro/centímetros|un milímetro/milímetros"
-        "|un litro/litros|una hora/horas|un minuto/minutos"
+        "|un litro/litros|una hora/horas|un minuto/minutos",
+        more=(
+            "un por ciento/por ciento|un euro/euros|una libra/libras|un metro cuadrado/metros cuadrados|"
+            "un kilómetro cuadrado/kilómetros cuadrados|un metro cúbico/metros cúbicos|"
+            "un mililitro/mililitros|un miligramo/miligramos|una tonelada/toneladas|una hectárea/hectáreas|"
+            "un kilovatio hora/kilovatios hora|un vatio/vatios|un gigabyte/gigabytes|un megabyte/megabytes|"
+            "un litro a los 100 kilómetros/litros a los 100 kilómetros|"
+            "un metro por segundo/metros por segundo"
+        ),
     ),
     never_last=r"Dña|Lic|Ing|Arq|Gral|Mons|vs|EE|p|[^\W\d_]",
     currencies="un dólar/dólares|un euro/euros|una libra/libras|un yen/yenes",
@@ -100,7 +135,14 @@ _FRENCH = Language(
     units=_units(
         "un kilomètre par heure/kilomètres par heure|un degré Celsius/degrés Celsius|un kilogramme/kilogrammes"
         "|un gramme/grammes|un kilomètre/kilomètres|un mètre/mètres|un centimètre/centimètres|un millimètre/millimètres"
-        "|un litre/litres|une heure/heures|une minute/minutes"
+        "|un litre/litres|une heure/heures|une minute/minutes",
+        more=(
+            "un pour cent/pour cent|un euro/euros|une livre/livres|un mètre carré/mètres carrés|"
+            "un kilomètre carré/kilomètres carrés|un mètre cube/mètres cubes|un millilitre/millilitres|"
+            "un milligramme/milligrammes|une tonne/tonnes|un hectare/hectares|"
+            "un kilowattheure/kilowattheures|un watt/watts|un gigaoctet/gigaoctets|un mégaoctet/mégaoctets|"
+            "un litre aux 100 kilomètres/litres aux 100 kilomètres|un mètre par seconde/mètres par seconde"
+        ),
     ),
     never_last=r"art|vol|pp|hab|av|apr|c\.-à-d|[^\W\d_]",
     currencies="un dollar/dollars|un euro/euros|une livre/livres|un yen/yens",
@@ -120,7 +162,14 @@ _ITALIAN = Language(
     units=_units(
         "un chilometro orario/chilometri orari|un grado Celsius/gradi Celsius|un chilogrammo/chilogrammi"
         "|un grammo/grammi|un chilometro/chilometri|un metro/metri|un centimetro/centimetri|un millimetro/millimetri"
-        "|un litro/litri|un'ora/ore|un minuto/minuti"
+        "|un litro/litri|un'ora/ore|un minuto/minuti",
+        more=(
+            "un per cento/per cento|un euro/euro|una sterlina/sterline|un metro quadrato/metri quadrati|"
+            "un chilometro quadrato/chilometri quadrati|un metro cubo/metri cubi|un millilitro/millilitri|"
+            "un milligrammo/milligrammi|una tonnellata/tonnellate|un ettaro/ettari|"
+            "un chilowattora/chilowattora|un watt/watt|un gigabyte/gigabyte|un megabyte/megabyte|"
+            "un litro per 100 chilometri/litri per 100 chilometri|un metro al secondo/metri al secondo"
+        ),
     ),
     never_last=r"On|Mons|art|cap|fig|vol|[^\W\d_]",
     currencies="un dollaro/dollari|un euro/euro|una sterlina/sterline|uno yen/yen",
@@ -140,7 +189,15 @@ _PORTUGUESE = Language(
     units=_units(
         "um quilómetro por hora/quilómetros por hora|um grau Celsius/graus Celsius|um quilograma/quilogramas"
         "|um grama/gramas|um quilómetro/quilómetros|um metro/metros|um centímetro/centímetros|um milímetro/milímetros"
-        "|um litro/litros|uma hora/horas|um minuto/minutos"
+        "|um litro/litros|uma hora/horas|um minuto/minutos",
+        more=(
+            "um por cento/por cento|um euro/euros|uma libra/libras|um metro quadrado/metros quadrados|"
+            "um quilómetro quadrado/quilómetros quadrados|um metro cúbico/metros cúbicos|"
+            "um mililitro/mililitros|um miligrama/miligramas|uma tonelada/toneladas|um hectare/hectares|"
+            "um quilowatt-hora/quilowatts-hora|um watt/watts|um gigabyte/gigabytes|um megabyte/megabytes|"
+            "um litro por 100 quilómetros/litros por 100 quilómetros|"
+            "um metro por segundo/metros por segundo"
+        ),
     ),
     never_last=r"Eng|Exmo|art|cap|vol|[^\W\d_]",
     currencies="um dólar/dólares|um euro/euros|uma libra/libras|um iene/ienes",
@@ -162,7 +219,14 @@ _DUTCH = Language(
     units=_units(
         "één kilometer per uur/kilometer per uur|één graad Celsius/graden Celsius|één kilogram/kilogram|één gram/gram"
         "|één kilometer/kilometer|één meter/meter|één centimeter/centimeter|één millimeter/millimeter|één liter/liter"
-        "|één uur/uur|één minuut/minuten"
+        "|één uur/uur|één minuut/minuten",
+        more=(
+            "één procent/procent|één euro/euro|één pond/pond|één vierkante meter/vierkante meter|"
+            "één vierkante kilometer/vierkante kilometer|één kubieke meter/kubieke meter|"
+            "één milliliter/milliliter|één milligram/milligram|één ton/ton|één hectare/hectare|"
+            "één kilowattuur/kilowattuur|één watt/watt|één gigabyte/gigabyte|één megabyte/megabyte|"
+            "één liter per 100 kilometer/liter per 100 kilometer|één meter per seconde/meter per seconde"
+        ),
     ),
     never_last=r"ir|drs|ing|mr|art|jl|[^\W\d_]",
     currencies="één dollar/dollar|één euro/euro|één pond/pond|één yen/yen",
@@ -182,7 +246,14 @@ _SWEDISH = Language(
     units=_units(
         "en kilometer i timmen/kilometer i timmen|en grad Celsius/grader Celsius|ett kilogram/kilogram|ett gram/gram"
         "|en kilometer/kilometer|en meter/meter|en centimeter/centimeter|en millimeter/millimeter|en liter/liter"
-        "|en timme/timmar|en minut/minuter"
+        "|en timme/timmar|en minut/minuter",
+        more=(
+            "en procent/procent|en euro/euro|ett pund/pund|en kvadratmeter/kvadratmeter|"
+            "en kvadratkilometer/kvadratkilometer|en kubikmeter/kubikmeter|en milliliter/milliliter|"
+            "ett milligram/milligram|ett ton/ton|ett hektar/hektar|en kilowattimme/kilowattimmar|"
+            "en watt/watt|en gigabyte/gigabyte|en megabyte/megabyte|"
+            "en liter per 100 kilometer/liter per 100 kilometer|en meter per sekund/meter per sekund"
+        ),
     ) | {"kr": "en krona/kronor", "tim": "en timme/timmar"},
     never_last=r"[^\W\d_]",
     currencies="en dollar/dollar|en euro/euro|ett pund/pund|en yen/yen",
@@ -200,7 +271,10 @@ _TURKISH = Language(
         "dk.": "dakika",
     },
     units=_units(
-        "saatte {} kilometre|santigrat derece|kilogram|gram|kilometre|metre|santimetre|milimetre|litre|saat|dakika"
+        "saatte {} kilometre|santigrat derece|kilogram|gram|kilometre|metre|santimetre|milimetre|litre|saat|dakika",
+        more=(
+            "yüzde {}|avro|sterlin|||||||||||||"
+        ),
     ) | {"km/sa": "saatte {} kilometre", "sa": "saat", "dk": "dakika", "TL": "lira", "₺": "lira"},
     never_last=r"Yrd|Alb|Gen|Müh|Öğr|[^\W\d_]",
     currencies="dolar|avro|sterlin|yen",
@@ -224,6 +298,10 @@ _RUSSIAN = Language(
         "|один сантиметр/сантиметр/сантиметра/сантиметров|один миллиметр/миллиметр/миллиметра/миллиметров"
         "|один литр/литр/литра/литров|один час/час/часа/часов|одна минута/минута/минуты/минут",
         RUSSIAN_UNITS,
+        more=(
+            "один процент/процент/процента/процентов|один евро/евро/евро/евро|один фунт/фунт/фунта/фунтов|||"
+            "||||||||||"
+        ),
     ) | {"руб.": "один рубль/рубль/рубля/рублей", "₽": "один рубль/рубль/рубля/рублей"},
     never_last=r"акад|гл|обл|св|[^\W\d_]",
     currencies="один доллар/доллар/доллара/долларов|один евро/евро|один фунт/фунт/фунта/фунтов|одна иена/иена/иены/иен",
@@ -241,7 +319,8 @@ _POLISH = Language(
         "itd.": "i tak dalej", "itp.": "i tym podobne", "tzn.": "to znaczy", "tj.": "to jest", "tzw.": "tak zwany",
         "dr": "doktor", "prof.": "profesor", "inż.": "inżynier", "ul.": "ulica", "al.": "aleja", "wg": "według",
         "nr": "numer", "str.": "strona", "ok.": "około", "św.": "święty", "mln": "milionów", "mld": "miliardów",
-        "tys.": "tysięcy", "tel.": "telefon", "godz.": "godzina", "pkt": "punkt", "por.": "porównaj",
+        "tys.": "tysięcy", "tel.": "telefon", "o godz.": "o godzinie", "godz.": "godzina", "pkt": "punkt",
+        "por.": "porównaj",
     },
     units=_units(
         "jeden kilometr na godzinę/kilometry na godzinę/kilometrów na godzinę/kilometra na godzinę"
@@ -249,7 +328,10 @@ _POLISH = Language(
         "|jeden kilogram/kilogramy/kilogramów/kilograma|jeden gram/gramy/gramów/grama"
         "|jeden kilometr/kilometry/kilometrów/kilometra|jeden metr/metry/metrów/metra"
         "|jeden centymetr/centymetry/centymetrów/centymetra|jeden milimetr/milimetry/milimetrów/milimetra"
-        "|jeden litr/litry/litrów/litra|jedna godzina/godziny/godzin/godziny|jedna minuta/minuty/minut/minuty"
+        "|jeden litr/litry/litrów/litra|jedna godzina/godziny/godzin/godziny|jedna minuta/minuty/minut/minuty",
+        more=(
+            "jeden procent/procent|jedno euro/euro|jeden funt/funty/funtów/funta|||||||||||||"
+        ),
     ) | {"zł": "jeden złoty/złote/złotych/złotego", "godz.": "jedna godzina/godziny/godzin/godziny"},
     never_last=r"gen|hab|mgr|ks|płk|[^\W\d_]",
     currencies=(

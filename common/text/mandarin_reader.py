@@ -62,7 +62,7 @@ def _amount(value: str) -> str:
 # Words that count, before which 2 is 两.
 _COUNTED = (
     "个|只|条|张|本|位|名|次|天|周|年(?!级|代)|岁|小时|分钟|秒|种|家|件|辆|块|倍|句|首|封|杯|瓶|台|套|双|对|棵"
-    "|斤|公斤|公里|米|吨|元|万|千|亿|点(?!\\d)"
+    "|斤|公斤|公里|米|吨|元|万|千|亿|点(?!\\d)|片|粒|颗|碗|盒|包|袋|箱|串|根|支|枝|朵|头|匹|群|间|页|项|份|幅|届|场|部|篇|款|滴|勺|步|站|趟|遍|顿|口|人|户|所|艘|架|扇|面|餐|克|升|星期|个月|夜|晚"
 )
 # Before these, a number is a code, and so it is in front of those.
 _CODE_AHEAD = re.compile(
@@ -84,7 +84,8 @@ _UNITS = {
     "mL": "毫升",
     "L": "升", "kW": "千瓦", "W": "瓦", "V": "伏", "Hz": "赫兹", "kHz": "千赫", "MHz": "兆赫", "GHz": "吉赫",
     "GB": "吉字节",
-    "MB": "兆字节", "TB": "太字节", "h": "小时", "min": "分钟", "s": "秒", "℃": "摄氏度", "°C": "摄氏度", "℉": "华氏度",
+    "MB": "兆字节", "TB": "太字节", "h": "小时", "min": "分钟", "s": "秒", "℃": "摄氏度", "㎡": "平方米",
+    "㎞": "千米", "㎏": "千克", "㎝": "厘米", "㎜": "毫米", "°C": "摄氏度", "℉": "华氏度",
     "°F": "华氏度", "°": "度", "%": "%", "‰": "‰",
 }  # fmt: skip
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
@@ -109,6 +110,29 @@ def _short_year(match: re.Match[str]) -> str | None:
         match.string, match.end()
     )
     return f"{digits(match[1])}年" if is_year else None
+
+
+_LASTED = re.compile(r"(?:跑了|用时|耗时|时长|成绩(?:是|为)?|花了|用了|共计|历时)\s?\Z")
+
+
+def _length(match: re.Match[str]) -> str | None:
+    """他跑了2:05:30: how long, not when."""
+    hours, minutes, seconds = (int(part) for part in match.groups())
+    if not _LASTED.search(match.string[: match.start()]) or minutes > 59 or seconds > 59:
+        return None
+    return f"{'两' if hours == 2 else cardinal(hours)}小时{cardinal(minutes)}分{cardinal(seconds)}秒"
+
+
+def _large_range(match: re.Match[str]) -> str:
+    """5万-8万元"""
+    first, first_large, last, last_large = match.groups()
+    return f"{_counted(first, first_large)}{first_large}到{_counted(last, last_large)}{last_large}"
+
+
+def _feast(match: re.Match[str]) -> str | None:
+    """3/8妇女节"""
+    month, day = int(match[1]), int(match[2])
+    return f"{cardinal(month)}月{cardinal(day)}日" if 1 <= month <= 12 and 1 <= day <= 31 else None
 
 
 def _clocks(match: re.Match[str]) -> str | None:
@@ -201,12 +225,15 @@ class _Rule(NamedTuple):
 _RULES = tuple(
     _Rule(kind, re.compile(pattern), reading)
     for kind, pattern, reading in (
+        ("date", r"(\d{1,2})/(\d{1,2})(?=[^\d/，。、的\s]{0,3}节)", _feast),
         ("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)", _year_first),
         ("year", r"(\d{4})年?\s?[-至到]\s?(\d{4})(\s?年)", _years),
         ("year", r"(\d{4})()(\s?年(?!的?(?:历史|时间|以上|之久)))", _years),
         ("year", r"(\d{2})年(?!代|级|的?(?:历史|时间|以上|之久))", _short_year),
         ("year", r"(\d[05])后(?=[^来面天边的]|的?(?:青年|年轻|一代)|\Z)", lambda match: f"{digits(match[1])}后"),
         ("version", r"\d+(?:\.\d+){2,}", lambda match: "点".join(map(_number, match[0].split(".")))),
+        ("time", r"(\d{1,2}):(\d{2}):(\d{2})(?![\d:])", _length),
+        ("range", rf"({_VALUE})({_LARGE})\s?-\s?({_VALUE})({_LARGE})", _large_range),
         ("time", r"(\d{1,2}):(\d{2})\s?-\s?(\d{1,2}):(\d{2})(?![\d:])", _clocks),
         ("time", r"(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])", _clock),
         ("code", r"\d{3,}(?![\d.,:-])", _code),

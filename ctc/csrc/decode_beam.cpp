@@ -23,117 +23,17 @@
 // Prefixes of the beam carry what this needs of their nodes. The order of equal candidates is fixed.
 #include <algorithm>
 
-#include "decode_exact.h"
-#include "decode_followed.h"
-#include "decode_scorer.h"
+#include "decode_settle.h"
 
 using namespace ctc_decode;
 
 namespace {
 
-struct Node {
-  int32_t parent, label, first_child, next_sibling;
-  uint64_t child_labels;  // bit k % 64 is set where one of its children may have label k
-  double external;
-  State state;
-  // What the boundary between words adds after this prefix: kept, for that is where the language model is asked.
-  bool knows_boundary;
-  double boundary_gain;  // no more than a bound where it is not known
-  State after_boundary;
-};
-
-struct Mark {
-  int32_t before;      // mark of the label before, or kNone
-  int32_t end_before;  // frame behind its last
-  int32_t start;       // first frame of this label
-};
-
-struct Path {
-  double log_prob;
-  int32_t mark;  // of its last label, or kNone
-  int32_t end;   // frame behind the last of that label
-};
-
-struct Prefix {
-  int32_t node, word, phrase;  // of the tree; of the lexicon; of the phrases
-  int32_t last;            // label, kNone for the empty prefix
-  int32_t shorter;         // slot of the prefix one label shorter, kNone where it is not in the beam
-  double blank, nonblank;  // log-probabilities of its paths
-  double total;            // of both
-  double external;
-  double boundary_gain;  // of its node
-  bool knows_boundary;
-  uint64_t longer_labels;             // bit k % 64 is set where a prefix of the beam may be this one and label k
-  int32_t first_longer, next_longer;  // slots of prefixes one label longer, as a list
-  Path best_blank, best_nonblank;
-  Followed followed;
-
-  double score() const { return total + external; }
-};
-
-// What is left between two chunks of a stream.
-struct Progress {
-  int64_t capacity, vocabulary;  // frames that the tree has room for
-  int32_t width, size, nodes, marks, frames, is_swapped, is_over;
-};
-
-// Frames whose prefixes the tree has room for at once; a longer utterance, or a stream, drops some as it goes.
-constexpr int64_t kMostFrames = 3000;
-
-// Prefixes that may be in the beam: what each of the rules keeps.
-int64_t rows_of(const ctc_beam_options &options) {
-  return options.beam * int64_t{options.is_thorough ? 1 + kFollowedRules : 1};
-}
-
-struct Workspace {
-  Progress *progress;
-  Node *nodes;
-  Mark *marks;
-  int32_t *moved;  // [nodes] where a node or a mark goes when some are dropped
-  Prefix *beam, *next;
-  Candidate *candidates;
-  int32_t *next_slot;         // [beam] where a prefix of the beam is after the frame, or kNone
-  int32_t *returned;          // [beam] slots of prefixes that were in the beam before, and then were not
-  double *blank, *nonblank, *total, *arrival;  // [beam] of what becomes of the prefixes
-  double *log_probs, *usable;  // [vocabulary] of the frame; of labels that may be added, -inf for others
-  int32_t *labels;            // [vocabulary] that may be added, best first
-  FollowedWork followed;
-  double *exact;  // [3, room] of the sums over all alignments
-  int64_t capacity, room;
-  size_t bytes;
-
-  Workspace(void *base, int64_t frames, int64_t vocabulary, const ctc_beam_options &options) {
-    Arena arena(base);
-    const int64_t width = rows_of(options), rows = width + Vector<double>::lanes;
-    capacity = std::min(frames, kMostFrames);
-    room = 1 + capacity * width;
-    progress = arena.take<Progress>(1);
-    nodes = arena.take<Node>(room);
-    marks = arena.take<Mark>(room);
-    moved = arena.take<int32_t>(room);
-    beam = arena.take<Prefix>(width);
-    next = arena.take<Prefix>(width);
-    candidates = arena.take<Candidate>(Candidates::storage(width));
-    next_slot = arena.take<int32_t>(width);
-    returned = arena.take<int32_t>(width);
-    blank = arena.take<double>(rows);
-    nonblank = arena.take<double>(rows);
-    total = arena.take<double>(rows);
-    arrival = arena.take<double>(rows);
-    log_probs = arena.take<double>(vocabulary);
-    usable = arena.take<double>(vocabulary);
-    labels = arena.take<int32_t>(vocabulary);
-    followed.candidates[0] = followed.candidates[1] = candidates;  // unless there are any, nobody uses it
-    if (options.is_thorough) followed.take(&arena, options.beam);
-    exact = options.is_thorough ? arena.take<double>(kExactNumbers * room) : nullptr;
-    bytes = arena.used();
-  }
-};
-
 struct Output {
   int32_t *labels, *lengths;
   double *acoustic, *external;
   int32_t *count, *start, *end;
+  float *log_probs, *entropies;  // sums over the frames of each label, or NULL
 };
 
 void log_add_any(double *a, const double *b, int64_t size) { log_add_rows(a, b, size); }
@@ -152,11 +52,11 @@ CTC_AVX2 double normaliser_avx2(const double *row, int64_t size) { return normal
 class Search {
  public:
   Search(const Workspace &work, const Scorer &scorer, const ctc_beam_options &options)
-      : Search(work, scorer, options, Progress{0, 0, 0, 1, 1, 0, 0, 0, 0}) {
+      : Search(work, scorer, options, Progress{0, 0, 0, 1, 1, 0, 0, 0, 0, 0}) {
     const State start = scorer.start();
     work_.nodes[0] = {kNone, kNone, kNone, kNone, 0, 0, start, false, scorer.boundary_bound(start), State()};
     beam_[0] = prefix_of(0, 0, kMinusInfinity, 0);
-    beam_[0].best_blank = {0, kNone, 0};
+    beam_[0].best_blank = {0, kNone, 0, {0, 0}};
     beam_[0].followed.begin();
   }
 
@@ -166,17 +66,27 @@ class Search {
         candidates_(work.candidates, options.beam, options.beam_log_prob, work.log_probs),
         followed_(work.followed, options, work.log_probs),
         beam_(progress.is_swapped ? work.next : work.beam), next_(progress.is_swapped ? work.beam : work.next),
-        size_(progress.size), n_nodes_(progress.nodes), n_marks_(progress.marks), frame_(progress.frames) {}
+        size_(progress.size), n_nodes_(progress.nodes), n_marks_(progress.marks), frame_(progress.frames),
+        settled_end_(progress.settled_end) {}
 
   void save(int64_t vocabulary) const {
-    *work_.progress = {work_.capacity, vocabulary, options_.beam, size_, n_nodes_, n_marks_, frame_,
+    *work_.progress = {work_.capacity, vocabulary, options_.beam, size_, n_nodes_, n_marks_, frame_, settled_end_,
                        beam_ != work_.beam, size_ == 0};
+  }
+
+  // From now on labels that are settled go there, and entropies are summed.
+  void settle_into(Settled *settled) { settled_ = settled; }
+
+  // Hands out what is settled.
+  void settle() {
+    with_beam([this](Beam *beam) { ctc_decode::settle(work_, beam, settled_); });
+    if (settled_->count > 0) settled_end_ = settled_->until;
   }
 
   // One frame; false where its scores are not numbers, or nothing has a finite score.
   template <typename T>
   bool advance(const T *row, int64_t vocabulary) {
-    if (!has_room()) drop_unused();
+    if (!has_room()) make_room();
     if (!has_room()) return false;
     const double best_label = read_frame(row, vocabulary);
     if (!std::isfinite(best_label)) return false;
@@ -221,7 +131,7 @@ class Search {
       out.acoustic[n] = best.total;
       out.external[n] = best.external + scorer_.finish(work_.nodes[best.node].state);
       out.lengths[n] = write_labels(best.node, out.labels + n * stride);
-      if (out.start) write_frames(better(best), out.lengths[n], out.start + n * stride, out.end + n * stride);
+      if (out.start) write_frames(best.better(), out.lengths[n], n * stride, out);
       ++*out.count;
     }
   }
@@ -237,7 +147,15 @@ class Search {
       work_.log_probs[k] = row[k] - norm;
       best_label = std::max(best_label, work_.log_probs[k]);
     }
+    if (settled_) entropy_ = entropy_of(work_.log_probs, vocabulary);
     return best_label;
+  }
+
+  static float entropy_of(const double *log_probs, int64_t vocabulary) {
+    double sum = 0;
+    for (int64_t k = 0; k < vocabulary; ++k)
+      if (log_probs[k] != kMinusInfinity) sum -= std::exp(log_probs[k]) * log_probs[k];
+    return float(sum);
   }
 
   // What every prefix becomes when no label is added.
@@ -256,7 +174,7 @@ class Search {
       work_.arrival[slot] = before(shorter, prefix.last);
       prefix.next_longer = shorter.first_longer;
       shorter.first_longer = slot;
-      shorter.longer_labels |= bit(prefix.last);
+      shorter.longer_labels |= label_bit(prefix.last);
     }
     const auto log_add = is_avx2_ ? log_add_avx2 : log_add_any;
     log_add(work_.nonblank, work_.arrival, size_);
@@ -276,7 +194,6 @@ class Search {
   static double before(const Prefix &prefix, int32_t label) {
     return label == prefix.last ? prefix.blank : prefix.total;
   }
-  static uint64_t bit(int32_t label) { return uint64_t{1} << (label % 64); }
 
   // Those that may be added to a prefix, best first: no other reaches the threshold even on the best prefix.
   void choose_labels(double best_label, int64_t vocabulary) {
@@ -365,7 +282,7 @@ class Search {
   }
 
   bool is_in_beam(const Prefix &prefix, int32_t label) const {
-    if (!(prefix.longer_labels & bit(label))) return false;
+    if (!(prefix.longer_labels & label_bit(label))) return false;
     int32_t longer = prefix.first_longer;
     while (longer != kNone && beam_[longer].last != label) longer = beam_[longer].next_longer;
     return longer != kNone;
@@ -391,78 +308,47 @@ class Search {
     return n_nodes_ + needed <= work_.room && n_marks_ + needed <= work_.room;
   }
 
-  static Path better(const Prefix &prefix) {
-    return prefix.best_nonblank.log_prob > prefix.best_blank.log_prob ? prefix.best_nonblank : prefix.best_blank;
+  void make_room() {
+    if (!settled_) return with_beam([this](Beam *beam) { drop_unused(work_, beam); });
+    settle();
+    while (!has_room() && size_ > 0) {
+      with_beam([this](Beam *beam) { decide(work_, beam); });
+      settle();
+    }
+  }
+
+  template <typename Act>
+  void with_beam(Act act) {
+    Beam beam = {beam_, size_, n_nodes_, n_marks_};
+    act(&beam);
+    size_ = beam.size;
+    n_nodes_ = beam.nodes;
+    n_marks_ = beam.marks;
   }
 
   // The best path of `shorter` after which `label` is one more label, and that label in this frame.
   Path arrived(const Prefix &shorter, int32_t label) const {
-    Path path = label == shorter.last ? shorter.best_blank : better(shorter);
+    Path path = label == shorter.last ? shorter.best_blank : shorter.better();
     path.log_prob += work_.log_probs[label];
     return path;
   }
 
-  Path marked(const Path &arrived) {
-    work_.marks[n_marks_] = {arrived.mark, arrived.end, frame_};
-    return {arrived.log_prob, n_marks_++, frame_ + 1};
+  Path marked(const Path &arrived, int32_t label) {
+    work_.marks[n_marks_] = {arrived.mark, arrived.end, frame_, arrived.of_label};
+    return {arrived.log_prob, n_marks_++, frame_ + 1, {float(work_.log_probs[label]), entropy_}};
   }
 
   void continue_paths(const Prefix &before, Prefix *prefix) {
-    prefix->best_blank = better(before);
+    prefix->best_blank = before.better();
     prefix->best_blank.log_prob += work_.log_probs[options_.blank];
     if (before.last == kNone) return;
     prefix->best_nonblank.log_prob += work_.log_probs[before.last];
     prefix->best_nonblank.end = frame_ + 1;
+    prefix->best_nonblank.of_label.log_prob += float(work_.log_probs[before.last]);
+    prefix->best_nonblank.of_label.entropy += entropy_;
     if (before.shorter == kNone) return;
     const Path path = arrived(beam_[before.shorter], before.last);
-    if (path.log_prob > prefix->best_nonblank.log_prob) prefix->best_nonblank = marked(path);
-  }
-
-  // Gives up the nodes that no prefix of the beam begins with, and the marks that no path of theirs has.
-  void drop_unused() {
-    int32_t *const moved = work_.moved;
-    std::fill_n(moved, n_nodes_, kNone);
-    for (int32_t slot = 0; slot < size_; ++slot)
-      for (int32_t at = beam_[slot].node; at != kNone && moved[at] == kNone; at = work_.nodes[at].parent) moved[at] = 0;
-    int32_t kept = 0;
-    for (int32_t at = 0; at < n_nodes_; ++at) {  // parents come first
-      if (moved[at] == kNone) continue;
-      Node node = work_.nodes[at];
-      moved[at] = kept;
-      node.first_child = node.next_sibling = kNone;
-      node.child_labels = 0;
-      if (node.parent != kNone) {
-        node.parent = moved[node.parent];
-        Node &above = work_.nodes[node.parent];
-        node.next_sibling = above.first_child;
-        above.first_child = kept;
-        above.child_labels |= bit(node.label);
-      }
-      work_.nodes[kept++] = node;
-    }
-    for (int32_t slot = 0; slot < size_; ++slot) beam_[slot].node = moved[beam_[slot].node];
-    n_nodes_ = kept;
-
-    std::fill_n(moved, n_marks_, kNone);
-    const auto keep = [&](int32_t at) {
-      for (; at != kNone && moved[at] == kNone; at = work_.marks[at].before) moved[at] = 0;
-    };
-    for (int32_t slot = 0; slot < size_; ++slot) {
-      keep(beam_[slot].best_blank.mark);
-      keep(beam_[slot].best_nonblank.mark);
-    }
-    kept = 0;
-    for (int32_t at = 0; at < n_marks_; ++at) {
-      if (moved[at] == kNone) continue;
-      Mark mark = work_.marks[at];
-      moved[at] = kept;
-      if (mark.before != kNone) mark.before = moved[mark.before];
-      work_.marks[kept++] = mark;
-    }
-    n_marks_ = kept;
-    for (int32_t slot = 0; slot < size_; ++slot)
-      for (Path *path : {&beam_[slot].best_blank, &beam_[slot].best_nonblank})
-        if (path->mark != kNone) path->mark = moved[path->mark];
+    if (path.log_prob > prefix->best_nonblank.log_prob) prefix->best_nonblank = marked(path, before.last);
   }
 
   Prefix continued(const Candidate &candidate) {
@@ -485,15 +371,14 @@ class Search {
       work_.returned[n_returned_++] = slot;
     Prefix prefix = prefix_of(node, kMinusInfinity, total, total);
     prefix.shorter = work_.next_slot[candidate.slot];
-    prefix.best_nonblank = marked(arrived(shorter, candidate.label));
+    prefix.best_nonblank = marked(arrived(shorter, candidate.label), candidate.label);
     return prefix;
   }
 
   Prefix prefix_of(int32_t node, double blank, double nonblank, double total) const {
     const Node &n = work_.nodes[node];
-    const Path none = {kMinusInfinity, kNone, 0};
     return {node,  n.state.word, n.state.phrase, n.label,          kNone, blank, nonblank, total, n.external,
-            n.boundary_gain, n.knows_boundary, 0,     kNone, kNone, none, none, Followed()};
+            n.boundary_gain, n.knows_boundary, 0,     kNone, kNone, kNoPath, kNoPath, Followed()};
   }
 
   // A prefix that comes back may find longer ones that have stayed.
@@ -503,7 +388,7 @@ class Search {
   }
 
   int32_t find(int32_t parent, int32_t label) const {
-    if (!(work_.nodes[parent].child_labels & bit(label))) return kNone;
+    if (!(work_.nodes[parent].child_labels & label_bit(label))) return kNone;
     int32_t node = work_.nodes[parent].first_child;
     while (node != kNone && work_.nodes[node].label != label) node = work_.nodes[node].next_sibling;
     return node;
@@ -517,7 +402,7 @@ class Search {
     work_.nodes[n_nodes_] = {parent, label, kNone, above.first_child, 0, above.external + step.gain,
                              step.state, false, scorer_.boundary_bound(step.state), State()};
     above.first_child = n_nodes_;
-    above.child_labels |= bit(label);
+    above.child_labels |= label_bit(label);
     return n_nodes_++;
   }
 
@@ -528,12 +413,16 @@ class Search {
     return length;
   }
 
-  void write_frames(const Path &path, int32_t length, int32_t *start, int32_t *end) const {
+  void write_frames(const Path &path, int32_t length, int64_t first, const Output &out) const {
     int32_t mark = path.mark, behind = path.end;
-    for (int32_t i = length - 1; i >= 0 && mark != kNone; --i) {
-      start[i] = work_.marks[mark].start;
-      end[i] = behind;
+    Frames sums = path.of_label;
+    for (int64_t i = first + length - 1; i >= first && mark != kNone; --i) {
+      out.start[i] = work_.marks[mark].start;
+      out.end[i] = behind;
+      if (out.log_probs) out.log_probs[i] = sums.log_prob;
+      if (out.entropies) out.entropies[i] = sums.entropy;
       behind = work_.marks[mark].end_before;
+      sums = work_.marks[mark].before_it;
       mark = work_.marks[mark].before;
     }
   }
@@ -546,7 +435,9 @@ class Search {
   Candidates candidates_;
   FollowedStates followed_;
   Prefix *beam_, *next_;
-  int32_t size_, n_nodes_, n_marks_, frame_, n_labels_ = 0, n_returned_ = 0;
+  int32_t size_, n_nodes_, n_marks_, frame_, settled_end_, n_labels_ = 0, n_returned_ = 0;
+  Settled *settled_ = nullptr;
+  float entropy_ = 0;  // of the frame
 };
 
 template <typename T>
@@ -561,7 +452,8 @@ void decode(const ctc_scores &scores, int64_t item, int64_t frames, bool is_thor
 
 bool is_valid_options(const ctc_beam_options *options) {
   return options && options->beam > 0 && options->n_best > 0 && options->n_best <= options->beam &&
-         options->token_log_prob <= 0 && options->beam_log_prob <= 0;
+         options->token_log_prob <= 0 && options->beam_log_prob <= 0 &&
+         (options->stream_frames == 0 || (options->stream_frames >= 8 && options->stream_frames <= kMostFrames));
 }
 
 bool is_valid_scorer(const ctc_scorer *scorer, int64_t vocabulary) {
@@ -601,7 +493,8 @@ extern "C" int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, 
     const int64_t at = item * options->n_best;
     const int64_t first = at * scores->frames;
     const Output out = {labels + first,  lengths + at,          acoustic + at,      external + at,
-                        counts + item, start ? start + first : nullptr, end ? end + first : nullptr};
+                        counts + item, start ? start + first : nullptr, end ? end + first : nullptr,
+                        nullptr,         nullptr};
     if (scores->is_double)
       decode<double>(*scores, item, frames[item], options->is_thorough, search, out);
     else
@@ -612,7 +505,7 @@ extern "C" int ctc_beam_search(const ctc_scores *scores, const int64_t *frames, 
 
 extern "C" size_t ctc_beam_stream_bytes(int64_t vocabulary, const ctc_beam_options *options) {
   if (!is_valid_options(options) || options->is_thorough || vocabulary < 1) return 0;
-  return Workspace(nullptr, kMostFrames, vocabulary, *options).bytes;
+  return Workspace(nullptr, frames_of_stream(*options), vocabulary, *options).bytes;
 }
 
 extern "C" int ctc_beam_stream_start(int64_t vocabulary, const ctc_scorer *scorer, const ctc_beam_options *options,
@@ -620,45 +513,71 @@ extern "C" int ctc_beam_stream_start(int64_t vocabulary, const ctc_scorer *score
   if (!is_valid_options(options) || vocabulary < 1 || !is_valid_scorer(scorer, vocabulary)) return CTC_DECODE_INVALID;
   if (options->is_thorough) return CTC_DECODE_INVALID;
   if (!state || state_bytes < ctc_beam_stream_bytes(vocabulary, options)) return CTC_DECODE_WORKSPACE;
-  const Workspace work(state, kMostFrames, vocabulary, *options);
+  const Workspace work(state, frames_of_stream(*options), vocabulary, *options);
   const Scorer external_scorer(scorer, vocabulary);
   Search(work, external_scorer, *options).save(vocabulary);
   return CTC_DECODE_SUCCESS;
 }
 
-extern "C" int ctc_beam_stream_push(const ctc_scores *scores, const ctc_scorer *scorer, const ctc_beam_options *options,
-                                    void *state, int32_t *is_over) {
+namespace {
+
+// The frames of `scores` behind those before; labels that are settled go to `settled`, unless it is NULL.
+int push(const ctc_scores *scores, const ctc_scorer *scorer, const ctc_beam_options *options, void *state,
+         Settled *settled, int32_t *is_over) {
   if (!is_valid_options(options) || !state || !is_over || !scores) return CTC_DECODE_INVALID;
   const int64_t frames = scores->frames;
   if (scores->batch != 1 || !is_valid(scores, &frames, options->blank)) return CTC_DECODE_INVALID;
-  const Workspace work(state, kMostFrames, scores->vocabulary, *options);
-  if (work.progress->vocabulary != scores->vocabulary || work.progress->width != options->beam)
-    return CTC_DECODE_INVALID;
-  *is_over = work.progress->is_over;
-  if (*is_over) return CTC_DECODE_SUCCESS;
+  const Workspace work(state, frames_of_stream(*options), scores->vocabulary, *options);
   const Progress before = *work.progress;
+  if (before.vocabulary != scores->vocabulary || before.width != options->beam || before.capacity != work.capacity)
+    return CTC_DECODE_INVALID;
+  *is_over = before.is_over;
+  if (*is_over) return CTC_DECODE_SUCCESS;
   const Scorer external_scorer(scorer, scores->vocabulary);
   Search search(work, external_scorer, *options, before);
+  search.settle_into(settled);
   for (int64_t t = 0; t < frames && !*is_over; ++t)
     *is_over = scores->is_double ? !search.advance(row_of<double>(*scores, 0, t), scores->vocabulary)
                                  : !search.advance(row_of<float>(*scores, 0, t), scores->vocabulary);
+  if (settled && !*is_over) search.settle();
   search.save(scores->vocabulary);
   work.progress->is_over = *is_over;
   return CTC_DECODE_SUCCESS;
 }
 
+}  // namespace
+
+extern "C" int ctc_beam_stream_push(const ctc_scores *scores, const ctc_scorer *scorer, const ctc_beam_options *options,
+                                    void *state, int32_t *is_over) {
+  return push(scores, scorer, options, state, nullptr, is_over);
+}
+
+extern "C" int ctc_beam_stream_settle(const ctc_scores *scores, const ctc_scorer *scorer,
+                                      const ctc_beam_options *options, void *state, int64_t capacity, int32_t *labels,
+                                      int32_t *start, int32_t *end, float *log_probs, float *entropies, int64_t *count,
+                                      int32_t *is_over) {
+  if (capacity < 0 || !count || (capacity > 0 && (!labels || !start || !end))) return CTC_DECODE_INVALID;
+  Settled settled = {labels, start, end, log_probs, entropies, capacity, 0, 0};
+  const int status = push(scores, scorer, options, state, &settled, is_over);
+  *count = settled.count;
+  return status == CTC_DECODE_SUCCESS && settled.count > capacity ? CTC_DECODE_INVALID : status;
+}
+
 extern "C" int ctc_beam_stream_result(int64_t vocabulary, const ctc_scorer *scorer, const ctc_beam_options *options,
                                       void *state, int64_t stride, int32_t *labels, int32_t *lengths, double *acoustic,
-                                      double *external, int32_t *count, int32_t *start, int32_t *end) {
+                                      double *external, int32_t *count, int32_t *start, int32_t *end, float *log_probs,
+                                      float *entropies) {
   if (!is_valid_options(options) || !state || !lengths || !acoustic || !external || !count) return CTC_DECODE_INVALID;
-  const Workspace work(state, kMostFrames, vocabulary, *options);
+  const Workspace work(state, frames_of_stream(*options), vocabulary, *options);
   const Progress &progress = *work.progress;
   *count = 0;
-  if (progress.vocabulary != vocabulary || progress.width != options->beam || stride < progress.frames)
+  if (progress.vocabulary != vocabulary || progress.width != options->beam || progress.capacity != work.capacity ||
+      stride < std::min(progress.frames - progress.settled_end, progress.nodes))
     return CTC_DECODE_INVALID;
   if (progress.is_over) return CTC_DECODE_SUCCESS;
-  if (progress.frames > 0 && (!labels || !start || !end)) return CTC_DECODE_INVALID;
+  if (stride > 0 && (!labels || !start || !end)) return CTC_DECODE_INVALID;
   const Scorer external_scorer(scorer, vocabulary);
-  Search(work, external_scorer, *options, progress).write(stride, {labels, lengths, acoustic, external, count, start, end});
+  Search(work, external_scorer, *options, progress)
+      .write(stride, {labels, lengths, acoustic, external, count, start, end, log_probs, entropies});
   return CTC_DECODE_SUCCESS;
 }

@@ -157,6 +157,7 @@ typedef struct {
    * last label apart, be it by their best path or by their sum, and at the end sums every prefix over all of its
    * alignments: what such a search finds is never better. Not for streams. */
   int32_t is_thorough;
+  int32_t stream_frames; /* of a stream: frames whose prefixes it has room for, from 8 to 3000; 0 for 3000 */
 } ctc_beam_options;
 
 CTC_DECODE_API size_t ctc_beam_workspace(int64_t frames, int64_t vocabulary, const ctc_beam_options *options);
@@ -186,12 +187,23 @@ CTC_DECODE_API int ctc_beam_stream_start(int64_t vocabulary, const ctc_scorer *s
 CTC_DECODE_API int ctc_beam_stream_push(const ctc_scores *scores, const ctc_scorer *scorer,
                                         const ctc_beam_options *options, void *state, int32_t *is_over);
 
-/* What ctc_beam_search would find if the utterance ended here, rows of labels, `start` and `end` being `stride` apart, at
- * least the frames so far. Changes nothing: more may be pushed after. */
+/* As ctc_beam_stream_push, for streams without end: labels that all paths which are kept have, with the same frames, are
+ * handed out and forgotten, so that they are the first of whatever is found later; `count` of them, at most the frames of
+ * `scores` and those whose prefixes there is room for, of which `capacity` fit. Where other labels fill the room, the most
+ * probable path decides. What is found does not depend on how the frames are cut. `log_probs` and `entropies`, or NULL: of
+ * every label the sum of its log-probability, and of the entropy, over its frames. A stream is pushed, or settled, throughout. */
+CTC_DECODE_API int ctc_beam_stream_settle(const ctc_scores *scores, const ctc_scorer *scorer,
+                                          const ctc_beam_options *options, void *state, int64_t capacity,
+                                          int32_t *labels, int32_t *start, int32_t *end, float *log_probs,
+                                          float *entropies, int64_t *count, int32_t *is_over);
+
+/* What ctc_beam_search would find if the utterance ended here, behind the labels that were settled; rows of labels, `start`
+ * and `end`, and of `log_probs` and `entropies` as above, unless NULL, are `stride` apart: at least the frames behind the last
+ * settled label, or those there is room for times the beam. Changes nothing: more may be pushed after. */
 CTC_DECODE_API int ctc_beam_stream_result(int64_t vocabulary, const ctc_scorer *scorer, const ctc_beam_options *options,
                                           void *state, int64_t stride, int32_t *labels, int32_t *lengths,
                                           double *acoustic, double *external, int32_t *count, int32_t *start,
-                                          int32_t *end);
+                                          int32_t *end, float *log_probs, float *entropies);
 
 /* ---- On CUDA, in libctc_cuda: all pointers but `scores` are to the device's memory, as is scores->data; all work goes
  * to `stream`, and nothing waits. `type` is a ctcType of ctc.h; scores->is_double means nothing. Workspaces are aligned

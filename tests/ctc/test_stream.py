@@ -75,11 +75,76 @@ def test_a_stream_takes_the_same_memory_however_long_it_is(with_or_without_the_l
     assert stream.hypotheses()[0].labels == [1, 2, 3] * 500
 
 
+def settled(stream: ctc.BeamStream, log_probs_SV, sizes) -> tuple[list, list]:
+    """The labels of a stream that gets frames in pieces of these sizes in turn, each with its frames and sums, as they
+    are settled and at its end; and how many were settled by then."""
+    found: list = [[] for _ in range(5)]
+    at, i = 0, 0
+    while at < len(log_probs_SV):
+        for whole, part in zip(found, stream.settle(log_probs_SV[at : at + sizes[i % len(sizes)]]), strict=True):
+            whole += part
+        at, i = at + sizes[i % len(sizes)], i + 1
+    count = len(found[0])
+    for whole, part in zip(found, stream.readings()[0][1], strict=True):
+        whole += part
+    return found, count
+
+
+@pytest.mark.parametrize("with_scorer", [False, True])
+@pytest.mark.parametrize("sizes", [[1], [7], [300], [2, 40, 0, 11]])
+def test_labels_settle_one_after_the_other_and_are_those_of_the_whole(sizes, with_scorer):
+    scorer = word_scorer()[0] if with_scorer else None
+    options = ctc.BeamOptions(beam=6)
+    settled_labels = all_labels = 0
+    for seed in range(4):
+        draw = torch.Generator().manual_seed(seed)
+        log_probs_SV = (3 * torch.randn(300, 5, generator=draw)).log_softmax(1)
+        log_probs_SV[100:140, 4] += 8  # a silence
+        log_probs_SV = log_probs_SV.log_softmax(1)
+        ((whole, *_),) = ctc.beam_search(log_probs_SV[None], [300], blank=4, scorer=scorer, options=options)
+        stream = ctc.BeamStream(5, blank=4, scorer=scorer, options=options)
+        (labels, start, end, log_probs, entropies), count = settled(stream, log_probs_SV, sizes)
+        assert (labels, start, end) == (whole.labels, whole.start_frames, whole.end_frames)
+        sums = [float(log_probs_SV[a:b, k].sum()) for k, a, b in zip(labels, start, end, strict=True)]
+        assert log_probs == pytest.approx(sums, abs=1e-4)
+        entropy_S = -(log_probs_SV.exp() * log_probs_SV).sum(1)
+        sums = [float(entropy_S[a:b].sum()) for a, b in zip(start, end, strict=True)]
+        assert entropies == pytest.approx(sums, abs=1e-4)
+        settled_labels, all_labels = settled_labels + count, all_labels + len(labels)
+    assert settled_labels > all_labels / 5 or stream.memory == 0  # random paths differ for long
+
+
+@pytest.mark.parametrize("frames", [8, 20])
+def test_where_there_is_no_room_the_most_probable_path_settles_labels_wherever_frames_are_cut(frames):
+    log_probs_SV = (0.3 * torch.randn(400, 5, generator=torch.Generator().manual_seed(1))).log_softmax(1)
+    options = ctc.BeamOptions(beam=20, token_log_prob=-math.inf, beam_log_prob=-math.inf)
+    streams = [ctc.BeamStream(5, blank=4, options=options, frames=frames) for _ in range(3)]
+    if streams[0].memory == 0:
+        pytest.skip("without the library all frames are kept")
+    found = [settled(s, log_probs_SV, sizes)[0] for s, sizes in zip(streams, ([1], [400], [30, 2]), strict=True)]
+    assert found[0] == found[1] == found[2]
+    assert len(found[0][0]) > 50
+    assert found[0][1] == sorted(found[0][1])
+    assert all(a < b for a, b in zip(found[0][1], found[0][2], strict=True))
+
+
+def test_a_copy_goes_on_by_itself():
+    log_probs_SV = logits(1, 40, 5)[0]
+    stream = ctc.BeamStream(5, blank=4)
+    stream.settle(log_probs_SV[:20])
+    before = stream.readings()
+    other = stream.copy()
+    other.settle(log_probs_SV[20:])
+    assert stream.readings() == before
+    assert (stream.frames, other.frames) == (20, 40)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: ctc.BeamStream(5, blank=5), r"blank: expected a label in \[0, 5\), found 5"),
         (lambda: ctc.BeamStream(7, scorer=word_scorer()[0]), "BeamStream: scorer: expected 7 labels, found 4"),
+        (lambda: ctc.BeamStream(5, frames=7), "BeamStream: frames: expected room for 8 to 3000, found 7"),
         (lambda: ctc.BeamStream(5).push(torch.zeros(2, 4)), "BeamStream: expected 5 labels, found 4"),
         (
             lambda: ctc.BeamStream(5).push(torch.zeros(4)),

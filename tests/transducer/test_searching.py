@@ -107,7 +107,7 @@ def test_transcripts_have_alternatives_and_words_of_their_own(asr):
 
 
 def test_a_recording_in_parts_is_searched_as_a_whole(asr, encoded):
-    decoder = asr.decoder(DecodingOptions(beam=4), head="ctc")
+    decoder = asr.decoder(DecodingOptions(beam=4, thorough=True), head="ctc")
     encoded_BSC, frames_B = encoded
     kept = decoder.start(2)
     for part_BSC in encoded_BSC.split(5, dim=1):
@@ -117,8 +117,9 @@ def test_a_recording_in_parts_is_searched_as_a_whole(asr, encoded):
     assert [one.tokens for one in decoder.end(decoder.start(2))] == [[], []]
 
 
-def test_a_long_recording_has_the_alternatives_of_the_whole(asr):
-    decoder = asr.decoder(DecodingOptions(beam=4, n_best=3))
+@pytest.mark.parametrize("head", ["transducer", "ctc"])
+def test_a_long_recording_has_the_alternatives_of_the_whole(asr, head):
+    decoder = asr.decoder(DecodingOptions(beam=4, n_best=3), head=head)
     whole, *_ = asr.transcribe(noise()[:1], decoder=decoder, whole_seconds=60)
     chunks = asr.transcribe(
         noise()[:1], decoder=decoder, whole_seconds=0, chunk_seconds=0.32, left_seconds=9, right_seconds=9

@@ -195,10 +195,10 @@ def language(asr: Recognizer, tmp_path) -> DecodingOptions:
     return DecodingOptions(language_model=tmp_path / "pieces.arpa", weight=1.0, hot_word_boost=8.0)
 
 
-@pytest.mark.parametrize("beam", [0, 3])
+@pytest.mark.parametrize(("head", "beam"), [("transducer", 0), ("transducer", 3), ("ctc", 5)])
 @pytest.mark.parametrize("is_streaming", [True, False])
-def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, is_streaming, beam):
-    asr = streaming(1) if is_streaming else recognizer(normalize="per_feature")
+def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, is_streaming, head, beam):
+    asr = streaming(1, head=head) if is_streaming else recognizer(normalize="per_feature", head=head)
     how = {} if is_streaming else {"chunk_seconds": 1.04, "left_seconds": 2.0, "lookahead": 6}
     long = {"whole_seconds": 60 if is_streaming else 0, "chunk_seconds": 1.04, "left_seconds": 2.0}
     decoder = asr.decoder(replace(language(asr, tmp_path), beam=beam))
@@ -225,9 +225,13 @@ def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, 
     assert [plain(found[session]) for session in sessions] == [plain(words) for words in expected]
 
 
+@pytest.mark.parametrize("head", ["transducer", "ctc"])
 @pytest.mark.parametrize("is_streaming", [True, False])
-def test_a_beam_gives_words_once_and_shows_what_is_still_open(speech, is_streaming):
-    asr = streaming(1) if is_streaming else recognizer(normalize="per_feature")
+def test_a_beam_gives_words_once_and_shows_what_is_still_open(speech, is_streaming, head):
+    asr = streaming(1, head=head) if is_streaming else recognizer(normalize="per_feature", head=head)
+    with torch.no_grad():
+        for parameter in asr.model.ctc.parameters():
+            parameter.mul_(8)  # as sure as a trained one: sequences that differ are not kept for long
     how = {} if is_streaming else {"chunk_seconds": 1.04, "left_seconds": 2.0, "lookahead": 6}
     long = {"whole_seconds": 60 if is_streaming else 0, "chunk_seconds": 1.04, "left_seconds": 2.0}
     decoder = asr.decoder(DecodingOptions(beam=4))
@@ -244,11 +248,11 @@ def test_a_beam_gives_words_once_and_shows_what_is_still_open(speech, is_streami
 
 def test_what_a_stream_cannot_be_decoded_with_is_named():
     asr = streaming(1)
-    message = "decoder: streams have one transcript, by a transducer: expected n_best = 1 and that head"
+    message = "decoder: streams have one transcript: expected n_best = 1, and no thorough search"
     with pytest.raises(ValueError, match=message):
         asr.session(decoder=asr.decoder(DecodingOptions(n_best=2)))
     with pytest.raises(ValueError, match=message):
-        asr.session(decoder=asr.decoder(DecodingOptions(beam=4), head="ctc"))
+        asr.session(decoder=asr.decoder(DecodingOptions(beam=4, thorough=True), head="ctc"))
     with pytest.raises(ValueError, match="hot_words: expected a pool with a decoder"):
         asr.pool().session(hot_words=["a"])
     with pytest.raises(ConfigError, match="word 'xyz'"):

@@ -12,6 +12,7 @@ from common import checkpoint, config
 from common.augmentation import SpecAugmentConfig
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.data.joining import JoinConfig
 from common.data.manifest import ManifestError
 from common.training_state import TrainingError
 from tests.jasper.runs import write_corpus
@@ -59,11 +60,22 @@ def test_a_checkpoint_is_all_that_use_needs(corpus, trained):
     assert averaged.pieces.decode(averaged.pieces.encode("red cat")) == "red cat"
 
 
-@pytest.mark.parametrize("changes", [{}, {"precision": "bf16"}, {"loss": LossConfig(ctc_epochs=1, omega=0.5)}])
-def test_a_run_that_was_stopped_ends_in_the_weights_of_one_that_was_not(corpus, tmp_path, changes):
-    main(toy_config(corpus, tmp_path / "whole", **changes))
+@pytest.mark.parametrize(
+    ("changes", "join"),
+    [
+        ({}, JoinConfig(probability=0.7, gain_db=3.0)),
+        ({"precision": "bf16"}, JoinConfig()),
+        ({"loss": LossConfig(ctc_epochs=1, omega=0.5)}, JoinConfig()),
+    ],
+)
+def test_a_run_that_was_stopped_ends_in_the_weights_of_one_that_was_not(corpus, tmp_path, changes, join):
+    def run(folder, **others):
+        cfg = toy_config(corpus, tmp_path / folder, **changes, **others)
+        main(replace(cfg, data=replace(cfg.data, join=join)))
+
+    run("whole")
     for steps in (2, 0):
-        main(toy_config(corpus, tmp_path / "parts", steps=steps, **changes))
+        run("parts", steps=steps)
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
 
 

@@ -12,6 +12,15 @@ ABBREVIATIONS = {
     "ft": "fort", "vs": "versus", "etc": "et cetera", "approx": "approximately", "vol": "volume", "ch": "chapter",
     "fig": "figure", "ext": "extension", "tel": "telephone", "expy": "expressway", "pkwy": "parkway", "ln": "lane",
     "ste": "suite", "rte": "route", "bldg": "building", "rm": "room", "ctrl": "control", "doz": "dozen", "ms": "miz",
+    "fr": "father", "wt": "weight", "ht": "height", "brig": "brigadier", "cav": "cavalry", "inf": "infantry",
+    "regt": "regiment", "bde": "brigade", "bn": "battalion", "amend": "amendment", "cont": "continued",
+    "contd": "continued", "equiv": "equivalent", "esp": "especially", "elem": "elementary", "fed": "federal",
+    "freq": "frequency", "fwd": "forward", "jct": "junction", "mkt": "market", "mtg": "meeting", "mtn": "mountain",
+    "org": "organization", "proc": "proceedings", "pub": "published", "recd": "received", "rcvd": "received",
+    "ret": "retired", "sched": "schedule", "soc": "society", "std": "standard", "subj": "subject", "tot": "total",
+    "twp": "township", "usu": "usually", "diam": "diameter", "dia": "diameter", "conf": "conference",
+    "comm": "commission", "cmte": "committee", "cert": "certificate", "inst": "institute", "lib": "library",
+    "mem": "memorial", "mus": "museum", "prelim": "preliminary", "prob": "probably", "bal": "balance",
     "est": "established", "adm": "admiral", "pvt": "private", "mme": "madame", "mlle": "mademoiselle",
     "msgr": "monsignor",
     "supt": "superintendent", "det": "detective", "insp": "inspector", "amb": "ambassador", "atty": "attorney",
@@ -27,8 +36,8 @@ ABBREVIATIONS = {
     "tech": "tech", "hosp": "hospital", "ctr": "center", "mts": "mountains", "isl": "island", "cres": "crescent",
     "terr": "terrace", "sq": "square", "pl": "place", "ct": "court", "tsp": "teaspoon", "tbsp": "tablespoon",
     "pkg": "package", "oz": "ounce", "lb": "pound", "lbs": "pounds", "gal": "gallon", "hr": "hour", "hrs": "hours",
-    "yr": "year", "yrs": "years", "mo": "month", "wk": "week", "wks": "weeks", "mins": "minutes", "sec": "second",
-    "secs": "seconds", "dbl": "double", "reg": "regular", "req": "required", "resp": "respectively",
+    "yr": "year", "yrs": "years", "mo": "month", "wk": "week", "wks": "weeks", "mins": "minutes", "mss": "manuscripts",
+    "dbl": "double", "reg": "regular", "req": "required", "resp": "respectively",
     "rec": "recreation",
     "admin": "admin", "appt": "appointment", "biol": "biology", "sci": "science", "eng": "engineering",
     "prev": "previous",
@@ -41,6 +50,8 @@ ABBREVIATIONS = {
 }  # fmt: skip
 # Words of their own at the end of a sentence.
 ALSO_WORDS = frozenset(
+    ["bal", "cert", "comm", "conf", "dia", "fed", "fr", "inf", "inst", "lib", "mem", "org", "pub", "ret", "soc"]
+) | frozenset(
     [
         "med",
         "al",
@@ -118,6 +129,9 @@ BOOKS = {
     "Eccl": "ecclesiastes", "Isa": "isaiah", "Jer": "jeremiah", "Ezek": "ezekiel", "Dan": "daniel", "Hos": "hosea",
     "Zech": "zechariah", "Mal": "malachi", "Matt": "matthew", "Rom": "romans", "Cor": "corinthians",
     "Gal": "galatians", "Eph": "ephesians", "Phil": "philippians", "Col": "colossians", "Thess": "thessalonians",
+    "Is": "isaiah", "Ez": "ezekiel", "Mt": "matthew", "Mk": "mark", "Lk": "luke", "Jn": "john", "Pt": "peter",
+    "Tm": "timothy", "Rv": "revelation", "Dn": "daniel", "Dt": "deuteronomy", "Nm": "numbers", "Lv": "leviticus",
+    "Jb": "job", "Prv": "proverbs", "Hab": "habakkuk", "Mic": "micah", "Chr": "chronicles", "Thes": "thessalonians",
     "Tim": "timothy", "Heb": "hebrews", "Jas": "james", "Pet": "peter", "Rev": "revelation",
 }  # fmt: skip
 VERSES = "Genesis|Exodus|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|Revelation|Job"
@@ -133,6 +147,8 @@ REFERENCES = {
     "thm": "theorem", "def": "definition", "prop": "proposition", "vols": "volumes", "chs": "chapters",
     "chap": "chapter", "chaps": "chapters", "col": "column", "cols": "columns", "ll": "lines", "ed": "edition",
     "pt": "part", "bk": "book", "ser": "series", "iss": "issue", "suppl": "supplement", "amend": "amendment",
+    "lv": "level", "lvl": "level", "cat": "category", "gr": "grade", "reg": "regulation", "rule": "rule",
+    "exp": "expires", "bks": "books",
     "tel": "telephone", "ph": "phone", "mob": "mobile", "fl": "floor", "ps": "psalm", "pg": "page", "ver": "version",
     "rt": "route",
 }  # fmt: skip
@@ -141,13 +157,20 @@ SLASHED = {
     "b/t": "between", "n/c": "no charge", "w/e": "weekend", "h/t": "hat tip to",
 }  # fmt: skip
 # In two cases.
+# Before a colon, as in forms.
+LABELLED = {
+    "Qty": "quantity", "Wt": "weight", "Ht": "height", "Tel": "telephone", "Attn": "attention", "Addr": "address",
+    "Temp": "temperature", "Avg": "average", "Max": "maximum", "Min": "minimum", "Dept": "department", "Amt": "amount",
+    "Hrs": "hours", "Mon": "monday", "Tue": "tuesday", "Wed": "wednesday", "Thu": "thursday", "Fri": "friday",
+    "Sat": "saturday", "Sun": "sunday", "Ref": "reference", "Acct": "account", "Ext": "extension",
+}  # fmt: skip
 SHORT_PHRASES = {
     "YoY": "year over year", "QoQ": "quarter over quarter", "MoM": "month over month", "YOY": "year over year",
     "SpO": "s p o", "HbA": "h b ay",
 }  # fmt: skip
 # Parts of a book that is in two or three: 1 Corinthians.
 BOOKS_IN_PARTS = (
-    "Sam|Samuel|Kings|Kgs|Chron|Chronicles|Cor|Corinthians|Thess|Thessalonians|Tim|Timothy|Macc|Maccabees|Pet(?=\\.)"
+    "Sam|Samuel|Pt(?=\\.?\\s\\d+:)|Tm(?=\\.?\\s\\d+:)|Jn(?=\\.?\\s\\d+:)|Thes|Chr|Kings|Kgs|Chron|Chronicles|Cor|Corinthians|Thess|Thessalonians|Tim|Timothy|Macc|Maccabees|Pet(?=\\.)"
     "|(?:Peter|John)(?=\\s\\d)"
 )
 KEYS = {

@@ -195,6 +195,11 @@ RULES: tuple[Rule, ...] = (
     rule("IP address", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)", _internet),
     rule("named number", r"40[13]\([kb]\)|[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people)\b)", lambda m, s: _NAMED[m[0]]),
     rule("code", r"(?<=ISBN )\d[\dX-]+", lambda match, style: digits(match[0])),
+    rule(
+        "address",
+        rf"(\d{{2,3}})-(\d\d)(?=\s\d+(?:st|nd|rd|th)\s(?:{STREETS})\b)",
+        lambda m, s: f"{cardinal(m[1])} {cardinal(m[2])}",
+    ),
     rule("address", r"\d{5}-\d{4}(?![\w-])", _telephone),
     rule("address", rf"(\d{{3,5}})([A-Z]?){_STREET_AHEAD}", _house),
 )

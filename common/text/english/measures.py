@@ -9,7 +9,7 @@ from common.text.numbers import cardinal, fraction, ordinal, plural
 
 MIXED = r"\d+(?:\s|-)\d+/\d+"
 _UNIT = (
-    r"(?:°\s?[CF]\b|[%‰°℃℉]|(?:sq|cu)\.?\s(?:ft|in|mi|m|km|yd)\b\.?|fl\.?\s?oz\b"
+    r"(?:°\s?[CF]\b|[%‰°℃℉]|(?:sq|cu)\.?[\s-](?:ft|in|mi|m|km|yd)\b\.?|fl\.?\s?oz\b"
     r"|(?:ft|lbs?|kN|N|kW|W|A|Pa|n)[·⋅-](?:lbs?|ft|m|h|s)\b|[A-Za-zµμΩ]+)"
 )
 _POWER = r"([²³]|\^?[23](?!\d))?"
@@ -43,7 +43,7 @@ def _several(name: str) -> str:
 
 
 def _with_power(unit: str, power: str | None, style: Style) -> str | None:
-    square = re.fullmatch(r"(sq|cu)\.?\s(\w+)\.?", unit)
+    square = re.fullmatch(r"(sq|cu)\.?[\s-](\w+)\.?", unit)
     if square:
         unit, power = square[2], square[1]
         name = {"in": "inch"}.get(unit) or _named(unit, style)
@@ -88,6 +88,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi", "in")
     ):
         return None
+    if unit in ("W", "A", "N") and not hyphen and before(match, _ROAD):
+        return None
     is_apart, is_quality = match.string[match.start(4) - 1].isspace(), before_noun(match)
     if unit in ("in", "IN") and not power:
         return None
@@ -96,9 +98,9 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     if unit == "V" and is_apart and not is_quality and behind[:1].isalpha():
         return None
     per_second = chain in ("/s", "/sec")
-    name = _BITS.get(unit) if per_second else "percentage point" if unit == "pp" and not is_apart else None
-    name = name or _with_power(unit, power, style)
-    if name is None or (unit == "pp" and is_apart):
+    name = _BITS.get(unit) if per_second else "percentage point" if unit == "pp" else None
+    name = "point" if unit == "pt" and hyphen == "-" else name or _with_power(unit, power, style)
+    if name is None or (unit == "pp" and is_apart and "." not in number):
         return None
     if unit == "m" and not chain and re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", behind):
         return f"{_count(number)} million"
@@ -115,6 +117,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
 
 
 _ELECTRIC = re.compile(r"\s?(?:[,;)]|\.?\Z)|\s(?:at\s\d|of\s(?:current|force)|fuse|current|breaker)")
+_ROAD = re.compile(r"\b(?:Route|Rte\.?|Rt\.?|Highway|Hwy\.?|US|I|Exit|Apt\.?|Unit|Flat|Room|Seat)[\s-]\Z")
 _LASTING = re.compile(
     r"\b(?:in|for|after|every|only|just|under|took|takes?|wait|lasts?|lasted|by|than|about|within|timeout|ran)\s\Z"
 )
@@ -305,7 +308,7 @@ UNIT_RULES: tuple[Rule, ...] = (
     rule("measure", rf"({NUMBER}(?:\s?[A-Za-z]+)?)(/[A-Za-z]+)\b(?!/)", _per_unit),
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|\s?in\.(?=\s[a-z]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d))(?!\w)",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d))(?!\w)",
         _inches,
     ),
 )

@@ -78,6 +78,10 @@ def _time_with_a_dot(match: re.Match[str], style: Style) -> str | None:
     return f"{hour} {pair(match[2])}"
 
 
+def _counted(number: str) -> str:
+    return cardinal(str(int(number)))
+
+
 def _short(number: str) -> str:
     return in_pairs(number) if len(number) == 3 else cardinal(number)
 
@@ -137,7 +141,11 @@ def _military(match: re.Match[str], style: Style) -> str | None:
     return f"{said} hours" if hours else said
 
 
-_AT = re.compile(r"\b(?:at|by|from|until|till|to|before|after|around|since|wake up)\s\Z", re.IGNORECASE)
+_AT = re.compile(
+    r"\b(?:at|by|from|until|till|to|before|after|around|since|wake up|depart\w*|arriv\w*|leav\w*|left|land\w*|board\w*)"
+    r"\s\Z",
+    re.IGNORECASE,
+)
 
 
 def _military_bare(match: re.Match[str], style: Style) -> str | None:
@@ -200,8 +208,20 @@ RULES: tuple[Rule, ...] = (
     ),
     rule("average", r"\.(\d{3})(?!\w)", _average),
     rule("time", r"([0-2]\d)([0-5]\d)(\s?(?:hours|hrs?|h)(?!\w))", _military),
-    rule("time", r"(0\d)([0-5]\d)()(?![\w.,:/-])", _military_bare),
+    rule("time", r"(0\d)([0-5]\d)()(?!\w|[.,:/-]\d)", _military_bare),
     rule("year", r"([12]\d{3})/(\d\d)(?![\d/])", _season),
+    rule("reference", r"((?:19|20)\d\d)/(\d{3,4})(?![\d/])", lambda m, s: f"{_year(m[1])} slash {in_pairs(m[2])}"),
+    rule("time", r"(\d{1,2})/(\d{1,2})c\b", lambda m, s: f"{cardinal(m[1])} {cardinal(m[2])} central"),
+    rule("named number", r"24/7/365(?!\w)", lambda match, style: "twenty four seven three sixty five"),
+    rule(
+        "citation", r"(\d{1,4})(?=\s(?:U\.\s?S\.|F\.\s?\dd|F\.\s?Supp\.|S\.\s?Ct\.)\s\d)", lambda m, s: in_pairs(m[1])
+    ),
+    rule("citation", r"(?<=U\.S\.\s)(\d{3,4})(?=\s\((?:1[789]|20)\d\d\)|\s*[,.;]|\Z)", lambda m, s: in_pairs(m[1])),
+    rule(
+        "year",
+        r"(\d{3})(?=(?:\s?-\s?\d{1,3})?\s(?:A\.?D|B\.?C|C\.?E|B\.?C\.?E)\b)|(?<=A\.D\.\s)(\d{3})(?!\w)|(?<=AD\s)(\d{3})(?!\w)",
+        lambda m, s: in_pairs(m[1] or m[2] or m[3]),
+    ),
     rule("name", r"(\d{3})/(\d\d)\s?Z?(R)\s?(\d\d)(?!\d)", _tire),
     rule(
         "pair",
@@ -213,12 +233,13 @@ RULES: tuple[Rule, ...] = (
     rule("ordinal", rf"([123])(?=\s(?:{BOOKS_IN_PARTS})(?!\w))", lambda match, style: ordinal(match[1])),
     rule("serial", r"(?<=No\. )(\d\d)-(\d{2,5})(?!\w)", lambda m, s: f"{cardinal(m[1])} {in_pairs(m[2])}"),
     rule("name", r"(7[0-8]7)-(\d{3})(?![\w-])", lambda m, s: f"{in_pairs(m[1])} {in_pairs(m[2])}"),
-    rule("name", r"((?<=[A-Za-z]-)\d{1,4}|\d{3})s\b", _several),
+    rule("name", r"((?<=[A-Za-z]-)\d{1,4}|(?<=\dx)\d{1,2}|\d{3})s\b", _several),
 )
 
 LAST_RULES: tuple[Rule, ...] = (rule("name", r"(\d{3,4})(?=[A-Za-z]{1,2}\b|[A-Z]\d)", _model),)
 
 WORD_RULES: tuple[Rule, ...] = (
+    rule("name", r"S(\d{1,2})E(\d{1,3})(?!\w)", lambda m, s: f"season {_counted(m[1])} episode {_counted(m[2])}"),
     rule(
         "chess",
         r"([KQRBN])?([a-h]?[1-8]?)(x)?([a-h])([1-8])(=[QRBN])?([+#])?(?![\w-])",

@@ -68,6 +68,22 @@ def _score(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} out of {cardinal(match[2])}" if before(match, _SCORED_AHEAD) and not is_part else None
 
 
+_GOT = re.compile(
+    r"\b(?:got|scored?|scoring|earned|received|marks?|grade|result|quiz|test|exam)(?:\s(?:of|was|is|a|an|me))*:?\s\Z",
+    re.IGNORECASE,
+)
+
+
+def _marks(match: re.Match[str], style: Style) -> str | None:
+    """I got 18/20, and not eighteen twentieths."""
+    is_mark = (
+        before(match, _GOT)
+        and int(match[1]) <= int(match[2]) > 4
+        and not re.match(r"\s(?:of|cup)", match.string[match.end() :])
+    )
+    return f"{cardinal(match[1])} out of {cardinal(match[2])}" if is_mark else None
+
+
 _A_QUALITY = re.compile(r"\s(?!a\b|an\b|per\b|as\b|more\b|less\b|daily|weekly|monthly|yearly|each|every)[a-z]{3,}")
 
 
@@ -79,11 +95,13 @@ def _times(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} times"
 
 
+_MUSIC = re.compile(r"\b(?:minor|major|waltz|rhythm|groove|drum(?:s|mer)?|tempo|time signature|song is in)\b")
 _BEAT_BEHIND = re.compile(r"[-\s](?:time|meter|metre|beat|signature|measure|bar|waltz)s?\b")
 
 
 def _part(match: re.Match[str], style: Style) -> str | None:
-    if _BEAT_BEHIND.match(match.string, match.end()):  # of music
+    is_beat = match[2] in ("4", "8", "16") and _MUSIC.search(match.string)
+    if is_beat or _BEAT_BEHIND.match(match.string, match.end()):  # of music
         return f"{cardinal(match[1])} {cardinal(match[2])}"
     return fraction(match[1], match[2])
 
@@ -150,7 +168,12 @@ RULES: tuple[Rule, ...] = (
     rule("number", r"1[\d,]*0s\b", lambda match, style: _ROUGHLY.get(match[0])),
     rule("fraction", r"(\d{1,3})/(\d{1,3})(?:ths|nds|rds|th|nd|rd)\b", _parts),
     rule("score", r"(\d{1,3})/(5|10|100)(?![\w/])", _score),
-    rule("score", r"(\d+\.\d+)/(\d+)(?![\w/])", lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}"),
+    rule("score", r"(\d{1,3})/(\d{1,3})(?![\w/])", _marks),
+    rule(
+        "score",
+        r"(\d+\.\d+)/(\d+)(?![\w/]|\.\d|\s?(?:[KMGT]B|k?m|k?g|L|ml|mi|lbs?)\b)",
+        lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}",
+    ),
     rule("math", r"(\d+)x/([a-z]+)", lambda m, s: f"{cardinal(m[1])} times per {PERIODS.get(m[2], m[2])}"),
     rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|a\s))", _times),
     rule(

@@ -45,7 +45,20 @@ _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SPECIAL = frozenset(["mr", "mrs", "dr", "st", "phd", "e", "i", "a", "p", "aka", "v", "vs", *MONTHS, *MONTHS.values()])
 _NUMERIC = frozenset(
-    ["money", "measure", "time", "date", "year", "decade", "number", "fraction", "ordinal", "magnitude", "height"]
+    [
+        "money",
+        "measure",
+        "time",
+        "date",
+        "ratio",
+        "year",
+        "decade",
+        "number",
+        "fraction",
+        "ordinal",
+        "magnitude",
+        "height",
+    ]
 )
 _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
 _RANGE = re.compile(r"-|\s-\s")
@@ -55,7 +68,7 @@ _GOES_ON = re.compile(
     rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{_MONTH_NAME})\b|(?:{'|'.join(WEEKDAYS)})\b|[A-Z][a-z]+day\b"
 )
 _SERIAL_AHEAD = re.compile(r"-\d+-\w")
-_SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]+\d+\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
+_SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]\w*\d\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER})*\s?=")
 _TIMES = re.compile(r"(\s?[x×*]\s?)(?=\.?\d)")
 

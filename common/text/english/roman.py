@@ -18,6 +18,11 @@ def roman(numeral: str) -> str:
     return str(sum(-value if value < max(values[i:]) else value for i, value in enumerate(values)))
 
 
+def is_roman(text: str) -> bool:
+    """Whether `text` is a Roman numeral in capitals."""
+    return bool(_NUMERAL.fullmatch(text))
+
+
 _KING_AHEAD = re.compile(
     rf"\b(?:(?:{KINGS})|(?:Pope|King|Queen|Emperor|Empress|Tsar|Czar|Kaiser|Sultan|Shah|Prince|Duke|Pharaoh)"
     r"\s[A-Z]\w+(?:\s[A-Z]\w+)?)\s+\Z"

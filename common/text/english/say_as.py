@@ -1,7 +1,9 @@
 """Text that is said as something: SSML's say-as, with the interpretations of W3C's note and of other engines."""
 
 import re
+import unicodedata
 
+from common.text.english.roman import is_roman, roman
 from common.text.english.tables import MARKS, MONTH_NAMES, MONTHS, SYMBOLS
 from common.text.english.tokens import Style
 from common.text.numbers import cardinal, digits, fraction, ordinal, year
@@ -32,6 +34,8 @@ def say_as(text: str, how: str, form: str = "") -> str | None:
         return ", ".join(
             _VOICE.letters(g.lower()) if g.isalpha() else digits(g) for g in re.findall(r"\d+|[A-Za-z]+", text)
         )
+    if how in ("cardinal", "ordinal") and is_roman(text):
+        text = roman(text)
     if how == "digits":
         return digits(_matching(r"[\d\s.,-]+", text, how))
     if how == "cardinal":
@@ -78,6 +82,7 @@ def _cardinal(text: str) -> str:
 
 
 def _fraction(text: str) -> str:
+    text = unicodedata.normalize("NFKC", re.sub(r"(?<=\d)(?=[¼-¾⅐-⅞])", " ", text)).replace("⁄", "/")  # 2½ → 2 1/2
     match = re.fullmatch(r"(?:(\d+)[\s+]+)?(\d+)/(\d+)", text)
     if not match or not int(match[3]):
         raise SayAsError(f'<say-as interpret-as="fraction">: {text[:40]!r} is none')

@@ -37,7 +37,8 @@ ELEMENTS = frozenset([
 ])  # fmt: skip
 # Spelled, although in two cases.
 MIXED_CASE = (
-    "pH", "NaCl", "NaOH", "KCl", "HCl", "LiCl", "AgCl", "ZnO", "MgO", "CaO", "GaAs", "IoT", "LoL", "WoW", "VoIP",
+    "pH", "IMDb", "NaCl", "NaOH", "KCl", "HCl", "LiCl", "AgCl", "ZnO", "MgO", "CaO", "GaAs", "IoT", "LoL", "WoW",
+    "VoIP",
 )  # fmt: skip
 # Words without a vowel; others are spelled.
 INTERJECTIONS = frozenset([
@@ -57,7 +58,8 @@ COUNTED_IN_MILLIONS = (
 PRONOUNCED = frozenset([
     "AIDS", "NASA", "NATO", "UNESCO", "UNICEF", "OPEC", "LASER", "RADAR", "SCUBA", "JPEG", "GIF", "SIM", "PIN",
     "RAM", "ROM", "LAN", "WAN", "WIFI", "SARS", "COVID", "NAFTA", "ASAP", "FIFA", "UEFA", "DRAM", "SWAT", "ZIP",
-    "BASIC", "COBOL", "IKEA", "LEGO", "FEMA", "OSHA", "HIPAA", "TASER", "YOLO",
+    "CAT", "COP", "PET", "ICE", "TAB", "ALT", "BAR", "BASIC", "COBOL", "IKEA", "LEGO", "FEMA", "OSHA", "HIPAA",
+    "TASER", "YOLO",
 ])  # fmt: skip
 # In capitals, said letter by letter although there is such a word.
 SPELLED = frozenset([
@@ -66,6 +68,26 @@ SPELLED = frozenset([
     "ID", "IP", "IQ", "IRS", "ISP", "IT", "IV", "JFK", "LA", "LED", "MBA", "MIT", "MRI", "MS", "NBA", "NBC", "NFL",
     "NHL", "NY", "NYC", "OS", "PC", "PDF", "PE", "PH", "PM", "PR", "QA", "RNA", "RV", "SAT", "SQL", "TB", "TV",
     "UFO", "UK", "UN", "URL", "US", "USA", "USB", "UV", "LAX", "VIP", "VP", "VR", "WHO", "XP",
+])  # fmt: skip
+# Short words that are words in capitals, too, where someone raises the voice.
+EMPHASISED = frozenset([
+    "A", "ACT", "ADD", "AGE", "AGO", "AH", "AID", "AIM", "AIR", "ALL", "ALT", "AM", "AN", "AND", "ANY", "ARE", "ARM",
+    "ART", "AS", "ASK", "AT", "ATE", "BAD", "BAG", "BAN", "BAT", "BE", "BED", "BEE", "BET", "BIG", "BIO", "BIT",
+    "BOX", "BOY", "BUS", "BUT", "BUY", "BY", "BYE", "CAN", "CAP", "CAR", "COW", "CRY", "CUP", "CUT", "DAD", "DAM",
+    "DAY", "DEF", "DID", "DIE", "DO", "DOG", "DRY", "DUE", "EAR", "EAT", "EGG", "EH", "END", "EVE", "EYE", "FAN",
+    "FAR", "FAT", "FEW", "FIT", "FIX", "FLY", "FOR", "FOX", "FUN", "GAP", "GAS", "GEL", "GET", "GIF", "GO", "GOD",
+    "GOT", "GUN", "GUY", "GYM", "HA", "HAD", "HAM", "HAS", "HAT", "HAY", "HE", "HEN", "HER", "HEY", "HI", "HIM",
+    "HIS", "HIT", "HMM", "HOP", "HOT", "HOW", "HUG", "HUH", "I", "ICE", "IF", "ILL", "IN", "INK", "ION", "IS", "IT",
+    "ITS", "JAM", "JAR", "JET", "JOB", "JOY", "KEY", "KID", "LAD", "LAN", "LAP", "LAW", "LAY", "LEG", "LET", "LIE",
+    "LIP", "LOG", "LOT", "LOW", "MAC", "MAD", "MAN", "MAP", "MAY", "ME", "MEN", "MET", "MIX", "MOM", "MUD", "MUM",
+    "MY", "NAP", "NET", "NEW", "NO", "NOR", "NOT", "NOW", "NUT", "OAK", "ODD", "OF", "OFF", "OH", "OIL", "OK", "OLD",
+    "ON", "ONE", "OR", "ORE", "OUR", "OUT", "OWL", "OWN", "PAN", "PAY", "PEN", "PIE", "PIG", "PIN", "PIT", "PLAY",
+    "POP", "POT", "PRO", "PUT", "RAM", "RAN", "RAT", "RAW", "RED", "RIB", "ROB", "ROD", "ROM", "ROW", "RUB", "RUG",
+    "RUN", "SAD", "SAID", "SAW", "SAY", "SEA", "SEE", "SET", "SEX", "SHE", "SHY", "SIM", "SIN", "SIP", "SIR", "SIT",
+    "SIX", "SKI", "SKY", "SO", "SON", "SUM", "SUN", "TAB", "TAP", "TAX", "TEA", "TEN", "TEX", "THE", "TIE", "TIN",
+    "TIP", "TO", "TOE", "TOO", "TOP", "TOY", "TRY", "TWO", "UP", "US", "USE", "VAN", "VET", "WAN", "WAR", "WAS",
+    "WAY", "WE", "WEB", "WET", "WHY", "WIG", "WIN", "WON", "WOW", "YAY", "YEP", "YES", "YET", "YO", "YOU", "ZIP",
+    "ZOO",
 ])  # fmt: skip
 # Capitals of this list are words more often than letters: spelled only where no ordinary word can stand.
 WORDS_TOO = frozenset([

@@ -65,7 +65,7 @@ def rule(kind: str, pattern: str, reading: Reading, *, any_case: bool = False) -
 
 _DETERMINER = re.compile(
     r"\b(?:an?|the|this|that|one|each|every|another|any|no|my|your|his|her|its|our|their"
-    r"|(?!(?:it|he|she|that|there|what|here|let|who|where|how)')\w+'s)\s\Z",
+    r"|(?!(?:it|he|she|that|there|what|here|let|who|where|how)')\w+'s)\s(?:\d+\s?[x×]\s?)?\Z",
     re.IGNORECASE,
 )
 _NOUN = re.compile(
@@ -74,8 +74,8 @@ _NOUN = re.compile(
     r"|today|yesterday|tomorrow|now|here|there|outside|inside|each|total|again|too|so)\b)(?:[a-z]{2,}|[A-Z]{2,}\b)"
 )
 _THING = re.compile(
-    r"\)?\s(?:[A-Z\d]+\s)?(?:pan|tin|tray|dish|skillet|pizza|nail|screw|plank|ruler|board|poster|rug|monitor|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"
-    r"|run|race|walk|hike|ride|swim|radius|limit|fence|wall|pipe|lens|motor|engine|socket|outlet)s?\b",
+    r"\)?\s(?:(?-i:[A-Z\d]+)\s)?(?:pan|tin|tray|dish|skillet|pizza|nail|screw|plank|ruler|board|poster|rug|monitor|ssd|hdd|ram|memory|storage|card|stick|model|phone|camera|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"
+    r"|winds?|gust|speed|zone|run|race|walk|hike|ride|swim|radius|limit|fence|wall|pipe|lens|motor|engine|socket|outlet)s?\b",
     re.IGNORECASE,
 )
 

@@ -11,6 +11,7 @@ from common.text.english.abbreviations import (
     CAPITALISED,
     FUNCTIONS,
     KEYS,
+    LABELLED,
     LEGAL,
     NAMES_TOO,
     OLD_STATES,
@@ -20,6 +21,7 @@ from common.text.english.abbreviations import (
 )
 from common.text.english.tables import (
     ELEMENTS,
+    EMPHASISED,
     GREEK,
     INTERJECTIONS,
     MIXED_CASE,
@@ -29,6 +31,7 @@ from common.text.english.tables import (
     WORDS_TOO,
 )
 from common.text.english.tokens import Rule, Style, before, rule
+from common.text.english.units import UNITS
 from common.text.numbers import cardinal
 
 # What follows "St." or "Dr." where it ends an address: these words do not begin a name.
@@ -52,7 +55,14 @@ def _title_or_street(match: re.Match[str], style: Style) -> str:
     return title if is_name else street
 
 
+_IN_CAPITALS = frozenset(
+    ["MR", "MRS", "JR", "SR", "DR", "ST", "VS", "AVE", "RD", "INC", "LTD", "MT", "FT", "ETC", "CO", "LT", "MSS"]
+)
+
+
 def _abbreviation(match: re.Match[str], style: Style) -> str | None:
+    if match[1].isupper() and len(match[1]) < 4 and match[1] not in _IN_CAPITALS and re.search("[a-z]", match.string):
+        return None
     goes_on = re.match(r",?\s(?:[a-z]|\d)|,", match.string[match.end() :])
     is_word = (
         match[1] in ALSO_WORDS or match[1] in NAMES_TOO
@@ -105,14 +115,26 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
         return style.letters(word)
     shouts = not re.search(r"[a-z]", before_it + rest)
     is_acronym = word in SPELLED or pronounce.is_said_by_letter(word.lower())
-    if is_acronym and not (shouts and (word in WORDS_TOO or word in ("US", "ID", "AD"))):
+    is_word_too = word in WORDS_TOO or word in ("US", "ID", "AD")
+    is_loud = shouts or _shouted(before_it, rest) or (word == "AM" and before_it.endswith("I "))
+    if is_acronym and not (is_word_too and is_loud):
         return style.letters(word) + ("'s" if ending else "")
     if _NUMERAL.fullmatch(word) and re.search(r"[A-Za-z]\s\Z", before_it):
         return None
+    if len(word) <= 3 and not shouts and word not in EMPHASISED and not _shouted(before_it, rest):  # ERA, COB
+        return style.letters(word) + ("'s" if ending else "")
     has_vowel = bool(re.search(r"[AEIOUY]", word))
     if pronounce.pronunciations(word.lower()) or (has_vowel and len(word) > _LONGEST_SPELLED):
         return None
     return style.letters(word) + ("'s" if ending else "")
+
+
+def _shouted(ahead: str, behind: str) -> bool:
+    """Whether a word in capitals stands beside another that is a word: THE CAT sat."""
+    beside = [*re.findall(r"\b([A-Z]{2,})\W{1,2}\Z", ahead), *re.findall(r"\A\W{1,2}([A-Z]{2,})\b", behind)]
+    return any(
+        pronounce.pronunciations(word.lower()) and not pronounce.is_said_by_letter(word.lower()) for word in beside
+    )
 
 
 def _without_vowels(match: re.Match[str], style: Style) -> str | None:
@@ -184,6 +206,11 @@ def _minus(match: re.Match[str], style: Style) -> str | None:
     return "minus" if re.search(r"[=^²³+]", match.string) else None
 
 
+def _compared(match: re.Match[str], style: Style) -> str:
+    said = "less than" if match[0] == "<" else "greater than"
+    return said if re.search(r"\b(?:is|are|was|were|be)\s\Z", match.string[: match.start()]) else f"is {said}"
+
+
 def _symbol(match: re.Match[str], style: Style) -> str | None:
     return SYMBOLS.get(match[0])
 
@@ -193,6 +220,7 @@ def _greek(match: re.Match[str], style: Style) -> str | None:
     return GREEK.get(letter)
 
 
+_SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "sec": "sections", "vol": "volumes"}
 _PAID = {"pcm": "per calendar month", "pw": "per week", "pa": "per annum", "pppn": "per person per night"}
 
 SYMBOL_RULES: tuple[Rule, ...] = (
@@ -203,9 +231,10 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("math", r"(?<=[\w)])\^(-?\d+)(?!\w)", _power),
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: "is at most"),
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: "is at least"),
-    rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", lambda match, style: "is less than"),
-    rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", lambda match, style: "is greater than"),
+    rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", _compared),
+    rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", _compared),
     rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
+    rule("range", r"(?<=\d[a-z])-(?=\d{1,3}[a-z]?\b)", lambda match, style: "to"),
     rule("sign", r"~\s?(?=[$£€¥₹]?\.?\d)|(?<![\w)]\s)(?<![\w)])≈\s?(?=[$£€¥₹]?\.?\d)", lambda match, style: "about"),
     rule("emoticon", r"(?<![\d=)\w])(?<!\b[a-z]\s)<3+(?=\s*(?:\Z|[^\w\s]|[A-Za-z]{2}))", lambda match, style: "heart"),
     rule("emoticon", r"(?<![\w:;])[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])", lambda match, style: ""),
@@ -229,6 +258,12 @@ SYMBOL_RULES: tuple[Rule, ...] = (
 )
 
 WORD_RULES: tuple[Rule, ...] = (
+    rule(
+        "reference",
+        r"(?:ch|pp?|fig|sec|vol)\.\s*(?=\d+\s?-\s?\d)",
+        lambda m, s: _SEVERAL[m[0].lower().partition(".")[0]],
+        any_case=True,
+    ),
     rule("abbreviation", r"(st)\.", _title_or_street, any_case=True),
     rule("abbreviation", r"(St)(?![\w.])", _title_or_street),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(st)(?=\W*\Z)", lambda match, style: "street"),
@@ -255,6 +290,20 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule("reference", r"(Arts?|Secs?|Paras?|Cls?)\.\s*(?=\d|[IVX]+\b)", lambda match, style: LEGAL[match[1]]),
     rule("abbreviation", r"min(?!\w)(?:\.(?=\s[a-z]))?", _minute),
+    rule("reference", r"Pss?\.?\s(?=\d)", lambda match, style: "psalm"),
+    rule("reference", r"no\.\s*(?=[A-Z]{1,4}-?\d)", lambda match, style: "number", any_case=True),
+    rule("reference", r"(?<=\d(?:st|nd|rd|th)\s)gr\.", lambda match, style: "grade"),
+    rule("reference", r"v\.?\s?(?=\d+\.\d)", lambda match, style: "version"),
+    rule("reference", r"[Rr]eg\.(?=\s\()", lambda match, style: "regulation"),
+    rule("reference", rf"({'|'.join(LABELLED)})(?=:\s)", lambda match, style: LABELLED[match[1]]),
+    rule(
+        "abbreviation",
+        r"(?:(?<=yrs\.\s)|(?<=yrs\s)|(?<=years\s)|(?<=years'\s)|(?<=of\s))exp\b\.?",
+        lambda match, style: "experience",
+    ),
+    rule("abbreviation", r"(?<=\d\s)pp\b\.?", lambda match, style: "pages"),
+    rule("abbreviation", r"(?<=\d\s)ea\b\.?", lambda match, style: "each"),
+    rule("abbreviation", r"[FB]r\.(?=\s[A-Z])", lambda m, s: "father" if m[0][0] == "F" else "brother"),
     rule("reference", rf"({'|'.join(BOOKS)})\.?\s(?=\d+:\d)", lambda match, style: BOOKS[match[1]]),
     rule("abbreviation", rf"({'|'.join(SLASHED)})(?![\w/])", lambda m, s: SLASHED[m[1].lower()], any_case=True),
     rule("abbreviation", r"[rud]/(?=[A-Za-z]\w)", lambda match, style: f"{style.letters(match[0][0])} slash "),
@@ -262,6 +311,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"(?:(?<=\w\s)|(?<=\w\.\s))vs?(?:\.(?=\s\w)|(?=\s[A-Z]))", lambda match, style: "versus"),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)[Ff]l\b\.?", lambda match, style: "floor"),
     rule("abbreviation", r"(?<=\d\s)(pcm|pw|p\.?a\.|pppn|p\.w\.)(?!\w)", lambda m, s: _PAID[m[1].replace(".", "")]),
+    rule("abbreviation", r"Sec\.(?=\sof\b)", lambda match, style: "secretary"),
     rule("abbreviation", r"att'n\b", lambda match, style: "attention", any_case=True),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),
     rule("abbreviation", r"a\.?k\.?a\b\.?", lambda match, style: style.letters("aka"), any_case=True),
@@ -280,7 +330,8 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", rf"({'|'.join(SHORT_PHRASES)})(?![A-Za-z])", lambda match, style: SHORT_PHRASES[match[1]]),
     rule("name", r"Ph\.?Ds(?!\w)", lambda match, style: style.letters("phd") + "'s"),
     rule("name", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", _mixed_case),
-    rule("letters", rf"{NO_VOWEL}(?![\w'.-])", _without_vowels),
+    rule("letters", r"[a-z]{2,3}(?=[²³])", lambda m, s: s.letters(m[0]) if m[0] not in UNITS else None),
+    rule("letters", rf"{NO_VOWEL}(?![A-Za-z\d_'.-])", _without_vowels),
     rule("name", r"A(?![A-Za-z'.]|\s[A-Z])", _letter_a),
     *roman.WORD_RULES,
     rule("acronym", r"([A-Z]{2,})('?s)?(?![A-Za-z])", _capitals),

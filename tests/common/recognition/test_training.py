@@ -8,7 +8,7 @@ import torch
 
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import Utterance
-from common.recognition.training import log_letters, weighted
+from common.recognition.training import counted, log_letters, weighted
 from common.text.language import LanguageError, Spelling
 from common.training_state import TrainingError
 
@@ -20,9 +20,8 @@ def batch_of(*texts: list[int]) -> AudioBatch:
     lengths_B = torch.tensor([len(text) for text in texts])
     samples_B = torch.full((len(texts),), 4)
     indices = list(range(5, 5 + len(texts)))
-    return AudioBatch(
-        torch.zeros(len(texts), 4), samples_B, targets_BU, lengths_B, indices, list(map(str, indices)), []
-    )
+    ids, alone = [f"u{i}" for i in indices], [1] * len(texts)
+    return AudioBatch(torch.zeros(len(texts), 4), samples_B, targets_BU, lengths_B, indices, ids, alone, [])
 
 
 def utterances(count: int) -> SpeechDataset:
@@ -39,6 +38,15 @@ def test_utterances_whose_labels_do_not_fit_their_frames_weigh_nothing_and_are_n
     assert weights_B.tolist() == expected
     noted = "utterance u6: 2 labels do not fit into the 2 encoder frames of a.wav: they need 3"
     assert data.skipped.get(6) == (None if has_transducer else noted)
+
+
+def test_each_utterance_counts_as_much_joined_as_alone():
+    batch = batch_of([1, 2], [1, 2], [1, 2, 3])._replace(utterances=[4, 1, 1])
+    data = utterances(9)
+    data.on_error = "skip"
+    ((_, weights_B),) = weighted([batch], data, lambda samples_B: samples_B // 2, has_transducer=False)
+    assert weights_B.tolist() == [0.5, 0.5, 0.0]  # the mean over rows is the sum over 6 utterances, divided by 6
+    assert counted(batch, weights_B) == 5
 
 
 def test_an_utterance_whose_labels_do_not_fit_its_frames_ends_the_run():

@@ -1,0 +1,65 @@
+// Label sequences that a step makes longer: by which labels, with what a language model and phrases add.
+#pragma once
+
+#include "beam_slot.h"
+
+namespace transducer_beam_search {
+
+class Longer {
+  public:
+    // `which`: room for as many numbers as there are classes.
+    Longer(const Job& job, int32_t* which) : job_(job), which_(which) {}
+
+    // Those of the row number `which`, by labels that are no members yet.
+    void offer(Slot& s, int32_t which, Choice& choice) const {
+        const Row& row = s.rows[which];
+        const int32_t member = row.entry.member;
+        const Node& node = s.nodes[s.members[member].node];
+        if (node.length - s.first_length >= job_.capacity) return;
+        const double base = row.entry.mass - row.log_sum + node.external;
+        const int32_t boundary = s.scorer.boundary();
+        const double bound = s.scorer.label_bound(node.state.phrase);
+        const double most = boundary == kNone ? bound : std::max(bound, s.scorer.boundary_bound(node.state));
+        const double lowest = choice.threshold() - base - most;
+        const float cut = float(lowest - 1e-6 * (1 + std::fabs(lowest)));  // a bound rounds down
+        const int64_t found = job_.kernels->above(row.logits, job_.net.classes - 1, cut, which_);
+        std::sort(which_, which_ + found, [&row](int32_t a, int32_t b) {
+            return row.logits[a] != row.logits[b] ? row.logits[a] > row.logits[b] : a < b;
+        });
+        for (int64_t i = 0; i < found; i++) {
+            const int32_t label = which_[i];
+            const double score = base + double(row.logits[label]);
+            if (score + most < choice.threshold()) return;
+            if (is_member(s, s.members[member].node, label)) continue;
+            const double gain = s.scorer.is_trivial() ? 0 : s.scorer.extend(node.state, label).gain;
+            choice.offer({score + gain, member, label, which});
+        }
+    }
+
+    // The node of a sequence and one more label.
+    static int32_t node(Slot& s, int32_t parent, int32_t label) {
+        int32_t at = s.nodes[parent].first_child;
+        while (at != kNone && s.nodes[at].label != label) at = s.nodes[at].next_sibling;
+        if (at != kNone) return at;
+        Node& above = s.nodes[parent];
+        const ctc_decode::Step step = s.scorer.extend(above.state, label);
+        s.nodes[s.nodes_count] = {parent, label, kNone, above.first_child, above.length + 1,
+                                  step.state, above.external + step.gain};
+        above.first_child = s.nodes_count;
+        return s.nodes_count++;
+    }
+
+  private:
+    static bool is_member(const Slot& s, int32_t parent, int32_t label) {
+        for (int32_t m = 0; m < s.members_count; m++) {
+            const Node& node = s.nodes[s.members[m].node];
+            if (node.parent == parent && node.label == label) return true;
+        }
+        return false;
+    }
+
+    const Job& job_;
+    int32_t* which_;
+};
+
+}  // namespace transducer_beam_search
