@@ -13,20 +13,24 @@ from trt.serving.metrics import Metrics
 
 
 def test_memory_that_nobody_uses_goes_back_now_and_then_where_libc_can_do_that(monkeypatch):
-    trimmed: list[int] = []
     monkeypatch.setattr("trt.serving.limits.TRIM_SECONDS", 0.01)
 
-    def run_for_a_while():
-        async def wait():
-            await asyncio.wait({asyncio.create_task(give_memory_back())}, timeout=0.2)
+    async def twice() -> None:
+        trimmed = asyncio.Semaphore(0)
+        loop = asyncio.get_running_loop()
 
-        asyncio.run(wait())
+        def trim(left: int) -> None:
+            loop.call_soon_threadsafe(trimmed.release)
 
-    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(malloc_trim=trimmed.append))
-    run_for_a_while()
-    assert len(trimmed) > 1
+        monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(malloc_trim=trim))
+        job = asyncio.create_task(give_memory_back())
+        for _ in range(2):
+            await asyncio.wait_for(trimmed.acquire(), 60)
+        job.cancel()
+
+    asyncio.run(twice())
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace())
-    run_for_a_while()
+    asyncio.run(give_memory_back())  # ends at once
 
 
 def test_work_whose_client_goes_is_cancelled_and_that_of_others_is_not():
