@@ -35,7 +35,7 @@ class BulkWorkersConfig:
     folder: Annotated[Path, Positional, arg(metavar="FOLDER")]
     """Folder of recordings."""
     repeat: int = 20
-    """How often each recording is in the list, so that the work is longer than the start of a process."""
+    """Times that each recording is in the list, so that the work is longer than the start of a process."""
     rounds: int = 3
     """Rounds of both ways."""
     save: bool = False

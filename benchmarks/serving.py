@@ -42,17 +42,17 @@ class ServingConfig:
     name: str
     """Name of the models in the rows."""
     what: tuple[What, ...] = ("one", "many", "captions", "speech")
-    """What is measured."""
+    """Measurements to make."""
     tts: Path | None = None
     """Acoustic model of the voice, an ONNX file."""
     vocoder: Path | None = None
     """Vocoder of the voice, an ONNX file."""
     engine: Literal["local", "triton"] = "local"
-    """What runs the recogniser."""
+    """Runtime of the recogniser."""
     clients: int = 32
     """Clients of `many`."""
     seconds: float = 60.0
-    """How long many clients ask; one client asks for a quarter of it, at most 15 s."""
+    """Seconds that many clients ask; one client asks for a quarter of it, at most 15 s."""
     save: bool = False
     """Whether the rows are appended to benchmarks/results/serving.jsonl."""
 

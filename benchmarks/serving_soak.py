@@ -50,7 +50,7 @@ class ServingSoakConfig:
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Recordings that the honest clients have transcribed: files, folders, manifests."""
     minutes: float = 10.0
-    """How long."""
+    """Minutes of the soak."""
     clients: int = 4
     """Honest clients."""
     attackers: int = 2

@@ -16,6 +16,7 @@ from typing import IO, Any, cast
 import torch
 
 from common import files, seal
+from common.config import ConfigError
 
 _STEP = re.compile(r"_step(\d+)\.pt$")
 
@@ -137,6 +138,16 @@ def usable(path: Path | str) -> Iterator[None]:
         problem = " ".join((str(error) or type(error).__name__).split())
         told = problem if problem.startswith(str(path)) else f"{path}: describes no model that is known: {problem}"
         raise CheckpointError(told[:600]) from None
+
+
+@contextlib.contextmanager
+def own_description(path: Path | str, *others: type[Exception]) -> Iterator[None]:
+    """What a checkpoint of this repository lacks or misstates of itself is a CheckpointError; so are `others`."""
+    unreadable: tuple[type[Exception], ...] = (KeyError, TypeError, ConfigError, *others)
+    try:
+        yield
+    except unreadable as error:
+        raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
 
 
 def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path | str) -> None:

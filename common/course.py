@@ -34,7 +34,7 @@ class EveryConfig:
     save_epochs: int = 1
     """Epochs between checkpoints; one is always written at the end. 0 for none."""
     save_steps: int = 0
-    """Optimiser steps between checkpoints besides; 0 for none."""
+    """Optimiser steps between further checkpoints; 0 for none."""
     save_minutes: float = 30.0
     """Minutes after which a checkpoint is written at the latest; 0 for no limit."""
 

@@ -26,8 +26,9 @@ Count = TypeVar("Count", int, Tensor)
 
 @dataclass(frozen=True, kw_only=True)
 class LogMelConfig:
-    """From samples to log-mel features. The defaults are the recipe of Jasper and QuartzNet; `TTS` is FastPitch's."""
+    """From samples to log-mel features."""
 
+    # The defaults are the recipe of Jasper and QuartzNet; others are below, beginning with `TTS`.
     sample_rate: int = 16_000
     """Sample rate of the audio, in Hz."""
     n_fft: int = 512

@@ -72,7 +72,7 @@ class BenchmarkConfig:
     precisions: tuple[Precision, ...] = ("fp32",)
     """Arithmetic of the networks."""
     modes: tuple[Mode, ...] = ("eager",)
-    """How the networks are run: as written, compiled, or replayed as CUDA graphs."""
+    """Execution of the networks: as written, compiled, or replayed as CUDA graphs."""
     symbols: int = 128
     """Symbols per utterance."""
     seconds: float = 8.05

@@ -81,8 +81,8 @@ class InferenceConfig:
     readings: Path | None = None
     """File of readings that come before all others, TOML or JSON: words (SQL = "sequel") and units (kn = "knot")."""
     unknown_characters: Literal["error", "skip"] | None = None
-    """What happens to a phrase with a character that the model has no symbol for, such as an emoji: it is said without
-    it, which is logged, or it is not said; by default skip."""
+    """Treatment of a character that the model has no symbol for, such as an emoji. skip: its phrase is said without it,
+    which is logged; error: its phrase is not said. By default skip."""
     ema: bool | None = None
     """Whether the averaged weights are used; by default where there are any."""
     device: str = "auto"
@@ -90,7 +90,7 @@ class InferenceConfig:
     precision: Choice = "fp32"
     """Arithmetic of the networks. auto: for each, the fastest on this machine within 2 % of fp32."""
     mode: Mode = "eager"
-    """How the networks are run: as written, compiled, or replayed as CUDA graphs."""
+    """Execution of the networks: as written, compiled, or replayed as CUDA graphs."""
 
     def __post_init__(self) -> None:
         if not self.inputs:

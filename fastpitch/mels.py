@@ -40,7 +40,7 @@ class MelsConfig:
     output: Path
     """Folder of the spectrograms, for --data.mels of `fastpitch.vocoders.train`."""
     root: Path | None = None
-    """Folder that relative paths in manifests and of manifests start from."""
+    """Folder that relative paths start from, of manifests and in them."""
     pitch_dir: Path | None = None
     """Folder of prepared pitch; what is missing is extracted and stored there. By default a folder in output."""
     durations_dir: Path | None = None

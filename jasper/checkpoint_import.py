@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError
-from common.config import ConfigError
+from common.checkpoint import CheckpointError, own_description
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
 ASSUMED = (
@@ -46,13 +45,11 @@ def read(state: dict[str, Any], path: Path, *, configuration: Config | None = No
     `is_start`: its labels need not be known, since they are those of the training that starts from it.
     """
     if state.get("format") == FORMAT:
-        try:
+        with own_description(path):
             own = configuration or config.build(Config, state["config"], str(path))
             progress = state.get("progress")
             step = progress.get("step") if isinstance(progress, dict) else None
             return Imported(state["weights"], state["ema"], own, step=step if isinstance(step, int) else None)
-        except (KeyError, ConfigError) as error:
-            raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
     if not isinstance(state.get("state_dict"), dict):
         raise CheckpointError(
             f"{path}: not a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet; "

@@ -70,7 +70,7 @@ class DataConfig:
     """What is read, and how it is batched."""
 
     root: Path | None = None
-    """Folder that relative paths in manifests and of manifests start from (the published DATA_DIR)."""
+    """Folder that relative paths start from, of manifests and in them (the published DATA_DIR)."""
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ class Config:
     do not fit start anew."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(save_epochs=10))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400)
-    """Epochs whose checkpoint is kept; of the others the last two and the best."""
+    """Epochs whose checkpoints are kept, besides the last two and the best."""
     save_best_from: int = 1
     """First epoch whose validation may become the best checkpoint."""
     prediction_frequency: int = 0
@@ -155,7 +155,7 @@ class Config:
     checkpoint_activations: bool = False
     """Saving of memory: blocks compute their activations again in the backward pass, which takes a third more time."""
     dry_run: bool = False
-    """Only one step on the longest batch, to see whether it fits in memory."""
+    """Whether only one step is made, on the longest batch, to see whether it fits in memory."""
     tensorboard: bool = True
     """Whether TensorBoard event files are written."""
 

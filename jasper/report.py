@@ -45,7 +45,7 @@ class ReportData:
     """Data to evaluate on; by default those of the run."""
 
     root: Path | None = None
-    """Folder that relative paths in manifests and of manifests start from."""
+    """Folder that relative paths start from, of manifests and in them."""
     validation: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders with transcripts."""
 

@@ -3,7 +3,7 @@
 #   bash scripts/test.sh                          all of them, as CI does: a process per core, each with one thread
 #   bash scripts/test.sh -m "not slow"            the quick ones, likewise; other arguments of pytest work as well
 #   bash scripts/test.sh tests/common -k audio    what is named, in one process
-#   PROCESSES=1                                   how many processes at once, where it is not one per core (at most 8)
+#   PROCESSES=1                                   number of processes at once (default: one per core, at most 8)
 set -euo pipefail
 needs_tests=true
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -11,8 +11,10 @@ cd "$repository"
 # What tests use is compiled before them: a first use would print a line, take the time of some test, and be done once
 # in every process.
 for library in ctc common.convolution transducer; do
-  "$python" -m "$library.build" > /dev/null || echo "test: no native code of $library; its tests are skipped or take torch" >&2
+  { "$python" -m "$library.build" > /dev/null ||
+    echo "test: no native code of $library; its tests are skipped or take torch" >&2; } &
 done
+wait
 for argument in "$@"; do
   if [ -e "${argument%%::*}" ]; then
     export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"

@@ -69,21 +69,21 @@ def test_a_long_recording_that_breaks_off_costs_itself(kind, tmp_path, recording
     assert [good, other] == model.transcribe([recordings[0], recordings[1]], **SHORT)
 
 
+@pytest.fixture(scope="module")
+def one_and_ninety_minutes(tmp_path_factory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("minutes")
+    return [long_recordings.write_recording(folder / f"{minutes}.flac", minutes * 60) for minutes in (1, 90)]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_does_not_grow_with_a_recording(kind, tmp_path):
+def test_memory_does_not_grow_with_a_recording(kind, one_and_ninety_minutes, tmp_path):
     save_toy(kind, tmp_path / "toy.pt")
+    short, long = one_and_ninety_minutes
     spent = [
-        long_recordings.transcribe(
-            kind,
-            tmp_path / "toy.pt",
-            long_recordings.write_recording(tmp_path / f"{minutes}.flac", minutes * 60),
-            tmp_path / "text",
-            by=by,
-            decoding="greedy",
-        ).mib
-        for minutes, by in ((1, "path"), (90, "path"), (90, "standard input"))
+        long_recordings.transcribe(kind, tmp_path / "toy.pt", path, tmp_path / "text", by=by, decoding="greedy").mib
+        for path, by in ((short, "path"), (long, "path"), (long, "standard input"))
     ]
     assert max(spent) - spent[0] < 150  # MiB; 90 minutes of samples alone are 330
 

@@ -98,6 +98,12 @@ def assert_all_finite(folder: Path, name: str, part: str = "weights") -> None:
         assert all(torch.isfinite(weight).all() for weight in checkpoint.load(path)[part].values())
 
 
+def assert_average_begins_here(run: Any) -> None:
+    """The average of a run that had none begins at its weights of now."""
+    for name, weight in run.model.state_dict().items():
+        assert torch.equal(run.learner.ema.model.state_dict()[name], weight)
+
+
 def logged(folder: Path, key: str = "train_loss") -> list[float]:
     """The values of `key` in the log."""
     return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]

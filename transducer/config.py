@@ -115,7 +115,7 @@ class DataConfig:
     """What is read, and how it is batched."""
 
     root: Path | None = None
-    """Folder that relative paths in manifests and of manifests start from."""
+    """Folder that relative paths start from, of manifests and in them."""
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ class Config:
     """Model to start from (ours, .nemo, a Hugging Face folder or hub name), with its architecture, features, pieces."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_epochs: tuple[int, ...] = ()
-    """Epochs whose checkpoint is kept; of the others the last two and the best."""
+    """Epochs whose checkpoints are kept, besides the last two and the best."""
     tensorboard: bool = True
     """Whether TensorBoard event files are written."""
 

@@ -40,7 +40,8 @@ class InferenceConfig:
     max_seconds: float = math.inf
     """Longest utterance of manifests, in seconds; longer ones are left out."""
     format: Format = "text"
-    """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
+    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
+    vtt: subtitles."""
     output: Path | None = None
     """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
@@ -67,18 +68,19 @@ class InferenceConfig:
     batch_size: int = 8
     """Recordings, or chunks of long ones, recognised at once."""
     chunk_seconds: float = ChunkOptions.chunk_seconds
-    """Length of the chunks that long recordings are encoded in, to be decoded in one go."""
+    """Seconds of a chunk; long recordings are encoded in chunks, and decoded as one."""
     left_seconds: float = ChunkOptions.left_seconds
-    """Context before each chunk, encoded with it and not decoded again."""
+    """Seconds of context before each chunk, encoded with it but not decoded again."""
     right_seconds: float = ChunkOptions.right_seconds
-    """Context after each chunk, likewise."""
+    """Seconds of context after each chunk, encoded with it but not decoded yet."""
     whole_seconds: float = ChunkOptions.whole_seconds
-    """Length up to which a recording is encoded whole."""
+    """Longest recording that is encoded whole, in seconds."""
     normalize_seconds: float = 0.0
-    """Window that features are normalised over, around each frame; 0 for all that is encoded at once. Some 2 to 5
+    """Seconds around each frame that its features are normalised over; 0 for all that is encoded at once. Some 2 to 5
     seconds help models of single sentences with recordings of several voices."""
     confidence: Confidence = "probability"
-    """What the confidence of words is of: the probabilities of their pieces, or the entropies of these."""
+    """Measure of the confidence in words: the probabilities of their pieces, or the entropies of the distributions that
+    the pieces were chosen from."""
 
     @property
     def chunks(self) -> ChunkOptions:

@@ -29,7 +29,7 @@ class ChunkOptions:
     left_seconds: float = 10.0
     """Context before each chunk, encoded with it and not decoded again."""
     right_seconds: float = 5.0
-    """Context after each chunk, likewise."""
+    """Context after each chunk, encoded with it and not decoded yet."""
     whole_seconds: float = 60.0
     """Length up to which a recording is encoded in one piece."""
 

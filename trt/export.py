@@ -55,36 +55,36 @@ class ExportConfig:
     """Which checkpoint becomes which file."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """The model: a checkpoint of this repository, of DeepLearningExamples or Fairseq, a .nemo archive, a folder of
+    """Model: a checkpoint of this repository, of DeepLearningExamples or Fairseq, a .nemo archive, a folder of
     transformers, or a name of the hub."""
     out: Path
-    """The ONNX file to write."""
+    """ONNX file to write."""
     input: recognizer_export.Source = "samples"
-    """What a recogniser takes: audio samples, or log-mel features made elsewhere."""
+    """Input of a recogniser: audio samples, or log-mel features made elsewhere."""
     part: Part = "whole"
-    """All of a model, or a part for runtimes that do the rest themselves. Of FastPitch: the encoder, up to the frames
-    of every symbol, or the decoder, from there. Of transducers: the encoder, the prediction network or the joint."""
+    """Part of the model: the whole, or one for runtimes that do the rest themselves. FastPitch has an encoder, up to
+    the frames of every symbol, and a decoder, from there; transducers an encoder, a prediction network and a joint."""
     head: transducer_export.Head = "auto"
     """Head of hybrid FastConformers: transducer or ctc; by default the transducer."""
     decode: Literal["log_probs", "greedy"] = "log_probs"
-    """What a recogniser gives: log-probabilities of labels, or the labels themselves, by the best path of CTC, with
+    """Output of a recogniser: log-probabilities of labels, or the labels themselves, by the best path of CTC, with
     their frames and confidences."""
     precision: Literal["fp32", "fp16", "int8"] = "fp32"
     """Arithmetic of the network; features stay fp32. int8, of recognisers, needs --calibration."""
     calibration: tuple[Path, ...] = ()
     """Recordings that int8 is fitted to and judged by: files, folders, manifests. A few dozen seconds are enough."""
     calibration_clips: int = 100
-    """Recordings that are taken at most; the ranges of values come from the first 32."""
+    """Number of recordings that are used, at most; the ranges of values come from the first 32."""
     calibration_noise_db: tuple[float, ...] = ()
     """Signal to noise ratios, in decibels, at which recordings are heard with white noise too, in turns with clean
     ones: for audio that is noisier than the recordings."""
     ranges: Ranges = "mse"
-    """What the range of 8-bit activations is: that of the least squared error, from the least to the greatest value,
-    without the last thousandth of them (percentile), or what loses least information (entropy)."""
+    """Rule for the range of 8-bit activations: least squared error (mse), from the least to the greatest value
+    (minmax), without the last thousandth of them (percentile), or least information lost (entropy)."""
     int8_target: Target = "processors"
-    """What int8 is for: processors and ONNX Runtime, or engines of TensorRT, whose activations have a sign."""
+    """Target of int8: processors and ONNX Runtime, or engines of TensorRT, whose activations have a sign."""
     ema: bool | None = None
-    """Take the averaged weights or not; by default where there are any."""
+    """Whether averaged weights are used; by default where there are any."""
 
     def __post_init__(self) -> None:
         if self.out.suffix != ".onnx":

@@ -31,21 +31,22 @@ class RunConfig:
     """What to transcribe, with which exported model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """The file that trt.export wrote, from samples on; on a GPU an engine that trt.build made of it."""
+    """Model: a file of trt.export that takes samples, or, on a GPU, an engine that trt.build made of it."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
     file on standard input."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
-    """Longer utterances of manifests are left out."""
+    """Longest utterance of manifests, in seconds; longer ones are left out."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
-    """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
+    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
+    vtt: subtitles."""
     output: Path | None = None
-    """A file to write all of it to; by default the terminal."""
+    """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
-    """A folder to write one file per recording to, instead."""
+    """Folder for one output file per recording, in place of `output`."""
     shard: str | None = None
     """i/n: the i-th of n equal parts of the recordings, into a file of its own beside the output, which --merge joins.
     A part that is there is not done again."""
@@ -53,11 +54,11 @@ class RunConfig:
     """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     save_logits: Path | None = None
     """Folder for one .npz per recording: log_probs [frames, labels], times [frames] in seconds, labels, the blank among
-    them; of models of characters."""
+    them. Only for models that write characters."""
     batch_size: int = 8
     """Recordings, or chunks of long ones, recognised at once."""
     chunk_seconds: float | None = None
-    """Longer recordings are recognised in overlapping chunks of this length; by default that of the model."""
+    """Seconds of a chunk; longer recordings are recognised in overlapping chunks. By default those of the model."""
     threads: int = 0
     """Threads of the network; 0 for one per core."""
 

@@ -52,8 +52,8 @@ class ServeConfig:
     vocoder: Path | None = None
     """Vocoder of the voice: as the acoustic model, an ONNX file or a checkpoint."""
     engine: Literal["local", "triton"] = "local"
-    """What runs the recogniser: local, this process; triton, NVIDIA's server from the wheel nvidia-pytriton, which this
-    process starts and ends. The voice runs in this process."""
+    """Runtime of the recogniser: local, this process; triton, NVIDIA's server from the wheel nvidia-pytriton, which
+    this process starts and ends. The voice runs in this process."""
     triton_ports: tuple[int, int, int] = (0, 0, 0)
     """Ports of Triton's HTTP, gRPC and metrics, open to this machine alone; 0 for one that is free."""
     host: str = "127.0.0.1"
@@ -61,7 +61,7 @@ class ServeConfig:
     port: int = 8000
     """Port to listen at; 0 for one that is free."""
     wyoming_port: int | None = None
-    """Port for clients of Wyoming's protocol, as Home Assistant is one; by default none. It knows no keys."""
+    """Port for clients of Wyoming's protocol, as Home Assistant is one; by default none. It asks for no key."""
     api_keys: Path | None = None
     """File of keys, one a line: requests must come with one of them. Those of the variable SPEECH_API_KEYS, with commas
     between them, count too."""

@@ -34,11 +34,11 @@ class SpeakConfig:
     """What to say, with which exported models, and where the sound goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """The FastPitch that trt.export wrote."""
+    """Acoustic model: a FastPitch that trt.export wrote."""
     inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
     """Phrase files, files of text, texts in quotes, or - for standard input."""
     vocoder: Path
-    """The vocoder that trt.export wrote."""
+    """Vocoder that trt.export wrote."""
     output: Annotated[Path, arg(aliases=["-o"])] = Path("output")
     """Folder of the sound files."""
     speaker: int = 0

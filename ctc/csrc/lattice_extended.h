@@ -13,6 +13,7 @@
 namespace CTC_ISA {
 
 constexpr double IMPOSSIBLE = -0x1p900;
+constexpr int64_t MANTISSA_BITS = 0xfffffffffffff;
 // With CTC_UNDERFLOW: classes that are this many powers of two less likely than the best do not exist.
 constexpr double UNDERFLOW_EXPONENT = -0x1p50;
 
@@ -89,13 +90,9 @@ class ExtendedLattice {
     static Number normalised(Number a) {
         const Longs bits = (Longs)a.mantissa;
         const Doubles exponent = (Doubles)((bits >> 52) | (Longs)all(0x1p52)) - (0x1p52 + 1023);
-        const Longs mantissa = (bits & (Longs)(all(0.0) + as_double(0xfffffffffffffll))) | (Longs)all(1.0);
+        const Longs fraction = Longs{} + MANTISSA_BITS;  // as a double it is denormal, which arithmetic would flush
+        const Longs mantissa = (bits & fraction) | (Longs)all(1.0);
         return {(Doubles)mantissa, a.exponent + exponent};
-    }
-    static double as_double(int64_t bits) {
-        double x;
-        memcpy(&x, &bits, sizeof x);
-        return x;
     }
 
     // Emissions of frame t relative to the best of blank and labels, by slot and by label. Returns the reference c_t.

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError
-from common.config import ConfigError
+from common.checkpoint import CheckpointError, own_description
 from common.features import TTS, LogMelConfig
 from fastpitch.acoustic.config import Config, ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.pitch import PitchConfig
@@ -65,10 +64,8 @@ class Imported(NamedTuple):
 def read(state: dict[str, Any], path: Path) -> Imported:
     """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError."""
     if state.get("format") == FORMAT:
-        try:
+        with own_description(path):
             return Imported(state["weights"], state["ema"], config.build(Config, state["config"], str(path)))
-        except (KeyError, ConfigError) as error:
-            raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
     if not isinstance(state.get("state_dict"), dict) or not isinstance(state.get("config"), dict):
         raise CheckpointError(
             f"{path}: not a checkpoint of this repository or of DeepLearningExamples' FastPitch; "

@@ -159,7 +159,7 @@ class DataConfig:
     """What is read, and how it is batched."""
 
     root: Path | None = None
-    """Folder that relative paths in manifests and of manifests start from (the published DATASET_PATH)."""
+    """Folder that relative paths start from, of manifests and in them (the published DATASET_PATH)."""
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
@@ -253,7 +253,7 @@ class Config:
     vocoder: Path | None = None
     """Checkpoint of the vocoder for the sounds in TensorBoard; without one, Griffin-Lim's algorithm."""
     dry_run: bool = False
-    """Only one step on the longest batch, to see whether it fits in memory."""
+    """Whether only one step is made, on the longest batch, to see whether it fits in memory."""
     tensorboard: bool = True
     """Whether TensorBoard event files are written."""
 

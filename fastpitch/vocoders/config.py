@@ -19,7 +19,7 @@ class DataConfig:
     """What is read, and how it is cut."""
 
     root: Path | None = None
-    """Folder that relative paths in manifests and of manifests start from (the published DATASET_PATH)."""
+    """Folder that relative paths start from, of manifests and in them (the published DATASET_PATH)."""
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError
+from common.checkpoint import CheckpointError, own_description
 from common.config import ConfigError
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.networks.config import HifiganConfig
@@ -88,11 +88,9 @@ def is_checkpoint(state: dict[str, Any]) -> bool:
 
 
 def _own(state: dict[str, Any], path: Path) -> Imported:
-    try:
+    with own_description(path):
         own = config.build(HifiganRun, state["config"], str(path))
         return Imported(state["generator"], state["generator_ema"], own)
-    except (KeyError, ConfigError) as error:
-        raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
 
 
 def _published(state: dict[str, Any], weights: dict[str, Tensor], path: Path) -> Imported:

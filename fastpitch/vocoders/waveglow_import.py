@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError
+from common.checkpoint import CheckpointError, own_description
 from common.config import ConfigError
 from fastpitch.vocoders.config import WaveglowRun
 from fastpitch.vocoders.networks.config import WaveglowConfig
@@ -33,10 +33,8 @@ class Imported(NamedTuple):
 def read(state: dict[str, Any], path: Path) -> Imported:
     """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError."""
     if state.get("format") == FORMAT:
-        try:
+        with own_description(path):
             return Imported(state["weights"], state["ema"], config.build(WaveglowRun, state["config"], str(path)))
-        except (KeyError, ConfigError) as error:
-            raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
     if not is_checkpoint(state):
         raise CheckpointError(
             f"{path}: not a WaveGlow checkpoint of this repository or of DeepLearningExamples: expected weights named "

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fairseq's lists of LibriSpeech (.tsv, .ltr, dict.ltr.txt), also of the 1 h and 10 h subsets where Libri-light's
-# librispeech_finetuning lies in DATASET_DIR; train-clean-100 is that of 100 h.
+# librispeech_finetuning lies in DATASET_DIR; the subset of 100 h is train-clean-100.
 #   DATASET_DIR=/datasets/LibriSpeech FILELISTS_DIR=/lists EXT=flac bash scripts/wav2vec2/generate_filelists.sh
 # FILELISTS_DIR is DATASET_DIR unless it is set. SUBSETS names folders, all of them unless it is set.
 # Further arguments are flags of `python -m wav2vec2.filelists`.

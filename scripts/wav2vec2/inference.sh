@@ -3,9 +3,9 @@
 # keeps the default of `python -m wav2vec2.inference --help`.
 #   DATASET_DIR=/datasets/LibriSpeech VALID_SUBSET=test-other FINETUNED_MODEL=wav2vec2_best.pt bash scripts/wav2vec2/inference.sh
 #   FINETUNED_MODEL=wav2vec2_best.pt bash scripts/wav2vec2/inference.sh -- a.flac b.wav --format json
-# VALID_SUBSET is a Fairseq list (.tsv, with its .ltr, the word error rate is printed too), a manifest (.jsonl) or a folder in
-# DATASET_DIR. LOGITS_FILE is a folder with one file per recording; LABELS_PATH is a dict.ltr.txt. EMA other than 0 takes
-# the averaged weights. Published variables that have no effect are named when they are set.
+# VALID_SUBSET is a Fairseq list (.tsv; with its .ltr beside it the word error rate is printed too), a manifest (.jsonl)
+# or a folder in DATASET_DIR. LOGITS_FILE is a folder with one file per recording; LABELS_PATH is a dict.ltr.txt. EMA
+# other than 0 takes the averaged weights. Published variables that have no effect are named when they are set.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 [ "${1:-}" != -- ] || shift

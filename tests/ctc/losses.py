@@ -1,10 +1,15 @@
 """What the tests of the loss share: random batches, and the truth about them."""
 
+import hashlib
+
 import torch
 from torch import Tensor
 
 import ctc
 from ctc import reference
+
+MOST_KNOWN = 32
+_known: dict[bytes, tuple[Tensor, Tensor]] = {}
 
 
 def random_batch(
@@ -18,11 +23,21 @@ def random_batch(
 
 
 def truth(logits: Tensor, targets: Tensor, frames: Tensor, labels: Tensor, blank: int = 0) -> tuple[Tensor, Tensor]:
-    """Losses and the gradient of their sum, by torch in float64."""
-    x = logits.detach().cpu().double().requires_grad_()
-    losses = reference.torch_losses(x, targets, frames, labels, blank)
-    finite = torch.where(losses.isfinite(), losses, 0.0)
-    return losses.detach(), torch.autograd.grad(finite.sum(), x)[0]
+    """Losses and the gradient of their sum, by torch in float64; kept for the next device that is asked for them."""
+    x = logits.detach().cpu().double().contiguous()
+    given = (x, *(torch.as_tensor(each).cpu().contiguous() for each in (targets, frames, labels)))
+    digest = hashlib.sha256(repr((blank, *(each.shape for each in given))).encode())
+    for each in given:
+        digest.update(each.numpy())
+    key = digest.digest()
+    if key not in _known:
+        losses = reference.torch_losses(x.requires_grad_(), targets, frames, labels, blank)
+        finite = torch.where(losses.isfinite(), losses, 0.0)
+        _known[key] = losses.detach(), torch.autograd.grad(finite.sum(), x)[0]
+        for oldest in list(_known)[:-MOST_KNOWN]:
+            del _known[oldest]
+    losses, gradient = _known[key]
+    return losses.clone(), gradient.clone()
 
 
 def ours(

@@ -1,4 +1,3 @@
-import contextlib
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +17,11 @@ from common.training_state import TrainingError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import write_tensor
-from fastpitch.acoustic.run import NAME, Run
 from fastpitch.train import main, update
-from tests.fastpitch.runs import RATE, TOY, toy_config, write_corpus
+from tests.fastpitch.runs import RATE, TOY, run_of, toy_config, write_corpus
 from tests.training import (
     assert_all_finite,
     assert_same_state,
-    directory_of,
     events,
     finish,
     logged,
@@ -86,12 +83,6 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
     for other in updates[1:]:
         for whole, part in zip(updates[0], other, strict=True):
             torch.testing.assert_close(part, whole, rtol=1e-3, atol=1e-6)
-
-
-@contextlib.contextmanager
-def run_of(cfg: Config):
-    with directory_of(cfg, NAME) as directory:
-        yield Run(cfg, directory)
 
 
 def without_dropout(cfg: Config) -> Config:

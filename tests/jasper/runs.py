@@ -1,5 +1,7 @@
 """A tiny corpus and configuration that the tests of training share."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +9,8 @@ import numpy as np
 
 from common import audio, config
 from jasper.config import Config
+from jasper.run import NAME, Run
+from tests.training import directory_of
 
 TOY = Path(__file__).resolve().parents[2] / "configs" / "jasper" / "toy.toml"
 WORDS = ("one", "two", "red", "blue", "cat", "dog")
@@ -34,3 +38,10 @@ def toy_config(root: Path, output_dir: Path, **changes: object) -> Config:
     """configs/jasper/toy.toml on the corpus at `root`, with top-level `changes`."""
     cfg = config.load(Config, TOY)
     return replace(cfg, data=replace(cfg.data, root=root), output_dir=output_dir, **changes)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def run_of(cfg: Config) -> Iterator[Run]:
+    """The run as a training begins it."""
+    with directory_of(cfg, NAME) as directory:
+        yield Run(cfg, directory)

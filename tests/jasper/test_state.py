@@ -1,6 +1,5 @@
 """What a run takes over from its directory, and what it refuses."""
 
-import contextlib
 from dataclasses import replace
 
 import pytest
@@ -13,10 +12,9 @@ from common.data.loading import LoadingError
 from common.training_state import TrainingError
 from jasper import train
 from jasper.config import Config
-from jasper.run import NAME, Run
 from jasper.train import main
-from tests.jasper.runs import toy_config, write_corpus
-from tests.training import directory_of, events
+from tests.jasper.runs import run_of, toy_config, write_corpus
+from tests.training import assert_average_begins_here, events
 
 CPU = torch.device("cpu")
 
@@ -34,17 +32,10 @@ def stopped(corpus, tmp_path_factory) -> Config:
     return cfg
 
 
-@contextlib.contextmanager
-def run_of(cfg: Config):
-    with directory_of(cfg, NAME) as directory:
-        yield Run(cfg, directory)
-
-
 def test_an_average_that_begins_later_begins_at_the_weights_of_then(stopped):
     with run_of(replace(stopped, ema=0.9)) as run:
         assert run.state.progress.step == 2
-        for name, weight in run.model.state_dict().items():
-            assert torch.equal(run.learner.ema.model.state_dict()[name], weight)
+        assert_average_begins_here(run)
 
 
 def test_a_run_may_go_on_in_another_precision(stopped):

@@ -1,5 +1,6 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -8,10 +9,14 @@ from tests.fastpitch.speaking.test_synthesizer import save as save_letters
 from tests.fastpitch.tiny import speakers
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
 from tests.jasper.tiny import tiny_config
+from tests.transducer import golden
 from tests.trt.models import save_fastpitch, save_jasper
 from tests.trt.serving.running import Served, noise, served
 from trt import export
 from trt.serve import ServeConfig
+
+Head = Literal["auto", "transducer", "ctc"]
+Decode = Literal["log_probs", "greedy"]
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +25,27 @@ def jasper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = save_jasper(tmp_path_factory.mktemp("jasper") / "m.pt", tiny_config())
     export.main(export.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
     return path
+
+
+@pytest.fixture(scope="session")
+def pieces(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """ONNX files of the transducers with reference outputs, by name, head and decoding, each exported once."""
+    made: dict[tuple[str, ...], Path] = {}
+
+    def exported(name: str, head: Head = "auto", decode: Decode = "log_probs") -> Path:
+        if (name, head, decode) not in made:
+            path = made[name, head, decode] = tmp_path_factory.mktemp(name) / "m.onnx"
+            checkpoint = golden.folder() / f"{name}.nemo"
+            export.main(export.ExportConfig(checkpoint=checkpoint, out=path, head=head, decode=decode))
+        return made[name, head, decode]
+
+    return exported
+
+
+@pytest.fixture(scope="session")
+def hybrid(pieces: Callable[..., Path]) -> Path:
+    """A hybrid TDT and CTC model as a file, with its transducer."""
+    return pieces("tdt_ctc")
 
 
 @pytest.fixture(scope="session")

@@ -47,14 +47,6 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-@pytest.fixture(scope="module")
-def hybrid(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A hybrid TDT and CTC model as a file, with its transducer."""
-    path = tmp_path_factory.mktemp("hybrid") / "m.onnx"
-    export.main(ExportConfig(checkpoint=golden.folder() / "tdt_ctc.nemo", out=path))
-    return path
-
-
 def assert_same_transcripts(model: Path, name: str, head: str, recordings: list[Path]) -> None:
     ours = list(recognizers.load(model).stream(recordings, batch_size=3))
     asr = load(golden.folder() / f"{name}.nemo", device="cpu", head=head)
@@ -127,10 +119,8 @@ def test_greedy_decoding_with_words_to_favour_is_the_same_without_a_compiler(hyb
 
 
 @pytest.mark.slow
-def test_ctc_of_pieces_is_searched_as_at_home(recordings, tmp_path):
-    cfg = ExportConfig(checkpoint=golden.folder() / "tdt_ctc.nemo", out=tmp_path / "m.onnx", head="ctc")
-    export.main(cfg)
-    assert_same_searches(tmp_path / "m.onnx", "ctc", list(SEARCHES), recordings)
+def test_ctc_of_pieces_is_searched_as_at_home(recordings, pieces):
+    assert_same_searches(pieces("tdt_ctc", "ctc"), "ctc", list(SEARCHES), recordings)
 
 
 def test_words_are_favoured_where_torch_cannot_be_imported_and_what_cannot_be_is_one_line(hybrid, recordings, tmp_path):
@@ -162,10 +152,8 @@ def test_transcripts_are_those_of_the_checkpoint_whole_and_in_chunks(hybrid, rec
         ("tdt_ctc", "ctc", "greedy"),
     ],
 )
-def test_so_are_those_of_every_head(name, head, decode, recordings, tmp_path):
-    path = golden.folder() / f"{name}.nemo"
-    export.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", head=head, decode=decode))
-    assert_same_transcripts(tmp_path / "m.onnx", name, head, recordings)
+def test_so_are_those_of_every_head(name, head, decode, recordings, pieces):
+    assert_same_transcripts(pieces(name, head, decode), name, head, recordings)
 
 
 @pytest.mark.slow

@@ -35,19 +35,19 @@ class LengthConfig:
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     minutes: tuple[float, ...] = (1.0, 10.0, 60.0)
-    """Lengths of the recordings."""
+    """Lengths of the recordings, in minutes."""
     chunk_seconds: float = ChunkOptions.chunk_seconds
-    """Length of the chunks that they are encoded in."""
+    """Seconds of a chunk; recordings are encoded in chunks."""
     left_seconds: float = ChunkOptions.left_seconds
-    """Context before each chunk."""
+    """Seconds of context before each chunk."""
     right_seconds: float = ChunkOptions.right_seconds
-    """Context after each chunk."""
+    """Seconds of context after each chunk."""
     local_attention: tuple[int, int] | None = None
     """Frames before and after a frame that attention sees; by default what the model says."""
     normalize_seconds: float = 0.0
     """Window that features are normalised over, around each frame; 0 for all that is encoded at once."""
     head: Head = "auto"
-    """What decodes in hybrid models: transducer or ctc; by default the transducer."""
+    """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
     batch_size: int = 8
     """Chunks that are encoded at once."""
     device: str = "auto"

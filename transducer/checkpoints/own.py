@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from common import checkpoint, config
-from common.checkpoint import CheckpointError
-from common.config import ConfigError
+from common.checkpoint import CheckpointError, own_description
 from common.features import LogMelConfig
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
@@ -33,13 +32,11 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
         raise CheckpointError(f"{path}: not a transducer checkpoint of this repository; it holds {found}")
     if ema and state.get("ema") is None:
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
-    try:
+    with own_description(path, VocabularyError):
         settings, pieces = state["config"], decoded_pieces(state["pieces"])
         model = config.build(ModelConfig, settings["model"], str(path))
         features = config.build(LogMelConfig, settings["features"], str(path))
         weights = state["ema"] if state.get("ema") is not None and ema is not False else state["weights"]
-    except (KeyError, TypeError, ConfigError, VocabularyError) as error:
-        raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
     if pieces.blank != model.pieces:
         raise CheckpointError(f"{path}: {model.pieces} pieces by its description, {pieces.blank} in its tokenizer")
     return Imported(weights, model, features, pieces)

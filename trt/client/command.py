@@ -45,15 +45,16 @@ class ClientConfig:
     """Recordings, folders, manifests; to speak: a text in quotes; live: a recording, or - for raw samples (16 bits,
     mono, 16 kHz) on the standard input, as arecord gives them."""
     url: str = "http://127.0.0.1:8000"
-    """The server."""
+    """Address of the server."""
     api_key: str = ""
     """Key to send; by default that of the variable SPEECH_API_KEY."""
     format: Format = "text"
-    """text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt, vtt: subtitles."""
+    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
+    vtt: subtitles."""
     output: Path | None = None
-    """A file to write all of it to; by default the terminal. To speak: .wav, .flac, .mp3, .opus or .pcm; needed."""
+    """File for the whole output; by default the terminal. To speak needs one: .wav, .flac, .mp3, .opus or .pcm."""
     output_dir: Path | None = None
-    """A folder to write one file per recording to, instead."""
+    """Folder for one output file per recording, in place of `output`."""
     voice: str = "default"
     """Number of the speaker."""
     speed: float = 1.0
@@ -61,9 +62,9 @@ class ClientConfig:
     clients: int = 4
     """Requests at the same time."""
     seconds: float = 60.0
-    """How long to measure."""
+    """Seconds of a measurement."""
     of: Literal["transcripts", "captions", "speech"] = "transcripts"
-    """What is measured: transcripts of recordings; captions of recordings streamed as they would be spoken, one
+    """Subject of a measurement: transcripts of recordings; captions of recordings streamed as they would be spoken, one
     per client; speech, the first sound of a text in quotes."""
     offline: Path | None = None
     """The server's ONNX file: measure compares with what this process does with it, in batches of 8."""

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from common import checkpoint, hub
-from common.checkpoint import CheckpointError
-from common.config import ConfigError, build
+from common.checkpoint import CheckpointError, own_description
+from common.config import build
 from common.text.language import Language
 from wav2vec2.checkpoints import huggingface, naming
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, parse_dictionary, read_dictionary
@@ -303,15 +303,13 @@ def _labels(state: Mapping[str, Any], path: Path, n_labels: int) -> tuple[str, .
 
 
 def _read_own(state: dict[str, Any], path: Path, labels: tuple[str, ...], *, with_ema: bool) -> Imported:
-    try:
+    with own_description(path):
         architecture = build(ModelConfig, state["config"]["model"], str(path))
         if architecture.labels:
             architecture = replace(architecture, labels=labels or architecture.labels)
         averaged = state.get("ema") if with_ema else None
         imported = _imported(state["weights"] if averaged is None else averaged, architecture, path)
         return imported._replace(language=state["config"].get("data", {}).get("language", "auto"))
-    except (KeyError, TypeError, ConfigError) as error:
-        raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
 
 
 def _read_folder(folder: Path, labels: tuple[str, ...], target_lang: str, *, head: bool) -> Imported:

@@ -8,9 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from common.config import ConfigError
@@ -29,6 +26,9 @@ def shard(model: nn.Module, world: World, precision: Precision) -> nn.Module:
     """
     if world.size == 1:
         raise ConfigError("fsdp = true with one process: there is nothing to share; start several by torchrun")
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # takes half a second, as DTensor does
+
     model.to(world.device)
     mesh = init_device_mesh(world.device.type, (world.size,))  # by default it would be of the build's accelerator
     policy = MixedPrecisionPolicy()
@@ -88,4 +88,8 @@ class WholeMoments:
 
 def total(norm: Tensor) -> Tensor:
     """A norm over all processes' parts as an ordinary tensor."""
+    if type(norm) is Tensor:
+        return norm
+    from torch.distributed.tensor import DTensor
+
     return norm.full_tensor() if isinstance(norm, DTensor) else torch.as_tensor(norm)

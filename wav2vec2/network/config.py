@@ -86,7 +86,7 @@ class ModelConfig:
     relative_buckets: int = 0
     """Distances that attention tells apart by a gated bias (WavLM); 0: none."""
     relative_distance: int = 800
-    """Frames from which on all distances are one."""
+    """Frames from which on attention tells distances apart no more."""
     adapter_dim: int = 0
     """Width inside the adapter after each layer (MMS); 0 for none."""
     hourglass: str = ""

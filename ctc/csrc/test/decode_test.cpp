@@ -15,37 +15,7 @@
 #include <vector>
 
 #include "ctc_ngram.h"
-
-static int failures = 0;
-
-static void check(bool holds, const char* what, long which = 0) {
-    if (holds) return;
-    failures++;
-    printf("FAILED: %s (%ld)\n", what, which);
-}
-
-using Random = std::mt19937;
-
-static int between(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
-
-constexpr size_t GUARD = 64;
-
-class Workspace {
-   public:
-    explicit Workspace(size_t bytes) : bytes_(bytes), data_((char*)aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64)) {
-        memset(data_, 0x5a, bytes + GUARD);
-    }
-    ~Workspace() {
-        for (size_t i = 0; i < GUARD; i++) check(data_[bytes_ + i] == 0x5a, "wrote behind the workspace");
-        free(data_);
-    }
-    void* data() const { return data_; }
-    size_t bytes() const { return bytes_; }
-
-   private:
-    size_t bytes_;
-    char* data_;
-};
+#include "test/checking.h"
 
 struct Case {
     int batch, frames, vocabulary, blank;
@@ -150,11 +120,11 @@ static void test_align(const Case& c, bool is_double, Random& random, long which
     const ctc_scores scores = c.scores(is_double);
     const int window = between(random, 0, 2) ? 0 : between(random, 1, 20);
     const ctc_align_options options = {c.blank, 2, window, nullptr, 0};
-    const Workspace workspace(ctc_align_workspace(*std::max_element(c.lengths.begin(), c.lengths.end()),
+    const Guarded workspace(ctc_align_workspace(*std::max_element(c.lengths.begin(), c.lengths.end()),
                                                   *std::max_element(lengths.begin(), lengths.end()), &options));
     const int status = ctc_align(&scores, c.lengths.data(), targets.data(), stride, lengths.data(), &options,
                                  start.data(), end.data(), log_probs.data(), totals.data(), is_clipped.data(),
-                                 workspace.data(), workspace.bytes());
+                                 workspace, workspace.bytes());
     check(status == CTC_DECODE_SUCCESS, "align refuses", which);
     for (int item = 0; item < c.batch; item++) {
         if (!std::isfinite(totals[item])) continue;
@@ -196,10 +166,10 @@ static Hypotheses search(const Case& c, bool is_double, const ctc_scorer* scorer
     found.external.resize(rows);
     const ctc_scores scores = c.scores(is_double);
     const int64_t most_frames = *std::max_element(c.lengths.begin(), c.lengths.end());
-    const Workspace workspace(ctc_beam_workspace(most_frames, c.vocabulary, &options));
+    const Guarded workspace(ctc_beam_workspace(most_frames, c.vocabulary, &options));
     const int status = ctc_beam_search(&scores, c.lengths.data(), scorer, &options, found.labels.data(),
                                        found.lengths.data(), found.acoustic.data(), found.external.data(),
-                                       found.counts.data(), nullptr, nullptr, workspace.data(), workspace.bytes());
+                                       found.counts.data(), nullptr, nullptr, workspace, workspace.bytes());
     check(status == CTC_DECODE_SUCCESS, "beam search refuses");
     return found;
 }

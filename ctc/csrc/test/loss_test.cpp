@@ -12,14 +12,7 @@
 #include <vector>
 
 #include "ctc.h"
-
-static int failures = 0;
-
-static void check(bool holds, const char* what, long which = 0) {
-    if (holds) return;
-    failures++;
-    printf("FAILED: %s (%ld)\n", what, which);
-}
+#include "test/checking.h"
 
 struct Case {
     ctcProblem problem = {};
@@ -33,8 +26,6 @@ struct Answer {
     std::vector<float> losses, gradient;
 };
 
-constexpr size_t GUARD = 64;
-
 // Runs in a workspace of exactly the promised size, with guard bytes behind it.
 static Answer run(Case& c, int flags, int instruction_set, int threads, bool wants_gradient = true) {
     c.problem.flags = c.flags | flags;
@@ -45,19 +36,12 @@ static Answer run(Case& c, int flags, int instruction_set, int threads, bool wan
     size_t bytes = 0;
     answer.status = ctc_loss_workspace(&c.problem, &bytes);
     if (answer.status != CTC_STATUS_SUCCESS) return answer;
-    char* workspace = (char*)aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64);
-    memset(workspace, 0x5a, bytes + GUARD);
+    const Guarded workspace(bytes);
     answer.status = ctc_loss(&c.problem, c.logits.data(), wants_gradient ? answer.gradient.data() : nullptr,
                              c.targets.data(), c.input_lengths.data(), c.target_lengths.data(), nullptr,
                              answer.losses.data(), nullptr, workspace, nullptr);
-    for (size_t i = 0; i < GUARD; i++) check(workspace[bytes + i] == 0x5a, "wrote behind the workspace");
-    free(workspace);
     return answer;
 }
-
-using Random = std::mt19937;
-
-static int between(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
 
 // Stars in place of one label, of a few, or of half of them.
 static void put_stars(Case& c, Random& random) {

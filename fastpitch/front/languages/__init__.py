@@ -77,11 +77,10 @@ class TextConfig:
     """Reading of a word with several pronunciations: by its letters (published), by the first one, or by one drawn
     for every use."""
     unknown_words: Literal["letters", "espeak", "error"] = "espeak"
-    """Reading of a word that CMUdict lacks: by its letters (published), as espeak-ng says it, or not at all
-    (TextError)."""
+    """Reading of a word that CMUdict lacks: by its letters (published), as espeak-ng says it, or none, which is an
+    error."""
     unknown_characters: Literal["error", "skip"] = "error"
-    """Treatment of a character that is no symbol of the set: TextError, or it is left out and named in
-    `Encoded.left_out`."""
+    """Treatment of a character that is no symbol of the set: an error, or it is left out."""
     lexicon: Path | None = None
     """File of pronunciations that come before all others, in CMUdict's format: `word  HH AH0 L OW1` a line."""
     readings: Path | None = None

@@ -1,6 +1,5 @@
 """What a run takes over from its directory or from a checkpoint, and what it refuses."""
 
-import contextlib
 import re
 import shutil
 from dataclasses import replace
@@ -16,12 +15,12 @@ from common.training_state import TrainingError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import read
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
-from fastpitch.acoustic.run import NAME, Run, embeddings_of_shared_symbols
+from fastpitch.acoustic.run import embeddings_of_shared_symbols
 from fastpitch.front.symbols import TextProcessor
 from fastpitch.train import main, update
 from tests.data import shared
-from tests.fastpitch.runs import toy_config, write_corpus
-from tests.training import directory_of, events
+from tests.fastpitch.runs import run_of, toy_config, write_corpus
+from tests.training import assert_average_begins_here, events
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +36,10 @@ def stopped(corpus, tmp_path_factory) -> Config:
     return cfg
 
 
-@contextlib.contextmanager
-def run_of(cfg: Config):
-    with directory_of(cfg, NAME) as directory:
-        yield Run(cfg, directory)
-
-
 def test_an_average_that_begins_later_begins_at_the_weights_of_then(stopped):
     with run_of(replace(stopped, ema=0.9)) as run:
         assert run.state.progress.step == 2
-        for name, weight in run.model.state_dict().items():
-            assert torch.equal(run.learner.ema.model.state_dict()[name], weight)
+        assert_average_begins_here(run)
 
 
 @pytest.mark.parametrize(

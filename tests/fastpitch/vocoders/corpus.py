@@ -1,5 +1,7 @@
 """A corpus of tones and configurations for the tests of vocoder training."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +9,8 @@ import numpy as np
 
 from common import audio, config
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
+from fastpitch.vocoders.training.run import Run, name_of
+from tests.training import directory_of
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 RATE = 22050
@@ -40,3 +44,10 @@ def waveglow_config(root: Path, output_dir: Path, **changes: object) -> Waveglow
     features = replace(cfg.features, mel_bins=16, n_fft=256, window_samples=256, hop_samples=64)
     cfg = replace(cfg, data=replace(cfg.data, root=root), features=features, output_dir=output_dir, batch_size=2)
     return replace(cfg, **changes)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def run_of(cfg: HifiganRun | WaveglowRun) -> Iterator[Run]:
+    """The run as a training begins it."""
+    with directory_of(cfg, name_of(cfg)) as directory:
+        yield Run(cfg, directory)

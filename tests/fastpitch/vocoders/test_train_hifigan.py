@@ -1,4 +1,3 @@
-import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,15 +18,13 @@ from fastpitch.vocoders.train import main
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.data import Heard
 from fastpitch.vocoders.training.objective import discriminator_loss
-from fastpitch.vocoders.training.run import Run, name_of
 from fastpitch.vocoders.training.steps import generated, judged, update, update_discriminators
 from fastpitch.vocoders.vocoder import load_vocoder
-from tests.fastpitch.vocoders.corpus import CONFIGS, hifigan_config, write_corpus
+from tests.fastpitch.vocoders.corpus import CONFIGS, hifigan_config, run_of, write_corpus
 from tests.fastpitch.vocoders.small import random_mel
 from tests.training import (
     assert_all_finite,
     assert_same_state,
-    directory_of,
     events,
     finish,
     logged,
@@ -44,12 +41,6 @@ TOY = CONFIGS / "hifigan" / "toy.toml"
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-@contextlib.contextmanager
-def run_of(cfg):
-    with directory_of(cfg, name_of(cfg)) as directory:
-        yield Run(cfg, directory)
 
 
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])

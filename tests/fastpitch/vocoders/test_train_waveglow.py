@@ -1,4 +1,3 @@
-import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +15,12 @@ from common.training_state import TrainingError
 from fastpitch.vocoders.config import WaveglowRun
 from fastpitch.vocoders.train import main
 from fastpitch.vocoders.training import data
-from fastpitch.vocoders.training.run import Run, name_of
 from fastpitch.vocoders.training.steps import update
 from fastpitch.vocoders.vocoder import load_vocoder
 from tests.data import shared
-from tests.fastpitch.vocoders.corpus import CONFIGS, waveglow_config, write_corpus
+from tests.fastpitch.vocoders.corpus import CONFIGS, run_of, waveglow_config, write_corpus
 from tests.fastpitch.vocoders.small import random_mel
-from tests.training import assert_all_finite, directory_of, events, logged
+from tests.training import assert_all_finite, events, logged
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -32,12 +30,6 @@ TOY = CONFIGS / "waveglow" / "toy.toml"
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-@contextlib.contextmanager
-def run_of(cfg):
-    with directory_of(cfg, name_of(cfg)) as directory:
-        yield Run(cfg, directory)
 
 
 def test_a_run_directory_describes_itself_and_its_vocoders_speak(root, tmp_path):

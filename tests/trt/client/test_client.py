@@ -14,8 +14,6 @@ import soundfile
 
 from common.audio import AudioError
 from common.recognition.writing import rendered
-from tests.transducer import golden
-from trt import export
 from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from
 from trt.client.load import load
@@ -101,10 +99,9 @@ def test_a_server_that_tells_no_processor_time_is_measured_without(server, clips
     assert "processor time" not in told
 
 
-def test_a_fastconformer_is_measured_without_a_server_too(tmp_path, clips):
-    export.main(export.ExportConfig(checkpoint=golden.folder() / "ctc.nemo", out=tmp_path / "m.onnx"))
+def test_a_fastconformer_is_measured_without_a_server_too(pieces, clips):
     clip = Clip(clips[0].read_bytes(), clips[0].name, 1.0)
-    found = offline(tmp_path / "m.onnx", [clip], batch_size=8, seconds=0.01, threads=1)
+    found = offline(pieces("ctc"), [clip], batch_size=8, seconds=0.01, threads=1)
     assert min(found) > 0
 
 

@@ -52,8 +52,8 @@ def test_layers_alone_are_gathered_in_bf16_and_their_gradients_added_in_float32(
     def noted(module, *, mesh, mp_policy=None):
         found[module] = mp_policy
 
-    monkeypatch.setattr(sharding, "init_device_mesh", lambda kind, shape: (kind, shape))
-    monkeypatch.setattr(sharding, "fully_shard", noted)
+    monkeypatch.setattr("torch.distributed.device_mesh.init_device_mesh", lambda kind, shape: (kind, shape))
+    monkeypatch.setattr("torch.distributed.fsdp.fully_shard", noted)
     model = sharding.shard(ctc_model(), World(rank=0, size=2, device=torch.device("cpu")), precision)
     assert found.pop(model) is None
     assert set(found) == set(model.wav2vec2.encoder.layers)
@@ -64,8 +64,8 @@ def test_layers_alone_are_gathered_in_bf16_and_their_gradients_added_in_float32(
 def test_parts_lie_on_the_device_of_the_run_whatever_torch_was_built_for(monkeypatch):
     """Without a mesh FSDP takes the accelerator that torch knows, also in a run on the CPU."""
     meshes = []
-    monkeypatch.setattr(sharding, "init_device_mesh", lambda kind, shape: (kind, shape))
-    monkeypatch.setattr(sharding, "fully_shard", lambda module, *, mesh, **_: meshes.append(mesh))
+    monkeypatch.setattr("torch.distributed.device_mesh.init_device_mesh", lambda kind, shape: (kind, shape))
+    monkeypatch.setattr("torch.distributed.fsdp.fully_shard", lambda module, *, mesh, **_: meshes.append(mesh))
     sharding.shard(ctc_model(), World(rank=0, size=2, device=torch.device("cpu")), "fp32")
     assert set(meshes) == {("cpu", (2,))}
 

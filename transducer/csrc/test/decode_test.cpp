@@ -10,20 +10,9 @@
 #include <random>
 #include <vector>
 
+#include "test/checking.h"
 #include "transducer_beam.h"
 #include "transducer_decode.h"
-
-static int failures = 0;
-
-static void check(bool holds, const char* what, long which = 0) {
-    if (holds) return;
-    failures++;
-    printf("FAILED: %s (%ld)\n", what, which);
-}
-
-using Random = std::mt19937;
-
-static int between(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
 
 static int64_t padded(int64_t width) { return (width + 31) / 32 * 32; }
 

@@ -11,39 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "test/checking.h"
 #include "transducer_loss.h"
-
-static int failures = 0;
-
-static void check(bool holds, const char* what, long which = 0) {
-    if (holds) return;
-    failures++;
-    printf("FAILED: %s (%ld)\n", what, which);
-}
-
-using Random = std::mt19937;
-
-static int between(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
-
-// Memory of some size, aligned to 64 bytes, that notices what is written behind it.
-class Guarded {
-  public:
-    explicit Guarded(size_t bytes) : bytes(bytes), memory((char*)aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64)) {
-        memset(memory, 0x5a, bytes + GUARD);
-    }
-    ~Guarded() {
-        for (size_t i = 0; i < GUARD; i++) check(memory[bytes + i] == 0x5a, "wrote behind its memory");
-        free(memory);
-    }
-    Guarded(const Guarded&) = delete;
-    Guarded& operator=(const Guarded&) = delete;
-    operator void*() const { return memory; }
-
-  private:
-    static constexpr size_t GUARD = 64;
-    size_t bytes;
-    char* memory;
-};
 
 struct Case {
     transducerProblem problem = {};
