@@ -34,8 +34,10 @@ from common.benchmark import append_row
 from common.recognition.inputs import find_recordings
 from trt.client.asking import ServerError, content_of, percentile
 from trt.client.measuring import Clip, measure
+from trt.serving.limits import TRIM_SECONDS
 
 LOOKS = 12  # at the memory, that are written down
+REST = TRIM_SECONDS + 5  # until clients that vanished or are too slow are left, and free memory has gone back
 REPOSITORY = Path(__file__).parents[1]
 PIECE = bytes(1 << 18)
 FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
@@ -255,7 +257,7 @@ def main(cfg: ServingSoakConfig) -> int:
         measure(server.url, clips, key="", clients=cfg.clients, seconds=10)
         for kind in ATTACKS:  # each once: what a first use loads stays
             kind(server.port, cfg.huge_mb)
-        time.sleep(2)
+        time.sleep(REST)
         before = server.memory_mb()
         ends, counted, threads = time.monotonic() + 60 * cfg.minutes, Counter[str](), []
         lock, most, along = threading.Lock(), [before], list[float]()
@@ -281,7 +283,7 @@ def main(cfg: ServingSoakConfig) -> int:
         result = measure(server.url, clips, key="", clients=cfg.clients, seconds=60 * cfg.minutes)
         for thread in threads:
             thread.join()
-        time.sleep(7)  # clients that vanished, or that are too slow, are left
+        time.sleep(REST)
         after, is_up = server.memory_mb(), server.process.poll() is None
     unexpected = sum(count for name, count in counted.items() if name.endswith("!"))
     print("\n".join(result.lines()))

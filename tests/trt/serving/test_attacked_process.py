@@ -125,7 +125,8 @@ def test_a_client_whose_disk_is_full_says_so_in_one_line(server, clips):
     assert "Traceback" not in done.stderr
 
 
-def test_the_soak_reports_answers_attacks_and_memory(model, clips, capsys):
+def test_the_soak_reports_answers_attacks_and_memory(model, clips, capsys, monkeypatch):
+    monkeypatch.setattr(serving_soak, "REST", 2)
     cfg = serving_soak.ServingSoakConfig(
         model=model, inputs=(clips[0].parent,), minutes=0.1, clients=2, attackers=1, huge_mb=110
     )
