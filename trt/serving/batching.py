@@ -121,6 +121,7 @@ class Batcher(Generic[Given, Answer]):
             problem = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error  # no future takes it
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._give, batch, found, problem)
+        problem = None  # with this frame it would be a circle, which holds the batch
 
     def _give(self, batch: list[Waiting[Given, Answer]], found: list[Answer], problem: Exception | None) -> None:
         self._seen(len(batch))

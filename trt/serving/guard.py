@@ -42,25 +42,31 @@ class Guard:
         else:
             await self.app(scope, receive, send)
 
-    def refusal(self, scope: Message) -> RequestError | None:
-        """Why a request is refused before its body is read; None if it is not."""
+    # An exception that a local name holds where it is raised is a circle with the frames that it went through, and the
+    # body in them stays until the next collection of garbage: so these raise what they refuse themselves.
+
+    def check(self, scope: Message) -> None:
+        """Raises RequestError for a request that is refused before its body is read."""
         if not self._admits(scope):
-            return RequestError(
+            raise RequestError(
                 401, "missing or wrong API key; send 'Authorization: Bearer KEY'", code="invalid_api_key"
             )
         if self.under_way > self.limits.max_queue and scope["path"].startswith("/v1"):
-            return BusyError(f"{self.limits.max_queue} requests are under way")
+            raise BusyError(f"{self.limits.max_queue} requests are under way")
         length = dict(scope["headers"]).get(b"content-length", b"0")
-        return self.too_large(int(length)) if length.isdigit() and len(length) < 20 else None
+        if length.isdigit() and len(length) < 20:
+            self.check_size(int(length))
 
-    def too_large(self, count: int) -> RequestError | None:
-        """The refusal of a body of so many bytes, if it is too large."""
+    def check_size(self, count: int) -> None:
+        """Raises RequestError for a body of so many bytes, if it is too large."""
         most = self.limits.max_body_mb
-        if count <= most * 1e6:
-            return None
-        return RequestError(
-            413, f"a body of {count / 1e6:.1f} MB; expected at most {most:g} MB", code="body_too_large", param="file"
-        )
+        if count > most * 1e6:
+            raise RequestError(
+                413,
+                f"a body of {count / 1e6:.1f} MB; expected at most {most:g} MB",
+                code="body_too_large",
+                param="file",
+            )
 
     def _admits(self, scope: Message) -> bool:
         if not self.keys or not scope["path"].startswith("/v1"):
@@ -84,8 +90,7 @@ class _Exchange:
         guard.under_way += 1
         self.scope.setdefault("state", {})["exchange"] = self
         try:
-            if refusal := guard.refusal(self.scope):
-                raise refusal
+            guard.check(self.scope)
             await guard.app(self.scope, self.receive, self.send)
         except RequestError as error:
             await self.refuse(error)
@@ -116,8 +121,7 @@ class _Exchange:
         self.guard.budget.take(count)
         self.read += count
         self.body_ended = not message.get("more_body", False)
-        if error := self.guard.too_large(self.read):
-            raise error
+        self.guard.check_size(self.read)
         return message
 
     async def send(self, message: Message) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ctypes
+import gc
 import threading
 from dataclasses import dataclass
 
@@ -120,4 +121,5 @@ async def give_memory_back() -> None:
         trim = ctypes.CDLL(None).malloc_trim
         while True:
             await asyncio.sleep(TRIM_SECONDS)
+            gc.collect()
             await asyncio.to_thread(trim, 0)

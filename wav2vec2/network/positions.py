@@ -15,7 +15,7 @@ from common.convolution import Kept, matmul, trained
 from wav2vec2.network.config import ModelConfig
 
 # Up to so many frames of a batch training takes the sum as it is defined: the spectrum of the taps, and the way back
-# from that of their gradient, take as long whatever the batch. Measured.
+# from that of their gradient, take as long whatever the batch. Estimated from operations: the place is not measured.
 DIRECT_FRAMES = 1500
 
 
