@@ -209,8 +209,11 @@ def _refuse_thorough(options: DecodingOptions) -> None:
 
 
 def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
-    """By CTC: a beam search. `log_probs` makes log_probs_BSV of frames."""
-    beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=options.is_thorough)
+    """By CTC: a beam search, thorough only if asked for: frames that come in parts are to give what the whole gives.
+
+    `log_probs` makes log_probs_BSV of frames.
+    """
+    beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=bool(options.thorough))
 
     def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
         log_probs_BSV = log_probs(encoded_BSC)
@@ -221,7 +224,7 @@ def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: D
             found.append([_of_ctc(one, own_SV, pieces) for one in hypotheses])
         return found
 
-    in_parts = None if options.thorough else CTCBeamDecoding(log_probs, pieces, beam)
+    in_parts = None if beam.thorough else CTCBeamDecoding(log_probs, pieces, beam)
     return SearchDecoding(find, pieces, options, in_parts)
 
 

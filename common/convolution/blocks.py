@@ -61,6 +61,7 @@ def _block_of(convolution: nn.Conv1d, x_NIT: Tensor) -> int | None:
     filters, channels, taps = convolution.weight.shape
     dilation, padding = convolution.dilation[0], convolution.padding[0]
     is_plain = convolution.stride == (1,) and convolution.groups == 1 and convolution.bias is None
+    is_plain = is_plain and convolution.padding_mode == "zeros"
     is_plain = is_plain and (padding == taps // 2 * dilation if dilation > 1 else isinstance(padding, int))
     if not is_plain or taps % 2 == 0 or taps < FEWEST_TAPS or min(filters, channels) < FEWEST_CHANNELS:
         return None
@@ -68,7 +69,7 @@ def _block_of(convolution: nn.Conv1d, x_NIT: Tensor) -> int | None:
     return fastest(x_NIT.shape[0] * dilation, outputs, channels, filters, taps) if outputs > 0 else None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4096)  # lengths of batches differ all through a training
 def fastest(utterances: int, outputs: int, channels: int, filters: int, taps: int) -> int | None:
     """Frames of the blocks that are expected to be fastest, forward and backward; None: the direct sum is."""
     size = channels * filters

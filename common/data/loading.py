@@ -149,15 +149,22 @@ class SpeechDataset(Dataset[Item | Failure]):
         return collate([*sorted(rows, key=lambda row: -len(row.samples)), *failures])
 
     def _joined(self, parts: Sequence[Item], random: np.random.Generator) -> Item:
-        text = " ".join(self.utterances[part.index].text for part in parts)
         return Item(
             parts[0].index,
             "+".join(part.id for part in parts),
             one_after_the_other([part.samples for part in parts], self.join, random, sample_rate=self.sample_rate),
-            self.encode(text) if self.encode else [],
+            self._joined_target(parts),
             parts[0].epoch,
             len(parts),
         )
+
+    def _joined_target(self, parts: Sequence[Item]) -> list[int]:
+        """Of the texts with spaces between them; of their labels where a space is none, as in Chinese."""
+        text = " ".join(filter(None, (self.utterances[part.index].text for part in parts)))
+        try:
+            return self.encode(text) if self.encode else []
+        except ValueError:  # each text by itself has been encoded
+            return [label for part in parts for label in part.target]
 
     def _samples(self, utterance: Utterance, version: Version) -> np.ndarray:
         samples = self._read(utterance, version)

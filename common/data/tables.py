@@ -6,6 +6,7 @@ Where the first line names columns, they may stand in any order, and those that 
 """
 
 import csv
+import io
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,7 +33,8 @@ def header_of(line: str) -> tuple[str, list[str]] | None:
     """The separator and the columns' names, in lower case, of a line that names columns, a recording's among them."""
     for separator in SEPARATORS:
         names = [name.strip().strip('"').lower() for name in line.rstrip("\r").split(separator)]
-        if len(names) > 1 and _column("audio", names) is not None and all(names) and not any("/" in n for n in names):
+        is_of_names = all(names) and not any(mark in name for name in names for mark in "/|\t")
+        if len(names) > 1 and _column("audio", names) is not None and is_of_names:
             return separator, names
     only = line.strip().strip('"').lower()
     return (",", [only]) if only in NAMES["audio"] else None
@@ -65,14 +67,18 @@ def read_table(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
         if not given["audio"]:
             raise EntryError(f"{names[columns['audio'] or 0]} is empty; expected a recording")
         recording = base / given["audio"]
-        offset = _seconds(given.get("offset", ""))
+        offset, seconds = _seconds(given.get("offset", "")), _seconds(given.get("duration", ""))
+        if given.get("offset") and offset is None:
+            raise EntryError(f"offset is {short(given['offset'])}; expected a number of seconds, such as 2.5")
+        if offset is not None and given.get("duration") and seconds is None:
+            raise EntryError(f"duration is {short(given['duration'])}; expected a number of seconds, such as 2.5")
         return Entry(
             file=path,
             line=line,
             id=given.get("id") or recording.stem + (f"@{offset:g}" if offset else ""),
             audio=recording,
             text=given.get("text", ""),
-            seconds=_seconds(given.get("duration", "")),
+            seconds=seconds,
             speaker=given.get("speaker", ""),
             offset_seconds=offset,
             has_text="text" in given,
@@ -85,17 +91,27 @@ def read_table(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
 def _plain(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(text.split("\n")[1:], start=2):
         if line.strip():
-            yield number, line.rstrip("\r").split(separator)
+            values = line.rstrip("\r").split(separator)
+            yield number, list(map(_unquoted, values)) if separator == "\t" else values
+
+
+def _unquoted(value: str) -> str:
+    """What a spreadsheet, or Common Voice, has put in quotes with those within doubled; anything else as it is."""
+    inner = value[1:-1]
+    is_quoted = len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if is_quoted else value
 
 
 def _quoted(path: Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """The rows after the first as spreadsheets write them: with separators, quotes and ends of lines in quotes."""
-    rows = csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         next(rows)
+        line = rows.line_num + 1
         for row in rows:
             if any(value.strip() for value in row):
-                yield rows.line_num, row
+                yield line, row
+            line = rows.line_num + 1
     except csv.Error as error:  # a quotation mark that nothing closes would swallow the other rows
         raise ManifestError(f"{path}:{rows.line_num}: cannot be read as a table: {error}") from error
 
@@ -152,7 +168,7 @@ def read_kaldi(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
         recording = recordings[name][1]
         if recording.endswith("|"):
             raise EntryError(f"utterance {id}: {short(recording)} is a command; run it, and name the file it writes")
-        if texts is not None and id not in texts:
+        if with_text and texts is not None and id not in texts:
             raise EntryError(f"utterance {id}: has no line in {folder / 'text'}")
         first, last = _seconds(start), _seconds(end)
         if has_segments and (first is None or last is None):
@@ -162,11 +178,11 @@ def read_kaldi(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
             line=line,
             id=id,
             audio=(root or folder) / recording,
-            text=texts[id] if texts is not None else "",
+            text=texts.get(id, "") if texts is not None else "",
             seconds=None if first is None or last is None else last - first,
             speaker=speakers.get(id, ""),
             offset_seconds=first,
-            has_text=texts is not None,
+            has_text=texts is not None and id in texts,
         )
 
     return parsed(source, ((line, (name, value)) for line, name, value in rows), parse)

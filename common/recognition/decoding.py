@@ -58,7 +58,7 @@ class DecodingOptions:
     thorough: bool | None = None
     """Search by CTC that also keeps paths that end in a blank apart and at the end sums over all alignments of each
     text: never a worse score at an equal beam, in 5 to 8 times the time of the search. By default with a beam of up to
-    20, which loses the most without."""
+    20, which loses the most without; but not in models with streams, whose parts give what the whole gives."""
 
     def __post_init__(self) -> None:
         if self.beam < 0:
@@ -73,7 +73,7 @@ class DecodingOptions:
 
     @property
     def is_thorough(self) -> bool:
-        """Whether a search by CTC is a thorough one."""
+        """Whether a search by CTC of all frames at once is a thorough one."""
         return 0 < self.beam <= NARROW if self.thorough is None else self.thorough
 
     @property

@@ -62,7 +62,7 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
                 listed = [(root or path.parent) / line.strip() for line in text.split("\n") if line.strip()]
                 sources += [(file.stem, found_file(file) or file) for file in listed]
                 problems += [] if listed else [f"{path}: is empty; expected a list of recordings"]
-            elif path.is_dir() or path.suffix.lower() in MANIFEST_SUFFIXES:
+            elif path.is_dir() or path.suffix.lower() in (*MANIFEST_SUFFIXES, *LIST_SUFFIXES):
                 manifest = read_manifest(path, root=root, on_error="skip", with_text=False)
                 short = [u for u in manifest.utterances if u.seconds <= max_seconds]
                 sources += [(u.id, u) for u in short]

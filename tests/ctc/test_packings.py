@@ -58,7 +58,12 @@ def test_texts_to_count_may_be_packed_and_of_windows(tmp_path):
     ):
         (tmp_path / name).write_bytes(content)
         assert list(read_sentences([tmp_path / name], unit="word")) == TEXT
-    for content, message in ((b"a\xff", "is not text in UTF-8"), (gzip.compress(b"a b\n" * 99)[:-5], "a damaged one")):
+    for content, message in (
+        (b"a\xff", "is not text in UTF-8"),
+        (gzip.compress(b"a b\n" * 99)[:-5], "a damaged one"),
+        (gzip.compress(b"a b\n" * 99)[:-8] + bytes(8), "a damaged one"),
+        (bz2.compress(b"a b\n" * 99)[:20] + bytes(40), "a damaged one"),
+    ):
         (tmp_path / "d").write_bytes(content)
         with pytest.raises(DamagedError, match=rf"/d: .*{message}"):
             list(read_sentences([tmp_path / "d"], unit="word"))

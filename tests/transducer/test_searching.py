@@ -117,6 +117,13 @@ def test_a_recording_in_parts_is_searched_as_a_whole(asr, encoded):
     assert [one.tokens for one in decoder.end(decoder.start(2))] == [[], []]
 
 
+def test_a_search_by_ctc_is_thorough_only_if_asked_for(asr):
+    for thorough in (None, False):
+        decoder = asr.decoder(DecodingOptions(beam=4, thorough=thorough), head="ctc")
+        assert not decoder.in_parts.options.thorough
+    assert asr.decoder(DecodingOptions(beam=4, thorough=True), head="ctc").in_parts is None
+
+
 @pytest.mark.parametrize("head", ["transducer", "ctc"])
 def test_a_long_recording_has_the_alternatives_of_the_whole(asr, head):
     decoder = asr.decoder(DecodingOptions(beam=4, n_best=3), head=head)

@@ -118,7 +118,7 @@ class Batcher(Generic[Given, Answer]):
                     if not waiting.answer.done():
                         self._answer([waiting])
                 return
-            problem = error
+            problem = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error  # no future takes it
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._give, batch, found, problem)
         problem = None  # with this frame it would be a circle, which holds the batch

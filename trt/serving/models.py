@@ -5,7 +5,7 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,6 +132,14 @@ def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str 
             raise ModelError(f"{path}: is a {family}; expected a recogniser")
 
 
+def _next(stream: Iterator[np.ndarray]) -> np.ndarray | Exception:
+    """The next piece, or why there is none: a stream that raised cannot be asked again, nor can those before it."""
+    try:
+        return next(stream)
+    except Exception as error:
+        return error
+
+
 def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> Voice:
     """The voice of an acoustic model and a vocoder, both ONNX files of trt.export or both checkpoints.
 
@@ -167,7 +175,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         return say_together(
             sayings,
             sentences=begun,
-            sounds=lambda speaking: [next(saying.sentence) for saying in speaking],
+            sounds=lambda speaking: [_next(saying.sentence) for saying in speaking],
             sample_rate=voice.sample_rate,
         )
 

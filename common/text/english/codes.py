@@ -214,6 +214,11 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule(
         "address",
+        rf"([NSEW])\.(?=\s(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s(?:{STREETS})\b)",
+        lambda match, style: DIRECTIONS[match[1]],
+    ),
+    rule(
+        "address",
         rf"({'|'.join(STATES)})\s+(\d{{5}})(?:-(\d{{4}}))?\b",
         lambda match, style: f"{STATES[match[1]]} {digits(match[2] + (match[3] or ''))}",
     ),

@@ -3,7 +3,18 @@
 import re
 
 from common.text.english.tables import COUNTED_IN_MILLIONS
-from common.text.english.tokens import LARGE, NUMBER, Rule, Style, before, before_noun, of_a_thing, rule
+from common.text.english.tokens import (
+    LARGE,
+    NUMBER,
+    PLACE_AHEAD,
+    Rule,
+    Style,
+    anywhere,
+    before,
+    before_noun,
+    of_a_thing,
+    rule,
+)
 from common.text.english.units import BARE, BARE_PER, MANY, ONLY_AFTER_A_SLASH, PERIODS, UNITS
 from common.text.numbers import cardinal, fraction, ordinal, plural
 
@@ -84,6 +95,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     is_time = is_time or bool(unit in ("A", "N", "J") and hyphen == " " and _ELECTRIC.match(behind))
     if unit == "mo" and (not hyphen or re.match(r"\.?\s?(?:old|ago|baby|contract)\b", behind)):
         is_time = True
+    if unit == "l" and not chain and _POURED.match(behind):
+        return f"{cardinal(number)} {'liter' if number == '1' else 'liters'}"
     if (unit in ONLY_AFTER_A_SLASH and not (chain or is_time)) or (
         power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi", "in")
     ):
@@ -116,6 +129,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     return " ".join(filter(None, (_count(number), large, name))) + below
 
 
+_POURED = re.compile(r"\sof\s(?!the\b)[a-z]")  # 2 l of water
 _ELECTRIC = re.compile(r"\s?(?:[,;)]|\.?\Z)|\s(?:at\s\d|of\s(?:current|force)|fuse|current|breaker)")
 _ROAD = re.compile(r"\b(?:Route|Rte\.?|Rt\.?|Highway|Hwy\.?|US|I|Exit|Apt\.?|Unit|Flat|Room|Seat)[\s-]\Z")
 _LASTING = re.compile(
@@ -247,15 +261,10 @@ def _temperature(match: re.Match[str], style: Style) -> str | None:
     number, scale = match[1], match[2]
     is_hot = scale == "F" and re.fullmatch(r"[1-5]\d\d", number)
     is_negative = match.string[match.start() - 1 : match.start()] == "-"
-    is_place = before(match, _PLACE)
-    if is_place or not (is_hot or is_negative or "." in number or _HEAT.search(match.string)):
+    is_place = before(match, PLACE_AHEAD)
+    if is_place or not (is_hot or is_negative or "." in number or anywhere(match.string, _HEAT)):
         return None
     return f"{cardinal(number)} {'degree' if number == '1' else 'degrees'} {_SCALES[scale]}"
-
-
-_PLACE = re.compile(
-    r"\b(?:seats?|row|flat|apartment|apt\.?|unit|room|gate|bay|size|section|block|locker)\s\Z", re.IGNORECASE
-)
 
 
 def _age(match: re.Match[str], style: Style) -> str:

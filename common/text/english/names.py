@@ -3,7 +3,7 @@
 import re
 
 from common.text.english.abbreviations import BOOKS_IN_PARTS
-from common.text.english.tokens import Rule, Style, before, rule
+from common.text.english.tokens import Rule, Style, anywhere, before, rule
 from common.text.numbers import cardinal, in_pairs, ordinal, pair, plural
 
 _SCREENS = frozenset(["144", "240", "360", "480", "540", "576", "720", "1080", "1440", "2160", "4320"])
@@ -30,16 +30,16 @@ def _slashed(match: re.Match[str], style: Style) -> str | None:
     both = f"{_short(match[1])} {_short(match[2])}"
     if (first, second) in ((24, 7), (9, 11), (50, 50), (20, 20)):
         return both
-    if first == 20 and second in (10, 12, 15, 25, 30, 40, 50, 60, 70, 80, 100, 200, 400) and _SIGHT.search(text):
+    if first == 20 and second in (10, 12, 15, 25, 30, 40, 50, 60, 70, 80, 100, 200, 400) and anywhere(text, _SIGHT):
         return both
-    if (first, second) == (6, 6) and _SIGHT.search(text):
+    if (first, second) == (6, 6) and anywhere(text, _SIGHT):
         return both
     if (80 <= first <= 250 and 40 <= second <= 150 and first > second) and (
-        (first >= 100 and second >= 50 and second != 100) or _PRESSURE.search(text)
+        (first >= 100 and second >= 50 and second != 100) or anywhere(text, _PRESSURE)
     ):
         unit = " millimeters of mercury" if match[3] else ""
         return f"{_short(match[1])} over {_short(match[2])}{unit}"
-    if _BETS.search(text) or (second == 1 and first > 1):
+    if (anywhere(text, _BETS) and not _BEHIND.match(text, behind)) or (second == 1 and first > 1):
         return f"{cardinal(match[1])} to {cardinal(match[2])}"
     if first + second == 100 and not _NOT_SHARES.match(text, behind):
         return both
@@ -89,6 +89,12 @@ def _short(number: str) -> str:
 def _screen(match: re.Match[str], style: Style) -> str:
     """1920x1080"""
     return f"{in_pairs(match[1])} by {in_pairs(match[2])}"
+
+
+def _players(match: re.Match[str], style: Style) -> str:
+    """49ers → forty niners"""
+    number = cardinal(match[1])
+    return f"{number}{'rs' if number.endswith('e') else 'ers'}"
 
 
 def _season(match: re.Match[str], style: Style) -> str | None:
@@ -236,7 +242,10 @@ RULES: tuple[Rule, ...] = (
     rule("name", r"((?<=[A-Za-z]-)\d{1,4}|(?<=\dx)\d{1,2}|\d{3})s\b", _several),
 )
 
-LAST_RULES: tuple[Rule, ...] = (rule("name", r"(\d{3,4})(?=[A-Za-z]{1,2}\b|[A-Z]\d)", _model),)
+LAST_RULES: tuple[Rule, ...] = (
+    rule("name", r"(\d?[1-9])ers\b", _players),
+    rule("name", r"(\d{3,4})(?=[A-Za-z]{1,2}\b|[A-Z]\d)", _model),
+)
 
 WORD_RULES: tuple[Rule, ...] = (
     rule("name", r"S(\d{1,2})E(\d{1,3})(?!\w)", lambda m, s: f"season {_counted(m[1])} episode {_counted(m[2])}"),

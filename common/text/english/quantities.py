@@ -5,7 +5,7 @@ import re
 from common.text.english.abbreviations import COURSES
 from common.text.english.measures import mixed
 from common.text.english.tables import COUNTED_IN_MILLIONS
-from common.text.english.tokens import NUMBER, Rule, Style, before, rule
+from common.text.english.tokens import NUMBER, PLACE_AHEAD, Rule, Style, anywhere, before, rule
 from common.text.english.units import MAGNITUDES, PERIODS
 from common.text.numbers import cardinal, digits, fraction, in_pairs, ordinal, plural
 
@@ -100,7 +100,7 @@ _BEAT_BEHIND = re.compile(r"[-\s](?:time|meter|metre|beat|signature|measure|bar|
 
 
 def _part(match: re.Match[str], style: Style) -> str | None:
-    is_beat = match[2] in ("4", "8", "16") and _MUSIC.search(match.string)
+    is_beat = match[2] in ("4", "8", "16") and anywhere(match.string, _MUSIC)
     if is_beat or _BEAT_BEHIND.match(match.string, match.end()):  # of music
         return f"{cardinal(match[1])} {cardinal(match[2])}"
     return fraction(match[1], match[2])
@@ -108,7 +108,7 @@ def _part(match: re.Match[str], style: Style) -> str | None:
 
 def _thousands(match: re.Match[str], style: Style) -> str | None:
     letter = match[2]
-    if before(match, _SERIAL_AHEAD):
+    if before(match, _SERIAL_AHEAD) or (letter in "KMB" and before(match, PLACE_AHEAD)):
         return None
     follows = match.string[match.end() :]
     if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):

@@ -1,5 +1,6 @@
 """What the classes share: a token, the style of reading, what a rule is, and how a number is written."""
 
+import functools
 import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
@@ -93,6 +94,21 @@ def of_a_thing(match: re.Match[str]) -> bool:
 
 
 _NO_THING = re.compile(r"\s(?:straight|max|min|tops|long|old|apiece|minimum|maximum|early|late|flat|\w+ly)\b")
+
+
+@functools.lru_cache(maxsize=32)
+def anywhere(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether `pattern` is in `text`, which is asked for each of its tokens and looked for once."""
+    return bool(pattern.search(text))
+
+
+# Before a number with a letter that is a name: seat 12B, flat 3F.
+PLACE_AHEAD = re.compile(
+    r"\b(?:seats?|rows?|flat|apartment|apt\.?|unit|rooms?|rm\.?|gates?|bay|size|section|block|locker|platform|suite|ste\.?"
+    r"|exhibits?|appendix|figures?|figs?\.?|tables?|forms?|pages?|house|hangar|pier|stall|cabin|box|lot|desk|number|no\.?"
+    r"|questions?|exercise|problem|parts?|chapters?|schedule|rule|item|step|option|class|zone|bus|route|exit)\s\Z",
+    re.IGNORECASE,
+)
 
 
 def before(match: re.Match[str], pattern: re.Pattern[str]) -> bool:

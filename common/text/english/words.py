@@ -30,7 +30,7 @@ from common.text.english.tables import (
     SYMBOLS,
     WORDS_TOO,
 )
-from common.text.english.tokens import Rule, Style, before, rule
+from common.text.english.tokens import Rule, Style, anywhere, before, rule
 from common.text.english.units import UNITS
 from common.text.numbers import cardinal
 
@@ -45,8 +45,8 @@ NOT_A_NAME = re.compile(
 def _title_or_street(match: re.Match[str], style: Style) -> str:
     """A title stands before a name; a kind of street stands behind one."""
     title, street = ("saint", "street") if match[1][0] in "Ss" else ("doctor", "drive")
-    follows = re.match(r"\s+([\w']+)", match.string[match.end() :])
-    ahead = re.search(r"([\w']+)\s+$", match.string[: match.start()])
+    follows = re.compile(r"\s+([\w']+)").match(match.string, match.end())
+    ahead = re.search(r"([\w']+)\s+$", match.string[max(0, match.start() - 40) : match.start()])
     if ahead is None or NOT_A_NAME.fullmatch(ahead[1]):
         return title
     if follows is None or NOT_A_NAME.fullmatch(follows[1]):
@@ -60,8 +60,16 @@ _IN_CAPITALS = frozenset(
 )
 
 
+_SMALL_LETTER = re.compile("[a-z]")
+
+
 def _abbreviation(match: re.Match[str], style: Style) -> str | None:
-    if match[1].isupper() and len(match[1]) < 4 and match[1] not in _IN_CAPITALS and re.search("[a-z]", match.string):
+    if (
+        match[1].isupper()
+        and len(match[1]) < 4
+        and match[1] not in _IN_CAPITALS
+        and anywhere(match.string, _SMALL_LETTER)
+    ):
         return None
     goes_on = re.match(r",?\s(?:[a-z]|\d)|,", match.string[match.end() :])
     is_word = (
@@ -201,9 +209,12 @@ def _power(match: re.Match[str], style: Style) -> str:
     return f"to the power of {'minus ' if exponent.startswith('-') else ''}{cardinal(number) if number else ''}"
 
 
+_OF_TERMS = re.compile(r"[=^²³+]")
+
+
 def _minus(match: re.Match[str], style: Style) -> str | None:
     """Between two terms, where another sign tells that they are terms."""
-    return "minus" if re.search(r"[=^²³+]", match.string) else None
+    return "minus" if anywhere(match.string, _OF_TERMS) else None
 
 
 def _compared(match: re.Match[str], style: Style) -> str:
@@ -221,11 +232,17 @@ def _greek(match: re.Match[str], style: Style) -> str | None:
 
 
 _SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "sec": "sections", "vol": "volumes"}
+_RANKED = re.compile(r"\b(?:the|an?|his|her|my|our|your|their|is|was|at|as|from|to|of|and|world|seed|ranked)\s\Z")
 _PAID = {"pcm": "per calendar month", "pw": "per week", "pa": "per annum", "pppn": "per person per night"}
+
+_LOVED = re.compile(
+    r"\b(?:you|u|it|this|that|them|him|her|me|guys|all|much|so|love|thanks|day|night)[.!,]*\s\Z", re.IGNORECASE
+)
 
 SYMBOL_RULES: tuple[Rule, ...] = (
     rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≥|>=)(?=[$£€]?\.?\d)", lambda match, style: "at least"),
     rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≤|<=)(?=[$£€]?\.?\d)", lambda match, style: "at most"),
+    rule("emoticon", r"<3+(?=\s*(?:\Z|[.!~]\s*\Z))", lambda match, style: "heart" if before(match, _LOVED) else None),
     rule("sign", r"(?<=[A-Za-z]{2}\s)[<>](?=[$£€]?\.?\d)", lambda m, s: "less than" if m[0] == "<" else "more than"),
     rule("math", r"(?<=[\w)])([⁻⁺]?[⁰¹²³⁴-⁹]+)", _power),
     rule("math", r"(?<=[\w)])\^(-?\d+)(?!\w)", _power),
@@ -305,6 +322,14 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"(?<=\d\s)ea\b\.?", lambda match, style: "each"),
     rule("abbreviation", r"[FB]r\.(?=\s[A-Z])", lambda m, s: "father" if m[0][0] == "F" else "brother"),
     rule("reference", rf"({'|'.join(BOOKS)})\.?\s(?=\d+:\d)", lambda match, style: BOOKS[match[1]]),
+    rule("reference", r"[Rr]ev\.\s(?=\d+(?!\w|:\d))", lambda match, style: "revision "),
+    rule(
+        "reference",
+        r"(?<!\d)(?<!\d\s)(?<!\ba\s)(?<!few\s)(?<!more\s)secs?\.\s(?=\d)",
+        lambda match, style: "sections " if match[0].startswith("secs") else "section ",
+    ),
+    rule("reference", r"No\s(?=\d+(?!\w))", lambda match, style: "number " if before(match, _RANKED) else None),
+    rule("abbreviation", r"[Ee]xp\.(?=\sdate)", lambda match, style: "expiration"),
     rule("abbreviation", rf"({'|'.join(SLASHED)})(?![\w/])", lambda m, s: SLASHED[m[1].lower()], any_case=True),
     rule("abbreviation", r"[rud]/(?=[A-Za-z]\w)", lambda match, style: f"{style.letters(match[0][0])} slash "),
     rule("abbreviation", r"P\.?O\.?(?=\sBox)", lambda match, style: style.letters("po")),

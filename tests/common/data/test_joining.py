@@ -64,6 +64,26 @@ def test_each_utterance_is_heard_once_with_its_words_in_the_order_of_its_sound(u
     assert [utterances[i].id for i in batch.indices] == [name.split("+")[0] for name in batch.ids]
 
 
+def test_what_has_no_words_or_no_spaces_is_joined_too(utterances):
+    utterances[1] = replace(utterances[1], text="")
+    plan, join = [list(range(3))], replace(ALWAYS, max_utterances=2)
+    (batch,) = batches(utterances, join, plan)
+    assert sorted(zip(batch.utterances, batch.target_lengths_B.tolist(), strict=True)) in (
+        [(1, 0), (2, 3)],
+        [(1, 1), (2, 1)],
+    )
+
+    def letters_alone(text: str) -> list[int]:
+        if " " in text:
+            raise ValueError("a space is no label")
+        return encode(text)
+
+    settings = {"encode": letters_alone, "sample_rate": RATE, "join": join}
+    (batch,) = loader(SpeechDataset(utterances, **settings), plan)
+    assert sorted(batch.utterances) == [1, 2]
+    assert int(batch.target_lengths_B.sum()) == 2
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_batch_is_the_same_in_whatever_process_and_after_whatever_others(utterances, workers):
     plans = [[(epoch, index) for index in order] for epoch in (3, 4) for order in ([8, 2, 5, 1], [0, 3, 4])]

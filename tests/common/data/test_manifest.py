@@ -101,6 +101,27 @@ def test_a_table_of_a_spreadsheet_and_one_of_common_voice(clip):
     ]
 
 
+def test_a_text_has_its_quotes_and_ends_of_lines_that_are_none(clip):
+    table = clip.parent / "m.csv"
+    table.write_text("path,text\na.wav,one\u2028two\x85three\x0cfour\n", encoding="utf-8")
+    assert [u.text for u in read_manifest(table).utterances] == ["one\u2028two\x85three\x0cfour"]
+    table.write_text('path,text\n\na.wav,"x\ny"\nmissing.wav,"x\ny"\n')
+    assert f"{table}:5: utterance missing: no such" in read_manifest(table, on_error="skip").skipped[0]
+    voices = clip.parent / "v.tsv"
+    voices.write_text('path\tsentence\na.wav\t"""Hi,"" he said."\na.wav\t"Hi," he said, "you"\na.wav\t"\n')
+    assert [u.text for u in read_manifest(voices).utterances] == ['"Hi," he said.', '"Hi," he said, "you"', '"']
+    listed = clip.parent / "m.txt"
+    listed.write_text("a.wav|so, path, as it is\n")
+    assert [u.text for u in read_manifest(listed).utterances] == ["so, path, as it is"]
+
+
+@pytest.mark.parametrize(("row", "what"), [("0,25;0.1", "offset is '0,25'"), ("0.25;0,1", "duration is '0,1'")])
+def test_a_piece_whose_place_is_no_number_is_not_the_whole_recording(clip, row, what):
+    (clip.parent / "m.csv").write_text(f"path;text;offset;duration\na.wav;x;{row}\n")
+    with pytest.raises(ManifestError, match=f"m.csv:2: {what}; expected a number of seconds"):
+        read_manifest(clip.parent / "m.csv")
+
+
 def test_a_column_of_recordings_alone_is_enough_to_transcribe(clip):
     (clip.parent / "m.csv").write_text("path\na.wav\n")
     (found,) = read_manifest(clip.parent / "m.csv", with_text=False).utterances
@@ -122,6 +143,9 @@ def test_a_folder_of_kaldi(clip):
     first, second = read_manifest(clip.parent / "wav.scp").utterances
     assert (first.id, first.audio, first.text, first.speaker) == ("u1", clip, "ONE TWO", "ann")
     assert (second.offset_seconds, second.seconds, second.speaker) == (0.25, 0.25, "")
+    (clip.parent / "text").write_text("u1 ONE TWO\n")
+    found = read_manifest(clip.parent, with_text=False).utterances
+    assert [(u.id, u.text, u.has_text) for u in found] == [("u1", "ONE TWO", True), ("u2", "", False)]
     (clip.parent / "segments").write_text("u1 rec1 0 -1\n")
     with pytest.raises(ManifestError, match="-1 s from 0 s; expected a duration > 0"):
         read_manifest(clip.parent)

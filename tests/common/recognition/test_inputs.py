@@ -56,6 +56,12 @@ def test_fairseq_lists_have_the_references_of_their_letters(files, tmp_path):
     assert (item.name, item.reference) == ("a", "HI YOU")
 
 
+def test_a_list_of_any_suffix_may_have_texts(files, tmp_path):
+    (tmp_path / "m.lst").write_text(f"{files[0]}|hello\n")
+    (item,) = find_recordings([tmp_path / "m.lst"]).items
+    assert (item.name, item.reference) == ("a", "hello")
+
+
 def test_a_list_whose_first_recording_is_damaged_is_told(files, tmp_path):
     (tmp_path / "x.wav").write_bytes(b"no audio")
     (tmp_path / "x.tsv").write_text(f"{tmp_path}\nx.wav\t16000\n")

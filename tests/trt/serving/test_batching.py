@@ -55,6 +55,14 @@ def test_a_request_that_fails_does_not_spoil_its_batch():
     assert isinstance(answers[2], ValueError)
 
 
+def test_an_exception_that_no_future_takes_is_told_nevertheless():
+    def run(batch):
+        raise StopIteration
+
+    answers, _ = batched(range(2), run=run)
+    assert [type(answer) for answer in answers] == [RuntimeError, RuntimeError]
+
+
 def test_whoever_is_cancelled_while_waiting_is_left_out():
     seen: list[list[float]] = []
 

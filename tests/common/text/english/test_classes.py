@@ -1,5 +1,7 @@
 """Classes of written English, one form of each as a voice says it; phrases by class are in test_reader.py."""
 
+import time
+
 import pytest
 
 from common.text.spoken import spoken_english
@@ -174,6 +176,26 @@ CASES = {
         "gr8, c u 2nite": "great, c u tonight",
         "I <3 you :)": "i heart you",
         "if x <3 then": "if x less than three then",
+        "I love you <3": "i love you heart",
+        "children aged it <3 years": "children aged it less than three years",
+    },
+    "seats, players, pages": {
+        "I live in apt. 4B on the third floor.": "i live in apartment four b on the third floor.",
+        "Seat 12B by exhibit 4K is free.": "seat twelve b by exhibit four k is free.",
+        "Bring hot water to platform 3C now.": "bring hot water to platform three c now.",
+        "It has 5B users and 40K people.": "it has five billion users and forty thousand people.",
+        "The 49ers beat the 76ers.": "the forty niners beat the seventy sixers.",
+        "Take 2 l of water and 1 l of milk.": "take two liters of water and one liter of milk.",
+        "Line 2 l of the poem": "line two l of the poem",
+        "You bet. Add 3/4 cup of milk.": "you bet. add three quarters cup of milk.",
+        "Against all odds, 2/3 of them won.": "against all odds, two thirds of them won.",
+        "The odds are 5/2.": "the odds are five to two.",
+        "the No 1 seed at No 10; there is no 1 way": "the number one seed at number ten; there is no one way",
+        "See sec. 7; wait a sec. 5 more.": "see section seven; wait a sec. five more.",
+        "It took 4 sec. 5 times.": "it took four seconds five times.",
+        "Rev. 3 of it, Rev. Brown, Rev. 3:16": "revision three of it, reverend brown, revelation three sixteen",
+        "the 500 block of W. Main St.": "the five hundred block of west main street.",
+        "The exp. date is near.": "the expiration date is near.",
     },
 }
 
@@ -205,3 +227,11 @@ def test_a_class_is_said_as_a_person_reads_it(printed, said):
 )
 def test_ordinary_prose_stays_as_it_is(printed, said):
     assert spoken_english(printed, keep=KEEP) == said
+
+
+def test_a_long_text_takes_time_in_proportion():
+    """What one token looks for in all of the text is looked for once."""
+    for written in ("5F ", "4/6 "):
+        began = time.process_time()
+        spoken_english(written * (12_000 // len(written)), keep=KEEP)
+        assert time.process_time() - began < 4.0  # three times that, where each looks for it
