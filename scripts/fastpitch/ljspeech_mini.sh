@@ -36,9 +36,9 @@ if "$python" -c "import pocketsphinx" 2>/dev/null; then
   "$python" -m fastpitch.align configs/fastpitch/ljspeech_mini_voice.toml "${speech[@]}" || true
 fi
 acoustic() { "$python" -m fastpitch.train "$@" "${speech[@]}"; }
-acoustic configs/fastpitch/ljspeech_mini_voice.toml --output-dir "$RUN_DIR/fastpitch" --epochs "$(times 20)"
+acoustic configs/fastpitch/ljspeech_mini_voice.toml --output-dir "$RUN_DIR/fastpitch" --epochs "$(times 40)"
 acoustic configs/fastpitch/ljspeech_mini_adversarial.toml --output-dir "$RUN_DIR/fastpitch-adversarial" \
-  --epochs "$(times 10)" --checkpoint "$(newest "$RUN_DIR/fastpitch" fastpitch)"
+  --epochs "$(times 16)" --checkpoint "$(newest "$RUN_DIR/fastpitch" fastpitch)"
 spectrograms="$(newest "$RUN_DIR/fastpitch-adversarial" fastpitch)"
 spoken="$RUN_DIR/vocoder-adversarial/hifigan_final.pt"
 if [ "${TUNE:-0}" -gt 0 ]; then

@@ -73,7 +73,7 @@ def test_the_stages_follow_each_other_and_a_budget_stretches_all_of_them(python,
     vocoder = "fastpitch.vocoders.train"
     acoustic = ["fastpitch.align", "fastpitch.train", "fastpitch.train"]
     assert modules == [vocoder, vocoder, *acoustic, "fastpitch.mels", vocoder, "fastpitch.pack"]
-    assert [said[place + 1] for place, word in enumerate(said) if word == "--epochs"] == ["120", "52", "40", "20", "8"]
+    assert [said[place + 1] for place, word in enumerate(said) if word == "--epochs"] == ["120", "52", "80", "32", "8"]
     assert said.count(str(tmp_path / "run/fastpitch-adversarial/fastpitch_step00000005.pt")) == 2  # spectrograms, voice
     assert said[said.index("--steps") + 1] == "6080"
     assert str(tmp_path / "run/vocoder-adversarial/hifigan_step00000007.pt") in said
