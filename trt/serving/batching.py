@@ -79,6 +79,7 @@ class Batcher(Generic[Given, Answer]):
         with contextlib.suppress(RuntimeError):  # the event loop has ended
             while batch := self._next():
                 self._answer(batch)
+                del batch  # recordings are not held while there is nothing to do
 
     def _next(self) -> list[Waiting[Given, Answer]]:
         """The next batch, once there is one; none at the end."""

@@ -138,8 +138,14 @@ _TOWN_AHEAD = re.compile(r"\b[A-Z][a-z]+,\s\Z")
 _WORDS_TOO = frozenset(["OK", "HI", "OH", "ME", "IN", "OR", "PA", "MA", "LA", "ID", "AL", "CO", "DE"])
 
 
+_DEGREES_TOO = frozenset(["MD", "MA", "MS", "PA"])
+_TITLED_AHEAD = re.compile(r"\b(?:Dr|Prof|Mr|Mrs|Ms|Doctor|Professor)\.?\s(?:[A-Z][\w.'-]*\s){0,2}[A-Z][\w'-]*,\s\Z")
+
+
 def _state(match: re.Match[str], style: Style) -> str | None:
     """Austin, TX is hot; but not: Well, OK then."""
+    if match[1] in _DEGREES_TOO and before(match, _TITLED_AHEAD):
+        return None
     goes_on = not re.match(r"\s*(?:[,.;:!?)]|\Z)", match.string[match.end() :])
     return None if goes_on and (match[1] in _WORDS_TOO or not before(match, _TOWN_AHEAD)) else STATES[match[1]]
 
@@ -210,6 +216,11 @@ WORD_RULES: tuple[Rule, ...] = (
     rule(
         "address",
         rf"(?<=\d\s)([NSEW]|[NS][EW])\.?(?=\s(?:[A-Z][a-z]+\s|\d+(?:st|nd|rd|th)\s){{1,4}}(?:(?:{STREETS})\b|st\b))",
+        lambda match, style: DIRECTIONS[match[1]],
+    ),
+    rule(
+        "address",
+        r"([NSEW])\.(?=\s(?:Korea|Africa|America|Carolina|Dakota|Virginia|Ireland|Germany|Sudan|Yorkshire|Sussex)\b)",
         lambda match, style: DIRECTIONS[match[1]],
     ),
     rule(

@@ -215,6 +215,7 @@ RULES: tuple[Rule, ...] = (
     rule("average", r"\.(\d{3})(?!\w)", _average),
     rule("time", r"([0-2]\d)([0-5]\d)(\s?(?:hours|hrs?|h)(?!\w))", _military),
     rule("time", r"(0\d)([0-5]\d)()(?!\w|[.,:/-]\d)", _military_bare),
+    rule("year", r"(?<!\w)'(0\d)(?![\w'])", lambda match, style: pair(match[1])),
     rule("year", r"([12]\d{3})/(\d\d)(?![\d/])", _season),
     rule("reference", r"((?:19|20)\d\d)/(\d{3,4})(?![\d/])", lambda m, s: f"{_year(m[1])} slash {in_pairs(m[2])}"),
     rule("time", r"(\d{1,2})/(\d{1,2})c\b", lambda m, s: f"{cardinal(m[1])} {cardinal(m[2])} central"),

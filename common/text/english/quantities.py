@@ -36,7 +36,7 @@ _LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
 _NAME_AHEAD = re.compile(
     r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Rte\.?|Rt\.?|Highway|Interstate|Hwy|Room|Rm\.?|Area|Porsche|Peugeot|Xbox|Box"
     rf"|RTX|GTX|RX|Radeon|Ryzen\s\d|Core|Apartment|Apt\.?|Flat|Suite|Ste\.?|Ferrari|Port|HTTP|Error|Status|Bus|Train|Locker|Channel"
-    rf"|Gate|Building|Bldg\.?|Fahrenheit|Psalm|Ps\.|Bay|Cabin|Lot|Hall|(?-i:Unit|Extension|Form|Building|{COURSES})\.?)\s\Z"
+    rf"|(?-i:ISO|IEC|DIN|RFC|IEEE)|Gate|Building|Bldg\.?|Fahrenheit|Psalm|Ps\.|Bay|Cabin|Lot|Hall|(?-i:Unit|Extension|Form|Building|{COURSES})\.?)\s\Z"
     r"|\b(?:US|I|CA|SR|Route|Form)-\Z|[A-Za-z]\d+-\Z|\b[A-Za-z]{1,6}-(?<!\ba-)(?<!non-)(?<!pre-)(?<!mid-)(?<!post-)(?<!over-)(?<!sub-)(?<!top-)\Z",
     re.IGNORECASE,
 )
@@ -106,8 +106,14 @@ def _part(match: re.Match[str], style: Style) -> str | None:
     return fraction(match[1], match[2])
 
 
+_RACES = frozenset(["5", "10", "15"])
+_RAN = re.compile(r"\s?(?:[.,;:!?)]|\Z)|\s(?:in|on|at|and|last|this|yesterday|today|tomorrow|with|run|race|walk)\b")
+
+
 def _thousands(match: re.Match[str], style: Style) -> str | None:
     letter = match[2]
+    if letter in "kK" and match[1] in _RACES and before(match, _RACE_AHEAD) and _RAN.match(match.string, match.end()):
+        return None
     if before(match, _SERIAL_AHEAD) or (letter in "KMB" and before(match, PLACE_AHEAD)):
         return None
     follows = match.string[match.end() :]

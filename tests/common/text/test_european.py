@@ -49,6 +49,7 @@ SAID = {
         "1,5 kg, 1 h, 1 000 kg, le 1/5/2024": "1,5 kilogramme, une heure, 1 000 kilogrammes, le premier mai 2024",
     },
     "it": {
+        "Il sig. Rossi e la sig.ra Bo": "Il signor Rossi e la signora Bo",
         "Il Sig. Rossi, ecc.": "Il signor Rossi, eccetera.", "il 1° maggio": "il primo maggio",
         "$3 mln, 1 h, 0,5 h": "3 milioni di dollari, un'ora, 0,5 ore",
     },

@@ -1,5 +1,6 @@
 import asyncio
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -61,6 +62,24 @@ def test_an_exception_that_no_future_takes_is_told_nevertheless():
 
     answers, _ = batched(range(2), run=run)
     assert [type(answer) for answer in answers] == [RuntimeError, RuntimeError]
+
+
+def test_what_is_answered_is_not_held_until_the_next_request():
+    async def ask():
+        batcher = Batcher(lambda batch: [x_N.sum() for x_N in batch], delay_seconds=0.0, most=1)
+        batcher.start()
+        given_N = np.ones(3)
+        held = weakref.ref(given_N)
+        assert await batcher(given_N) == 3
+        del given_N
+        for _ in range(100):
+            if held() is None:
+                break
+            await asyncio.sleep(0.01)
+        batcher.stop()
+        return held()
+
+    assert asyncio.run(ask()) is None
 
 
 def test_whoever_is_cancelled_while_waiting_is_left_out():

@@ -196,6 +196,13 @@ CASES = {
         "Rev. 3 of it, Rev. Brown, Rev. 3:16": "revision three of it, reverend brown, revelation three sixteen",
         "the 500 block of W. Main St.": "the five hundred block of west main street.",
         "The exp. date is near.": "the expiration date is near.",
+        "Dr. Ann Lee, MD, of Baltimore, MD": "doctor ann lee, m d, of baltimore, maryland",
+        "Ms Lee and Ms. Lee": "miz lee and miz lee",
+        "The no. of men is 5. I said no. Of course.": "the number of men is five. i said no. of course.",
+        "He ran a 10k in 50 min and got a 10k raise.": "he ran a ten k in fifty minutes and got a ten thousand raise.",
+        "from N. Korea to S. Africa": "from north korea to south africa",
+        "in '08 or '99, by ISO 8601": "in oh eight or ninety nine, by i s o eighty six oh one",
+        "WW1 and WWII": "world war one and world war two",
     },
 }
 
