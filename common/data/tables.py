@@ -151,8 +151,10 @@ def read_kaldi(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
     """
     listed = path / "wav.scp" if path.is_dir() else path
     folder = listed.parent
-    recordings = {name: (line, value) for line, name, value in _pairs(listed)}
-    texts = {name: value for _, name, value in _pairs(folder / "text")} if (folder / "text").is_file() else None
+    recordings = _by_name(listed)
+    texts = (
+        {name: value for name, (_, value) in _by_name(folder / "text").items()} if is_file(folder / "text") else None
+    )
     if texts is None and with_text:
         raise ManifestError(f"{folder}: no file text in it; expected one with what was said, beside wav.scp")
     speakers = {name: value for _, name, value in _pairs(folder / "utt2spk")}
@@ -186,6 +188,16 @@ def read_kaldi(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
         )
 
     return parsed(source, ((line, (name, value)) for line, name, value in rows), parse)
+
+
+def _by_name(path: Path) -> dict[str, tuple[int, str]]:
+    """Line number and the rest of the line of every name. Raises ManifestError for a name that is there twice."""
+    found: dict[str, tuple[int, str]] = {}
+    for line, name, value in _pairs(path):
+        if name in found:
+            raise ManifestError(f"{path}:{line}: {short(name)} is in line {found[name][0]} too; expected it once")
+        found[name] = line, value
+    return found
 
 
 def _pairs(path: Path) -> Iterator[tuple[int, str, str]]:

@@ -326,9 +326,10 @@ class Search {
     n_marks_ = beam.marks;
   }
 
-  // The best path of `shorter` after which `label` is one more label, and that label in this frame.
+  // The best path of `shorter` after which `label` is one more label, and that label in this frame. Where such a path was
+  // given up for want of room (`decide`), though its sum was not, its other one: every prefix is to have one.
   Path arrived(const Prefix &shorter, int32_t label) const {
-    Path path = label == shorter.last ? shorter.best_blank : shorter.better();
+    Path path = label == shorter.last && shorter.best_blank.exists() ? shorter.best_blank : shorter.better();
     path.log_prob += work_.log_probs[label];
     return path;
   }

@@ -128,6 +128,23 @@ def test_where_there_is_no_room_the_most_probable_path_settles_labels_wherever_f
     assert all(a < b for a, b in zip(found[0][1], found[0][2], strict=True))
 
 
+def test_every_hypothesis_has_its_frames_where_there_was_no_room():
+    options = ctc.BeamOptions(beam=9, n_best=9)
+    for seed in range(20):
+        log_probs_SV = (4 * torch.randn(91, 2, generator=torch.Generator().manual_seed(seed))).log_softmax(1)
+        streams = [ctc.BeamStream(2, options=options, frames=8) for _ in range(2)]
+        if streams[0].memory == 0:
+            pytest.skip("without the library all frames are kept")
+        streams[0].settle(log_probs_SV)
+        for frame in log_probs_SV.split(1):
+            streams[1].settle(frame)
+        (one, other) = ([labels for _, labels in stream.readings()] for stream in streams)
+        assert one == other
+        for labels in one:
+            ends = [0, *labels.end_frames]
+            assert all(a <= b < c for a, b, c in zip(ends, labels.start_frames, labels.end_frames, strict=False))
+
+
 def test_a_copy_goes_on_by_itself():
     log_probs_SV = logits(1, 40, 5)[0]
     stream = ctc.BeamStream(5, blank=4)

@@ -70,6 +70,7 @@ def test_wide_layers_train_so_and_others_as_they_did(monkeypatch):
     assert type(blocks.convolved(wide, x_NIT).grad_fn).__name__.startswith("_Blocks")
     torch.testing.assert_close(blocks.convolved(wide, x_NIT), wide(x_NIT), rtol=0, atol=1e-5)
     others = layer(8, 8, 11), layer(128, 128, 3), nn.Conv1d(128, 128, 11, stride=2, padding=5, bias=False)
+    others += (nn.Conv1d(128, 128, 11, padding=5, bias=False, padding_mode="circular"),)
     others += nn.Conv1d(128, 128, 11, padding=5), nn.Conv1d(128, 128, 11, padding=9, dilation=2, bias=False)
     for other in others:
         x = torch.randn(8, other.in_channels, 105)

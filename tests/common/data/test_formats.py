@@ -230,6 +230,12 @@ BAD_ENTRIES: list[tuple[str, str, Format, str]] = [
 ]
 
 
+def test_a_name_that_kaldi_has_twice_is_told_and_neither_is_lost(tmp_path):
+    lines(tmp_path / "wav.scp", "a a.wav", "b b.wav", "a c.wav")
+    with pytest.raises(ManifestError, match=r"wav\.scp:3: 'a' is in line 1 too; expected it once"):
+        read_manifest(tmp_path, with_text=False)
+
+
 @pytest.mark.parametrize(("name", "content", "format", "message"), BAD_ENTRIES)
 def test_a_bad_entry_is_named_with_its_file_and_line(tmp_path, name, content, format, message):
     sound(tmp_path / "a.wav")
