@@ -113,8 +113,10 @@ def _started(training: Training, threads: int) -> _Running:
 def _work(training: Training, threads: int, writer: Connection) -> None:
     """What the process does: the training, its output in the pipe, until it, or who started it, ends."""
     os.setsid()
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(writer.fileno(), stream.fileno())
+    for name in ("stdout", "stderr"):  # new ones, since the old may count on a file's position
+        descriptor = getattr(sys, name).fileno()
+        os.dup2(writer.fileno(), descriptor)
+        setattr(sys, name, os.fdopen(descriptor, "w", buffering=1, encoding="utf-8", closefd=False))
     writer.close()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch

@@ -55,7 +55,8 @@ def text_of(path: Path) -> str:
         return decoded(path.read_bytes())
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ManifestError(f"{path}:{line}: byte {error.object[error.start]:#x} is not UTF-8; convert it") from error
+        byte, expected = error.object[error.start], error.encoding.upper()
+        raise ManifestError(f"{path}:{line}: byte {byte:#x} is not {expected}; convert it to UTF-8") from error
     except OSError as error:
         raise ManifestError(f"{path}: cannot be read: {error.strerror}") from error
 

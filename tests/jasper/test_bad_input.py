@@ -135,7 +135,8 @@ def test_malformed_manifest_lines_are_named_and_the_others_evaluated(model, mani
     [
         ("gone.jsonl", None, "gone.jsonl: no such file or folder; expected a manifest"),
         ("bad.jsonl", "{", "bad.jsonl: none of its 1 utterances can be used; "),
-        ("binary.txt", b"\xff\xfe\x00", "binary.txt: is not text in UTF-8; expected a list of recordings"),
+        ("binary.txt", b"a\n\x80\x00", "binary.txt:2: byte 0x80 is not UTF-8; convert it to UTF-8"),
+        ("cut.txt", b"\xff\xfe\x00", "cut.txt:1: byte 0x0 is not UTF-16-LE; convert it to UTF-8"),
         ("bare", "folder", "bare: no audio in this folder"),
     ],
 )

@@ -32,6 +32,7 @@ def batch(name: str) -> AudioBatch:
     return AudioBatch(
         indices=[0, 1, 2],
         ids=["a", "b", "c"],
+        utterances=[1, 1, 1],
         audio_BN=audio_BN,
         samples_B=torch.tensor(list(map(len, samples))),
         targets_BU=targets_BU,

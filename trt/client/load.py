@@ -8,6 +8,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -35,10 +36,15 @@ def load(url: str, requests: Sequence[bytes], expected: Sequence[bytes], *, clie
 
     A refusal because the server is busy, and a connection that breaks, are tried again as `Server` does it.
     """
-    cpu, began = time.thread_time(), time.monotonic()
-    return asyncio.run(_Load(url, requests, expected).run(clients, seconds))._replace(
-        took=time.monotonic() - began, cpu_seconds=time.thread_time() - cpu
-    )
+
+    def run() -> Loaded:
+        cpu, began = time.thread_time(), time.monotonic()
+        return asyncio.run(_Load(url, requests, expected).run(clients, seconds))._replace(
+            took=time.monotonic() - began, cpu_seconds=time.thread_time() - cpu
+        )
+
+    with ThreadPoolExecutor(1) as thread:  # the caller's may have an event loop already, as a notebook's has
+        return thread.submit(run).result()
 
 
 class _Load:

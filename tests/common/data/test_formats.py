@@ -255,7 +255,7 @@ def test_a_bad_entry_is_named_with_its_file_and_line(tmp_path, name, content, fo
     [
         ("m.json", '[{"files": []},\n\n {"files" 3}]', "m.json:3: not JSON (Expecting ':' delimiter at column 11)"),
         ("m.json", '[{"files": []}', "m.json:1: not JSON"),
-        ("m.jsonl", b"\n\xff", "m.jsonl:2: byte 0xff is not UTF-8; convert it"),
+        ("m.jsonl", b"\n\xff", "m.jsonl:2: byte 0xff is not UTF-8; convert it to UTF-8"),
         ("m.tsv", "a.wav\t3", "m.tsv:1: found 'a.wav\t3'; expected the root folder"),
         ("m.tsv", "", "m.tsv:1: found nothing; expected the root folder"),
         (

@@ -77,7 +77,7 @@ def test_what_holds_no_recordings_is_told(tmp_path):
     assert found.items == []
     assert found.problems == [
         f"{tmp_path}/empty: no audio in this folder",
-        f"{tmp_path}/list.txt:1: byte 0xff is not UTF-8; convert it",
+        f"{tmp_path}/list.txt:1: byte 0xff is not UTF-8; convert it to UTF-8",
         f"{tmp_path}/no.jsonl: no such file or folder; expected a manifest",
     ]
 
