@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import audio, benchmark, config, distributed
+from common import audio, benchmark, config, distributed, memory
 from common.benchmark import CLOCKS, RESULTS, Clock, Timings
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
@@ -153,6 +153,8 @@ def training(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
 
 
 def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: float) -> Row:
+    if world.device.type == "cpu":
+        memory.keep()  # as a training does
     with closing(RunLogger(folder, enabled=False)) as log:
         run = Run(cfg, RunDirectory(folder, NAME, world, log, None))
     batch = next(iter(loader(run.train_set, [list(range(cfg.batch_size))], workers=0)))
