@@ -173,14 +173,14 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
     (loss,) = losses[-1].tolist()
     if not math.isfinite(loss):
         raise ConfigError(f"the loss of step {len(losses)} is {loss}: what was timed is no training")
-    memory = benchmark.peak_memory_mib(step, world.device)
+    peak = benchmark.peak_memory_mib(step, world.device)
     about = {"config": cfg.name, "precision": cfg.precision, "batch": cfg.batch_size, "seconds_of_audio": seconds}
     about |= {"clock": cfg.clock, "processor_flags": processor_flags()}
     about |= {"processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}
     about["times_faster_than_published"] = (
         round(benchmark.ratio(timings["published"], timings[""]), 3) if "published" in timings else None
     )
-    return about | _speed(timings[""], cfg.batch_size * world.size, seconds, memory)
+    return about | _speed(timings[""], cfg.batch_size * world.size, seconds, peak)
 
 
 def _compared(
