@@ -150,7 +150,7 @@ REFERENCES = {
     "lv": "level", "lvl": "level", "cat": "category", "gr": "grade", "reg": "regulation", "rule": "rule",
     "exp": "expires", "bks": "books",
     "tel": "telephone", "ph": "phone", "mob": "mobile", "fl": "floor", "ps": "psalm", "pg": "page", "ver": "version",
-    "rt": "route",
+    "rt": "route", "ep": "episode", "eps": "episodes", "lect": "lecture", "ex": "exercise",
 }  # fmt: skip
 SLASHED = {
     "b/c": "because", "c/o": "care of", "w/in": "within", "w/out": "without", "w/o": "without", "s/o": "shout out to",

@@ -1,6 +1,8 @@
 """Measures: a number and its unit, compound units, temperatures, lengths in feet and inches, ages."""
 
+import functools
 import re
+from bisect import bisect_left
 
 from common.text.english.tables import COUNTED_IN_MILLIONS
 from common.text.english.tokens import (
@@ -24,8 +26,9 @@ _UNIT = (
     r"|(?:ft|lbs?|kN|N|kW|W|A|Pa|n)[·⋅-](?:lbs?|ft|m|h|s)\b|[A-Za-zµμΩ]+)"
 )
 _POWER = r"([²³]|\^?[23](?!\d))?"
-_PER = r"(?:\s?/\s?(?:10*\s?)?(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+(?:[²³]|\^?[23](?!\d))?)"
-_LINK = re.compile(r"\s?/\s?(10*)?\s?((?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+)([²³]|\^?[23])?")
+_OF_TIMES = r"[1-9]\d{0,2}\s?(?=(?:h|hrs?|hours?|d|days?|min|wks?|weeks?|months?|s|sec)\b)"
+_PER = rf"(?:\s?/\s?(?:{_OF_TIMES}|10*\s?)?(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+(?:[²³]|\^?[23](?!\d))?)"
+_LINK = re.compile(r"\s?/\s?([1-9]\d*)?\s?((?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+)([²³]|\^?[23])?")
 _POWERS = {"²": "square", "2": "square", "³": "cubic", "3": "cubic", "sq": "square", "cu": "cubic"}
 _BITS = {"kb": "kilobit", "Kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit"}  # MB/s are megabytes
 
@@ -101,7 +104,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi", "in")
     ):
         return None
-    if unit in ("W", "A", "N") and not hyphen and before(match, _ROAD):
+    if unit in ("W", "A", "N") and hyphen != "-" and before(match, _ROAD):
         return None
     is_apart, is_quality = match.string[match.start(4) - 1].isspace(), before_noun(match)
     if unit in ("in", "IN") and not power:
@@ -111,6 +114,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     if unit == "V" and is_apart and not is_quality and behind[:1].isalpha():
         return None
     per_second = chain in ("/s", "/sec")
+    if _SEVERAL_CAPITALS.fullmatch(unit):
+        return None
     name = _BITS.get(unit) if per_second else "percentage point" if unit == "pp" else None
     name = "point" if unit == "pt" and hyphen == "-" else name or _with_power(unit, power, style)
     if name is None or (unit == "pp" and is_apart and "." not in number):
@@ -129,6 +134,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     return " ".join(filter(None, (_count(number), large, name))) + below
 
 
+_SEVERAL_CAPITALS = re.compile("HRs|PTs|MIs|PCs|MPs|MBs?As")  # 28 HRs are no hours
 _POURED = re.compile(r"\sof\s(?!the\b)[a-z]")  # 2 l of water
 _ELECTRIC = re.compile(r"\s?(?:[,;)]|\.?\Z)|\s(?:at\s\d|of\s(?:current|force)|fuse|current|breaker)")
 _ROAD = re.compile(r"\b(?:Route|Rte\.?|Rt\.?|Highway|Hwy\.?|US|I|Exit|Apt\.?|Unit|Flat|Room|Seat)[\s-]\Z")
@@ -157,7 +163,8 @@ def _per_unit(match: re.Match[str], style: Style) -> str | None:
     """3 apples/day, 60 beats/min, 50/month"""
     below = _below(match[2], style)
     unit = match[2].strip("/ ")
-    is_word = unit in BARE_PER or unit in _PER_WORDS or unit in PERIODS
+    is_noun = match[1].isdigit() and _ONE_THING.fullmatch(unit) is not None
+    is_word = unit in BARE_PER or unit in _PER_WORDS or unit in PERIODS or is_noun
     if below is None or not (is_word or (unit in UNITS and not match[1][-1].isalpha())):
         return None
     number = re.match(NUMBER, match[1])
@@ -165,6 +172,9 @@ def _per_unit(match: re.Match[str], style: Style) -> str | None:
     return f"{said}{match[1][number.end() if number else 0 :]}{below}"
 
 
+_ONE_THING = re.compile(  # 6/customer, but no number, and no plural
+    r"(?!(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|and|or|not|none|more|less)\Z)[a-z]{4,}(?<!s)"
+)
 _PER_WORDS = frozenset(
     [
         "night",
@@ -222,10 +232,19 @@ def _bare(match: re.Match[str], style: Style) -> str | None:
     return f"{_several(name) if unit in UNITS else name}{below}"
 
 
+@functools.lru_cache(maxsize=8)
+def _quotation_marks(text: str) -> list[int]:
+    return [mark.start() for mark in re.finditer(r'(?<!\d)"', text)]
+
+
+@functools.lru_cache(maxsize=8)
+def _single_marks(text: str) -> list[int]:
+    return [mark.start() for mark in re.finditer(r"(?<![\w'])'(?=\w)", text)]
+
+
 def _inches(match: re.Match[str], style: Style) -> str | None:
     """Inches, unless the mark closes a quotation that was opened before."""
-    opened = len(re.findall(r'(?<!\d)"', match.string[: match.start()]))
-    if opened % 2:
+    if bisect_left(_quotation_marks(match.string), match.start()) % 2:
         return None
     one = match[1] == "1" or before_noun(match)
     if "/" in match[1] and not re.search(r"\d[\s-]\d", match[1]):
@@ -234,8 +253,7 @@ def _inches(match: re.Match[str], style: Style) -> str | None:
 
 
 def _feet(match: re.Match[str], style: Style) -> str | None:
-    opened = len(re.findall(r"(?<![\w'])'(?=\w)", match.string[: match.start()]))
-    if opened % 2:
+    if bisect_left(_single_marks(match.string), match.start()) % 2:
         return None
     return f"{cardinal(match[1])} {'foot' if match[1] == '1' or before_noun(match) else 'feet'}"
 
@@ -317,7 +335,7 @@ UNIT_RULES: tuple[Rule, ...] = (
     rule("measure", rf"({NUMBER}(?:\s?[A-Za-z]+)?)(/[A-Za-z]+)\b(?!/)", _per_unit),
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d))(?!\w)",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z(]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d))(?!\w)",
         _inches,
     ),
 )

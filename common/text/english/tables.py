@@ -43,8 +43,7 @@ MIXED_CASE = (
 # Words without a vowel; others are spelled.
 INTERJECTIONS = frozenset([
     "hm", "hmm", "hmmm", "mm", "mmm", "mhm", "sh", "shh", "shhh", "psst", "pst", "brr", "brrr", "grr", "grrr", "tsk",
-    "pfft", "zz", "zzz", "nth", "th", "cwm", "mr", "mrs", "dr", "st", "vs", "jr", "sr", "ms", "ft", "lb", "lbs", "km",
-    "kg", "cm", "ml", "nd", "rd", "thx", "pls", "ppl",
+    "pfft", "zz", "zzz", "nth", "th", "cwm", "mr", "mrs", "dr", "st", "vs", "jr", "sr", "ms", "ft", "nd", "rd",
 ])  # fmt: skip
 
 # What "1.5m" counts in millions, not in meters.
