@@ -29,8 +29,7 @@ def _code(match: re.Match[str], style: Style) -> str | None:
     is_short = (len(code) < 7 and not has_letter) or _MODEL.fullmatch(code)
     if is_short or not any(map(str.isdigit, code)) or not before(match, _LABEL_AHEAD):
         return None
-    said = " ".join(_run(run, style) for run in _RUNS.findall(code))
-    return said
+    return " ".join(_run(run, style) for run in _RUNS.findall(code))
 
 
 def _run(run: str, style: Style) -> str:

@@ -77,7 +77,8 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
 _PART_OF = re.compile(r"\s(?:of|people|students|questions|marks|points|correct|inch\w*|in\b|the|a|miles?|cups?|\()")
 _WEEKDAY_AHEAD = re.compile(rf"\b(?:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?\s\Z")
 _ON = re.compile(
-    r"\b(?:on|by|until|till|since|before|after|from|due|dated|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:birthday|date|day) (?:is|was)"
+    r"\b(?:on|by|until|till|since|before|after|from|due|dated"
+    r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:birthday|date|day) (?:is|was)"
     rf"|(?-i:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?)\s\Z",
     re.IGNORECASE,
 )
