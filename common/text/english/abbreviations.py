@@ -38,6 +38,7 @@ ABBREVIATIONS = {
     "pkg": "package", "oz": "ounce", "lb": "pound", "lbs": "pounds", "gal": "gallon", "hr": "hour", "hrs": "hours",
     "yr": "year", "yrs": "years", "mo": "month", "wk": "week", "wks": "weeks", "mins": "minutes", "mss": "manuscripts",
     "dbl": "double", "reg": "regular", "req": "required", "resp": "respectively",
+    "exc": "except", "flt": "flight", "civ": "civil",
     "rec": "recreation",
     "admin": "admin", "appt": "appointment", "biol": "biology", "sci": "science", "eng": "engineering",
     "prev": "previous",

@@ -141,7 +141,9 @@ def _house(match: re.Match[str], style: Style) -> str:
     return f"{in_pairs(match[1])} {style.letters(match[2])}".strip()
 
 
-_FAR = re.compile(r"\b(?:km|mi|miles?|kilometers?|kilometres?|m|ft|feet|blocks?|minutes?|mins?|hours?|just|far)\s\Z")
+_FAR = re.compile(
+    r"\b(?:km|mi|miles?|kilometers?|kilometres?|m|ft|feet|blocks?|minutes?|mins?|hours?|just|far)\.?\)?\s\Z"
+)
 _TOWN_AHEAD = re.compile(r"\b[A-Z][a-z]+,\s\Z")
 _WORDS_TOO = frozenset(["OK", "HI", "OH", "ME", "IN", "OR", "PA", "MA", "LA", "ID", "AL", "CO", "DE"])
 
@@ -258,7 +260,11 @@ WORD_RULES: tuple[Rule, ...] = (
         r"([NS][EW]|[NSEW])(?!\w)",
         lambda match, style: DIRECTIONS[match[1]] if before(match, _STREET_BEFORE) else None,
     ),
-    rule("address", r"([NS][EW]|[NSEW])(?=\sof\s)", lambda m, s: DIRECTIONS[m[1]] if before(m, _FAR) else None),
+    rule(
+        "address",
+        r"([NS][EW]|[NSEW])(?=\s(?:of|on|along|toward|towards)\s)",
+        lambda m, s: DIRECTIONS[m[1]] if before(m, _FAR) else None,
+    ),
     rule("name", r"([A-G])[#♯](m(?!aj))?(?=\d|\W|\Z|maj|min|dim|sus|add)", _sharp),
     rule("address", r"(Ct|Pl|Sq|Cir|Ter)(?!\w)\.?(?!\s[A-Z])", _after_a_house),
     rule(

@@ -1,11 +1,12 @@
-"""What stands in forms, lists and messages: labelled codes, sets of tennis, units alone, short words, "no." at an end."""
+"""What stands in forms, lists and messages: labelled codes, sets of tennis, units alone, short words, an answer."""
 
 import re
 
+from common.text.english import roman
 from common.text.english.tables import ELEMENTS
-from common.text.english.tokens import Rule, Style, anywhere, before, rule
+from common.text.english.tokens import NUMBER, Rule, Style, anywhere, before, rule
 from common.text.english.units import MANY, UNITS
-from common.text.numbers import cardinal, digits, plural
+from common.text.numbers import cardinal, digits, ordinal, pair, plural
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Codes behind their label
@@ -85,6 +86,28 @@ def _dilution(match: re.Match[str], style: Style) -> str | None:
     return f"one to {cardinal(match[1])}" if anywhere(match.string, _DILUTED) else None
 
 
+def _hours(match: re.Match[str], style: Style) -> str | None:
+    """6-9a, 4:30-7p"""
+    first, minute, last, last_minute, half = match.groups()
+    if int(first) > 12 or int(last) > 12:
+        return None
+    return f"{_at(first, minute)} to {_at(last, last_minute)} {style.half(half)}"
+
+
+def _hour(match: re.Match[str], style: Style) -> str | None:
+    """6:42a"""
+    return f"{_at(match[1], match[2])} {style.half(match[3])}" if int(match[1]) <= 12 else None
+
+
+def _at(hour: str, minute: str | None) -> str:
+    return f"{cardinal(hour)} {pair(minute)}" if minute and minute != "00" else cardinal(hour)
+
+
+def _either(match: re.Match[str], style: Style) -> str | None:
+    """50/60Hz, 128/256 GB: no fraction of anything."""
+    return f"{cardinal(match[1])} {cardinal(match[2])}" if int(match[2]) not in (32, 64, 100) else None
+
+
 _OF_AN_OFFER = re.compile(r"\b(?:an?|the|this|my|his|her|our|their)\s\Z", re.IGNORECASE)
 
 
@@ -136,6 +159,12 @@ def _isotope(match: re.Match[str], style: Style) -> str | None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Words
 
+
+def _ranked(match: re.Match[str], style: Style) -> str | None:
+    """XXII Winter Games"""
+    return ordinal(roman.roman(match[1])) if roman.is_roman(match[1]) else None
+
+
 SHORT = {
     "thx": "thanks", "thnx": "thanks", "pls": "please", "plz": "please", "ppl": "people", "tmrw": "tomorrow",
     "tmr": "tomorrow", "msg": "message", "msgs": "messages", "bday": "birthday", "abt": "about", "tho": "though",
@@ -178,6 +207,10 @@ def number_or_no(match: re.Match[str], style: Style) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     rule("serial", rf"{_CODE}|\d{{5,}}(?![\w,.:/-])", _code),
+    rule("measure", rf"({NUMBER})\s?[★⭐]", lambda m, s: f"{cardinal(m[1])} {'star' if m[1] == '1' else 'stars'}"),
+    rule("time", r"(\d{1,2})(?::(\d\d))?\s?-\s?(\d{1,2})(?::(\d\d))?([ap])(?!\w)(?!\.\s?m)", _hours),
+    rule("time", r"(\d{1,2}):([0-5]\d)([ap])(?!\w)(?!\.\s?m)", _hour),
+    rule("measure", r"(\d{2,3})/(\d{2,3})(?=\s?(?:Hz|V|W|GB|TB|MB|mm|cm|kg)\b)", _either),
     rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),
     rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),
     rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),
@@ -209,5 +242,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("date", r"c\.\s?(?=\d)(?<!\d\sc\.\s)(?<!\d\sc\.)", lambda match, style: "circa"),
     rule("measure", rf"({_ALONE})(?![\w'/²³.-]|\s?\^)", _unit),
     rule("measure", rf"({_ALONE})(?=\.(?:\s|\Z))", _unit),
+    rule("measure", r"(?<=\d\+\s)(mins?|hrs?|yrs?|secs?|mi)(?!\w)\.?", _unit),
+    rule("roman", r"([XVI]{2,6})(?=\s(?:Winter|Summer|Olymp|Games|Congress|Corps|Army|Biennale))", _ranked),
     rule("math", r"(?:(?<=\b[A-Z]\s)|(?<=\b[A-Z]))x(?=\s?[A-Z](?:\b|x))", lambda match, style: "by"),
 )

@@ -6,6 +6,7 @@ from bisect import bisect_left
 
 from common.text.english.tables import COUNTED_IN_MILLIONS
 from common.text.english.tokens import (
+    ARTICLE,
     LARGE,
     NUMBER,
     PLACE_AHEAD,
@@ -96,7 +97,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         unit == "h" and number.isdigit() and hyphen != "-"
     )
     is_time = is_time or bool(unit in ("A", "N", "J") and hyphen == " " and _ELECTRIC.match(behind))
-    if unit == "mo" and (not hyphen or re.match(r"\.?\s?(?:old|ago|baby|contract)\b", behind)):
+    is_time = is_time or (unit == "A" and anywhere(match.string, _VOLTS)) or (unit == "K" and _is_kelvin(match))
+    if unit == "mo" and (not hyphen or re.match(r"\.?\s?(?:old|ago|baby|contract)\b|\.?\s?[@=]", behind)):
         is_time = True
     if unit == "l" and not chain and _POURED.match(behind):
         return f"{cardinal(number)} {'liter' if number == '1' else 'liters'}"
@@ -129,12 +131,22 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     if not ((number == "1" and not large) or hyphen == "-" or is_quality or adjective):
         name = _several(name)
     if "/" in number and not re.search(r"\d[\s-]\d", number):
+        if number[0] == "1" and before(match, ARTICLE):  # a 1/2 mile
+            return f"{_count(number).removeprefix('one ')} {_with_power(unit, power, style)}{below}"
         part_of = "" if hyphen == "-" else "of a " if number[0] != "1" else ""
         return f"{_count(number)} {part_of}{_with_power(unit, power, style)}{below}"
     return " ".join(filter(None, (_count(number), large, name))) + below
 
 
 _SEVERAL_CAPITALS = re.compile("HRs|PTs|MIs|PCs|MPs|MBs?As")  # 28 HRs are no hours
+_VOLTS = re.compile(r"\d\s?(?:VAC|VDC|V|Hz|kW)(?![A-Za-z])")
+_SCALE_BESIDE = re.compile(r"\d\s?°\s?[CF]\b|\bkelvin", re.IGNORECASE)
+
+
+def _is_kelvin(match: re.Match[str]) -> bool:
+    return match[3] == " " and anywhere(match.string, _SCALE_BESIDE)
+
+
 _POURED = re.compile(r"\sof\s(?!the\b)[a-z]")  # 2 l of water
 _ELECTRIC = re.compile(r"\s?(?:[,;)]|\.?\Z)|\s(?:at\s\d|of\s(?:current|force)|fuse|current|breaker)")
 _ROAD = re.compile(r"\b(?:Route|Rte\.?|Rt\.?|Highway|Hwy\.?|US|I|Exit|Apt\.?|Unit|Flat|Room|Seat)[\s-]\Z")
@@ -246,7 +258,7 @@ def _inches(match: re.Match[str], style: Style) -> str | None:
     """Inches, unless the mark closes a quotation that was opened before."""
     if bisect_left(_quotation_marks(match.string), match.start()) % 2:
         return None
-    one = match[1] == "1" or before_noun(match)
+    one = match[1] == "1" or before_noun(match) or ('"' in match[0] and of_a_thing(match))
     if "/" in match[1] and not re.search(r"\d[\s-]\d", match[1]):
         return f"{_count(match[1])} {'inch' if one else 'of an inch'}"
     return f"{_count(match[1])} {'inch' if one else 'inches'}"

@@ -5,7 +5,7 @@ import re
 from common.text.english.abbreviations import COURSES
 from common.text.english.measures import mixed
 from common.text.english.tables import COUNTED_IN_MILLIONS
-from common.text.english.tokens import NUMBER, PLACE_AHEAD, Rule, Style, anywhere, before, rule
+from common.text.english.tokens import ARTICLE, NUMBER, PLACE_AHEAD, Rule, Style, anywhere, before, rule
 from common.text.english.units import MAGNITUDES, PERIODS
 from common.text.numbers import cardinal, digits, fraction, in_pairs, ordinal, plural
 
@@ -103,7 +103,8 @@ def _part(match: re.Match[str], style: Style) -> str | None:
     is_beat = match[2] in ("4", "8", "16") and anywhere(match.string, _MUSIC)
     if is_beat or _BEAT_BEHIND.match(match.string, match.end()):  # of music
         return f"{cardinal(match[1])} {cardinal(match[2])}"
-    return fraction(match[1], match[2])
+    said = fraction(match[1], match[2])
+    return said.removeprefix("one ") if match[1] == "1" and before(match, ARTICLE) else said  # a 1/2 price sale
 
 
 _RACES = frozenset(["5", "10", "15"])

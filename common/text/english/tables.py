@@ -66,7 +66,7 @@ SPELLED = frozenset([
     "DJ", "DNA", "DVD", "ER", "ETA", "EU", "FAQ", "FBI", "FM", "GDP", "GOP", "GPS", "GPU", "HD", "HIV", "HR", "IBM",
     "ID", "IP", "IQ", "IRS", "ISP", "IT", "IV", "JFK", "LA", "LED", "MBA", "MIT", "MRI", "MS", "NBA", "NBC", "NFL",
     "NHL", "NY", "NYC", "OS", "PC", "PDF", "PE", "PH", "PM", "PR", "QA", "RNA", "RV", "SAT", "SQL", "TB", "TV",
-    "UFO", "UK", "UN", "URL", "US", "USA", "USB", "UV", "LAX", "VIP", "VP", "VR", "WHO", "XP",
+    "UFO", "VAT", "UK", "UN", "URL", "US", "USA", "USB", "UV", "LAX", "VIP", "VP", "VR", "WHO", "XP",
 ])  # fmt: skip
 # Short words that are words in capitals, too, where someone raises the voice.
 EMPHASISED = frozenset([
@@ -132,6 +132,6 @@ COUNTED = (
     "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl|Stage|Grade|Level"
     "|Unit|Class|Episode|Season|Round"
     "|Super Bowl|Vatican|Apollo|Mark|Factor|World War|WW|Olympiad"
-    "|Canto|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
+    "|Canto|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
     "|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
 )

@@ -94,7 +94,10 @@ def of_a_thing(match: re.Match[str]) -> bool:
     return bool(_NOUN.match(match.string, match.end())) and not _NO_THING.match(match.string, match.end())
 
 
-_NO_THING = re.compile(r"\s(?:straight|max|min|tops|long|old|apiece|minimum|maximum|early|late|flat|\w+ly)\b")
+ARTICLE = re.compile(r"\b[Aa]\s\Z")
+_NO_THING = re.compile(
+    r"\s(?:wide|deep|tall|high|thick|straight|max|min|tops|long|old|apiece|minimum|maximum|early|late|flat|\w+ly)\b"
+)
 
 
 @functools.lru_cache(maxsize=32)

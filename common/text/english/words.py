@@ -64,6 +64,9 @@ _SMALL_LETTER = re.compile("[a-z]")
 _SMALL_BUT_S = re.compile("[a-rt-z]")
 
 
+_GOES_ON = re.compile(r",?\s(?:[a-z\d$£€¥<>~#(@]|[A-Z]\.)|,")
+
+
 def _abbreviation(match: re.Match[str], style: Style) -> str | None:
     if (
         match[1].isupper()
@@ -72,7 +75,7 @@ def _abbreviation(match: re.Match[str], style: Style) -> str | None:
         and anywhere(match.string, _SMALL_LETTER)
     ):
         return None
-    goes_on = re.match(r",?\s(?:[a-z]|\d)|,", match.string[match.end() :])
+    goes_on = _GOES_ON.match(match.string, match.end())
     is_word = (
         match[1] in ALSO_WORDS or match[1] in NAMES_TOO
     ) and not goes_on  # at the end of a sentence; the abbreviation has a capital
@@ -304,7 +307,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
     rule(
         "reference",
-        rf"({'|'.join(REFERENCES)})\.\s*(?=[(\[]?[A-Z]?\d)",
+        rf"({'|'.join(REFERENCES)})\.\s*(?=[(\[]?[A-Z]?\d|[IVXL]{{1,6}}\b)",
         lambda m, s: REFERENCES[m[1].lower()] + " ",
         any_case=True,
     ),

@@ -44,6 +44,16 @@ CASES = {
     "She said no. 5 people left.": "she said no. five people left.",
     "No. 5 people mover": "no. five people mover",
     "We sat at no. 5.": "we sat at number five.",
+    "M-F 6-9a, sunset 7:15p": "monday to friday six to nine ay m, sunset seven fifteen p m",
+    "50/60 Hz, 240 V, 1.5A": "fifty sixty hertz, two hundred forty volts, one point five amps",
+    "Rated 4.7★": "rated four point seven stars",
+    "A 1/2 price sale, a 1/2 mile": "ay half price sale, a half mile",
+    "Ep. IV, Ch. XL, Pt. III": "episode four, chapter forty, part three",
+    "the XXII Winter Games": "the twenty second winter games",
+    "(1.9 mi) N of town": "one point nine miles north of town",
+    "reg. $6.49, temp. >38°C": "regular six dollars forty nine cents, temperature more than thirty eight degrees celsius",
+    "delays of 20+ min.": "delays of twenty plus minutes.",
+    "(373 K, 100 °C)": "three hundred seventy three kelvins, one hundred degrees celsius",
     "No. 2 pencils are best.": "number two pencils are best.",
 }
 
