@@ -233,6 +233,7 @@ SYMBOL_RULES: tuple[Rule, ...] = (
 )
 WORD_RULES: tuple[Rule, ...] = (
     rule("serial", _CODE, _code),
+    rule("letters", r"(?<=[\d)]\()a(?=\))", lambda match, style: style.letters("a")),
     rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.]\w|\w)", lambda m, s: SHORT[m[1].lower()], any_case=True),
     rule("abbreviation", rf"({'|'.join(_MADE)})\.(?=\sby\b)", lambda m, s: _MADE[m[1].lower()], any_case=True),
     rule("abbreviation", r"Pub\.\s?L\.", lambda match, style: "public law"),
