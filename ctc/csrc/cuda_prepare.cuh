@@ -115,6 +115,12 @@ static __device__ inline float exp_of_difference(float x, float c) {
     return fmaf(e, error, e);
 }
 
+// exp(x + rest), where the rest is what x was rounded by.
+static __device__ inline float exp_of_parts(float x, float rest) {
+    const float e = expf(x);
+    return e > 0 ? fmaf(e, rest, e) : 0;
+}
+
 constexpr int FRAMES_PER_BLOCK = 8;
 
 struct Frame {
@@ -181,7 +187,8 @@ template <typename In> static __global__ void __launch_bounds__(FRAMES_PER_BLOCK
     const bool has_odd = __ballot_sync(ALL_LANES, is_odd) != 0 || !(log_sum < INFINITY);
     const float reference = warp_max(largest);
     // With stars, whose emission is 1, others are shares of what all classes do together.
-    const float share = outcome.has_stars ? float(exp(double(reference) - log_sum)) : 1.0f;
+    const double log_share = double(reference) - log_sum;
+    const float share = outcome.has_stars ? exp_of_parts(float(log_share), float(log_share - float(log_share))) : 1.0f;
     const float blank_emission = exp_of_difference(blank, reference) * share;
     float sum = 0, smallest = blank_emission;
     for (int64_t i = lane_index(); i < stride; i += WARP) {
