@@ -107,7 +107,7 @@ _SPANISH = Language(
         "n.º": "número", "Ud.": "usted", "Uds.": "ustedes", "núm.": "número", "pág.": "página", "págs.": "páginas",
         "etc.": "etcétera",
         "aprox.": "aproximadamente", "Avda.": "avenida", "Av.": "avenida", "tel.": "teléfono", "cap.": "capítulo",
-        
+
         "Prof.": "profesor", "ss.": "siguientes", "Dña.": "doña", "dto.": "descuento",
         "C/": "calle", "Sta.": "santa", "Sto.": "santo", "máx.": "máximo", "mín.": "mínimo", "min.": "minutos",
     },

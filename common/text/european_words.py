@@ -61,7 +61,7 @@ FORMS = {
     "nl": Words(
         "per", "keer", "ma maandag|di dinsdag|wo woensdag|do donderdag|vr vrijdag|za zaterdag|zo zondag",
         "t/m|tot|en|of", "tot", "p pagina|art artikel|hfst hoofdstuk|fig figuur|afb afbeelding|jl jongstleden",
-        "een halve|een halve|een half|", "en een half", 
+        "een halve|een halve|een half|", "en een half",
         "apenstaartje|punt|slash|streepje|liggend streepje", "is", "plus",
     ),
     "sv": Words(
