@@ -11,6 +11,7 @@ from functools import cache
 
 from common.text import european_classes
 from common.text.english.tokens import Token
+from common.text.european_forms import genitive
 from common.text.european_tables import LANGUAGES, Language
 from common.text.numbers import in_words
 
@@ -214,19 +215,6 @@ def _date(match: re.Match[str], language: Language, code: str) -> str | None:
 def _in_pairs(year: int) -> str:
     """1985 → 19 85, as the Dutch say it."""
     return f"{year // 100} {year % 100}" if 1100 <= year < 2000 and year % 100 > 9 else str(year)
-
-
-def genitive(number: int, code: str) -> str | None:
-    """The ordinal number of a day or year in the genitive, as dates have it in Russian and Polish; None elsewhere."""
-    if code not in ("ru", "pl") or not (said := in_words(number, code, "ordinal")):
-        return None
-    if code == "ru":
-        return re.sub(r"(?:третий|[ыо]й)\Z", lambda end: "третьего" if end[0] == "третий" else "ого", said)
-    *rest, ten, one = ["", "", *said.split()]
-    declined = [
-        re.sub(r"y\Z", "ego", re.sub(r"i\Z", "iego", word)) if word != "tysięcy" else word for word in (ten, one)
-    ]
-    return " ".join(word for word in (*rest, *declined) if word)
 
 
 _WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)})"

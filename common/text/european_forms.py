@@ -7,6 +7,7 @@ mixed numbers before a unit, versions, addresses of the web, calculations, "3x";
 import re
 from collections.abc import Callable
 
+from common.text.english.roman import roman
 from common.text.european_tables import LANGUAGES
 from common.text.european_words import FORMS
 from common.text.numbers import in_words
@@ -279,20 +280,27 @@ def _month(match: re.Match[str], code: str) -> str | None:
     return found[0]
 
 
-def _genitive(number: int, code: str) -> str | None:
-    from common.text.european import genitive
-
-    return genitive(number, code)
+def genitive(number: int, code: str) -> str | None:
+    """The ordinal number of a day or year in the genitive, as dates have it in Russian and Polish; None elsewhere."""
+    if code not in ("ru", "pl") or not (said := in_words(number, code, "ordinal")):
+        return None
+    if code == "ru":
+        return re.sub(r"(?:третий|[ыо]й)\Z", lambda end: "третьего" if end[0] == "третий" else "ого", said)
+    *rest, ten, one = ["", "", *said.split()]
+    declined = [
+        re.sub(r"y\Z", "ego", re.sub(r"i\Z", "iego", word)) if word != "tysięcy" else word for word in (ten, one)
+    ]
+    return " ".join(word for word in (*rest, *declined) if word)
 
 
 def _day_of_month(match: re.Match[str], code: str) -> str | None:
     """12 мая → двенадцатого мая"""
-    return _genitive(int(match[0]), code) if 1 <= int(match[0]) <= 31 else None
+    return genitive(int(match[0]), code) if 1 <= int(match[0]) <= 31 else None
 
 
 def _polish_year(match: re.Match[str], code: str) -> str | None:
     """w 1985 r. → w tysiąc dziewięćset osiemdziesiątym piątym roku"""
-    said = _genitive(int(match[0][:4]), "pl")
+    said = genitive(int(match[0][:4]), "pl")
     if said and re.search(r"\b[Ww]e?\s\Z", _window(match)):
         said = re.sub(r"(i?)ego\b", lambda ending: "im" if ending[1] else "ym", said)
     dot = "" if match.string[match.end() :].strip() else "."
@@ -325,8 +333,6 @@ def _telephone(match: re.Match[str], code: str) -> str | None:
 
 
 def _century(match: re.Match[str], code: str) -> str:
-    from common.text.english.roman import roman
-
     return f"{'siglo' if code == 'es' else 'século'} {roman(re.sub('[^IVX]', '', match[0]))}"
 
 
