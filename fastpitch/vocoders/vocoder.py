@@ -139,8 +139,8 @@ class Vocoder:
         """The audio [N] of some frames of each of several spectrograms, in one batch: what `stream` gives of each."""
         heard = [cut.around(self.context_frames) for cut in cuts]
         rows = [own.mel_MT[:, own.start : own.end].T for own in heard]
-        frames_B = torch.tensor([len(row_TM) for row_TM in rows])
-        mel_BMT, frames_B = self._checked(nn.utils.rnn.pad_sequence(rows, batch_first=True).mT, frames_B)
+        lengths_B = torch.tensor([len(row_TM) for row_TM in rows])
+        mel_BMT, frames_B = self._checked(nn.utils.rnn.pad_sequence(rows, batch_first=True).mT, lengths_B)
         longest = mel_BMT.shape[2]
         noise = self._noise(max(own.start for own in heard) + longest, sigma, seed)
         if noise is not None:  # of each the part that its frames have in the noise of the whole
