@@ -45,7 +45,8 @@ def check_writable(path: Path) -> None:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno  # of a folder that is a file
+        raise OSError(number, os.strerror(number or 0), str(path)) from None
 
 
 def is_file(path: Path) -> bool:
