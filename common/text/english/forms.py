@@ -20,6 +20,7 @@ _LABEL = (
 )
 _LABEL_AHEAD = re.compile(_LABEL, re.IGNORECASE)
 _MODEL = re.compile(r"[A-Z]{1,4}-\d{1,4}")  # XJ-900 is read as other names are
+_YEARS = re.compile(r"(?:1[89]|20)\d\d-(?:1[89]|20)\d\d")
 _RUNS = re.compile(r"\d+|[A-Za-z]+")
 
 
@@ -28,7 +29,7 @@ def _code(match: re.Match[str], style: Style) -> str | None:
     code = match[0]
     has_letter = any(map(str.isalpha, code))
     is_short = (len(code) < 7 and not has_letter) or _MODEL.fullmatch(code)
-    if is_short or not any(map(str.isdigit, code)) or not before(match, _LABEL_AHEAD):
+    if is_short or _YEARS.fullmatch(code) or not any(map(str.isdigit, code)) or not before(match, _LABEL_AHEAD):
         return None
     return " ".join(_run(run, style) for run in _RUNS.findall(code))
 
@@ -73,9 +74,13 @@ _TIMED = re.compile(
 )
 
 
+_LATE = re.compile(r"\s(?:ago|late|early|remaining|to go)\b")
+
+
 def _minutes(match: re.Match[str], style: Style) -> str | None:
     """Prep time: 15m"""
-    return f"{cardinal(match[1])} minute{'' if match[1] == '1' else 's'}" if before(match, _TIMED) else None
+    is_time = before(match, _TIMED) or _LATE.match(match.string, match.end())
+    return f"{cardinal(match[1])} minute{'' if match[1] == '1' else 's'}" if is_time else None
 
 
 _DILUTED = re.compile(r"\b(?:dilut\w*|mix\w*|solution|ratio|bleach|vinegar|parts|scale|concentrat\w*|v/v|w/v)\b", re.I)
@@ -83,6 +88,8 @@ _DILUTED = re.compile(r"\b(?:dilut\w*|mix\w*|solution|ratio|bleach|vinegar|parts
 
 def _dilution(match: re.Match[str], style: Style) -> str | None:
     """Dilute it 1:10, which is no time."""
+    if _HALF_BEHIND.match(match.string, match.end()):
+        return None
     return f"one to {cardinal(match[1])}" if anywhere(match.string, _DILUTED) else None
 
 
@@ -108,6 +115,7 @@ def _either(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} {cardinal(match[2])}" if int(match[2]) not in (32, 64, 100) else None
 
 
+_HALF_BEHIND = re.compile(r"\s?[ap]\.?m\b", re.IGNORECASE)
 _OF_AN_OFFER = re.compile(r"\b(?:an?|the|this|my|his|her|our|their)\s\Z", re.IGNORECASE)
 
 
@@ -126,10 +134,13 @@ _ALONE = (
 _ONE = re.compile(r"(?:\b(?:a|an|one|each|every|per|the|first|last)\s|/\s?)\Z", re.IGNORECASE)
 
 
+_MEASURED_IN = re.compile(r"\b(?:in|of|per|the|a|each|every|few|many|several|some|half)\s\Z", re.IGNORECASE)
+
+
 def _unit(match: re.Match[str], style: Style) -> str | None:
     """How many kWh? The price per kg."""
     name = UNITS.get(match[1]) or UNITS.get(match[1].lower())
-    if name is None:
+    if name is None or (match[1] == "mm" and not before(match, _MEASURED_IN)):  # mm, tasty
         return None
     head, per, rest = name.partition(" per ")
     if match[1] == "lbs" or not before(match, _ONE):
@@ -158,6 +169,14 @@ def _isotope(match: re.Match[str], style: Style) -> str | None:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Words
+
+
+_OF_LETTERS = re.compile(r"\b(?:vitamin|hepatitis|plan|grade|option|group|type|class|letter|part|and|or)\s\Z", re.I)
+
+
+def _circa(match: re.Match[str], style: Style) -> str | None:
+    """c. 68 million years ago; but vitamin C"""
+    return None if before(match, _OF_LETTERS) else "circa"
 
 
 def _ranked(match: re.Match[str], style: Style) -> str | None:
@@ -240,7 +259,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"inv\.(?=\s(?:no|num|#|\d))", lambda match, style: "invoice", any_case=True),
     rule("abbreviation", r"b?cc(?=:\s)", lambda match, style: style.letters(match[0].lower()), any_case=True),
     rule("reference", r"no\.\s*(?=\d)", number_or_no, any_case=True),
-    rule("date", r"c\.\s?(?=\d)(?<!\d\sc\.\s)(?<!\d\sc\.)", lambda match, style: "circa"),
+    rule("date", r"c\.\s?(?=\d)(?<!\d\sc\.\s)(?<!\d\sc\.)", _circa),
     rule("measure", rf"({_ALONE})(?![\w'/²³.-]|\s?\^)", _unit),
     rule("measure", rf"({_ALONE})(?=\.(?:\s|\Z))", _unit),
     rule("measure", r"(?<=\d\+\s)(mins?|hrs?|yrs?|secs?|mi)(?!\w)\.?", _unit),
