@@ -47,7 +47,9 @@ _CODE = rf"{_WINDOW}(?:\d{{5,}}|[A-Z\d]{{2,12}})(?:-[A-Z\d]{{1,12}}){{1,6}}(?![\
 # ---------------------------------------------------------------------------------------------------------------------
 # Sets of tennis, versions side by side, minutes and dilutions
 
-_PLAYED = re.compile(r"\b(?:won|wins?|win|beat|beats|def|defeat\w*|lost|sets?|match|tennis|final|down|upset)\b", re.I)
+_PLAYED = re.compile(
+    r"\b(?:won|wins?|win|beat|beats|def|defeat\w*|lost|sets?|match|tennis|final|down|upset)\b|\bd\.\s[A-Z]", re.I
+)
 _SET = r"(?:6-[0-4]|[0-4]-6|7-[56]|[56]-7)"
 
 
@@ -58,12 +60,20 @@ def _set(match: re.Match[str], style: Style) -> str | None:
     return " ".join(cardinal(number) for number in re.findall(r"\d+", match[0]))
 
 
-_IN_VERSIONS = re.compile(r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP)\s(?:\d+/)?\Z")
+_IN_VERSIONS = re.compile(
+    r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP|Ubuntu|Fedora|Debian|Go|Kotlin)"
+    r"\s(?:[\d.]+\s?[/-]\s?)?\Z"
+)
 
 
 def _side_by_side(match: re.Match[str], style: Style) -> str | None:
     """Windows 10/11"""
     return f"{cardinal(match[1])} {cardinal(match[2])}" if before(match, _IN_VERSIONS) else None
+
+
+def _release(match: re.Match[str], style: Style) -> str | None:
+    """Python 3.12, Ubuntu 22.04: the second number is one, and no decimals."""
+    return f"{cardinal(match[1])} point {pair(match[2])}" if before(match, _IN_VERSIONS) else None
 
 
 _TIMED = re.compile(
@@ -187,7 +197,7 @@ def _ranked(match: re.Match[str], style: Style) -> str | None:
 SHORT = {
     "thx": "thanks", "thnx": "thanks", "pls": "please", "plz": "please", "ppl": "people", "tmrw": "tomorrow",
     "tmr": "tomorrow", "msg": "message", "msgs": "messages", "bday": "birthday", "abt": "about", "tho": "though",
-    "wknd": "weekend", "yest": "yesterday", "hv": "have", "gd": "good",
+    "wknd": "weekend", "yest": "yesterday", "wkt": "wicket", "wkts": "wickets", "hv": "have", "gd": "good",
 }  # fmt: skip
 _MADE = {
     "dir": "directed", "prod": "produced", "writ": "written", "ed": "edited", "trans": "translated", "arr": "arranged",
@@ -234,6 +244,7 @@ RULES: tuple[Rule, ...] = (
     rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),
     rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),
     rule("version", r"(\d+)/(\d+)(?![\w/])", _side_by_side),
+    rule("version", r"(\d{1,2})\.(\d\d)(?!\w|[.,]\d)", _release),
     rule("time", r"(\d{1,3})\s?m(?![\w²³/])", _minutes),
     rule("ratio", r"1:(\d{1,4})(?![\w:])", _dilution),
     rule(
@@ -255,6 +266,9 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("letters", r"(?<=[\d)]\()a(?=\))", lambda match, style: style.letters("a")),
     rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.]\w|\w)", lambda m, s: SHORT[m[1].lower()], any_case=True),
     rule("abbreviation", rf"({'|'.join(_MADE)})\.(?=\sby\b)", lambda m, s: _MADE[m[1].lower()], any_case=True),
+    rule("abbreviation", r"d\.(?=(?:\s[A-Z][\w'-]+){1,2}\s[67]-\d)", lambda match, style: "defeated"),
+    rule("abbreviation", r"(?:(?<=Q\d\s)|(?<=FY\d\d\s))rev\.", lambda match, style: "revenue"),
+    rule("reference", r"fwd(?=:)", lambda match, style: "forward", any_case=True),
     rule("abbreviation", r"Pub\.\s?L\.", lambda match, style: "public law"),
     rule("abbreviation", r"inv\.(?=\s(?:no|num|#|\d))", lambda match, style: "invoice", any_case=True),
     rule("abbreviation", r"b?cc(?=:\s)", lambda match, style: style.letters(match[0].lower()), any_case=True),
