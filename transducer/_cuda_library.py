@@ -99,7 +99,7 @@ class Lattices:
         if memory is None:
             count = c_size_t()
             call(loaded().transducer_lattices_bytes_cuda, self.problem, count)
-            memory = torch.empty(count.value, dtype=torch.uint8, device=labels.frames_B.device)
+            memory = torch.zeros(count.value, dtype=torch.uint8, device=labels.frames_B.device)
         self.memory = memory
 
     def begin(self) -> None:

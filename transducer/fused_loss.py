@@ -48,8 +48,8 @@ def joint_loss(
 
     `encoded_BTJ` and `predicted_BUJ` are frames and label positions, projected to the width of the joint; `activation`
     is that of their sum, and `dropout` the probability that one of its numbers becomes 0, drawn from torch's generator.
-    All else is as in `transducer.losses`: gradients go to the four tensors, and those of an utterance's frames and
-    positions are bitwise the same in every batch.
+    All else is as in `transducer.losses`: gradients go to the four tensors, and on a CPU those of an utterance's frames
+    and positions are bitwise the same in every batch; on a GPU they are as far as torch's products are.
 
     Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types.
     """

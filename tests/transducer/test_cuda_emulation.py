@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.benchmark import peak_memory
 from ctc.native.compilers import cuda_command
 from tests import emulation
 from tests.transducer import test_fused_loss as fused_tests
 from tests.transducer import test_losses as loss_tests
 from tests.transducer.test_fused_loss import (  # noqa: F401
     test_an_empty_batch_is_no_special_case,
-    test_dropout_is_the_same_in_loss_and_gradient,
     test_half_types_give_gradients_of_their_type,
     test_losses_and_gradients_are_those_of_the_logits,
-    test_the_gradient_of_an_utterance_is_bitwise_the_same_alone_and_in_a_batch,
 )
 from tests.transducer.test_losses import (  # noqa: F401
     test_a_bad_number_spoils_its_own_utterance_and_no_other,
@@ -44,6 +43,7 @@ from transducer._library import LIBRARY
 from transducer._loss_library import Labels, Options
 from transducer.losses import rnnt_loss, tdt_loss
 
+pytestmark = pytest.mark.slow  # the fixture compiles for four seconds
 DURATIONS = (0, 1, 2, 3, 4)
 EXPORTED = ("transducer_loss_cuda", "transducer_gradient_cuda", "transducer_walk_cuda", "transducer_read_frames_cuda")
 
@@ -182,13 +182,49 @@ def test_frames_behind_an_utterance_may_be_anything_to_the_joint(durations: tupl
         assert torch.equal(one, other)
 
 
+def test_a_batch_of_the_joint_gives_what_its_utterances_give_alone():
+    (encoded, predicted, *layer), (targets, frames, counts) = fused_tests.random_problem()
+    together = fused_tests.fused(encoded, predicted, *layer, targets, frames, counts, reduction="none")
+    gradients = torch.autograd.grad(fused_tests.finite_sum(together), (encoded, predicted))
+    for n, (T, L) in enumerate(zip(frames.tolist(), counts.tolist(), strict=True)):
+        own = (encoded[n : n + 1, :T], predicted[n : n + 1, : L + 1])
+        alone = fused_tests.fused(*own, *layer, targets[n : n + 1, :L], [T], [L], reduction="none")
+        torch.testing.assert_close(alone[0], together[n], rtol=1e-13, atol=0)
+        if alone.isfinite():
+            for one, other in zip(torch.autograd.grad(alone.sum(), own), gradients, strict=True):
+                torch.testing.assert_close(one[0], other[n, : one.shape[1]], rtol=1e-11, atol=1e-13)
+                assert not other[n, one.shape[1] :].any()
+
+
+def test_dropout_of_the_joint_is_the_same_in_loss_and_gradient(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(joint_tiles, "TILE_ROWS", 17)
+    random = torch.Generator().manual_seed(1)
+    shapes = ((2, 6, 5), (2, 4, 5), (7, 5), (7,))
+    inputs = [torch.randn(*shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
+    targets = torch.randint(0, 6, (2, 3), generator=random)
+
+    def loss(*given: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return fused_tests.fused(*given, targets, [6, 4], [3, 2], dropout=0.4, reduction="sum", skip_below=0.0)
+
+    assert torch.autograd.gradcheck(loss, inputs, fast_mode=True)
+    assert loss(*inputs).item() != fused_tests.fused(*inputs, targets, [6, 4], [3, 2], reduction="sum").item()
+
+
+def test_logits_of_the_joint_are_never_there_as_a_whole():
+    shapes = ((2, 150, 32), (2, 41, 32), (256, 32), (256,))
+    inputs = [torch.randn(*shape).requires_grad_() for shape in shapes]
+    labels = (torch.randint(0, 255, (2, 40)), [150, 140], [40, 39])
+    needed = peak_memory(lambda: fused_tests.fused(*inputs, *labels).backward(), torch.device("cpu"))
+    assert needed - sum(x.numel() * 4 for x in inputs) < 2 * 150 * 41 * 256 * 4 / 2
+
+
 def test_targets_narrower_than_the_lattice_are_named():
     logits, targets, frames, counts = loss_tests.random_batch()
     with pytest.raises(ValueError, match="utterance 0: target length: expected at least 0 and at most 2, found 4"):
         rnnt_loss(logits, targets[:, :2], frames, counts)
 
 
-@pytest.mark.slow
 def test_the_library_compiles_without_a_warning_and_exports_its_functions(tmp_path: Path):
     compiler = shutil.which("nvcc") or pytest.skip("no nvcc")
     target = tmp_path / "libtransducer_cuda.so"
