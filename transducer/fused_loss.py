@@ -82,6 +82,8 @@ def joint_loss(
             *(activation, dropout, torch.randint(2**62, (len(encoded_BTJ),)) if dropout else labels.frames_B),
         )
     else:
+        if not torch.compiler.is_compiling() and encoded_BTJ.is_cpu:
+            _loss_library.check(shape, labels, options)
         hidden_BTUJ = ACTIVATIONS[activation](encoded_BTJ[:, :, None] + predicted_BUJ[:, None])
         losses_B = plain_losses(
             F.linear(F.dropout(hidden_BTUJ, dropout), weight_WJ, bias_W),

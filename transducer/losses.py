@@ -123,6 +123,8 @@ def _loss(
             in_place,
         )
     else:
+        if not torch.compiler.is_compiling() and logits_BTUW.is_cpu:
+            _loss_library.check(logits_BTUW.shape, labels, options)
         losses_B = plain_losses(
             logits_BTUW,
             *labels,
@@ -178,8 +180,7 @@ def checked_labels(
 ) -> Labels:
     """Targets and lengths as int64 on the device of `like`, for logits of `shape` [B, T, U, W].
 
-    Raises ValueError where they do not fit, unless they are on a device, whose kernels make NaN, or the CPU's library
-    is going to look.
+    For a device it raises ValueError where they do not fit, if they are on the host; if not, kernels make NaN of them.
     """
     batch = shape[0]
     if targets_BL.dim() != 2 or len(targets_BL) != batch:
@@ -195,8 +196,8 @@ def checked_labels(
             raise TypeError(f"{name}: expected integers, found {values_B.dtype}")
         lengths.append(values_B.to(torch.int64))
     given = Labels(targets_BL.to(torch.int64), *lengths)
-    is_looked_at = like.is_cpu and _loss_library.functions() is not None and not _cuda_library.serves(like)
-    if not is_looked_at and not torch.compiler.is_compiling() and all(x.is_cpu for x in given):
+    is_on_device = not like.is_cpu or _cuda_library.serves(like)
+    if is_on_device and not torch.compiler.is_compiling() and all(x.is_cpu for x in given):
         _loss_library.check(shape, given, options)
     return Labels(*(x.to(like.device).contiguous() for x in given))
 
