@@ -3,10 +3,11 @@
 Pure functions of settings and of where the training stands.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from common.config import check_not_negative
 
 RENAMED = {
     "log_every": "every.log_steps",
@@ -42,9 +43,7 @@ class EveryConfig:
         for name in ("log_steps", "validate_epochs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        for name in ("validate_steps", "save_epochs", "save_steps", "save_minutes"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        check_not_negative(self, "validate_steps", "save_epochs", "save_steps", "save_minutes")
 
 
 def check_batches(batch_size: int, grad_accumulation: int, ema: float) -> None:

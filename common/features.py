@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from common.config import check_not_negative, check_positive
 from common.lengths import inside, utterances_per_block
 from common.precision import float32_math
 
@@ -66,6 +67,8 @@ class LogMelConfig:
     """Divisor of the number of frames of a batch, which is padded to a multiple of it."""
 
     def __post_init__(self) -> None:
+        check_positive(self, "sample_rate", "window_samples", "hop_samples", "mel_bins", "log_floor", "pad_to_multiple")
+        check_not_negative(self, "dither")
         if self.window_samples % 2 or self.n_fft % 2 or self.window_samples > self.n_fft:
             raise ValueError(
                 f"LogMelConfig: window_samples {self.window_samples} and n_fft {self.n_fft}; "

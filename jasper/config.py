@@ -1,6 +1,5 @@
 """Schema, defaults and help of everything Jasper reads from TOML files and flags."""
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -8,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from tyro.conf import Suppress
 
 from common.augmentation import CutoutConfig, SpecAugmentConfig
+from common.config import check_not_negative, check_positive
 from common.course import RENAMED, EveryConfig, check_batches
 from common.data.joining import JoinConfig
 from common.data.perturbation import PerturbationConfig
@@ -103,6 +103,10 @@ class DataConfig:
     on_error: Literal["stop", "skip"] = "stop"
     """Treatment of a bad manifest entry or audio file: it ends the run, or is left out and counted."""
 
+    def __post_init__(self) -> None:
+        check_not_negative(self, "min_seconds", "workers")
+        check_positive(self, "max_seconds")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -160,9 +164,7 @@ class Config:
     """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs_this_job", "steps", "prediction_frequency", "batch_seconds"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        check_not_negative(self, "seed", "epochs_this_job", "steps", "prediction_frequency", "batch_seconds")
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")

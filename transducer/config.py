@@ -143,6 +143,10 @@ class DataConfig:
     on_error: Literal["stop", "skip"] = "stop"
     """Treatment of a bad manifest entry or audio file: it ends the run, or is left out and counted."""
 
+    def __post_init__(self) -> None:
+        check_not_negative(self, "min_seconds", "workers")
+        check_positive(self, "max_seconds")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
@@ -215,9 +219,7 @@ class Config:
     """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs_this_job", "steps"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        check_not_negative(self, "seed", "epochs_this_job", "steps")
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")

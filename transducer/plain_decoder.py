@@ -71,7 +71,9 @@ def decode_in_torch(
     tokens_BN = torch.zeros(batch, frames * max_symbols + 1, dtype=torch.int64, device=encoded_BSC.device)
     whole = (tokens_BN, torch.zeros_like(tokens_BN), torch.zeros_like(tokens_BN))
     results = Results(*whole, tokens_BN.float(), torch.zeros_like(tokens_BN.float()), torch.zeros_like(frames_B))
-    steps_D = torch.tensor(weights.durations, dtype=torch.int64, device=encoded_BSC.device)  # once: the host waits for it
+    steps_D = torch.tensor(
+        weights.durations, dtype=torch.int64, device=encoded_BSC.device
+    )  # once: the host waits for it
     for step in range(frames * (max_symbols + 1)):
         if step % STEPS_AT_ONCE == 0 and not bool((state.frame_B < frames_B).any()):
             break

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from common.config import ConfigError
+from common.config import ConfigError, check_not_negative
 from common.course import RENAMED, EveryConfig
 from common.optim import OptimConfig
 from common.precision import Precision
@@ -72,9 +72,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         if min(self.max_tokens, self.max_tokens_valid, self.buckets) < 1:
             raise ValueError("max_tokens, max_tokens_valid and buckets: expected at least 1")
-        for name in ("batch_size", "min_samples", "max_samples", "workers"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        check_not_negative(self, "batch_size", "min_samples", "max_samples", "workers")
         if self.max_samples > self.max_tokens:
             raise ValueError(
                 f"max_samples = {self.max_samples} does not fit into max_tokens = {self.max_tokens}: "
@@ -141,14 +139,9 @@ class TrainingConfig:
         for name in ("max_updates", "concat_batches", "update_freq"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        for name in ("stop_at", "epochs_this_job", "batches_per_update"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
-        if min(self.seed, self.save_best_from, *self.keep_steps, 0) < 0:
-            raise ValueError(
-                f"seed = {self.seed}, save_best_from = {self.save_best_from}, keep_steps = {self.keep_steps}: "
-                "expected no negative number"
-            )
+        check_not_negative(self, "seed", "save_best_from", "stop_at", "epochs_this_job", "batches_per_update")
+        if min(self.keep_steps, default=0) < 0:
+            raise ValueError(f"keep_steps = {self.keep_steps}: expected no negative number")
         if self.save_best_from > self.max_updates:
             raise ValueError(
                 f"save_best_from = {self.save_best_from} is beyond the last of {self.max_updates} updates: "
@@ -239,6 +232,4 @@ class FinetuneConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("freeze_updates", "prediction_frequency"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        check_not_negative(self, "freeze_updates", "prediction_frequency")

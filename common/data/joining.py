@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from common.config import check_not_negative, check_shares
+
 QUIET_SECONDS = 0.025  # pauses are as loud as the quietest so many seconds of what they follow
 
 
@@ -30,13 +32,10 @@ class JoinConfig:
     """Epochs at the beginning in which nothing is joined."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.probability <= 1:
-            raise ValueError(f"join: probability = {self.probability}: expected 0 to 1")
+        check_shares(self, "probability")
+        check_not_negative(self, "max_seconds", "max_pause_seconds", "gain_db", "single_epochs")
         if self.max_utterances < 2:
-            raise ValueError(f"join: max_utterances = {self.max_utterances}: expected at least 2")
-        for name in ("max_seconds", "max_pause_seconds", "gain_db", "single_epochs"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"join: {name} = {getattr(self, name)}: expected a number of at least 0")
+            raise ValueError(f"max_utterances = {self.max_utterances}: expected at least 2")
 
 
 def drawn(cfg: JoinConfig, *, seed: int, epoch: int, indices: Sequence[int]) -> np.random.Generator | None:

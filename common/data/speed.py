@@ -3,6 +3,7 @@
 Ko et al. 2015, "Audio augmentation for speech recognition": speech at 0.9 and 1.1 times the speed, by resampling.
 """
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from common import audio
+from common.config import check_shares
 from common.data.manifest import Utterance
 
 
@@ -33,9 +35,8 @@ class SpeedConfig:
     """Share of the utterances that get a speed drawn in an epoch; the others stay as they are. In every mode."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.probability <= 1:
-            raise ValueError(f"speed: probability is {self.probability}; expected 0 to 1")
-        if not self.rates or min(*self.rates, self.min_rate) <= 0 or self.min_rate > self.max_rate:
+        check_shares(self, "probability")
+        if not self.rates or not (min(self.rates) > 0 and 0 < self.min_rate <= self.max_rate < math.inf):
             raise ValueError(
                 f"speed: rates are {self.rates}, min_rate {self.min_rate} and max_rate {self.max_rate}; "
                 "expected positive numbers, at least one rate, and min_rate <= max_rate"

@@ -193,6 +193,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_not_negative(self, "min_seconds", "workers")
+        check_positive(self, "max_seconds")
         if len(self.pitch_mean) != len(self.pitch_std) or min(self.pitch_std, default=1) <= 0:
             raise ValueError(
                 f"pitch_mean = {self.pitch_mean}, pitch_std = {self.pitch_std}: expected equally many, deviations > 0"
@@ -261,9 +262,7 @@ class Config:
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
-        for name in ("epochs_this_job", "steps", "samples", "lr_made_for"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        check_not_negative(self, "seed", "epochs_this_job", "steps", "samples", "lr_made_for")
         framing = (self.features.sample_rate, self.features.hop_samples)
         if framing != (self.pitch.sample_rate, self.pitch.hop_samples):
             raise ValueError(

@@ -1,11 +1,10 @@
 """Schema, defaults and help of everything that the training of vocoders reads from TOML files and flags."""
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from common.config import check_not_negative
+from common.config import check_not_negative, check_positive
 from common.course import RENAMED, EveryConfig, check_batches
 from common.features import TTS, LogMelConfig
 from common.optim import OptimConfig
@@ -95,9 +94,7 @@ class TrainingConfig:
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
-        for name in ("epochs_this_job", "steps", "clip_norm"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a number, or 0 for none")
+        check_not_negative(self, "seed", "epochs_this_job", "steps", "clip_norm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +174,7 @@ class HifiganRun(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.samples_every_epochs < 0:
-            raise ValueError(f"samples_every_epochs = {self.samples_every_epochs}: expected a number, or 0 for none")
+        check_not_negative(self, "samples_every_epochs")
         hop = self.features.hop_samples
         if self.generator == "hifigan" and self.hifigan.hop_samples != hop:
             raise ValueError(
@@ -220,8 +216,7 @@ class WaveglowRun(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sigma <= 0:
-            raise ValueError(f"sigma = {self.sigma}: expected a standard deviation above 0")
+        check_positive(self, "sigma")
         if self.features.hop_samples % self.model.group:
             raise ValueError(
                 f"features.hop_samples = {self.features.hop_samples}: expected a multiple of model.group = "

@@ -57,8 +57,8 @@ def test_the_table_of_decisions(every, course, moment, expected):
     [
         ({"log_steps": 0}, "log_steps = 0: expected at least 1"),
         ({"validate_epochs": -1}, "validate_epochs = -1: expected at least 1"),
-        ({"save_minutes": math.nan}, "save_minutes = nan: expected a number, or 0 for none"),
-        ({"save_steps": -2}, "save_steps = -2: expected a number, or 0 for none"),
+        ({"save_minutes": math.nan}, "save_minutes = nan: expected a number of at least 0"),
+        ({"save_steps": -2}, "save_steps = -2: expected a number of at least 0"),
     ],
 )
 def test_periods_that_cannot_be_are_refused(settings, message):

@@ -152,7 +152,7 @@ def test_a_mask_is_one_for_frames_and_zero_for_padding():
         (lambda: Config(epochs=0), "epochs = 0: expected at least 1"),
         (lambda: Config(grad_accumulation=0), "grad_accumulation = 0: expected at least 1"),
         (lambda: Config(epochs=3, save_best_from=4), "save_best_from = 4 is beyond the last of 3 epochs"),
-        (lambda: Config(steps=-1), "steps = -1: expected a number, or 0 for none"),
+        (lambda: Config(steps=-1), "steps = -1: expected a number of at least 0"),
         (lambda: Config(ema=1.0), "ema = 1.0: expected a decay from 0, for none, to below 1"),
     ],
 )

@@ -142,7 +142,7 @@ def test_what_the_model_writes_is_shown_beside_the_reference_and_changes_nothing
 
 @pytest.mark.parametrize("name", ["freeze_updates", "prediction_frequency"])
 def test_a_number_of_updates_below_zero_is_refused(name):
-    with pytest.raises(ValueError, match=f"{name} = -1: expected a number, or 0 for none"):
+    with pytest.raises(ValueError, match=f"{name} = -1: expected a number of at least 0"):
         FinetuneConfig(**{name: -1})
 
 

@@ -10,6 +10,7 @@ transcribe takes and writes what inference does; a server that is busy is asked 
 once, compares every answer with the one that its recording got alone, and gives percentiles. Needs no torch.
 """
 
+import math
 import os
 import sys
 import threading
@@ -183,9 +184,10 @@ def measured(cfg: ClientConfig) -> int:
     print("\n".join(result.lines()))
     if before is not None and (after := _offline(cfg, clips)) is not None:
         throughput, cpu_ms = ((one + other) / 2 for one, other in zip(before, after, strict=True))
+        share = "" if math.isnan(result.cpu_ms) else f", by processor time {cpu_ms / result.cpu_ms:.2f}"
         print(
             f"offline in batches: {throughput:.1f} s of audio a second, {cpu_ms:.2f} ms of processor time a recording; "
-            f"the server {result.throughput / throughput:.2f} of it, by processor time {cpu_ms / result.cpu_ms:.2f}"
+            f"the server {result.throughput / throughput:.2f} of it{share}"
         )
     return 1 if result.errors or result.wrong else 0
 

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from common.config import check_positive
+
 # What a vocoder's mel spectrograms must have in common with those that it is given.
 SAME_MEL = ("sample_rate", "mel_bins", "hop_samples", "n_fft", "window_samples", "lowest_hz", "highest_hz", "log_floor")
 
@@ -67,6 +69,7 @@ class IstftConfig:
     pitch of the network's audio, and noise elsewhere; the second takes as long as two or three corrections."""
 
     def __post_init__(self) -> None:
+        check_positive(self, "channels", "expansion", "layers", "kernel", "n_fft")
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel = {self.kernel}: expected an odd number of frames")
         if not 0 <= self.corrections <= 100:
@@ -93,6 +96,7 @@ class WaveglowConfig:
     """Channels of the network of a coupling layer: 256 in the released model, 512 in the paper."""
 
     def __post_init__(self) -> None:
+        check_positive(self, "flows", "group", "early_every", "early_channels", "layers", "kernel", "channels")
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel = {self.kernel}: expected an odd number of positions")
         early = (self.flows - 1) // self.early_every * self.early_channels

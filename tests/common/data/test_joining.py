@@ -153,10 +153,10 @@ def test_an_utterance_that_cannot_be_read_is_left_out_of_what_is_joined(utteranc
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"probability": 1.1}, r"join: probability = 1\.1: expected 0 to 1"),
-        ({"max_utterances": 1}, "join: max_utterances = 1: expected at least 2"),
-        ({"max_seconds": -1.0}, r"join: max_seconds = -1\.0: expected a number of at least 0"),
-        ({"gain_db": float("nan")}, "join: gain_db = nan: expected a number"),
+        ({"probability": 1.1}, r"probability = 1\.1: expected 0 to 1"),
+        ({"max_utterances": 1}, "max_utterances = 1: expected at least 2"),
+        ({"max_seconds": -1.0}, r"max_seconds = -1\.0: expected a number of at least 0"),
+        ({"gain_db": float("nan")}, "gain_db = nan: expected a number"),
     ],
 )
 def test_impossible_settings_are_named(settings, message):

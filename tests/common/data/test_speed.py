@@ -65,7 +65,7 @@ def test_a_draw_depends_on_seed_epoch_and_index_alone():
 
 
 def test_impossible_settings_are_refused():
-    with pytest.raises(ValueError, match=r"speed: probability is 1\.5; expected 0 to 1"):
+    with pytest.raises(ValueError, match=r"probability = 1\.5: expected 0 to 1"):
         SpeedConfig(probability=1.5)
     for wrong in ({"rates": ()}, {"rates": (0.9, -1)}, {"min_rate": 1.2}, {"min_rate": 0.0}):
         with pytest.raises(ValueError, match="expected positive numbers, at least one rate, and min_rate <= max_rate"):

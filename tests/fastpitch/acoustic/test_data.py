@@ -222,7 +222,7 @@ def test_prepared_mels_that_are_missing_or_of_another_size_are_named(corpus, tmp
     ("make", "message"),
     [
         (lambda: Config(epochs=0), "epochs = 0: expected at least 1"),
-        (lambda: Config(steps=-1), "steps = -1: expected a number, or 0 for none"),
+        (lambda: Config(steps=-1), "steps = -1: expected a number of at least 0"),
         (
             lambda: Config(batch_size=3, grad_accumulation=2),
             "batch_size = 3 is not a multiple of grad_accumulation = 2",
