@@ -225,6 +225,14 @@ def test_targets_narrower_than_the_lattice_are_named():
         rnnt_loss(logits, targets[:, :2], frames, counts)
 
 
+def test_random_lattices_pass_under_sanitizers(tmp_path: Path):
+    flags = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")  # optimising takes longer
+    program = emulation.compile_emulated(LIBRARY, "cuda_lattices", tmp_path / "lattices", *flags)
+    done = subprocess.run([program, "20"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all passed" in done.stdout
+
+
 def test_the_library_compiles_without_a_warning_and_exports_its_functions(tmp_path: Path):
     compiler = shutil.which("nvcc") or pytest.skip("no nvcc")
     target = tmp_path / "libtransducer_cuda.so"
