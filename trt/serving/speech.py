@@ -39,7 +39,7 @@ UNKNOWN_BYTES = 0xFFFFFFFF  # in a header of WAV: until the end
 class Asked(BaseModel):
     """A request to /v1/audio/speech; `sample_rate` is besides what OpenAI's has."""
 
-    input: str = Field(min_length=1)
+    input: str
     model: str = ""
     voice: str | int | dict[str, Any] = "default"
     response_format: Format = "mp3"
@@ -134,7 +134,8 @@ class Speaking:
             return 0
         if name.isdecimal() and len(name) < 10 and int(name) < self.voice.speakers:
             return int(name)
-        expected = f"default, a name of OpenAI's, or a number from 0 to {self.voice.speakers - 1}"
+        last = self.voice.speakers - 1
+        expected = f"default, a name of OpenAI's, or {f'a number from 0 to {last}' if last else 0}"
         raise RequestError(400, f"voice {name[:100]!r}: expected {expected}", param="voice", code="invalid_value")
 
     async def _sound(self, plan: Sequence[PlannedSentence]) -> AsyncIterator[np.ndarray]:

@@ -101,9 +101,7 @@ def test_errors_are_those_that_openai_s_client_knows(client, clips):
     assert error.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError, match="cannot be read as audio"):
         client.audio.transcriptions.create(model="m", file=("a.wav", b"RIFF no audio"))
-    with pytest.raises(
-        openai.BadRequestError, match="voice 'nobody': expected default, a name of OpenAI's, or a number"
-    ):
+    with pytest.raises(openai.BadRequestError, match="voice 'nobody': expected default, a name of OpenAI's, or 0"):
         client.audio.speech.create(model="tts-1", voice="nobody", input="Hello.")
 
 
@@ -196,7 +194,7 @@ def test_words_of_a_text_have_their_times_pitch_and_energy(server):
     ("asked", "message"),
     [
         ({}, "input: Field required"),
-        ({"input": ""}, "input: String should have at least 1 character"),
+        ({"input": ""}, "input: nothing to say in it; expected at least one word"),
         ({"input": "..."}, "input: nothing to say in it; expected at least one word"),
         ({"input": 3}, "input: Input should be a valid string"),
         ({"input": "a" * 5000}, "input of 5000 characters; expected at most 4096"),
