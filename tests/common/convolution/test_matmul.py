@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common.convolution import matmul, native, products
-from common.convolution import trained
+from common.convolution import matmul, native, products, trained
 from common.convolution.matmul import gelu_backward, multiply
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
