@@ -2,7 +2,9 @@
 
 import codecs
 import contextlib
+import errno
 import os
+import tempfile
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +31,22 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """To be asked before long work whose result `written_whole` writes. Raises OSError, which names `path`.
+
+    Missing folders are made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno  # of a folder that is a file
+        raise OSError(number, os.strerror(number or 0), str(path)) from None
 
 
 def is_file(path: Path) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from torch import Tensor, nn
 
-from common import checkpoint, config, distributed, files
+from common import checkpoint, config, distributed, files, memory
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.distributed import World
@@ -127,6 +127,8 @@ def started(cfg: Any, name: str, *, saves: bool = True) -> Iterator[RunDirectory
     with contextlib.ExitStack() as held:
         held.enter_context(float32_math(cfg.precision))
         world = held.enter_context(distributed.start(cfg.device))
+        if world.device.type == "cpu":
+            memory.keep()
         problem: Exception | None = None
         newest: Path | None = None
         messages: list[str] = []

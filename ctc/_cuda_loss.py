@@ -9,9 +9,9 @@ from ctc import _cuda_library
 from ctc._loss_library import Labels, Options, check
 
 
-def serves(logits_TBV: Tensor, options: Options) -> bool:
+def serves(logits_TBV: Tensor) -> bool:
     """Whether the CUDA library computes this loss."""
-    return logits_TBV.is_cuda and options.star is None and _cuda_library.is_available()
+    return logits_TBV.is_cuda and _cuda_library.is_available()
 
 
 def check_on_host(

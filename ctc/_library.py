@@ -38,8 +38,8 @@ def library_file() -> Path:
 
 
 @functools.cache
-def warn_slow(what: str, missing: Literal["cpu", "cuda"] | None = "cpu", *, computes_in: str = "torch") -> None:
-    """Says, once per process and purpose, that `what` runs without a kernel: its library is missing, or has none."""
+def warn_slow(what: str, missing: Literal["cpu", "cuda"] = "cpu", *, computes_in: str = "torch") -> None:
+    """Says, once per process and purpose, that `what` runs without a kernel: its library is missing."""
     file = LIBRARY.cuda if missing == "cuda" else LIBRARY.cpu
-    reason = "it has no kernel" if missing is None else f"{file} is missing; `{LIBRARY.command}` makes it"
+    reason = f"{file} is missing; `{LIBRARY.command}` makes it"
     warnings.warn(f"{what} runs in plain {computes_in}, which is slower: {reason}", SlowPathWarning, stacklevel=4)

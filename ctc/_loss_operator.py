@@ -135,7 +135,7 @@ def _compute(
     logits_TBV = logits_TBV.resolve_neg()  # the kernels know nothing of numbers that are to be negated when read
     if scale_B is not None:
         scale_B = scale_B.to(torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32).contiguous()
-    if _cuda_loss.serves(logits_TBV, options):
+    if _cuda_loss.serves(logits_TBV):
         return _cuda_library.run(logits_TBV, labels, options, gradient_TBV, scale_B)
     if _loss_library.is_available() and logits_TBV.device.type == "cpu":
         return _loss_library.run(logits_TBV, labels, options, gradient_TBV, scale_B)
@@ -304,10 +304,7 @@ class _Underivable(torch.autograd.Function):
 def _plain_loss(
     logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None
 ) -> Tensor:
-    if options.star is not None and not logits_TBV.is_cpu:
-        warn_slow("ctc_loss with stars on a GPU", None)
-    else:
-        warn_slow("ctc_loss", "cpu" if logits_TBV.is_cpu else "cuda")
+    warn_slow("ctc_loss", "cpu" if logits_TBV.is_cpu else "cuda")
     _loss_library.check(logits_TBV, labels.on_host(), options)
     with torch.enable_grad():
         wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32

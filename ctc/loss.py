@@ -91,7 +91,7 @@ def ctc_loss(
     )
     if reduction not in _loss_library.REDUCTIONS:
         raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', found {reduction!r}")
-    if _cuda_loss.serves(logits_TBV, options):
+    if _cuda_loss.serves(logits_TBV):
         _cuda_loss.check_on_host(logits_TBV, options, targets, input_lengths, target_lengths)
     if in_place:
         _loss_operator.check_no_overlap(logits_TBV)

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import audio, benchmark, config, distributed
+from common import audio, benchmark, config, distributed, memory
 from common.benchmark import CLOCKS, RESULTS, Clock, Timings
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
@@ -153,6 +153,8 @@ def training(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
 
 
 def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: float) -> Row:
+    if world.device.type == "cpu":
+        memory.keep()  # as a training does
     with closing(RunLogger(folder, enabled=False)) as log:
         run = Run(cfg, RunDirectory(folder, NAME, world, log, None))
     batch = next(iter(loader(run.train_set, [list(range(cfg.batch_size))], workers=0)))
@@ -171,14 +173,14 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
     (loss,) = losses[-1].tolist()
     if not math.isfinite(loss):
         raise ConfigError(f"the loss of step {len(losses)} is {loss}: what was timed is no training")
-    memory = benchmark.peak_memory_mib(step, world.device)
+    peak = benchmark.peak_memory_mib(step, world.device)
     about = {"config": cfg.name, "precision": cfg.precision, "batch": cfg.batch_size, "seconds_of_audio": seconds}
     about |= {"clock": cfg.clock, "processor_flags": processor_flags()}
     about |= {"processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}
     about["times_faster_than_published"] = (
         round(benchmark.ratio(timings["published"], timings[""]), 3) if "published" in timings else None
     )
-    return about | _speed(timings[""], cfg.batch_size * world.size, seconds, memory)
+    return about | _speed(timings[""], cfg.batch_size * world.size, seconds, peak)
 
 
 def _compared(

@@ -27,9 +27,6 @@ from common.interruption import discard_output
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STAMP = re.compile(r"^DLL \S+ \S+ - ")
 _PLACE = re.compile(r"^epoch +(\d+) \| iter +(\d+)/(\d+) \| ")
-# For the C library of Linux: large tensors take memory that was used before in place of fresh pages, which have to be
-# filled with zeros: up to a third of a training's time where it runs in one thread.
-_KEEPS_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 _LABEL = 12  # columns
 _CLEAR, _UP = "\r\x1b[2K", "\x1b[1A"
 
@@ -98,14 +95,10 @@ def _started(training: Training, threads: int) -> _Running:
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(training, threads, writer))
     # Ctrl-C reaches all processes of a terminal; what it means for these, this one tells them.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    set_before = {name: os.environ.get(name) for name in _KEEPS_MEMORY}
-    os.environ.update({name: value for name, value in _KEEPS_MEMORY.items() if set_before[name] is None})
     try:
         process.start()
     finally:
         signal.signal(signal.SIGINT, before)
-        for name in (name for name, value in set_before.items() if value is None):
-            del os.environ[name]
     writer.close()
     return _Running(training, process, reader)
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from common.config import ConfigError
 from common.json_text import parsed
-from trt.facts import checked, facts_in, usable
+from trt.facts import checked, facts_in, usable, why_not_onnx
 from trt.runtime import ModelError
 
 Precision = Literal["fp32", "fp16", "int8"]
@@ -163,6 +163,8 @@ def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
     """The bytes of an exported model and what it says of itself, if an engine can be built of it."""
     import onnx  # engines are run where it need not be installed
 
+    if problem := why_not_onnx(path):
+        raise EngineError(f"{path}: {problem}")
     try:
         content = path.read_bytes()
         model = onnx.load_model_from_string(content)

@@ -27,7 +27,7 @@ from common import config
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.export import ExportGraph, with_greedy
-from common.files import written_whole
+from common.files import check_writable, written_whole
 from common.recognition.inputs import find_recordings
 from common.recognition.recordings import read_ahead, read_heard
 from common.recognition.writing import tell
@@ -98,6 +98,7 @@ class ExportConfig:
 
 def main(cfg: ExportConfig) -> None:
     """Writes the file. Raises CheckpointError, AudioError, OSError; ExportError where it computed something else."""
+    check_writable(cfg.out)
     graph = read_graph(cfg)
     clips = read_clips(cfg, graph)
     program = converted(graph, stem=cfg.out.stem)
@@ -161,7 +162,15 @@ def read_graph(cfg: ExportConfig) -> ExportGraph:
 
 
 def _offered(cfg: ExportConfig) -> ExportGraph:
+    if cfg.checkpoint.suffix == ".onnx":
+        raise ExportError(f"{cfg.checkpoint}: is an ONNX file already; expected the checkpoint that it was made of")
     path, family = families.located(cfg.checkpoint)
+    if cfg.input == "features" and family not in ("jasper", "transducer"):
+        raise ExportError(
+            f"{cfg.checkpoint}: input features is for Jasper, QuartzNet and FastConformers; it is a {family}"
+        )
+    if cfg.head != "auto" and family != "transducer":
+        raise ExportError(f"{cfg.checkpoint}: head {cfg.head} is for hybrid FastConformers; it is a {family}")
     if cfg.part not in PARTS.get(family, WHOLE):
         known = ", ".join(PARTS.get(family, WHOLE))
         raise ExportError(f"{cfg.checkpoint}: part = {cfg.part}: expected {known} of a {family}")

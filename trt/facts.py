@@ -3,12 +3,31 @@
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from common.audio import RATES
 from common.json_text import parsed
 
 LARGEST = 1 << 31
+
+# Of files that are taken for ONNX ones: what they are, by how they begin (zips are torch's), and what to do with them.
+_CHECKPOINTS = (b"PK\x03\x04", b"\x1f\x8b", b"\x80\x02")
+_CHECKPOINT_SUFFIXES = (".pt", ".pth", ".ckpt", ".nemo", ".safetensors")
+
+
+def why_not_onnx(path: Path) -> str:
+    """What `path` is in place of an ONNX file, and what to do; "" for a file that may be one."""
+    if path.is_dir():
+        return "is a folder; expected a file that trt.export wrote"
+    if not path.is_file():
+        return "no such file; expected a model that trt.export wrote"
+    start = b""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        start = file.read(4)
+    if path.suffix in _CHECKPOINT_SUFFIXES or start.startswith(_CHECKPOINTS):
+        return f"is a checkpoint, not an ONNX file; export it: python -m trt.export {path} --out {path.stem}.onnx"
+    return ""
 
 
 def _is_count(least: int) -> Callable[[Any], bool]:

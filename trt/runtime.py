@@ -21,7 +21,7 @@ from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
 from ctc import native
-from trt.facts import facts_in, usable
+from trt.facts import facts_in, usable, why_not_onnx
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
 NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
@@ -51,8 +51,8 @@ class Model:
 
     def __init__(self, path: Path, *, threads: int = 0):
         """`threads`: of the network, 0 for one per core. Raises ModelError."""
-        if not path.is_file():
-            raise ModelError(f"{path}: no such file; expected a model that trt.export wrote")
+        if problem := why_not_onnx(path):
+            raise ModelError(f"{path}: {problem}")
         if path.suffix == ".engine":
             raise ModelError(
                 f"{path}: an engine of TensorRT, which this does not take; give the ONNX file that it was built from"

@@ -47,8 +47,8 @@ class Saying:
         """The frame of the sentence up to which the next piece of sound goes."""
         return min(self.frames, self.frames_said + (self.chunk_frames or self.frames))
 
-    def say(self, found: np.ndarray | Exception | None, sample_rate: int) -> Said:
-        """What is said next, of which `found` is the sound, or why there is none; it is behind us then."""
+    def say(self, found: np.ndarray | None, sample_rate: int) -> Said:
+        """What is said next, of which `found` is the sound; it is behind us then."""
         match self.next:
             case "problem":
                 return self.sentence
@@ -71,14 +71,14 @@ def say_together(
     sayings: Sequence[Saying],
     *,
     sentences: Callable[[list[PlannedSentence]], Sequence[tuple[Any, int]]],
-    sounds: Callable[[list[Saying]], Sequence[np.ndarray | Exception]],
+    sounds: Callable[[list[Saying]], Sequence[np.ndarray]],
     sample_rate: int,
 ) -> list[Said]:
     """The next piece of each of the texts.
 
     `sentences` makes of several what a voice needs to sound, and how many frames each has; an exception stands for one
-    that cannot be said. `sounds` makes of each text the frames from `frames_said` to `until_frame`, or says why it
-    cannot. If either raises an exception, nothing has been said.
+    that cannot be said. `sounds` makes of each text the frames from `frames_said` to `until_frame`. If either raises an
+    exception, nothing has been said, and fewer of them may be tried.
     """
     begun = [saying for saying in sayings if saying.next == "sentence"]
     if begun:

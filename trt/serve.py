@@ -11,6 +11,7 @@ Needs the extra serve: pip install -e '.[serve]'
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -148,7 +149,7 @@ def read_keys(path: Path | None) -> tuple[str, ...]:
     try:
         own = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not own:
         raise ConfigError(f"{path}: holds no keys; expected one a line")
     return (*keys, *own)
@@ -159,9 +160,9 @@ async def serve(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens
 
     Raises OSError where nothing can listen there, before the models are tested: uvicorn would end without a word.
     """
-    for port in (cfg.port, cfg.wyoming_port):
-        if port:
-            (await asyncio.start_server(lambda *_: None, cfg.host, port, start_serving=False)).close()
+    for port, flag in ((cfg.port, "--port"), (cfg.wyoming_port, "--wyoming_port")):
+        if port is not None:
+            await _try_to_listen(cfg.host, port, flag)
     try:
         starts, ended = asyncio.create_task(gateway.start()), asyncio.create_task(ends.wait())
         await asyncio.wait((starts, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -173,6 +174,18 @@ async def serve(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens
         return await _listen(gateway, cfg, ends, listens)
     finally:
         await gateway.stop()
+
+
+async def _try_to_listen(host: str, port: int, flag: str) -> None:
+    try:
+        (await asyncio.start_server(lambda *_: None, host, port, start_serving=False)).close()
+    except OSError as error:
+        number = error.errno or 0  # of a host without an address below 0
+        why = (os.strerror(number) if number > 0 else error.strerror or str(error)).lower()
+        advice = "expected an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all that it has"
+        if number in (errno.EADDRINUSE, errno.EACCES):
+            advice = f"name another port with {flag}, or 0 for one that is free"
+        raise OSError(f"cannot listen at {host}:{port}: {why}; {advice}") from None
 
 
 async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, listens: Callable[[int], None]) -> int:

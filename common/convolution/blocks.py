@@ -6,12 +6,11 @@ All of it is products of the native library, which read their matrices where the
 anew in the backward pass, in this thread's workspace, so that a training holds no more than before.
 
 Shapes: N utterances, I channels in, O out, K taps, T frames in, S out; blocks of L frames that give M each, U blocks of
-an utterance; P points, of which C are worked on at once.
+an utterance; P points; R rows, a block of an utterance each.
 """
 
 import functools
 import math
-from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -21,13 +20,15 @@ from torch.nn import functional as F
 
 from common.convolution import matmul, native, products
 from common.convolution.algorithms import overlap_save
-from common.convolution.matmul import multiply, multiply_all
+from common.convolution.matmul import gradient_at_points, multiply, multiply_all, multiply_at_points
 
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64)
 FEWEST_TAPS, FEWEST_CHANNELS = 5, 64
 GAP = 32  # values
 ROWS = 12  # of a register block of the kernels
-CHUNK_BYTES = 2**26  # of weights at the points that are worked on at once
+CACHED_BYTES = 12 * 2**20
+CHUNK_BYTES = 2**26  # of weights at the points that are worked on at once where rows are many
+CALLS = 0.7e-3  # seconds that calls from Python take, forward and backward
 WORTH = 0.8  # part of the direct sums' time that may be expected at most
 
 
@@ -86,11 +87,13 @@ def _seconds(block: int, utterances: int, outputs: int, channels: int, filters: 
     """Of one AMD EPYC of 2024, measured."""
     points, made, size = overlap_save(block, taps).points, block - taps + 1, channels * filters
     rows = utterances * math.ceil(outputs / made)
-    multiplied = 6.0 * points * size * (rows + 30) / 200e9
     transforms = 2.0 * rows * points * (3 * block * channels + 2 * made * filters) / 55e9
+    if 4 * points * rows * (channels + filters) <= CACHED_BYTES:
+        return 6.0 * points * size * (rows + 1.8 * taps) / 200e9 + transforms + CALLS
+    multiplied = 6.0 * points * size * (rows + 30) / 200e9
     weights = 6.0 * points * taps * size / 75e9
     moved = 4.0 * points * (rows * (6 * channels + 5 * filters) + 6 * size) / 20e9
-    return multiplied + transforms + weights + moved
+    return multiplied + transforms + weights + moved + CALLS
 
 
 @functools.cache
@@ -113,8 +116,8 @@ class _Blocks(torch.autograd.Function):
         input_PNUI = _at_points(x_NIT, padding, outputs, taps, matrices)
         n_points, _, n_blocks, _ = input_PNUI.shape
         sums_PNUO = _planes(x_NIT, "sums at points", n_points, n_utterances, n_blocks, filters)
-        for part, weight_COI in _weights(weight_OIK, matrices):
-            multiply(input_PNUI[part].flatten(1, 2), weight_COI, sums_PNUO[part].flatten(1, 2))
+        taps_IOK = weight_OIK.transpose(0, 1)
+        _multiply(input_PNUI.flatten(1, 2), matrices.weight_PK, taps_IOK, sums_PNUO.flatten(1, 2))
         y_NOS = x_NIT.new_empty(n_utterances, filters, outputs)
         sums_NUOP = sums_PNUO.permute(1, 2, 3, 0)
         for blocks, y_NUOM in _in_blocks(y_NOS, made):
@@ -136,21 +139,14 @@ class _Blocks(torch.autograd.Function):
             matrix_NUPM = matrices.output_PM[:, : grad_NUOM.shape[3]].expand(*grad_NUOM.shape[:2], -1, -1)
             multiply_all(matrix_NUPM, grad_NUOM, grad_PNUO.permute(1, 2, 0, 3)[:, blocks])
         needs_x, needs_weight = ctx.needs_input_grad[:2]
-        input_PNUI = _at_points(x_NIT, ctx.padding, outputs, taps, matrices) if needs_weight else None
-        grad_weight_OIK = torch.empty_like(weight_OIK) if needs_weight else None
-        back_PNUI = _planes(x_NIT, "gradient at points", *shape, channels) if needs_x else None
-        parts: Iterable[tuple[slice, Tensor | None]] = ((part, None) for part in _parts(weight_OIK, n_points))
+        grad_PRO, grad_weight_OIK, back_PNUI = grad_PNUO.flatten(1, 2), None, None
+        if needs_weight:
+            input_PNUI = _at_points(x_NIT, ctx.padding, outputs, taps, matrices)
+            grad_weight_OIK = torch.empty_like(weight_OIK)
+            _gradient(grad_PRO, matrices.weight_PK, input_PNUI.flatten(1, 2), grad_weight_OIK)
         if needs_x:
-            parts = _weights(weight_OIK, matrices)
-        for part, weight_COI in parts:
-            grad_CRO = grad_PNUO[part].flatten(1, 2)
-            if weight_COI is not None and back_PNUI is not None:
-                multiply(grad_CRO, weight_COI.mT, back_PNUI[part].flatten(1, 2))
-            if input_PNUI is not None and grad_weight_OIK is not None:
-                sums_COI = _planes(x_NIT, "weights at points", len(grad_CRO), filters, channels)
-                multiply(grad_CRO.mT, input_PNUI[part].flatten(1, 2).mT, sums_COI)
-                flat_WK = grad_weight_OIK.view(-1, taps)
-                multiply(sums_COI.flatten(1).T, matrices.weight_PK[part].T, flat_WK, adds=part.start > 0)
+            back_PNUI = _planes(x_NIT, "points", *shape, channels)
+            _multiply(grad_PRO, matrices.weight_PK, weight_OIK, back_PNUI.flatten(1, 2))
         return _from_points(back_PNUI, x_NIT, ctx.padding, made, matrices), grad_weight_OIK, None, None
 
 
@@ -162,21 +158,42 @@ def _planes(like: Tensor, name: str, *shape: int) -> Tensor:
     return flat.as_strided(shape, (size + GAP, *strides[1:]))
 
 
-def _parts(weight_OIK: Tensor, n_points: int) -> list[slice]:
+def _multiply(a_PRD: Tensor, matrix_PK: Tensor, weight_DOK: Tensor, out_PRO: Tensor) -> None:
+    """At each point the rows times the taps there."""
+    if _fit(a_PRD, out_PRO):
+        multiply_at_points(a_PRD, matrix_PK, weight_DOK, out_PRO)
+        return
+    flat_K = weight_DOK if weight_DOK.is_contiguous() else weight_DOK.transpose(0, 1)
+    for part in _parts(weight_DOK, len(matrix_PK)):
+        matrix_CK = matrix_PK[part]
+        weight_CXX = _planes(weight_DOK, "weights", len(matrix_CK), *flat_K.shape[:2])
+        multiply(matrix_CK, flat_K.reshape(-1, flat_K.shape[2]), weight_CXX.flatten(1))
+        weight_COD = weight_CXX.mT if weight_DOK.is_contiguous() else weight_CXX
+        multiply(a_PRD[part], weight_COD, out_PRO[part])
+
+
+def _gradient(a_PRD: Tensor, matrix_PK: Tensor, grad_PRO: Tensor, out_DOK: Tensor) -> None:
+    """The gradient of the taps of `_multiply`."""
+    if _fit(a_PRD, grad_PRO):
+        gradient_at_points(a_PRD, matrix_PK, grad_PRO, out_DOK)
+        return
+    for part in _parts(out_DOK, len(matrix_PK)):
+        sums_CDO = _planes(out_DOK, "weights", part.stop - part.start, *out_DOK.shape[:2])
+        multiply(a_PRD[part].mT, grad_PRO[part].mT, sums_CDO)
+        flat_WK = out_DOK.view(-1, out_DOK.shape[2])
+        multiply(sums_CDO.flatten(1).T, matrix_PK[part].T, flat_WK, adds=part.start > 0)
+
+
+def _fit(a_PRD: Tensor, b_PRO: Tensor) -> bool:
+    """Whether the rows at all points stay in the third cache, from which they are read for every few columns."""
+    return 4 * (a_PRD.numel() + b_PRO.numel()) <= CACHED_BYTES
+
+
+def _parts(weight_DOK: Tensor, n_points: int) -> list[slice]:
     """Points whose weights are worked on at once."""
-    size = 4 * weight_OIK.shape[0] * weight_OIK.shape[1] * ROWS
+    size = 4 * weight_DOK.shape[0] * weight_DOK.shape[1] * ROWS
     count = max(1, CHUNK_BYTES // size) * ROWS
     return [slice(first, min(first + count, n_points)) for first in range(0, n_points, count)]
-
-
-def _weights(weight_OIK: Tensor, matrices: Matrices) -> Iterator[tuple[slice, Tensor]]:
-    """Parts of the points with the weights there, [C, O, I]."""
-    filters, channels, taps = weight_OIK.shape
-    for part in _parts(weight_OIK, len(matrices.weight_PK)):
-        matrix_CK = matrices.weight_PK[part]
-        weight_COI = _planes(weight_OIK, "weights", len(matrix_CK), filters, channels)
-        multiply(matrix_CK, weight_OIK.view(-1, taps), weight_COI.flatten(1))
-        yield part, weight_COI
 
 
 def _at_points(x_NIT: Tensor, padding: int, outputs: int, taps: int, matrices: Matrices) -> Tensor:

@@ -67,6 +67,9 @@ def load() -> ctypes.CDLL | None:
         ("convolution_run", c_int32, [POINTER(Problem)]),
         ("product_workspace", c_size_t, [c_void_p]),
         ("product_run", c_int32, [c_void_p]),
+        ("points_workspace", c_size_t, [c_void_p]),
+        ("points_multiply", c_int32, [c_void_p]),
+        ("points_gradient", c_int32, [c_void_p]),
         ("product_gelu_backward", c_int32, [c_int64, c_void_p, c_void_p, c_void_p, c_int32, c_int32]),
     ):
         function = getattr(library, name)

@@ -104,6 +104,7 @@ def in_batches(
     *,
     batch_size: int,
     long_batch_size: int = 1,
+    most_samples: int | None = None,
     through: Callable[[Iterable[Batch]], Iterator[tuple[Batch, Iterable[Frames]]]] | None = None,
 ) -> Iterator[tuple[Recording, Iterable[Frames]]]:
     """Every recording with its frames [S, X] in parts, none where it has no pieces, in order.
@@ -113,8 +114,8 @@ def in_batches(
     batches, in their order, by another way, such as several at a time. Memory holds the recordings of a window, enough
     for batches of similar lengths, of the next one, that a thread reads meanwhile, and those that `through` is ahead.
     Of a `LongSound`, which is a window of its own, memory holds two batches of `long_batch_size` pieces: its parts come
-    while they are iterated over, which must be done before the next recording is asked for. Raises ValueError for a
-    batch_size below 1.
+    while they are iterated over, which must be done before the next recording is asked for. With `most_samples` a batch
+    of several pieces has no more than so many. Raises ValueError for a batch_size below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
@@ -124,7 +125,7 @@ def in_batches(
         windows = one_ahead(windows)
     for is_long, some in itertools.groupby(windows, lambda window: isinstance(window[0][0].samples_N, LongSound)):
         if not is_long:
-            yield from _of_windows(through(_batches(some, batch_size)))
+            yield from _of_windows(through(_batches(some, batch_size, most_samples)))
             continue
         for ((recording, pieces),) in some:
             yield recording, _of_long(cast(LongSound, recording.samples_N), pieces, run, long_batch_size)
@@ -198,11 +199,11 @@ def padded(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return audio_BN, samples_B
 
 
-def _batches(windows: Iterable[Window], batch_size: int) -> Iterator[Batch]:
+def _batches(windows: Iterable[Window], batch_size: int, most_samples: int | None) -> Iterator[Batch]:
     """The batches of one window after the other, at least one of each."""
     for window in windows:
         flat = [(piece, recording.samples_N) for recording, pieces in window for piece in pieces]
-        plan = list(by_length([piece.length for piece, _ in flat], batch_size)) or [[]]
+        plan = list(by_length([piece.length for piece, _ in flat], batch_size, most_samples)) or [[]]
         for i, numbers in enumerate(plan):
             own = [flat[number] for number in numbers]
             samples = [piece.of(samples_N) for piece, samples_N in own]
@@ -257,12 +258,17 @@ def _of_windows(results: Iterable[tuple[Batch, Iterable[Frames]]]) -> Iterator[t
                 yield recording, [kept.pop(next(numbers)) for _ in pieces]
 
 
-def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Numbers of the pieces of these lengths, from the shortest to the longest, in batches of similar length."""
+def by_length(lengths: Sequence[int], batch_size: int, most: int | None = None) -> Iterator[list[int]]:
+    """Numbers of the pieces of these lengths, from the shortest to the longest, in batches of similar length.
+
+    With padding several are no longer than `most` together.
+    """
     batch: list[int] = []
     total = 0
     for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) == batch_size or lengths[i] * (len(batch) + 1) > MOST_PADDED * (total + lengths[i])):
+        padded_length = lengths[i] * (len(batch) + 1)
+        is_full = len(batch) == batch_size or padded_length > MOST_PADDED * (total + lengths[i])
+        if batch and (is_full or (most is not None and padded_length > most)):
             yield batch
             batch, total = [], 0
         batch.append(i)

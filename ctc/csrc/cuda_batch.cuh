@@ -1,6 +1,7 @@
 // A batch as the kernels of the loss see it, and the workspace that they hand results on in.
 //
-// prepare    lengths and labels checked, labels as int32, positions grouped by class     a block an utterance
+// prepare    lengths and labels checked, labels as int32, stars taken from between them  a block an utterance
+// star sums  with stars: log of the sum of all exponentials                              a warp a frame
 // emissions  exp(logit - reference) of every label of the transcript and of blank        a warp a frame
 // lattice    alpha and beta in the linear domain, their products, the certificate        a block an utterance
 // extended   the same with an exponent for each state, where there is no certificate     a block an utterance
@@ -23,11 +24,13 @@ enum State : int32_t {
 };
 
 struct Outcome {
-    int64_t frames, labels;  // 0 if INVALID
+    int64_t frames, labels;  // 0 if INVALID; without stars
     double log2_z;           // of emissions that are relative to the references
     double references;       // their sum over all frames
     int32_t state;           // State
     int32_t distinct;        // classes among the labels
+    double weight;           // of its loss in the reduction; stars count as labels there
+    bool has_stars;
 };
 
 // Blank's emission, reference c_t, sum of the labels' emissions, smallest emission, each of one frame.
@@ -66,9 +69,10 @@ struct Workspace {
     FrameStatistics* statistics;  // [batch, frames]
     float* frame_maxima;          // [batch, frames, MOST_TEAM_WARPS], largest product of each warp of a team
     double* references;           // [batch, frames], of the extended range
-    double* normalisers;          // [batch, frames], log of the sum of a frame's exponentials
+    double* normalisers;          // [batch, frames], log of the sum of a frame's exponentials; with stars before the lattice
     double* regularisation;       // [batch, frames]
-    int32_t* labels;              // [batch, longest]
+    int32_t* labels;              // [batch, longest], without stars
+    uint8_t* stars;               // [batch, longest + 1]: 1 where a star stood before the label, or behind the last
     int32_t* order;               // [batch, longest], positions sorted by class
     int32_t* class_begin;         // [batch, longest + 1], where a class begins in `order`
     int32_t* class_of;            // [batch, longest]
@@ -108,6 +112,7 @@ static inline size_t lay_out(const ctcProblem& p, char* base, Workspace* w) {
     w->normalisers = (double*)take(frames, sizeof(double));
     w->regularisation = (double*)take(frames, sizeof(double));
     w->labels = (int32_t*)take(labels, sizeof(int32_t));
+    w->stars = (uint8_t*)take(labels + p.batch, sizeof(uint8_t));
     w->order = (int32_t*)take(labels, sizeof(int32_t));
     w->class_begin = (int32_t*)take(labels + p.batch, sizeof(int32_t));
     w->class_of = (int32_t*)take(labels, sizeof(int32_t));
@@ -138,6 +143,10 @@ static __device__ inline char* scratch_of(const Batch& b, int64_t n) {
 
 static __device__ inline const int32_t* labels_of(const Batch& b, int64_t n) {
     return b.workspace.labels + n * b.problem.longest_target;
+}
+
+static __device__ inline uint8_t* stars_of(const Batch& b, int64_t n) {
+    return b.workspace.stars + n * (b.problem.longest_target + 1);
 }
 
 // Whether the linear domain is tried: a matter of the utterance and of what is asked, never of the batch.

@@ -59,6 +59,7 @@ template <typename In> class ExtendedLattice {
     __device__ ExtendedLattice(const Batch& b, int64_t n, const Outcome& outcome, unsigned char* shared)
         : batch(b), n(n), frames(outcome.frames), labels(outcome.labels), pairs(outcome.labels + 1),
           distance(checkpoint_distance(outcome.frames)), transcript(labels_of(b, n)),
+          stars(outcome.has_stars ? stars_of(b, n) : nullptr), log_sums(b.workspace.normalisers + n * b.problem.frames),
           references(b.workspace.references + n * b.problem.frames), states(states_of<Real>(b, n)) {
         char* const scratch = scratch_of(b, n);
         const bool fits = extended_working_bytes(labels) <= int64_t(EXTENDED_SHARED_BYTES);
@@ -81,6 +82,10 @@ template <typename In> class ExtendedLattice {
                 largest = larger_of(largest, x);
             }
             largest = warp_max(largest);
+            if (stars) {  // relative to all classes together, so that a star's emission is 1
+                largest = log_sums[t];
+                is_odd |= !(largest < INFINITY);
+            }
             if (lane_index() == 0) references[t] = largest == -INFINITY ? 0 : largest;
         }
         return !__syncthreads_or(is_odd);
@@ -105,7 +110,7 @@ template <typename In> class ExtendedLattice {
             for (int64_t i = threadIdx.x; i < pairs; i += EXTENDED_THREADS) checkpoint[i] = row[i];
         }
         enter_frame(0);
-        const Number blank = times(row_of(0)[0].blank, blank_emission);
+        const Number blank = times(row_of(0)[0].blank, blank_emission(0));
         const Number label = labels > 0 ? times(row_of(0)[0].label, label_emissions()[0]) : nothing();
         const Number z = normalised(plus(blank, label));
         __syncthreads();
@@ -141,11 +146,14 @@ template <typename In> class ExtendedLattice {
         side ^= 1;
         const In* const frame = logits_at<In>(batch, n, t);
         const double reference = references[t];
-        blank_emission = emission(to_real(frame[batch.problem.blank]), reference);
+        of_blank = emission(to_real(frame[batch.problem.blank]), reference);
+        of_star = stars && log_sums[t] == -INFINITY ? nothing() : one();
         for (int64_t i = threadIdx.x; i < pairs; i += EXTENDED_THREADS)
             label_emissions()[i] = i < labels ? emission(to_real(frame[transcript[i]]), reference) : nothing();
         __syncthreads();
     }
+
+    __device__ Number blank_emission(int64_t i) const { return stars && stars[i] ? of_star : of_blank; }
 
     __device__ Number skipping(int64_t i, Number label) const {
         return i > 0 && i < labels && transcript[i] != transcript[i - 1] ? label : nothing();
@@ -160,11 +168,11 @@ template <typename In> class ExtendedLattice {
         enter_frame(t + 1);
         const Number* const q = label_emissions();
         for (int64_t i = threadIdx.x; i < pairs; i += EXTENDED_THREADS) {
-            const Number blank = times(next[i].blank, blank_emission);
+            const Number blank = times(next[i].blank, blank_emission(i));
             const Number label = times(next[i].label, q[i]);
             Number onward = nothing();
             if (i < labels)
-                onward = plus(times(next[i + 1].blank, blank_emission),
+                onward = plus(times(next[i + 1].blank, blank_emission(i + 1)),
                               skipping(i + 1, times(next[i + 1].label, q[i + 1])));
             row[i] = {normalised(plus(blank, label)), normalised(plus(label, onward))};
         }
@@ -177,7 +185,7 @@ template <typename In> class ExtendedLattice {
             const Number below = i > 0 ? before[i - 1].label : nothing();
             const Number blank = plus(before[i].blank, below);
             const Number label = plus(plus(before[i].label, before[i].blank), skipping(i, below));
-            row[i] = {normalised(times(blank, blank_emission)), normalised(times(label, q[i]))};
+            row[i] = {normalised(times(blank, blank_emission(i))), normalised(times(label, q[i]))};
         }
     }
 
@@ -198,11 +206,13 @@ template <typename In> class ExtendedLattice {
     const Batch& batch;
     int64_t n, frames, labels, pairs, distance;
     const int32_t* transcript;
+    const uint8_t* stars;  // null where there are none
+    const double* log_sums;
     double* references;
     Real* states;
     Pair *rows, *block, *checkpoints;
     Number* emissions;
-    Number blank_emission;
+    Number of_blank, of_star;
     int side = 0;
 };
 

@@ -28,8 +28,10 @@ static __device__ inline double loss_of(const Batch& b, int64_t n, const Outcome
         normalisers += b.workspace.normalisers[n * p.frames + t];
         regularisation += b.workspace.regularisation[n * p.frames + t];
     }
-    const double loss = (warp_sum(normalisers) - outcome.references) - outcome.log2_z * 0.693147180559945309417;
-    const double of_alignments = loss < 0 ? 0 : loss;  // rounding may leave -1e-8
+    // With stars emissions are relative to the normalisers. Rounding may leave -1e-8.
+    const double relative = outcome.has_stars ? 0 : warp_sum(normalisers) - outcome.references;
+    const double loss = relative - outcome.log2_z * 0.693147180559945309417;
+    const double of_alignments = loss < 0 && !outcome.has_stars ? 0 : loss;
     return (1 - p.label_smoothing) * of_alignments + warp_sum(regularisation);
 }
 
@@ -57,7 +59,7 @@ template <typename In> static __global__ void __launch_bounds__(FINISH_THREADS) 
     if (b.reduced) {
         double sum = 0;
         for (int64_t n = lane_index(); n < p.batch; n += WARP)
-            sum += real_at(b.losses, n, p.type) * reduction_weight(p, b.workspace.outcomes[n].labels);
+            sum += real_at(b.losses, n, p.type) * b.workspace.outcomes[n].weight;
         sum = warp_sum(sum);
         if (lane_index() == 0) set_real(b.reduced, 0, p.type, sum);
     }

@@ -41,7 +41,8 @@ struct BlockState {
     int64_t alpha_exponent;
 };
 
-template <int K, int W> class Walker {
+// STARS: whether there may be any.
+template <int K, int W, bool STARS> class Walker {
     using S = Shape<K, W>;
 
   public:
@@ -56,9 +57,16 @@ template <int K, int W> class Walker {
           states(states_of<float>(b, n)),
           frame_maxima(b.workspace.frame_maxima + n * b.problem.frames * MOST_TEAM_WARPS) {
         const int32_t* const transcript = labels_of(b, n);
-        const double ratio = block->label_sum / (block->blank_sum * double(labels));
-        tilt_bits = labels > 0 ? tilt_exponent(frames, labels, ratio) : 0;
+        const double blank_mean = block->blank_sum / double(frames);
+        const double label_mean = block->label_sum / (double(labels) * double(frames));
+        tilt_bits = labels == 0         ? 0
+                    : outcome.has_stars ? star_tilt_exponent(blank_mean, label_mean)
+                                        : tilt_exponent(frames, labels, block->label_sum / (block->blank_sum * double(labels)));
         tilt = power(tilt_bits);
+        in_star = 0;
+        if (STARS && outcome.has_stars && team != HELPER)
+            for (int k = 0; k < K; k++)
+                if (first_pair + k <= labels) in_star |= unsigned(stars_of(b, n)[first_pair + k]) << k;
         for (int k = 0; k < K; k++) {
             const int i = first_pair + k;
             const bool may_skip = team != HELPER && i > 0 && i < labels && transcript[i] != transcript[i - 1];
@@ -178,6 +186,9 @@ template <int K, int W> class Walker {
         return other;
     }
 
+    // Where a star stands the emission of the blanks is that of all classes together.
+    __device__ float blank_emission(int k, float q_blank) const { return STARS && in_star >> k & 1 ? 1.0f : q_blank; }
+
     __device__ void advance(int64_t step, float q_blank) {
         float q[K];
         read(step, 0, q);
@@ -186,7 +197,7 @@ CTC_UNROLL
         for (int k = K - 1; k >= 0; k--) {
             const float below = k > 0 ? label[k > 0 ? k - 1 : 0] : entering;
             const float stayed = label[k] + blank[k];
-            blank[k] = fmaf(tilt, below, blank[k]) * q_blank;
+            blank[k] = fmaf(tilt, below, blank[k]) * blank_emission(k, q_blank);
             label[k] = fmaf(skip[k], below, stayed) * q[k];
         }
     }
@@ -196,7 +207,7 @@ CTC_UNROLL
         read(step, 0, q);
 CTC_UNROLL
         for (int k = 0; k < K; k++) {
-            blank[k] *= q_blank;
+            blank[k] *= blank_emission(k, q_blank);
             label[k] *= q[k];
             onward[k] = fmaf(skip[k], label[k], tilt * blank[k]);
         }
@@ -274,6 +285,7 @@ CTC_UNROLL
     float *states, *frame_maxima;
     float skip[K], tilt;
     int tilt_bits;
+    unsigned in_star;  // bit k is set where a star stands before the label of pair k
 };
 
 // One warp's sums over all frames.
@@ -315,7 +327,7 @@ static __device__ bool is_certain(const Batch& b, int64_t n, const Outcome& outc
     return __syncthreads_and(is_good);
 }
 
-template <int K, int W> static __global__ void __launch_bounds__(Shape<K, W>::THREADS, 1)
+template <int K, int W, bool STARS> static __global__ void __launch_bounds__(Shape<K, W>::THREADS, 1)
     lattice_kernel(const __grid_constant__ Batch b) {
     using S = Shape<K, W>;
     CTC_DYNAMIC_SHARED(rings);
@@ -335,7 +347,7 @@ template <int K, int W> static __global__ void __launch_bounds__(Shape<K, W>::TH
         if (team == HELPER) group_by_class(b, n, outcome.labels, helper, S::HELPERS, 3);
         return;
     }
-    Walker<K, W> walker(b, n, outcome, team, &block, (float*)rings);
+    Walker<K, W, STARS> walker(b, n, outcome, team, &block, (float*)rings);
     const int64_t middle = outcome.frames / 2;
     if (team == FORWARD)
         walker.template walk<FORWARD, false>(0, middle);

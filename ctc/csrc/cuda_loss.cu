@@ -10,7 +10,7 @@ using namespace ctc_cuda;
 
 namespace {
 
-constexpr int32_t KNOWN_FLAGS = CTC_INDEX64 | CTC_ZERO_INFINITY | CTC_EXTENDED_RANGE | CTC_UNDERFLOW;
+constexpr int32_t KNOWN_FLAGS = CTC_INDEX64 | CTC_ZERO_INFINITY | CTC_EXTENDED_RANGE | CTC_STARS | CTC_UNDERFLOW;
 
 bool is_valid(const ctcProblem& p) {
     const bool has_sizes = p.frames >= 0 && p.batch >= 0 && p.classes >= 1 && p.classes <= MOST_CLASSES &&
@@ -19,7 +19,8 @@ bool is_valid(const ctcProblem& p) {
                            p.batch <= INT32_MAX;
     const bool has_choices = p.type >= CTC_FLOAT32 && p.type <= CTC_BFLOAT16 && p.reduction >= CTC_NONE &&
                              p.reduction <= CTC_MEAN;
-    return has_sizes && has_choices && (p.flags & ~KNOWN_FLAGS) == 0 && p.blank >= 0 && p.blank < p.classes &&
+    const bool has_star = !(p.flags & CTC_STARS) || p.star < 0 || p.star >= p.classes;
+    return has_sizes && has_choices && has_star && (p.flags & ~KNOWN_FLAGS) == 0 && p.blank >= 0 && p.blank < p.classes &&
            isfinite(p.label_smoothing) && p.label_smoothing >= 0 && p.label_smoothing < 1 &&
            isfinite(p.entropy_weight);
 }
@@ -28,7 +29,7 @@ unsigned blocks_for(int64_t frames) { return unsigned((frames + FRAMES_PER_BLOCK
 
 template <int K, int W> cudaError_t launch_lattice(const Batch& b, cudaStream_t stream) {
     using S = Shape<K, W>;
-    const auto kernel = lattice_kernel<K, W>;
+    const auto kernel = b.problem.flags & CTC_STARS ? lattice_kernel<K, W, true> : lattice_kernel<K, W, false>;
     const cudaError_t error = allow_shared(kernel, S::SHARED_BYTES);
     if (error != cudaSuccess) return error;
     CTC_LAUNCH(kernel, unsigned(b.problem.batch), S::THREADS, S::SHARED_BYTES, stream, b);
@@ -52,6 +53,13 @@ cudaError_t launch_lattice(const Batch& given, cudaStream_t stream) {
     if (pairs <= Shape<8, 4>::PAIRS) return launch_lattice<8, 4>(b, stream);
     static_assert(Shape<8, 8>::PAIRS == MOST_LINEAR_PAIRS, "");
     return launch_lattice<8, 8>(b, stream);
+}
+
+template <typename In> cudaError_t launch_star_sums(const Batch& b, cudaStream_t stream) {
+    if (!(b.problem.flags & CTC_STARS)) return cudaSuccess;
+    CTC_LAUNCH(star_sums_kernel<In>, blocks_for(b.problem.batch * b.problem.frames), FRAMES_PER_BLOCK * WARP, 0, stream,
+               b);
+    return cudaGetLastError();
 }
 
 template <typename In> cudaError_t launch_emissions(const Batch& b, cudaStream_t stream) {
@@ -88,6 +96,7 @@ template <typename In> cudaError_t launch_all(const Batch& b, cudaStream_t strea
         CTC_LAUNCH(prepare_kernel, unsigned(b.problem.batch), PREPARE_THREADS, 0, stream, b);
         error = cudaGetLastError();
     }
+    if (error == cudaSuccess && has_frames) error = launch_star_sums<In>(b, stream);
     if (error == cudaSuccess && has_frames) error = launch_emissions<In>(b, stream);
     if (error == cudaSuccess && has_frames) error = launch_lattice(b, stream);
     if (error == cudaSuccess && has_frames) error = launch_extended<In>(b, stream);

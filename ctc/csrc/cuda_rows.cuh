@@ -4,9 +4,12 @@
 //
 // Where one class has more than half of the probability its gradient is computed as minus the sum of all others', since
 // the difference of two numbers close to 1 would keep few of its digits when training is nearly done.
+//
+// Of float logits nothing here is double but the normaliser on its way to memory, and what regularisation needs.
 #pragma once
 
 #include "cuda_prepare.cuh"
+#include "cuda_sums.cuh"
 
 namespace ctc_cuda {
 
@@ -26,7 +29,7 @@ template <typename In, int N> struct alignas(sizeof(In) * N) Elements {
 
 // The threads that share a frame: a warp, or a block.
 template <int SIZE> struct RowTeam {
-    double* partial;  // shared, one for each warp of a block
+    uint64_t* partial;  // shared, one for each warp of a block
 
     __device__ int rank() const { return SIZE == WARP ? lane_index() : int(threadIdx.x); }
     __device__ void sync() const {
@@ -35,20 +38,21 @@ template <int SIZE> struct RowTeam {
         else
             __syncthreads();
     }
-    template <typename Combine> __device__ double combine(double x, Combine both) const {
+    template <typename T, typename Combine> __device__ T combine(T x, Combine both) const {
+        static_assert(sizeof(T) <= sizeof(uint64_t), "");
         if (SIZE == WARP) return x;
-        if (lane_index() == 0) partial[warp_index()] = x;
+        if (lane_index() == 0) ((T*)partial)[warp_index()] = x;
         __syncthreads();
-        x = partial[0];
-        for (int w = 1; w < SIZE / WARP; w++) x = both(x, partial[w]);
+        x = ((const T*)partial)[0];
+        for (int w = 1; w < SIZE / WARP; w++) x = both(x, ((const T*)partial)[w]);
         __syncthreads();
         return x;
     }
-    __device__ double sum(double x) const {
-        return combine(warp_sum(x), [](double a, double b) { return a + b; });
+    template <typename Real> __device__ Sum<Real> sum(Sum<Real> x) const {
+        return combine(warp_sum(x), [](Sum<Real> a, Sum<Real> b) { return a + b; });
     }
-    __device__ double max(double x) const {
-        return combine(warp_max(x), [](double a, double b) { return larger_of(a, b); });
+    template <typename T> __device__ T max(T x) const {
+        return combine(warp_max(x), [](T a, T b) { return larger_of(a, b); });
     }
 };
 
@@ -64,8 +68,8 @@ template <typename In, int SIZE, bool IS_HELD> class Row {
     }
 
     // visit(k, x) for the thread's classes; what it returns is added up.
-    template <typename Visit> __device__ double add_up(Visit visit) {
-        double total = 0;
+    template <typename Visit> __device__ Sum<Real> add_up(Visit visit) {
+        Sum<Real> total = sum_of(Real(0));
         for (int begin = 0; begin < classes; begin += SPAN) {
             if (!IS_HELD) load(begin);
             Real sum = 0;
@@ -74,7 +78,7 @@ CTC_UNROLL
                 const int k = begin + place(j);
                 if (k < classes) sum += visit(k, x[j]);
             }
-            total += sum;
+            total = total + sum;
         }
         return total;
     }
@@ -141,10 +145,11 @@ template <typename Real> struct Regularisation {
     template <typename RowType, typename Team>
     __device__ double measure(const ctcProblem& p, RowType& row, const Team& team, Real largest, double sum) {
         const Real least = -Real(INFINITY);
-        const double count = team.sum(row.add_up([=](int, Real x) { return Real(x > least); }));
-        const double logits = team.sum(row.add_up([=](int, Real x) { return x > least ? x - largest : Real(0); }));
+        const auto add_up = [&](auto visit) { return double(team.sum(row.add_up(visit)).value()); };
+        const double count = add_up([=](int, Real x) { return Real(x > least); });
+        const double logits = add_up([=](int, Real x) { return x > least ? x - largest : Real(0); });
         const double weighted =
-            team.sum(row.add_up([=](int, Real x) { return x > least ? (x - largest) * exp(x - largest) : Real(0); }));
+            add_up([=](int, Real x) { return x > least ? (x - largest) * exp(x - largest) : Real(0); });
         const double log_sum = log(sum), entropy = log_sum - weighted / sum;
         uniform = Real(sum / count);
         surprise = Real(entropy - log_sum);
@@ -167,23 +172,33 @@ template <typename Real, int SIZE> class Occupancies {
           blanks(states_of<Real>(b, n) + t * 2 * stride), order(b.workspace.order + n * b.problem.longest_target),
           class_begin(b.workspace.class_begin + n * (b.problem.longest_target + 1)),
           class_of(b.workspace.class_of + n * b.problem.longest_target) {
-        double of_blank = 0, of_labels = 0;
+        const uint8_t* const stars = stars_of(b, n);
+        Sum<Real> of_blank = sum_of(Real(0)), of_labels = of_blank, of_stars = of_blank;
         for (int i = team.rank(); i <= outcome.labels; i += SIZE) {
-            of_blank += blanks[i];
-            of_labels += blanks[stride + i];
+            if (outcome.has_stars && stars[i])
+                of_stars = of_stars + blanks[i];
+            else
+                of_blank = of_blank + blanks[i];
+            of_labels = of_labels + blanks[stride + i];
         }
-        blank_sum = team.sum(of_blank);
-        inverse = 1 / (blank_sum + team.sum(of_labels));
+        of_blank = team.sum(of_blank);
+        blank_sum = of_blank.value();
+        const Sum<Real> of_classes = of_blank + team.sum(of_labels);
+        const Sum<Real> of_all = outcome.has_stars ? of_classes + team.sum(of_stars) : of_classes;
+        inverse = 1 / of_all.value();
+        outside = outcome.has_stars ? of_classes.value() * inverse : Real(1);
         team.sync();  // `store` takes the place of the blanks
     }
+
+    Real outside;  // the probability of being in no star: a star takes every class as the softmax has it
 
     __device__ int count() const { return distinct + 1; }
     __device__ int class_at(int s) const { return s < distinct ? class_of[s] : blank; }
     __device__ Real probability(int s) const {
-        if (s == distinct) return Real(blank_sum * inverse);
+        if (s == distinct) return blank_sum * inverse;
         Real sum = 0;
         for (int32_t j = class_begin[s]; j < class_begin[s + 1]; j++) sum += blanks[stride + order[j]];
-        return Real(double(sum) * inverse);
+        return sum * inverse;
     }
     __device__ void store(int s, Real gradient) const { blanks[s] = gradient; }
     __device__ Real stored(int s) const { return blanks[s]; }
@@ -192,7 +207,7 @@ template <typename Real, int SIZE> class Occupancies {
     int distinct, blank, stride;
     Real* blanks;
     const int32_t *order, *class_begin, *class_of;
-    double blank_sum, inverse;
+    Real blank_sum, inverse;
 };
 
 template <typename In, int SIZE> static __device__ void fill(In* to, int classes, int rank, float value) {
@@ -219,47 +234,49 @@ static __device__ void compute_row(const Batch& b, int64_t n, int64_t t, const R
         own_largest = larger_of(own_largest, x);
         return Real(0);
     });
-    const Real largest = Real(team.max(own_largest));
-    double sum = team.sum(row.add_up([=](int, Real x) { return exp(x - largest); }));
-    const bool is_dominated = sum < 2;
-    double rest = 0;
+    const Real largest = team.max(own_largest);
+    Sum<Real> sum = team.sum(row.add_up([=](int, Real x) { return exp(x - largest); }));
+    const bool is_dominated = sum.value() < 2;
+    Sum<Real> rest = sum_of(Real(0));
     int dominant = -1;
     if (is_dominated) {
         rest = team.sum(row.add_up([&](int k, Real x) {
             if (x == largest) dominant = k;
             return x < largest ? exp(x - largest) : Real(0);
         }));
-        dominant = int(team.max(double(dominant)));
-        sum = 1 + rest;
+        dominant = team.max(dominant);
+        sum = rest + Real(1);
     }
+    const Real total = sum.value(), log_sum = is_dominated ? log1p(rest.value()) : log(total);
     Regularisation<Real> regularisation(p);
-    const double added = regularisation.is_wanted ? regularisation.measure(p, row, team, largest, sum) : 0;
+    const double added = regularisation.is_wanted ? regularisation.measure(p, row, team, largest, total) : 0;
     if (rank == 0) {
-        b.workspace.normalisers[n * p.frames + t] = double(largest) + log(sum);
+        b.workspace.normalisers[n * p.frames + t] = double(largest) + double(log_sum);
         b.workspace.regularisation[n * p.frames + t] = added;
     }
     if (!to) return;
 
-    const double of_utterance = b.scale ? double(((const Real*)b.scale)[n]) : 1.0;
-    const Real factor = Real(reduction_weight(p, outcome.labels) * of_utterance / sum);
+    const Real of_utterance = b.scale ? ((const Real*)b.scale)[n] : Real(1);
+    const Real factor = Real(outcome.weight) * of_utterance / total;
     const auto gradient = [=](Real alignments, Real x, Real e) {
         return regularisation.gradient(alignments, x, e) * factor;
     };
     const Occupancies<Real, SIZE> occupancies(b, n, t, outcome, team);
-    double own_others = 0;
+    const Real outside = occupancies.outside;
+    Sum<Real> own_others = sum_of(Real(0));
     for (int s = rank; s < occupancies.count(); s += SIZE) {
         const int k = occupancies.class_at(s);
         if (k == dominant) continue;
         const Real probability = occupancies.probability(s);
-        const Real x = to_real(from[k]) - largest, e = exp(x);
-        own_others += double(probability);
-        occupancies.store(s, gradient(e - probability * Real(sum), x, e));
+        const Real x = to_real(from[k]) - largest, e = exp(x), occupied = probability * total;
+        own_others = own_others + occupied;
+        occupancies.store(s, gradient(e * outside - occupied, x, e));
     }
-    const Real others = Real(team.sum(own_others) * sum - rest);
+    const Real others = (team.sum(own_others) + -times(rest, outside)).value();
     team.sync();
     row.write(to, [=](int, Real logit) {
         const Real x = logit - largest, e = exp(x);
-        return gradient(e, x, e);
+        return gradient(e * outside, x, e);
     });
     team.sync();
     for (int s = rank; s < occupancies.count(); s += SIZE) {
@@ -279,7 +296,7 @@ template <typename In> static __global__ void __launch_bounds__(FRAMES_PER_BLOCK
 
 template <typename In, bool IS_HELD>
 static __global__ void __launch_bounds__(ROW_THREADS, MOST_BLOCKS<In>) block_rows_kernel(const __grid_constant__ Batch b) {
-    __shared__ double partial[ROW_THREADS / WARP];
+    __shared__ uint64_t partial[ROW_THREADS / WARP];
     const Frame frame = frame_of(b.problem, int64_t(blockIdx.x));
     compute_row<In, ROW_THREADS, IS_HELD>(b, frame.utterance, frame.frame, RowTeam<ROW_THREADS>{partial});
 }

@@ -86,7 +86,7 @@ enum {
     CTC_INDEX64 = 1,        /* targets and both lengths are int64_t; otherwise int32_t */
     CTC_ZERO_INFINITY = 2,  /* impossible alignments cost 0 instead of infinity */
     CTC_EXTENDED_RANGE = 4, /* never take the fast path: the result is the same within rounding; for tests */
-    CTC_STARS = 8,          /* CPU, invalid on CUDA: targets may hold `star`, for any number of frames of anything */
+    CTC_STARS = 8,          /* targets may hold `star`, for any number of frames of anything */
     CTC_UNDERFLOW = 16      /* a logit 7.8e14 below the best of blank and labels of its frame is impossible, like -inf;
                                warp-ctc's functions set it. Without it the CPU counts all finite floats, and doubles
                                down to -1e270; CUDA always has it */

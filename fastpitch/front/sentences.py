@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from common.text.english.forms import answers_no
 from common.text.european import is_abbreviation, is_ordinal, language_of
 from common.text.mandarin import HAN
 from common.text.normalize import NOT_A_NAME
@@ -181,7 +182,7 @@ def _ends_sentence(before: str, after: str, language: str) -> bool:
     if language_of(language):
         return not (is_ordinal(before, word, language, after) or is_abbreviation(before, language, after))
     if _NEVER_LAST.search(before):
-        return False
+        return before[-3:].lower() == "no." and answers_no(before[:-3], after)
     return not _SELDOM_LAST.search(before) or bool(NOT_A_NAME.fullmatch(word))
 
 

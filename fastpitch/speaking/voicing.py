@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fastpitch.speaking import sound
-from fastpitch.vocoders.vocoder import Denoiser, Vocoder
+from fastpitch.vocoders.vocoder import Cut, Denoiser, Vocoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +72,14 @@ class Voice:
             piece_N = audio_BN[0].cpu().numpy()
             yield self._finished(piece_N, position, mel_MT.shape[1] * self.hop_samples)
             position += len(piece_N)
+
+    def cuts(self, cuts: Sequence[Cut]) -> list[np.ndarray]:
+        """The sound of some frames of each of several mel spectrograms, in one batch: what `stream` gives of each."""
+        found = self._speak.cuts(cuts, sigma=self.config.sigma, seed=self.config.seed)
+        return [
+            self._finished(audio_N.cpu().numpy(), cut.start * self.hop_samples, cut.mel_MT.shape[1] * self.hop_samples)
+            for cut, audio_N in zip(cuts, found, strict=True)
+        ]
 
     def _finished(self, samples_N: np.ndarray, first: int, total: int) -> np.ndarray:
         length = self.config.fade_out * self.hop_samples

@@ -8,7 +8,7 @@ Shapes: B utterances, M mel bins, T frames, N samples, K frequencies, G and P gr
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +50,22 @@ class Loaded(NamedTuple):
     generator: Generator
     features: LogMelConfig
     delay_samples: int
+
+
+class Cut(NamedTuple):
+    """Frames `start` to `end` of a mel spectrogram [M, T]."""
+
+    mel_MT: Tensor
+    start: int
+    end: int
+
+    def around(self, frames: int) -> "Cut":
+        """With so many frames more on either side, where there are any."""
+        return Cut(self.mel_MT, max(0, self.start - frames), min(self.mel_MT.shape[1], self.end + frames))
+
+    def of(self, wider: "Cut", audio_N: Tensor, hop: int) -> Tensor:
+        """Its own samples of those that a wider one has."""
+        return audio_N[(self.start - wider.start) * hop : (self.end - wider.start) * hop]
 
 
 class Vocoder:
@@ -119,6 +135,20 @@ class Vocoder:
 
         yield from _pieces(voice, mel_BMT.shape[2], chunk_frames, self.context_frames, self.hop_samples)
 
+    def cuts(self, cuts: Sequence[Cut], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
+        """The audio [N] of some frames of each of several spectrograms, in one batch: what `stream` gives of each."""
+        heard = [cut.around(self.context_frames) for cut in cuts]
+        rows = [own.mel_MT[:, own.start : own.end].T for own in heard]
+        lengths_B = torch.tensor([len(row_TM) for row_TM in rows])
+        mel_BMT, frames_B = self._checked(nn.utils.rnn.pad_sequence(rows, batch_first=True).mT, lengths_B)
+        longest = mel_BMT.shape[2]
+        noise = self._noise(max(own.start for own in heard) + longest, sigma, seed)
+        if noise is not None:  # of each the part that its frames have in the noise of the whole
+            positions = self.hop_samples // len(noise)
+            noise = torch.stack([noise[:, own.start * positions : (own.start + longest) * positions] for own in heard])
+        audio_BN = self._voice(mel_BMT, frames_B, noise)
+        return [cut.of(own, audio_N, self.hop_samples) for cut, own, audio_N in zip(cuts, heard, audio_BN, strict=True)]
+
     def require(self, features: LogMelConfig, owner: str = "the mel spectrogram") -> None:
         """Raises VocoderError if mel spectrograms of `features`, which `owner` makes, are not for this vocoder."""
         for name in SAME_MEL:
@@ -131,6 +161,7 @@ class Vocoder:
 
     @torch.inference_mode()
     def _voice(self, mel_BMT: Tensor, frames_B: Tensor | None, noise_GP: Tensor | None) -> Tensor:
+        """`noise_GP`: of all of them the same, or [B, G, P]."""
         if not mel_BMT.shape[2]:
             return torch.zeros(len(mel_BMT), 0, device=self.device)
         with float32_math(self.precision):
@@ -213,6 +244,15 @@ class Denoiser:
             return self._clean(said_BN[:, start * hop : end * hop], inside_B)
 
         yield from _pieces(clean, frames, chunk_frames, self.vocoder.features.n_fft // hop, hop)
+
+    def cuts(self, cuts: Sequence[Cut], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
+        """As `Vocoder`'s."""
+        heard = [cut.around(self.vocoder.features.n_fft // self.vocoder.hop_samples) for cut in cuts]
+        said = self.vocoder.cuts(heard, sigma=sigma, seed=seed)
+        return [
+            cut.of(own, self._clean(audio_N[None], None)[0], self.vocoder.hop_samples)
+            for cut, own, audio_N in zip(cuts, heard, said, strict=True)
+        ]
 
     @torch.inference_mode()
     def _clean(self, audio_BN: Tensor, frames_B: Tensor | None) -> Tensor:

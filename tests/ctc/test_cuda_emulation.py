@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ctc
-from ctc import _compiled_loss, _cuda_decode, _cuda_library, _cuda_loss, _native
+from ctc import _compiled_loss, _cuda_decode, _cuda_library, _cuda_loss, _loss_library, _native
 from ctc._loss_library import Labels, Options, problem_of
 from ctc.alignment import Spans, viterbi_native
 from ctc.greedy import _unpack
@@ -62,6 +62,19 @@ from tests.ctc.test_loss_refusals import (  # noqa: F401
     test_a_target_length_that_does_not_fit_is_named_with_its_utterance,
     test_an_input_length_that_does_not_fit_is_named_with_its_utterance,
 )
+from tests.ctc.test_star import (  # noqa: F401
+    STAR,
+    test_a_star_alone_takes_everything_and_teaches_nothing,
+    test_concatenated_targets_and_compiled_losses_know_stars,
+    test_equal_neighbours_need_a_frame_between_them_even_with_a_star,
+    test_long_utterances_agree_with_the_plain_recursion,
+    test_nan_anywhere_in_a_frame_is_nan_and_a_class_at_minus_infinity_is_not,
+    test_no_frames_hold_a_star_and_no_label,
+    test_padding_batch_and_threads_do_not_change_a_bit,
+    test_the_gradient_is_that_of_differences,
+    test_the_loss_is_that_of_all_ways_to_give_frames_away,
+    test_what_a_transcript_leaves_out_costs_nothing_where_a_star_stands,
+)
 
 pytestmark = pytest.mark.slow  # the fixture compiles for eight seconds
 
@@ -76,7 +89,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 def device(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tensors of the CPU, whose loss the emulated kernels compute."""
     emulation.emulate(monkeypatch, kernels)
-    monkeypatch.setattr(_cuda_loss, "serves", lambda logits, options: options.star is None)
+    monkeypatch.setattr(_cuda_loss, "serves", lambda logits: True)
     monkeypatch.setattr(_compiled_loss, "function", lambda: None)
     return "cpu"
 
@@ -163,10 +176,24 @@ def test_what_does_not_fit_makes_nan_and_nothing_else(wrong, is_padded):
     assert torch.equal(gradient[:, untouched], expected_gradient[:, untouched])
 
 
-def test_the_kernels_refuse_stars(kernels):
+@pytest.mark.parametrize("labels", [0, 31, 63, 127, 255, 511, 1025, 2100])
+def test_every_shape_of_a_block_knows_stars(labels):
+    frames = min(labels + labels // 8 + 7, 2200)
+    logits, targets, *lengths = random_batch(frames, max(labels, 1), 40, 1)
+    targets[:, :: max(labels // 3, 1)] = STAR
+    options = Options(star=STAR, reduction="none")
+    gradient, expected = torch.empty_like(logits), torch.empty_like(logits.double())
+    arguments = Labels(targets, *lengths, targets.shape[1])
+    loss = _cuda_library.run(logits, arguments, options, gradient)
+    expected_loss = _loss_library.run(logits.double(), arguments, options, expected)
+    torch.testing.assert_close(loss.double(), expected_loss, rtol=1e-6, atol=2e-6)
+    assert relative_error(gradient, expected) <= 1e-6
+
+
+def test_a_star_that_is_a_class_is_refused_by_the_kernels(kernels):
     logits, targets, frames, labels = random_batch(12, 3, 8, 3)
-    arguments, options = Labels(targets, frames, labels, 3), Options(star=-1)
-    with pytest.raises(ValueError, match="ctc_loss: the CUDA library cannot compute 12 frames, .*, flags 9, "):
+    arguments, options = Labels(targets, frames, labels, 3), Options(star=7)
+    with pytest.raises(ValueError, match=r"star: expected a number that is no class in \[0, 8\), found 7"):
         _cuda_library.run(logits, arguments, options, None)
     problem = problem_of(logits, arguments, options, None)
     assert kernels.ctc_loss_cuda(problem, *(None,) * _cuda_library.POINTERS_OF_LOSS) == INVALID_VALUE

@@ -7,7 +7,6 @@ import torch
 
 import ctc
 from ctc import loss as loss_module
-from ctc._library import warn_slow
 from ctc._loss_library import is_available
 from tests.ctc.losses import ours, random_batch, truth
 
@@ -42,14 +41,6 @@ def test_plain_torch_says_once_that_it_is_slower(monkeypatch):
     with pytest.warns(ctc.SlowPathWarning, match=r"ctc_loss runs in plain torch.*python -m ctc.build"):
         ctc.ctc_loss(logits, *rest)
     assert is_available()
-
-
-def test_stars_on_a_gpu_say_that_they_have_no_kernel():
-    warn_slow.cache_clear()
-    with pytest.warns(
-        ctc.SlowPathWarning, match=r"stars on a GPU runs in plain torch, which is slower: it has no kernel"
-    ):
-        warn_slow("ctc_loss with stars on a GPU", None)
 
 
 # Errors

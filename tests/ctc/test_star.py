@@ -2,14 +2,12 @@
 
 import itertools
 import math
-import types
 
 import pytest
 import torch
 
 import ctc
-from ctc import _compiled_loss, _cuda_library, _cuda_loss, _library, _native, reference
-from ctc._loss_library import Options
+from ctc import _compiled_loss, _library, _native, reference
 from tests.ctc.enumeration import collapse
 
 STAR = -1
@@ -227,10 +225,3 @@ def test_a_star_that_is_a_class_is_refused():
         ValueError, match=r"utterance 0: label 1: expected a class in \[0, 3\) other than blank, 0; fou"
     ):
         ctc.ctc_loss(torch.zeros(4, 1, 3), torch.tensor([[-2, -1]]), [4], [2], star=-2)
-
-
-def test_on_a_gpu_stars_do_not_go_to_the_kernels(monkeypatch):
-    monkeypatch.setattr(_cuda_library, "is_available", lambda: True)
-    on_a_gpu = types.SimpleNamespace(is_cuda=True)
-    assert _cuda_loss.serves(on_a_gpu, Options())
-    assert not _cuda_loss.serves(on_a_gpu, Options(star=STAR))

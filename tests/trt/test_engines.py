@@ -222,6 +222,8 @@ def test_what_is_no_model_is_one_line(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"\xff nothing")
     with pytest.raises(EngineError, match=r"m\.onnx: cannot be read as an ONNX model: "):
         main(BuildConfig(model=tmp_path / "m.onnx"))
+    with pytest.raises(EngineError, match=r"gone\.onnx: no such file; expected a model that trt\.export wrote"):
+        main(BuildConfig(model=tmp_path / "gone.onnx"))
     with pytest.raises(ValueError, match="no compute capability; name those of the devices"):
         BuildConfig(model=tmp_path / "m.onnx", compute_capability=())
 

@@ -182,6 +182,31 @@ def test_a_model_without_export_is_named(tmp_path):
         main(ExportConfig(checkpoint=tmp_path / "t.pt", out=tmp_path / "t.onnx"))
 
 
+def test_what_is_not_of_this_family_or_was_exported_already_is_told(tmp_path, talker):
+    (tmp_path / "m.onnx").touch()
+    for path, asked, message in (
+        (tmp_path / "m.onnx", {}, r"m\.onnx: is an ONNX file already; expected the checkpoint that it was made of"),
+        (
+            talker[1],
+            {"input": "features"},
+            "input features is for Jasper, QuartzNet and FastConformers; it is a vocoder",
+        ),
+        (talker[0], {"head": "ctc"}, "head ctc is for hybrid FastConformers; it is a fastpitch"),
+    ):
+        with pytest.raises(ExportError, match=message):
+            main(ExportConfig(checkpoint=path, out=tmp_path / "x.onnx", **asked))
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_work(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.onnx").mkdir()
+    for name in ("file/m.onnx", "folder.onnx"):
+        with pytest.raises(OSError, match=f"directory.*{name}"):
+            main(ExportConfig(checkpoint=tmp_path / "never_read.pt", out=tmp_path / name))
+    with pytest.raises(CheckpointError, match="never_read.pt"):
+        main(ExportConfig(checkpoint=tmp_path / "never_read.pt", out=tmp_path / "new" / "m.onnx"))
+
+
 def test_a_name_without_the_suffix_is_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["trt.export", str(tmp_path / "m.pt"), "--out", str(tmp_path / "m.bin")])
     with pytest.raises(SystemExit) as exit_:

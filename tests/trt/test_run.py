@@ -198,6 +198,13 @@ def test_what_is_no_recognizer_is_one_line(tmp_path):
         Recognizer(tmp_path / "m.onnx")
     with pytest.raises(ModelError, match=r"gone\.onnx: no such file; expected a model that trt\.export wrote"):
         Recognizer(tmp_path / "gone.onnx")
+    with pytest.raises(ModelError, match=r": is a folder; expected a file that trt\.export wrote"):
+        Recognizer(tmp_path)
+    for name, content in {"a.pt": b"", "best.onnx": b"PK\x03\x04"}.items():  # whatever it is called
+        (tmp_path / name).write_bytes(content)
+        advice = rf"{name}: is a checkpoint, not an ONNX file; export it: python -m trt\.export \S*/{name} --out "
+        with pytest.raises(ModelError, match=advice):
+            Recognizer(tmp_path / name)
     (tmp_path / "m.engine").write_bytes(b"of TensorRT")
     with pytest.raises(ModelError, match=r"m\.engine: an engine of TensorRT, which this does not take; give the ONNX"):
         Recognizer(tmp_path / "m.engine")

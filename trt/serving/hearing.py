@@ -20,6 +20,11 @@ from trt.serving.limits import Budget, Limits, RequestError, SelfTestError, Take
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears
 
+# What is decoded by the thread that speaks HTTP: a few milliseconds at most, where the way to another thread and back
+# takes one, and as much again of the network's, which waits for Python's lock.
+SMALL = 1 << 18  # bytes of the recording
+SOON = 1 << 18  # samples of all its channels
+
 
 class Lane(Protocol):
     """What answers recordings, several at a time."""
@@ -85,17 +90,22 @@ class Hearing:
     async def transcribe(self, file: File) -> Transcript:
         """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
         with Taken(self._budget) as taken:
-            samples_N = await asyncio.to_thread(self._decoded, file, taken)
+            samples_N = self._decoded(file, taken, most=SOON) if len(file.content) <= SMALL else None
+            if samples_N is None:
+                samples_N = await asyncio.to_thread(self._decoded, file, taken)
+            assert samples_N is not None
             return await self.hear(samples_N, file.name)
 
-    def _decoded(self, file: File, taken: Taken) -> np.ndarray:
-        """The samples of a recording at the model's rate."""
-        rate, most = self.ears.sample_rate, self._limits.max_seconds
+    def _decoded(self, file: File, taken: Taken, *, most: float = math.inf) -> np.ndarray | None:
+        """The samples of a recording at the model's rate; None for one of more than `most`, which takes its time."""
+        rate, most_seconds = self.ears.sample_rate, self._limits.max_seconds
         with _refusing(), audio.opened(Held(file.content, file.name), most_seconds=math.inf) as sound:
             seconds = sound.n_samples / sound.sample_rate
-            if seconds > most:
+            if seconds > most_seconds:
                 found = f"{file.name}: {seconds:.0f} s of audio"
-                raise RequestError(413, f"{found}; expected at most {most:g} s", param="file")
+                raise RequestError(413, f"{found}; expected at most {most_seconds:g} s", param="file")
+            if sound.n_samples * sound.sound.channels > most:
+                return None
             taken.take(4 * (sound.n_samples + round(seconds * rate)))
             return sound.read(rate).samples
 

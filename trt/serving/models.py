@@ -5,7 +5,7 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,14 +132,6 @@ def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str 
             raise ModelError(f"{path}: is a {family}; expected a recogniser")
 
 
-def _next(stream: Iterator[np.ndarray]) -> np.ndarray | Exception:
-    """The next piece, or why there is none: a stream that raised cannot be asked again, nor can those before it."""
-    try:
-        return next(stream)
-    except Exception as error:
-        return error
-
-
 def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> Voice:
     """The voice of an acoustic model and a vocoder, both ONNX files of trt.export or both checkpoints.
 
@@ -155,27 +147,27 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         how = (own.plan, speech.CHUNK_FRAMES, own.next_sounds, own.sentence)
         return Voice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
     import fastpitch
-    from fastpitch.vocoders.vocoder import CHUNK_FRAMES
+    from fastpitch.vocoders.vocoder import CHUNK_FRAMES, Cut
 
     loaded = fastpitch.load(tts, device=device)
     voice = fastpitch.Voice(fastpitch.load_vocoder(vocoder, device=device))
     voice.vocoder.require(loaded.features, loaded.name)
 
     def begun(pieces: list[PlannedSentence]) -> list[tuple[Any, int]]:
-        """The sound of each, which is made while it is iterated over."""
+        """The spectrogram of each."""
         found: list[tuple[Any, int]] = []
         for sentence in loaded.sentences(pieces, batch_size=len(pieces)):
-            if problem := loaded.problem(sentence):
-                found.append((ValueError(problem), 0))
-            else:
-                found.append((voice.stream(sentence.mel_MT), sentence.mel_MT.shape[1]))
+            problem = loaded.problem(sentence)
+            found.append((ValueError(problem), 0) if problem else (sentence.mel_MT, sentence.mel_MT.shape[1]))
         return found
 
     def next_sounds(sayings: Sequence[Saying]) -> list[Said]:
         return say_together(
             sayings,
             sentences=begun,
-            sounds=lambda speaking: [_next(saying.sentence) for saying in speaking],
+            sounds=lambda speaking: voice.cuts(
+                [Cut(saying.sentence, saying.frames_said, saying.until_frame) for saying in speaking]
+            ),
             sample_rate=voice.sample_rate,
         )
 

@@ -134,7 +134,8 @@ class Speaking:
             return 0
         if name.isdecimal() and len(name) < 10 and int(name) < self.voice.speakers:
             return int(name)
-        expected = f"default, a name of OpenAI's, or a number from 0 to {self.voice.speakers - 1}"
+        last = self.voice.speakers - 1
+        expected = f"default, a name of OpenAI's, or {f'a number from 0 to {last}' if last else 0}"
         raise RequestError(400, f"voice {name[:100]!r}: expected {expected}", param="voice", code="invalid_value")
 
     async def _sound(self, plan: Sequence[PlannedSentence]) -> AsyncIterator[np.ndarray]:

@@ -4,6 +4,7 @@
 #include "run.inl"
 #include "pack.inl"
 #include "product.inl"
+#include "points.inl"
 
 void convolution::run_avx2(const convolution_problem& problem) {
     if (problem.is_bf16)
@@ -15,6 +16,10 @@ void convolution::run_avx2(const convolution_problem& problem) {
 void convolution::pack_avx2(const packing& problem) { pack_all(problem); }
 
 void convolution::product_avx2(const product_problem& problem) { Product{problem}(); }
+
+void convolution::points_multiply_avx2(const points_problem& problem) { AtPoints{problem}.multiply(); }
+
+void convolution::points_gradient_avx2(const points_problem& problem) { AtPoints{problem}.gradient(); }
 
 void convolution::gelu_backward_avx2(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads) {
     all_gelu_backward(values, x, grad_y, grad_x, threads);

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "convolution.h"
 #include "product.h"
 
@@ -88,12 +90,29 @@ ProductPlan plan_of(const product_problem& problem);
 
 constexpr int64_t MOST_ROWS = 12;  // of a register block, of all instruction sets
 
+constexpr int64_t TILE_VALUES = 5 << 15;  // of weights at the points that are made at once: most of the second cache
+
+// The depth of a tile of weights at the points, of a panel's columns.
+inline int64_t deep_of(const points_problem& p) {
+    const int64_t most = std::max<int64_t>(16, TILE_VALUES / (p.points * PANEL) / 16 * 16);
+    const int64_t parts = (p.depth + most - 1) / most;
+    return (p.depth + parts - 1) / parts;
+}
+inline int64_t tile_values(const points_problem& p) { return p.points * (deep_of(p) + 1) * PANEL; }
+
 // Instructions for products of floats: those that are asked for, the widest for 0; -1 where this processor lacks them.
 int32_t floats_of(int32_t instructions);
 
 void product_generic(const product_problem& problem);
 void product_avx2(const product_problem& problem);
 void product_avx512(const product_problem& problem);
+
+void points_multiply_generic(const points_problem& problem);
+void points_multiply_avx2(const points_problem& problem);
+void points_multiply_avx512(const points_problem& problem);
+void points_gradient_generic(const points_problem& problem);
+void points_gradient_avx2(const points_problem& problem);
+void points_gradient_avx512(const points_problem& problem);
 
 void gelu_backward_generic(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads);
 void gelu_backward_avx2(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads);

@@ -72,3 +72,48 @@ int32_t product_gelu_backward(int64_t values, const float* x, const float* grad_
     }
     return CONVOLUTION_SUCCESS;
 }
+
+namespace {
+
+bool is_valid(const points_problem& p) {
+    const bool sizes = p.points > 0 && p.rows >= 0 && p.depth > 0 && p.columns > 0 && p.taps > 0 && p.taps <= LONGEST_TAPS;
+    return sizes && p.a && p.c && p.matrix && p.weight;
+}
+
+int32_t run(const points_problem* problem, void (*const (&kernels)[3])(const points_problem&)) {
+    if (!problem || !is_valid(*problem)) return CONVOLUTION_INVALID_VALUE;
+    if (problem->workspace_bytes < points_workspace(problem)) return CONVOLUTION_INVALID_VALUE;
+    const int32_t instructions = floats_of(problem->instructions);
+    if (instructions < CONVOLUTION_GENERIC) return CONVOLUTION_NO_INSTRUCTIONS;
+    const auto kernel = kernels[instructions - CONVOLUTION_GENERIC];
+    if (!kernel) return CONVOLUTION_NO_INSTRUCTIONS;
+    kernel(*problem);
+    return CONVOLUTION_SUCCESS;
+}
+
+#ifdef NATIVE_HAS_AVX2
+#define FOR_AVX2(kernel) kernel
+#else
+#define FOR_AVX2(kernel) nullptr
+#endif
+#ifdef NATIVE_HAS_AVX512
+#define FOR_AVX512(kernel) kernel
+#else
+#define FOR_AVX512(kernel) nullptr
+#endif
+
+}  // namespace
+
+size_t points_workspace(const points_problem* problem) {
+    if (!problem || !is_valid(*problem)) return 0;
+    const points_problem& p = *problem;
+    return (tile_values(p) + p.taps * p.points + (p.columns % PANEL ? p.rows * PANEL : 0)) * sizeof(float);
+}
+
+int32_t points_multiply(const points_problem* problem) {
+    return run(problem, {points_multiply_generic, FOR_AVX2(points_multiply_avx2), FOR_AVX512(points_multiply_avx512)});
+}
+
+int32_t points_gradient(const points_problem* problem) {
+    return run(problem, {points_gradient_generic, FOR_AVX2(points_gradient_avx2), FOR_AVX512(points_gradient_avx512)});
+}

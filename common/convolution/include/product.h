@@ -39,6 +39,31 @@ CONVOLUTION_API int32_t product_run(const product_problem* problem);
 CONVOLUTION_API int32_t product_gelu_backward(int64_t values, const float* x, const float* grad_y, float* grad_x,
                                               int32_t threads, int32_t instructions);
 
+/* Products at the points of blocks of a convolution: at each point another matrix W, which is made of taps when it is
+ * needed, W[point][depth][column] = the sum over k of matrix[point][k] times weight[depth][column][k]. */
+typedef struct {
+    int64_t points, rows, depth, columns, taps; /* at most 256 taps */
+    const float* a; /* [points][rows][depth], planes a_plane values apart */
+    int64_t a_plane;
+    float* c; /* [points][rows][columns] */
+    int64_t c_plane;
+    const float* matrix; /* [points][taps] */
+    float* weight;       /* taps are adjacent */
+    int64_t weight_depth, weight_column;
+    int32_t instructions;
+    void* workspace;
+    size_t workspace_bytes;
+} points_problem;
+
+/* Bytes of workspace that the next two need for the problem. */
+CONVOLUTION_API size_t points_workspace(const points_problem* problem);
+
+/* c = a W, at every point, by one thread. */
+CONVOLUTION_API int32_t points_multiply(const points_problem* problem);
+
+/* weight = the gradient of the taps where a and the gradient of c, or c and that of a, are those of points_multiply. */
+CONVOLUTION_API int32_t points_gradient(const points_problem* problem);
+
 #ifdef __cplusplus
 }
 #endif

@@ -38,6 +38,7 @@ ABBREVIATIONS = {
     "pkg": "package", "oz": "ounce", "lb": "pound", "lbs": "pounds", "gal": "gallon", "hr": "hour", "hrs": "hours",
     "yr": "year", "yrs": "years", "mo": "month", "wk": "week", "wks": "weeks", "mins": "minutes", "mss": "manuscripts",
     "dbl": "double", "reg": "regular", "req": "required", "resp": "respectively",
+    "exc": "except", "flt": "flight", "civ": "civil",
     "rec": "recreation",
     "admin": "admin", "appt": "appointment", "biol": "biology", "sci": "science", "eng": "engineering",
     "prev": "previous",
@@ -150,7 +151,7 @@ REFERENCES = {
     "lv": "level", "lvl": "level", "cat": "category", "gr": "grade", "reg": "regulation", "rule": "rule",
     "exp": "expires", "bks": "books",
     "tel": "telephone", "ph": "phone", "mob": "mobile", "fl": "floor", "ps": "psalm", "pg": "page", "ver": "version",
-    "rt": "route",
+    "rt": "route", "ep": "episode", "eps": "episodes", "lect": "lecture", "ex": "exercise",
 }  # fmt: skip
 SLASHED = {
     "b/c": "because", "c/o": "care of", "w/in": "within", "w/out": "without", "w/o": "without", "s/o": "shout out to",

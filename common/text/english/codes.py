@@ -109,7 +109,7 @@ def _after_a_house(match: re.Match[str], style: Style) -> str | None:
 
 
 _STREET_BEFORE = re.compile(
-    rf"\b(?:(?:{STREETS})\.?,?|[Ww]inds?|heading|facing|towards?|(?:I|US|SR|CA|Route|Rte\.?|Highway|Hwy\.?|Interstate)[-\s]\d+)"
+    rf"\b(?:(?:{STREETS})\.?,?|[Ww]inds?|heading|facing|towards?|[Hh]ead|[Gg]o|[Cc]ontinue|[Tt]urn|[Dd]rive|[Ww]alk|(?:I|US|SR|CA|Route|Rte\.?|Highway|Hwy\.?|Interstate)[-\s]\d+)"
     r"\s\Z"
 )
 
@@ -118,7 +118,15 @@ def _telephone(match: re.Match[str], style: Style) -> str:
     """Digit by digit, with a pause between groups; letters as they stand."""
     plus = "plus " if match[0].startswith("+") else ""
     groups = re.findall(r"\d+|[A-Z]+", match[0])
-    return plus + ", ".join(digits(group) if group.isdigit() else group for group in groups)
+    is_free = len(groups) > 2 and groups[0] == "1"
+    return plus + ", ".join(
+        f"{digits(group[0])} hundred" if is_free and i == 1 and group in ("800", "900") else _dialled(group)
+        for i, group in enumerate(groups)
+    )
+
+
+def _dialled(group: str) -> str:
+    return digits(group) if group.isdigit() else group
 
 
 def _seven_digits(match: re.Match[str], style: Style) -> str:
@@ -133,7 +141,9 @@ def _house(match: re.Match[str], style: Style) -> str:
     return f"{in_pairs(match[1])} {style.letters(match[2])}".strip()
 
 
-_FAR = re.compile(r"\b(?:km|mi|miles?|kilometers?|kilometres?|m|ft|feet|blocks?|minutes?|mins?|hours?|just|far)\s\Z")
+_FAR = re.compile(
+    r"\b(?:km|mi|miles?|kilometers?|kilometres?|m|ft|feet|blocks?|minutes?|mins?|hours?|just|far)\.?\)?\s\Z"
+)
 _TOWN_AHEAD = re.compile(r"\b[A-Z][a-z]+,\s\Z")
 _WORDS_TOO = frozenset(["OK", "HI", "OH", "ME", "IN", "OR", "PA", "MA", "LA", "ID", "AL", "CO", "DE"])
 
@@ -151,16 +161,18 @@ def _state(match: re.Match[str], style: Style) -> str | None:
 
 
 _ELECTRONIC_TAIL = r"(?:[/?#][^\s<>\"]*[^\s<>\".,;:!?)\]])?"
-_MAIL = rf"[^\W_][\w.+&-]*@[\w-]+(?:\.[\w-]+)+{_ELECTRONIC_TAIL}/?"
+_MAIL = rf"[^\W_][\w.+&-]{{0,99}}@[\w-]{{1,99}}(?:\.[\w-]{{1,99}}){{1,9}}{_ELECTRONIC_TAIL}/?"
 _URL = r"(?:(?:https?|ftp|file)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]]"
-_SITE = rf"[A-Za-z][\w-]*\.(?:[\w-]+\.)*(?:{DOMAINS})(?![\w'])(?!\.\w){_ELECTRONIC_TAIL}"
+_SITE = rf"[A-Za-z][\w-]{{0,99}}\.(?:[\w-]{{1,99}}\.){{0,9}}(?:{DOMAINS})(?![\w'])(?!\.\w){_ELECTRONIC_TAIL}"
 _STREET_AHEAD = (
     rf"(?=\s(?:(?:[NSEW]|[NS][EW])\.?\s)?(?:[A-Z][a-z]+\s|\d+(?:st|nd|rd|th)\s){{1,4}}(?:(?:{STREETS})\b|st\b))"
 )
 
-_FOLDERS = r"(?:\.{1,2}/|~/|/)?(?:[\w.-]+/)*"
-_FILE = rf"(?:{_FOLDERS}[\w-]+(?:\.[\w-]+)*|(?<![\w.)]))\.(?:{EXTENSIONS})(?![\w'])"
-_PATH = r"(?:[A-Z]:\\(?:[\w.$-]+\\)*|~/|\.{1,2}/|/(?=[\w.-]+/))(?:[\w.-]+/)*(?:[\w.$-]*\w)?"
+_FOLDERS = r"(?:\.{1,2}/|~/|/)?(?:[\w.-]{1,99}/){0,20}"
+_FILE = rf"(?:{_FOLDERS}[\w-]{{1,99}}(?:\.[\w-]{{1,99}}){{0,9}}|(?<![\w.)]))\.(?:{EXTENSIONS})(?![\w'])"
+_PATH = (
+    r"(?:[A-Z]:\\(?:[\w.$-]{1,99}\\){0,20}|~/|\.{1,2}/|/(?=[\w.-]{1,99}/))(?:[\w.-]{1,99}/){0,20}(?:[\w.$-]{0,99}\w)?"
+)
 ELECTRONIC_AHEAD = re.compile(r"@[\w-]+\.\w|://|www\.|\w\.[a-zA-Z]{2}|~/|\./|:\\|(?<!\S)/\w|[^\W_]_[^\W_]|\w\.mp\d")
 """Without it a text has no electronic token."""
 
@@ -170,7 +182,11 @@ ELECTRONIC_RULES: tuple[Rule, ...] = (
     rule("electronic", _FILE, _electronic),
     rule("electronic", _SITE, _electronic),
     rule("electronic", _PATH, _electronic),
-    rule("electronic", r"(?:[A-Za-z]\w+\.)*[A-Za-z][A-Za-z\d]*(?:_[A-Za-z\d]+)+(?:\.[A-Za-z]\w+)*(?!\w)", _variable),
+    rule(
+        "electronic",
+        r"(?:[A-Za-z]\w{1,99}\.){0,9}[A-Za-z][A-Za-z\d]{0,49}(?:_[A-Za-z\d]{1,49}){1,15}(?:\.[A-Za-z]\w{1,99}){0,9}(?!\w)",
+        _variable,
+    ),
 )
 
 RULES: tuple[Rule, ...] = (
@@ -194,7 +210,7 @@ RULES: tuple[Rule, ...] = (
         "telephone", r"0\d(?:[ .]\d\d){4}(?!\w)|\(?0\d{1,4}\)?[ /-]\d{5,8}(?!\w)|1[38]00 \d{3} \d{3}(?!\w)", _telephone
     ),
     rule("telephone", r"0\d{2,4}[ -]\d{3,4}[ -]\d{3,4}(?![\w-])|0\d{3} \d{3} \d{3}(?![\w-])", _telephone),
-    rule("telephone", r"1-8\d\d-(?=[A-Z\d-]*[A-Z])[A-Z\d]+(?:-[A-Z\d]+)*(?!\w)", _telephone),
+    rule("telephone", r"1-8\d\d-(?=[A-Z\d-]{0,19}[A-Z])[A-Z\d]+(?:-[A-Z\d]+){0,5}(?!\w)", _telephone),
     rule("telephone", r"\d{3}-\d{4}(?![\w-])", _seven_digits),
     rule("telephone", r"0\d{2,4}\s(?:\d{6}|\d{3,4}\s\d{3,4})(?![\w-])", _telephone),
     rule("social security", r"\d{3}-\d{2}-\d{4}(?![\w-])", _telephone),
@@ -244,7 +260,11 @@ WORD_RULES: tuple[Rule, ...] = (
         r"([NS][EW]|[NSEW])(?!\w)",
         lambda match, style: DIRECTIONS[match[1]] if before(match, _STREET_BEFORE) else None,
     ),
-    rule("address", r"([NS][EW]|[NSEW])(?=\sof\s)", lambda m, s: DIRECTIONS[m[1]] if before(m, _FAR) else None),
+    rule(
+        "address",
+        r"([NS][EW]|[NSEW])(?=\s(?:of|on|along|toward|towards)\s)",
+        lambda m, s: DIRECTIONS[m[1]] if before(m, _FAR) else None,
+    ),
     rule("name", r"([A-G])[#♯](m(?!aj))?(?=\d|\W|\Z|maj|min|dim|sus|add)", _sharp),
     rule("address", r"(Ct|Pl|Sq|Cir|Ter)(?!\w)\.?(?!\s[A-Z])", _after_a_house),
     rule(

@@ -1,9 +1,12 @@
 """Measures: a number and its unit, compound units, temperatures, lengths in feet and inches, ages."""
 
+import functools
 import re
+from bisect import bisect_left
 
 from common.text.english.tables import COUNTED_IN_MILLIONS
 from common.text.english.tokens import (
+    ARTICLE,
     LARGE,
     NUMBER,
     PLACE_AHEAD,
@@ -24,8 +27,9 @@ _UNIT = (
     r"|(?:ft|lbs?|kN|N|kW|W|A|Pa|n)[·⋅-](?:lbs?|ft|m|h|s)\b|[A-Za-zµμΩ]+)"
 )
 _POWER = r"([²³]|\^?[23](?!\d))?"
-_PER = r"(?:\s?/\s?(?:10*\s?)?(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+(?:[²³]|\^?[23](?!\d))?)"
-_LINK = re.compile(r"\s?/\s?(10*)?\s?((?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+)([²³]|\^?[23])?")
+_OF_TIMES = r"[1-9]\d{0,2}\s?(?=(?:h|hrs?|hours?|d|days?|min|wks?|weeks?|months?|s|sec)\b)"
+_PER = rf"(?:\s?/\s?(?:{_OF_TIMES}|10*\s?)?(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+(?:[²³]|\^?[23](?!\d))?)"
+_LINK = re.compile(r"\s?/\s?([1-9]\d*)?\s?((?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+)([²³]|\^?[23])?")
 _POWERS = {"²": "square", "2": "square", "³": "cubic", "3": "cubic", "sq": "square", "cu": "cubic"}
 _BITS = {"kb": "kilobit", "Kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit"}  # MB/s are megabytes
 
@@ -93,7 +97,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         unit == "h" and number.isdigit() and hyphen != "-"
     )
     is_time = is_time or bool(unit in ("A", "N", "J") and hyphen == " " and _ELECTRIC.match(behind))
-    if unit == "mo" and (not hyphen or re.match(r"\.?\s?(?:old|ago|baby|contract)\b", behind)):
+    is_time = is_time or (unit == "A" and anywhere(match.string, _VOLTS)) or (unit == "K" and _is_kelvin(match))
+    if unit == "mo" and (not hyphen or re.match(r"\.?\s?(?:old|ago|baby|contract)\b|\.?\s?[@=]", behind)):
         is_time = True
     if unit == "l" and not chain and _POURED.match(behind):
         return f"{cardinal(number)} {'liter' if number == '1' else 'liters'}"
@@ -101,7 +106,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi", "in")
     ):
         return None
-    if unit in ("W", "A", "N") and not hyphen and before(match, _ROAD):
+    if unit in ("W", "A", "N") and hyphen != "-" and before(match, _ROAD):
         return None
     is_apart, is_quality = match.string[match.start(4) - 1].isspace(), before_noun(match)
     if unit in ("in", "IN") and not power:
@@ -111,6 +116,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     if unit == "V" and is_apart and not is_quality and behind[:1].isalpha():
         return None
     per_second = chain in ("/s", "/sec")
+    if _SEVERAL_CAPITALS.fullmatch(unit):
+        return None
     name = _BITS.get(unit) if per_second else "percentage point" if unit == "pp" else None
     name = "point" if unit == "pt" and hyphen == "-" else name or _with_power(unit, power, style)
     if name is None or (unit == "pp" and is_apart and "." not in number):
@@ -124,9 +131,20 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     if not ((number == "1" and not large) or hyphen == "-" or is_quality or adjective):
         name = _several(name)
     if "/" in number and not re.search(r"\d[\s-]\d", number):
+        if number[0] == "1" and before(match, ARTICLE):  # a 1/2 mile
+            return f"{_count(number).removeprefix('one ')} {_with_power(unit, power, style)}{below}"
         part_of = "" if hyphen == "-" else "of a " if number[0] != "1" else ""
         return f"{_count(number)} {part_of}{_with_power(unit, power, style)}{below}"
     return " ".join(filter(None, (_count(number), large, name))) + below
+
+
+_SEVERAL_CAPITALS = re.compile("HRs|PTs|MIs|PCs|MPs|MBs?As")  # 28 HRs are no hours
+_VOLTS = re.compile(r"\d\s?(?:VAC|VDC|V|Hz|kW)(?![A-Za-z])")
+_SCALE_BESIDE = re.compile(r"\d\s?°\s?[CF]\b|\bkelvin", re.IGNORECASE)
+
+
+def _is_kelvin(match: re.Match[str]) -> bool:
+    return match[3] == " " and anywhere(match.string, _SCALE_BESIDE)
 
 
 _POURED = re.compile(r"\sof\s(?!the\b)[a-z]")  # 2 l of water
@@ -157,7 +175,8 @@ def _per_unit(match: re.Match[str], style: Style) -> str | None:
     """3 apples/day, 60 beats/min, 50/month"""
     below = _below(match[2], style)
     unit = match[2].strip("/ ")
-    is_word = unit in BARE_PER or unit in _PER_WORDS or unit in PERIODS
+    is_noun = match[1].isdigit() and _ONE_THING.fullmatch(unit) is not None
+    is_word = unit in BARE_PER or unit in _PER_WORDS or unit in PERIODS or is_noun
     if below is None or not (is_word or (unit in UNITS and not match[1][-1].isalpha())):
         return None
     number = re.match(NUMBER, match[1])
@@ -165,6 +184,9 @@ def _per_unit(match: re.Match[str], style: Style) -> str | None:
     return f"{said}{match[1][number.end() if number else 0 :]}{below}"
 
 
+_ONE_THING = re.compile(  # 6/customer, but no number, and no plural
+    r"(?!(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|and|or|not|none|more|less)\Z)[a-z]{4,}(?<!s)"
+)
 _PER_WORDS = frozenset(
     [
         "night",
@@ -222,20 +244,28 @@ def _bare(match: re.Match[str], style: Style) -> str | None:
     return f"{_several(name) if unit in UNITS else name}{below}"
 
 
+@functools.lru_cache(maxsize=8)
+def _quotation_marks(text: str) -> list[int]:
+    return [mark.start() for mark in re.finditer(r'(?<!\d)"', text)]
+
+
+@functools.lru_cache(maxsize=8)
+def _single_marks(text: str) -> list[int]:
+    return [mark.start() for mark in re.finditer(r"(?<![\w'])'(?=\w)", text)]
+
+
 def _inches(match: re.Match[str], style: Style) -> str | None:
     """Inches, unless the mark closes a quotation that was opened before."""
-    opened = len(re.findall(r'(?<!\d)"', match.string[: match.start()]))
-    if opened % 2:
+    if bisect_left(_quotation_marks(match.string), match.start()) % 2:
         return None
-    one = match[1] == "1" or before_noun(match)
+    one = match[1] == "1" or before_noun(match) or ('"' in match[0] and of_a_thing(match))
     if "/" in match[1] and not re.search(r"\d[\s-]\d", match[1]):
         return f"{_count(match[1])} {'inch' if one else 'of an inch'}"
     return f"{_count(match[1])} {'inch' if one else 'inches'}"
 
 
 def _feet(match: re.Match[str], style: Style) -> str | None:
-    opened = len(re.findall(r"(?<![\w'])'(?=\w)", match.string[: match.start()]))
-    if opened % 2:
+    if bisect_left(_single_marks(match.string), match.start()) % 2:
         return None
     return f"{cardinal(match[1])} {'foot' if match[1] == '1' or before_noun(match) else 'feet'}"
 
@@ -317,7 +347,7 @@ UNIT_RULES: tuple[Rule, ...] = (
     rule("measure", rf"({NUMBER}(?:\s?[A-Za-z]+)?)(/[A-Za-z]+)\b(?!/)", _per_unit),
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d))(?!\w)",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z(]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d))(?!\w)",
         _inches,
     ),
 )

@@ -77,7 +77,8 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
 _PART_OF = re.compile(r"\s(?:of|people|students|questions|marks|points|correct|inch\w*|in\b|the|a|miles?|cups?|\()")
 _WEEKDAY_AHEAD = re.compile(rf"\b(?:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?\s\Z")
 _ON = re.compile(
-    r"\b(?:on|by|until|till|since|before|after|from|due|dated|(?:birthday|date|day) (?:is|was)"
+    r"\b(?:on|by|until|till|since|before|after|from|due|dated"
+    r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:birthday|date|day) (?:is|was)"
     rf"|(?-i:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?)\s\Z",
     re.IGNORECASE,
 )
@@ -276,6 +277,7 @@ RULES: tuple[Rule, ...] = (
     rule("date", r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\d/])", _month_of_a_year),
     rule("date", r"(0[1-9]|1[0-2])/(\d\d)(?![\d/])", _expiry),
     rule("date", r"(0[1-9])(/)([0-3]\d)()(?![\d/])", _numbers),
+    rule("date", r"(1[0-2])(/)(0[1-9])()(?![\d/])", _numbers),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_FULL})\b{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}-()({_SHORT})-(\d{{4}}|\d\d)\b", _day_and_month, any_case=True),
@@ -293,7 +295,7 @@ RULES: tuple[Rule, ...] = (
         _clock,
         any_case=True,
     ),
-    rule("time", rf"{_LENGTH}(?:,?\s?(?:and\s)?{_LENGTH})+(?!\w)", _lengths),
+    rule("time", rf"{_LENGTH}(?:,?\s?(?:and\s)?{_LENGTH}){{1,5}}(?!\w)", _lengths),
     rule(
         "time",
         r"(\d+)\s?h(?:rs?|ours?)?\s?(\d{1,2})\s?(?:m|mins?)?(?:\s(\d{1,2})\s?s(?:ecs?)?)?(?!\w)",

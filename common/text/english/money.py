@@ -33,7 +33,7 @@ def _amount(number: str, magnitude: str | None, currency: str, *, one: bool = Fa
     whole, _, parts = number.partition(".")
     if len(parts) == 3 and parts.endswith("0"):
         parts = parts[:2]
-    if len(parts) == 1 and not whole.strip("0"):
+    if len(parts) == 1:
         parts += "0"
     if len(parts) != 2 or not many_parts:
         return f"{cardinal(number)} {singular if number == '1' or one else several}"
@@ -57,7 +57,7 @@ def _money(match: re.Match[str], style: Style) -> str:
     """$5M, $5-10, €1.5M-2M, $1.2-1.5M, $10/hr."""
     currency, minus, number, large, letter, last, last_large, last_letter, code, per = match.groups()
     currency = code or re.sub(r"[\s.]", "", currency)
-    one = before(match, _ARTICLE) or bool(_NOTE.match(match.string, match.end()))
+    one = before(match, _ARTICLE) or bool(_NOTE.match(match.string, match.end())) or before_noun(match)
     magnitude, last_magnitude = large or letter, last_large or last_letter
     if last:
         has_cents = re.search(r"[.,]\d\d\Z", number) and not (magnitude or last_magnitude)

@@ -5,7 +5,7 @@ import re
 from common.text.english.abbreviations import COURSES
 from common.text.english.measures import mixed
 from common.text.english.tables import COUNTED_IN_MILLIONS
-from common.text.english.tokens import NUMBER, PLACE_AHEAD, Rule, Style, anywhere, before, rule
+from common.text.english.tokens import ARTICLE, NUMBER, PLACE_AHEAD, Rule, Style, anywhere, before, rule
 from common.text.english.units import MAGNITUDES, PERIODS
 from common.text.numbers import cardinal, digits, fraction, in_pairs, ordinal, plural
 
@@ -103,7 +103,8 @@ def _part(match: re.Match[str], style: Style) -> str | None:
     is_beat = match[2] in ("4", "8", "16") and anywhere(match.string, _MUSIC)
     if is_beat or _BEAT_BEHIND.match(match.string, match.end()):  # of music
         return f"{cardinal(match[1])} {cardinal(match[2])}"
-    return fraction(match[1], match[2])
+    said = fraction(match[1], match[2])
+    return said.removeprefix("one ") if match[1] == "1" and before(match, ARTICLE) else said  # a 1/2 price sale
 
 
 _RACES = frozenset(["5", "10", "15"])
@@ -139,7 +140,7 @@ def _number(match: re.Match[str], style: Style) -> str:
         length = len(number)
         if length >= 3 and before(match, _LETTER_AHEAD):
             # A380, RTX4090; but ab9453, C2766
-            is_name = _CAPITALS_AHEAD.search(match.string[: match.start()]) if length == 4 else length == 3
+            is_name = before(match, _CAPITALS_AHEAD) if length == 4 else length == 3
             return in_pairs(number) if is_name else digits(number)
         if length > 4 and match.string[match.start() - 1 : match.start()] == "/":
             return digits(number)
@@ -171,7 +172,7 @@ RULES: tuple[Rule, ...] = (
     rule("code", r"0x([\dA-Fa-f]+)\b", _hexadecimal),
     rule("number", rf"({NUMBER})[eE]([-+]?)(\d+)\b", _with_exponent),
     rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
-    rule("number", r"1[\d,]*0s\b", lambda match, style: _ROUGHLY.get(match[0])),
+    rule("number", r"1[\d,]{0,10}0s\b", lambda match, style: _ROUGHLY.get(match[0])),
     rule("fraction", r"(\d{1,3})/(\d{1,3})(?:ths|nds|rds|th|nd|rd)\b", _parts),
     rule("score", r"(\d{1,3})/(5|10|100)(?![\w/])", _score),
     rule("score", r"(\d{1,3})/(\d{1,3})(?![\w/])", _marks),
@@ -198,7 +199,7 @@ PART_RULES: tuple[Rule, ...] = (
     ),
     rule("fraction", r"(?<![/])(?<![A-Za-z]-)(\d+)/(\d+)(?:th|rd|nd|st)?(?![\w/])", _part, any_case=True),
     rule("magnitude", rf"({NUMBER})\s?((?:k|K|M|mn|bn|tn|B|m)(?<!\s[KMBm]))\b", _thousands),
-    rule("ordinal", r"(\d[\d,]*)(st|nd|rd|th)\b", _ordinal, any_case=True),
+    rule("ordinal", r"(\d[\d,]{0,48})(st|nd|rd|th)\b", _ordinal, any_case=True),
 )
 
 LAST_RULES: tuple[Rule, ...] = (

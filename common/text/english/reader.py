@@ -2,14 +2,36 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from common.text.english import codes, measures, moments, money, names, quantities, words
+from common.text.english import codes, forms, measures, moments, money, names, quantities, words
+from common.text.english.beginnings import can_begin
 from common.text.english.tables import MONTHS, WEEKDAYS
-from common.text.english.tokens import GIVEN, NUMBER, Rule, Style, Token
+from common.text.english.tokens import GIVEN, NUMBER, Reading, Rule, Style, Token
+
+_Tried = tuple[tuple[str, Callable[[str, int], re.Match[str] | None], Reading], ...]
+
+
+class _Rules:
+    """Rules in their order, of which those are tried at a character that can begin with it."""
+
+    def __init__(self, *rules: Rule) -> None:
+        self.rules = rules
+        self._at: dict[str, _Tried] = {}
+
+    def at(self, character: str) -> _Tried:
+        """Class, match and reading of the rules that can match at `character`."""
+        found = self._at.get(character)
+        if found is None:
+            found = self._at[character] = tuple(
+                (kind, pattern.match, reading) for kind, pattern, reading in self.rules if can_begin(pattern, character)
+            )
+        return found
+
 
 _FIRST_MOMENTS = ("date", "time", "ratio")
-_NUMBER_RULES: tuple[Rule, ...] = (
+_NUMBERS: tuple[Rule, ...] = (
+    *forms.RULES,
     *codes.RULES,
     *names.RULES,
     *(rule for rule in moments.RULES if rule.kind in _FIRST_MOMENTS),
@@ -22,28 +44,54 @@ _NUMBER_RULES: tuple[Rule, ...] = (
     *names.LAST_RULES,
     *quantities.LAST_RULES,
 )
-_CAPITAL_RULES: tuple[Rule, ...] = (
+_CAPITAL_RULES = _Rules(
     *(rule for rule in money.RULES if rule.kind == "money"),
+    *forms.WORD_RULES,
     *codes.WORD_RULES,
     *moments.WORD_RULES,
     *names.WORD_RULES,
     *measures.WORD_RULES,
     *words.WORD_RULES,
 )
-_SMALL_RULES: tuple[Rule, ...] = tuple(
-    rule
-    for rule in (*moments.WORD_RULES, *names.WORD_RULES, *measures.WORD_RULES, *words.WORD_RULES)
-    if rule.kind not in ("acronym", "roman")
+_SMALL_RULES = _Rules(
+    *(
+        rule
+        for rule in (*forms.WORD_RULES, *moments.WORD_RULES, *names.WORD_RULES, *measures.WORD_RULES, *words.WORD_RULES)
+        if rule.kind not in ("acronym", "roman")
+    )
 )
-_SYMBOL_RULES: tuple[Rule, ...] = (*_NUMBER_RULES, *words.SYMBOL_RULES)
+_NUMBER_RULES = _Rules(*_NUMBERS)
+_SYMBOL_RULES = _Rules(*_NUMBERS, *forms.SYMBOL_RULES, *words.SYMBOL_RULES)
+_ELECTRONIC_RULES = _Rules(*codes.ELECTRONIC_RULES)
+_NO_RULES = _Rules()
 
 # Digits behind a letter.
-_WITHIN_RULES = tuple(rule for rule in _NUMBER_RULES if rule.kind in ("ordinal", "number"))
+_WITHIN_RULES = _Rules(*(rule for rule in _NUMBERS if rule.kind in ("ordinal", "number", "version")))
 
 _PLAIN = re.compile(rf"\s+|(?!{words.NO_VOWEL}(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
-_SPECIAL = frozenset(["mr", "mrs", "dr", "st", "phd", "e", "i", "a", "p", "aka", "v", "vs", *MONTHS, *MONTHS.values()])
+_SPECIAL = frozenset(
+    [
+        "mr",
+        "mrs",
+        "dr",
+        "st",
+        "phd",
+        "e",
+        "i",
+        "a",
+        "p",
+        "aka",
+        "v",
+        "vs",
+        "x",
+        "oz",
+        *forms.SHORT,
+        *MONTHS,
+        *MONTHS.values(),
+    ]
+)
 _NUMERIC = frozenset(
     [
         "money",
@@ -70,6 +118,7 @@ _GOES_ON = re.compile(
 _SERIAL_AHEAD = re.compile(r"-\d+-\w")
 _SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]\w*\d\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER})*\s?=")
+_TERM_BEHIND = re.compile(r"[=+*×÷]\s?[\d.]+\Z")
 _TIMES = re.compile(r"(\s?[x×*]\s?)(?=\.?\d)")
 
 
@@ -113,9 +162,10 @@ def _between(text: str, position: int, previous: str) -> Token | None:
     dash = _RANGE.match(text, position)
     if dash is None or not _GOES_ON.match(text, dash.end()):
         return None
-    if _SERIAL_AHEAD.match(text, position) or _SERIAL_BEHIND.search(text[:position]):
+    ahead = text[max(0, position - 40) : position]
+    if _SERIAL_AHEAD.match(text, position) or _SERIAL_BEHIND.search(ahead):
         return Token(dash[0], "serial", "")
-    subtracts = _EQUALS.match(text, position) or re.search(r"[=+*×÷]\s?[\d.]+\Z", text[:position])
+    subtracts = _EQUALS.match(text, position) or _TERM_BEHIND.search(ahead)
     return Token(dash[0], "math" if subtracts else "range", "minus" if subtracts else "to")
 
 
@@ -125,9 +175,9 @@ def _classified(text: str, position: int, style: Style, has_address: bool, is_op
     own = _WRITTEN.match(text, position) if style.readings and begins_word else None
     if own and own[0] in style.readings:
         return Token(own[0], "own reading", style.readings[own[0]])
-    if has_address and is_open and (found := _first(codes.ELECTRONIC_RULES, text, position, style)):
+    if has_address and is_open and (found := _first(_ELECTRONIC_RULES, text, position, style)):
         return found
-    rules: tuple[Rule, ...] = ()
+    rules = _NO_RULES
     if not character.isalpha():
         rules = _SYMBOL_RULES if not character.isdecimal() else _NUMBER_RULES if is_open else _WITHIN_RULES
     elif begins_word and not text[position - 1 : position].isalpha():
@@ -142,9 +192,9 @@ def _classified(text: str, position: int, style: Style, has_address: bool, is_op
     return Token(character, "space" if character.isspace() else "mark", None)
 
 
-def _first(rules: tuple[Rule, ...], text: str, position: int, style: Style) -> Token | None:
-    for kind, pattern, reading in rules:
-        match = pattern.match(text, position)
+def _first(rules: _Rules, text: str, position: int, style: Style) -> Token | None:
+    for kind, matched, reading in rules.at(text[position]):
+        match = matched(text, position)
         if match and match[0] and (spoken := reading(match, style)) is not None:
             return Token(match[0], kind, spoken)
     return None

@@ -43,8 +43,7 @@ MIXED_CASE = (
 # Words without a vowel; others are spelled.
 INTERJECTIONS = frozenset([
     "hm", "hmm", "hmmm", "mm", "mmm", "mhm", "sh", "shh", "shhh", "psst", "pst", "brr", "brrr", "grr", "grrr", "tsk",
-    "pfft", "zz", "zzz", "nth", "th", "cwm", "mr", "mrs", "dr", "st", "vs", "jr", "sr", "ms", "ft", "lb", "lbs", "km",
-    "kg", "cm", "ml", "nd", "rd", "thx", "pls", "ppl",
+    "pfft", "zz", "zzz", "nth", "th", "cwm", "mr", "mrs", "dr", "st", "vs", "jr", "sr", "ms", "ft", "nd", "rd",
 ])  # fmt: skip
 
 # What "1.5m" counts in millions, not in meters.
@@ -67,7 +66,7 @@ SPELLED = frozenset([
     "DJ", "DNA", "DVD", "ER", "ETA", "EU", "FAQ", "FBI", "FM", "GDP", "GOP", "GPS", "GPU", "HD", "HIV", "HR", "IBM",
     "ID", "IP", "IQ", "IRS", "ISP", "IT", "IV", "JFK", "LA", "LED", "MBA", "MIT", "MRI", "MS", "NBA", "NBC", "NFL",
     "NHL", "NY", "NYC", "OS", "PC", "PDF", "PE", "PH", "PM", "PR", "QA", "RNA", "RV", "SAT", "SQL", "TB", "TV",
-    "UFO", "UK", "UN", "URL", "US", "USA", "USB", "UV", "LAX", "VIP", "VP", "VR", "WHO", "XP",
+    "UFO", "VAT", "UK", "UN", "URL", "US", "USA", "USB", "UV", "LAX", "VIP", "VP", "VR", "WHO", "XP",
 ])  # fmt: skip
 # Short words that are words in capitals, too, where someone raises the voice.
 EMPHASISED = frozenset([
@@ -133,6 +132,6 @@ COUNTED = (
     "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl|Stage|Grade|Level"
     "|Unit|Class|Episode|Season|Round"
     "|Super Bowl|Vatican|Apollo|Mark|Factor|World War|WW|Olympiad"
-    "|Canto|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
+    "|Canto|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
     "|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
 )

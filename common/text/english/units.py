@@ -107,7 +107,7 @@ UNITS = {
     "kts": "knot", "nmi": "nautical mile", "ly": "light year", "sqm": "square meter", "acres": "acre", "rpms":
     "revolution per minute", "floz": "fluid ounce", "pk": "pack", "pkg": "package", "pcs": "piece", "doz": "dozen",
     "µA": "microamp", "µV": "microvolt", "kbp": "kilobase pair", "µF": "microfarad", "nF": "nanofarad",
-    "pF": "picofarad",
+    "pF": "picofarad", "Ma": "million year", "Ga": "billion year", "Myr": "million year", "Gyr": "billion year",
     "mpx": "megapixel", "kmh-1": "kilometer per hour", "dbm": "d b m", "kgs": "kilogram", "gms": "gram", "kms":
     "kilometer", "gals": "gallon", "tbsps": "tablespoon", "tsps": "teaspoon", "tbs": "tablespoon", "qts": "quart",
     "ozs": "ounce", "ltr": "liter", "ltrs": "liter", "mbit": "megabit", "gbit": "gigabit", "n·m": "newton meter",

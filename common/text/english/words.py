@@ -61,6 +61,10 @@ _IN_CAPITALS = frozenset(
 
 
 _SMALL_LETTER = re.compile("[a-z]")
+_SMALL_BUT_S = re.compile("[a-rt-z]")
+
+
+_GOES_ON = re.compile(r",?\s(?:[a-z\d$£€¥<>~#(@]|[A-Z]\.)|,")
 
 
 def _abbreviation(match: re.Match[str], style: Style) -> str | None:
@@ -71,7 +75,7 @@ def _abbreviation(match: re.Match[str], style: Style) -> str | None:
         and anywhere(match.string, _SMALL_LETTER)
     ):
         return None
-    goes_on = re.match(r",?\s(?:[a-z]|\d)|,", match.string[match.end() :])
+    goes_on = _GOES_ON.match(match.string, match.end())
     is_word = (
         match[1] in ALSO_WORDS or match[1] in NAMES_TOO
     ) and not goes_on  # at the end of a sentence; the abbreviation has a capital
@@ -116,12 +120,13 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     word, ending = match[1], match[2] or ""
     if not style.for_voice or word.lower() in style.known or word in PRONOUNCED:
         return None
-    before_it, rest = match.string[: match.start()], match.string[match.end() :]
+    start, stop = match.span()
+    before_it, rest = match.string[max(0, start - 40) : start], match.string[stop : stop + 40]
     if before_it[-1:].isdigit() and len(word) <= 3:  # C-3PO, 4WD
         return style.letters(word)
     if re.match(r"-?\d", rest) and (len(word) == 2 or not re.search("[AEIOUY]", word)):  # SR-71, AR-15
         return style.letters(word)
-    shouts = not re.search(r"[a-z]", before_it + rest)
+    shouts = not anywhere(match.string, _SMALL_BUT_S if ending else _SMALL_LETTER)
     is_acronym = word in SPELLED or pronounce.is_said_by_letter(word.lower())
     is_word_too = word in WORDS_TOO or word in ("US", "ID", "AD")
     is_loud = shouts or _shouted(before_it, rest) or (word == "AM" and before_it.endswith("I "))
@@ -297,13 +302,12 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"d\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "died "),
     rule("abbreviation", r"pop\.\s?(?=\d)", lambda match, style: "population ", any_case=True),
     rule("reference", r"op\.\s*(?=\d)", lambda match, style: "opus", any_case=True),
-    rule("reference", r"no\.\s*(?=\d)", lambda match, style: "number", any_case=True),
     rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
     rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
     rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
     rule(
         "reference",
-        rf"({'|'.join(REFERENCES)})\.\s*(?=[(\[]?[A-Z]?\d)",
+        rf"({'|'.join(REFERENCES)})\.\s*(?=[(\[]?[A-Z]?\d|[IVXL]{{1,6}}\b)",
         lambda m, s: REFERENCES[m[1].lower()] + " ",
         any_case=True,
     ),

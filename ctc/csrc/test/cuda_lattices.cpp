@@ -62,6 +62,8 @@ using Random = std::mt19937;
 
 int between(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
 
+constexpr int STAR = -2;
+
 struct Example {
     int frames, blank;
     std::vector<int32_t> labels;
@@ -100,6 +102,9 @@ Example random_example(Random& random, int classes, int blank) {
             example.logits.push_back(x);
         }
     }
+    const int every = between(random, 0, 1) ? between(random, 1, 20) : 0;  // half of all are without stars
+    for (size_t i = 0; every > 0 && i < example.labels.size(); i++)
+        if (between(random, 1, every) == 1) example.labels[i] = STAR;
     return example;
 }
 
@@ -127,6 +132,7 @@ Answer run(const std::vector<Example>& examples, int classes, int frames, int lo
     p.targets_stride = p.longest_target = longest;
     p.targets_count = int64_t(batch) * longest;
     p.flags = flags;
+    p.star = STAR;
     size_t bytes = 0;
     check(ctc_loss_cuda_workspace(&p, &bytes) == CTC_STATUS_SUCCESS, "the size of the workspace", 0);
     const OnDevice<char> workspace(std::vector<char>(bytes, 0x5a));
@@ -169,7 +175,8 @@ double difference(const Answer& a, const Answer& b, double frames) {
 }
 
 // Greedy decoding and alignment of an example: what they write must make sense.
-void check_decoders(const Example& example, int classes, long which) {
+void check_decoders(Example example, int classes, long which) {
+    example.labels.erase(std::remove(example.labels.begin(), example.labels.end(), STAR), example.labels.end());
     const int64_t frames = example.frames, labels = int64_t(example.labels.size());
     const OnDevice<float> x(example.logits);
     const ctc_scores scores = {x.data, 0, 1, frames, classes, frames * classes, classes};
@@ -213,8 +220,9 @@ int main(int count, char** arguments) {
         const int blank = between(random, 0, classes - 1);
         const Example a = random_example(random, classes, blank), b = random_example(random, classes, blank);
         const int labels = int(a.labels.size());
-        const Answer truth = run({a}, classes, a.frames, labels, CTC_EXTENDED_RANGE);
-        const Answer alone = run({a}, classes, a.frames, labels, 0);
+        const int stars = std::count(a.labels.begin(), a.labels.end(), STAR) > 0 ? CTC_STARS : 0;
+        const Answer truth = run({a}, classes, a.frames, labels, CTC_EXTENDED_RANGE | stars);
+        const Answer alone = run({a}, classes, a.frames, labels, stars);
         const double found = difference(alone, truth, a.frames);
         worst = fmax(worst, found);
         check(found <= 1e-6, "a random lattice is wrong", i);
@@ -223,10 +231,10 @@ int main(int count, char** arguments) {
             certified += alone.gradient != truth.gradient;
         }
         check_decoders(a, classes, i);
-        check(run({a}, classes, a.frames, labels, 0, false).losses == alone.losses, "the gradient changes the loss", i);
+        check(run({a}, classes, a.frames, labels, stars, false).losses == alone.losses, "the gradient changes the loss", i);
         const int frames = std::max(a.frames, b.frames) + between(random, 0, 3);
         const int longest = std::max(labels, int(b.labels.size())) + between(random, 0, 300);
-        const Answer both = run({b, a}, classes, frames, longest, 0);
+        const Answer both = run({b, a}, classes, frames, longest, CTC_STARS);
         check(both.losses[1] == alone.losses[0], "the batch changes the loss", i);
         check(gradient_of(both, 1, 2, a.frames, classes) == alone.gradient, "the batch changes the gradient", i);
     }

@@ -59,7 +59,7 @@ def pitch_of(audio_BN: Tensor, window_S: Tensor, hop: int, sample_rate: int) -> 
 def pulses(pitch: Pitch, keep_BT1: Tensor, hop: int) -> Tensor:
     """[B, T hop] a pulse wherever the fundamental begins a cycle, between samples in parts to both.
 
-    Of frames that keep_BT1 does not keep nothing is seen.
+    Of frames that keep_BT1 does not keep nothing is seen, and there are no pulses in them.
     """
     cycles_BT, phase_BT = (x_BT * keep_BT1[..., 0] for x_BT in (pitch.cycles_BT, pitch.phase_BT))
     next_BT, next_phase_BT = (F.pad(x_BT[:, 1:], (0, 1)) for x_BT in (cycles_BT, phase_BT))
@@ -75,7 +75,8 @@ def pulses(pitch: Pitch, keep_BT1: Tensor, hop: int) -> Tensor:
     begins_BTH = (there_BTH.floor() > here_BTH.floor()).float()
     part_BTH = ((there_BTH.floor() - here_BTH) / (there_BTH - here_BTH).clamp(min=1e-6)).clamp(0, 1)
     first_BN, second_BN = (begins_BTH * (1 - part_BTH)).flatten(1), (begins_BTH * part_BTH).flatten(1)
-    return first_BN + F.pad(second_BN[:, :-1], (1, 0))
+    beats_BN = first_BN + F.pad(second_BN[:, :-1], (1, 0))
+    return beats_BN * keep_BT1[..., 0].repeat_interleave(hop, dim=1)
 
 
 def centred_frames(audio_BN: Tensor, size: int, hop: int) -> Tensor:

@@ -32,10 +32,13 @@ def by_blocks(convolution: nn.Conv1d, x_NIT: Tensor, block: int) -> Tensor:
     return blocks._Blocks.apply(x_NIT, convolution.weight, convolution.padding[0], block)
 
 
+@pytest.mark.parametrize("has_many_rows", [False, True])
 @pytest.mark.parametrize("case", [*CASES, SHORT])
-def test_values_and_gradients_are_those_of_the_sum_as_it_is_defined(case, monkeypatch):
+def test_values_and_gradients_are_those_of_the_sum_as_it_is_defined(case, has_many_rows, monkeypatch):
+    if has_many_rows:
+        monkeypatch.setattr(blocks, "CACHED_BYTES", 1)
+        monkeypatch.setattr(blocks, "CHUNK_BYTES", 1)  # so that points are worked on in several parts
     utterances, channels, filters, taps, frames, block = case
-    monkeypatch.setattr(blocks, "CHUNK_BYTES", 1)  # so that points are worked on in several parts
     convolution = layer(channels, filters, taps)
     x_NIT = torch.randn(utterances, channels, frames, requires_grad=True)
     found_NOS = by_blocks(convolution, x_NIT, block)

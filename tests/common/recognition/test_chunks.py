@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from common.audio import AudioError
-from common.recognition.chunks import Chunk, Piece, chunks
+from common.recognition.chunks import Chunk, Piece, by_length, chunks
 from common.recognition.chunks import in_batches as chunks_in_batches
 from common.recognition.recordings import Recording
 from common.recognition.tensors import in_batches, padded, side_by_side
@@ -206,6 +206,21 @@ def whole(samples: int) -> list[Piece]:
 def test_a_batch_of_none_is_refused():
     with pytest.raises(ValueError, match=r"^batch_size = 0: expected at least 1$"):
         next(in_batches([recording(2)], in_threes, lambda samples: padded(samples)[0], batch_size=0))
+
+
+def test_several_pieces_have_no_more_samples_than_are_allowed_together():
+    lengths = [9, 2, 30, 2, 10, 2]
+    assert list(by_length(lengths, 8)) == [[1, 3, 5], [0, 4], [2]]
+    assert list(by_length(lengths, 8, 18)) == [[1, 3, 5], [0], [4], [2]]
+    sizes = []
+
+    def run(samples):
+        sizes.append(len(samples))
+        return padded(samples)[0].unsqueeze(2)
+
+    recordings = [recording(2) for _ in range(7)]
+    assert len(list(chunks_in_batches(recordings, whole, run, batch_size=4, most_samples=6))) == 7
+    assert sizes == [3, 3, 1]
 
 
 def test_shorter_samples_are_followed_by_zeros():

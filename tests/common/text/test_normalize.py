@@ -51,7 +51,7 @@ CASES = {
         "$1.5 million": "one point five million dollars",
         "$3bn": "three billion dollars",
         "$10k": "ten thousand dollars",
-        "$5.5": "five point five dollars",
+        "$5.5": "five dollars fifty cents",
         "US$5": "five us dollars",
         "-$5": "minus five dollars",
         "50¢": "fifty cents",

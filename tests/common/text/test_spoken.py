@@ -25,7 +25,7 @@ CASES = {
     },
     "telephone numbers": {
         "call 555-0123.": "call five five five zero one two three.",
-        "1-800-555-1234": "one, eight zero zero, five five five, one two three four",
+        "1-800-555-1234": "one, eight hundred, five five five, one two three four",
         "+1 212 555 1234": "plus one, two one two, five five five, one two three four",
         "+44 20 7946 0958": "plus four four, two zero, seven nine four six, zero nine five eight",
         "212.555.1234": "two one two, five five five, one two three four",

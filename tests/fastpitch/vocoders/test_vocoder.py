@@ -6,7 +6,7 @@ import torch
 from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.features import TTS
-from fastpitch.vocoders.vocoder import Denoiser, Vocoder, VocoderError, load_vocoder
+from fastpitch.vocoders.vocoder import Cut, Denoiser, Vocoder, VocoderError, load_vocoder
 from tests.data import shared
 from tests.fastpitch.vocoders.small import ISTFT, golden, random_mel, save_hifigan, save_waveglow
 
@@ -70,6 +70,17 @@ def test_a_stream_is_the_whole_in_pieces(vocoders, kind, chunk):
     pieces = list(vocoder.stream(mel_BMT, frames_B, chunk_frames=chunk, sigma=0.5, seed=1))
     assert len(pieces) == -(-mel_BMT.shape[2] // chunk)
     torch.testing.assert_close(torch.cat(pieces, 1), whole_BN, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frames_of_several_spectrograms_sound_together_as_in_the_stream_of_each(vocoders, kind):
+    """Of different lengths, at different places, cleaned of the vocoder's hum and not."""
+    mel_BMT = mel_for(vocoders[kind], 2, 75)
+    cuts = [Cut(mel_BMT[0], 0, 16), Cut(mel_BMT[1, :, :40], 16, 32), Cut(mel_BMT[0], 64, 75)]
+    for vocoder in (vocoders[kind], Denoiser(vocoders[kind], 0.5)):
+        whole = [vocoder(cut.mel_MT[None], sigma=0.5, seed=1)[0] for cut in cuts]
+        for cut, whole_N, found_N in zip(cuts, whole, vocoder.cuts(cuts, sigma=0.5, seed=1), strict=True):
+            torch.testing.assert_close(found_N, whole_N[cut.start * 256 : cut.end * 256], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)

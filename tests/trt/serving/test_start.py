@@ -22,9 +22,19 @@ def test_a_port_that_is_taken_is_named_before_anything_is_tested(model, name, ca
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         cfg = ServeConfig(asr=model, **{"port": 0, name: port})
-        with pytest.raises(OSError, match=rf"'127\.0\.0\.1', {port}.*address already in use"), served(cfg):
+        message = (
+            rf"cannot listen at 127\.0\.0\.1:{port}: address already in use; name another port with --{name}, or 0"
+        )
+        with pytest.raises(OSError, match=message), served(cfg):
             pass
     assert "self-test" not in capsys.readouterr().err
+
+
+def test_an_address_of_another_machine_is_told_in_one_line_whatever_the_port(model):
+    """192.0.2.1 is nobody's (RFC 5737)."""
+    message = r"cannot listen at 192\.0\.2\.1:0: cannot assign requested address; expected an address of this machine"
+    with pytest.raises(OSError, match=message), served(ServeConfig(asr=model, port=0, host="192.0.2.1")):
+        pass
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

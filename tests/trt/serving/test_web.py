@@ -1,5 +1,6 @@
 """The page in a headless Chromium, with its stand-in for a microphone."""
 
+import itertools
 import json
 import os
 import shutil
@@ -80,6 +81,11 @@ def test_a_recording_is_read_with_its_words_in_time_and_a_word_is_heard(page, we
     assert one(page, "#text").text.strip()
     lefts = [float(chip.value_of_css_property("left").removesuffix("px")) for chip in chips]
     assert lefts == sorted(lefts)
+    rows: dict[float, list[tuple[float, float]]] = {}
+    for rect in (chip.rect for chip in chips):
+        rows.setdefault(rect["y"], []).append((rect["x"], rect["x"] + rect["width"]))
+    if len(rows) < 5:  # else there are more words than have room
+        assert all(end <= start + 1 for row in rows.values() for (_, end), (start, _) in itertools.pairwise(row))
     page.execute_script("arguments[0].click()", chips[1])
     start, end = map(float, until(page, lambda: one(page, "body").get_attribute("data-played")).split("-"))
     assert 0 <= start < end <= 3
@@ -91,6 +97,8 @@ def test_what_is_no_recording_is_told(page, tmp_path):
     (tmp_path / "a.wav").write_bytes(b"rubbish")
     one(page, "#file").send_keys(str(tmp_path / "a.wav"))
     until(page, lambda: "a.wav: this browser cannot read it" in one(page, "#status").text)
+    page.execute_script("window.scrollTo(0, document.body.scrollHeight)")
+    assert page.execute_script("return document.getElementById('status').getBoundingClientRect().top") >= 0
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 const PIXELS = 260, TOP = 30, BOTTOM = 140, FLOOR = 200, LABEL = 214; // per second; rows of the drawing
 const MOST_DB = 12;
+const UNIT = 46, NUMBER = 26; // widths of a word in which its pitch has room, with its unit and without
 const tag = (name, attributes) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -60,7 +61,8 @@ export class Prosody {
       const name = tag("text", { x: x + 4, y: LABEL });
       name.textContent = word.text;
       const value = tag("text", { class: "value", x: x + 4, y: 20 });
-      value.textContent = `${Math.round(word.pitch_hz + word.shift)} Hz`;
+      const hz = Math.round(word.pitch_hz + word.shift);
+      value.textContent = width >= UNIT ? `${hz} Hz` : width >= NUMBER ? hz : "";
       parts.push(name, value);
       x += width + 3;
     }

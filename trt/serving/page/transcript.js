@@ -2,7 +2,7 @@
 
 import { play } from "./sound.js";
 
-const PIXELS = 110; // per second
+const PIXELS = 110, ROWS = 5, ROW = 1.6; // pixels per second; rows of words at most, and the height of each in rem
 
 export function draw(sound, found) {
   const seconds = sound.samples.length / sound.rate;
@@ -11,13 +11,27 @@ export function draw(sound, found) {
   timeline.style.width = `${width}px`;
   waveform(document.getElementById("wave"), sound.samples, width);
   const place = document.getElementById("words");
-  place.replaceChildren(...found.words.map((word, i) => chip(word, i, width / seconds, sound)));
+  const chips = found.words.map((word) => chip(word, width / seconds, sound));
+  place.replaceChildren(...chips);
+  inRows(place, chips);
   document.getElementById("text").textContent = found.text || "No speech was found.";
 }
 
-function chip(word, i, scale, sound) {
+// Each word in the first row that has room for it; all are measured before any is moved.
+function inRows(place, chips) {
+  const spans = chips.map((chip) => [chip.offsetLeft, chip.offsetLeft + chip.offsetWidth + 2]), ends = [0, 0];
+  for (const [i, [left, right]] of spans.entries()) {
+    let row = ends.findIndex((end) => end <= left);
+    if (row < 0) row = ends.length < ROWS ? ends.length : ends.indexOf(Math.min(...ends));
+    ends[row] = right;
+    chips[i].style.top = `${row * ROW}rem`;
+  }
+  place.style.height = `${ends.length * ROW + 0.2}rem`;
+}
+
+function chip(word, scale, sound) {
   const element = document.createElement("button");
-  element.className = i % 2 ? "word low" : "word";
+  element.className = "word";
   element.textContent = word.word;
   element.title = `${word.start.toFixed(2)} to ${word.end.toFixed(2)} s, confidence ${word.confidence.toFixed(2)}`;
   element.style.left = `${word.start * scale}px`;

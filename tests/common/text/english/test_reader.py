@@ -111,7 +111,7 @@ CASES = {
         "192.168.0.1": "one nine two dot one six eight dot zero dot one",
         "078-05-1120": "zero seven eight, zero five, one one two zero",
         "+1(123) 123-5678": "plus one, one two three, one two three, five six seven eight",
-        "1-800-GO-2-HAUL": "one, eight zero zero, go, two, haul",
+        "1-800-GO-2-HAUL": "one, eight hundred, go, two, haul",
         "PIN 1234": "pin one two three four",
         "ext. 204": "extension two zero four",
         "401(k)": "four oh one k",

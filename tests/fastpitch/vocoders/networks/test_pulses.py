@@ -60,6 +60,17 @@ def with_pulses(corrections: int = 0) -> IstftGenerator:
     return IstftGenerator(IstftConfig(channels=8, layers=2, corrections=corrections, phases="pulses"), TTS).eval()
 
 
+def test_a_voice_that_ends_within_a_cycle_has_no_pulse_beyond_its_end():
+    """The last one lies between its last sample and the first that is none of its own."""
+    for last in torch.linspace(0.9, 1.0, 11):
+        phase_1T = 2 * torch.pi * (last - 1) * torch.tensor([[0.0, 1, 0, 0]])
+        pitch = Pitch(torch.full((1, 4), 1 / 256), phase_1T, torch.ones(1, 4))
+        alone_N = pulses(Pitch(*(x_BT[:, :2] for x_BT in pitch)), torch.ones(1, 2, 1), HOP)[0]
+        beside_N = pulses(pitch, torch.tensor([1.0, 1, 0, 0])[None, :, None], HOP)[0]
+        torch.testing.assert_close(beside_N[: 2 * HOP], alone_N, rtol=0, atol=0)
+        assert not beside_N[2 * HOP :].any()
+
+
 def test_an_utterance_has_the_same_pulses_alone_and_beside_a_longer_one():
     mel_BMT, generator = speech_like(), with_pulses(1)
     with torch.inference_mode():

@@ -1,0 +1,249 @@
+"""What stands in forms, lists and messages: labelled codes, sets of tennis, units alone, short words, an answer."""
+
+import re
+
+from common.text.english import roman
+from common.text.english.tables import ELEMENTS
+from common.text.english.tokens import NUMBER, Rule, Style, anywhere, before, rule
+from common.text.english.units import MANY, UNITS
+from common.text.numbers import cardinal, digits, ordinal, pair, plural
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Codes behind their label
+
+_LABEL = (
+    r"\b(?:(?:acct|account|invoice|inv|order|serial|part|model|item|ref|reference|case|policy|permit|licen[cs]e|patent"
+    r"|docket|claim|ticket|tracking|confirmation|booking|batch|lot|catalog|catalogue|product|member|membership|customer"
+    r"|client|asset|file|job|contract|certificate|passport|registration|art|article|sku|upc|ean|vin|imei|s/n"
+    r"|p/n|m/n)\.?(?:\s(?:no\.?|nos\.?|number|num\.|nr\.?|id|code))?(?:\sis)?\s?[#:]{0,2}|\b(?:no\.|number|code|pin):?)"
+    r"\s?#?\Z"
+)
+_LABEL_AHEAD = re.compile(_LABEL, re.IGNORECASE)
+_MODEL = re.compile(r"[A-Z]{1,4}-\d{1,4}")  # XJ-900 is read as other names are
+_RUNS = re.compile(r"\d+|[A-Za-z]+")
+
+
+def _code(match: re.Match[str], style: Style) -> str | None:
+    """S/N: 8F3-22K-901, acct. no. 5532-8841, order #48213-A: no range, no year, no large number."""
+    code = match[0]
+    has_letter = any(map(str.isalpha, code))
+    is_short = (len(code) < 7 and not has_letter) or _MODEL.fullmatch(code)
+    if is_short or not any(map(str.isdigit, code)) or not before(match, _LABEL_AHEAD):
+        return None
+    return " ".join(_run(run, style) for run in _RUNS.findall(code))
+
+
+def _run(run: str, style: Style) -> str:
+    if run.isalpha():
+        return style.letters(run)
+    return cardinal(run) if len(run) < 3 and run[0] != "0" else digits(run)
+
+
+_WINDOW = r"(?=[A-Z\d-]{0,24}\d)"
+_CODE = rf"{_WINDOW}(?:\d{{5,}}|[A-Z\d]{{2,12}})(?:-[A-Z\d]{{1,12}}){{1,6}}(?![\w-])"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Sets of tennis, versions side by side, minutes and dilutions
+
+_PLAYED = re.compile(r"\b(?:won|wins?|win|beat|beats|def|defeat\w*|lost|sets?|match|tennis|final|down|upset)\b", re.I)
+_SET = r"(?:6-[0-4]|[0-4]-6|7-[56]|[56]-7)"
+
+
+def _set(match: re.Match[str], style: Style) -> str | None:
+    """6-4, 3-6, 7-6 (7-3): six four, three six, seven six, seven three."""
+    if not anywhere(match.string, _PLAYED):
+        return None
+    return " ".join(cardinal(number) for number in re.findall(r"\d+", match[0]))
+
+
+_IN_VERSIONS = re.compile(r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP)\s(?:\d+/)?\Z")
+
+
+def _side_by_side(match: re.Match[str], style: Style) -> str | None:
+    """Windows 10/11"""
+    return f"{cardinal(match[1])} {cardinal(match[2])}" if before(match, _IN_VERSIONS) else None
+
+
+_TIMED = re.compile(
+    r"\b(?:time|times|prep|cook|bake|rest|chill|total|active|duration|runtime|length|timeout|wait|waiting|waited|delay"
+    r"|delayed|eta|late|back in|ready in|left in|ends in|starts in|leaving in|there in|break|timer)"
+    r"(?:\s(?:is|was|of|for|about|by|another|in))?:?\s(?:about\s|approx\.\s|~)?\Z",
+    re.IGNORECASE,
+)
+
+
+def _minutes(match: re.Match[str], style: Style) -> str | None:
+    """Prep time: 15m"""
+    return f"{cardinal(match[1])} minute{'' if match[1] == '1' else 's'}" if before(match, _TIMED) else None
+
+
+_DILUTED = re.compile(r"\b(?:dilut\w*|mix\w*|solution|ratio|bleach|vinegar|parts|scale|concentrat\w*|v/v|w/v)\b", re.I)
+
+
+def _dilution(match: re.Match[str], style: Style) -> str | None:
+    """Dilute it 1:10, which is no time."""
+    return f"one to {cardinal(match[1])}" if anywhere(match.string, _DILUTED) else None
+
+
+def _hours(match: re.Match[str], style: Style) -> str | None:
+    """6-9a, 4:30-7p"""
+    first, minute, last, last_minute, half = match.groups()
+    if int(first) > 12 or int(last) > 12:
+        return None
+    return f"{_at(first, minute)} to {_at(last, last_minute)} {style.half(half)}"
+
+
+def _hour(match: re.Match[str], style: Style) -> str | None:
+    """6:42a"""
+    return f"{_at(match[1], match[2])} {style.half(match[3])}" if int(match[1]) <= 12 else None
+
+
+def _at(hour: str, minute: str | None) -> str:
+    return f"{cardinal(hour)} {pair(minute)}" if minute and minute != "00" else cardinal(hour)
+
+
+def _either(match: re.Match[str], style: Style) -> str | None:
+    """50/60Hz, 128/256 GB: no fraction of anything."""
+    return f"{cardinal(match[1])} {cardinal(match[2])}" if int(match[2]) not in (32, 64, 100) else None
+
+
+_OF_AN_OFFER = re.compile(r"\b(?:an?|the|this|my|his|her|our|their)\s\Z", re.IGNORECASE)
+
+
+def _pieces(match: re.Match[str], style: Style) -> str:
+    """2x HDMI → two; a 4x Olympic champion → four time"""
+    return f"{cardinal(match[1])}{' time' if before(match, _OF_AN_OFFER) else ''}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Units without a number, isotopes
+
+_ALONE = (
+    "kWh|MWh|GWh|TWh|mAh|GHz|MHz|kHz|Hz|dB|Mbps|Gbps|kbps|mmHg|hPa|kPa|kcal|kJ|kW|MW|GW|km|kg|cm|mm|mg|mcg|ml|mL|mph"
+    "|lbs?|oz|tbsp|tsp|sqft"
+)
+_ONE = re.compile(r"(?:\b(?:a|an|one|each|every|per|the|first|last)\s|/\s?)\Z", re.IGNORECASE)
+
+
+def _unit(match: re.Match[str], style: Style) -> str | None:
+    """How many kWh? The price per kg."""
+    name = UNITS.get(match[1]) or UNITS.get(match[1].lower())
+    if name is None:
+        return None
+    head, per, rest = name.partition(" per ")
+    if match[1] == "lbs" or not before(match, _ONE):
+        words = head.split()
+        words[-1] = words[-1] if words[-1].endswith("hertz") else MANY.get(words[-1]) or plural(words[-1])
+        head = " ".join(words)
+    return head + per + rest
+
+
+_NUCLIDES = {
+    "H": "hydrogen", "He": "helium", "C": "carbon", "N": "nitrogen", "O": "oxygen", "K": "potassium", "Co": "cobalt",
+    "Sr": "strontium", "I": "iodine", "Cs": "cesium", "Pb": "lead", "Ra": "radium", "Th": "thorium", "U": "uranium",
+    "Pu": "plutonium", "P": "phosphorus", "S": "sulfur", "Fe": "iron", "Ca": "calcium",
+}  # fmt: skip
+_SMALL = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+
+
+def _isotope(match: re.Match[str], style: Style) -> str | None:
+    """¹⁴C → carbon fourteen"""
+    if match[2] not in ELEMENTS:
+        return None
+    number = match[1].translate(_SMALL)
+    said = cardinal(number) if len(number) < 3 else f"{cardinal(number[0])} {cardinal(number[1:])}"
+    return f"{_NUCLIDES.get(match[2]) or style.letters(match[2])} {said}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Words
+
+
+def _ranked(match: re.Match[str], style: Style) -> str | None:
+    """XXII Winter Games"""
+    return ordinal(roman.roman(match[1])) if roman.is_roman(match[1]) else None
+
+
+SHORT = {
+    "thx": "thanks", "thnx": "thanks", "pls": "please", "plz": "please", "ppl": "people", "tmrw": "tomorrow",
+    "tmr": "tomorrow", "msg": "message", "msgs": "messages", "bday": "birthday", "abt": "about", "tho": "though",
+    "wknd": "weekend", "yest": "yesterday", "hv": "have", "gd": "good",
+}  # fmt: skip
+_MADE = {
+    "dir": "directed", "prod": "produced", "writ": "written", "ed": "edited", "trans": "translated", "arr": "arranged",
+    "illus": "illustrated", "comp": "composed", "perf": "performed", "pub": "published", "rev": "revised",
+}  # fmt: skip
+
+# "no." that answers, and ends a sentence: She said no. 5 people left.
+_ANSWERED = re.compile(
+    r"(?:\b(?:sa(?:id|ys?|ying)|answer(?:s|ed)?|repl(?:y|ies|ied)|told\s\w+|mean[st]?|vote[sd]?|think|thought|guess)|,)"
+    r"\s[\"']?\Z",
+    re.IGNORECASE,
+)
+_ALONE_AHEAD = re.compile(r"(?:\A|[.!?:;]\s+|[\"'(]|\n)\Z")
+_PEOPLE = r"(?:people|persons|men|women|kids|children|guys|folks|players|members|students|passengers)"
+_COUNTS = re.compile(
+    rf"\d[\d,.]*\s(?:more\s|other\s|of\s|{_PEOPLE}\b"
+    r"|(?:minutes|hours|days|weeks|months|years|times|percent|dollars|euros|pounds|miles)\b)"
+)
+_PLURAL = re.compile(r"\d[\d,.]*\s(?:[a-z]+\s)?[a-z]{2,}s\b")
+
+
+def answers_no(ahead: str, behind: str) -> bool:
+    """Whether "no." behind `ahead` is an answer, and does not say which number `behind` it is."""
+    if not behind[:1].isdigit():
+        return False
+    if _ANSWERED.search(ahead[-40:]):
+        return bool(_PLURAL.match(behind) or _COUNTS.match(behind))
+    return bool(_ALONE_AHEAD.search(ahead[-40:]) and _COUNTS.match(behind))
+
+
+def number_or_no(match: re.Match[str], style: Style) -> str | None:
+    """No. 5 → number 5; She said no. 5 people left. → no."""
+    text = match.string
+    return None if answers_no(text[max(0, match.start() - 40) : match.start()], text[match.end() :][:80]) else "number"
+
+
+RULES: tuple[Rule, ...] = (
+    rule("serial", rf"{_CODE}|\d{{5,}}(?![\w,.:/-])", _code),
+    rule("measure", rf"({NUMBER})\s?[★⭐]", lambda m, s: f"{cardinal(m[1])} {'star' if m[1] == '1' else 'stars'}"),
+    rule("time", r"(\d{1,2})(?::(\d\d))?\s?-\s?(\d{1,2})(?::(\d\d))?([ap])(?!\w)(?!\.\s?m)", _hours),
+    rule("time", r"(\d{1,2}):([0-5]\d)([ap])(?!\w)(?!\.\s?m)", _hour),
+    rule("measure", r"(\d{2,3})/(\d{2,3})(?=\s?(?:Hz|V|W|GB|TB|MB|mm|cm|kg)\b)", _either),
+    rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),
+    rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),
+    rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),
+    rule("version", r"(\d+)/(\d+)(?![\w/])", _side_by_side),
+    rule("time", r"(\d{1,3})\s?m(?![\w²³/])", _minutes),
+    rule("ratio", r"1:(\d{1,4})(?![\w:])", _dilution),
+    rule(
+        "time",
+        r"(\d{1,3})'(?=\s(?:before|after|later|into|walk|drive|ago|break)\b)",
+        lambda m, s: f"{cardinal(m[1])} minutes",
+    ),
+    rule("number", r"(\d{1,2})\s?x(?=\s[A-Z])(?!\s[A-Z](?!\w))", _pieces),
+    rule("number", r"(\d{1,3})ish\b", lambda m, s: f"{cardinal(m[1])}ish"),
+    rule("fraction", r"(\d+)/([a-z])(?![\w/])(?<!\d/[hsda])", lambda m, s: f"{cardinal(m[1])} over {s.letters(m[2])}"),
+)
+SYMBOL_RULES: tuple[Rule, ...] = (
+    rule("reference", r"(?<=[a-z]\s)#(?=\s?:|\s*\Z)", lambda match, style: "number"),
+    rule("name", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", _isotope),
+    rule("range", r"(?<=[a-z\d]\))\s?-\s?(?=\([a-zA-Z\d]{1,4}\))", lambda match, style: "to"),
+)
+WORD_RULES: tuple[Rule, ...] = (
+    rule("serial", _CODE, _code),
+    rule("letters", r"(?<=[\d)]\()a(?=\))", lambda match, style: style.letters("a")),
+    rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.]\w|\w)", lambda m, s: SHORT[m[1].lower()], any_case=True),
+    rule("abbreviation", rf"({'|'.join(_MADE)})\.(?=\sby\b)", lambda m, s: _MADE[m[1].lower()], any_case=True),
+    rule("abbreviation", r"Pub\.\s?L\.", lambda match, style: "public law"),
+    rule("abbreviation", r"inv\.(?=\s(?:no|num|#|\d))", lambda match, style: "invoice", any_case=True),
+    rule("abbreviation", r"b?cc(?=:\s)", lambda match, style: style.letters(match[0].lower()), any_case=True),
+    rule("reference", r"no\.\s*(?=\d)", number_or_no, any_case=True),
+    rule("date", r"c\.\s?(?=\d)(?<!\d\sc\.\s)(?<!\d\sc\.)", lambda match, style: "circa"),
+    rule("measure", rf"({_ALONE})(?![\w'/²³.-]|\s?\^)", _unit),
+    rule("measure", rf"({_ALONE})(?=\.(?:\s|\Z))", _unit),
+    rule("measure", r"(?<=\d\+\s)(mins?|hrs?|yrs?|secs?|mi)(?!\w)\.?", _unit),
+    rule("roman", r"([XVI]{2,6})(?=\s(?:Winter|Summer|Olymp|Games|Congress|Corps|Army|Biennale))", _ranked),
+    rule("math", r"(?:(?<=\b[A-Z]\s)|(?<=\b[A-Z]))x(?=\s?[A-Z](?:\b|x))", lambda match, style: "by"),
+)
