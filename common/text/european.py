@@ -5,11 +5,13 @@ here is put in words before it; everything else stays for espeak. Where a langua
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cache
 
 from common.text import european_classes
 from common.text.english.tokens import Token
+from common.text.european_forms import genitive
 from common.text.european_tables import LANGUAGES, Language
 from common.text.numbers import in_words
 
@@ -39,13 +41,15 @@ def european_tokens(text: str, name: str) -> list[Token]:
 
 def _tokens(text: str, language: Language, code: str) -> Iterator[Token]:
     pieces = list(european_classes.found(text, code))
-    taken = [(piece.start, piece.stop) for piece in pieces]
+    starts = [piece.start for piece in pieces]
+    others: list[european_classes.Found] = []
     for match in _pattern(code).finditer(text):
-        inside = any(start < match.end() and match.start() < stop for start, stop in taken)
+        last = bisect_left(starts, match.end()) - 1  # the last that begins before this one ends
+        inside = last >= 0 and pieces[last].stop > match.start()
         if not inside and (said := _said(match, language, code)) is not None:
-            pieces.append(european_classes.Found(match.start(), match.end(), match.lastgroup or "text", said))
+            others.append(european_classes.Found(match.start(), match.end(), match.lastgroup or "text", said))
     position = 0
-    for start, stop, kind, said in sorted(pieces):
+    for start, stop, kind, said in sorted(pieces + others):
         if start > position:
             yield Token(text[position:start], "text", None)
         yield Token(text[start:stop], kind, said)
@@ -68,7 +72,7 @@ def _pattern(code: str) -> re.Pattern[str]:
         parts.append(r"(?P<street>(?<=[a-zß])str\.(?!\w))")
         parts.append(r"(?P<year>(?<![\w.,:])1[1-9]\d\d(?![\w%€$]|[.,:]\d))")
     if language.months:
-        parts.append(r"(?P<day>(?<![\d./-])\d{1,2}(?P<mark>[./])\d{1,2}(?P=mark)\d{4}(?![\d/]))")
+        parts.append(r"(?P<day>(?<![\d./-])\d{1,2}(?P<mark>[./-])\d{1,2}(?P=mark)\d{4}(?![\d/]))")
     if language.currencies:
         scales = "|".join(re.escape(scale) for scale in sorted(language.scales, key=len, reverse=True))
         parts.append(rf"(?P<amount>(?<![\w.,]){_NUMBER}\s?(?:{scales or '(?!)'})\s?[€$£¥](?!\w))")
@@ -148,7 +152,7 @@ def _weekday(match: re.Match[str]) -> str | None:
     said = _WEEKDAYS[written[:2]]
     if written[-1] not in "." + written[1]:
         return f"{said} bis "
-    if not (_BEFORE_A_DAY.search(before) or _AFTER_A_DAY.match(after)):
+    if not (_BEFORE_A_DAY.search(before[-40:]) or _AFTER_A_DAY.match(after)):
         return None
     return _with_dot(said, match)
 
@@ -159,7 +163,8 @@ def _money(written: str, language: Language, code: str) -> str:
     forms = "um real/reais" if sign == "R$" else names[sign[-1]]
     if scale is None:
         return _counted(number, forms, code)
-    return f"{_counted(number, language.scales[scale], code)} {_of_many(forms, code)}"
+    said = f"{_counted(number, language.scales[scale], code)} {_of_many(forms, code)}"
+    return said.replace("de euros", "d'euros") if code == "fr" else said
 
 
 def _measure(match: re.Match[str], language: Language, code: str) -> str:
@@ -202,22 +207,14 @@ def _date(match: re.Match[str], language: Language, code: str) -> str | None:
     if not 1 <= day <= 31 or not 1 <= month <= 12:
         return None
     first = {"fr": "premier", "it": "primo", "pt": "primeiro"}.get(code) if day == 1 else None
-    said_day = first or _genitive(day, code) or (in_words(day, code, "ordinal") if code == "sv" else None) or str(day)
-    said_year = _genitive(year, code) or str(year)
+    said_day = first or genitive(day, code) or (in_words(day, code, "ordinal") if code == "sv" else None) or str(day)
+    said_year = genitive(year, code) or (_in_pairs(year) if code == "nl" else str(year))
     return language.date.format(day=said_day, month=language.months.split("|")[month - 1], year=said_year)
 
 
-def _genitive(number: int, code: str) -> str | None:
-    """The ordinal number of a day or year in the genitive, as dates have it in Russian and Polish; None elsewhere."""
-    if code not in ("ru", "pl") or not (said := in_words(number, code, "ordinal")):
-        return None
-    if code == "ru":
-        return re.sub(r"(?:третий|[ыо]й)\Z", lambda end: "третьего" if end[0] == "третий" else "ого", said)
-    *rest, ten, one = ["", "", *said.split()]
-    declined = [
-        re.sub(r"y\Z", "ego", re.sub(r"i\Z", "iego", word)) if word != "tysięcy" else word for word in (ten, one)
-    ]
-    return " ".join(word for word in (*rest, *declined) if word)
+def _in_pairs(year: int) -> str:
+    """1985 → 19 85, as the Dutch say it."""
+    return f"{year // 100} {year % 100}" if 1100 <= year < 2000 and year % 100 > 9 else str(year)
 
 
 _WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)})"
@@ -232,7 +229,7 @@ _STARTERS = re.compile(
     re.IGNORECASE,
 )
 _DECLINED = re.compile(
-    r"\b(?:am\s\w+\.?,|(?:\w+tag|Mittwoch|Mo|Di|Mi|Do|Fr|Sa|So)\.?,|am|im|vom|zum|beim|zur|den|dem|des|der|ab|bis|seit|und|oder|jeden)\s\Z",
+    r"\b(?:spätestens|frühestens|am\s\w+\.?,|(?:\w+tag|Mittwoch|Mo|Di|Mi|Do|Fr|Sa|So)\.?,|am|im|vom|zum|beim|zur|den|dem|des|der|ab|bis|seit|und|oder|jeden)\s\Z",
     re.IGNORECASE,
 )
 _NOMINATIVE = re.compile(r"(?:\A|[.!?:]\s)Der\s\Z|\b(?:ist|war|sind|wird)\sder\s\Z")
@@ -264,7 +261,7 @@ def is_abbreviation(before: str, name: str, after: str = "") -> bool:
     code = _code(name)
     if _is_so(before, after):
         return False
-    return code in LANGUAGES and bool(_abbreviated(code).search(before))
+    return code in LANGUAGES and bool(_abbreviated(code).search(before[-60:]))
 
 
 def _is_so(before: str, after: str) -> bool:
@@ -290,7 +287,7 @@ def _ordinal(match: re.Match[str], code: str) -> str | None:
 
 
 def _is_declined(before: str) -> bool:
-    return bool(_DECLINED.search(before)) and not _NOMINATIVE.search(before)
+    return bool(_DECLINED.search(before[-60:])) and not _NOMINATIVE.search(before[-60:])
 
 
 def _german_date(match: re.Match[str]) -> str | None:

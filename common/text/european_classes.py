@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from common.text import european_forms
 from common.text.english.roman import roman
 from common.text.numbers import in_words
 
@@ -116,18 +117,40 @@ def found(text: str, code: str) -> Iterator[Found]:
     position = 0
     pattern, rules = _rules(code)
     while match := pattern.search(text, position):
-        kind, reading = rules[match.lastgroup or ""]
+        name, (kind, reading) = match.lastgroup or "", rules[match.lastgroup or ""]
         said = reading(match, code)
+        if said is None:  # one of the classes behind it may be meant
+            match, kind, said = _another(match, name, code)
         if said is not None and match.end() > match.start():
             yield Found(match.start(), match.end(), kind, said)
         position = max(match.end(), match.start() + 1) if said is not None else match.start() + 1
 
 
+def _another(match: re.Match[str], name: str, code: str) -> tuple[re.Match[str], str, str | None]:
+    for kind, pattern, reading in _each(code)[int(name.removeprefix("rule")) + 1 :]:
+        other = pattern.match(match.string, match.start())
+        if other and (said := reading(other, code)) is not None:
+            return other, kind, said
+    return match, "", None
+
+
+@cache
+def _each(code: str) -> list[tuple[str, re.Pattern[str], _Reading]]:
+    return [(kind, re.compile(pattern), reading) for kind, pattern, reading in _listed(code)]
+
+
 @cache
 def _rules(code: str) -> tuple[re.Pattern[str], dict[str, tuple[str, _Reading]]]:
     """One pattern with a named group per class; groups within are read anew by the class."""
+    rules = _listed(code)
+    names = {f"rule{i}": (kind, reading) for i, (kind, _, reading) in enumerate(rules)}
+    return re.compile("|".join(f"(?P<rule{i}>{pattern})" for i, (_, pattern, _) in enumerate(rules))), names
+
+
+def _listed(code: str) -> list[tuple[str, str, _Reading]]:
     speech = SPEECH[code]
-    rules: list[tuple[str, str, _Reading]] = [
+    return [
+        *european_forms.rules(code),
         ("telephone", r"(?<![\w.,])(?:\+\d{1,3}|\(?0\d{1,4}\)?)[\s/-]\d{2,}(?:[\s/-]\d{2,})*(?!\w|[.,]\d)", _telephone),
         ("money", r"(?<![\w.,])\d[\d.]*,\d\d\s?(?:€|EUR\b|£|zł|R\$)|(?:€|£|R\$)\s?\d[\d.]*,\d\d(?!\d)", _price),
         ("length", r"(?<![\d:.])\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", _length),
@@ -139,7 +162,8 @@ def _rules(code: str) -> tuple[re.Pattern[str], dict[str, tuple[str, _Reading]]]
         ("king", r"(?<!\w)[IVX]+(?!\w)\.?", _king),
         ("fraction", r"(?<![\w./])\d{1,2}/\d{1,2}(?![\w/])", _fraction),
         ("year", r"(?<![\w.,])\d{4}\s?г\.(?!\w)" if code == "ru" else "(?!)", _russian_year),
-        ("year", r"(?<![\w.,])1[1-9]\d\d(?![\w%€$]|[.,:]\d)" if code == "nl" else "(?!)", _dutch_year),
+        ("year",
+         r"(?<![\w.,])(?<!-\d\d-)(?<!-\d-)1[1-9]\d\d(?![\w%€$]|[.,:]\d)" if code == "nl" else "(?!)", _dutch_year),
         ("range",
          r"(?<=\d)\s?[-–]\s?(?=\d+(?:[.,:]\d+)*\s?(?:[€%$£°]|[^\W\d_]))|(?<=\d{4})[-–](?=\d{4}(?!\d))", _range),
         ("sign", r"(?<![\w.,)\d%€])[-−](?=\d)", lambda match, name: f"{SPEECH[name].minus} "),
@@ -151,8 +175,6 @@ def _rules(code: str) -> tuple[re.Pattern[str], dict[str, tuple[str, _Reading]]]
         ("ordinal", r"(?:(?<=wurde )|(?<=wird )|(?<=war )|(?<=ist )|(?<=als ))\d{1,2}\.(?=\s(?:im|in|bei|beim)\b)"
          if code == "de" else "(?!)", _place),
     ]  # fmt: skip
-    names = {f"rule{i}": (kind, reading) for i, (kind, _, reading) in enumerate(rules)}
-    return re.compile("|".join(f"(?P<rule{i}>{pattern})" for i, (_, pattern, _) in enumerate(rules))), names
 
 
 def _anonymous(pattern: str) -> str:
@@ -236,7 +258,10 @@ def _polish_time(match: re.Match[str], hour: int, minute: int) -> str | None:
     said = in_words(hour, "pl", "ordinal")
     if not said or not hour:
         return None
-    is_at = re.search(r"(?i:\b(?:o|od|do|po|przed|około)(?:\sgodz(?:inie|\.)?)?\s\Z)", match.string[: match.start()])
+    is_at = re.search(
+        r"(?i:\b(?:o|od|do|po|przed|około)(?:\sgodz(?:inie|\.)?)?\s\Z)",
+        match.string[max(0, match.start() - 60) : match.start()],
+    )
     ending = "ej" if is_at else "a"
     words = [re.sub("i\\Z", "i" + ending if is_at else "ia", re.sub("y\\Z", ending, word)) for word in said.split()]
     return " ".join(words) + (f" {minute}" if minute else "")
@@ -287,7 +312,9 @@ def _century(match: re.Match[str], code: str) -> str | None:
 def _king(match: re.Match[str], code: str) -> str | None:
     """Wilhelm II. → der zweite; Louis XIV → 14; Felipe VI → sexto"""
     numeral = match[0].rstrip(".")
-    if not _KING.search(match.string[: match.start()]) or (code == "de" and not match[0].endswith(".")):
+    if not _KING.search(match.string[max(0, match.start() - 60) : match.start()]) or (
+        code == "de" and not match[0].endswith(".")
+    ):
         return None
     number, kings = int(roman(numeral)), SPEECH[code].kings
     dot = "." if match[0].endswith(".") and (code != "de" or not match.string[match.end() :].strip()) else ""
@@ -320,7 +347,7 @@ def _russian_year(match: re.Match[str], code: str) -> str | None:
     said = in_words(int(match[0][:4]), "ru", "ordinal")
     if not said:
         return None
-    is_in = re.search(r"\b[Вв]\s\Z", match.string[: match.start()])
+    is_in = re.search(r"\b[Вв]\s\Z", match.string[max(0, match.start() - 60) : match.start()])
     ending, name = ("ом", "году") if is_in else ("ого", "года")
     third = {"ом": "третьем", "ого": "третьего"}[ending]
     dot = "" if match.string[match.end() :].strip() else "."

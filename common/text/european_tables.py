@@ -48,7 +48,8 @@ _GERMAN = Language(
         "i. d. R.": "in der Regel", "u. U.": "unter Umständen", "v. Chr.": "vor Christus", "n. Chr.": "nach Christus",
         "s. o.": "siehe oben", "s. u.": "siehe unten", "Dr.": "Doktor", "Prof.": "Professor", "Hr.": "Herr",
         "Hrn.": "Herrn", "Fr.": "Frau", "Nr.": "Nummer", "Fa.": "Firma", "Jg.": "Jahrgang", "zw.": "zwischen",
-        "Hbf.": "Hauptbahnhof", "geb.": "geboren",
+        "Hbf.": "Hauptbahnhof", "lt.": "laut", "Erw.": "Erwachsene", "ff.": "folgende", "zzgl.": "zuzüglich",
+        "Pck.": "Päckchen", "Pkg.": "Packung", "Msp.": "Messerspitze", "Ki.": "Kinder", "geb.": "geboren",
         "gest.": "gestorben", "Whg.": "Wohnung", "Zi.": "Zimmer", "Anm.": "Anmerkung", "Art.": "Artikel",
         "Abs.": "Absatz", "Pl.": "Platz", "Stck.": "Stück", "tägl.": "täglich", "mtl.": "monatlich",
         "jährl.": "jährlich", "gem.": "gemäß", "z. T.": "zum Teil", "z. Zt.": "zur Zeit", "v. a.": "vor allem",
@@ -82,6 +83,9 @@ _GERMAN = Language(
         "kcal": "eine Kilokalorie/Kilokalorien", "dB": "ein Dezibel/Dezibel", "TB": "ein Terabyte/Terabyte",
         "kB": "ein Kilobyte/Kilobyte", "hPa": "ein Hektopascal/Hektopascal",
         "CHF": "ein Schweizer Franken/Schweizer Franken",
+        "s": "eine Sekunde/Sekunden", "ms": "eine Millisekunde/Millisekunden", "qm": "ein Quadratmeter/Quadratmeter",
+        "qkm": "ein Quadratkilometer/Quadratkilometer", "Pck.": "ein Päckchen/Päckchen", "J.": "ein Jahr/Jahre",
+        "Pkg.": "eine Packung/Packungen", "°": "ein Grad/Grad", "Wo.": "eine Woche/Wochen",
         "EUR": "ein Euro/Euro", "MBit/s": "ein Megabit pro Sekunde/Megabit pro Sekunde",
         "Std.": "eine Stunde/Stunden", "Min.": "eine Minute/Minuten", "Sek.": "eine Sekunde/Sekunden",
         "Mio.": "eine Million/Millionen", "Mrd.": "eine Milliarde/Milliarden",
@@ -89,7 +93,7 @@ _GERMAN = Language(
     never_last=r"Dipl|Ing|geb|gest|verh|Hl|Mag|Art|Abs|Anm|Aufl|\w+str|Chr|[^\W\d_]",
     currencies="ein Dollar/Dollar|ein Euro/Euro|ein Pfund/Pfund|ein Yen/Yen",
     scales={
-        "Tsd.": "tausend", "Mio.": "eine Million/Millionen", "Mrd.": "eine Milliarde/Milliarden",
+        "Tsd.": "tausend", "k": "tausend", "Mio.": "eine Million/Millionen", "Mrd.": "eine Milliarde/Milliarden",
         "Million": "eine Million/Millionen", "Millionen": "Millionen", "Milliarde": "eine Milliarde/Milliarden",
         "Milliarden": "Milliarden",
     },
@@ -103,7 +107,9 @@ _SPANISH = Language(
         "n.º": "número", "Ud.": "usted", "Uds.": "ustedes", "núm.": "número", "pág.": "página", "págs.": "páginas",
         "etc.": "etcétera",
         "aprox.": "aproximadamente", "Avda.": "avenida", "Av.": "avenida", "tel.": "teléfono", "cap.": "capítulo",
-        "Prof.": "profesor", "Sta.": "santa", "Sto.": "santo", "máx.": "máximo", "mín.": "mínimo", "min.": "minutos",
+
+        "Prof.": "profesor", "ss.": "siguientes", "Dña.": "doña", "dto.": "descuento",
+        "C/": "calle", "Sta.": "santa", "Sto.": "santo", "máx.": "máximo", "mín.": "mínimo", "min.": "minutos",
     },
     units=_units(
         "un kilómetro por hora/kilómetros por hora|un grado Celsius/grados Celsius|un kilogramo/kilogramos"
@@ -130,7 +136,8 @@ _FRENCH = Language(
         "c.-à-d.": "c'est-à-dire", "M.": "monsieur", "MM.": "messieurs", "Mme": "madame", "Mmes": "mesdames",
         "Mlle": "mademoiselle", "Dr": "docteur", "Pr": "professeur", "St": "saint", "Ste": "sainte", "n°": "numéro",
         "etc.": "et cetera", "env.": "environ", "chap.": "chapitre", "tél.": "téléphone", "bd": "boulevard",
-        "éd.": "édition", "cf.": "confer", "max.": "maximum", "min.": "minutes",
+        "éd.": "édition", "ss.": "suivantes", "suiv.": "suivantes",
+        "cf.": "confer", "max.": "maximum", "min.": "minutes",
     },
     units=_units(
         "un kilomètre par heure/kilomètres par heure|un degré Celsius/degrés Celsius|un kilogramme/kilogrammes"
@@ -148,7 +155,8 @@ _FRENCH = Language(
     currencies="un dollar/dollars|un euro/euros|une livre/livres|un yen/yens",
     scales={
         "million": "un million de/millions de", "millions": "millions de", "milliard": "un milliard de/milliards de",
-        "milliards": "milliards de", "mille": "mille",
+        "milliards": "milliards de", "mille": "mille", "Md": "un milliard de/milliards de",
+        "Mds": "milliards de", "M": "un million de/millions de",
     },
     months="janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre",
 )  # fmt: skip
@@ -158,7 +166,7 @@ _ITALIAN = Language(
         "sig.ra": "signora", "sig.": "signor", "dott.": "dottor",
         "Sigg.": "signori", "Dott.ssa": "dottoressa", "Dott.": "dottor", "Dr.": "dottor", "Prof.": "professor",
         "Avv.": "avvocato", "Ing.": "ingegner", "ecc.": "eccetera", "pag.": "pagina", "tel.": "telefono", "S.": "san",
-        "ca.": "circa", "min.": "minuti",
+        "ca.": "circa", "min.": "minuti", "ss.": "seguenti", "sec.": "secolo", "P.zza": "piazza",
     },
     units=_units(
         "un chilometro orario/chilometri orari|un grado Celsius/gradi Celsius|un chilogrammo/chilogrammi"
@@ -215,7 +223,8 @@ _DUTCH = Language(
         "m.a.w.": "met andere woorden", "t/m": "tot en met", "bijv.": "bijvoorbeeld", "bv.": "bijvoorbeeld",
         "dhr.": "de heer", "mevr.": "mevrouw", "mw.": "mevrouw", "dr.": "dokter", "prof.": "professor",
         "nr.": "nummer", "blz.": "bladzijde", "enz.": "enzovoort", "ca.": "circa", "St.": "Sint", "str.": "straat",
-        "tel.": "telefoon", "mln.": "miljoen", "mld.": "miljard", "min.": "minuten",
+        "tel.": "telefoon", "p.p.": "per persoon", "p.st.": "per stuk", "max.": "maximaal", "incl.": "inclusief",
+        "excl.": "exclusief", "a.u.b.": "alstublieft", "mln.": "miljoen", "mld.": "miljard", "min.": "minuten",
     },
     units=_units(
         "één kilometer per uur/kilometer per uur|één graad Celsius/graden Celsius|één kilogram/kilogram|één gram/gram"
@@ -228,7 +237,7 @@ _DUTCH = Language(
             "één kilowattuur/kilowattuur|één watt/watt|één gigabyte/gigabyte|één megabyte/megabyte|"
             "één liter per 100 kilometer/liter per 100 kilometer|één meter per seconde/meter per seconde"
         ),
-    ),
+    ) | {"km/u": "één kilometer per uur/kilometer per uur", "u": "één uur/uur", "el": "één eetlepel/eetlepels"},
     never_last=r"ir|drs|ing|mr|art|jl|[^\W\d_]",
     currencies="één dollar/dollar|één euro/euro|één pond/pond|één yen/yen",
     scales={"mln.": "miljoen", "mld.": "miljard", "miljoen": "miljoen", "miljard": "miljard", "duizend": "duizend"},
@@ -321,7 +330,7 @@ _POLISH = Language(
         "dr": "doktor", "prof.": "profesor", "inż.": "inżynier", "ul.": "ulica", "al.": "aleja", "wg": "według",
         "nr": "numer", "str.": "strona", "ok.": "około", "św.": "święty", "mln": "milionów", "mld": "miliardów",
         "tys.": "tysięcy", "tel.": "telefon", "o godz.": "o godzinie", "godz.": "godzina", "pkt": "punkt",
-        "por.": "porównaj",
+        "por.": "porównaj", "ur.": "urodzony", "zm.": "zmarł", "woj.": "województwo",
     },
     units=_units(
         "jeden kilometr na godzinę/kilometry na godzinę/kilometrów na godzinę/kilometra na godzinę"

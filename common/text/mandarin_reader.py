@@ -9,7 +9,7 @@ import string
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from common.text.english.tokens import Token
+from common.text.english.tokens import Token, anywhere
 from common.text.mandarin import HAN, PUNCTUATION, cardinal, digits
 
 _VARIANTS = str.maketrans(
@@ -78,7 +78,10 @@ _WON = re.compile(r"\s?(?:获胜|战胜|击败|大胜|险胜|取胜|胜|赢|领�
 
 _CURRENCIES = {"¥": "元", "$": "美元", "€": "欧元", "£": "英镑"}
 _UNITS = {
-    "km/h": "千米每小时", "m/s": "米每秒", "km²": "平方千米", "m²": "平方米", "m2": "平方米", "m³": "立方米",
+    "km/h": "千米每小时", "m/s": "米每秒",
+    "μg/m³": "微克每立方米", "µg/m³": "微克每立方米", "mg/m³": "毫克每立方米", "μg": "微克",
+    "mg/L": "毫克每升", "kWh": "千瓦时", "dB": "分贝", "mmHg": "毫米汞柱", "kcal": "千卡", "rpm": "转每分",
+    "km²": "平方千米", "m²": "平方米", "m2": "平方米", "m³": "立方米",
     "m3": "立方米",
     "km": "千米", "cm": "厘米", "mm": "毫米", "m": "米", "kg": "千克", "mg": "毫克", "g": "克", "ml": "毫升",
     "mL": "毫升",
@@ -90,6 +93,10 @@ _UNITS = {
 }  # fmt: skip
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
 _SCORE = re.compile(r"(?:比分|战胜|击败|大胜|险胜|获胜|取胜|逼平|不敌|负于|以)[^。，！？]{0,8}\Z")
+
+
+def _ahead(match: re.Match[str]) -> str:
+    return match.string[max(0, match.start() - 40) : match.start()]
 
 
 def _year_first(match: re.Match[str]) -> str | None:
@@ -106,9 +113,7 @@ def _years(match: re.Match[str]) -> str:
 
 def _short_year(match: re.Match[str]) -> str | None:
     """98年毕业 is 1998; 98年 alone is how long it took."""
-    is_year = _SHORT_YEAR_AHEAD.search(match.string[: match.start()]) or _SHORT_YEAR_BEHIND.match(
-        match.string, match.end()
-    )
+    is_year = _SHORT_YEAR_AHEAD.search(_ahead(match)) or _SHORT_YEAR_BEHIND.match(match.string, match.end())
     return f"{digits(match[1])}年" if is_year else None
 
 
@@ -118,7 +123,7 @@ _LASTED = re.compile(r"(?:跑了|用时|耗时|时长|成绩(?:是|为)?|花了|
 def _length(match: re.Match[str]) -> str | None:
     """他跑了2:05:30: how long, not when."""
     hours, minutes, seconds = (int(part) for part in match.groups())
-    if not _LASTED.search(match.string[: match.start()]) or minutes > 59 or seconds > 59:
+    if not _LASTED.search(_ahead(match)) or minutes > 59 or seconds > 59:
         return None
     return f"{'两' if hours == 2 else cardinal(hours)}小时{cardinal(minutes)}分{cardinal(seconds)}秒"
 
@@ -176,9 +181,9 @@ def _measure(match: re.Match[str]) -> str | None:
 
 def _range(match: re.Match[str]) -> str:
     first, last = match[1], match[2]
-    if _SCORE.search(match.string[: match.start()]) or _WON.match(match.string, match.end()):
+    if _SCORE.search(_ahead(match)) or _WON.match(match.string, match.end()):
         return f"{_number(first)}比{_number(last)}"
-    return f"{_number(first)}到{_counted(last, match.string[match.end() :])}"
+    return f"{_number(first)}到{_counted(last, match.string[match.end() : match.end() + 9])}"
 
 
 def _counted(value: str, behind: str) -> str:
@@ -198,19 +203,52 @@ def _calculation(match: re.Match[str]) -> str:
 
 
 def _code(match: re.Match[str]) -> str | None:
-    is_code = _CODE_AHEAD.search(match.string[: match.start()]) or _CODE_BEHIND.match(match.string, match.end())
+    is_code = _CODE_AHEAD.search(_ahead(match)) or _CODE_BEHIND.match(match.string, match.end())
     return digits(match[0]) if is_code else None
 
 
 def _with_letters(match: re.Match[str]) -> str:
     """A4 → A四; G102 → G一零二; PM2.5 → PM二点五"""
     letters, number = match[1], match[2]
+    if number.count(".") > 1:
+        return letters + "点".join(map(_number, number.split(".")))
     return letters + (digits(number) if number.isdigit() and len(number) > 2 else _number(number))
 
 
+def _score(match: re.Match[str]) -> str | None:
+    """比分是21:19"""
+    is_score = _SCORE.search(_ahead(match)) or _WON.match(match.string, match.end())
+    return f"{_number(match[1])}比{_number(match[2])}" if is_score else None
+
+
+_MARKED = re.compile(r"(?:评分|打分|得分|分数|评价|豆瓣|口碑)(?:为|是|：|:)?\s?\Z")
+
+
+def _marks(match: re.Match[str]) -> str | None:
+    """评分9.2/10"""
+    return _number(match[1]) if _MARKED.search(_ahead(match)) else None
+
+
+def _thousands(match: re.Match[str]) -> str:
+    """月薪8k-12k"""
+    said = [cardinal(round(float(value.replace(",", "")) * 1000)) for value in match.groups() if value]
+    return "到".join(said)
+
+
+_ROOM_AHEAD = re.compile(r"(?:单元|[座栋幢楼层])\s?\Z|房间号?[：:为是]?\s?\Z")
+
+
+def _room(match: re.Match[str]) -> str | None:
+    """3单元502室, 房间号：806"""
+    return digits(match[0]) if _ROOM_AHEAD.search(_ahead(match)) else None
+
+
 def _plain(match: re.Match[str]) -> str:
-    ahead = match.string[: match.start(2)]
-    said = _number(match[2]) if ahead.endswith("第") else _counted(match[2], match.string[match.end() :])
+    said = (
+        _number(match[2])
+        if match.string.endswith("第", 0, match.start(2))
+        else _counted(match[2], match.string[match.end() : match.end() + 9])
+    )
     return ("负" if match[1] else "") + said
 
 
@@ -222,43 +260,52 @@ class _Rule(NamedTuple):
     reading: Callable[[re.Match[str]], str | None]
 
 
+_SEEN = "(?:电视|视频|屏|显示|分辨率|画质|高清|超清|影|直播|投影|摄)"  # 4K is a resolution there
 _RULES = tuple(
     _Rule(kind, re.compile(pattern), reading)
     for kind, pattern, reading in (
         ("date", r"(\d{1,2})/(\d{1,2})(?=[^\d/，。、的\s]{0,3}节)", _feast),
         ("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)", _year_first),
         ("year", r"(\d{4})年?\s?[-至到]\s?(\d{4})(\s?年)", _years),
+        ("year", r"(?<=[（(])(\d{4})\s?-\s?(\d{4})()(?=[）)])", _years),
         ("year", r"(\d{4})()(\s?年(?!的?(?:历史|时间|以上|之久)))", _years),
         ("year", r"(\d{2})年(?!代|级|的?(?:历史|时间|以上|之久))", _short_year),
         ("year", r"(\d[05])后(?=[^来面天边的]|的?(?:青年|年轻|一代)|\Z)", lambda match: f"{digits(match[1])}后"),
         ("version", r"\d+(?:\.\d+){2,}", lambda match: "点".join(map(_number, match[0].split(".")))),
+        ("score", r"(\d{1,3}):(\d{1,3})(?![\d:.])", _score),
         ("time", r"(\d{1,2}):(\d{2}):(\d{2})(?![\d:])", _length),
         ("range", rf"({_VALUE})({_LARGE})\s?-\s?({_VALUE})({_LARGE})", _large_range),
         ("time", r"(\d{1,2}):(\d{2})\s?-\s?(\d{1,2}):(\d{2})(?![\d:])", _clocks),
         ("time", r"(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])", _clock),
         ("code", r"\d{3,}(?![\d.,:-])", _code),
-        ("ratio", r"(\d+):(\d+)(?!\d)", lambda match: f"{_number(match[1])}比{_number(match[2])}"),
+        ("code", r"\d{3,4}(?=\s?[室号房]?(?:[，。,\s]|\Z))", _room),
+        ("ratio", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?!\d)", lambda match: f"{_number(match[1])}比{_number(match[2])}"),
         ("telephone", r"(\d{3,4}(?:-\d{3,4})?-\d{4,8})(?!\d)", lambda match: digits(re.sub(r"\D", "", match[1]))),
         ("money", rf"([¥$€£])\s?({_VALUE})(?:\s?-\s?[¥$€£]?({_VALUE}))?({_LARGE})?", _money),
-        ("math", rf"{_VALUE}(?:\s?[-+×÷*/]\s?{_VALUE})+\s?=(?:\s?-?{_VALUE})?", _calculation),
-        ("math", rf"{_VALUE}(?:\s?[+×÷*]\s?{_VALUE})+", _calculation),
+        ("math", rf"{_VALUE}(?:\s?[-+×÷*/]\s?{_VALUE}){{1,20}}\s?=(?:\s?-?{_VALUE})?", _calculation),
+        ("math", rf"{_VALUE}(?:\s?[+×÷*]\s?{_VALUE}){{1,20}}", _calculation),
         ("measure", rf"(-)?({_VALUE})\s?(?:({_UNIT})?\s?-\s?({_VALUE})\s?)?({_UNIT})(?![A-Za-z])", _measure),
+        ("magnitude", rf"({_VALUE})[kK](?:\s?-\s?({_VALUE})[kK])?(?![A-Za-z])(?!\s?{_SEEN})", _thousands),
         ("range", rf"({_VALUE})\s?-\s?({_VALUE})", _range),
+        ("marks", rf"({_VALUE})/(5|10|100)(?![\d/])", _marks),
         ("fraction", r"(\d+)/(\d+)(?![\d/])", _fraction),
         ("name", r"(\d{1,2})([A-Z]{1,2})(?![A-Za-z\d])", lambda match: _number(match[1]) + match[2]),
         ("number", rf"(-)?({_VALUE})", _plain),
     )
 )  # fmt: skip
 _BESIDE = re.compile(rf"[{HAN}{PUNCTUATION}]")
+_LATIN = frozenset(string.ascii_letters)
+_LETTER = re.compile(r"[^\W\d_]")
+_NEAR = 200  # characters
 _PASSED_OVER = " \t\n,.;:!?()\"'-/%°℃0123456789"
-_NAME = _Rule("name", re.compile(r"([A-Z]{1,2})(\d+(?:\.\d+)?)(?![A-Za-z\d])"), _with_letters)
-_BEGINS = re.compile(r"[\d¥$€£-]|(?<![A-Za-z\d-])[A-Z]{1,2}(?=\d)")
-_GAP = re.compile(r"(?:(?!(?<![A-Za-z\d-])[A-Z]{1,2}\d)[^\d¥$€£-])+|.", re.DOTALL)
+_NAME = _Rule("name", re.compile(r"([A-Za-z]{1,2})(\d+(?:\.\d+)*)(?![A-Za-z\d])"), _with_letters)
+_BEGINS = re.compile(r"[\d¥$€£-]|(?<![A-Za-z\d-])[A-Za-z]{1,2}(?=\d)")
+_GAP = re.compile(r"(?:(?!(?<![A-Za-z\d-])[A-Za-z]{1,2}\d)[^\d¥$€£-])+|.", re.DOTALL)
 
 
 def _tokens(text: str) -> Iterator[Token]:
     position = 0
-    has_chinese = bool(_BESIDE.search(text))
+    has_chinese = bool(_BESIDE.search(text)) or not re.search(r"[^\W\d_]", text)
     while position < len(text):
         token = _classified(text, position) if has_chinese and _BEGINS.match(text, position) else None
         if token is None:
@@ -271,9 +318,9 @@ def _tokens(text: str) -> Iterator[Token]:
 def _classified(text: str, position: int) -> Token | None:
     if re.search(r"(?:[A-Za-z\d]|[A-Za-z]-|\d\.)\Z", text[max(0, position - 2) : position]):
         return None  # COVID-19, GPT4
-    for kind, pattern, reading in _RULES if text[position] not in string.ascii_uppercase else (_NAME,):
+    for kind, pattern, reading in _RULES if text[position] not in string.ascii_letters else (_NAME,):
         match = pattern.match(text, position)
-        if not match or re.match(r"[A-Za-z]", text[match.end() :]):
+        if not match or text[match.end() : match.end() + 1] in _LATIN:
             continue
         if not _stands_beside_chinese(text, match):
             return None
@@ -284,6 +331,8 @@ def _classified(text: str, position: int) -> Token | None:
 
 def _stands_beside_chinese(text: str, match: re.Match[str]) -> bool:
     """Whether the nearest letter behind or ahead is Chinese, or one within."""
-    ahead = text[: match.start()].rstrip(_PASSED_OVER)[-1:]
-    behind = text[match.end() :].lstrip(_PASSED_OVER)[:1]
+    if not anywhere(text, _LETTER):
+        return True
+    ahead = text[max(0, match.start() - _NEAR) : match.start()].rstrip(_PASSED_OVER)[-1:]
+    behind = text[match.end() : match.end() + _NEAR].lstrip(_PASSED_OVER)[:1]
     return any(map(_BESIDE.search, (ahead, match[0], behind)))

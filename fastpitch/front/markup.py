@@ -4,6 +4,7 @@ The tags are those of one vocabulary; a `<` that begins no tag and a `&` that be
 people write them. Time grows linearly with the length of the text, whatever it holds.
 """
 
+import difflib
 import html
 import re
 from collections.abc import Collection
@@ -82,7 +83,9 @@ def _tag(tag: re.Match[str], open_tags: list[str], known: Collection[str]) -> li
     """The events of a tag, which is entered into the open ones or taken from them."""
     closes, name, written, is_empty = tag.groups()
     if name not in known:
-        raise MarkupError(f"{tag[0][:80]}: no tag that can be followed; known: {', '.join(known)}")
+        nearest = difflib.get_close_matches(name.lower(), known, 1)
+        hint = f"the nearest is <{nearest[0]}>; " if nearest else ""
+        raise MarkupError(f"{tag[0][:80]}: no tag that can be followed; {hint}known: {', '.join(known)}")
     if closes:
         if written or is_empty or not open_tags or open_tags[-1] != name:
             raise MarkupError(f"broken markup: mismatched tag near {_near(tag.string, tag.start())}; {_HINT}")

@@ -147,6 +147,7 @@ _TITLES = (
     "Mr|Mrs|Ms|Messrs|Dr|Drs|Prof|Rev|Hon|Gov|Sen|Rep|Pres|Gen|Maj|Col|Lt|Capt|Cmdr|Sgt|Cpl|Mt|Ft|vs|No|Nos|Fig|Vol"
     "|Ch|pp|p|e\\.g|i\\.e|cf|approx|Apt|Ste|Rm|Rte|pop|[A-Za-z]"
 )
+_LONGEST_TITLE = 40  # characters, with what stands before it
 _NEVER_LAST = re.compile(rf"(?:^|[\s(\"“'])(?:{_TITLES})\.\Z")
 _SELDOM_LAST = re.compile(
     r"(?:^|[\s(\"“'])(?:St|Jr|Sr|Inc|Co|Corp|Ltd|Ave|Blvd|Jan|Feb|Aug|Sept?|Oct|Nov|Dec|(?:[A-Za-z]\.)+[A-Za-z])\.\Z"
@@ -181,6 +182,7 @@ def _ends_sentence(before: str, after: str, language: str) -> bool:
         return False
     if language_of(language):
         return not (is_ordinal(before, word, language, after) or is_abbreviation(before, language, after))
+    before = before[-_LONGEST_TITLE:]
     if _NEVER_LAST.search(before):
         return before[-3:].lower() == "no." and answers_no(before[:-3], after)
     return not _SELDOM_LAST.search(before) or bool(NOT_A_NAME.fullmatch(word))

@@ -97,6 +97,9 @@ def _spans(events: list[markup.Event], mean_hz: MeanHz) -> list[Span]:
             if name in (*_WITHOUT_TEXT, *_WITH_TEXT_ONLY):
                 only_text, held = (name, attributes), ""
             contours += "contour" in attributes
+            if name in _WHOLE and _goes_on(found):
+                pause = SENTENCE_SECONDS if name == "s" else PARAGRAPH_SECONDS
+                found.append(manner._replace(pause_seconds=pause, ends_sentence=True))
             manners.append(_manner(name, attributes, manner, contours, mean_hz))
         else:
             manners.pop()
@@ -107,6 +110,19 @@ def _spans(events: list[markup.Event], mean_hz: MeanHz) -> list[Span]:
                 pause = PARAGRAPH_SECONDS if name == "p" else SENTENCE_SECONDS
                 found.append(manner._replace(pause_seconds=pause, ends_sentence=True))
     return found
+
+
+_WHOLE = ("speak", "p", "s")  # begin a sentence
+
+
+def _goes_on(found: list[Span]) -> bool:
+    """Whether words stand behind the last pause."""
+    for span in reversed(found):
+        if span.pause_seconds is not None:
+            return False
+        if span.text.strip():
+            return True
+    return False
 
 
 def _leaf(name: str, attributes: Attributes, text: str, manner: Span) -> Span:

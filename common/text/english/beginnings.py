@@ -2,12 +2,8 @@
 
 import functools
 import re
+from re import _parser as _parsed  # type: ignore[attr-defined]
 from typing import Any
-
-try:
-    from re import _parser as _parsed  # type: ignore[attr-defined]
-except ImportError:  # Python 3.10
-    import sre_parse as _parsed
 
 _WIDTHLESS = ("ASSERT", "ASSERT_NOT", "AT")
 

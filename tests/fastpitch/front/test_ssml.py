@@ -182,3 +182,18 @@ def test_markup_that_cannot_be_followed_is_one_line(text, message):
     with pytest.raises(SsmlError, match=message) as caught:
         parse(text, lambda speaker: 200.0)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Intro<p>para</p>", "<p>Intro<p>para</p></p>", "<speak>Intro</speak><speak>para</speak>", "Intro<s>para</s>"],
+)
+def test_a_paragraph_or_sentence_ends_what_stands_before_it(text):
+    said = [span.text.strip() for span in parse(text) if span.pause_seconds is None]
+    assert said == ["Intro", "para"]
+    assert any(span.ends_sentence for span in parse(text)[:2])
+
+
+def test_the_nearest_tag_is_named():
+    with pytest.raises(SsmlError, match="<BREAK/>: no tag that can be followed; the nearest is <break>; known: speak"):
+        parse("<BREAK/>Hi")

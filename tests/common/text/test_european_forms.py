@@ -1,0 +1,95 @@
+"""Forms, timetables, recipes and addresses of European languages."""
+
+import time
+
+import pytest
+
+from common.text.european import european_tokens
+from common.text.mandarin_reader import spoken_mandarin
+
+CASES = {
+    "de": {
+        "Ab 89 €/Nacht, 0,99 €/kg": "Ab 89 Euro pro Nacht, 99 Cent pro Kilogramm",
+        "Max. 8 Tropfen/Tag": "maximal 8 Tropfen pro Tag",
+        "ja und/oder nein": "ja und/oder nein",
+        "Preis: 25,– €": "Preis: 25 Euro",
+        "Abfahrt 7:02": "Abfahrt 7 Uhr 2",
+        "Sieg mit 28:25": "Sieg mit 28 zu 25",
+        "vom 12.–15. August": "vom zwölften bis fünfzehnten August",
+        "Er kam als 3. ins Ziel.": "Er kam als Dritter ins Ziel.",
+        "1 1/2 Std., 1/2 TL": "eineinhalb Stunden, ein halber Teelöffel",
+        "3x täglich 1 Tablette": "dreimal täglich eine Tablette",
+        "Kapitel 1 Einleitung, 1 Ei": "Kapitel 1 Einleitung, ein Ei",
+        "Weg 2, 50667 Köln": "Weg 2, 5 0 6 6 7 Köln",
+        "info@a-b.de": "info at a Bindestrich b Punkt de",
+        "Version 3.2.1": "Version 3 Punkt 2 Punkt 1",
+        "1.000.000 Fans": "1.000.000 Fans",
+        "5 + 3 = 8": "5 plus 3 gleich 8",
+        "die 1920er": "die neunzehnhundertzwanziger",
+        "45k € p.a.": "45 tausend Euro pro Jahr",
+    },
+    "es": {
+        "de lun. a vie.": "de lunes a viernes.",
+        "1/2 kg, 1 1/2 h, 3/4 l": "medio kilogramo, 1 y medio horas, 3 cuartos de litro",
+        "tel. 91 555 12 34": "teléfono 9 1, 5 5 5, 1 2, 3 4",
+        "D. Pedro, s. XIX": "don Pedro, siglo 19",
+        "p. 14, art. 3": "página 14, artículo 3",
+    },
+    "fr": {
+        "du lun. au sam. 5": "du lundi au samedi 5",
+        "le 1er janv. 2024": "le premier janvier 2024",
+        "01 42 68 53 00": "0 1, 42, 68, 53, 0 0",
+        "2,3 Md€": "2,3 milliards d'euros",
+    },
+    "it": {"p. 20, n. 12, 1/2 kg": "pagina 20, numero 12, mezzo chilogrammo", "3x al giorno": "3 volte al giorno"},
+    "nl": {
+        "ma. t/m vr. 9.00-17.30 uur": "maandag tot en met vrijdag 9 uur tot 17 uur 30",
+        "op 12-03-1985": "op 12 maart 19 85",
+        "zo is het": "zo is het",
+    },
+    "sv": {"mån–fre 9–18": "måndag till fredag 9 till 18"},
+    "pl": {
+        "12 maja 1985 r.": "dwunastego maja tysiąc dziewięćset osiemdziesiątego piątego roku.",
+        "w 1985 r. w": "w tysiąc dziewięćset osiemdziesiątym piątym roku w",
+    },
+    "ru": {"12 мая": "двенадцатого мая"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "written"), [(code, written) for code in CASES for written in CASES[code]])
+def test_forms_are_said_as_a_person_says_them(code: str, written: str) -> None:
+    tokens = european_tokens(written, code)
+    said = " ".join("".join(t.written if t.spoken is None else t.spoken for t in tokens).split())
+    assert said == CASES[code][written]
+    assert "".join(token.written for token in tokens) == written
+
+
+@pytest.mark.parametrize("repeated", ["1,", "1-", "1/", "IV ", "a@b.c ", "Mo. ", "5 € ", "1/2 kg "])
+@pytest.mark.parametrize("code", ["de", "es"])
+def test_time_grows_with_the_length_and_no_faster(code: str, repeated: str) -> None:
+    start = time.process_time()
+    european_tokens((repeated * 8000)[:8000], code)
+    assert time.process_time() - start < 0.6
+
+
+@pytest.mark.parametrize("repeated", ["1,", "1-", "1/", "1 ", "中1", "1年", "12:30 "])
+def test_time_in_mandarin_grows_with_the_length_and_no_faster(repeated: str) -> None:
+    start = time.process_time()
+    spoken_mandarin((repeated * 8000)[:8000] + "中")
+    assert time.process_time() - start < 0.6
+
+
+def test_mandarin_forms() -> None:
+    cases = {
+        "清朝（1644-1911）": "清朝（一六四四到一九一一）",
+        "月薪8k-12k": "月薪八千到一万二千",
+        "4K电视": "四K电视",
+        "比分是21:19": "比分是二十一比十九",
+        "评分9.2/10": "评分九点二",
+        "3单元502室": "三单元五零二室",
+        "版本v2.3.1": "版本v二点三点一",
+        "3+5=8": "三加五等于八",
+        "汇率为1:7.25": "汇率为一比七点二五",
+    }
+    for written, said in cases.items():
+        assert spoken_mandarin(written).replace("(", "（").replace(")", "）") == said
