@@ -6,12 +6,12 @@ V classes.
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from ctc import native as native_code
 from ctc._library import load_cuda
 from ctc._loss_library import SUCCESS, TYPES, Labels, Options, Problem, problem_of, refused, wrong_option
 
@@ -118,13 +118,7 @@ def _address(tensor: Tensor | None) -> int | None:
 
 def launch(function: Callable[..., int], device: torch.device, *arguments: object) -> None:
     """Calls `function` on `device` with its current stream behind `arguments`."""
-    with _on(device) as stream:
+    with native_code.current_stream(device) as stream:
         status = function(*arguments, stream)
     if status != SUCCESS:
         raise RuntimeError(f"{getattr(function, '__name__', 'CTC on CUDA')} answered with status {status}")
-
-
-@contextmanager
-def _on(device: torch.device) -> Iterator[int]:
-    with torch.cuda.device(device):
-        yield torch.cuda.current_stream(device).cuda_stream

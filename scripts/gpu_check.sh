@@ -5,13 +5,13 @@
 #   OUT=folder              gets the rows that are measured here; benchmarks/results has them anyway
 # A step that fails or outlasts its limit does not keep the others from running; the exit status is 1 then. At the end
 # stands what passed, what is slower than its rival and what to report. What no test on a CPU can see is here alone:
-# CUDA graphs, streams, pinned memory, fused optimisers, cuDNN, NCCL, the kernels of ctc, TF32 and the types of CUDA's
+# CUDA graphs, streams, pinned memory, fused optimisers, cuDNN, NCCL, the kernels of ctc and transducer, TF32 and the types of CUDA's
 # autocast; the rest of what a device asks of code is tested anywhere, on the device of tests/device. The step trainings
 # shows whether steps in fp16 wait, and trains vocoders with cuDNN's search. Only CUDA can show, and no step does: what
 # that search gains (cudnn_benchmark), recognition's copies beside the next batch, FSDP in bf16 on two GPUs. Without a GPU it
 # says so and exits with 0. Where a command may take ten minutes at most, four do it all, one right after the other,
 # since the tests need what the first one builds:
-#   bash scripts/gpu_check.sh build memcheck racecheck optim features
+#   bash scripts/gpu_check.sh build transducer_build memcheck racecheck optim features
 #   bash scripts/gpu_check.sh tests ctc training quartznet
 #   bash scripts/gpu_check.sh trainings
 #   bash scripts/gpu_check.sh latency fastpitch wav2vec2 wav2vec2_fp16 wav2vec2_large pretraining finetuning
@@ -38,7 +38,8 @@ shortenings="[2,(8,2),2] [2,(8,3),2] [2,(8,4),2] [2,(8,6),2]"
 
 # name | limit in seconds | arguments of python, or a bash script's
 steps=(
-  "build|120|-m ctc.build --cuda present"
+  "build|110|-m ctc.build --cuda present"
+  "transducer_build|30|-m transducer.build --cuda present"
   "memcheck|180|bash ctc/csrc/test/sanitize_cuda.sh memcheck"
   "racecheck|180|bash ctc/csrc/test/sanitize_cuda.sh racecheck"
   "tests|240|-m pytest -m gpu ${gpu_tests[*]}"

@@ -4,6 +4,7 @@ import ctypes
 import functools
 import warnings
 from pathlib import Path
+from typing import Literal
 
 import ctc
 from ctc import native
@@ -25,8 +26,17 @@ def load_cpu() -> ctypes.CDLL | None:
     return native.load(LIBRARY)
 
 
+def load_cuda() -> ctypes.CDLL | None:
+    """The CUDA library, or None where it is not built and cannot be."""
+    return native.load_cuda(LIBRARY)
+
+
 @functools.cache
-def warn_slow(what: str, on_cpu: bool) -> None:
-    """Says, once per process and purpose, that `what` runs without a kernel: its library is missing, or has none."""
-    reason = f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it" if on_cpu else "it has no kernel"
+def warn_slow(what: str, missing: Literal["cpu", "cuda"] | None) -> None:
+    """Says, once per process and purpose, that `what` runs without a kernel: a library is missing, or none has it."""
+    reason = "it has no kernel"
+    if missing == "cpu":
+        reason = f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it"
+    if missing == "cuda":
+        reason = f"{LIBRARY.cuda} is missing; `{LIBRARY.command}` makes it where there is nvcc"
     warnings.warn(f"{what} runs in plain torch, which is slower: {reason}", ctc.SlowPathWarning, stacklevel=4)

@@ -79,7 +79,7 @@ class Options:
 
 
 class Labels(NamedTuple):
-    """Targets [B, L] and lengths [B]: int64, contiguous, on the CPU."""
+    """Targets [B, L] and lengths [B]: int64, contiguous, on one device."""
 
     targets_BL: Tensor
     frames_B: Tensor
@@ -100,8 +100,10 @@ def losses(
     """
     library = loaded()
     problem, _durations = problem_of(logits_BTUW.dtype, logits_BTUW.shape, options)
-    _set_strides(problem, "logits", logits_BTUW)
+    set_strides(problem, "logits", logits_BTUW)
     problem.targets_stride, problem.loss_only = labels.targets_BL.shape[1], not wants_gradient
+    if problem.targets_stride < problem.positions - 1:  # a count that fits the logits may be too large for the targets
+        check(logits_BTUW.shape, labels, options)
     invalid = c_int64()
     lattices = memory(library.transducer_lattices_bytes, problem)
     losses_B = torch.empty(problem.batch, dtype=torch.float64)
@@ -119,8 +121,8 @@ def gradient(
 ) -> None:
     """Fills `out_BTUW`, which may be the logits, with the gradient of the sum of losses times `scale_B` (float64)."""
     problem, _durations = problem_of(logits_BTUW.dtype, logits_BTUW.shape, options)
-    _set_strides(problem, "logits", logits_BTUW)
-    _set_strides(problem, "gradient", out_BTUW)
+    set_strides(problem, "logits", logits_BTUW)
+    set_strides(problem, "gradient", out_BTUW)
     problem.targets_stride = labels.targets_BL.shape[1]
     library = loaded()
     workspace = memory(library.transducer_workspace_bytes, problem)
@@ -202,7 +204,8 @@ def problem_of(dtype: torch.dtype, shape: Sequence[int], options: Options) -> tu
     return problem, durations
 
 
-def _set_strides(problem: Problem, name: str, tensor_BTUW: Tensor) -> None:
+def set_strides(problem: Problem, name: str, tensor_BTUW: Tensor) -> None:
+    """Says how `tensor_BTUW`, the "logits" or the "gradient", lies in memory."""
     for axis, stride in zip(("batch", "frame", "position"), tensor_BTUW.stride()[:3], strict=True):
         setattr(problem, f"{name}_{axis}_stride", stride)
 

@@ -32,7 +32,7 @@ class BeamSearch:
         self._native = None
         refuse_long_jumps(self.weights)
         if beam_functions() is None:
-            warn_slow("transducer.BeamSearch", True)
+            warn_slow("transducer.BeamSearch", "cpu")
         else:
             self._native = HostBeamSearch(self.weights, self.options)
 

@@ -63,7 +63,7 @@ class Decoder:
         self.weights = weights
         self._native = NativeNetwork(weights) if weights.embedding.is_cpu and functions() is not None else None
         if self._native is None:
-            warn_slow("transducer.Decoder", weights.embedding.is_cpu)
+            warn_slow("transducer.Decoder", "cpu" if weights.embedding.is_cpu else None)
 
     @property
     def is_native(self) -> bool:

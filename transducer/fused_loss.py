@@ -2,7 +2,8 @@
 
 An utterance has T x U cells with an output for every label; of 200 frames, 50 labels and 1,024 pieces these are 40 MB,
 and as much for their gradient, the joint's hidden values and theirs. A tile is a thousandth of that. In backward cells
-through which next to none of the probability goes are left out, which are most of them once a model has learned.
+through which next to none of the probability goes are left out, which are most of them once a model has learned. On a
+GPU a tile is of all utterances, and larger (`joint_tiles.py`).
 
 Shapes: B utterances, T frames, L labels, U positions: L + 1, J joint, V labels and blank, W outputs: V, then one per
 duration, N cells of a tile.
@@ -15,14 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transducer import _loss_library
+from transducer import _cuda_library, _loss_library
 from transducer._loss_library import Labels, NativeLattice, Options
+from transducer.joint_tiles import ACTIVATIONS, BatchJoint, Gradients, activate_, differentiate_
 from transducer.losses import SKIP_BELOW, Lengths, Reduction, checked_labels, checked_options, is_native, reduced
 from transducer.plain_losses import plain_losses
 from transducer.weights import Activation
 
 TILE_ROWS = 512
-ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 
 def joint_loss(
@@ -47,8 +48,8 @@ def joint_loss(
 
     `encoded_BTJ` and `predicted_BUJ` are frames and label positions, projected to the width of the joint; `activation`
     is that of their sum, and `dropout` the probability that one of its numbers becomes 0, drawn from torch's generator.
-    All else is as in `transducer.losses`: gradients go to the four tensors, and those of an utterance's frames and
-    positions are bitwise the same in every batch.
+    All else is as in `transducer.losses`: gradients go to the four tensors, and on a CPU those of an utterance's frames
+    and positions are bitwise the same in every batch; on a GPU they are as far as torch's products are.
 
     Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types.
     """
@@ -72,8 +73,9 @@ def joint_loss(
         Options(blank=blank, durations=durations, sigma=sigma, fastemit=fastemit, skip_below=skip_below),
         len(weight_WJ),
     )
-    labels = checked_labels(encoded_BTJ, targets_BL, frames_B, target_lengths_B)
-    if is_native(encoded_BTJ, "transducer.joint_loss"):
+    shape = (*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ))
+    labels = checked_labels(encoded_BTJ, shape, options, targets_BL, frames_B, target_lengths_B)
+    if is_native(encoded_BTJ, shape[:3], options, "transducer.joint_loss"):
         losses_B, *_ = _joint_losses_op(
             *(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, *labels),
             *(options.blank, list(options.durations), options.sigma, options.fastemit, options.skip_below),
@@ -81,7 +83,6 @@ def joint_loss(
         )
     else:
         if not torch.compiler.is_compiling() and encoded_BTJ.is_cpu:
-            shape = (*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ))
             _loss_library.check(shape, labels, options)
         hidden_BTUJ = ACTIVATIONS[activation](encoded_BTJ[:, :, None] + predicted_BUJ[:, None])
         losses_B = plain_losses(
@@ -131,24 +132,11 @@ class Joint(NamedTuple):
             last = min(first + self.tile_frames, len(self.encoded_TJ))
             tile_FUJ = hidden_FUJ[: last - first]
             torch.add(self.encoded_TJ[first:last, None], self.predicted_UJ, out=tile_FUJ)
-            self.activate_(tile_FUJ)
+            activate_(tile_FUJ, self.activation)
             if self.dropout:
                 tile_FUJ *= self.masks(first, last)
             out_NW = logits_NW[: (last - first) * positions]
             yield first * positions, torch.addmm(self.bias_W, tile_FUJ.flatten(0, 1), self.weight_WJ.T, out=out_NW)
-
-    def activate_(self, x: Tensor) -> None:
-        """The activation, in place."""
-        {"relu": torch.relu_, "tanh": torch.tanh_, "sigmoid": torch.sigmoid_}[self.activation](x)
-
-    def differentiate_(self, gradient_NJ: Tensor, activated_NJ: Tensor) -> None:
-        """The gradient of what was activated becomes that of the sum."""
-        if self.activation == "relu":
-            gradient_NJ.masked_fill_(activated_NJ <= 0, 0)
-        elif self.activation == "tanh":
-            gradient_NJ.mul_(1 - activated_NJ.square())
-        else:
-            gradient_NJ.mul_(activated_NJ * (1 - activated_NJ))
 
     def masks_of(self, cells_N: Tensor) -> Tensor:
         """The rows of dropout of some cells."""
@@ -174,7 +162,7 @@ class Joint(NamedTuple):
             torch.index_select(self.encoded_TJ, 0, frame_N, out=activated_NJ[:n])
             torch.index_select(self.predicted_UJ, 0, position_N, out=position_NJ[:n])
             activated_NJ[:n] += position_NJ[:n]
-            self.activate_(activated_NJ[:n])
+            activate_(activated_NJ[:n], self.activation)
             masks_NJ = self.masks_of(cells_N) if self.dropout else None
             hidden_NJ = activated_NJ[:n] if masks_NJ is None else activated_NJ[:n] * masks_NJ
             torch.addmm(self.bias_W, hidden_NJ, self.weight_WJ.T, out=logits_NW[:n])
@@ -186,19 +174,10 @@ class Joint(NamedTuple):
             torch.mm(logits_NW[:n], self.weight_WJ, out=gradient_NJ[:n])
             if masks_NJ is not None:
                 gradient_NJ[:n] *= masks_NJ
-            self.differentiate_(gradient_NJ[:n], activated_NJ[:n])
-            wide_NJ = gradient_NJ[:n].to(gradients.encoded_TJ.dtype)
-            gradients.encoded_TJ.index_add_(0, frame_N, wide_NJ)
-            gradients.predicted_UJ.index_add_(0, position_N, wide_NJ)
-
-
-class Gradients(NamedTuple):
-    """Where gradients are added up: float64 for float64, else float32."""
-
-    encoded_TJ: Tensor
-    predicted_UJ: Tensor
-    weight_WJ: Tensor
-    bias_W: Tensor
+            differentiate_(gradient_NJ[:n], activated_NJ[:n], self.activation)
+            wide_NJ = gradient_NJ[:n].to(gradients.encoded.dtype)
+            gradients.encoded.index_add_(0, frame_N, wide_NJ)
+            gradients.predicted.index_add_(0, position_N, wide_NJ)
 
 
 @torch.library.custom_op("transducer::joint_losses", mutates_args=())
@@ -222,6 +201,9 @@ def _joint_losses_op(
     """Losses float64 [B]; then, one utterance behind the other, lattices and kept cells, and sizes [B, 2] of both."""
     options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     labels = Labels(targets_BL, frames_B, labels_B)
+    if _cuda_library.serves(encoded_BTJ):
+        joints = BatchJoint(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, labels, activation, dropout, seeds_B)
+        return *joints.losses(options), labels.frames_B.new_empty(0), labels.frames_B.new_empty(len(frames_B), 2)
     _loss_library.check((*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ)), labels, options)
     losses, lattices, cells = [], [], []
     for n, (T, L) in enumerate(zip(frames_B.tolist(), labels_B.tolist(), strict=True)):
@@ -278,7 +260,12 @@ def _joint_gradients_op(
     options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     given = (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W)
     wide = torch.promote_types(encoded_BTJ.dtype, torch.float32)
-    sums = [torch.zeros(x.shape, dtype=wide) for x in given]
+    sums = [torch.zeros(x.shape, dtype=wide, device=x.device) for x in given]
+    if _cuda_library.serves(encoded_BTJ):
+        joints = BatchJoint(*given, Labels(targets_BL, frames_B, labels_B), activation, dropout, seeds_B)
+        joints.backward(options, lattices, scale_B.contiguous(), Gradients(*sums))
+        encoded, predicted, weight, bias = (x.to(encoded_BTJ.dtype) for x in sums)
+        return encoded, predicted, weight, bias
     memories, kept = (x.split(sizes) for x, sizes in zip((lattices, cells), sizes_B2.T.tolist(), strict=True))
     for n, (T, L) in enumerate(zip(frames_B.tolist(), labels_B.tolist(), strict=True)):
         inputs = (encoded_BTJ[n, :T], predicted_BUJ[n, : L + 1], weight_WJ, bias_W)

@@ -1,7 +1,8 @@
 """The losses of transducers from logits: RNN-T (Graves 2012) and TDT (Xu et al., ICML 2023).
 
-Alpha and beta are float64, whatever the logits are. On a CPU both are native (`csrc/`): the loss reads the logits once,
-backward once more, where the gradient is not negligible. Elsewhere plain torch computes the same (`plain_losses.py`).
+Alpha and beta are float64, whatever the logits are. On a CPU, and on a GPU where the CUDA library is built, both are
+native (`csrc/`): the loss reads the logits once, backward once more, where the gradient is not negligible. Elsewhere
+plain torch computes the same (`plain_losses.py`).
 
 Shapes: B utterances, T frames, L labels of the longest target, U positions: L + 1, W outputs: V labels and blank, and
 for TDT one more per duration.
@@ -10,12 +11,13 @@ for TDT one more per duration.
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from transducer import _loss_library
+from transducer import _cuda_library, _loss_library
 from transducer._library import warn_slow
 from transducer._loss_library import Labels, Options
 from transducer.plain_losses import plain_losses
@@ -49,7 +51,8 @@ def rnnt_loss(
     The loss is float64 for float64 logits, else float32; half types are summed in float32. An utterance without a path
     (it has no frames, or needs a class at -inf) costs inf, and its gradient is 0. NaN or +inf in a cell of an utterance
     makes its own loss and gradient NaN; anything behind its lengths has no effect and gradient 0. There is no second
-    derivative. Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types.
+    derivative. Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types. Lengths and
+    labels on a GPU are not waited for: where they do not fit, loss and gradient of their utterance are NaN.
     """
     options = Options(blank=blank, fastemit=fastemit, skip_below=skip_below)
     return _loss(logits_BTUV, targets_BL, frames_B, target_lengths_B, options, reduction, in_place)
@@ -101,10 +104,10 @@ def _loss(
     if logits_BTUW.dtype not in _loss_library.TYPES:
         raise TypeError(f"logits: expected float32, float64, float16 or bfloat16, found {logits_BTUW.dtype}")
     options = checked_options(options, logits_BTUW.shape[3])
-    labels = checked_labels(logits_BTUW, targets_BL, frames_B, target_lengths_B)
     if logits_BTUW.shape[2] == 0:
         raise ValueError(f"logits: expected one position at least, found shape {list(logits_BTUW.shape)}")
-    if is_native(logits_BTUW, "transducer losses"):
+    labels = checked_labels(logits_BTUW, logits_BTUW.shape, options, targets_BL, frames_B, target_lengths_B)
+    if is_native(logits_BTUW, logits_BTUW.shape[:3], options, "transducer losses"):
         if logits_BTUW.stride(3) != 1 and logits_BTUW.shape[3] != 1:
             logits_BTUW = logits_BTUW.contiguous()
         wants_gradient = torch.is_grad_enabled() and logits_BTUW.requires_grad
@@ -133,11 +136,13 @@ def _loss(
     return reduced(losses_B, reduction, logits_BTUW.dtype)
 
 
-def is_native(tensor: Tensor, what: str) -> bool:
-    """Whether the kernels of the CPU compute; says once that they do not, where `what` could be faster."""
+def is_native(tensor: Tensor, shape: Sequence[int], options: Options, what: str) -> bool:
+    """Whether kernels compute losses of `shape` [B, T, U]; says once that they do not, where `what` could be faster."""
+    if _cuda_library.serves(tensor):
+        return _cuda_library.can_compute(shape, options)
     if tensor.is_cpu and _loss_library.functions() is not None:
         return True
-    warn_slow(what, tensor.is_cpu)
+    warn_slow(what, "cpu" if tensor.is_cpu else "cuda" if tensor.is_cuda else None)
     return False
 
 
@@ -165,9 +170,19 @@ def checked_options(options: Options, outputs: int) -> Options:
     return replace(options, blank=options.blank % classes)
 
 
-def checked_labels(like: Tensor, targets_BL: Tensor, frames_B: Lengths, target_lengths_B: Lengths) -> Labels:
-    """Targets and lengths as int64 on the device of `like`, whose first dimension is the batch."""
-    batch = like.shape[0]
+def checked_labels(
+    like: Tensor,
+    shape: Sequence[int],
+    options: Options,
+    targets_BL: Tensor,
+    frames_B: Lengths,
+    target_lengths_B: Lengths,
+) -> Labels:
+    """Targets and lengths as int64 on the device of `like`, for logits of `shape` [B, T, U, W].
+
+    For a device it raises ValueError where they do not fit, if they are on the host; if not, kernels make NaN of them.
+    """
+    batch = shape[0]
     if targets_BL.dim() != 2 or len(targets_BL) != batch:
         raise ValueError(f"targets: expected [{batch}, labels], found shape {list(targets_BL.shape)}")
     if targets_BL.is_floating_point():
@@ -179,8 +194,17 @@ def checked_labels(like: Tensor, targets_BL: Tensor, frames_B: Lengths, target_l
             raise ValueError(f"{name}: expected one for each of {batch} utterances, found {list(values_B.shape)}")
         if values_B.is_floating_point() and batch > 0:  # an empty list is one of floats to torch
             raise TypeError(f"{name}: expected integers, found {values_B.dtype}")
-        lengths.append(values_B.to(like.device, torch.int64).contiguous())
-    return Labels(targets_BL.to(like.device, torch.int64).contiguous(), *lengths)
+        lengths.append(values_B.to(torch.int64))
+    given = Labels(targets_BL.to(torch.int64), *lengths)
+    is_on_device = not like.is_cpu or _cuda_library.serves(like)
+    if is_on_device and not torch.compiler.is_compiling() and all(x.is_cpu for x in given):
+        _loss_library.check(shape, given, options)
+    return Labels(*(x.to(like.device).contiguous() for x in given))
+
+
+def _kernels(tensor: Tensor) -> ModuleType:
+    """The library whose memory `tensor` is in."""
+    return _cuda_library if _cuda_library.serves(tensor) else _loss_library
 
 
 # What `torch.compile` sees of the losses: an operator each for the loss and for its gradient.
@@ -203,7 +227,11 @@ def _losses_op(
     """The losses, float64 [B], and the lattices that the gradient is made of."""
     options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     labels = Labels(targets_BL, frames_B, labels_B)
-    return _loss_library.losses(logits_BTUW.resolve_neg(), labels, options, wants_gradient=wants_gradient)
+    kernels = _kernels(logits_BTUW)
+    found: tuple[Tensor, Tensor] = kernels.losses(
+        logits_BTUW.resolve_neg(), labels, options, wants_gradient=wants_gradient
+    )
+    return found
 
 
 @_losses_op.register_fake
@@ -231,7 +259,8 @@ def _gradient_op(
     gradient_BTUW = torch.empty_like(logits_BTUW)
     options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     labels = Labels(targets_BL, frames_B, labels_B)
-    _loss_library.gradient(logits_BTUW.resolve_neg(), labels, options, scale_B.contiguous(), lattices, gradient_BTUW)
+    logits_BTUW = logits_BTUW.resolve_neg()
+    _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, gradient_BTUW)
     return gradient_BTUW
 
 
@@ -257,7 +286,7 @@ def _gradient_in_place_op(
     """The same, over the logits."""
     options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     labels = Labels(targets_BL, frames_B, labels_B)
-    _loss_library.gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, logits_BTUW)
+    _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, logits_BTUW)
 
 
 def _save_for_gradient(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

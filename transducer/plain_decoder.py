@@ -71,15 +71,24 @@ def decode_in_torch(
     tokens_BN = torch.zeros(batch, frames * max_symbols + 1, dtype=torch.int64, device=encoded_BSC.device)
     whole = (tokens_BN, torch.zeros_like(tokens_BN), torch.zeros_like(tokens_BN))
     results = Results(*whole, tokens_BN.float(), torch.zeros_like(tokens_BN.float()), torch.zeros_like(frames_B))
+    steps_D = torch.tensor(
+        weights.durations, dtype=torch.int64, device=encoded_BSC.device
+    )  # once: the host waits for it
     for step in range(frames * (max_symbols + 1)):
         if step % STEPS_AT_ONCE == 0 and not bool((state.frame_B < frames_B).any()):
             break
-        state = _step(weights, encoded_BSJ, frames_B, state, results, max_symbols)
+        state = _step(weights, steps_D, encoded_BSJ, frames_B, state, results, max_symbols)
     return results, state
 
 
 def _step(
-    weights: DecoderWeights, encoded_BSJ: Tensor, frames_B: Tensor, state: State, results: Results, max_symbols: int
+    weights: DecoderWeights,
+    steps_D: Tensor,
+    encoded_BSJ: Tensor,
+    frames_B: Tensor,
+    state: State,
+    results: Results,
+    max_symbols: int,
 ) -> State:
     is_active_B = state.frame_B < frames_B
     rows = torch.arange(len(frames_B), device=frames_B.device)
@@ -91,8 +100,7 @@ def _step(
     is_label_B = is_active_B & (token_B != weights.blank)
     duration_B = torch.zeros_like(token_B)
     if weights.durations:
-        steps = torch.tensor(weights.durations, device=token_B.device)
-        duration_B = steps[logits_BW[:, weights.blank + 1 :].argmax(1)]
+        duration_B = steps_D[logits_BW[:, weights.blank + 1 :].argmax(1)]
     log_probs_BV = scores_BV.float().log_softmax(1)
     confidence_B = log_probs_BV.exp().gather(1, token_B[:, None])[:, 0]
     entropy_B = torch.special.entr(log_probs_BV.exp()).sum(1)

@@ -57,7 +57,9 @@ class ModelRepositoryConfig:
     """Folders, where Triton runs, that hold this package, and what it needs if Triton's Python has none."""
 
     def __post_init__(self) -> None:
-        if (self.backend == "tensorrt") != (self.engine is not None):
+        if self.backend == "tensorrt" and self.engine is None:
+            raise ValueError("backend tensorrt needs --engine, an engine of the same model that trt.build made")
+        if self.backend != "tensorrt" and self.engine is not None:
             raise ValueError(f"backend {self.backend}, engine {self.engine}: an engine belongs to --backend tensorrt")
         if self.version < 1 or self.max_batch < 1 or self.batch_delay_ms < 0 or self.bucket_seconds <= 0:
             found = f"version = {self.version}, max_batch = {self.max_batch}, batch_delay_ms = {self.batch_delay_ms:g}"

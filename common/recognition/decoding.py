@@ -57,7 +57,7 @@ class DecodingOptions:
     """Transcripts per recording, best first; those after the best one are written in the format json."""
     thorough: bool | None = None
     """Search by CTC that also keeps paths that end in a blank apart and at the end sums over all alignments of each
-    text: never a worse score at an equal beam, in 5 to 8 times the time of the search. By default with a beam of up to
+    text: never a worse score at an equal beam, in 3 to 6 times the time of the search. By default with a beam of up to
     20, which loses the most without; but not in models with streams, whose parts give what the whole gives."""
 
     def __post_init__(self) -> None:

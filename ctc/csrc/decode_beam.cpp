@@ -49,6 +49,10 @@ double normaliser_any(const double *row, int64_t size) { return normaliser(row, 
 CTC_AVX2 double normaliser_avx2(const float *row, int64_t size) { return normaliser(row, size); }
 CTC_AVX2 double normaliser_avx2(const double *row, int64_t size) { return normaliser(row, size); }
 
+using Advance = void(ExactSums *, double *, int64_t, int32_t);
+void advance_any(ExactSums *sums, double *row, int64_t size, int32_t blank) { sums->advance(row, size, blank); }
+CTC_AVX2 void advance_avx2(ExactSums *sums, double *row, int64_t size, int32_t blank) { sums->advance(row, size, blank); }
+
 class Search {
  public:
   Search(const Workspace &work, const Scorer &scorer, const ctc_beam_options &options)
@@ -104,11 +108,11 @@ class Search {
   template <typename T>
   void sum_all_alignments(const ctc_scores &scores, int64_t item, int64_t frames) {
     ExactSums sums(work_.exact, work_.room, work_.moved);
-    for (int32_t slot = 0; slot < size_; ++slot) sums.mark(work_.nodes, beam_[slot].node);
-    sums.number(work_.nodes, n_nodes_);
+    for (int32_t slot = 0; slot < size_; ++slot) sums.add(work_.nodes, beam_[slot].node);
+    Advance *const advance = is_avx2_ ? advance_avx2 : advance_any;
     for (int64_t t = 0; t < frames; ++t) {
       read_frame(row_of<T>(scores, item, t), scores.vocabulary);
-      sums.advance(work_.log_probs, scores.vocabulary, options_.blank);
+      advance(&sums, work_.log_probs, scores.vocabulary, options_.blank);
     }
     for (int32_t slot = 0; slot < size_; ++slot)  // what the beam kept may be more by rounding, or by underflow there
       beam_[slot].total = std::max(beam_[slot].total, sums.of(beam_[slot].node));

@@ -56,16 +56,7 @@ class Candidates {
   double threshold() const { return threshold_; }
 
   void offer(const Candidate &candidate) {
-    if (!(candidate.score >= threshold_) || candidate.score == kMinusInfinity) return;
-    if (size_ == kRoom * width_) cut();
-    items_[size_++] = candidate;
-    const int32_t bucket = bucket_of(candidate.score);
-    ++counts_[bucket];
-    inside_ += bucket < limit_;
-    while (inside_ - counts_[limit_ - 1] >= width_) lower_limit();
-    if (candidate.score <= best_) return;
-    best_ = candidate.score;
-    threshold_ = std::max(threshold_, best_ + drop_);
+    if (candidate.score >= threshold_ && candidate.score != kMinusInfinity) take(candidate);
   }
 
   // The survivors, best first.
@@ -91,7 +82,19 @@ class Candidates {
   }
 
  private:
-  static constexpr int32_t kBuckets = 512, kRoom = 3;
+  static constexpr int32_t kBuckets = 512, kRoom = 6;
+
+  void take(const Candidate &candidate) {
+    if (size_ == kRoom * width_) cut();
+    items_[size_++] = candidate;
+    const int32_t bucket = bucket_of(candidate.score);
+    ++counts_[bucket];
+    inside_ += bucket < limit_;
+    if (inside_ - counts_[limit_ - 1] >= width_) lower_limit();
+    if (candidate.score <= best_) return;
+    best_ = candidate.score;
+    threshold_ = std::max(threshold_, best_ + drop_);
+  }
 
   int32_t bucket_of(double score) const {
     const double below = (highest_ - score) * per_unit_;
@@ -100,7 +103,9 @@ class Candidates {
 
   // Enough are better than the last bucket that counted.
   void lower_limit() {
-    inside_ -= counts_[--limit_];
+    do
+      inside_ -= counts_[--limit_];
+    while (inside_ - counts_[limit_ - 1] >= width_);
     const double below = limit_ / per_unit_;
     const double rounding = 1e-12 * (std::fabs(highest_) + below);
     threshold_ = std::max(threshold_, highest_ - below - rounding);

@@ -95,7 +95,7 @@ struct Workspace {
   double *log_probs, *usable;  // [vocabulary] of the frame; of labels that may be added, -inf for others
   int32_t *labels;            // [vocabulary] that may be added, best first
   FollowedWork followed;
-  double *exact;  // [3, room] of the sums over all alignments
+  double *exact;  // [4, room] of the sums over all alignments
   int64_t capacity, room;
   size_t bytes;
 

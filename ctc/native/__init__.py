@@ -12,6 +12,7 @@ from ctc.native.building import BuildReport, build, command_line
 from ctc.native.compilers import BuildError, find_compiler
 from ctc.native.library import NativeLibrary
 from ctc.native.loading import load, load_binding, load_cuda, threads
+from ctc.native.streams import current_stream
 
 __all__ = [
     "BuildError",
@@ -19,6 +20,7 @@ __all__ = [
     "NativeLibrary",
     "build",
     "command_line",
+    "current_stream",
     "find_compiler",
     "load",
     "load_binding",

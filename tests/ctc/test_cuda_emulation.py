@@ -9,10 +9,11 @@ import torch
 
 import ctc
 from ctc import _compiled_loss, _cuda_decode, _cuda_library, _cuda_loss, _loss_library, _native
+from ctc._library import LIBRARY
 from ctc._loss_library import Labels, Options, problem_of
 from ctc.alignment import Spans, viterbi_native
 from ctc.greedy import _unpack
-from tests.ctc import emulation
+from tests import emulation
 from tests.ctc.losses import ours, random_batch, relative_error
 from tests.ctc.test_c_interface import EXECUTION_FAILED, INVALID_VALUE, CtcOptions, expected, ints, normal
 from tests.ctc.test_greedy import random_scores
@@ -82,13 +83,13 @@ pytestmark = pytest.mark.slow  # the fixture compiles for eight seconds
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     target = tmp_path_factory.mktemp("emulated") / "libctc_cuda_emulated.so"
-    return ctypes.CDLL(str(emulation.compile_emulated("cuda_emulated", target, "-shared")))
+    return ctypes.CDLL(str(emulation.compile_emulated(LIBRARY, "cuda_emulated", target, "-shared")))
 
 
 @pytest.fixture(autouse=True)
 def device(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tensors of the CPU, whose loss the emulated kernels compute."""
-    emulation.emulate(monkeypatch, kernels)
+    emulation.emulate(monkeypatch, _cuda_library, kernels)
     monkeypatch.setattr(_cuda_loss, "serves", lambda logits: True)
     monkeypatch.setattr(_compiled_loss, "function", lambda: None)
     return "cpu"
@@ -320,7 +321,7 @@ def test_a_program_for_warp_ctc_gets_a_status_for_wrong_arguments(kernels):
 @pytest.mark.slow
 def test_random_lattices_pass_under_sanitizers(tmp_path):
     flags = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")  # optimising takes longer
-    program = emulation.compile_emulated("cuda_lattices", tmp_path / "lattices", *flags)
+    program = emulation.compile_emulated(LIBRARY, "cuda_lattices", tmp_path / "lattices", *flags)
     done = subprocess.run([program, "40"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all passed" in done.stdout

@@ -15,6 +15,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 STEPS = [
     "build",
+    "transducer_build",
     "memcheck",
     "racecheck",
     "tests",

@@ -28,7 +28,7 @@ WIDE = BeamOptions(beam=2000, n_best=20, drop=-math.inf)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "python":
         monkeypatch.setattr(beam_module, "beam_functions", lambda: None)
-        monkeypatch.setattr(beam_module, "warn_slow", lambda what, on_cpu: None)
+        monkeypatch.setattr(beam_module, "warn_slow", lambda what, missing: None)
     elif beam_functions() is None:
         pytest.skip("no compiler")
     return request.param

@@ -25,7 +25,7 @@ WITHOUT_NATIVE = "plain torch"
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == WITHOUT_NATIVE:
         monkeypatch.setattr(decoder, "functions", lambda: None)
-        monkeypatch.setattr(decoder, "warn_slow", lambda what, on_cpu: None)
+        monkeypatch.setattr(decoder, "warn_slow", lambda what, missing: None)
     elif functions() is None:
         pytest.skip("no compiler")
     return request.param

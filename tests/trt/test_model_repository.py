@@ -143,9 +143,12 @@ def test_what_is_refused_leaves_nothing_half_written(exported, tmp_path):
 
 
 def test_flags_that_make_no_sense_are_refused():
-    for how in ({"backend": "tensorrt"}, {"engine": Path("m.engine")}):
-        with pytest.raises(ValueError, match="an engine belongs to --backend tensorrt"):
-            ModelRepositoryConfig(out=Path("o"), asr=Path("m"), **how)
+    with pytest.raises(
+        ValueError, match=r"backend tensorrt needs --engine, an engine of the same model that trt\.build"
+    ):
+        ModelRepositoryConfig(out=Path("o"), asr=Path("m"), backend="tensorrt")
+    with pytest.raises(ValueError, match="an engine belongs to --backend tensorrt"):
+        ModelRepositoryConfig(out=Path("o"), asr=Path("m"), engine=Path("m.engine"))
     with pytest.raises(ValueError, match="version = 0, max_batch = 32, .* expected a delay of 0 or more, else above 0"):
         ModelRepositoryConfig(out=Path("o"), asr=Path("m"), version=0)
 

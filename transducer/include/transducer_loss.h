@@ -1,4 +1,4 @@
-/* Transducer losses, RNN-T (Graves 2012) and TDT (Xu et al. 2023), with their gradients, on the CPU.
+/* Transducer losses, RNN-T (Graves 2012) and TDT (Xu et al. 2023), with their gradients, on the CPU and on CUDA devices.
  *
  * The library allocates nothing, prints nothing, throws nothing and keeps no state: the caller owns every buffer, and
  * any number of threads may call at once. There is no limit on frames, labels, classes, durations or batch.
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-typedef enum { TRANSDUCER_SUCCESS = 0, TRANSDUCER_INVALID_VALUE = 2 } transducerStatus;
+typedef enum { TRANSDUCER_SUCCESS = 0, TRANSDUCER_INVALID_VALUE = 2, TRANSDUCER_EXECUTION_FAILED = 3 } transducerStatus;
 
 typedef enum {
     TRANSDUCER_FLOAT32 = 0,
@@ -116,6 +116,40 @@ TRANSDUCER_API transducerStatus transducer_cell_gradients(const transducerProble
                                                           const int64_t* cells, int64_t count, const int64_t* labels,
                                                           int64_t frame_count, int64_t label_count, double scale,
                                                           const void* lattice, void* workspace);
+
+/* ---- On a CUDA device: the library of transducer_cuda. All pointers but `problem` and its durations are to memory of the
+ * device; `threads` and `instruction_set` mean nothing. Calls launch kernels on `stream` and return: nothing waits for
+ * the device, so that all may be captured in a graph. Lengths and labels are looked at on the device alone: an utterance
+ * whose own do not fit has loss and gradient NaN. At most TRANSDUCER_MOST_DURATIONS durations. ---- */
+
+#define TRANSDUCER_MOST_DURATIONS 256
+
+/* Bytes of `lattices`, aligned to 64 bytes. */
+TRANSDUCER_API transducerStatus transducer_lattices_bytes_cuda(const transducerProblem* problem, size_t* bytes);
+
+/* As transducer_loss. */
+TRANSDUCER_API transducerStatus transducer_loss_cuda(const transducerProblem* problem, const void* logits,
+                                                     const int64_t* targets, const int64_t* frame_counts,
+                                                     const int64_t* label_counts, double* losses, void* lattices,
+                                                     struct CUstream_st* stream);
+
+/* The same in pieces, for logits that nobody stores: the lengths are looked at; the logits of some frames are read, of
+ * all utterances and positions, until every frame was read once; all lattices are walked. */
+TRANSDUCER_API transducerStatus transducer_begin_cuda(const transducerProblem* problem, const int64_t* targets,
+                                                      const int64_t* frame_counts, const int64_t* label_counts,
+                                                      void* lattices, struct CUstream_st* stream);
+TRANSDUCER_API transducerStatus transducer_read_frames_cuda(const transducerProblem* problem, const void* logits,
+                                                            int64_t first, int64_t count, const int64_t* targets,
+                                                            void* lattices, struct CUstream_st* stream);
+TRANSDUCER_API transducerStatus transducer_walk_cuda(const transducerProblem* problem, double* losses, void* lattices,
+                                                     struct CUstream_st* stream);
+
+/* As transducer_gradient, for the frames from `first` on, which is where `logits` and `gradient` begin; 0 and
+ * `problem->frames` for all. */
+TRANSDUCER_API transducerStatus transducer_gradient_cuda(const transducerProblem* problem, const void* logits,
+                                                         void* gradient, int64_t first, int64_t count,
+                                                         const int64_t* targets, const double* scale,
+                                                         const void* lattices, struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

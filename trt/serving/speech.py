@@ -39,7 +39,7 @@ UNKNOWN_BYTES = 0xFFFFFFFF  # in a header of WAV: until the end
 class Asked(BaseModel):
     """A request to /v1/audio/speech; `sample_rate` is besides what OpenAI's has."""
 
-    input: str = Field(min_length=1)
+    input: str
     model: str = ""
     voice: str | int | dict[str, Any] = "default"
     response_format: Format = "mp3"

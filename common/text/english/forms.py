@@ -20,6 +20,7 @@ _LABEL = (
 )
 _LABEL_AHEAD = re.compile(_LABEL, re.IGNORECASE)
 _MODEL = re.compile(r"[A-Z]{1,4}-\d{1,4}")  # XJ-900 is read as other names are
+_YEARS = re.compile(r"(?:1[89]|20)\d\d-(?:1[89]|20)\d\d")
 _RUNS = re.compile(r"\d+|[A-Za-z]+")
 
 
@@ -28,7 +29,7 @@ def _code(match: re.Match[str], style: Style) -> str | None:
     code = match[0]
     has_letter = any(map(str.isalpha, code))
     is_short = (len(code) < 7 and not has_letter) or _MODEL.fullmatch(code)
-    if is_short or not any(map(str.isdigit, code)) or not before(match, _LABEL_AHEAD):
+    if is_short or _YEARS.fullmatch(code) or not any(map(str.isdigit, code)) or not before(match, _LABEL_AHEAD):
         return None
     return " ".join(_run(run, style) for run in _RUNS.findall(code))
 
@@ -46,7 +47,9 @@ _CODE = rf"{_WINDOW}(?:\d{{5,}}|[A-Z\d]{{2,12}})(?:-[A-Z\d]{{1,12}}){{1,6}}(?![\
 # ---------------------------------------------------------------------------------------------------------------------
 # Sets of tennis, versions side by side, minutes and dilutions
 
-_PLAYED = re.compile(r"\b(?:won|wins?|win|beat|beats|def|defeat\w*|lost|sets?|match|tennis|final|down|upset)\b", re.I)
+_PLAYED = re.compile(
+    r"\b(?:won|wins?|win|beat|beats|def|defeat\w*|lost|sets?|match|tennis|final|down|upset)\b|\bd\.\s[A-Z]", re.I
+)
 _SET = r"(?:6-[0-4]|[0-4]-6|7-[56]|[56]-7)"
 
 
@@ -57,12 +60,20 @@ def _set(match: re.Match[str], style: Style) -> str | None:
     return " ".join(cardinal(number) for number in re.findall(r"\d+", match[0]))
 
 
-_IN_VERSIONS = re.compile(r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP)\s(?:\d+/)?\Z")
+_IN_VERSIONS = re.compile(
+    r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP|Ubuntu|Fedora|Debian|Go|Kotlin)"
+    r"\s(?:[\d.]+\s?[/-]\s?)?\Z"
+)
 
 
 def _side_by_side(match: re.Match[str], style: Style) -> str | None:
     """Windows 10/11"""
     return f"{cardinal(match[1])} {cardinal(match[2])}" if before(match, _IN_VERSIONS) else None
+
+
+def _release(match: re.Match[str], style: Style) -> str | None:
+    """Python 3.12, Ubuntu 22.04: the second number is one, and no decimals."""
+    return f"{cardinal(match[1])} point {pair(match[2])}" if before(match, _IN_VERSIONS) else None
 
 
 _TIMED = re.compile(
@@ -73,9 +84,13 @@ _TIMED = re.compile(
 )
 
 
+_LATE = re.compile(r"\s(?:ago|late|early|remaining|to go)\b")
+
+
 def _minutes(match: re.Match[str], style: Style) -> str | None:
     """Prep time: 15m"""
-    return f"{cardinal(match[1])} minute{'' if match[1] == '1' else 's'}" if before(match, _TIMED) else None
+    is_time = before(match, _TIMED) or _LATE.match(match.string, match.end())
+    return f"{cardinal(match[1])} minute{'' if match[1] == '1' else 's'}" if is_time else None
 
 
 _DILUTED = re.compile(r"\b(?:dilut\w*|mix\w*|solution|ratio|bleach|vinegar|parts|scale|concentrat\w*|v/v|w/v)\b", re.I)
@@ -83,6 +98,8 @@ _DILUTED = re.compile(r"\b(?:dilut\w*|mix\w*|solution|ratio|bleach|vinegar|parts
 
 def _dilution(match: re.Match[str], style: Style) -> str | None:
     """Dilute it 1:10, which is no time."""
+    if _HALF_BEHIND.match(match.string, match.end()):
+        return None
     return f"one to {cardinal(match[1])}" if anywhere(match.string, _DILUTED) else None
 
 
@@ -108,6 +125,7 @@ def _either(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} {cardinal(match[2])}" if int(match[2]) not in (32, 64, 100) else None
 
 
+_HALF_BEHIND = re.compile(r"\s?[ap]\.?m\b", re.IGNORECASE)
 _OF_AN_OFFER = re.compile(r"\b(?:an?|the|this|my|his|her|our|their)\s\Z", re.IGNORECASE)
 
 
@@ -126,10 +144,13 @@ _ALONE = (
 _ONE = re.compile(r"(?:\b(?:a|an|one|each|every|per|the|first|last)\s|/\s?)\Z", re.IGNORECASE)
 
 
+_MEASURED_IN = re.compile(r"\b(?:in|of|per|the|a|each|every|few|many|several|some|half)\s\Z", re.IGNORECASE)
+
+
 def _unit(match: re.Match[str], style: Style) -> str | None:
     """How many kWh? The price per kg."""
     name = UNITS.get(match[1]) or UNITS.get(match[1].lower())
-    if name is None:
+    if name is None or (match[1] == "mm" and not before(match, _MEASURED_IN)):  # mm, tasty
         return None
     head, per, rest = name.partition(" per ")
     if match[1] == "lbs" or not before(match, _ONE):
@@ -160,6 +181,14 @@ def _isotope(match: re.Match[str], style: Style) -> str | None:
 # Words
 
 
+_OF_LETTERS = re.compile(r"\b(?:vitamin|hepatitis|plan|grade|option|group|type|class|letter|part|and|or)\s\Z", re.I)
+
+
+def _circa(match: re.Match[str], style: Style) -> str | None:
+    """c. 68 million years ago; but vitamin C"""
+    return None if before(match, _OF_LETTERS) else "circa"
+
+
 def _ranked(match: re.Match[str], style: Style) -> str | None:
     """XXII Winter Games"""
     return ordinal(roman.roman(match[1])) if roman.is_roman(match[1]) else None
@@ -168,7 +197,7 @@ def _ranked(match: re.Match[str], style: Style) -> str | None:
 SHORT = {
     "thx": "thanks", "thnx": "thanks", "pls": "please", "plz": "please", "ppl": "people", "tmrw": "tomorrow",
     "tmr": "tomorrow", "msg": "message", "msgs": "messages", "bday": "birthday", "abt": "about", "tho": "though",
-    "wknd": "weekend", "yest": "yesterday", "hv": "have", "gd": "good",
+    "wknd": "weekend", "yest": "yesterday", "wkt": "wicket", "wkts": "wickets", "hv": "have", "gd": "good",
 }  # fmt: skip
 _MADE = {
     "dir": "directed", "prod": "produced", "writ": "written", "ed": "edited", "trans": "translated", "arr": "arranged",
@@ -215,6 +244,7 @@ RULES: tuple[Rule, ...] = (
     rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),
     rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),
     rule("version", r"(\d+)/(\d+)(?![\w/])", _side_by_side),
+    rule("version", r"(\d{1,2})\.(\d\d)(?!\w|[.,]\d)", _release),
     rule("time", r"(\d{1,3})\s?m(?![\w²³/])", _minutes),
     rule("ratio", r"1:(\d{1,4})(?![\w:])", _dilution),
     rule(
@@ -236,11 +266,14 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("letters", r"(?<=[\d)]\()a(?=\))", lambda match, style: style.letters("a")),
     rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.]\w|\w)", lambda m, s: SHORT[m[1].lower()], any_case=True),
     rule("abbreviation", rf"({'|'.join(_MADE)})\.(?=\sby\b)", lambda m, s: _MADE[m[1].lower()], any_case=True),
+    rule("abbreviation", r"d\.(?=(?:\s[A-Z][\w'-]+){1,2}\s[67]-\d)", lambda match, style: "defeated"),
+    rule("abbreviation", r"(?:(?<=Q\d\s)|(?<=FY\d\d\s))rev\.", lambda match, style: "revenue"),
+    rule("reference", r"fwd(?=:)", lambda match, style: "forward", any_case=True),
     rule("abbreviation", r"Pub\.\s?L\.", lambda match, style: "public law"),
     rule("abbreviation", r"inv\.(?=\s(?:no|num|#|\d))", lambda match, style: "invoice", any_case=True),
     rule("abbreviation", r"b?cc(?=:\s)", lambda match, style: style.letters(match[0].lower()), any_case=True),
     rule("reference", r"no\.\s*(?=\d)", number_or_no, any_case=True),
-    rule("date", r"c\.\s?(?=\d)(?<!\d\sc\.\s)(?<!\d\sc\.)", lambda match, style: "circa"),
+    rule("date", r"c\.\s?(?=\d)(?<!\d\sc\.\s)(?<!\d\sc\.)", _circa),
     rule("measure", rf"({_ALONE})(?![\w'/²³.-]|\s?\^)", _unit),
     rule("measure", rf"({_ALONE})(?=\.(?:\s|\Z))", _unit),
     rule("measure", r"(?<=\d\+\s)(mins?|hrs?|yrs?|secs?|mi)(?!\w)\.?", _unit),

@@ -64,7 +64,7 @@ _SMALL_LETTER = re.compile("[a-z]")
 _SMALL_BUT_S = re.compile("[a-rt-z]")
 
 
-_GOES_ON = re.compile(r",?\s(?:[a-z\d$£€¥<>~#(@]|[A-Z]\.)|,")
+_GOES_ON = re.compile(r",?\s(?:[a-z\d$£€¥<>~#(@]|[A-Z]\.)|,|-[a-z]")
 
 
 def _abbreviation(match: re.Match[str], style: Style) -> str | None:

@@ -1,0 +1,41 @@
+"""CUDA kernels compiled for the processor: see ctc/csrc/test/cuda_emulator.h."""
+
+import contextlib
+import ctypes
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ctc import native
+
+FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-Wall", "-Wextra", "-Werror")
+
+
+def compile_emulated(library: native.NativeLibrary, name: str, target: Path, *flags: str) -> Path:
+    """Compiles `csrc/test/<name>.cpp` of a package, which includes its CUDA sources."""
+    compiler = native.find_compiler() or pytest.skip("no C++ compiler")
+    source = library.package / "csrc" / "test" / f"{name}.cpp"
+    includes = [f"-I{folder}" for folder in library.header_folders]
+    done = subprocess.run(
+        [compiler, *FLAGS, *flags, *includes, str(source), "-o", str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+@contextlib.contextmanager
+def no_stream(device: object) -> Iterator[int]:
+    """Stands for `native.current_stream`: the emulator has one stream and no device."""
+    yield 0
+
+
+def emulate(monkeypatch: pytest.MonkeyPatch, binding: ModuleType, library: ctypes.CDLL) -> None:
+    """From here on `binding`, the `_cuda_library` of a package, calls `library`, on tensors of the CPU."""
+    monkeypatch.setattr(native, "current_stream", no_stream)
+    monkeypatch.setattr(binding, "library", lambda: binding.declare(library))

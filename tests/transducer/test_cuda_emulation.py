@@ -1,0 +1,244 @@
+"""The tests of the losses once more, on the source of the CUDA kernels, which an emulator runs on the processor."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from common.benchmark import peak_memory
+from ctc.native.compilers import cuda_command
+from tests import emulation
+from tests.transducer import test_fused_loss as fused_tests
+from tests.transducer import test_losses as loss_tests
+from tests.transducer.test_fused_loss import (  # noqa: F401
+    test_an_empty_batch_is_no_special_case,
+    test_half_types_give_gradients_of_their_type,
+    test_losses_and_gradients_are_those_of_the_logits,
+)
+from tests.transducer.test_losses import (  # noqa: F401
+    test_a_bad_number_spoils_its_own_utterance_and_no_other,
+    test_a_second_derivative_is_an_error,
+    test_a_target_without_a_path_costs_infinity_and_has_no_gradient,
+    test_an_utterance_has_bitwise_the_same_loss_and_gradient_alone_and_in_any_batch,
+    test_arguments_that_do_not_fit_are_named,
+    test_cells_that_are_skipped_have_gradient_0_and_the_rest_is_as_it_was,
+    test_durations_that_cannot_add_up_to_the_frames_are_impossible,
+    test_empty_batches_and_batches_without_labels_are_no_special_case,
+    test_fastemit_raises_loss_and_gradient_of_labels,
+    test_in_place_the_gradient_takes_the_place_of_the_logits,
+    test_logits_at_minus_infinity_that_nobody_needs_have_no_effect,
+    test_long_utterances_are_as_exact,
+    test_loss_and_gradient_are_those_of_the_definition,
+    test_losses_are_those_of_nemo_and_transformers,
+    test_reductions_are_the_losses_their_sum_and_their_mean_over_utterances,
+    test_rnnt_on_the_labels_of_tdt_is_what_omega_chooses,
+    test_the_operators_keep_to_the_rules_of_torch,
+    test_what_lies_behind_the_lengths_has_no_effect,
+)
+from transducer import _cuda_library, joint_tiles, losses
+from transducer._library import LIBRARY
+from transducer._loss_library import Labels, Options
+from transducer.losses import rnnt_loss, tdt_loss
+
+pytestmark = pytest.mark.slow  # the fixture compiles for four seconds
+DURATIONS = (0, 1, 2, 3, 4)
+EXPORTED = ("transducer_loss_cuda", "transducer_gradient_cuda", "transducer_walk_cuda", "transducer_read_frames_cuda")
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    target = tmp_path_factory.mktemp("emulated") / "libtransducer_cuda_emulated.so"
+    return ctypes.CDLL(str(emulation.compile_emulated(LIBRARY, "cuda_emulated", target, "-shared")))
+
+
+@pytest.fixture(autouse=True)
+def path(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Tensors of the CPU, whose losses the emulated kernels compute; tiles are small."""
+    emulation.emulate(monkeypatch, _cuda_library, kernels)
+    monkeypatch.setattr(_cuda_library, "serves", lambda tensor: True)
+    monkeypatch.setattr(joint_tiles, "TILE_ROWS", 300)
+    return "emulated"
+
+
+def test_a_batch_of_many_warps_is_that_of_the_processors_kernels(monkeypatch: pytest.MonkeyPatch):
+    torch.manual_seed(2)
+    logits = (3 * torch.randn(3, 40, 36, 700)).requires_grad_()
+    labels = (torch.randint(0, 694, (3, 35)), torch.tensor([40, 17, 38]), torch.tensor([35, 20, 0]))
+    found = tdt_loss(logits, *labels, DURATIONS, sigma=0.05, reduction="none", fastemit=0.1)
+    (gradient,) = torch.autograd.grad(found.sum(), logits)
+    monkeypatch.setattr(_cuda_library, "serves", lambda tensor: False)
+    expected = tdt_loss(logits, *labels, DURATIONS, sigma=0.05, reduction="none", fastemit=0.1)
+    (expected_gradient,) = torch.autograd.grad(expected.sum(), logits)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_every_type_is_as_good_as_the_processors(
+    durations: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+):
+    batch = loss_tests.random_batch(durations=durations)
+    batch = (batch[0].to(dtype), *batch[1:])
+    found, gradient = loss_tests.loss_and_gradient(batch, durations)
+    monkeypatch.setattr(_cuda_library, "serves", lambda tensor: False)
+    expected, expected_gradient = loss_tests.loss_and_gradient(batch, durations)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    spacing = {torch.float64: 1e-12, torch.float16: 1e-3, torch.bfloat16: 8e-3}[dtype]
+    torch.testing.assert_close(gradient, expected_gradient, rtol=spacing, atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", ["frames", "negative frames", "labels", "label", "blank as a label"])
+def test_what_does_not_fit_makes_nan_and_nothing_else(wrong: str):
+    logits, targets, frames, counts = loss_tests.random_batch()
+    clean, clean_gradient = loss_tests.loss_and_gradient((logits, targets, frames, counts))
+    targets, frames, counts = targets.clone(), frames.clone(), counts.clone()
+    if "label" in wrong and wrong != "labels":
+        targets[2, 1] = 7 if wrong == "label" else 6
+    else:
+        (counts if wrong == "labels" else frames)[2] = {"frames": 10, "negative frames": -1, "labels": 5}[wrong]
+    labels, options = Labels(targets, frames, counts), Options(blank=6)
+    found, lattices = _cuda_library.losses(logits, labels, options)
+    gradient = torch.zeros_like(logits)
+    _cuda_library.gradient(logits, labels, options, torch.ones(5, dtype=torch.float64), lattices, gradient)
+    others = [0, 1, 3, 4]
+    assert found[2].isnan()
+    assert gradient[2].isnan().all()
+    assert torch.equal(found[others], clean[others])
+    assert torch.equal(gradient[others], clean_gradient[others])
+
+
+def test_without_a_gradient_the_loss_is_bitwise_the_same():
+    batch = loss_tests.random_batch(durations=DURATIONS)
+    expected, _ = loss_tests.loss_and_gradient(batch, DURATIONS)
+    assert torch.equal(tdt_loss(*batch, DURATIONS, reduction="none"), expected)
+
+
+def test_forty_durations_are_more_than_a_warp_has_lanes():
+    durations = tuple(range(40))
+    batch = loss_tests.random_batch(durations=durations)
+    expected, expected_gradient = loss_tests.truth(batch, durations)
+    found, gradient = loss_tests.loss_and_gradient(batch, durations, skip_below=0.0)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-13)
+
+
+def test_what_is_too_large_for_the_kernels_goes_to_plain_torch(monkeypatch: pytest.MonkeyPatch):
+    durations = tuple(range(_cuda_library.MOST_DURATIONS + 1))
+    batch = loss_tests.random_batch(durations=durations)
+    expected, _ = loss_tests.truth(batch, durations)
+    torch.testing.assert_close(tdt_loss(*batch, durations, reduction="none"), expected)
+    monkeypatch.setattr(_cuda_library, "MOST_CELLS", 5 * 9 * 5 - 1)
+    assert not losses.is_native(batch[0], (5, 9, 5), Options(blank=6), "a test")
+    assert losses.is_native(batch[0], (5, 9, 4), Options(blank=6), "a test")
+
+
+def test_the_kernels_write_no_further_than_they_said():
+    batch = loss_tests.random_batch(durations=DURATIONS)
+    options, labels = Options(blank=6, durations=DURATIONS), Labels(*batch[1:])
+    sized = _cuda_library.Lattices(torch.float64, batch[0].shape, labels, options).memory
+    guarded = torch.full((len(sized) + 4096,), 171, dtype=torch.uint8)
+    lattices = _cuda_library.Lattices(torch.float64, batch[0].shape, labels, options, memory=guarded)
+    lattices.begin()
+    lattices.read(0, batch[0])
+    lattices.walk()
+    assert (guarded[len(sized) :] == 171).all()
+    assert not (guarded[: len(sized)] == 171).all()
+
+
+def test_logits_in_tiles_give_bitwise_what_they_give_as_a_whole():
+    batch = loss_tests.random_batch(durations=DURATIONS)
+    options, labels = Options(blank=6, durations=DURATIONS), Labels(*batch[1:])
+    scale_B = torch.linspace(1, 2, 5, dtype=torch.float64)
+    expected, whole = _cuda_library.losses(batch[0], labels, options)
+    expected_gradient, gradient = torch.empty_like(batch[0]), torch.empty_like(batch[0])
+    _cuda_library.gradient(batch[0], labels, options, scale_B, whole, expected_gradient)
+    lattices = _cuda_library.Lattices(batch[0].dtype, batch[0].shape, labels, options)
+    lattices.begin()
+    for first in (0, 4, 8):
+        lattices.read(first, batch[0][:, first : first + 4].contiguous())
+    assert torch.equal(lattices.walk(), expected)
+    for first in (0, 4, 8):
+        tile = batch[0][:, first : first + 4].contiguous()
+        lattices.write_gradient(first, tile, scale_B, gradient[:, first : first + 4])
+    assert torch.equal(gradient, expected_gradient)
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_frames_behind_an_utterance_may_be_anything_to_the_joint(durations: tuple[int, ...]):
+    (encoded, predicted, *layer), labels = fused_tests.random_problem()
+    expected = fused_tests.fused(encoded, predicted, *layer, *labels, durations, reduction="none")
+    expected_gradients = torch.autograd.grad(fused_tests.finite_sum(expected), (encoded, predicted, *layer))
+    padded = [encoded.detach().clone(), predicted.detach().clone()]
+    for n, (T, L) in enumerate(zip(labels[1].tolist(), labels[2].tolist(), strict=True)):
+        padded[0][n, T:], padded[1][n, L + 1 :] = torch.nan, torch.inf
+    inputs = [x.requires_grad_() for x in padded] + layer
+    found = fused_tests.fused(*inputs, *labels, durations, reduction="none")
+    assert torch.equal(found, expected)
+    for one, other in zip(torch.autograd.grad(fused_tests.finite_sum(found), inputs), expected_gradients, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_batch_of_the_joint_gives_what_its_utterances_give_alone():
+    (encoded, predicted, *layer), (targets, frames, counts) = fused_tests.random_problem()
+    together = fused_tests.fused(encoded, predicted, *layer, targets, frames, counts, reduction="none")
+    gradients = torch.autograd.grad(fused_tests.finite_sum(together), (encoded, predicted))
+    for n, (T, L) in enumerate(zip(frames.tolist(), counts.tolist(), strict=True)):
+        own = (encoded[n : n + 1, :T], predicted[n : n + 1, : L + 1])
+        alone = fused_tests.fused(*own, *layer, targets[n : n + 1, :L], [T], [L], reduction="none")
+        torch.testing.assert_close(alone[0], together[n], rtol=1e-13, atol=0)
+        if alone.isfinite():
+            for one, other in zip(torch.autograd.grad(alone.sum(), own), gradients, strict=True):
+                torch.testing.assert_close(one[0], other[n, : one.shape[1]], rtol=1e-11, atol=1e-13)
+                assert not other[n, one.shape[1] :].any()
+
+
+def test_dropout_of_the_joint_is_the_same_in_loss_and_gradient(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(joint_tiles, "TILE_ROWS", 17)
+    random = torch.Generator().manual_seed(1)
+    shapes = ((2, 6, 5), (2, 4, 5), (7, 5), (7,))
+    inputs = [torch.randn(*shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
+    targets = torch.randint(0, 6, (2, 3), generator=random)
+
+    def loss(*given: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return fused_tests.fused(*given, targets, [6, 4], [3, 2], dropout=0.4, reduction="sum", skip_below=0.0)
+
+    assert torch.autograd.gradcheck(loss, inputs, fast_mode=True)
+    assert loss(*inputs).item() != fused_tests.fused(*inputs, targets, [6, 4], [3, 2], reduction="sum").item()
+
+
+def test_logits_of_the_joint_are_never_there_as_a_whole():
+    shapes = ((2, 150, 32), (2, 41, 32), (256, 32), (256,))
+    inputs = [torch.randn(*shape).requires_grad_() for shape in shapes]
+    labels = (torch.randint(0, 255, (2, 40)), [150, 140], [40, 39])
+    needed = peak_memory(lambda: fused_tests.fused(*inputs, *labels).backward(), torch.device("cpu"))
+    assert needed - sum(x.numel() * 4 for x in inputs) < 2 * 150 * 41 * 256 * 4 / 2
+
+
+def test_targets_narrower_than_the_lattice_are_named():
+    logits, targets, frames, counts = loss_tests.random_batch()
+    with pytest.raises(ValueError, match="utterance 0: target length: expected at least 0 and at most 2, found 4"):
+        rnnt_loss(logits, targets[:, :2], frames, counts)
+
+
+def test_random_lattices_pass_under_sanitizers(tmp_path: Path):
+    flags = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")  # optimising takes longer
+    program = emulation.compile_emulated(LIBRARY, "cuda_lattices", tmp_path / "lattices", *flags)
+    done = subprocess.run([program, "20"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all passed" in done.stdout
+
+
+def test_the_library_compiles_without_a_warning_and_exports_its_functions(tmp_path: Path):
+    compiler = shutil.which("nvcc") or pytest.skip("no nvcc")
+    target = tmp_path / "libtransducer_cuda.so"
+    command = cuda_command(compiler, [90], LIBRARY.sources("*.cu"), LIBRARY.header_folders)
+    done = subprocess.run([*command, "-o", target], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == ""
+    symbols = target.read_bytes()
+    assert all(name.encode() in symbols for name in EXPORTED)
