@@ -1,8 +1,9 @@
-"""Memory that the C library of Linux keeps for the next step of a training, in place of giving it back."""
+"""Memory that was freed: kept by the C library for what comes next, or given back to the system."""
 
 import ctypes
 import os
 import sys
+from typing import Any
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of <malloc.h>
 
@@ -15,8 +16,28 @@ def keep() -> bool:
     """
     if sys.platform != "linux" or any(name.startswith("MALLOC_") for name in os.environ):
         return False
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is None:
-        return False
+    set_option = _function("mallopt")
     # No tensor has pages of its own, and none are given back from the end of the heap.
-    return bool(set_option(_MMAP_MAX, 0)) and bool(set_option(_TRIM_THRESHOLD, -1))
+    return bool(set_option and set_option(_MMAP_MAX, 0) and set_option(_TRIM_THRESHOLD, -1))
+
+
+def can_give_back() -> bool:
+    """Whether `give_back` does anything here."""
+    return _function("malloc_trim") is not None
+
+
+def give_back() -> None:
+    """Gives back whole pages of freed memory, wherever they lie, where the C library can: in some milliseconds.
+
+    glibc keeps what was freed between pieces that are in use.
+    """
+    if trim := _function("malloc_trim"):
+        trim(0)
+
+
+def _function(name: str) -> Any:
+    """One of glibc's own; None where there is none."""
+    try:
+        return getattr(ctypes.CDLL(None), name, None)
+    except (OSError, TypeError):  # TypeError: None is no library of Windows
+        return None

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
+from common import memory
 from common.recognition.long_sound import LongSound
 from common.recognition.recordings import Recording, in_threads
 
 # A batch ends before more than a fifth of it would be padding: what is computed for padding is lost.
 MOST_PADDED = 1.25
 WINDOW = 8  # batches' worth of recordings that are sorted by length
+KEPT = 8  # batches of a long recording after which memory that was freed between its results goes back to the system
 
 Item = TypeVar("Item")
 
@@ -134,7 +136,11 @@ def long_batches(
 ) -> Iterator[tuple[Sequence[Piece], list[np.ndarray]]]:
     """Pieces of one recording with their samples, so many at once; a thread decodes the next ones meanwhile."""
     batches = (pieces[first : first + batch_size] for first in range(0, len(pieces), batch_size))
-    yield from one_ahead((own, [piece.of(sound) for piece in own]) for own in batches)
+    sounds = one_ahead((own, [piece.of(sound) for piece in own]) for own in batches)
+    for number, batch in enumerate(sounds, start=1):
+        yield batch
+        if number % KEPT == 0:
+            memory.give_back()
 
 
 def _of_long(

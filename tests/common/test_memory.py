@@ -1,10 +1,13 @@
-"""Memory that a training keeps from step to step."""
+"""Memory that a training keeps from step to step, and memory that goes back to the system."""
 
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+
+from common import memory
 
 STEPS = """
 import resource, torch
@@ -37,3 +40,21 @@ def test_a_large_tensor_takes_the_memory_of_the_one_before():
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's C library does so")
 def test_what_the_environment_says_stays():
     assert kept_and_faults(MALLOC_TRIM_THRESHOLD_="131072")[0] == "False"
+
+
+def test_freed_memory_goes_back_where_the_c_library_can_do_that(monkeypatch):
+    kept: list[int] = []
+    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(malloc_trim=kept.append))
+    assert memory.can_give_back()
+    memory.give_back()
+    assert kept == [0]
+
+
+def test_other_c_libraries_keep_it(monkeypatch):
+    def no_library(name: None) -> None:
+        raise TypeError("bad argument type for built-in operation")
+
+    for library in (lambda name: SimpleNamespace(), no_library):
+        monkeypatch.setattr("ctypes.CDLL", library)
+        assert not memory.can_give_back()
+        memory.give_back()

@@ -1,11 +1,11 @@
 """What a request may ask for, what all requests together may hold, and how one that cannot be answered is refused."""
 
 import asyncio
-import contextlib
-import ctypes
 import gc
 import threading
 from dataclasses import dataclass
+
+from common import memory
 
 TRIM_SECONDS = 30.0
 
@@ -113,13 +113,8 @@ class Taken:
 
 
 async def give_memory_back() -> None:
-    """Now and then, until it is cancelled: memory that nobody uses goes back to the system, where libc can do that.
-
-    glibc keeps what threads have freed between pieces that are in use.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        trim = ctypes.CDLL(None).malloc_trim
-        while True:
-            await asyncio.sleep(TRIM_SECONDS)
-            gc.collect()
-            await asyncio.to_thread(trim, 0)
+    """Now and then, until it is cancelled: memory that nobody uses goes back to the system, where libc can do that."""
+    while memory.can_give_back():
+        await asyncio.sleep(TRIM_SECONDS)
+        gc.collect()
+        await asyncio.to_thread(memory.give_back)

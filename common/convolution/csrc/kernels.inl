@@ -35,7 +35,7 @@ inline Vector gelu(Vector x) {
     const Vector size = x < 0 ? -x : x, u = size > 8.0f ? Vector{} + 8.0f : size;
     const Vector above = ((u * -0.0001075059554f + 0.0370704606f) * u + 0.1953612268f) * u + 0.5000004173f;
     const Vector below = ((u * 0.0885942355f + 0.5224207044f) * u + 1.1886233091f) * u + 1.0f;
-    return (x < 0 ? Vector{} : x) - size * exponential(u * u * -0.5f) * above / below;
+    return (x < 0 ? Vector{} : x) - u * exponential(u * u * -0.5f) * above / below;
 }
 
 // A matrix of broadcast values against rows of columns: sum over s, i of x[r, s * jump + i] times w[s * depth + i].

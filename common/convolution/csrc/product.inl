@@ -117,7 +117,7 @@ inline Vector gelu_slope(Vector x) {
     const Vector above = ((u * -0.0001075059554f + 0.0370704606f) * u + 0.1953612268f) * u + 0.5000004173f;
     const Vector below = ((u * 0.0885942355f + 0.5224207044f) * u + 1.1886233091f) * u + 1.0f;
     const Vector bell = exponential(u * u * -0.5f), tail = bell * above / below;
-    return (x < 0 ? tail : 1.0f - tail) + x * bell * 0.3989422804f;
+    return (x < 0 ? tail - u * bell * 0.3989422804f : 1.0f - tail + u * bell * 0.3989422804f);
 }
 
 class Product {

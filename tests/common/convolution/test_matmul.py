@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common.convolution import matmul, native, products
+from common.convolution import matmul, native, products, trained
 from common.convolution.matmul import gelu_backward, multiply
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
@@ -61,6 +61,15 @@ def test_the_gradient_of_gelu_is_that_of_float64(instructions):
     torch.testing.assert_close(gelu_backward(x, grad, instructions=instructions).double(), exact, rtol=0, atol=2e-6)
     assert gelu_backward(x, grad, out=grad, instructions=instructions) is grad
     torch.testing.assert_close(grad.double(), exact, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("instructions", FLOATS)
+def test_gelu_and_its_gradient_far_from_zero(instructions):
+    x = torch.tensor([8.0, 1e3, 1e9, 1e20, 1e30]).repeat(8)
+    slopes = gelu_backward(torch.cat([x, -x]), torch.ones(80), instructions=instructions)
+    torch.testing.assert_close(slopes, torch.cat([torch.ones(40), torch.zeros(40)]), rtol=0, atol=1e-6)
+    y = trained.linear(torch.cat([x, -x])[:, None], torch.ones(1, 1), None, "gelu")[:, 0]
+    torch.testing.assert_close(y, torch.cat([x, torch.zeros(40)]), rtol=1e-6, atol=1e-6)
 
 
 def test_numbers_that_are_none_stay_so():
