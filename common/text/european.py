@@ -15,7 +15,7 @@ from common.text.european_forms import genitive
 from common.text.european_tables import LANGUAGES, Language
 from common.text.numbers import in_words
 
-_NUMBER = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?:,\d+)?(?!\d)|\d(?:[\d.,]*\d)?)"
+_NUMBER = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?:,\d+)?(?!\d)|\d(?:[\d.,]*\d)?)"
 _WEEKDAYS = {
     "Mo": "Montag", "Di": "Dienstag", "Mi": "Mittwoch", "Do": "Donnerstag", "Fr": "Freitag", "Sa": "Samstag",
     "So": "Sonntag",

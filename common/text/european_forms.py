@@ -250,10 +250,17 @@ def _calculation(match: re.Match[str], code: str) -> str | None:
     return f" {FORMS[code].equals if sign == '=' else FORMS[code].plus} " if is_sum else None
 
 
+def _is_repeated(match: re.Match[str], day: str) -> bool:
+    """zo en zo"""
+    word = re.escape(day)
+    is_first = re.match(rf"\s\w+\s{word}(?!\w)", text_after(match))
+    return bool(is_first or re.search(rf"(?<!\w){word}\s\w+\s\Z", text_before(match)))
+
+
 def _day(match: re.Match[str], code: str) -> str | None:
     written = match[0].rstrip(" -–")
-    if re.match(rf"\s\w+\s{re.escape(written)}(?!\w)", text_after(match)):
-        return None  # zo en zo
+    if _is_repeated(match, written):
+        return None
     name = _long(FORMS[code].days, written)
     return f"{name} {FORMS[code].to} " if written != match[0] and name else name
 
@@ -277,8 +284,7 @@ def _day_ahead(match: re.Match[str], code: str) -> str | None:
 def _day_behind(match: re.Match[str], code: str) -> str | None:
     words = FORMS[code]
     joined = rf"(?<!\w)(?:{_shorts(words.days)})\.?\s?(?:[-–,/]|{words.until})\s?\Z"
-    repeated = rf"(?<!\w){re.escape(match[0].rstrip('.'))}\s\w+\s\Z"
-    if not re.search(joined, text_before(match)) or re.search(repeated, text_before(match)):
+    if not re.search(joined, text_before(match)) or _is_repeated(match, match[0].rstrip(".")):
         return None
     dot = "." if match[0].endswith(".") and not match.string[match.end() :].strip() else ""
     return f"{_long(words.days, match[0])}{dot}"

@@ -73,7 +73,10 @@ _COUNTED = re.compile(
     r"|Männer|Frauen|Kinder|\w*(?:[Bb]esucher|[Bb]ürger|[Bb]ewohner|[Ee]inwohner|schauer|nehmer|geber|[Ss]chüler|[Aa]rbeiter"
     r"|[Ll]eser|[Mm]itglieder|[Kk]äufer|[Nn]utzer|[Hh]örer|innen|[Ff]ans|[Ff]älle|[Bb]äume|[Tt]iere|[Aa]utos|[Bb]ücher|[Ww]örter"
     r"|[Ss]timmen|[Ss]tudenten|[Ss]tudierende|[Ss]oldaten|[Gg]äste|[Kk]unden|[Ss]tellen|plätze|[Ff]lüchtlinge|[Tt]ote"
-    r"|[Ss]chritte|[Ss]eiten|[Ww]ohnungen|[Hh]aushalte|[Aa]nrufe|[Aa]ufrufe|[Ff]ollower|[Zz]eichen|[Ee]xemplare))(?!\w)"
+    r"|[Ss]chritte|[Ss]eiten|[Ww]ohnungen|[Hh]aushalte|[Aa]nrufe|[Aa]ufrufe|[Ff]ollower|[Zz]eichen|[Ee]xemplare|[Mm]eilen|[Pp]ferde|[Kk]ühe|[Ss]chafe"
+    r"|[Hh]unde|[Bb]etten|[Zz]eilen|[Nn]amen|[Tt]eile|[Bb]ilder|[Ff]otos|[Ff]ragen|[Hh]äuser|[Ss]pieler|[Ww]ähler|[Ll]äufer"
+    r"|[Dd]emonstranten|[Pp]olizisten|[Oo]pfer|[Vv]erletzte|[Kk]arten|[Tt]ickets|[Ff]ahrzeuge|[Aa]nträge|[Uu]nterschriften"
+    r"))(?!\w)"
 )
 _TOWN = r"\s[A-ZÄÖÜ][\wäöüß-]+(?:\s(?:(?:am|an der|im|in der|ob der)\s)?[A-ZÄÖÜ][\wäöüß-]+)?"
 
