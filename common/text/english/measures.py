@@ -109,7 +109,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     if unit in ("W", "A", "N") and hyphen != "-" and before(match, _ROAD):
         return None
     is_apart, is_quality = match.string[match.start(4) - 1].isspace(), before_noun(match)
-    if unit in ("in", "IN") and not power:
+    is_height = before(match, _FEET_AHEAD) and not _SOMETHING.match(behind)
+    if unit in ("in", "IN") and not power and not is_height:
         return None
     if unit == "W" and is_apart and not chain and re.match(r"\.?\s[A-Z\d]", behind):  # west
         return None
@@ -149,6 +150,8 @@ def _is_kelvin(match: re.Match[str]) -> bool:
 
 _POURED = re.compile(r"\sof\s(?!the\b)[a-z]")  # 2 l of water
 _ELECTRIC = re.compile(r"\s?(?:[,;)]|\.?\Z)|\s(?:at\s\d|of\s(?:current|force)|fuse|current|breaker)")
+_SOMETHING = re.compile(r"\s(?:the|an?|this|that|these|those|my|your|his|her|its|our|their)\b")
+_FEET_AHEAD = re.compile(r"\d\s?(?:ft|feet|foot)\.?\s\Z")
 _ROAD = re.compile(r"\b(?:Route|Rte\.?|Rt\.?|Highway|Hwy\.?|US|I|Exit|Apt\.?|Unit|Flat|Room|Seat)[\s-]\Z")
 _LASTING = re.compile(
     r"\b(?:in|for|after|every|only|just|under|took|takes?|wait|lasts?|lasted|by|than|about|within|timeout|ran)\s\Z"
