@@ -97,7 +97,9 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         unit == "h" and number.isdigit() and hyphen != "-"
     )
     is_time = is_time or bool(unit in ("A", "N", "J") and hyphen == " " and _ELECTRIC.match(behind))
-    is_time = is_time or (unit == "A" and anywhere(match.string, _VOLTS)) or (unit == "K" and _is_kelvin(match))
+    is_alone = hyphen != " " or not of_a_thing(match)  # 5 A students
+    is_time = is_time or (unit == "A" and is_alone and anywhere(match.string, _VOLTS))
+    is_time = is_time or (unit == "K" and is_alone and _is_kelvin(match))
     if unit == "mo" and (not hyphen or re.match(r"\.?\s?(?:old|ago|baby|contract)\b|\.?\s?[@=]", behind)):
         is_time = True
     if unit == "l" and not chain and _POURED.match(behind):
@@ -188,7 +190,7 @@ def _per_unit(match: re.Match[str], style: Style) -> str | None:
 
 
 _ONE_THING = re.compile(  # 6/customer, but no number, and no plural
-    r"(?!(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|and|or|not|none|more|less)\Z)[a-z]{4,}(?<!s)"
+    r"(?!(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|and|or|not|none|more|less|both|each|either|neither|some|many|most|half|every|other|another|then|than|also|plus|with|from|even|less)\Z)[a-z]{4,}(?<!s)"
 )
 _PER_WORDS = frozenset(
     [
