@@ -143,9 +143,8 @@ def _dilution(match: re.Match[str], style: Style) -> str | None:
     if _HALF_BEHIND.match(text, stop) or match[1] == "00":
         return None
     if len(match[1]) == 2 and match[1] < "60":  # may be a time
-        is_ratio = (
-            bool(_BY_VOLUME.match(text, stop))
-            or not before(match, _BY_THE_CLOCK)
+        is_ratio = bool(_BY_VOLUME.match(text, stop)) or (
+            not before(match, _BY_THE_CLOCK)
             and (
                 before(match, _RATIO_AHEAD)
                 or before(match, _MIXED_AHEAD)

@@ -11,6 +11,7 @@ CASES = {
         "The mob. I fear it.": "the mob. i fear it.",
         "My ex. 5 years ago we met.": "my ex. five years ago we met.",
         "I saw the last ep. I love it.": "i saw the last ep. i love it.",
+        "Ep. I love. See fig. I know.": "ep. i love. see fig. i know.",
         "Ep. IV, Bk. I of the work": "episode four, book one of the work",
         "See ex. 5 and cat. 3.": "see exercise five and category three.",
     },
