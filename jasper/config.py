@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from tyro.conf import Suppress
 
 from common.augmentation import CutoutConfig, SpecAugmentConfig
-from common.config import check_not_negative, check_positive
+from common.config import check_not_negative
 from common.course import RENAMED, EveryConfig, check_batches
 from common.data.joining import JoinConfig
 from common.data.perturbation import PerturbationConfig
@@ -105,7 +105,8 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_not_negative(self, "min_seconds", "workers")
-        check_positive(self, "max_seconds")
+        if not self.max_seconds > 0:
+            raise ValueError(f"max_seconds = {self.max_seconds}: expected a number above 0, or inf")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,7 +145,8 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_not_negative(self, "min_seconds", "workers")
-        check_positive(self, "max_seconds")
+        if not self.max_seconds > 0:
+            raise ValueError(f"max_seconds = {self.max_seconds}: expected a number above 0, or inf")
 
 
 @dataclass(frozen=True, kw_only=True)
