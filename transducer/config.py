@@ -145,8 +145,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_not_negative(self, "min_seconds", "workers")
-        if not self.max_seconds > 0:
-            raise ValueError(f"max_seconds = {self.max_seconds}: expected a number above 0, or inf")
+        check_positive(self, "max_seconds", or_infinite=True)
 
 
 @dataclass(frozen=True, kw_only=True)
