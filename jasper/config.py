@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from tyro.conf import Suppress
 
 from common.augmentation import CutoutConfig, SpecAugmentConfig
-from common.config import check_not_negative
+from common.config import check_not_negative, check_positive
 from common.course import RENAMED, EveryConfig, check_batches
 from common.data.joining import JoinConfig
 from common.data.perturbation import PerturbationConfig
