@@ -1,20 +1,18 @@
 """What European languages write in forms, timetables, recipes and addresses: by classes that most of them share.
 
 Prices of something ("8 €/Nacht"), days of the week and months that are cut short, references ("p. 45"), halves and
-mixed numbers before a unit, versions, addresses of the web, calculations, "3x"; and what German alone writes so.
+mixed numbers before a unit, versions, addresses of the web, calculations, "3x". What German alone writes so stands in
+`common.text.german_forms`.
 """
 
 import re
-from collections.abc import Callable
 
 from common.text.english.roman import roman
+from common.text.english.tokens import text_after, text_before
 from common.text.european_tables import LANGUAGES
 from common.text.european_words import FORMS
+from common.text.german_forms import GERMAN, Rule
 from common.text.numbers import in_words
-
-Reading = Callable[[re.Match[str], str], str | None]
-Rule = tuple[str, str, Reading]
-
 
 _CAPITAL = "A-ZÄÖÜÁÉÍÓÚÀÈÙÇŚŁŻА-Я"
 
@@ -31,9 +29,9 @@ def rules(code: str) -> list[Rule]:
          _electronic),
         ("version", r"(?<![\w.,:])\d{1,3}(?:\.\d{1,3}){2,4}(?![\w:]|[.,]\d)", _version),
         ("measure", rf"(?<![\w.,/])(?:\d{{1,3}}\s)?\d/\d\s?(?:{units or '(?!)'})(?!\w)", _parts_of_a_unit),
-        ("money", r"(?<![\w.,])\d[\d.]{0,12},[-–—]+(?:\s?(?:€|EUR\b))?", _even_price),
+        ("money", r"(?<![\w.,])\d[\d.]{0,12},[-–—]+(?:\s?(?:€|EUR\b|[Ee]uros?\b))?", _even_price),
         ("times", r"(?<![\w.,])\d{1,2}\s?[x×](?=\s[^\W\d_])", _times),
-        ("per", r"(?<=[€£$łr])\s?/\s?[^\W\d_]+(?:\.(?=\s[^\W\d_]))?|(?<=[^\W\d_])/(?=[^\W\d_]{3,})", _per),
+        ("per", r"(?<=[€£$łr])\s?/\s?[^\W\d_]+(?:\.(?=\s[^\W\d_]|,))?|(?<=[^\W\d_])/(?=[^\W\d_]{3,})", _per),
         ("reference", rf"(?<![\w.])(?:{_shorts(words.references)})\.?\s?(?=\d)", _reference),
         ("math", r"(?<=\d)\s?[+=]\s?(?=\d)", _calculation),
     ]  # fmt: skip
@@ -75,7 +73,7 @@ def rules(code: str) -> list[Rule]:
         )
         found.append(("century", r"(?<![\w.])(?:s|séc)\.\s?[IVX]+(?!\w)", _century))
     if code == "de":
-        found += _GERMAN
+        found += GERMAN
     return found
 
 
@@ -92,14 +90,6 @@ def _long(words: str, short: str) -> str | None:
     table = _table(words)
     bare = short.strip(". ")
     return table.get(bare) or table.get(bare[:1].lower() + bare[1:])
-
-
-def _window(match: re.Match[str]) -> str:
-    return match.string[max(0, match.start() - 40) : match.start()]
-
-
-def _ahead(match: re.Match[str]) -> str:
-    return match.string[match.end() : match.end() + 40]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -123,6 +113,9 @@ def _version(match: re.Match[str], code: str) -> str | None:
     groups = match[0].split(".")
     if all(len(group) == 3 for group in groups[1:]):
         return None
+    is_day = re.fullmatch(r"(?:[012]?\d|3[01])\.(?:0?\d|1[012])\.\d\d", match[0])
+    if is_day and (re.search(r"\b0", match[0]) or not re.search(r"[A-Z]\w*\s\Z", text_before(match))):
+        return None  # am 3.10.21; but Python 3.10.12
     return f" {FORMS[code].marks.split('|')[1]} ".join(groups)
 
 
@@ -158,12 +151,17 @@ def _parts_of_a_unit(match: re.Match[str], code: str) -> str | None:
     words, forms = FORMS[code], LANGUAGES[code].units[unit].split("/")
     one, many = (forms[0], forms[-1]) if len(forms) > 1 else ("", forms[0])
     name = re.sub(r"^(?:\w+ |un')", "", one) if one else many
+    if whole is None and re.search(r"\d\s\Z", text_before(match)):
+        return None  # of 2 3/4 l
     if "{}" in many or int(top) >= int(bottom) or code not in _NAMED_PARTS:
         return None
     dot = "." if unit.endswith(".") and not match.string[match.end() :].strip() else ""
     if whole:
         if (top, bottom) != ("1", "2"):
-            return None
+            part = _NAMED_PARTS[code].get(int(bottom))
+            if code != "de" or part is None:
+                return None
+            return f"{in_words(int(whole), 'de', 'cardinal')} {in_words(int(top), 'de', 'cardinal')} {part} {many}{dot}"
         if code == "de":
             return f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb {many}{dot}"
         return f"{whole} {words.and_a_half} {many}{dot}"
@@ -187,7 +185,7 @@ _EURO = {"de": "Euro", "fr": "euros", "es": "euros", "it": "euro", "pt": "euros"
 
 def _even_price(match: re.Match[str], code: str) -> str | None:
     """25,– €"""
-    has_sign = "€" in match[0] or "EUR" in match[0]
+    has_sign = re.search("€|EUR|uro", match[0]) is not None
     name = "euro" if code == "sv" and has_sign else _EURO.get(code)
     return f"{match[0].partition(',')[0]} {name}" if name and (has_sign or code != "sv") else None
 
@@ -199,19 +197,25 @@ def _times(match: re.Match[str], code: str) -> str:
     return f"{number} {said}"
 
 
-_BEFORE_PER = re.compile(r"(?:\d\s?[^\W\d_]+|[€£$]|zł|kr)\Z")
+_PRICE = re.compile(r"(?:[€£$]|zł|\bkr|\bEUR|[Ee]uros?)\Z")
+_COUNT = re.compile(r"\d\s?[^\W\d_]+\Z")
+_ANOTHER_PRICE = re.compile(r"(?:\s?[^\W\d_]+)?\s(?:[^\W\d_]+\s)?\d+(?:[.,]\d+)?\s?(?:[€£$]|zł|kr|EUR|[Ee]uro)")
 _OR = re.compile(r"(?:oder|und|ou|et|o|y|e|of|en|och|eller|lub|i|или|и)(?!\w)")
 _COUNTED_THINGS = {"st": "styck", "szt": "sztukę", "pers": "person", "Pers": "Person", "Std": "Stunde", "Min": "Minute"}
 
 
 def _per(match: re.Match[str], code: str) -> str | None:
-    """8 €/kg, 8 Tropfen/Tag"""
-    unit = match[0].lstrip(" /")
-    if not unit:
-        is_counted = _BEFORE_PER.search(_window(match)) and not _OR.match(_ahead(match))
-        return f" {FORMS[code].per} " if is_counted else None
-    if not _BEFORE_PER.search(_window(match)):
+    """8 €/kg, 8 Tropfen/Tag; but neither 10 Mitarbeiter/innen nor 10 €/ermäßigt 8 €"""
+    unit, ahead, behind = match[0].lstrip(" /"), text_before(match), text_after(match)
+    word = unit.rstrip(".") or re.match(r"\w+", behind)[0]  # type: ignore[index]
+    is_known = word in LANGUAGES[code].units or word in _COUNTED_THINGS or word in FORMS[code].periods.split("|")
+    if _PRICE.search(ahead):
+        if _OR.fullmatch(word) or _ANOTHER_PRICE.match(behind) or not (is_known or code != "de" or word.istitle()):
+            return None
+    elif not is_known or not _COUNT.search(ahead):
         return None
+    if not unit:
+        return f" {FORMS[code].per} "
     bare = unit.rstrip(".")
     forms = LANGUAGES[code].units.get(bare)
     if forms:
@@ -232,6 +236,8 @@ def _per(match: re.Match[str], code: str) -> str | None:
 
 def _reference(match: re.Match[str], code: str) -> str | None:
     is_whole = "." not in match[0]
+    if re.search(r"\d\s\Z", text_before(match)):
+        return None  # nach 10 Min. 2 Eier
     name = _long(FORMS[code].references, match[0])
     if is_whole and (code != "de" or not match[0].startswith("km")):
         return None
@@ -240,25 +246,39 @@ def _reference(match: re.Match[str], code: str) -> str | None:
 
 def _calculation(match: re.Match[str], code: str) -> str | None:
     sign = match[0].strip()
-    is_sum = "=" in _ahead(match) or "=" in _window(match) or sign == "="
+    is_sum = "=" in text_after(match) or "=" in text_before(match) or sign == "="
     return f" {FORMS[code].equals if sign == '=' else FORMS[code].plus} " if is_sum else None
 
 
 def _day(match: re.Match[str], code: str) -> str | None:
     written = match[0].rstrip(" -–")
+    if re.match(rf"\s\w+\s{re.escape(written)}(?!\w)", text_after(match)):
+        return None  # zo en zo
     name = _long(FORMS[code].days, written)
     return f"{name} {FORMS[code].to} " if written != match[0] and name else name
 
 
+_HER = re.compile(r"\b(?:la|una|une|uma)\s\Z", re.IGNORECASE)
+
+
 def _day_ahead(match: re.Match[str], code: str) -> str | None:
-    is_short = code == "nl" and not match[0].endswith(".")
-    return None if is_short else _long(FORMS[code].days, match[0])
+    """mer. 12 mai; but neither "au bord de la mer, 12 rue du Port" nor "ter 3 filhos" """
+    if code in ("fr", "es", "it", "pt", "nl"):
+        is_date = re.match(
+            rf",?\s\d{{1,2}}(?:er|º|°)?(?:\s(?:de\s)?(?:{LANGUAGES[code].months})\b|\s[^\W\d_]{{3,4}}\.?\s\d{{4}}"
+            r"|[:/.h]\d|\s?h\b|\s?[-–]\s?\d|\s(?:à|a|al)\s\d|\s*(?:[,;)]|\Z))",
+            text_after(match),
+        )
+        if not match[0].endswith(".") or is_date is None or _HER.search(text_before(match)):
+            return None
+    return _long(FORMS[code].days, match[0])
 
 
 def _day_behind(match: re.Match[str], code: str) -> str | None:
     words = FORMS[code]
     joined = rf"(?<!\w)(?:{_shorts(words.days)})\.?\s?(?:[-–,/]|{words.until})\s?\Z"
-    if not re.search(joined, _window(match)):
+    repeated = rf"(?<!\w){re.escape(match[0].rstrip('.'))}\s\w+\s\Z"
+    if not re.search(joined, text_before(match)) or re.search(repeated, text_before(match)):
         return None
     dot = "." if match[0].endswith(".") and not match.string[match.end() :].strip() else ""
     return f"{_long(words.days, match[0])}{dot}"
@@ -270,12 +290,12 @@ _CUT_MONTHS = {"mrt": "maart", "okt": "oktober", "ene": "enero", "dic": "dic", "
 
 def _month(match: re.Match[str], code: str) -> str | None:
     """1er janv. 2024"""
-    if not _AFTER_A_DAY.search(_window(match)) or not re.match(r"\s(?:de\s)?\d{4}|\s|\Z|[,;)]", _ahead(match)):
+    if not _AFTER_A_DAY.search(text_before(match)) or not re.match(r"\s(?:de\s)?\d{4}|\s|\Z|[,;)]", text_after(match)):
         return None
     bare, has_dot = match[0].rstrip(".").lower(), match[0].endswith(".")
     months = LANGUAGES[code].months.split("|")
     found = [name for name in months if name.startswith(bare) or name == _CUT_MONTHS.get(bare)]
-    if len(found) != 1 or bare in months or not (has_dot or re.match(r"\s\d{4}", _ahead(match))):
+    if len(found) != 1 or bare in months or not (has_dot or re.match(r"\s\d{4}", text_after(match))):
         return None
     return found[0]
 
@@ -301,7 +321,7 @@ def _day_of_month(match: re.Match[str], code: str) -> str | None:
 def _polish_year(match: re.Match[str], code: str) -> str | None:
     """w 1985 r. → w tysiąc dziewięćset osiemdziesiątym piątym roku"""
     said = genitive(int(match[0][:4]), "pl")
-    if said and re.search(r"\b[Ww]e?\s\Z", _window(match)):
+    if said and re.search(r"\b[Ww]e?\s\Z", text_before(match)):
         said = re.sub(r"(i?)ego\b", lambda ending: "im" if ending[1] else "ym", said)
     dot = "" if match.string[match.end() :].strip() else "."
     return f"{said} roku{dot}" if said else None
@@ -322,83 +342,26 @@ def _hours_between(match: re.Match[str], code: str) -> str | None:
     """mån-fre 9–18: opening hours behind a day"""
     days = "|".join(long for long in _table(FORMS[code].days).values())
     opens = rf"\b(?:{_shorts(FORMS[code].days)}|{days}|kl|klockan)\.?,?\s\d{{1,2}}\Z"
-    return f" {FORMS[code].to} " if days and re.search(opens, _window(match), re.IGNORECASE) else None
+    return f" {FORMS[code].to} " if days and re.search(opens, text_before(match), re.IGNORECASE) else None
+
+
+_MONEY_OR_PEOPLE = re.compile(r"\s?(?:[€$£%]|euros?|d[óo]lares|pesos|personas|habitantes)")
+_COUNTED_THING = re.compile(r"\s?[€$£%]|\s(?!(?:o|y|e|u|para|en|de|si|por|a)\b)[^\W\d_]")
+_CALLED = re.compile(r"\b(?:tel|tfno|tlf|llam|llám|móvil|whatsapp|contact|fax|número|marque|marca)", re.IGNORECASE)
 
 
 def _telephone(match: re.Match[str], code: str) -> str | None:
     groups = re.findall(r"\d+", match[0])
     if code == "fr":  # by pairs
         return ", ".join(" ".join(group) if group[0] == "0" else group for group in groups)
-    return ", ".join(" ".join(group) for group in groups) if sum(map(len, groups)) == 9 else None
+    is_called = _CALLED.search(text_before(match)) is not None
+    is_amount = set(map(len, groups)) == {3} and not is_called and match[0] != match.string.strip(" .")
+    noun = _MONEY_OR_PEOPLE if is_called else _COUNTED_THING
+    is_counted = "000" in groups or noun.match(text_after(match))
+    if sum(map(len, groups)) != 9 or is_counted or is_amount:
+        return None
+    return ", ".join(" ".join(group) for group in groups)
 
 
 def _century(match: re.Match[str], code: str) -> str:
     return f"{'siglo' if code == 'es' else 'século'} {roman(re.sub('[^IVX]', '', match[0]))}"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# German alone
-
-_DECLINED = re.compile(r"\b(?:vom|am|der|den|dem|des|zum|im|bis|ab|seit)\s\Z", re.IGNORECASE)
-_PLAYED = re.compile(
-    r"\b(?:gewann\w*|sieg\w*|mit|endete\w*|Endstand|Niederlage|verlor\w*|unterlag\w*|spielte?n?|Halbzeit|Pause|Satz|führt\w*)"
-    r"\s\Z|\(\Z"
-)
-_RATIO = re.compile(r"\b(?:Maßstab|Verhältnis|Chance|Mischung)(?:\s(?:von|bei|ist|im|liegt bei))*\s\Z")
-
-
-def _days(match: re.Match[str], code: str) -> str:
-    """vom 12.–15. August"""
-    first, last = (in_words(int(day), "de", "ordinal") for day in re.findall(r"\d+", match[0]))
-    ending = "n" if _DECLINED.search(_window(match)) else ""
-    return f"{first}{ending} bis {last}{ending}"
-
-
-def _clock(match: re.Match[str], code: str) -> str | None:
-    """Abfahrt 7:02, without Uhr"""
-    hour, minute = (int(part) for part in match[0].split(":"))
-    if _PLAYED.search(_window(match)):
-        return f"{hour} zu {minute}"
-    if hour > 24 or _RATIO.search(_window(match)):
-        return None
-    return f"{hour} Uhr {minute}" if minute else f"{hour} Uhr"
-
-
-_MASCULINE_IN_E = ("Name", "Käse", "Junge", "Kunde", "Affe", "Hase", "Löwe", "Buchstabe", "Gedanke", "Zeuge", "Kollege")
-_NEUTER_IN_E = ("Ende", "Auge", "Gebäude", "Gebirge", "Interesse", "Gemüse", "Getriebe", "Café")
-_WOMANLY = re.compile(r"(?:e|ung|heit|keit|ion|tät|schaft|ette|ur|ei(?<!Ei))\Z")
-_NAME_AHEAD = re.compile(r"[A-ZÄÖÜ][\wäöüß]*\.?\s\Z")
-
-
-def _one(match: re.Match[str], code: str) -> str | None:
-    """1 Prise Salz → eine Prise; 1 Ei → ein Ei; but Kapitel 1 Einleitung"""
-    noun = re.match(r"\s([A-ZÄÖÜ][a-zäöüß]+)", match.string[match.end() : match.end() + 40])
-    if noun is None or f"{noun[1]}." in LANGUAGES["de"].units or _NAME_AHEAD.search(_window(match)):
-        return None
-    is_hers = _WOMANLY.search(noun[1]) and not noun[1].endswith((*_MASCULINE_IN_E, *_NEUTER_IN_E))
-    return "eine" if is_hers else "ein"
-
-
-def _decade(match: re.Match[str], code: str) -> str | None:
-    said = in_words(int(match[0][:4]), "de", "year")
-    return f"{said}er" if said else None
-
-
-def _rank(match: re.Match[str], code: str) -> str | None:
-    said = in_words(int(match[0].rstrip(".")), "de", "ordinal")
-    return f"{said[0].upper()}{said[1:]}r" if said else None
-
-
-_GERMAN: list[Rule] = [
-    ("date", r"(?<![\w.,])\d{1,2}\.\s?[-–]\s?\d{1,2}\.(?=\s(?:[A-ZÄ][a-zä]{2,}))", _days),
-    ("time", r"(?<![\w.,:])\d{1,2}:[0-5]\d(?![\w:]|[.,]\d|\s?Uhr|\s?[-–]\s?\d{1,2}:\d\d\s?Uhr)", _clock),
-    ("code", r"(?:(?<=,\s)|(?<=\n)|(?<=\A))\d{5}(?=\s[A-ZÄÖÜ][a-zäöü])", lambda match, code: " ".join(match[0])),
-    ("decade", r"(?<![\w.,])1[1-9]\d0er(?!\w)", _decade),
-    ("ordinal", r"(?:(?<=als )|(?<=wurde )|(?<=wird ))\d{1,2}\.(?=\s(?:ins|nach|vor|hinter|durch|auf|mit)\b)", _rank),
-    ("number", r"(?<![\w.,:/-]\s)(?<![\w.,:/–-])1(?=\s[A-ZÄÖÜ][a-zäöüß]{2,})", _one),
-    ("number", r"(?:(?<=,\s)|(?<=[a-zäöüß]\s)|(?<=\)\s))1(?=\s[A-ZÄÖÜ][a-zäöüß])", _one),
-    ("abbreviation", r"(?<=[€\d] )p\.\s?a\.", lambda match, code: "pro Jahr"),
-    ("abbreviation", r"(?<=\d\. )[OUDE]G(?!\w)",
-     lambda m, code: {"O": "Ober", "U": "Unter", "D": "Dach", "E": "Erd"}[m[0][0]] + "geschoss"),
-    ("degrees", r"°(?![CFK])", lambda match, code: " Grad"),
-]  # fmt: skip

@@ -9,7 +9,7 @@ import string
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from common.text.english.tokens import Token, anywhere
+from common.text.english.tokens import Token, anywhere, text_before
 from common.text.mandarin import HAN, PUNCTUATION, cardinal, digits
 
 _VARIANTS = str.maketrans(
@@ -72,7 +72,10 @@ _CODE_AHEAD = re.compile(
 _CODE_BEHIND = re.compile(r"\s?(?:路(?:公交|车)|国道|高校|工程|晚会|航班|次(?:列车|航班|高铁)|房间|教室|病房)")
 _SHORT_YEAR_AHEAD = re.compile(r"(?:是|在|从|于|到|自|截至)\s?\Z")
 _SHORT_YEAR_BEHIND = re.compile(r"(?:毕业|出生|入学|建成|的?时候|[春夏秋冬初底末]|至今|以[来后前])")
-_WON = re.compile(r"\s?(?:获胜|战胜|击败|大胜|险胜|取胜|胜|赢|领先|落后|逼平|战平|平|负|不敌)")
+_WON = re.compile(
+    r"\s?(?:获胜|战胜|击败|大胜|险胜|取胜|胜(?!任|地|诉|利)|赢|领先|落后|逼平|战平|不敌|负于|拿下"
+    r"|[平负](?=了|[，。！？；、\s]|\Z))"
+)
 # ---------------------------------------------------------------------------------------------------------------------
 # Classes
 
@@ -92,11 +95,10 @@ _UNITS = {
     "°F": "华氏度", "°": "度", "%": "%", "‰": "‰",
 }  # fmt: skip
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
-_SCORE = re.compile(r"(?:比分|战胜|击败|大胜|险胜|获胜|取胜|逼平|不敌|负于|以)[^。，！？]{0,8}\Z")
-
-
-def _ahead(match: re.Match[str]) -> str:
-    return match.string[max(0, match.start() - 40) : match.start()]
+_BEAT = "战胜|击败|大胜|险胜|获胜|取胜|逼平|不敌|负于"
+_SCORE = re.compile(
+    rf"(?:比分(?:[是为：:]|定格在|来到|变成|变为|达到?|锁定在)?|(?:{_BEAT})(?:[^。，！？\d]{{1,8}}队)?)\s?\Z"
+)
 
 
 def _year_first(match: re.Match[str]) -> str | None:
@@ -113,7 +115,7 @@ def _years(match: re.Match[str]) -> str:
 
 def _short_year(match: re.Match[str]) -> str | None:
     """98年毕业 is 1998; 98年 alone is how long it took."""
-    is_year = _SHORT_YEAR_AHEAD.search(_ahead(match)) or _SHORT_YEAR_BEHIND.match(match.string, match.end())
+    is_year = _SHORT_YEAR_AHEAD.search(text_before(match)) or _SHORT_YEAR_BEHIND.match(match.string, match.end())
     return f"{digits(match[1])}年" if is_year else None
 
 
@@ -123,7 +125,7 @@ _LASTED = re.compile(r"(?:跑了|用时|耗时|时长|成绩(?:是|为)?|花了|
 def _length(match: re.Match[str]) -> str | None:
     """他跑了2:05:30: how long, not when."""
     hours, minutes, seconds = (int(part) for part in match.groups())
-    if not _LASTED.search(_ahead(match)) or minutes > 59 or seconds > 59:
+    if not _LASTED.search(text_before(match)) or minutes > 59 or seconds > 59:
         return None
     return f"{'两' if hours == 2 else cardinal(hours)}小时{cardinal(minutes)}分{cardinal(seconds)}秒"
 
@@ -181,7 +183,7 @@ def _measure(match: re.Match[str]) -> str | None:
 
 def _range(match: re.Match[str]) -> str:
     first, last = match[1], match[2]
-    if _SCORE.search(_ahead(match)) or _WON.match(match.string, match.end()):
+    if _SCORE.search(text_before(match)) or _WON.match(match.string, match.end()):
         return f"{_number(first)}比{_number(last)}"
     return f"{_number(first)}到{_counted(last, match.string[match.end() : match.end() + 9])}"
 
@@ -203,7 +205,7 @@ def _calculation(match: re.Match[str]) -> str:
 
 
 def _code(match: re.Match[str]) -> str | None:
-    is_code = _CODE_AHEAD.search(_ahead(match)) or _CODE_BEHIND.match(match.string, match.end())
+    is_code = _CODE_AHEAD.search(text_before(match)) or _CODE_BEHIND.match(match.string, match.end())
     return digits(match[0]) if is_code else None
 
 
@@ -217,7 +219,7 @@ def _with_letters(match: re.Match[str]) -> str:
 
 def _score(match: re.Match[str]) -> str | None:
     """比分是21:19"""
-    is_score = _SCORE.search(_ahead(match)) or _WON.match(match.string, match.end())
+    is_score = _SCORE.search(text_before(match)) or _WON.match(match.string, match.end())
     return f"{_number(match[1])}比{_number(match[2])}" if is_score else None
 
 
@@ -226,13 +228,18 @@ _MARKED = re.compile(r"(?:评分|打分|得分|分数|评价|豆瓣|口碑)(?:�
 
 def _marks(match: re.Match[str]) -> str | None:
     """评分9.2/10"""
-    return _number(match[1]) if _MARKED.search(_ahead(match)) else None
+    return _number(match[1]) if _MARKED.search(text_before(match)) else None
 
 
-def _thousands(match: re.Match[str]) -> str:
-    """月薪8k-12k"""
+_PAID = re.compile(r"(?:[薪资]|收入|奖金|粉丝|房租|预算)[^\d。，！？]{0,4}\Z")
+_PAID_BEHIND = re.compile(r"\s?(?:元|块|美元|美金|欧元|人民币|个?粉丝|的?(?:[月年底起]薪|薪|工资))")
+
+
+def _thousands(match: re.Match[str]) -> str | None:
+    """月薪8k-12k; but 4K画面"""
+    is_paid = match[2] or _PAID.search(text_before(match)) or _PAID_BEHIND.match(match.string, match.end())
     said = [cardinal(round(float(value.replace(",", "")) * 1000)) for value in match.groups() if value]
-    return "到".join(said)
+    return "到".join(said) if is_paid else None
 
 
 _ROOM_AHEAD = re.compile(r"(?:单元|[座栋幢楼层])\s?\Z|房间号?[：:为是]?\s?\Z")
@@ -240,7 +247,7 @@ _ROOM_AHEAD = re.compile(r"(?:单元|[座栋幢楼层])\s?\Z|房间号?[：:为�
 
 def _room(match: re.Match[str]) -> str | None:
     """3单元502室, 房间号：806"""
-    return digits(match[0]) if _ROOM_AHEAD.search(_ahead(match)) else None
+    return digits(match[0]) if _ROOM_AHEAD.search(text_before(match)) else None
 
 
 def _plain(match: re.Match[str]) -> str:

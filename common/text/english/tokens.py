@@ -118,3 +118,13 @@ PLACE_AHEAD = re.compile(
 def before(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
     """Whether the 40 characters before a token end in `pattern`."""
     return bool(pattern.search(match.string[max(0, match.start() - 40) : match.start()]))
+
+
+def text_before(match: re.Match[str]) -> str:
+    """The 40 characters before a match."""
+    return match.string[max(0, match.start() - 40) : match.start()]
+
+
+def text_after(match: re.Match[str]) -> str:
+    """The 40 characters after a match."""
+    return match.string[match.end() : match.end() + 40]

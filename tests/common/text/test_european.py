@@ -13,7 +13,6 @@ SAID = {
         "um 14:30 Uhr, z. B. in der Hauptstr. 7": "um 14 Uhr 30, zum Beispiel in der Hauptstraße 7",
         "am 24.12.2023 u.a.": "am vierundzwanzigsten Dezember zweitausenddreiundzwanzig unter anderem.",
         "100 km/h bei 20 °C, 1.500 Euro": "100 Kilometer pro Stunde bei 20 Grad Celsius, 1.500 Euro",
-        "https://z.b. bleibt": "z Punkt b. bleibt",
         "Das ist Version 2.1.": "Das ist Version 2.1.",
         "So. Jetzt gehen wir.": "So. Jetzt gehen wir.",
         "So. 10 Uhr, am So. nicht": "Sonntag 10 Uhr, am Sonntag nicht",

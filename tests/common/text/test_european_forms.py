@@ -21,6 +21,7 @@ CASES = {
         "3x täglich 1 Tablette": "dreimal täglich eine Tablette",
         "Kapitel 1 Einleitung, 1 Ei": "Kapitel 1 Einleitung, ein Ei",
         "Weg 2, 50667 Köln": "Weg 2, 5 0 6 6 7 Köln",
+        "https://z.b. ist keine Abkürzung": "z Punkt b. ist keine Abkürzung",
         "info@a-b.de": "info at a Bindestrich b Punkt de",
         "Version 3.2.1": "Version 3 Punkt 2 Punkt 1",
         "1.000.000 Fans": "1.000.000 Fans",
@@ -54,6 +55,40 @@ CASES = {
     },
     "ru": {"12 мая": "двенадцатого мая"},
 }  # fmt: skip
+
+# What looks like one of those classes and is everyday text: as it is written, where nothing else stands behind =>.
+EVERYDAY = {
+    "de": (
+        "10000 Menschen kamen.|25000 Euro kostet das.|12000 Euro Strafe|Im Jahr 2023, 50000 Besucher kamen"
+        "|12345 Mitarbeiter|Verkauft wurden Hefte, 12345 Bücher und mehr|10 Mitarbeiter/innen gesucht|5 Äpfel/Birnen"
+        "|Am 12.05.23 war es.|Eintritt 10 €/ermäßigt 8 €=>Eintritt 10 Euro/ermäßigt 8 Euro"
+        "|Nach 10 Min. 2 Eier=>Nach 10 Minuten 2 Eier|Am Wall 3, 28195 Bremen=>Am Wall 3, 2 8 1 9 5 Bremen"
+        "|10115 Berlin=>1 0 1 1 5 Berlin|2 3/4 Std. lang=>zwei drei Viertel Stunden lang|25,- Euro=>25 Euro"
+        "|Die Quote liegt bei 2:15.|5 Tage/Woche=>5 Tage pro Woche|Python 3.10.12=>Python 3 Punkt 10 Punkt 12"
+    ),
+    "fr": (
+        "5 hommes/femmes|Il habite au bord de la mer, 12 rue du Port.|la mer 3 fois|la mer. 12 bateaux passent"
+        "|mar. 5 mai=>mardi 5 mai|2 heures/jour=>2 heures par jour|49 €/nuit=>49 euros par nuit|25,- euros=>25 euros"
+    ),
+    "es": (
+        "20 alumnos/alumnas|Estoy en el mar, 3 horas.|Son 750 000 000 euros.|600 700 800 euros|912 345 678 acciones"
+        "|5 mar 2024=>5 marzo 2024|lun. 5 de mayo=>lunes 5 de mayo|3 veces/semana=>3 veces por semana"
+        "|Llámame al 612 345 678 mañana=>Llámame al 6 1 2, 3 4 5, 6 7 8 mañana"
+        "|Llame al 600 700 800.=>Llame al 6 0 0, 7 0 0, 8 0 0."
+    ),
+    "it": "5 ragazzi/ragazze|il mar 3 volte|gio. 5 maggio=>giovedì 5 maggio|2 volte/giorno=>2 volte a giorno",
+    "pt": "ter 3 filhos",
+    "nl": "zo en zo|ma. 5 mei=>maandag 5 mei",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "case"), [(code, case) for code, all_ in EVERYDAY.items() for case in all_.split("|")]
+)
+def test_a_rare_class_has_its_evidence_beside_the_number(code: str, case: str) -> None:
+    written, _, said = case.partition("=>")
+    tokens = european_tokens(written, code)
+    assert " ".join("".join(t.written if t.spoken is None else t.spoken for t in tokens).split()) == (said or written)
 
 
 @pytest.mark.parametrize(("code", "written"), [(code, written) for code in CASES for written in CASES[code]])

@@ -1,0 +1,101 @@
+"""What German alone writes in forms, timetables, addresses and recipes: clocks without Uhr, days, postcodes."""
+
+import re
+from collections.abc import Callable
+
+from common.text.english.tokens import text_after, text_before
+from common.text.european_tables import LANGUAGES
+from common.text.numbers import in_words
+
+Reading = Callable[[re.Match[str], str], str | None]
+Rule = tuple[str, str, Reading]
+
+_DECLINED = re.compile(r"\b(?:vom|am|der|den|dem|des|zum|im|bis|ab|seit)\s\Z", re.IGNORECASE)
+_PLAYED = re.compile(
+    r"\b(?:gewann\w*|sieg\w*|mit|endete\w*|Endstand|Niederlage|verlor\w*|unterlag\w*|spielte?n?|Halbzeit|Pause|Satz|führt\w*)"
+    r"\s\Z|\(\Z"
+)
+_RATIO = re.compile(
+    r"\b(?:Maßstab|Verhältnis|Quote|Schlüssel|Bestzeit|Chance|Mischung)(?:\s(?:von|bei|ist|im|liegt bei))*\s\Z"
+)
+
+
+def _days(match: re.Match[str], code: str) -> str:
+    """vom 12.–15. August"""
+    first, last = (in_words(int(day), "de", "ordinal") for day in re.findall(r"\d+", match[0]))
+    ending = "n" if _DECLINED.search(text_before(match)) else ""
+    return f"{first}{ending} bis {last}{ending}"
+
+
+def _clock(match: re.Match[str], code: str) -> str | None:
+    """Abfahrt 7:02, without Uhr"""
+    hour, minute = (int(part) for part in match[0].split(":"))
+    if _PLAYED.search(text_before(match)):
+        return f"{hour} zu {minute}"
+    if hour > 24 or _RATIO.search(text_before(match)):
+        return None
+    return f"{hour} Uhr {minute}" if minute else f"{hour} Uhr"
+
+
+_MASCULINE_IN_E = ("Name", "Käse", "Junge", "Kunde", "Affe", "Hase", "Löwe", "Buchstabe", "Gedanke", "Zeuge", "Kollege")
+_NEUTER_IN_E = ("Ende", "Auge", "Gebäude", "Gebirge", "Interesse", "Gemüse", "Getriebe", "Café")
+_WOMANLY = re.compile(r"(?:e|ung|heit|keit|ion|tät|schaft|ette|ur|ei(?<!Ei))\Z")
+_NAME_AHEAD = re.compile(r"[A-ZÄÖÜ][\wäöüß]*\.?\s\Z")
+
+
+def _one(match: re.Match[str], code: str) -> str | None:
+    """1 Prise Salz → eine Prise; 1 Ei → ein Ei; but Kapitel 1 Einleitung"""
+    noun = re.match(r"\s([A-ZÄÖÜ][a-zäöüß]+)", match.string[match.end() : match.end() + 40])
+    if noun is None or f"{noun[1]}." in LANGUAGES["de"].units or _NAME_AHEAD.search(text_before(match)):
+        return None
+    is_hers = _WOMANLY.search(noun[1]) and not noun[1].endswith((*_MASCULINE_IN_E, *_NEUTER_IN_E))
+    return "eine" if is_hers else "ein"
+
+
+def _decade(match: re.Match[str], code: str) -> str | None:
+    said = in_words(int(match[0][:4]), "de", "year")
+    return f"{said}er" if said else None
+
+
+def _rank(match: re.Match[str], code: str) -> str | None:
+    said = in_words(int(match[0].rstrip(".")), "de", "ordinal")
+    return f"{said[0].upper()}{said[1:]}r" if said else None
+
+
+_STREET = re.compile(
+    r"(?:[Ss]tr\.|[Ss]traße|[Ww]eg|[Pp]latz|[Aa]llee|[Gg]asse|[Rr]ing|[Dd]amm|[Uu]fer|[Cc]haussee|[Mm]arkt|[Hh]of|[Pp]fad"
+    r"|[Ss]teig|[Gg]raben|\b(?:Am|An|Im|Unter|Auf|Zum|Zur)\s(?:de[rnm]\s)?(?:alten\s|Alten\s)?[A-ZÄÖÜ][a-zäöüß]+)"
+    r"\s\d{1,3}\s?[a-z]?(?:\s?[-–/]\s?\d{1,3}[a-z]?)?,?\s\Z"
+)
+_COUNTED = re.compile(
+    r"\s(?:Euro|Dollar|Franken|Mark|Pfund|Yen|Cent|Rubel|Kronen|Kilo\w*|Gramm|Tonnen|Meter|Quadrat\w+|Kubik\w+|Liter|Hektar"
+    r"|Watt|Volt|Grad|Prozent|Punkte|Mal|Stück|Tage|Stunden|Minuten|Sekunden|Wochen|Monate|Jahre|Menschen|Leute|Personen"
+    r"|Männer|Frauen|Kinder|\w*(?:[Bb]esucher|[Bb]ürger|[Bb]ewohner|[Ee]inwohner|schauer|nehmer|geber|[Ss]chüler|[Aa]rbeiter"
+    r"|[Ll]eser|[Mm]itglieder|[Kk]äufer|[Nn]utzer|[Hh]örer|innen|[Ff]ans|[Ff]älle|[Bb]äume|[Tt]iere|[Aa]utos|[Bb]ücher|[Ww]örter"
+    r"|[Ss]timmen|[Ss]tudenten|[Ss]tudierende|[Ss]oldaten|[Gg]äste|[Kk]unden|[Ss]tellen|plätze|[Ff]lüchtlinge|[Tt]ote"
+    r"|[Ss]chritte|[Ss]eiten|[Ww]ohnungen|[Hh]aushalte|[Aa]nrufe|[Aa]ufrufe|[Ff]ollower|[Zz]eichen|[Ee]xemplare))(?!\w)"
+)
+_TOWN = r"\s[A-ZÄÖÜ][\wäöüß-]+(?:\s(?:(?:am|an der|im|in der|ob der)\s)?[A-ZÄÖÜ][\wäöüß-]+)?"
+
+
+def _postcode(match: re.Match[str], code: str) -> str | None:
+    """Weg 2, 50667 Köln; a line 50667 Köln; but 10000 Menschen kamen"""
+    ahead, behind = text_before(match), text_after(match)
+    ends = r"\s*(?:\n|\Z)" if ahead.endswith(", ") else r"\s*(?:\n|,|\Z)"
+    is_town = not match[0].endswith("00") and re.match(_TOWN + ends, behind)
+    return " ".join(match[0]) if not _COUNTED.match(behind) and (is_town or _STREET.search(ahead)) else None
+
+
+GERMAN: list[Rule] = [
+    ("date", r"(?<![\w.,])\d{1,2}\.\s?[-–]\s?\d{1,2}\.(?=\s(?:[A-ZÄ][a-zä]{2,}))", _days),
+    ("time", r"(?<![\w.,:])\d{1,2}:[0-5]\d(?![\w:]|[.,]\d|\s?Uhr|\s?[-–]\s?\d{1,2}:\d\d\s?Uhr)", _clock),
+    ("code", r"(?:(?<=,\s)|(?<=\n)|(?<=\A))\d{5}(?=\s[A-ZÄÖÜ][a-zäöü])", _postcode),
+    ("decade", r"(?<![\w.,])1[1-9]\d0er(?!\w)", _decade),
+    ("ordinal", r"(?:(?<=als )|(?<=wurde )|(?<=wird ))\d{1,2}\.(?=\s(?:ins|nach|vor|hinter|durch|auf|mit)\b)", _rank),
+    ("number", r"(?<![\w.,:/-]\s)(?<![\w.,:/–-])1(?=\s[A-ZÄÖÜ][a-zäöüß]{2,})", _one),
+    ("number", r"(?:(?<=,\s)|(?<=[a-zäöüß]\s)|(?<=\)\s))1(?=\s[A-ZÄÖÜ][a-zäöüß])", _one),
+    ("abbreviation", r"(?<=[€\d] )p\.\s?a\.", lambda match, code: "pro Jahr"),
+    ("abbreviation", r"(?<=\d\. )[OUDE]G(?!\w)",
+     lambda m, code: {"O": "Ober", "U": "Unter", "D": "Dach", "E": "Erd"}[m[0][0]] + "geschoss"),
+    ("degrees", r"°(?![CFK])", lambda match, code: " Grad"),
+]  # fmt: skip
