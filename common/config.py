@@ -42,11 +42,12 @@ def check_not_negative(settings: Any, *names: str) -> None:
             raise ValueError(f"{name} = {getattr(settings, name)}: expected a number of at least 0")
 
 
-def check_positive(settings: Any, *names: str) -> None:
+def check_positive(settings: Any, *names: str, or_infinite: bool = False) -> None:
     """As `check_not_negative`, of what must not be 0 either."""
     for name in names:
-        if not 0 < getattr(settings, name) < math.inf:
-            raise ValueError(f"{name} = {getattr(settings, name)}: expected a number above 0")
+        value = getattr(settings, name)
+        if not value > 0 or (value == math.inf and not or_infinite):
+            raise ValueError(f"{name} = {value}: expected a number above 0")
 
 
 def check_shares(settings: Any, *names: str) -> None:

@@ -1,24 +1,38 @@
 """Memory that was freed: kept by the C library for what comes next, or given back to the system."""
 
+import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of <malloc.h>
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # of <malloc.h>
+_MOST_TENSORS = 65_536  # that have pages of their own: glibc's default
+_LARGE = 32 << 20  # bytes from which on glibc gives a tensor pages of its own, once it has seen some of that size
 
 
-def keep() -> bool:
-    """From now on what this process frees is used again; whether the C library does so.
+@contextlib.contextmanager
+def kept() -> Iterator[bool]:
+    """Within it what this process frees is used again, and goes back to the system at the end; whether it does so.
 
     Otherwise every large tensor gets fresh pages, which the system fills with zeros one by one: an eighth of a step of
     Jasper 10x5, up to a third of smaller ones. What MALLOC_... in the environment says stays as it is.
     """
-    if sys.platform != "linux" or any(name.startswith("MALLOC_") for name in os.environ):
-        return False
-    set_option = _function("mallopt")
-    # No tensor has pages of its own, and none are given back from the end of the heap.
-    return bool(set_option and set_option(_MMAP_MAX, 0) and set_option(_TRIM_THRESHOLD, -1))
+    set_option = None
+    if sys.platform == "linux" and not any(name.startswith("MALLOC_") for name in os.environ):
+        set_option = _function("mallopt")
+    if set_option is None:
+        yield False
+        return
+    try:
+        # No tensor has pages of its own, and none are given back from the end of the heap.
+        yield bool(set_option(_MMAP_MAX, 0) and set_option(_TRIM_THRESHOLD, -1))
+    finally:
+        set_option(_MMAP_MAX, _MOST_TENSORS)
+        set_option(_MMAP_THRESHOLD, _LARGE)
+        set_option(_TRIM_THRESHOLD, 2 * _LARGE)
+        give_back()
 
 
 def can_give_back() -> bool:

@@ -128,7 +128,7 @@ def started(cfg: Any, name: str, *, saves: bool = True) -> Iterator[RunDirectory
         held.enter_context(float32_math(cfg.precision))
         world = held.enter_context(distributed.start(cfg.device))
         if world.device.type == "cpu":
-            memory.keep()
+            held.enter_context(memory.kept())
         problem: Exception | None = None
         newest: Path | None = None
         messages: list[str] = []

@@ -16,7 +16,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -147,14 +147,13 @@ def training(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
     for precision in cfg.precisions or (cfg.precision,):
         for seconds in cfg.seconds or (cfg.data.max_seconds,):
             for batch in cfg.batch_sizes or (cfg.batch_size,):
-                with tempfile.TemporaryDirectory() as folder, float32_math(precision):
+                kept = memory.kept() if world.device.type == "cpu" else nullcontext()  # as in a training
+                with tempfile.TemporaryDirectory() as folder, float32_math(precision), kept:
                     run = _training_run(cfg, world, Path(folder), precision, seconds, batch)
                     yield _time_training(run, world, Path(folder), seconds)
 
 
 def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: float) -> Row:
-    if world.device.type == "cpu":
-        memory.keep()  # as a training does
     with closing(RunLogger(folder, enabled=False)) as log:
         run = Run(cfg, RunDirectory(folder, NAME, world, log, None))
     batch = next(iter(loader(run.train_set, [list(range(cfg.batch_size))], workers=0)))

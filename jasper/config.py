@@ -105,7 +105,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_not_negative(self, "min_seconds", "workers")
-        check_positive(self, "max_seconds")
+        check_positive(self, "max_seconds", or_infinite=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,7 +68,7 @@ class InferenceConfig:
     precision: Choice = "fp32"
     """Arithmetic of the network; features are always fp32. auto: the fastest on this machine within 2 % of fp32."""
     batch_size: int = 8
-    """Recordings, or chunks of long ones, recognised at once."""
+    """Recordings, or chunks of long ones, recognised at once; on a CPU half a minute of sound at most."""
     chunk_seconds: float = CHUNK_SECONDS
     """Seconds of a chunk; longer recordings are recognised in overlapping chunks."""
 

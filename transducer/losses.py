@@ -139,7 +139,10 @@ def _loss(
 def is_native(tensor: Tensor, shape: Sequence[int], options: Options, what: str) -> bool:
     """Whether kernels compute losses of `shape` [B, T, U]; says once that they do not, where `what` could be faster."""
     if _cuda_library.serves(tensor):
-        return _cuda_library.can_compute(shape, options)
+        if _cuda_library.can_compute(shape, options):
+            return True
+        warn_slow(what, None)
+        return False
     if tensor.is_cpu and _loss_library.functions() is not None:
         return True
     warn_slow(what, "cpu" if tensor.is_cpu else "cuda" if tensor.is_cuda else None)

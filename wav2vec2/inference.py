@@ -85,7 +85,7 @@ class InferenceConfig:
     precision: Choice = "fp32"
     """Arithmetic of the network. auto: the fastest on this machine within 2 % of fp32."""
     batch_size: int = 8
-    """Recordings of similar length, or chunks of long ones, per call of the network."""
+    """Recordings, or chunks of long ones, recognised at once; on a CPU half a minute of sound at most."""
     chunk_seconds: float = CHUNK_SECONDS
     """Seconds of a chunk; longer recordings are recognised in overlapping chunks. inf: all are recognised whole."""
     stride_seconds: float = STRIDE_SECONDS

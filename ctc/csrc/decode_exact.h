@@ -83,6 +83,7 @@ class ExactSums {
   // Of a vector of nodes, each of which is the parent of the next; the first's parent comes first in the arrays.
   static CTC_INLINE void advance_run(double *blanks, double *labels, const double *onward, const Entry *nodes,
                                      const double *probs, double of_blank) {
+    static_assert(V::lanes == 4, "a label each");
     const V::type of_label = {probs[nodes[1].label], probs[nodes[2].label], probs[nodes[3].label],
                               probs[nodes[4].label]};
     V::type blank, label, goes_on, blank_before, label_before;

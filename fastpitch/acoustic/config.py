@@ -193,7 +193,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_not_negative(self, "min_seconds", "workers")
-        check_positive(self, "max_seconds")
+        check_positive(self, "max_seconds", or_infinite=True)
         if len(self.pitch_mean) != len(self.pitch_std) or min(self.pitch_std, default=1) <= 0:
             raise ValueError(
                 f"pitch_mean = {self.pitch_mean}, pitch_std = {self.pitch_std}: expected equally many, deviations > 0"

@@ -1,3 +1,4 @@
+import math
 import sys
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
@@ -216,3 +217,20 @@ def test_yes_or_no_flags_may_stand_alone():
 
     found = config.parse_flags(Grouped, None, ["--web", "--own", "--name", "a"], description="")
     assert found == Grouped(switches=Switches(web=True, name="a"), own=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    longest: float = 1.0
+
+    def __post_init__(self) -> None:
+        config.check_positive(self, "longest", or_infinite=True)
+
+
+def test_a_limit_may_be_infinite_and_no_other_setting_is():
+    assert config.build(Limits, {"longest": math.inf}, "a.toml").longest == math.inf
+    for bad in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match=f"longest = {bad}: expected a number above 0"):
+            Limits(longest=bad)
+    with pytest.raises(ValueError, match="longest = inf: expected a number above 0"):
+        config.check_positive(Limits(longest=math.inf), "longest")

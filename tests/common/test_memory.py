@@ -10,36 +10,44 @@ import pytest
 from common import memory
 
 STEPS = """
-import resource, torch
+import ctypes, resource
 from common import memory
-print(memory.keep())
-for step in range(6):
-    if step == 3:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    large = [torch.zeros(2**22) for _ in range(8)]
-    del large
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+def steps():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for step in range(3):
+        large = [ctypes.create_string_buffer(2**24) for _ in range(8)]
+        del large
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+def held():
+    with open("/proc/self/statm") as status:
+        return int(status.read().split()[1])
+before = held()
+with memory.kept() as is_kept:
+    steps()
+    print(is_kept, steps(), held() - before)
+print(held() - before)
 """
 
 
-def kept_and_faults(**environment: str) -> list[str]:
-    """Whether it says that memory is kept, and how many pages took 24 tensors of 4096."""
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's C library does so")
+def test_what_is_large_takes_the_memory_of_what_was_before_and_at_the_end_it_goes_back():
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    command = [sys.executable, "-c", STEPS]
-    said = subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=True)
-    return said.stdout.split()
+    said = subprocess.run([sys.executable, "-c", STEPS], env=inherited, capture_output=True, text=True, check=True)
+    is_kept, faults, pages_within, pages_after = said.stdout.split()
+    assert is_kept == "True"
+    assert int(faults) < 24 * 4096 / 4  # of 24 times 16 MiB
+    assert int(pages_within) > 7 * 4096
+    assert int(pages_after) < 4096
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux's C library does so")
-def test_a_large_tensor_takes_the_memory_of_the_one_before():
-    kept, faults = kept_and_faults()
-    assert kept == "True"
-    assert int(faults) < 24 * 4096 / 4
+def test_what_the_environment_says_stays(monkeypatch):
+    def set_option(number: int, value: int) -> int:
+        raise AssertionError("the environment has said it")
 
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux's C library does so")
-def test_what_the_environment_says_stays():
-    assert kept_and_faults(MALLOC_TRIM_THRESHOLD_="131072")[0] == "False"
+    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(mallopt=set_option))
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    with memory.kept() as is_kept:
+        assert not is_kept
 
 
 def test_freed_memory_goes_back_where_the_c_library_can_do_that(monkeypatch):

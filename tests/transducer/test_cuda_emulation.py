@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import ctc
 from common.benchmark import peak_memory
 from ctc.native.compilers import cuda_command
 from tests import emulation
@@ -43,7 +44,7 @@ from transducer._library import LIBRARY
 from transducer._loss_library import Labels, Options
 from transducer.losses import rnnt_loss, tdt_loss
 
-pytestmark = pytest.mark.slow  # the fixture compiles for four seconds
+pytestmark = pytest.mark.slow  # the fixture compiles for some seconds
 DURATIONS = (0, 1, 2, 3, 4)
 EXPORTED = ("transducer_loss_cuda", "transducer_gradient_cuda", "transducer_walk_cuda", "transducer_read_frames_cuda")
 
@@ -111,6 +112,19 @@ def test_what_does_not_fit_makes_nan_and_nothing_else(wrong: str):
     assert torch.equal(gradient[others], clean_gradient[others])
 
 
+def test_more_labels_than_targets_are_wide_make_nan_and_read_nothing_behind_them():
+    logits, _, frames, counts = loss_tests.random_batch()
+    counts = torch.tensor([2, 1, 3, 0, 2])
+    behind = torch.tensor([[1, 2], [3, 4], [5, 1], [2, 3], [4, 5]])
+    labels, options = Labels(behind, frames, counts), Options(blank=6)
+    losses_B, lattices = _cuda_library.losses(logits, labels, options)
+    gradient = torch.zeros_like(logits)
+    _cuda_library.gradient(logits, labels, options, torch.ones(5, dtype=torch.float64), lattices, gradient)
+    assert losses_B.isnan().tolist() == [False, False, True, False, False]
+    assert gradient[2].isnan().all()
+    assert gradient[[0, 1, 3, 4]].isfinite().all()
+
+
 def test_without_a_gradient_the_loss_is_bitwise_the_same():
     batch = loss_tests.random_batch(durations=DURATIONS)
     expected, _ = loss_tests.loss_and_gradient(batch, DURATIONS)
@@ -132,7 +146,8 @@ def test_what_is_too_large_for_the_kernels_goes_to_plain_torch(monkeypatch: pyte
     expected, _ = loss_tests.truth(batch, durations)
     torch.testing.assert_close(tdt_loss(*batch, durations, reduction="none"), expected)
     monkeypatch.setattr(_cuda_library, "MOST_CELLS", 5 * 9 * 5 - 1)
-    assert not losses.is_native(batch[0], (5, 9, 5), Options(blank=6), "a test")
+    with pytest.warns(ctc.SlowPathWarning, match="a test runs in plain torch, which is slower: it has no kernel"):
+        assert not losses.is_native(batch[0], (5, 9, 5), Options(blank=6), "a test")
     assert losses.is_native(batch[0], (5, 9, 4), Options(blank=6), "a test")
 
 

@@ -178,7 +178,8 @@ static __global__ void __launch_bounds__(WARP)
     begin_kernel(const __grid_constant__ Batch b, const int64_t* frame_counts, const int64_t* label_counts) {
     const transducerProblem& p = b.problem;
     const int64_t n = blockIdx.x, frames = frame_counts[n], labels = label_counts[n];
-    bool fits = frames >= 0 && frames <= p.frames && labels >= 0 && labels < p.positions;
+    bool fits = frames >= 0 && frames <= p.frames && labels >= 0 && labels < p.positions &&
+                labels <= p.targets_stride;
     if (fits)
         for (int64_t i = lane_index(); i < labels; i += WARP) {
             const int64_t label = b.targets[n * p.targets_stride + i];

@@ -20,8 +20,8 @@ from trt.serving.limits import Budget, Limits, RequestError, SelfTestError, Take
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears
 
-# What is decoded by the thread that speaks HTTP: a few milliseconds at most, where the way to another thread and back
-# takes one, and as much again of the network's, which waits for Python's lock.
+# What is decoded by the thread that speaks HTTP: a millisecond for most, 15 for Opus, where the way to another thread
+# and back takes one, and as much again of the network's, which waits for Python's lock.
 SMALL = 1 << 18  # bytes of the recording
 SOON = 1 << 18  # samples of all its channels
 

@@ -144,7 +144,8 @@ COURSES = (
 
 REFERENCES = {
     "figs": "figures", "eq": "equation", "eqs": "equations", "eqn": "equation", "tab": "table", "tabs": "tables",
-    "sect": "section", "sects": "sections", "refs": "references", "ref": "reference", "app": "appendix",
+    "sect": "section", "sects": "sections", "para": "paragraph", "paras": "paragraphs", "app": "appendix",
+    "refs": "references", "ref": "reference",
     "thm": "theorem", "def": "definition", "prop": "proposition", "vols": "volumes", "chs": "chapters",
     "chap": "chapter", "chaps": "chapters", "col": "column", "cols": "columns", "ll": "lines", "ed": "edition",
     "pt": "part", "bk": "book", "ser": "series", "iss": "issue", "suppl": "supplement", "amend": "amendment",

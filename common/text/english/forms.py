@@ -4,7 +4,17 @@ import re
 
 from common.text.english import roman
 from common.text.english.tables import ELEMENTS
-from common.text.english.tokens import NUMBER, Rule, Style, anywhere, before, rule
+from common.text.english.tokens import (
+    NUMBER,
+    PLACE_AHEAD,
+    Rule,
+    Style,
+    anywhere,
+    before,
+    before_noun,
+    of_a_thing,
+    rule,
+)
 from common.text.english.units import MANY, UNITS
 from common.text.numbers import cardinal, digits, ordinal, pair, plural
 
@@ -20,7 +30,8 @@ _LABEL = (
 )
 _LABEL_AHEAD = re.compile(_LABEL, re.IGNORECASE)
 _MODEL = re.compile(r"[A-Z]{1,4}-\d{1,4}")  # XJ-900 is read as other names are
-_YEARS = re.compile(r"(?:1[89]|20)\d\d-(?:1[89]|20)\d\d")
+_YEARS = re.compile(r"(?:1[89]|20)\d\d-(?:1[89]|20)?\d\d")
+_WITH_LETTER = re.compile(r"\d{1,4}-[A-Z]")  # Exhibit No. 133-A
 _RUNS = re.compile(r"\d+|[A-Za-z]+")
 
 
@@ -28,7 +39,7 @@ def _code(match: re.Match[str], style: Style) -> str | None:
     """S/N: 8F3-22K-901, acct. no. 5532-8841, order #48213-A: no range, no year, no large number."""
     code = match[0]
     has_letter = any(map(str.isalpha, code))
-    is_short = (len(code) < 7 and not has_letter) or _MODEL.fullmatch(code)
+    is_short = (len(code) < 7 and not has_letter) or _MODEL.fullmatch(code) or _WITH_LETTER.fullmatch(code)
     if is_short or _YEARS.fullmatch(code) or not any(map(str.isdigit, code)) or not before(match, _LABEL_AHEAD):
         return None
     return " ".join(_run(run, style) for run in _RUNS.findall(code))
@@ -61,52 +72,101 @@ def _set(match: re.Match[str], style: Style) -> str | None:
 
 
 _IN_VERSIONS = re.compile(
-    r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP|Ubuntu|Fedora|Debian|Go|Kotlin)"
+    r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP|Ubuntu|Fedora|Debian|Kotlin|(?P<word>Go))"
     r"\s(?:[\d.]+\s?[/-]\s?)?\Z"
 )
 
 
+_OF_SOFTWARE = re.compile(
+    r"\b(?:versions?|releases?|released|compilers?|toolchain|golang|generics|Rust|Java|Python|Docker)\b"
+)
+
+
+def _is_version(match: re.Match[str]) -> bool:
+    """Behind a name of software; Go is a verb, too: Go 1/2 mile."""
+    start, stop = match.span()
+    name = _IN_VERSIONS.search(match.string[max(0, start - 40) : start])
+    near = match.string[max(0, start - 60) : start] + match.string[stop : stop + 60]
+    return bool(name and not (name["word"] and not _OF_SOFTWARE.search(near)))
+
+
 def _side_by_side(match: re.Match[str], style: Style) -> str | None:
     """Windows 10/11"""
-    return f"{cardinal(match[1])} {cardinal(match[2])}" if before(match, _IN_VERSIONS) else None
+    return f"{cardinal(match[1])} {cardinal(match[2])}" if _is_version(match) else None
 
 
 def _release(match: re.Match[str], style: Style) -> str | None:
     """Python 3.12, Ubuntu 22.04: the second number is one, and no decimals."""
-    return f"{cardinal(match[1])} point {pair(match[2])}" if before(match, _IN_VERSIONS) else None
+    return f"{cardinal(match[1])} point {pair(match[2])}" if _is_version(match) else None
 
 
-_TIMED = re.compile(
-    r"\b(?:time|times|prep|cook|bake|rest|chill|total|active|duration|runtime|length|timeout|wait|waiting|waited|delay"
-    r"|delayed|eta|late|back in|ready in|left in|ends in|starts in|leaving in|there in|break|timer)"
-    r"(?:\s(?:is|was|of|for|about|by|another|in))?:?\s(?:about\s|approx\.\s|~)?\Z",
+_ABOUT = r"(?:\s(?:is|was|of|for|about|by|another|in))?:?\s(?:about\s|approx\.\s|~)?\Z"
+_TIMED = re.compile(r"\b(?:time|times|prep|cook|bake|chill|duration|runtime|timeout|eta|timer)" + _ABOUT, re.IGNORECASE)
+_SOON = re.compile(
+    r"\b(?:active|wait|waiting|waited|delay|delayed|late|(?:back|ready|left|ends|starts|leaving|there) in)" + _ABOUT,
     re.IGNORECASE,
+)
+_LATE = re.compile(r"\s(?:ago|late|early|remaining)\b")
+_IN_SPACE = re.compile(
+    r"\s(?:wide|long|deep|tall|high|thick|away|apart|behind|above|below|from|of|up|down|ahead|in\sfront|sprint|race|mark)\b"
 )
 
 
-_LATE = re.compile(r"\s(?:ago|late|early|remaining|to go)\b")
-
-
 def _minutes(match: re.Match[str], style: Style) -> str | None:
-    """Prep time: 15m"""
-    is_time = before(match, _TIMED) or _LATE.match(match.string, match.end())
-    return f"{cardinal(match[1])} minute{'' if match[1] == '1' else 's'}" if is_time else None
+    """Prep time: 15m; but a length of 25 m."""
+    number, apart = match.groups()
+    text, behind = match.string, match.end()
+    if int(number) > 90 and not before(match, _TIMED):
+        return None
+    is_late = _LATE.match(text, behind)
+    is_time = before(match, _TIMED) or (not apart and (before(match, _SOON) or is_late))
+    if not is_time or _IN_SPACE.match(text, behind):
+        return None
+    return f"{cardinal(number)} minute{'' if number == '1' else 's'}"
 
 
 _DILUTED = re.compile(r"\b(?:dilut\w*|mix\w*|solution|ratio|bleach|vinegar|parts|scale|concentrat\w*|v/v|w/v)\b", re.I)
+_BY_THE_CLOCK = re.compile(r"\b(?:at|by|from|until|till|before|after|around|since|to|-)\s?\Z", re.IGNORECASE)
+_RATIO_AHEAD = re.compile(
+    r"\b(?:dilut\w*|ratios?|proportions?|concentrat\w*|(?:a|the|to)\sscale)(?:\s(?!at|by|from|until)[a-z-]+){0,3}:?\s\(?\Z",
+    re.IGNORECASE,
+)
+_MIXED_AHEAD = re.compile(r"\b[Mm]ix(?:ed)?(?:\s(?:it|them|well|with|water|\w+\s(?:and|with)\s\w+))?:?\s\Z")
+_RATIO_BEHIND = re.compile(r"\s(?:[a-z]+\s){0,2}(?:solution|dilution|ratio|scale|mix|mixture|concentration)\b")
+_BY_VOLUME = re.compile(r"\s\(?(?:[vw]/[vw]\b|by\s(?:volume|weight)\b)")
+_THING_AHEAD = re.compile(r"\b(?:an?|the|with|using|in)\s\Z", re.IGNORECASE)
 
 
 def _dilution(match: re.Match[str], style: Style) -> str | None:
-    """Dilute it 1:10, which is no time."""
-    if _HALF_BEHIND.match(match.string, match.end()):
+    """Dilute it 1:10, which is no time; but at 1:15 we talk about parts."""
+    text, (start, stop) = match.string, match.span()
+    if _HALF_BEHIND.match(text, stop) or match[1] == "00":
         return None
-    return f"one to {cardinal(match[1])}" if anywhere(match.string, _DILUTED) else None
+    if len(match[1]) == 2 and match[1] < "60":  # may be a time
+        is_ratio = bool(_BY_VOLUME.match(text, stop)) or (
+            not before(match, _BY_THE_CLOCK)
+            and (
+                before(match, _RATIO_AHEAD)
+                or before(match, _MIXED_AHEAD)
+                or (before(match, _THING_AHEAD) and _RATIO_BEHIND.match(text, stop))
+            )
+        )
+    else:
+        is_ratio = bool(_DILUTED.search(text[max(0, start - 60) : start] + text[stop : stop + 40]))
+    return f"one to {cardinal(match[1])}" if is_ratio else None
+
+
+_NO_HOURS = re.compile(
+    r"(?:\b(?:grades?|sections?|appendices|suites|units|apts?\.?|costs?|costing|priced?|paid|pay|articles?|steps|tickets?)\s"
+    r"|[£$€#§]\s?)\Z",
+    re.IGNORECASE,
+)
 
 
 def _hours(match: re.Match[str], style: Style) -> str | None:
     """6-9a, 4:30-7p"""
     first, minute, last, last_minute, half = match.groups()
-    if int(first) > 12 or int(last) > 12:
+    if int(first) > 12 or int(last) > 12 or before(match, PLACE_AHEAD) or before(match, _NO_HOURS):
         return None
     return f"{_at(first, minute)} to {_at(last, last_minute)} {style.half(half)}"
 
@@ -122,9 +182,18 @@ def _at(hour: str, minute: str | None) -> str:
 
 def _either(match: re.Match[str], style: Style) -> str | None:
     """50/60Hz, 128/256 GB: no fraction of anything."""
-    return f"{cardinal(match[1])} {cardinal(match[2])}" if int(match[2]) not in (32, 64, 100) else None
+    first, last = int(match[1]), int(match[2])
+    if match[3] in ("GB", "TB", "MB"):
+        is_either = first > 1 and ({first, last} <= _OF_MEMORY or first >= 100)
+    else:
+        is_either = first >= 10 and 10 <= last < 1000 and last not in (32, 64, 100)
+    name = UNITS.get(match[3]) or UNITS.get(match[3].lower())
+    if not is_either or name is None:
+        return None
+    return f"{cardinal(match[1])} {cardinal(match[2])} {_named(name, one=before_noun(match))}"
 
 
+_OF_MEMORY = frozenset(2**power for power in range(13))
 _HALF_BEHIND = re.compile(r"\s?[ap]\.?m\b", re.IGNORECASE)
 _OF_AN_OFFER = re.compile(r"\b(?:an?|the|this|my|his|her|our|their)\s\Z", re.IGNORECASE)
 
@@ -144,6 +213,7 @@ _ALONE = (
 _ONE = re.compile(r"(?:\b(?:a|an|one|each|every|per|the|first|last)\s|/\s?)\Z", re.IGNORECASE)
 
 
+_COUNTED_IN = re.compile(r"(?:\b(?:in|per|how\smany)|\d)\s\Z", re.IGNORECASE)
 _MEASURED_IN = re.compile(r"\b(?:in|of|per|the|a|each|every|few|many|several|some|half)\s\Z", re.IGNORECASE)
 
 
@@ -152,8 +222,14 @@ def _unit(match: re.Match[str], style: Style) -> str | None:
     name = UNITS.get(match[1]) or UNITS.get(match[1].lower())
     if name is None or (match[1] == "mm" and not before(match, _MEASURED_IN)):  # mm, tasty
         return None
+    if match[1] in ("MW", "GW") and not before(match, _COUNTED_IN):  # GW University
+        return None
+    return _named(name, one=match[1] != "lbs" and before(match, _ONE))
+
+
+def _named(name: str, *, one: bool) -> str:
     head, per, rest = name.partition(" per ")
-    if match[1] == "lbs" or not before(match, _ONE):
+    if not one:
         words = head.split()
         words[-1] = words[-1] if words[-1].endswith("hertz") else MANY.get(words[-1]) or plural(words[-1])
         head = " ".join(words)
@@ -181,11 +257,18 @@ def _isotope(match: re.Match[str], style: Style) -> str | None:
 # Words
 
 
-_OF_LETTERS = re.compile(r"\b(?:vitamin|hepatitis|plan|grade|option|group|type|class|letter|part|and|or)\s\Z", re.I)
+_OF_LETTERS = re.compile(
+    r"\b(?:vitamin|hepatitis|plan|grade|option|group|type|class|letter|part|and|or|figure|fig\.|table|section|item"
+    r"|appendix|exhibit|panel|column|row|question|answer|point|key)\s\Z",
+    re.I,
+)
+_STATUTE_AHEAD = re.compile(r"\b[IVX]+[.,]?,?\s\Z")
 
 
 def _circa(match: re.Match[str], style: Style) -> str | None:
-    """c. 68 million years ago; but vitamin C"""
+    """c. 68 million years ago; but vitamin C, and 31 George III. c. 46"""
+    if before(match, _STATUTE_AHEAD) and not re.match(r"\d{4}", match.string[match.end() :][:4]):
+        return "chapter"
     return None if before(match, _OF_LETTERS) else "circa"
 
 
@@ -199,6 +282,18 @@ SHORT = {
     "tmr": "tomorrow", "msg": "message", "msgs": "messages", "bday": "birthday", "abt": "about", "tho": "though",
     "wknd": "weekend", "yest": "yesterday", "wkt": "wicket", "wkts": "wickets", "hv": "have", "gd": "good",
 }  # fmt: skip
+_ONLY_SHORT = frozenset(["thx", "thnx", "pls", "plz", "ppl", "tmrw", "msgs", "bday", "wknd", "wkts"])
+_BEGINS = re.compile(r"(?:\A|[.!?:;]\s+|[\"'(]|\n)\Z")
+
+
+def _short(match: re.Match[str], style: Style) -> str | None:
+    """thx, pls, msg; but MSG, the HV line and Le Duc Tho"""
+    word = match[1]
+    if not word.islower() and word.lower() not in _ONLY_SHORT and not (word[1:].islower() and before(match, _BEGINS)):
+        return None
+    return SHORT[word.lower()]
+
+
 _MADE = {
     "dir": "directed", "prod": "produced", "writ": "written", "ed": "edited", "trans": "translated", "arr": "arranged",
     "illus": "illustrated", "comp": "composed", "perf": "performed", "pub": "published", "rev": "revised",
@@ -206,11 +301,10 @@ _MADE = {
 
 # "no." that answers, and ends a sentence: She said no. 5 people left.
 _ANSWERED = re.compile(
-    r"(?:\b(?:sa(?:id|ys?|ying)|answer(?:s|ed)?|repl(?:y|ies|ied)|told\s\w+|mean[st]?|vote[sd]?|think|thought|guess)|,)"
+    r"(?:\b(?:sa(?:id|ys?|ying)|answer(?:s|ed)?|repl(?:y|ies|ied)|told\s\w+|mean[st]?|vote[sd]?)|,)"
     r"\s[\"']?\Z",
     re.IGNORECASE,
 )
-_ALONE_AHEAD = re.compile(r"(?:\A|[.!?:;]\s+|[\"'(]|\n)\Z")
 _PEOPLE = r"(?:people|persons|men|women|kids|children|guys|folks|players|members|students|passengers)"
 _COUNTS = re.compile(
     rf"\d[\d,.]*\s(?:more\s|other\s|of\s|{_PEOPLE}\b"
@@ -225,7 +319,7 @@ def answers_no(ahead: str, behind: str) -> bool:
         return False
     if _ANSWERED.search(ahead[-40:]):
         return bool(_PLURAL.match(behind) or _COUNTS.match(behind))
-    return bool(_ALONE_AHEAD.search(ahead[-40:]) and _COUNTS.match(behind))
+    return bool(_BEGINS.search(ahead[-40:]) and _COUNTS.match(behind))
 
 
 def number_or_no(match: re.Match[str], style: Style) -> str | None:
@@ -234,18 +328,23 @@ def number_or_no(match: re.Match[str], style: Style) -> str | None:
     return None if answers_no(text[max(0, match.start() - 40) : match.start()], text[match.end() :][:80]) else "number"
 
 
+def _stars(match: re.Match[str], style: Style) -> str:
+    """Rated 4.7★, a 5★ hotel"""
+    return f"{cardinal(match[1])} {'star' if match[1] == '1' or of_a_thing(match) else 'stars'}"
+
+
 RULES: tuple[Rule, ...] = (
     rule("serial", rf"{_CODE}|\d{{5,}}(?![\w,.:/-])", _code),
-    rule("measure", rf"({NUMBER})\s?[★⭐]", lambda m, s: f"{cardinal(m[1])} {'star' if m[1] == '1' else 'stars'}"),
+    rule("measure", rf"({NUMBER})\s?[★⭐]", _stars),
     rule("time", r"(\d{1,2})(?::(\d\d))?\s?-\s?(\d{1,2})(?::(\d\d))?([ap])(?!\w)(?!\.\s?m)", _hours),
     rule("time", r"(\d{1,2}):([0-5]\d)([ap])(?!\w)(?!\.\s?m)", _hour),
-    rule("measure", r"(\d{2,3})/(\d{2,3})(?=\s?(?:Hz|V|W|GB|TB|MB|mm|cm|kg)\b)", _either),
+    rule("measure", r"(\d{1,4})/(\d{1,4})\s?(Hz|V|W|GB|TB|MB|mm|cm|kg)(?![\w²³/^])", _either),
     rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),
     rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),
     rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),
     rule("version", r"(\d+)/(\d+)(?![\w/])", _side_by_side),
     rule("version", r"(\d{1,2})\.(\d\d)(?!\w|[.,]\d)", _release),
-    rule("time", r"(\d{1,3})\s?m(?![\w²³/])", _minutes),
+    rule("time", r"(\d{1,3})(\s)?m(?![\w²³/])", _minutes),
     rule("ratio", r"1:(\d{1,4})(?![\w:])", _dilution),
     rule(
         "time",
@@ -264,7 +363,7 @@ SYMBOL_RULES: tuple[Rule, ...] = (
 WORD_RULES: tuple[Rule, ...] = (
     rule("serial", _CODE, _code),
     rule("letters", r"(?<=[\d)]\()a(?=\))", lambda match, style: style.letters("a")),
-    rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.]\w|\w)", lambda m, s: SHORT[m[1].lower()], any_case=True),
+    rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.]\w|\w)", _short, any_case=True),
     rule("abbreviation", rf"({'|'.join(_MADE)})\.(?=\sby\b)", lambda m, s: _MADE[m[1].lower()], any_case=True),
     rule("abbreviation", r"d\.(?=(?:\s[A-Z][\w'-]+){1,2}\s[67]-\d)", lambda match, style: "defeated"),
     rule("abbreviation", r"(?:(?<=Q\d\s)|(?<=FY\d\d\s))rev\.", lambda match, style: "revenue"),

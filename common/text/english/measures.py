@@ -97,7 +97,9 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         unit == "h" and number.isdigit() and hyphen != "-"
     )
     is_time = is_time or bool(unit in ("A", "N", "J") and hyphen == " " and _ELECTRIC.match(behind))
-    is_time = is_time or (unit == "A" and anywhere(match.string, _VOLTS)) or (unit == "K" and _is_kelvin(match))
+    is_alone = hyphen != " " or not of_a_thing(match)  # 5 A students
+    is_time = is_time or (unit == "A" and is_alone and anywhere(match.string, _VOLTS))
+    is_time = is_time or (unit == "K" and is_alone and _is_kelvin(match))
     if unit == "mo" and (not hyphen or re.match(r"\.?\s?(?:old|ago|baby|contract)\b|\.?\s?[@=]", behind)):
         is_time = True
     if unit == "l" and not chain and _POURED.match(behind):
@@ -109,7 +111,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     if unit in ("W", "A", "N") and hyphen != "-" and before(match, _ROAD):
         return None
     is_apart, is_quality = match.string[match.start(4) - 1].isspace(), before_noun(match)
-    if unit in ("in", "IN") and not power:
+    is_height = before(match, _FEET_AHEAD) and not _SOMETHING.match(behind)
+    if unit in ("in", "IN") and not power and not is_height:
         return None
     if unit == "W" and is_apart and not chain and re.match(r"\.?\s[A-Z\d]", behind):  # west
         return None
@@ -149,6 +152,8 @@ def _is_kelvin(match: re.Match[str]) -> bool:
 
 _POURED = re.compile(r"\sof\s(?!the\b)[a-z]")  # 2 l of water
 _ELECTRIC = re.compile(r"\s?(?:[,;)]|\.?\Z)|\s(?:at\s\d|of\s(?:current|force)|fuse|current|breaker)")
+_SOMETHING = re.compile(r"\s(?:the|an?|this|that|these|those|my|your|his|her|its|our|their)\b")
+_FEET_AHEAD = re.compile(r"\d\s?(?:ft|feet|foot)\.?\s\Z")
 _ROAD = re.compile(r"\b(?:Route|Rte\.?|Rt\.?|Highway|Hwy\.?|US|I|Exit|Apt\.?|Unit|Flat|Room|Seat)[\s-]\Z")
 _LASTING = re.compile(
     r"\b(?:in|for|after|every|only|just|under|took|takes?|wait|lasts?|lasted|by|than|about|within|timeout|ran)\s\Z"
@@ -185,7 +190,7 @@ def _per_unit(match: re.Match[str], style: Style) -> str | None:
 
 
 _ONE_THING = re.compile(  # 6/customer, but no number, and no plural
-    r"(?!(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|and|or|not|none|more|less)\Z)[a-z]{4,}(?<!s)"
+    r"(?!(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|and|or|not|none|more|less|both|each|either|neither|some|many|most|half|every|other|another|then|than|also|plus|with|from|even|less)\Z)[a-z]{4,}(?<!s)"
 )
 _PER_WORDS = frozenset(
     [

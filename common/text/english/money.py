@@ -17,6 +17,30 @@ _ARTICLE = re.compile(r"\b(?:a|an|another|this|that|each|every)\s\Z", re.IGNOREC
 _NOTE = re.compile(
     r"\s(?:bill|note|coin|gift|fine|ticket|cheque|check|voucher|coupon|fee|deposit|discount)|-(?:a|an|per)-\w+\s[a-z]"
 )
+# What follows "the $20" and is no thing of that price: the $20 my mom gave me, my $5 bought me a coffee, the $300 helps
+_NO_PRICE = re.compile(
+    r"\s(?:(?:me|my|mine|him|his|her|hers|us|our|your|their|its|them|i|everyone|everybody|someone|somebody|nobody|people|mom"
+    r"|mum|dad|grandma|grandpa|plus|minus|times|about|around|against|during|through|toward|towards|without|within|onto|into"
+    r"|across|behind|beyond|near|like|via|except|despite|please|anyway|really|just|only|also|even|maybe|never|always|often"
+    r"|then|though|altogether|bought|gave|took|ran|won|fell|rose|grew|flew|began|broke|felt|kept|sold|sent|told|wrote|saw"
+    r"|cost|put|cut|set|let|hit|kept|became|stood|sat|held|brought|thought|found|stole|bet|gets|do|all|any|some|no|\w+ly)\b"
+    r"|(?!(?:bus|gas|bonus|shoes|jeans|pants|tickets|shirts|glasses|headphones|boots|sneakers|bills|notes|coins|shares|bonds|cards|fees"
+    r"|loans|savings|sales|earnings|prizes|seats|meals|drinks)\b)[a-z]+(?<!s)s\b)",
+    re.IGNORECASE,
+)
+_OF_BUDGETS = re.compile(
+    r"\s(?:deficit|budget|fund|deal|package|program|plan|lawsuit|settlement|surplus|stimulus|merger|acquisition|contract"
+    r"|bailout|valuation|project|market|industry|jackpot|mansion)\b"
+)
+
+
+def _before_price(match: re.Match[str]) -> bool:
+    """The $40 shirt; $1.2 trillion deficit."""
+    if match[0][-1].isalpha() and _OF_BUDGETS.match(match.string, match.end()):
+        return True
+    return before_noun(match) and not _NO_PRICE.match(match.string, match.end())
+
+
 _RESOLUTIONS = frozenset(["144", "240", "360", "480", "540", "576", "720", "1080", "1440", "2160", "4320"])
 
 
@@ -57,7 +81,7 @@ def _money(match: re.Match[str], style: Style) -> str:
     """$5M, $5-10, €1.5M-2M, $1.2-1.5M, $10/hr."""
     currency, minus, number, large, letter, last, last_large, last_letter, code, per = match.groups()
     currency = code or re.sub(r"[\s.]", "", currency)
-    one = before(match, _ARTICLE) or bool(_NOTE.match(match.string, match.end())) or before_noun(match)
+    one = before(match, _ARTICLE) or bool(_NOTE.match(match.string, match.end())) or _before_price(match)
     magnitude, last_magnitude = large or letter, last_large or last_letter
     if last:
         has_cents = re.search(r"[.,]\d\d\Z", number) and not (magnitude or last_magnitude)
@@ -82,7 +106,7 @@ def _per(unit: str) -> str:
 
 def _money_behind(match: re.Match[str], style: Style) -> str:
     number, large, letter, currency, per = match.groups()
-    said = _spelled(_amount(number, large or letter, currency, one=before_noun(match)), style)
+    said = _spelled(_amount(number, large or letter, currency, one=_before_price(match)), style)
     return said + _per(per) if per else said
 
 

@@ -198,7 +198,7 @@ RULES: tuple[Rule, ...] = (
         r"2n(?:ite|ight)\b|2day\b|2mor(?:o|row)\b|2mrw\b|4eva?\b|4ever\b|4u\b|2u\b",
         lambda m, s: _SOUNDS_OF_NUMBERS[m[0]],
     ),
-    rule("resolution", r"(\d{3,4})\s?[x×]\s?(\d{3,4})(?![\w.])", _screen),
+    rule("resolution", r"(\d{3,4})\s?[x×]\s?(\d{3,4})(?!\w|\.\d)", _screen),
     rule("resolution", r"(\d{3,4})([pi])\b", lambda m, s: f"{in_pairs(m[1])} {m[2]}" if m[1] in _SCREENS else None),
     rule("name", r"(\d{1,2})W-(\d\d)\b", lambda match, style: f"{cardinal(match[1])} w {cardinal(match[2])}"),  # oil
     rule(

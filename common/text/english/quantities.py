@@ -44,7 +44,9 @@ _CAPITALS_AHEAD = re.compile(r"[A-Z]{2}\Z")
 _SERIAL_AHEAD = re.compile(r"[A-Za-z]\d*-\Z")
 
 
-_RACE_AHEAD = re.compile(r"\b(?:the|a|an|this|my|our|her|his|first)\s\Z", re.IGNORECASE)
+_RACE_AHEAD = re.compile(
+    r"\b(?:the|a|an|this|my|our|her|his|first|ran|runs?|running|walk(?:s|ed|ing)?|jog(?:s|ged)?)\s\Z", re.IGNORECASE
+)
 
 
 def _ordinal(match: re.Match[str], style: Style) -> str | None:

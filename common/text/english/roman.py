@@ -33,6 +33,8 @@ _HEIR_AHEAD = re.compile(
 _OF_A_COUNTRY = re.compile(r"(?:'s)?\sof\s[A-Z]")
 _REIGNED = re.compile(r"\s(?:of\s[A-Z]|ruled|reigned|died|succeeded|\()|'s\b|\Z|[,;:)]")
 _COUNTED_AHEAD = re.compile(rf"\b(?:{COUNTED})\s+\Z")
+_SHORT_AHEAD = re.compile(r"\b(?:Ep|Pt|Ch|Bk)\.\s+\Z")
+_SAID_BY_ME = re.compile(r"\s(?!of\b|is\b|by\b)[a-z]")
 _PRODUCT_AHEAD = re.compile(r"\b(?:iPhone|OS|Fantasy|Rocky|Saw|Mega Man|Mark|MK|Mk)\s\Z")
 
 
@@ -43,7 +45,8 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
         return None
     number = roman(numeral)
     if before(match, _COUNTED_AHEAD):
-        return cardinal(number)
+        is_pronoun = numeral == "I" and before(match, _SHORT_AHEAD) and _SAID_BY_ME.match(match.string, match.end())
+        return None if is_pronoun else cardinal(number)
     if len(numeral) == 1 and before(match, _PRODUCT_AHEAD) and numeral != "I":
         return cardinal(number)
     is_king = before(match, _KING_AHEAD)

@@ -95,6 +95,23 @@ def _reference(match: re.Match[str], style: Style) -> str:
     return ABBREVIATIONS[match[1].lower()]
 
 
+# Which of them stand before Roman numerals; the others may end a sentence before "I".
+_IN_ROMAN = "eps?|chs|chaps?|pt|bks?|vols|figs|sects?|lect|app|amend"
+_OWN_WORD = frozenset(["cat", "mob", "app", "tab", "ex", "rule", "prop", "ref", "def", "col"])
+_OWNER_AHEAD = re.compile(
+    r"\b(?:(?P<owner>my|your|his|her|our|their|an?)|the|this|that|\w+'s)\s(?:[a-z]+\s)?\Z", re.IGNORECASE
+)
+_COUNTED_BEHIND = re.compile(r"[\d,]+\s[a-z]")
+
+
+def _ends_a_sentence(match: re.Match[str]) -> bool:
+    """My ex. 5 years ago we met."""
+    if match[1] not in _OWN_WORD:
+        return False
+    ahead = _OWNER_AHEAD.search(match.string[max(0, match.start() - 40) : match.start()])
+    return bool(ahead and (ahead["owner"] or _COUNTED_BEHIND.match(match.string, match.end())))
+
+
 def _party(match: re.Match[str], style: Style) -> str | None:
     """D-Calif. → D California"""
     state = OLD_STATES.get(match[2])
@@ -307,7 +324,13 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
     rule(
         "reference",
-        rf"({'|'.join(REFERENCES)})\.\s*(?=[(\[]?[A-Z]?\d|[IVXL]{{1,6}}\b)",
+        rf"({'|'.join(REFERENCES)})\.\s*(?=[(\[]?[A-Z]?\d)",
+        lambda m, s: None if _ends_a_sentence(m) else REFERENCES[m[1].lower()] + " ",
+        any_case=True,
+    ),
+    rule(
+        "reference",
+        rf"({_IN_ROMAN})\.\s*(?=(?-i:[IVXL]{{1,6}})\b(?!'))(?!(?-i:I)\s(?!of\b|is\b|by\b)(?-i:[a-z]))",
         lambda m, s: REFERENCES[m[1].lower()] + " ",
         any_case=True,
     ),

@@ -38,9 +38,10 @@ def test_case_is_ignored_where_the_pattern_ignores_it() -> None:
 def test_no_rule_is_left_out_that_would_match() -> None:
     texts = [written for phrases in CASES.values() for written in phrases]
     for rules in (reader._SYMBOL_RULES, reader._CAPITAL_RULES, reader._SMALL_RULES):
-        for text in texts:
-            for position, character in enumerate(text):
-                tried = {matched for _, matched, _ in rules.at(character)}
-                for rule in rules.rules:
-                    match = rule.pattern.match(text, position)
-                    assert not (match and match[0]) or rule.pattern.match in tried
+        tried = {character: {matched for _, matched, _ in rules.at(character)} for character in set("".join(texts))}
+        for rule in rules.rules:
+            for text in texts:
+                match = rule.pattern.search(text)
+                while match:
+                    assert not match[0] or rule.pattern.match in tried[text[match.start()]]
+                    match = rule.pattern.search(text, match.start() + 1)
