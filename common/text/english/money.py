@@ -23,7 +23,7 @@ _NO_PRICE = re.compile(
     r"|mum|dad|grandma|grandpa|plus|minus|times|about|around|against|during|through|toward|towards|without|within|onto|into"
     r"|across|behind|beyond|near|like|via|except|despite|please|anyway|really|just|only|also|even|maybe|never|always|often"
     r"|then|though|altogether|bought|gave|took|ran|won|fell|rose|grew|flew|began|broke|felt|kept|sold|sent|told|wrote|saw"
-    r"|cost|put|cut|set|let|hit|kept|became|stood|sat|held|brought|thought|found|stole|bet|gets|do|all|any|some|no|\w+ly)\b"
+    r"|cost|put|cut|set|let|hit|kept|became|stood|sat|held|brought|thought|found|stole|bet|gets|do|all|any|some|no|an|the|this|these|those|first|last|\w+ly)\b"
     r"|(?!(?:bus|gas|bonus|shoes|jeans|pants|tickets|shirts|glasses|headphones|boots|sneakers|bills|notes|coins|shares|bonds|cards|fees"
     r"|loans|savings|sales|earnings|prizes|seats|meals|drinks)\b)[a-z]+(?<!s)s\b)",
     re.IGNORECASE,

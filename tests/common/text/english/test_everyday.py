@@ -57,6 +57,7 @@ CASES = {
         "the $20 my mom gave me": "the twenty dollars my mom gave me",
         "The $300 helps.": "the three hundred dollars helps.",
         "My €10 ran out.": "my ten euros ran out.",
+        "Give me the $5 first.": "give me the five dollars first.",
         "The $10 plus tax.": "the ten dollars plus tax.",
         "the $40 shirt, the $90 shoes": "the forty dollar shirt, the ninety dollar shoes",
         "$1.2 trillion deficit.": "one point two trillion dollar deficit.",
