@@ -345,7 +345,7 @@ RULES: tuple[Rule, ...] = (
     rule("version", r"(\d+)/(\d+)(?![\w/])", _side_by_side),
     rule("version", r"(\d{1,2})\.(\d\d)(?!\w|[.,]\d)", _release),
     rule("time", r"(\d{1,3})(\s)?m(?![\w²³/])", _minutes),
-    rule("ratio", r"1:(\d{1,4})(?![\w:])", _dilution),
+    rule("ratio", r"1:(\d{1,4})(?![\w:]|,\d)", _dilution),
     rule(
         "time",
         r"(\d{1,3})'(?=\s(?:before|after|later|into|walk|drive|ago|break)\b)",

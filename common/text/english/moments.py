@@ -251,6 +251,11 @@ def _month_and_short_year(match: re.Match[str], style: Style) -> str:
 _BOOK = re.compile(rf"\b(?:{VERSES}|Quran|Qur'an|Surah|{'|'.join(BOOKS)})\.?\s\Z")
 
 
+def _of_thousands(match: re.Match[str], style: Style) -> str:
+    """A map of 1:25,000."""
+    return f"{cardinal(match[1])} to {cardinal(match[2])}"
+
+
 def _ratio(match: re.Match[str], style: Style) -> str:
     between = " " if before(match, _BOOK) else " to "  # of chapter and verse
     return f"{cardinal(match[1])}{between}{cardinal(match[2])}"
@@ -269,6 +274,7 @@ def _years(match: re.Match[str], style: Style) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule("ratio", r"(\d+):(\d{1,3}(?:,\d{3})+|\d{5,7})(?![\w:]|[.,]\d)", _of_thousands),
     rule("date", r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", _stamp),
     rule("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", _year_first),
     rule("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?![\d/-])", _numbers),

@@ -33,6 +33,12 @@ _HEIR_AHEAD = re.compile(
 _OF_A_COUNTRY = re.compile(r"(?:'s)?\sof\s[A-Z]")
 _REIGNED = re.compile(r"\s(?:of\s[A-Z]|ruled|reigned|died|succeeded|\()|'s\b|\Z|[,;:)]")
 _COUNTED_AHEAD = re.compile(rf"\b(?:{COUNTED})\s+\Z")
+_PART_AHEAD = re.compile(
+    r"\b(?:chapter|part|volume|book|act|scene|section|article|canto|ch\.|pt\.|vol\.|art\.|sec\.)\s\Z"
+)
+_KIND_AHEAD = re.compile(
+    r"\b(?:phase|type|stage|grade|level|class|tier|category|episode|season|appendix|figure|table)\s\Z"
+)
 _SHORT_AHEAD = re.compile(r"\b(?:Ep|Pt|Ch|Bk)\.\s+\Z")
 _SAID_BY_ME = re.compile(r"\s(?!of\b|is\b|by\b)[a-z]")
 _PRODUCT_AHEAD = re.compile(r"\b(?:iPhone|OS|Fantasy|Rocky|Saw|Mega Man|Mark|MK|Mk)\s\Z")
@@ -41,12 +47,15 @@ _PRODUCT_AHEAD = re.compile(r"\b(?:iPhone|OS|Fantasy|Rocky|Saw|Mega Man|Mark|MK|
 def _roman(match: re.Match[str], style: Style) -> str | None:
     """Henry VIII → the eighth; Chapter IV → four; Rocky II → two, for a voice."""
     numeral, own = match[1], "'s" if match[2] else ""
-    if not _NUMERAL.fullmatch(numeral):
+    if not _NUMERAL.fullmatch(numeral) or numeral in ("L", "C", "D", "M"):  # "Grade C beef", "Class D airspace"
         return None
     number = roman(numeral)
     if before(match, _COUNTED_AHEAD):
         is_pronoun = numeral == "I" and before(match, _SHORT_AHEAD) and _SAID_BY_ME.match(match.string, match.end())
         return None if is_pronoun else cardinal(number)
+    is_part = before(match, _PART_AHEAD) or (len(numeral) > 1 and before(match, _KIND_AHEAD))
+    if is_part and numeral != "I":  # "the part I like"
+        return cardinal(number)
     if len(numeral) == 1 and before(match, _PRODUCT_AHEAD) and numeral != "I":
         return cardinal(number)
     is_king = before(match, _KING_AHEAD)

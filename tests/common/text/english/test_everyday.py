@@ -15,6 +15,17 @@ CASES = {
         "Ep. IV, Bk. I of the work": "episode four, book one of the work",
         "See ex. 5 and cat. 3.": "see exercise five and category three.",
     },
+    "Roman numerals": {
+        "See ch. IV and pt. II.": "see chapter four and part two.",
+        "Read chapter IV, act III, scene II.": "read chapter four, act three, scene two.",
+        "The part I like is section V.": "the part i like is section five.",
+        "Grade C beef in Class D airspace": "grade c beef in class d airspace",
+        "a class C license and stage IV cancer": "a class c license and stage four cancer",
+    },
+    "scales": {
+        "The scale is 1:25,000.": "the scale is one to twenty five thousand.",
+        "a 1:50000 map at 1:25": "a one to fifty thousand map at one twenty five",
+    },
     "ratios": {
         "Meet at 1:15 to talk about parts.": "meet at one fifteen to talk about parts.",
         "The radio plays a mix at 1:00.": "the radio plays a mix at one o'clock.",
