@@ -78,6 +78,7 @@ _PART_OF = re.compile(r"\s(?:of|people|students|questions|marks|points|correct|i
 _WEEKDAY_AHEAD = re.compile(rf"\b(?:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?\s\Z")
 _ON = re.compile(
     r"\b(?:on|by|until|till|since|before|after|from|due|dated"
+    r"|eta:?|arriv(?:es?|ed|ing)|deliver(?:y|ed):?|posted:?|updated:?|\d{1,2}/\d{1,2} (?:to|and|or|through)"
     r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:birthday|date|day) (?:is|was)"
     rf"|(?-i:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?)\s\Z",
     re.IGNORECASE,

@@ -24,6 +24,9 @@ _STARS = re.compile(r"\s(?:stars?|rating|times|would|recommend)\b|\s?★")
 _NOT_SHARES = re.compile(r"\s(?:of|students|people|questions|marks|points|correct)\b")
 
 
+_DAY_AHEAD = re.compile(r"\b(?:on|by|until|till|since|from|before|after|through|due|starting)\s\Z", re.IGNORECASE)
+
+
 def _slashed(match: re.Match[str], style: Style) -> str | None:
     first, second = int(match[1]), int(match[2])
     text, behind = match.string, match.end()
@@ -39,7 +42,8 @@ def _slashed(match: re.Match[str], style: Style) -> str | None:
     ):
         unit = " millimeters of mercury" if match[3] else ""
         return f"{_short(match[1])} over {_short(match[2])}{unit}"
-    if (anywhere(text, _BETS) and not _BEHIND.match(text, behind)) or (second == 1 and first > 1):
+    is_odds = second == 1 and first > 1 and not (first <= 12 and before(match, _DAY_AHEAD))
+    if (anywhere(text, _BETS) and not _BEHIND.match(text, behind)) or is_odds:
         return f"{cardinal(match[1])} to {cardinal(match[2])}"
     if first + second == 100 and not _NOT_SHARES.match(text, behind):
         return both

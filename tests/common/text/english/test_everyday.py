@@ -22,6 +22,14 @@ CASES = {
         "Grade C beef in Class D airspace": "grade c beef in class d airspace",
         "a class C license and stage IV cancer": "a class c license and stage four cancer",
     },
+    "days": {
+        "Posted: 11/24.": "posted: november twenty fourth.",
+        "from 11/20 to 11/25": "from november twentieth to november twenty fifth",
+        "We are open from 12/1.": "we are open from december first.",
+        "at odds of 12/1": "at odds of twelve to one",
+        "from 3/4 to 7/8 inch": "from three quarters to seven eighths inch",
+        "5/8 and 11/16": "five eighths and eleven sixteenths",
+    },
     "scales": {
         "The scale is 1:25,000.": "the scale is one to twenty five thousand.",
         "a 1:50000 map at 1:25": "a one to fifty thousand map at one twenty five",
