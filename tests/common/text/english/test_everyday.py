@@ -23,7 +23,7 @@ CASES = {
         "a class C license and stage IV cancer": "a class c license and stage four cancer",
     },
     "days": {
-        "Posted: 11/24.": "posted: november twenty fourth.",
+        "Posted: 11/24.": "posted november twenty fourth.",
         "from 11/20 to 11/25": "from november twentieth to november twenty fifth",
         "We are open from 12/1.": "we are open from december first.",
         "at odds of 12/1": "at odds of twelve to one",
