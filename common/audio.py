@@ -27,7 +27,7 @@ _PROMISED_BYTES = re.compile(r"^ *(?:data|SSND|Data Size|riff|Riff size) *: (\d+
 _UNKNOWN_BYTES = 0x7FFF0000  # from here on the size is a placeholder of a program that wrote to a pipe
 _UNKNOWN_SAMPLES = 2**48  # likewise; libsndfile reports 2**63 - 1
 
-# Of phones, browsers and films: their name, and where which bytes stand in them.
+# What phones, browsers and films have: the format's name, and which bytes stand where.
 _OTHER_KINDS = (
     ("MP4 or M4A", 4, b"ftyp"),
     ("WebM or Matroska", 0, b"\x1aE\xdf\xa3"),

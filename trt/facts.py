@@ -11,7 +11,7 @@ from common.json_text import parsed
 
 LARGEST = 1 << 31
 
-# Of files that are taken for ONNX ones: what they are, by how they begin (zips are torch's), and what to do with them.
+# Files that are taken for ONNX ones: what they are, by how they begin (zips are torch's), and what to do with them.
 _CHECKPOINTS = (b"PK\x03\x04", b"\x1f\x8b", b"\x80\x02")
 _CHECKPOINT_SUFFIXES = (".pt", ".pth", ".ckpt", ".nemo", ".safetensors")
 

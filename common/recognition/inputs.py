@@ -15,7 +15,7 @@ from common.files import found_file
 AUDIO_SUFFIXES = (
     ".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64",
     ".sph", ".voc",
-    # Of which nothing can be read: a line each, in place of being passed over in silence.
+    # Formats that cannot be read: each file gets a line, in place of being passed over in silence.
     ".m4a", ".aac", ".amr", ".wma", ".weba", ".mka",
 )  # fmt: skip
 """Files of a folder that are recordings."""
