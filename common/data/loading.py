@@ -159,7 +159,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         )
 
     def _joined_target(self, parts: Sequence[Item]) -> list[int]:
-        """Labels of the texts with spaces between them; where a space is no label, as in Chinese, one text's after another's."""
+        """Labels of the texts with spaces between them, or without where a space is no label, as in Chinese."""
         text = " ".join(filter(None, (self.utterances[part.index].text for part in parts)))
         try:
             return self.encode(text) if self.encode else []
