@@ -66,9 +66,7 @@ def lines_of(path: Path) -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise DamagedError(f"{path}: is not text in UTF-8 ({error.reason})") from error
     except (zlib.error, EOFError, lzma.LZMAError, OSError) as error:
-        if (
-            isinstance(error, OSError) and error.errno is not None
-        ):  # the system's; of bzip2's and gzip's it knows nothing
+        if isinstance(error, OSError) and error.errno is not None:  # the system's; those of bzip2 and gzip have none
             raise
         raise DamagedError(f"{path}: expected a whole file, found a damaged one: {error}") from error
 

@@ -1,7 +1,8 @@
-"""CUDA kernels compiled for the processor: see ctc/csrc/test/cuda_emulator.h."""
+"""CUDA kernels compiled by nvcc, and for the processor: see ctc/csrc/test/cuda_emulator.h."""
 
 import contextlib
 import ctypes
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from ctc import native
+from ctc.native.compilers import cuda_command
 
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-Wall", "-Wextra", "-Werror")
 
@@ -26,6 +28,16 @@ def compile_emulated(library: native.NativeLibrary, name: str, target: Path, *fl
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return target
+
+
+def compile_by_nvcc(library: native.NativeLibrary, target: Path) -> Path:
+    """Compiles the CUDA sources of a package for one architecture, without a warning."""
+    compiler = shutil.which("nvcc") or pytest.skip("no nvcc")
+    command = cuda_command(compiler, [90], library.sources("*.cu"), library.header_folders)
+    done = subprocess.run([*command, "-o", target], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == ""
     return target
 
 

@@ -1,7 +1,6 @@
 """The tests of the losses once more, on the source of the CUDA kernels, which an emulator runs on the processor."""
 
 import ctypes
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import torch
 
 import ctc
 from common.benchmark import peak_memory
-from ctc.native.compilers import cuda_command
 from tests import emulation
 from tests.transducer import test_fused_loss as fused_tests
 from tests.transducer import test_losses as loss_tests
@@ -249,11 +247,5 @@ def test_random_lattices_pass_under_sanitizers(tmp_path: Path):
 
 
 def test_the_library_compiles_without_a_warning_and_exports_its_functions(tmp_path: Path):
-    compiler = shutil.which("nvcc") or pytest.skip("no nvcc")
-    target = tmp_path / "libtransducer_cuda.so"
-    command = cuda_command(compiler, [90], LIBRARY.sources("*.cu"), LIBRARY.header_folders)
-    done = subprocess.run([*command, "-o", target], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.strip() == ""
-    symbols = target.read_bytes()
+    symbols = emulation.compile_by_nvcc(LIBRARY, tmp_path / "libtransducer_cuda.so").read_bytes()
     assert all(name.encode() in symbols for name in EXPORTED)

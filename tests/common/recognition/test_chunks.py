@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from common.audio import AudioError
-from common.recognition.chunks import Chunk, Piece, by_length, chunks
+from common.recognition.chunks import Chunk, Piece, by_length, chunks, long_batches
 from common.recognition.chunks import in_batches as chunks_in_batches
 from common.recognition.recordings import Recording
 from common.recognition.tensors import in_batches, padded, side_by_side
@@ -227,3 +227,14 @@ def test_shorter_samples_are_followed_by_zeros():
     audio_BN, samples_B = padded([np.ones(2, np.float32), np.ones(3, np.float32)])
     assert audio_BN.tolist() == [[1, 1, 0], [1, 1, 1]]
     assert torch.equal(samples_B, torch.tensor([2, 3]))
+
+
+def test_memory_that_was_freed_goes_back_after_every_eighth_batch_of_a_long_recording(monkeypatch):
+    gave_back_after = []
+    batches = 0
+    monkeypatch.setattr("common.memory.give_back", lambda: gave_back_after.append(batches))
+    pieces = [Piece(start, start + 10, 0, 1) for start in range(0, 170, 10)]
+    for batch, samples in long_batches(np.arange(170, dtype=np.float32), pieces, 1):
+        assert samples[0].tolist() == list(range(batch[0].start, batch[0].stop))
+        batches += 1
+    assert gave_back_after == [8, 16]
