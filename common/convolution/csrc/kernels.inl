@@ -1,5 +1,8 @@
 // The kernels, of registers. Included by one file per instruction set, which defines WIDTH (floats of a vector) and ROWS (of a register block).
 #include <string.h>
+#if WIDTH > 4
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 
@@ -38,6 +41,34 @@ inline Vector gelu(Vector x) {
     return (x < 0 ? Vector{} : x) - u * exponential(u * u * -0.5f) * above / below;
 }
 
+// A vector of a panel's row of weights, from `column` on.
+inline Vector weights_at(const float* row, int64_t column) { return load(row + column); }
+
+// A vector's numbers are spread over the lanes of 128 bits, four to each, and then over upper three quarters of words. More
+// is read than a vector's, but units lie behind the last row.
+inline Vector weights_at(const Fixed24* row, int64_t column) {
+#if WIDTH == 16
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11);
+    const __m512i places = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11));
+    const __m512i spread = _mm512_permutexvar_epi32(lanes, _mm512_loadu_si512(row + column));
+    return (Vector)_mm512_cvtepi32_ps(_mm512_shuffle_epi8(spread, places));
+#elif WIDTH == 8
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5);
+    const __m256i places = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11));
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + column));
+    return (Vector)_mm256_cvtepi32_ps(_mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(bytes, lanes), places));
+#else
+    Vector value;
+    for (int j = 0; j < WIDTH; j++) {
+        const uint8_t* bytes = row[column + j].bytes;
+        value[j] = static_cast<float>(static_cast<int32_t>(bytes[0] << 8 | bytes[1] << 16 | uint32_t{bytes[2]} << 24));
+    }
+    return value;
+#endif
+}
+
 // A matrix of broadcast values against rows of columns: sum over s, i of x[r, s * jump + i] times w[s * depth + i].
 template <class X, class W>
 struct Factors {
@@ -45,23 +76,28 @@ struct Factors {
     int64_t row, jump;  // values between rows of x, and between its segments
     const W* w;         // [segments * depth][PANEL]; of bfloat16 two rows are interleaved
     int64_t segments, depth;
-    const char* ahead;  // what to fetch into the second cache meanwhile
+    const char* ahead;  // what to fetch into the second cache meanwhile, and how much of it with a row of w
+    int64_t step = 0;
+    float* kept = nullptr;  // weights in fixed point are written here as floats, if it is not null
 };
 
-// y [R][PANEL] = the sums of R rows; LINES cache lines are fetched per 128 bytes of w. GCC keeps the accumulators in
+// y [R][PANEL] = the sums of R rows; LINES cache lines are fetched with each of its rows. GCC keeps the accumulators in
 // registers only if it is told to unroll.
-template <int R, int LINES>
-void sums(const Factors<float, float>& f, float* y) {
+template <int R, int LINES, class W>
+void sums(const Factors<float, W>& f, float* y) {
     for (int64_t column = 0; column < PANEL; column += STEP) {
         Vector low[R], high[R];
 #pragma GCC unroll 16
         for (int r = 0; r < R; r++) low[r] = high[r] = Vector{};
-        const float* w = f.w + column;
+        const W* w = f.w;
         const char* ahead = f.ahead;
         for (int64_t s = 0; s < f.segments; s++) {
             const float* x = f.x + s * f.jump;
-            for (int64_t i = 0; i < f.depth; i++, w += PANEL, ahead += 64 * LINES) {
-                const Vector u = load(w), v = load(w + WIDTH);
+            for (int64_t i = 0; i < f.depth; i++, w += PANEL, ahead += f.step) {
+                const Vector u = weights_at(w, column), v = weights_at(w, column + WIDTH);
+                if constexpr (sizeof(W) == 3) {
+                    if (f.kept) store(f.kept + i * PANEL + column, u), store(f.kept + i * PANEL + column + WIDTH, v);
+                }
                 if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
                 if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
 #pragma GCC unroll 16
@@ -119,7 +155,7 @@ void sums(const Factors<float, uint16_t>& f, float* y) {
         const char* ahead = f.ahead;
         for (int64_t s = 0; s < f.segments; s++) {
             const float* x = f.x + s * f.jump;
-            for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += 64 * LINES) {
+            for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += f.step) {
                 const Bits left = *reinterpret_cast<const Bits*>(w), right = *reinterpret_cast<const Bits*>(w + 2 * WIDTH);
                 if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
                 if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
@@ -200,7 +236,7 @@ void sums(const Factors<uint16_t, uint16_t>& f, float* y) {
     const char* ahead = f.ahead;
     for (int64_t s = 0; s < f.segments; s++) {
         const uint16_t* x = f.x + s * f.jump;
-        for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += 64 * LINES) {
+        for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += f.step) {
             const __m512bh u = (__m512bh)_mm512_loadu_si512(w), v = (__m512bh)_mm512_loadu_si512(w + PANEL);
             if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
             if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
@@ -229,7 +265,9 @@ struct Pairs {
     int64_t row;
     const W* w;  // [depth][2][PANEL]; of bfloat16 two rows of either part are interleaved
     int64_t depth;
-    const char* ahead;
+    const char* ahead;  // as in Factors
+    int64_t step;
+    float* kept;
 };
 
 constexpr int PAIR_ROWS = 4, PAIR_VECTORS = ROWS == 12 ? 2 : 1;
@@ -275,15 +313,25 @@ inline __attribute__((always_inline)) void fetch(const char* ahead) {
     for (int line = 0; line < LINES; line++) __builtin_prefetch(ahead + 64 * line, 0, 2);
 }
 
-template <int R>
-inline __attribute__((always_inline)) void accumulate(PairSums<R>& sums, const Pairs<float>& f, int64_t i,
+template <int R, class W>
+inline __attribute__((always_inline)) void accumulate(PairSums<R>& sums, const Pairs<W>& f, int64_t i,
                                                       int64_t column) {
-    const float* w = f.w + i * 2 * PANEL + column;
+    const W* w = f.w + i * 2 * PANEL;
     Vector cosine[PAIR_VECTORS], sine[PAIR_VECTORS];
 #pragma GCC unroll 16
     for (int v = 0; v < PAIR_VECTORS; v++) {
-        cosine[v] = load(w + v * WIDTH);
-        sine[v] = load(w + PANEL + v * WIDTH);
+        cosine[v] = weights_at(w, column + v * WIDTH);
+        sine[v] = weights_at(w + PANEL, column + v * WIDTH);
+    }
+    if constexpr (sizeof(W) == 3) {
+        if (f.kept) {
+            float* kept = f.kept + i * 2 * PANEL + column;
+#pragma GCC unroll 16
+            for (int v = 0; v < PAIR_VECTORS; v++) {
+                store(kept + v * WIDTH, cosine[v]);
+                store(kept + PANEL + v * WIDTH, sine[v]);
+            }
+        }
     }
     add(sums, f, i, cosine, sine);
 }
@@ -310,7 +358,7 @@ inline __attribute__((always_inline)) void accumulate(PairSums<R>& sums, const P
     add(sums, f, i + 1, cosine, sine);
 }
 
-// real and imaginary [R][PANEL]: the sums of R rows; LINES cache lines are fetched per 256 bytes of w.
+// real and imaginary [R][PANEL]: the sums of R rows; LINES cache lines are fetched with each of its channels.
 template <int R, int LINES, class W>
 void pairs(const Pairs<W>& f, float* real, float* imaginary) {
     constexpr int64_t CHANNELS = sizeof(W) == 2 ? 2 : 1;
@@ -321,7 +369,7 @@ void pairs(const Pairs<W>& f, float* real, float* imaginary) {
 #pragma GCC unroll 16
             for (int v = 0; v < PAIR_VECTORS; v++) sums.both[r][v] = sums.real[r][v] = sums.imaginary[r][v] = Vector{};
         const char* ahead = f.ahead;
-        for (int64_t i = 0; i < f.depth; i += CHANNELS, ahead += 64 * LINES) {
+        for (int64_t i = 0; i < f.depth; i += CHANNELS, ahead += f.step) {
             fetch<LINES>(ahead);
             accumulate(sums, f, i, column);
         }
