@@ -13,7 +13,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common import audio
+from common import audio, silence
 from tests.data import shared
 
 
@@ -77,7 +77,7 @@ def test_the_header_gives_length_and_format(tmp_path):
 def test_very_short_and_silent_files_are_audio(tmp_path, samples):
     soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
     np.testing.assert_array_equal(audio.read(tmp_path / "a.wav").samples, samples)
-    np.testing.assert_array_equal(audio.trim_silence(samples).samples, samples)
+    np.testing.assert_array_equal(silence.trim_silence(samples).samples, samples)
 
 
 def test_a_wav_written_to_a_pipe_has_no_length_in_its_header_and_is_read(tmp_path):
@@ -252,7 +252,7 @@ def test_trimming_keeps_the_samples_that_librosa_keeps(pieces, top_db):
     librosa = pytest.importorskip("librosa")
     samples = np.concatenate([noise(n, n) * 10 * level for n, level in pieces])
     expected, (start, _) = librosa.effects.trim(samples, top_db=top_db)
-    trimmed = audio.trim_silence(samples, top_db=top_db)
+    trimmed = silence.trim_silence(samples, top_db=top_db)
     np.testing.assert_array_equal(trimmed.samples, expected)
     assert trimmed.start == start
 
@@ -263,7 +263,7 @@ def test_trimming_real_speech_keeps_the_samples_that_librosa_keeps():
         samples = audio.read(path).samples
         for top_db in (30, 60):
             expected = librosa.effects.trim(samples, top_db=top_db)[0]
-            np.testing.assert_array_equal(audio.trim_silence(samples, top_db=top_db).samples, expected)
+            np.testing.assert_array_equal(silence.trim_silence(samples, top_db=top_db).samples, expected)
 
 
 def test_importing_brings_in_neither_librosa_nor_torch():
