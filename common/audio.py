@@ -318,7 +318,7 @@ def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
         if known is not None:
             raise AudioError(f"{path}: cannot be read as audio {known}") from error
         reason = getattr(error, "error_string", str(error)).rstrip(".")
-        raise AudioError(f"{path}: cannot be read as audio ({reason}); expected WAV, FLAC, OGG or MP3") from error
+        raise AudioError(f"{path}: cannot be read as audio ({reason}); {no_audio.EXPECTED}") from error
     with sound:
         if sound.frames > _UNKNOWN_SAMPLES and sound.format == "FLAC":
             with _with_length(path) as known:

@@ -3,6 +3,7 @@
 import shlex
 from pathlib import Path
 
+EXPECTED = "expected WAV, FLAC, OGG or MP3"
 FIRST_BYTES = 512
 """How many of them are looked at."""
 
@@ -27,7 +28,7 @@ _OTHERS = (
     ("packed by gzip", 0, b"\x1f\x8b", "unpack it"),
     ("Parquet", 0, b"par1", "write its recordings to files, and a manifest"),
 )
-_TEXT = ("text", "a list of recordings is a .txt, a manifest a .jsonl, .csv or .tsv")
+_TEXT = "(Format not recognised); it is text, as lists (.txt) and manifests (.jsonl, .csv) are"
 
 
 def advice(first: bytes, path: Path | None) -> str | None:
@@ -43,7 +44,7 @@ def advice(first: bytes, path: Path | None) -> str | None:
     for what, at, mark, to_do in _OTHERS:
         if begins[at : at + len(mark)] == mark:
             return f"({what}); {to_do}"
-    return f"({_TEXT[0]}); {_TEXT[1]}" if _is_text(first) else None
+    return f"{_TEXT}; {EXPECTED}" if _is_text(first) else None
 
 
 def _converted(path: Path) -> str:

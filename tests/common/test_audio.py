@@ -88,6 +88,53 @@ def test_a_wav_written_to_a_pipe_has_no_length_in_its_header_and_is_read(tmp_pat
     np.testing.assert_array_equal(audio.read(tmp_path / "piped.wav").samples, audio.read(tmp_path / "a.wav").samples)
 
 
+def without_length(flac: bytes) -> bytes:
+    """The FLAC file as a program writes it to a pipe."""
+    content = bytearray(flac)
+    content[21] &= 0xF0  # the 36 bits of STREAMINFO that count samples
+    content[22:26] = bytes(4)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("count", [17, 4096, 4097, 16000 * 5])
+@pytest.mark.parametrize("rate", [8000, 12345, 44100])
+def test_flac_from_a_pipe_is_as_long_as_its_last_frame_says(tmp_path, count, rate):
+    path = tmp_path / "a.flac"
+    soundfile.write(path, np.stack([noise(count)] * 2, 1), rate)
+    content = path.read_bytes()
+    expected = audio.read(path).samples
+    assert len(expected) == count
+    path.write_bytes(without_length(content))
+    for source in (path, audio.Held(without_length(content))):
+        np.testing.assert_array_equal(audio.read(source).samples, expected)
+        np.testing.assert_array_equal(audio.read(source, offset_seconds=5 / rate).samples, expected[5:])
+        assert audio.info(source).samples == count
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.99])
+def test_flac_from_a_pipe_that_broke_off_is_told(tmp_path, kept):
+    soundfile.write(tmp_path / "a.flac", noise(16000 * 5), 16000)
+    content = without_length((tmp_path / "a.flac").read_bytes())
+    with pytest.raises(audio.AudioError, match=r"^audio: truncated or damaged: "):
+        audio.read(audio.Held(content[: int(kept * len(content))]))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS); fetch the recording: git lfs pull"),
+        (b"\n<!DOCTYPE html><html>", "a web page); download the recording again"),
+        (b"PK\x03\x04" + bytes(9), "a ZIP archive); unpack it"),
+        (b"\xff\xf1P\x80" + bytes(99), "AAC); convert it to FLAC"),
+        ("a.wav\nü.wav\n".encode(), "it is text, as lists (.txt) and manifests (.jsonl, .csv) are; expected WAV"),
+        (("x" * 511 + "ü").encode(), "it is text"),
+    ],
+)
+def test_what_is_no_recording_is_told_for_what_it_is(content, told):
+    with pytest.raises(audio.AudioError, match=r"^x: cannot be read as audio \(.*" + re.escape(told)):
+        audio.read(audio.Held(content, "x"))
+
+
 def test_a_name_that_is_no_utf_8_is_read(tmp_path):
     soundfile.write(tmp_path / "a.wav", noise(1000), 16000)
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/latin\xe9.wav"))
@@ -136,10 +183,7 @@ def broken(folder: Path, name: str) -> Path:
         path.mkdir()
     elif name == "piped.flac":
         soundfile.write(path, noise(16000), 16000)
-        content = bytearray(path.read_bytes())
-        content[21] &= 0xF0  # the 36 bits of STREAMINFO that count samples
-        content[22:26] = bytes(4)
-        path.write_bytes(content)
+        path.write_bytes(without_length(path.read_bytes()) + bytes(1 << 18))
     return path
 
 
