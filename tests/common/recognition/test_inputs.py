@@ -139,7 +139,7 @@ def test_paths_may_start_from_where_one_stands_as_ls_and_find_write_them(files, 
         (item,) = find_recordings([folder / "m.jsonl"]).items
         assert (item.source.audio, item.source.offset_seconds) == (Path("speech/a.flac"), None)
     found = find_recordings([Path("lists/l.txt")], root=tmp_path / "lists")
-    assert [item.source for item in found.items][0] == tmp_path / "lists" / "speech" / "a.flac"
+    assert next(item.source for item in found.items) == tmp_path / "lists" / "speech" / "a.flac"
     assert find_recordings([Path("lists/m.jsonl")], root=tmp_path / "lists").items == []
 
 
