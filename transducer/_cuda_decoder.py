@@ -21,8 +21,8 @@ MOST_LAYERS, MOST_JOINT = 8, 1024
 """`TRANSDUCER_MOST_...` of transducer_decode.h."""
 STEPS_AT_ONCE = 16
 """After so many steps the host looks whether all are done."""
-ROWS = 8
-"""Frames that a block of the output layer takes at once: as many of few utterances as of many."""
+ROWS, WINDOWS = 8, (8, 4, 2, 1)
+"""Frames that a block of the output layer takes at once, and how many of them may be one utterance's."""
 NAN, WRONG_LENGTH = -1, -2
 
 
@@ -72,10 +72,8 @@ class CudaDecoder:
         Raises ValueError for a length that does not fit, and for an utterance whose frames hold NaN.
         """
         batch, frames, _ = encoded_BSC.shape
-        capacity, window = frames * max_symbols, 1
-        while 2 * window * batch <= ROWS:
-            window *= 2
-        device = self._device
+        capacity, device = frames * max_symbols, self._device
+        window = next(frames for frames in WINDOWS if frames * batch <= ROWS or frames == 1)
         results = torch.empty(3, batch, capacity, dtype=torch.int32, device=device)
         shares = torch.empty(2, batch, capacity, device=device)
         counts_B = torch.empty(batch, dtype=torch.int64, device=device)

@@ -15,13 +15,8 @@ from tests.transducer import test_fused_loss as fused_tests
 from tests.transducer import test_losses as loss_tests
 from tests.transducer.test_decoder import (  # noqa: F401
     test_an_utterance_is_decoded_bitwise_the_same_alone_and_in_any_batch,
-    test_every_activation_of_the_joint_is_known,
     test_frames_behind_an_utterance_have_no_effect,
-    test_it_finds_what_frame_looping_finds,
     test_nan_in_a_frame_names_the_utterance,
-    test_tokens_frames_and_durations_are_those_of_nemo,
-    test_weights_that_change_afterwards_have_no_effect,
-    test_with_its_state_it_goes_on_where_it_was,
 )
 from tests.transducer.test_fused_loss import (  # noqa: F401
     test_an_empty_batch_is_no_special_case,
@@ -253,6 +248,26 @@ def test_targets_narrower_than_the_lattice_are_named():
     logits, targets, frames, counts = loss_tests.random_batch()
     with pytest.raises(ValueError, match="utterance 0: target length: expected at least 0 and at most 2, found 4"):
         rnnt_loss(logits, targets[:, :2], frames, counts)
+
+
+@pytest.mark.parametrize(
+    ("durations", "layers", "max_symbols"), [((), 1, 10), ((), 2, 1), (DURATIONS, 2, 2), ((0, 2), 1, 1)]
+)
+def test_the_decoder_finds_what_frame_looping_finds(
+    path: str, durations: tuple[int, ...], layers: int, max_symbols: int
+):
+    decoder_tests.test_it_finds_what_frame_looping_finds(path, durations, layers, max_symbols)
+
+
+@pytest.mark.parametrize(("name", "activation"), [("rnnt", "tanh"), ("tdt", "sigmoid")])
+def test_the_decoder_finds_what_nemo_finds_and_knows_activations(path: str, name: str, activation: str):
+    decoder_tests.test_tokens_frames_and_durations_are_those_of_nemo(path, name, 2, "_ms2")
+    decoder_tests.test_every_activation_of_the_joint_is_known(path, activation)
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_the_decoder_goes_on_where_it_was(path: str, durations: tuple[int, ...]):
+    decoder_tests.test_with_its_state_it_goes_on_where_it_was(path, durations, [33, 0, 7])
 
 
 @pytest.mark.parametrize("has_durations", [False, True])
