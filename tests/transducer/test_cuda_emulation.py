@@ -1,4 +1,4 @@
-"""The tests of the losses and of the decoder once more, on the CUDA sources, which an emulator runs on the processor."""
+"""The tests of the losses and of the decoder once more, on the CUDA kernels, that an emulator runs on the processor."""
 
 import ctypes
 import subprocess
