@@ -83,8 +83,9 @@ class CudaDecoder:
         encoded_BSC = F.pad(encoded_BSC.detach().float(), (0, self._missing)).contiguous()
         projected_BSJ = torch.empty(batch, frames, self._joint, device=device)
         given = (encoded_BSC, projected_BSJ, frames_B, *results, *shares, counts_B, network_BX, position_B3)
-        parts = (*given, active_B, emitted_B, pending_BLH, logits)
-        known = Batch(batch, frames, capacity, max_symbols, window, *(part.data_ptr() for part in parts))
+        rooms = (active_B, emitted_B, pending_BLH, logits)
+        addresses = [part.data_ptr() for part in (*given, *rooms)]
+        known = Batch(batch, frames, capacity, max_symbols, window, *addresses)
         library, own = _cuda_library.loaded(), (byref(self._network.network), byref(known))
         with native.current_stream(device) as stream:
             call(library.transducer_decode_begin_cuda, *own, stream)
@@ -100,5 +101,5 @@ class CudaDecoder:
             if count == NAN:
                 raise ValueError(f"encoded: utterance {n}: its frames hold NaN")
         longest = int(counts.max()) if batch else 0
-        host = [part_BN[:, :longest].cpu().numpy() for part_BN in (*results, *shares)]
-        return Found(*host, counts.numpy())
+        parts = (*(part_BN[:, :longest] for part_BN in (*results, *shares)), counts)
+        return Found(*(part.cpu().numpy() for part in parts))
