@@ -13,23 +13,40 @@ from typing import Literal, TextIO
 import numpy as np
 
 from common.config import ConfigError
-from common.files import write_text, written_whole
+from common.files import is_file, write_text, written_whole
 from common.recognition import subtitles
+from common.recognition.inputs import Item
 from common.recognition.transcripts import Transcript
 
 Format = Literal["text", "json", "srt", "vtt"]
 
 
-def check_format(style: Format, n_recordings: int, output_dir: Path | None) -> None:
-    """Raises ConfigError where subtitles of several recordings would go into one file."""
-    if style in ("srt", "vtt") and output_dir is None and n_recordings > 1:
-        raise ConfigError(f"format {style}: {n_recordings} recordings do not go into one file; set --output_dir")
+def check(
+    inputs: Sequence[Path], items: Sequence[Item], style: Format, output: Path | None, output_dir: Path | None
+) -> None:
+    """Raises ConfigError where subtitles of several recordings would share a file, or one that is read be written to.
+
+    `inputs` are what the user named, and `items` what was found in them.
+    """
+    if style in ("srt", "vtt") and output_dir is None and len(items) > 1:
+        raise ConfigError(f"format {style}: {len(items)} recordings do not go into one file; set --output_dir")
+    places = [output] if output is not None else []
+    if output_dir is not None:
+        places += [output_dir / file_name(item.name, style) for item in items]
+    names = {place.name for place in places}
+    sources = (getattr(item.source, "audio", item.source) for item in items)
+    read = {path for path in (*inputs, *sources) if isinstance(path, Path) and path.name in names}
+    for path in read:
+        for place in (place for place in places if place.name == path.name and is_file(place)):
+            if is_file(path) and path.samefile(place):
+                raise ConfigError(f"{place}: cannot be written to: it is read; name another output")
 
 
 def write_transcript(transcript: Transcript, name: str, style: Format, stream: TextIO, output_dir: Path | None) -> None:
     """To `stream`, or to a file of its own called `name` in `output_dir`. Raises ConfigError."""
     if output_dir is None:
-        print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
+        with _told(getattr(stream, "name", None) or "output"):
+            print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
         return
     path = output_dir / file_name(name, style)
     with _told(path):
@@ -102,18 +119,27 @@ def output(path: Path | None, *, whole: bool = False) -> Iterator[TextIO]:
         return
     with _told(path):
         file = path.open("w", encoding="utf-8", errors="backslashreplace")
-    with file:
+    try:
         yield file
+    finally:
+        with _told(path):
+            file.close()
 
 
 def tell(message: str) -> None:
-    """A line for the user, beside the results."""
-    print(message, file=sys.stderr, flush=True)
+    """A line for the user, beside the results; none where standard error is closed."""
+    if sys.stderr is not None:
+        print(message, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _told(path: Path | str) -> Iterator[None]:
+    """What cannot be written to `path` is a ConfigError, but for a reader of the output who left."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written to: {error.strerror or error}") from None
+        name = {"<stdout>": "standard output"}.get(str(path), path)
+        reason = os.strerror(errno.ENOTDIR) if isinstance(error, FileExistsError) else error.strerror or error
+        raise ConfigError(f"{name}: cannot be written to: {reason}") from None
