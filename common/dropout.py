@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import products
@@ -24,6 +24,14 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     bits_X = generator.random_raw(-(-x.numel() // 4)).view(np.uint16)[: x.numel()]
     kept = torch.from_numpy(bits_X >= steps).view(x.shape)
     return x * kept.to(x.dtype).mul_(STEPS / (STEPS - steps))
+
+
+class Dropout(nn.Dropout):
+    """`nn.Dropout` by `dropout`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Of the shape of `input`."""
+        return dropout(input, self.p, self.training)
 
 
 def _is_faster(x: Tensor) -> bool:
