@@ -94,8 +94,8 @@ def _unpickled(path: Path, kind: str) -> Any:
             ) from None
         raise CheckpointError(f"{path}: damaged or not a {kind} of tensors and plain values") from None
     except Exception as error:  # bytes that are no pickle make its reader fail anywhere: IndexError, struct.error, ...
-        found = _first_line(error)
-        told = " of tensors and plain values" if "weights_only" in found else f": {found}"  # torch's advice to run it
+        problem = _first_line(error)
+        told = " of tensors and plain values" if "weights_only" in problem else f": {problem}"  # or torch says: run it
         raise CheckpointError(f"{path}: damaged or not a {kind}{told}") from None
 
 
