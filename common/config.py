@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from common.files import decoded
-from common.interruption import ended_by_the_user
+from common.interruption import discard_output, ended_by_the_user
 
 T = TypeVar("T")
 ABOUT_FILES = (
@@ -160,6 +160,10 @@ def reported(*kinds: type[Exception]) -> Iterator[None]:
             yield
     except expected as error:
         print(f"error: {error}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except (AttributeError, OSError, ValueError):  # a full disk: what is left cannot be written at the end either
+            discard_output()
         raise SystemExit(2) from None
 
 

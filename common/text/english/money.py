@@ -104,8 +104,13 @@ def _per(unit: str) -> str:
     return f" per {PERIODS.get(unit) or UNITS.get(unit) or UNITS.get(unit.lower()) or unit}"
 
 
+_RATE_AHEAD = re.compile(r"\d\s?[A-Z]{3}\s?=\s?\Z")
+
+
 def _money_behind(match: re.Match[str], style: Style) -> str:
     number, large, letter, currency, per = match.groups()
+    if before(match, _RATE_AHEAD) and "." in number:  # 1 USD = 0.92 EUR
+        return _spelled(f"{cardinal(number)} {CURRENCIES[currency][1]}", style)
     said = _spelled(_amount(number, large or letter, currency, one=_before_price(match)), style)
     return said + _per(per) if per else said
 

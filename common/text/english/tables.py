@@ -58,7 +58,8 @@ PRONOUNCED = frozenset([
     "AIDS", "NASA", "NATO", "UNESCO", "UNICEF", "OPEC", "LASER", "RADAR", "SCUBA", "JPEG", "GIF", "SIM", "PIN",
     "RAM", "ROM", "LAN", "WAN", "WIFI", "SARS", "COVID", "NAFTA", "ASAP", "FIFA", "UEFA", "DRAM", "SWAT", "ZIP",
     "CAT", "COP", "PET", "ICE", "TAB", "ALT", "BAR", "BASIC", "COBOL", "IKEA", "LEGO", "FEMA", "OSHA", "HIPAA",
-    "TASER", "YOLO",
+    "TASER", "YOLO", "FOMO", "BOGO", "MOOC", "POTUS", "SCOTUS", "FLOTUS", "CRISPR", "SPAC", "TEFL", "TOEFL", "NORAD",
+    "CAPTCHA", "YIMBY", "SWOT", "FUBAR", "EBITDA", "LIDAR", "FAFSA", "ICANN", "HELOC",
 ])  # fmt: skip
 # In capitals, said letter by letter although there is such a word.
 SPELLED = frozenset([
@@ -132,6 +133,6 @@ COUNTED = (
     "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl|Stage|Grade|Level"
     "|Unit|Class|Episode|Season|Round"
     "|Super Bowl|Vatican|Apollo|Mark|Factor|World War|WW|Olympiad"
-    "|Canto|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
+    "|Canto|Amend\\.|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
     "|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
 )

@@ -115,14 +115,16 @@ UNITS = {
     "w·h": "watt hour", "a·h": "amp hour", "ft-lb": "foot pound", "ft-lbs": "foot pound", "ft·lb": "foot pound",
     "ft·lbs": "foot pound", "lb-ft": "pound foot", "lbs-ft": "pound foot", "lb·ft": "pound foot",
     "pa·s": "pascal second",
-    "ug": "microgram", "mcmol": "micromole", "dm": "decimeter", "GPa": "gigapascal",
+    "ga": "gauge", "mM": "millimolar", "µM": "micromolar", "μM": "micromolar", "nM": "nanomolar",
+    "bbl": "barrel", "bbls": "barrel", "ug": "microgram", "mcmol": "micromole", "dm": "decimeter", "GPa": "gigapascal",
     **{f"{prefix}m": f"{name}meter" for prefix, name in _METERS.items()},
 }  # fmt: skip
 # Said after a slash only: 5A is not five amps, a 5 K is not five kelvins.
 ONLY_AFTER_A_SLASH = frozenset(["s", "h", "K", "mo", "A", "N", "J"])
 MANY = {
     "foot": "feet", "inch": "inches", "hertz": "hertz", "horsepower": "horsepower", "percent": "percent",
-    "lux": "lux", "dozen": "dozen", "u": "u", "m": "m",
+    "lux": "lux", "dozen": "dozen", "gauge": "gauge", "millimolar": "millimolar", "micromolar": "micromolar",
+    "nanomolar": "nanomolar", "u": "u", "m": "m",
 }  # fmt: skip
 # Said with "per" behind a slash.
 PERIODS = {

@@ -271,6 +271,7 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: "is at most"),
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: "is at least"),
     rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", _compared),
+    rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", lambda match, style: "," if style.for_voice else ""),
     rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", _compared),
     rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
     rule("range", r"(?<=\d[a-z])-(?=\d{1,3}[a-z]?\b)", lambda match, style: "to"),
@@ -291,12 +292,16 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("symbol", r"&&", lambda match, style: "and"),
     rule("footnote", r"(?:(?<=[a-z]{3})|(?<=[.,;!?)\"']))\[\d{1,3}\]", lambda match, style: ""),
     rule("math", r"(?<=[\w)²³] )-(?= \d*[a-z]?\b)", _minus),
-    rule("symbol", r"(?<=[\w.] )/(?= \w)|(?<=\w)/(?=\s)", lambda match, style: "slash"),
+    rule(
+        "symbol", r"(?<=[\w.] )(?<![ECMP]T )(?<![SD]T )(?<![AP]M )/(?= \w)|(?<=\w)/(?=\s)", lambda match, style: "slash"
+    ),
     rule("number", r"([⁰¹²³⁴-⁹₀-₉]+)", lambda match, style: cardinal(match[1].translate(_POWERS))),
     rule("symbol", r"[^\w\s'\"]|_", _symbol),
 )
 
 WORD_RULES: tuple[Rule, ...] = (
+    rule("name", r"(?<=\b[Dd]ew )pt(?!\w)\.?|(?<=ing )pt(?!\w)\.?", lambda match, style: "point"),
+    rule("abbreviation", r"[Cc]or\.(?=\sof\b)", lambda match, style: "corner"),
     rule(
         "reference",
         r"(?:ch|pp?|fig|sec|vol)\.\s*(?=\d+\s?-\s?\d)",
@@ -336,12 +341,23 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule("reference", r"(Arts?|Secs?|Paras?|Cls?)\.\s*(?=\d|[IVX]+\b)", lambda match, style: LEGAL[match[1]]),
     rule("abbreviation", r"min(?!\w)(?:\.(?=\s[a-z]))?", _minute),
+    rule("reference", r"[Nn]o\.(?=:\s?[A-Z#]?\d)", lambda match, style: "number"),
+    rule("reference", r"qty(?=\s\d)", lambda match, style: "quantity", any_case=True),
+    rule(
+        "reference",
+        r"(?:(lat)|long)\.\s?(?=-?\d[\d.]{0,12}\s?°)",
+        lambda m, s: f"{'lat' if m[1] else 'long'}itude ",
+        any_case=True,
+    ),
+    rule("reference", r"(?<=\d(?:st|nd|rd|th)\s)ed\.", lambda match, style: "edition"),
+    rule("abbreviation", r"incl\.(?=\s?(?:[.,;)]|\Z))", lambda match, style: "included"),
+    rule("name", r"Pt\.(?=\s[A-Z][a-z])", lambda match, style: "point"),
     rule("reference", r"Pss?\.?\s(?=\d)", lambda match, style: "psalm"),
     rule("reference", r"no\.\s*(?=[A-Z]{1,4}-?\d)", lambda match, style: "number", any_case=True),
     rule("reference", r"(?<=\d(?:st|nd|rd|th)\s)gr\.", lambda match, style: "grade"),
     rule("reference", r"v\.?\s?(?=\d+\.\d)", lambda match, style: "version"),
     rule("reference", r"[Rr]eg\.(?=\s\()", lambda match, style: "regulation"),
-    rule("reference", rf"({'|'.join(LABELLED)})(?=:\s)", lambda match, style: LABELLED[match[1]]),
+    rule("reference", rf"(?<!-)({'|'.join(LABELLED)})\.?(?=:\s)", lambda match, style: LABELLED[match[1]]),
     rule(
         "abbreviation",
         r"(?:(?<=yrs\.\s)|(?<=yrs\s)|(?<=years\s)|(?<=years'\s)|(?<=of\s))exp\b\.?",
@@ -367,7 +383,6 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)[Ff]l\b\.?", lambda match, style: "floor"),
     rule("abbreviation", r"(?<=\d\s)(pcm|pw|p\.?a\.|pppn|p\.w\.)(?!\w)", lambda m, s: _PAID[m[1].replace(".", "")]),
     rule("abbreviation", r"Sec\.(?=\sof\b)", lambda match, style: "secretary"),
-    rule("abbreviation", r"att'n\b", lambda match, style: "attention", any_case=True),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),
     rule("abbreviation", r"a\.?k\.?a\b\.?", lambda match, style: style.letters("aka"), any_case=True),
     rule("abbreviation", r"(?<=[a-z],\s)([A-Z][a-z]+)\.", lambda match, style: OLD_STATES.get(match[1])),
@@ -386,7 +401,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("name", r"Ph\.?Ds(?!\w)", lambda match, style: style.letters("phd") + "'s"),
     rule("name", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", _mixed_case),
     rule("letters", r"[a-z]{2,3}(?=[²³])", lambda m, s: s.letters(m[0]) if m[0] not in UNITS else None),
-    rule("letters", rf"{NO_VOWEL}(?![A-Za-z\d_'.-])", _without_vowels),
+    rule("letters", rf"{NO_VOWEL}(?![A-Za-z\d_'-]|\.(?!\s+[A-Z]|\s*\Z))", _without_vowels),
     rule("name", r"A(?![A-Za-z'.]|\s[A-Z])", _letter_a),
     *roman.WORD_RULES,
     rule("acronym", r"([A-Z]{2,})('?s)?(?![A-Za-z])", _capitals),

@@ -14,6 +14,7 @@ import soundfile
 
 from common.audio import AudioError
 from common.recognition.writing import rendered
+from tests.timing import quickest
 from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from
 from trt.client.load import load
@@ -182,9 +183,12 @@ def test_a_busy_server_and_a_broken_connection_are_asked_again_and_a_refusal_is_
 
 
 def test_the_clients_take_little_processor_time():
-    with answering(lambda n: answer_of(b"own")) as url:
-        found = load(url, [b"x" * 20_000], [b"own"], clients=4, seconds=0.3)
-    assert found.cpu_seconds / len(found.latencies) < 2e-3
+    def of_a_request() -> float:
+        with answering(lambda n: answer_of(b"own")) as url:
+            found = load(url, [b"x" * 20_000], [b"own"], clients=4, seconds=0.3)
+        return found.cpu_seconds / len(found.latencies)
+
+    assert quickest(2e-3, of_a_request) < 2e-3
 
 
 def test_a_server_that_is_busy_or_restarts_is_asked_again():

@@ -1,10 +1,11 @@
 """Classes of written English, one form of each as a voice says it; phrases by class are in test_reader.py."""
 
-import time
+from functools import partial
 
 import pytest
 
 from common.text.spoken import spoken_english
+from tests.timing import assert_takes_less
 
 KEEP = "'-!(),.:;?"
 
@@ -239,6 +240,5 @@ def test_ordinary_prose_stays_as_it_is(printed, said):
 def test_a_long_text_takes_time_in_proportion():
     """What one token looks for in all of the text is looked for once."""
     for written in ("5F ", "4/6 "):
-        began = time.process_time()
-        spoken_english(written * (12_000 // len(written)), keep=KEEP)
-        assert time.process_time() - began < 4.0  # three times that, where each looks for it
+        text = written * (12_000 // len(written))
+        assert_takes_less(4, partial(spoken_english, text, keep=KEEP))  # three times that, where each looks for it
