@@ -102,9 +102,14 @@ def pitch_statistics(pitches: Iterable[np.ndarray]) -> PitchStatistics:
 def _features(config: PitchConfig) -> LogMelConfig:
     """FastPitch's mel frames at this rate."""
     size = config.frame_samples
-    framing = {"hop_samples": config.hop_samples, "window_samples": size, "n_fft": size}
-    highest_hz = min(TTS.highest_hz, config.sample_rate / 2)
-    return replace(TTS, sample_rate=config.sample_rate, highest_hz=highest_hz, **framing)
+    return replace(
+        TTS,
+        sample_rate=config.sample_rate,
+        hop_samples=config.hop_samples,
+        window_samples=size,
+        n_fft=size,
+        highest_hz=min(TTS.highest_hz, config.sample_rate / 2),
+    )
 
 
 def _pyin(samples: np.ndarray, config: PitchConfig) -> np.ndarray:
