@@ -18,7 +18,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from common import no_audio, piped_flac
+from common import other_files, piped_flac
 
 Read = TypeVar("Read")
 
@@ -314,11 +314,11 @@ def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
                 f"{path}: has no header that tells its rate and format; write one, as with: "
                 f"ffmpeg -f s16le -ar 16000 -ac 1 {shown}"
             ) from error
-        known = no_audio.advice(_part(path, 0, no_audio.FIRST_BYTES), None if isinstance(path, Held) else path)
+        known = other_files.no_audio(_part(path, 0, other_files.FIRST_BYTES), None if isinstance(path, Held) else path)
         if known is not None:
             raise AudioError(f"{path}: cannot be read as audio {known}") from error
         reason = getattr(error, "error_string", str(error)).rstrip(".")
-        raise AudioError(f"{path}: cannot be read as audio ({reason}); {no_audio.EXPECTED}") from error
+        raise AudioError(f"{path}: cannot be read as audio ({reason}); {other_files.EXPECTED}") from error
     with sound:
         if sound.frames > _UNKNOWN_SAMPLES and sound.format == "FLAC":
             with _with_length(path) as known:

@@ -13,7 +13,7 @@ from typing import Literal, TextIO
 import numpy as np
 
 from common.config import ConfigError
-from common.files import is_file, write_text, written_whole
+from common.files import check_writable, is_file, write_text, written_whole
 from common.recognition import subtitles
 from common.recognition.inputs import Item
 from common.recognition.transcripts import Transcript
@@ -42,14 +42,24 @@ def check(
                 raise ConfigError(f"{place}: cannot be written to: it is read; name another output")
 
 
+def check_file(path: Path | None, read: Sequence[Path]) -> None:
+    """Raises ConfigError where a file cannot be written, or is one of those that are read; before long work."""
+    if path is None:
+        return
+    if any(is_file(path) and is_file(each) and each.samefile(path) for each in read):
+        raise ConfigError(f"{path}: cannot be written to: it is read; name another output")
+    with told(path):
+        check_writable(path)
+
+
 def write_transcript(transcript: Transcript, name: str, style: Format, stream: TextIO, output_dir: Path | None) -> None:
     """To `stream`, or to a file of its own called `name` in `output_dir`. Raises ConfigError."""
     if output_dir is None:
-        with _told(getattr(stream, "name", None) or "output"):
+        with told(getattr(stream, "name", None) or "output"):
             print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
         return
     path = output_dir / file_name(name, style)
-    with _told(path):
+    with told(path):
         write_text(path, rendered(transcript, style, with_name=False))
 
 
@@ -86,7 +96,7 @@ def save_log_probs(folder: Path, name: str, transcript: Transcript, labels: Sequ
 def file_in(folder: Path, name: str, suffix: str) -> Iterator[Path]:
     """The path to write a file about a recording to, in a folder that is there. Raises ConfigError if it fails."""
     path = folder / f"{name}{suffix}"
-    with _told(path):
+    with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         yield path
 
@@ -95,7 +105,7 @@ def make_folder(folder: Path | None) -> None:
     """Raises ConfigError where it cannot be made, or nothing can be written into it."""
     if folder is None:
         return
-    with _told(folder):
+    with told(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -112,17 +122,17 @@ def output(path: Path | None, *, whole: bool = False) -> Iterator[TextIO]:
         return
     make_folder(path.parent)
     if whole:
-        with _told(path), written_whole(path) as content:
+        with told(path), written_whole(path) as content:
             text = io.TextIOWrapper(content, "utf-8", "backslashreplace", write_through=True)
             yield text
             text.detach()
         return
-    with _told(path):
+    with told(path):
         file = path.open("w", encoding="utf-8", errors="backslashreplace")
     try:
         yield file
     finally:
-        with _told(path):
+        with told(path):
             file.close()
 
 
@@ -133,7 +143,7 @@ def tell(message: str) -> None:
 
 
 @contextlib.contextmanager
-def _told(path: Path | str) -> Iterator[None]:
+def told(path: Path | str) -> Iterator[None]:
     """What cannot be written to `path` is a ConfigError, but for a reader of the output who left."""
     try:
         yield

@@ -122,8 +122,8 @@ def test_flac_from_a_pipe_that_broke_off_is_told(tmp_path, kept):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS); fetch the recording: git lfs pull"),
-        (b"\n<!DOCTYPE html><html>", "a web page); download the recording again"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS); fetch the file: git lfs pull"),
+        (b"\n<!DOCTYPE html><html>", "a web page); download the file again"),
         (b"PK\x03\x04" + bytes(9), "a ZIP archive); unpack it"),
         (b"\xff\xf1P\x80" + bytes(99), "AAC); convert it to FLAC"),
         ("a.wav\nü.wav\n".encode(), "it is text, as lists (.txt) and manifests (.jsonl, .csv) are; expected WAV"),

@@ -112,3 +112,12 @@ def test_a_full_disk_is_one_line(tmp_path):
         writing.output(full) as stream,
     ):
         writing.write_transcript(HELLO, "a", "text", stream, None)
+
+
+def test_a_file_is_checked_before_long_work(tmp_path):
+    (tmp_path / "m.jsonl").write_text("{}")
+    writing.check_file(tmp_path / "new" / "h.jsonl", [tmp_path / "m.jsonl"])
+    with pytest.raises(ConfigError, match=r"m\.jsonl: cannot be written to: it is read; name another output$"):
+        writing.check_file(tmp_path / "new" / ".." / "m.jsonl", [tmp_path / "m.jsonl"])
+    with pytest.raises(ConfigError, match=r"new: cannot be written to: Is a directory$"):
+        writing.check_file(tmp_path / "new", [])

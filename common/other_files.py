@@ -1,4 +1,4 @@
-"""What a file is that cannot be read as audio, by its first bytes, and what to do about it."""
+"""Files that are not what they should be: what they are, by their first bytes, and what to do about it."""
 
 import shlex
 from pathlib import Path
@@ -19,19 +19,22 @@ _SOUNDS = (
     ("WavPack", 0, b"wvpk"),
     ("Monkey's Audio", 0, b"MAC "),
 )
-# What lies where a recording should: what it is, and what is to be done.
+# What lies where any file should that was downloaded: what it is, and what is to be done.
+_INSTEAD = (
+    ("a pointer of Git LFS", b"version https://git-lfs", "fetch the file: git lfs pull"),
+    ("a web page", b"<!doctype html", "download the file again"),
+    ("a web page", b"<html", "download the file again"),
+)
+# Likewise where a recording should.
 _OTHERS = (
-    ("a pointer of Git LFS", 0, b"version https://git-lfs", "fetch the recording: git lfs pull"),
-    ("a web page", 0, b"<!doctype html", "download the recording again"),
-    ("a web page", 0, b"<html", "download the recording again"),
-    ("a ZIP archive", 0, b"pk\x03\x04", "unpack it"),
-    ("packed by gzip", 0, b"\x1f\x8b", "unpack it"),
-    ("Parquet", 0, b"par1", "write its recordings to files, and a manifest"),
+    ("a ZIP archive", b"pk\x03\x04", "unpack it"),
+    ("packed by gzip", b"\x1f\x8b", "unpack it"),
+    ("Parquet", b"par1", "write its recordings to files, and a manifest"),
 )
 _TEXT = "(Format not recognised); it is text, as lists (.txt) and manifests (.jsonl, .csv) are"
 
 
-def advice(first: bytes, path: Path | None) -> str | None:
+def no_audio(first: bytes, path: Path | None) -> str | None:
     """What the file of these bytes is, and what to do about it, for a message; None for what is not known.
 
     `path`: where the file is, for the command that converts it.
@@ -40,11 +43,32 @@ def advice(first: bytes, path: Path | None) -> str | None:
     if kind is not None:
         example = "" if path is None else ", as with: " + shlex.join(["ffmpeg", "-i", str(path), _converted(path)])
         return f"({kind}); convert it to FLAC{example}"
-    begins = first.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    for what, at, mark, to_do in _OTHERS:
-        if begins[at : at + len(mark)] == mark:
+    begins = _begins(first)
+    for what, mark, to_do in (*_INSTEAD, *_OTHERS):
+        if begins.startswith(mark):
             return f"({what}); {to_do}"
     return f"{_TEXT}; {EXPECTED}" if _is_text(first) else None
+
+
+def instead_of(path: Path, wanted: str) -> str | None:
+    """What stands at `path` in place of a file of any kind that was `wanted`, for a message; None for what may be one.
+
+    `wanted` is "a checkpoint".
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.read(FIRST_BYTES)
+    except OSError:
+        return None
+    if not first:
+        return f"damaged or not {wanted}: it is empty (0 bytes)"
+    begins = _begins(first)
+    told = (f"is {what}, and not {wanted}; {to_do}" for what, mark, to_do in _INSTEAD if begins.startswith(mark))
+    return next(told, None)
+
+
+def _begins(first: bytes) -> bytes:
+    return first.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
 
 
 def _converted(path: Path) -> str:
