@@ -49,12 +49,14 @@ ABBREVIATIONS = {
     "bldgs": "buildings", "apts": "apartments", "blvds": "boulevards", "pct": "percent", "tbs": "tablespoon",
     "doc": "doc", "cu": "cubic", "anon": "anonymous", "ibid": "ibid", "qtr": "quarter", "elev": "elevation",
     "rpt": "report", "agg": "aggregate",
-    "svc": "service", "chg": "charge",
+    "svc": "service", "chg": "charge", "pymt": "payment", "pmt": "payment", "qtrly": "quarterly", "blk": "block",
+    "acctg": "accounting",
+    "rcpt": "receipt",
 }  # fmt: skip
 # Those that messages write without a dot, and that are no words.
 WITHOUT_DOT = (
     "mgr", "mgmt", "govt", "dept", "acct", "asst", "appt", "recd", "pkg", "qty", "bldg", "hwy", "natl", "intl",
-    "approx", "mtg", "yrs", "wks", "qtr", "mkt",
+    "approx", "mtg", "yrs", "wks", "qtr", "mkt", "pymt", "pmt", "qtrly",
 )  # fmt: skip
 # Words of their own at the end of a sentence.
 ALSO_WORDS = frozenset(

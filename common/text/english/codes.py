@@ -181,8 +181,9 @@ _FILE = rf"(?:{_FOLDERS}[\w-]{{1,99}}(?:\.[\w-]{{1,99}}){{0,9}}|(?<![\w.)]))\.(?
 _PATH = (
     r"(?:[A-Z]:\\(?:[\w.$-]{1,99}\\){0,20}|~/|\.{1,2}/|/(?=[\w.-]{1,99}/))(?:[\w.-]{1,99}/){0,20}(?:[\w.$-]{0,99}\w)?"
 )
-ELECTRONIC_AHEAD = re.compile(
-    r"@[\w-]+\.\w|://|www\.|\w\.[a-zA-Z]{2}|~/|\./|:\\|(?<!\S)/\w|[^\W_]_[^\W_]|\w\.mp\d|(?<!\S)\.[a-z]{2}"
+ELECTRONIC_AHEAD = re.compile(  # every branch begins with a sign, so that the search passes over letters
+    r"@[\w-]+\.\w|:(?://|\\)|_(?<=[^\W_]_)[^\W_]|~/|/(?<!\S/)\w"
+    r"|\.(?:(?<=\w\.)(?:[a-zA-Z]{2}|mp\d)|(?<=www\.)|/|(?<!\S\.)[a-z]{2})"
 )
 """Without it a text has no electronic token."""
 
@@ -222,6 +223,7 @@ RULES: tuple[Rule, ...] = (
     rule("telephone", r"0\d{2,4}[ -]\d{3,4}[ -]\d{3,4}(?![\w-])|0\d{3} \d{3} \d{3}(?![\w-])", _telephone),
     rule("telephone", r"1-8\d\d-(?=[A-Z\d-]{0,19}[A-Z])[A-Z\d]+(?:-[A-Z\d]+){0,5}(?!\w)", _telephone),
     rule("telephone", r"\d{3}-\d{4}(?![\w-])", _seven_digits),
+    rule("telephone", r"\(0\d{1,4}\) ?\d{3,4}[ -]\d{3,4}(?![\w-])", _telephone),
     rule("telephone", r"\d{3} \d{4} \d{4}(?![\w,-]|[.:]\d)", _telephone),
     rule(
         "serial",
@@ -281,6 +283,12 @@ WORD_RULES: tuple[Rule, ...] = (
         rf"([NSEW])(?=\s\d+(?:st|nd|rd|th)\s(?:{STREETS})\b)",
         lambda match, style: DIRECTIONS[match[1]],
     ),
+    rule(
+        "address",
+        rf"([NS])\.\s?([EW])\.(?=\s(?:\d+(?:st|nd|rd|th)|[A-Z][a-z]+)\s(?:{STREETS})\b)",
+        lambda match, style: DIRECTIONS[match[1] + match[2]],
+    ),
+    rule("address", r"([NSEW])\.(?=\s\d+(?:st|nd|rd|th)\b)", lambda match, style: DIRECTIONS[match[1]]),
     rule(
         "address",
         r"([NS][EW]|[NSEW])(?!\w)",

@@ -390,7 +390,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("range", r"(?<![\w-])([A-Z])(\d{1,2})\s?-\s?\1(\d{1,2})(?![\w-])", _codes),
     rule("time", r"(noon|midnight)\s?-\s?(?=\d)", lambda match, style: f"{match[1]} to", any_case=True),
     rule("measure", r"(once|twice)/(wk|week|mo|month|yr|year|d|day|hr|hour)(?!\w)", _how_often, any_case=True),
-    rule("direction", r"[RL](?=\s(?:on|onto|at)\s)", _side),
+    rule("direction", r"(?:(?<=[Tt]urn )|(?<=[Bb]ear )|(?<=[Kk]eep ))[RL](?!\w)|[RL](?=\s(?:on|onto|at)\s)", _side),
     rule("roman", r"([XVI]{2,6})(?=\s(?:Winter|Summer|Olymp|Games|Congress|Corps|Army|Biennale))", _ranked),
     rule("math", r"(?:(?<=\b[A-Z]\s)|(?<=\b[A-Z]))x(?=\s?[A-Z](?:\b|x))", lambda match, style: "by"),
 )

@@ -46,6 +46,17 @@ def _form(match: re.Match[str], style: Style) -> str | None:
     return f"{name}{match[2] or ''}" if _TAKEN.match(match.string, match.end()) else None
 
 
+_BLOOD_AHEAD = re.compile(r"\b(?:[Tt]ype|[Bb]lood(?:\stype)?(?:\s(?:is|was))?:?)\s\Z")
+_BLOOD_BEHIND = re.compile(r"\s(?:blood|donors?|patients?)\b")
+
+
+def _blood(match: re.Match[str], style: Style) -> str | None:
+    """type O-; but a grade of A-"""
+    if not before(match, _BLOOD_AHEAD) and not _BLOOD_BEHIND.match(match.string, match.end()):
+        return None
+    return f"{style.letters(match[1])} {'positive' if match[2] == '+' else 'negative'}"
+
+
 def _for_so_long(match: re.Match[str], style: Style) -> str | None:
     """twice daily x 10 days"""
     return "for" if before(match, _DOSED_AHEAD) else None
@@ -59,6 +70,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"Pub\.\s?L\.", lambda match, style: "public law"),
     rule("reference", r"Ex\.(?=\s[A-Z](?![\w'])(?<!I))", lambda match, style: "exhibit"),
     rule("time", r"q\.?(\d{1,2})(?:-(\d{1,2}))?\s?h(?:rs?|ours)?(?!\w)\.?(?!\Z)", _every),
+    rule("blood", r"(AB|A|B|O)([+-])(?![\w-])", _blood),
     rule("abbreviation", r"(?<=\d\s)(tab|cap)(s)?(?!\w)\.?", _form, any_case=True),
     rule("abbreviation", r"(po|bid|tid|qid|prn|qhs|iv|im)(?!\w)", _dosing, any_case=True),
     rule("time", r"x\s?(?=\d+\s(?:days?|weeks?|wks?|months?|hrs?|hours?|doses)\b)", _for_so_long),

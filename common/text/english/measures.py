@@ -20,7 +20,7 @@ from common.text.numbers import cardinal, fraction, plural
 
 MIXED = r"\d+(?:\s|-)\d+/\d+"
 _UNIT = (
-    r"(?:°\s?[CF]\b|[%‰°℃℉]|(?:sq|cu)\.?[\s-](?:ft|in|mi|m|km|yd)\b\.?|fl\.?\s?oz\b"
+    r"(?:°\s?[CF]\b|[%‰°℃℉]|(?:sq|cu)\.?[\s-](?:ft|in|mi|m|km|yds?)\b\.?|fl\.?\s?oz\b"
     r"|(?:ft|lbs?|kN|N|kW|W|A|Pa|n)[·⋅-](?:lbs?|ft|m|h|s)\b|[A-Za-zµμΩ]+)"
 )
 _POWER = r"([²³]|\^?[23](?!\d))?"
@@ -143,7 +143,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
 
 _SEVERAL_CAPITALS = re.compile("HRs|PTs|MIs|PCs|MPs|MBs?As")  # 28 HRs are no hours
 _GAMES = re.compile(
-    r"\b(?:boss(?:es)?|damage|heals?|healed|mana|spells?|monsters?|enem(?:y|ies)|potions?|XP"
+    r"\b(?:[Ll]evel \d+|boss(?:es)?|damage|heals?|healed|mana|spells?|monsters?|enem(?:y|ies)|potions?|XP"
     r"|(?:its|his|her|your|my|the) (?:HP|MP))\b|\d HP(?:,| and|/)\s?\d+ MP\b"
 )
 _VOLTS = re.compile(r"\d\s?(?:VAC|VDC|V|Hz|kW)(?![A-Za-z])")
@@ -257,10 +257,10 @@ def _bare(match: re.Match[str], style: Style) -> str | None:
 RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE})|([kK])(?=\s(?:mi|lbs?|kg|ft|hrs?|rpm)\b))?(?P<gap>\s|-)?(?P<unit>{_UNIT}){_POWER}({_PER}*)(?![\w²³])(?:\.(?=\s+[a-z\d&]|[,;:)/]|-\d))?",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE})|([kK])(?=\s(?:mi|lbs?|kg|ft|hrs?|rpm)\b))?(?P<gap>\s|-)?(?P<unit>{_UNIT}){_POWER}({_PER}{{0,6}})(?![\w²³])(?:\.(?=\s+[a-z\d&]|\s\(|[,;:)/]|-\d))?",
         _measure,
     ),
     rule("measure", rf"({NUMBER}(?:\s?[A-Za-z]+)?)(/[A-Za-z]+)\b(?!/)", _per_unit),
 )
 
-WORD_RULES: tuple[Rule, ...] = (rule("measure", rf"([A-Za-zµμ]+){_POWER}({_PER}+)(?![\w²³/])", _bare),)
+WORD_RULES: tuple[Rule, ...] = (rule("measure", rf"([A-Za-zµμ]+){_POWER}({_PER}{{1,6}})(?![\w²³/])", _bare),)

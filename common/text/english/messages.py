@@ -12,7 +12,7 @@ SHORT = {
     "wknd": "weekend", "yest": "yesterday", "wkt": "wicket", "wkts": "wickets", "hv": "have", "gd": "good",
     "btwn": "between", "tmw": "tomorrow", "wkly": "weekly",
     **{short: ABBREVIATIONS[short] for short in WITHOUT_DOT},
-    "ur": "your", "pymt": "payment", "pmt": "payment",
+    "ur": "your",
     **{f"{short}s": plural(ABBREVIATIONS[short]) for short in ("mgr", "dept", "acct", "appt", "pkg", "mtg", "qtr")},
 }  # fmt: skip
 # Capitals of these are other names.

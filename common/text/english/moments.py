@@ -42,11 +42,17 @@ def _month(name: str) -> int:
     return MONTH_NAMES.index(MONTHS[name.lower().rstrip(".")[:3]]) + 1
 
 
+def _in_full(in_year: str | None) -> str | None:
+    """24 → 2024, 87 → 1987"""
+    if in_year and len(in_year) == 2:
+        return ("20" if int(in_year) < 50 else "19") + in_year
+    return in_year
+
+
 def _date(month: int, day: str, in_year: str | None, *, day_first: bool = False) -> str | None:
     if not 1 <= month <= 12 or not 1 <= int(day) <= 31:
         return None
-    if in_year and len(in_year) == 2:
-        in_year = ("20" if int(in_year) < 50 else "19") + in_year
+    in_year = _in_full(in_year)
     name = MONTH_NAMES[month - 1]
     said = f"the {ordinal(day)} of {name}" if day_first else f"{name} {ordinal(day)}"
     return f"{said} {year(in_year)}" if in_year else said
@@ -79,7 +85,8 @@ _WEEKDAY_AHEAD = re.compile(rf"\b(?:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?\s\Z")
 _ON = re.compile(
     r"\b(?:on|by|until|till|since|before|after|from|due|dated|cob|eod|deadline(?: is| of|:)"
     r"|eta:?|arriv(?:es?|ed|ing)|deliver(?:y|ed):?|posted:?|updated:?|\d{1,2}/\d{1,2} (?:to|and|or|through)"
-    r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:birthday|date|day) (?:is|was)"
+    r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:week|weekend) of"
+    r"|(?:birthday|bday|b-day|date|day) (?:is|was)"
     rf"|(?-i:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?)\s\Z",
     re.IGNORECASE,
 )
@@ -111,7 +118,10 @@ def _of_a_range_of_days(match: re.Match[str]) -> bool:
     """12/23-1/2: the other one is no fraction."""
     ahead = _DAY_BEFORE.search(match.string[max(0, match.start() - 10) : match.start()])
     other = ahead or _DAY_BEHIND.match(match.string, match.end())
-    return bool(other and _is_no_part(int(other[1])) and int(other[1]) <= 31)
+    return bool(other and _is_no_part(int(other[1])) and int(other[1]) <= 31) or before(match, _DAYS_AHEAD)
+
+
+_DAYS_AHEAD = re.compile(r"\b(?:(?:week|weekend) of|from|dates?:?|open)\s\d{1,2}/\d{1,2}\s?-\s?\Z", re.IGNORECASE)
 
 
 _EXPIRES = re.compile(
@@ -140,7 +150,7 @@ def _month_and_day(match: re.Match[str], style: Style) -> str | None:
 
 
 def _day_and_month(match: re.Match[str], style: Style) -> str | None:
-    day, of, name, in_year = match[1], match[2], match[3], match[4]
+    day, of, name, in_year = match[1], match[2], match[3], _in_full(match[4])
     if not 1 <= int(day) <= 31:
         return None
     said = f"{ordinal(day)} {'of ' if of else ''}{MONTH_NAMES[_month(name) - 1]}"
@@ -263,6 +273,11 @@ def _weekday(match: re.Match[str], style: Style) -> str | None:
 _DAYS = {day[:2]: day.lower() for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")}
 
 
+def _form_of_a_date(match: re.Match[str], style: Style) -> str:
+    """MM/DD/YYYY"""
+    return "month day year" if match[0].startswith("M") else "day month year"
+
+
 def _two_days(match: re.Match[str], style: Style) -> str:
     """Tu-Su"""
     return f"{_DAYS[match[1]]} to {_DAYS[match[2]]}"
@@ -322,9 +337,9 @@ RULES: tuple[Rule, ...] = (
     rule("date", r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\d/])", _month_of_a_year),
     rule("date", r"(0[1-9])(/)([0-3]\d)()(?![\d/])", _numbers),
     rule("date", r"(1[0-2])(/)(0[1-9])()(?![\d/])", _numbers),
+    rule("date", rf"{_DAY}-()({_SHORT})-(\d{{4}}|\d\d)\b", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_FULL})\b{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),
-    rule("date", rf"{_DAY}-()({_SHORT})-(\d{{4}}|\d\d)\b", _day_and_month, any_case=True),
     rule(
         "time",
         rf"(\d{{1,2}})(?:[:.](\d\d))?(?::(\d\d))?\s*([ap])(?:m\b|\.\s?m\b\.?){_ZONE}",
@@ -346,6 +361,7 @@ RULES: tuple[Rule, ...] = (
         _hours_and_minutes,
     ),
     rule("time", r"()(\d+)\s?m(?:in)?\s?(\d{1,2})\s?s(?:ecs?)?(?!\w)", _hours_and_minutes),
+    rule("ratio", r"\d{1,2}:\d{1,2}:\d(?![\w:])", lambda m, s: " to ".join(map(cardinal, m[0].split(":")))),
     rule("ratio", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?![\w:])", _ratio),
     rule("year", r"([12]\d{3})-(\d\d)(?![\w-])", _years),
     rule("decade", r"(\d{3}0)'?s\b", lambda match, style: plural(year(match[1]))),
@@ -370,15 +386,20 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("date", r"((?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?),?\s+(\d{4})\b", _month_alone),
     rule("date", r"(Jan|Feb|Apr|Aug|Sept?|Oct|Nov|Dec)()\.", _month_alone),
     rule("date", rf"({_SHORT})(?=\s?-\s?(?:{_SHORT}|{_FULL})\b)(?<=[A-Z]..)()", _month_alone, any_case=True),
+    rule("date", r"(?:MM[/-]DD|DD[/-]MM)[/-]YY(?:YY)?(?!\w)", _form_of_a_date),
     rule("date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\s?-\s?(Mo|Tu|We|Th|Fr|Sa|Su)(?!\w)", _two_days),
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
     rule(
         "date",
-        rf"({_WEEKDAY})(?:\.(?=,?\s)|(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s)?\d))",
+        rf"({_WEEKDAY})(?:\.(?=,?\s)|\.?(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s)?\d))",
         lambda match, style: WEEKDAYS[match[1]],
     ),
     rule("date", rf"({_WEEKDAY})(?=\s?[/&]\s?(?:{_WEEKDAY})\b)|(?<=[a-z]{{3}}/)({_WEEKDAY})(?!\w)", _weekday_among),
-    rule("date", r"M\s?-\s?F(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)", lambda match, style: "monday to friday"),
+    rule(
+        "date",
+        r"M\s?-\s?(Th|F)(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)",
+        lambda match, style: f"monday to {'friday' if match[1] == 'F' else 'thursday'}",
+    ),
     rule("date", rf"({_WEEKDAY})(?![\w'-])", _weekday),
     rule("date", rf"({_MONTH})\s'(\d\d)(?!\w)", _month_and_short_year, any_case=True),
     rule("time", r"(UTC|GMT)\s?([+-])\s?(\d{1,2})(?::(\d\d))?(?!\w)", _zone),

@@ -28,7 +28,7 @@ _CODE_AHEAD = re.compile(
     r"|password|passcode|zip|postcode|extension|ext\.?|account|combination"
     r"|(?:account|tracking|order|confirmation|reference|serial|card|phone|case|policy|student|employee|my|your|the)"
     r"\s(?:number|no\.|id))(?:\sis|\swas|:|\snumber|\sno\.)?|ends? (?:in|with)|ending (?:in|with)"
-    r"|last (?:four|4)(?: digits)?(?: are| is|:)?|number is|dial|call|phone|ring|text(?:\s\w+\sto)?"
+    r"|last (?:four|4)(?: digits)?(?: are| is|:)?|number is|dial|call|phone|ring|text(?:\s[\"']?\w+[\"']?\sto)?"
     r"|(?:dial|call|ring)\s\d+ (?:or|then|and))\s#?\Z",
     re.IGNORECASE,
 )
@@ -201,7 +201,7 @@ RULES: tuple[Rule, ...] = (
     rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|a\s))", _times),
     rule(
         "math",
-        rf"(?<!/\d\s[+-]\s)(?<!/\d[+-])({NUMBER})\s?[/÷]\s?({NUMBER})(?=\s?=)",
+        rf"(?<!/\d\s[-+×÷*]\s)(?<!/\d[+-])({NUMBER})\s?[/÷]\s?({NUMBER})(?=\s?=)",
         lambda m, s: f"{cardinal(m[1])} divided by {cardinal(m[2])}",
     ),
     rule("math", r"(\d+)!(?=\s?[=+*/)]|\s[a-z])", _factorial),

@@ -16,6 +16,7 @@ from common.text.english import (
     quantities,
     sizes,
     sport,
+    symbols,
     words,
 )
 from common.text.english.beginnings import can_begin
@@ -73,7 +74,7 @@ _CAPITAL_RULES = _Rules(
 )
 _SMALL_RULES = _Rules(*(rule for rule in (*forms.WORD_RULES, *_WORDS) if rule.kind not in ("acronym", "roman")))
 _NUMBER_RULES = _Rules(*_NUMBERS)
-_SYMBOL_RULES = _Rules(*_NUMBERS, *forms.SYMBOL_RULES, *words.SYMBOL_RULES)
+_SYMBOL_RULES = _Rules(*_NUMBERS, *forms.SYMBOL_RULES, *symbols.SYMBOL_RULES)
 _ELECTRONIC_RULES = _Rules(*codes.ELECTRONIC_RULES)
 _NO_RULES = _Rules()
 
@@ -130,7 +131,7 @@ _GOES_ON = re.compile(
 )
 _SERIAL_AHEAD = re.compile(r"-\d+-\w")
 _SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]\w*\d\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
-_EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER})*\s?=")
+_EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER}){{0,20}}\s?=")
 _TERM_BEHIND = re.compile(r"[=+*×÷]\s?[\d.]+\Z")
 _TIMES = re.compile(r"(\s?[x×*]\s?)(?=\.?\d)")
 _MULTIPLIED = re.compile(
@@ -202,8 +203,8 @@ def _classified(text: str, position: int, style: Style, has_address: bool, is_op
     if found := _first(rules, text, position, style):
         return found
     if character.isalpha():
-        if begins_word and (greek := words.GREEK_RULE.pattern.match(text, position)):
-            return Token(greek[0], "letter", words.GREEK_RULE.reading(greek, style))
+        if begins_word and (greek := symbols.GREEK_RULE.pattern.match(text, position)):
+            return Token(greek[0], "letter", symbols.GREEK_RULE.reading(greek, style))
         word = _WORD.match(text, position)
         return Token(word[0] if word else character, "word", None)
     return Token(character, "space" if character.isspace() else "mark", None)

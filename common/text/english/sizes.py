@@ -24,7 +24,8 @@ def _inches(match: re.Match[str], style: Style) -> str | None:
     """Inches, unless the mark closes a quotation that was opened before."""
     if bisect_left(_quotation_marks(match.string), match.start()) % 2:
         return None
-    one = match[1] == "1" or before_noun(match) or ('"' in match[0] and of_a_thing(match))
+    is_marked = '"' in match[0] and (of_a_thing(match) or re.match(r"\s[A-Z][a-z]", match.string[match.end() :][:3]))
+    one = match[1] == "1" or "-in" in match[0] or before_noun(match) or is_marked
     if "/" in match[1] and not re.search(r"\d[\s-]\d", match[1]):
         return f"{count(match[1])} {'inch' if one else 'of an inch'}"
     return f"{count(match[1])} {'inch' if one else 'inches'}"
@@ -135,7 +136,7 @@ def _basis_points(match: re.Match[str], style: Style) -> str | None:
 RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z])|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b)[a-z]{{3}}))",
+        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),])|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b)[a-z]{{3}}))",
         _cups,
     ),
     rule(
@@ -145,6 +146,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule("measure", rf"({NUMBER})\s?([FC])(?![\w'+#-]|/(?!\d|gas)|\.\w)", _temperature),
     rule("measure", rf"({NUMBER})\s?(?:\"|″)\s?([WLHDwlhd])(?![\w'])", _side),
+    rule("measure", r"(\d{1,4})-pc\b\.?", lambda m, s: f"{cardinal(m[1])} piece"),
     rule("measure", rf"({NUMBER}|\d+/\d+)[\s-]ct\b\.?", _carats),
     rule(
         "measure",
@@ -163,4 +165,7 @@ INCH_RULES: tuple[Rule, ...] = (
         _inches,
     ),
 )
-WORD_RULES: tuple[Rule, ...] = (rule("measure", r"([Ss]q|cu|lin)\.\s(ft|yd|in|mi)\b\.?", _area),)
+WORD_RULES: tuple[Rule, ...] = (
+    rule("measure", r"(?:(?<=[\"″] )|(?<=in\. )|(?<=[mc]m ))dia(?:\.|(?!\w))", lambda match, style: "diameter"),
+    rule("measure", r"([Ss]q|cu|lin)\.\s(ft|yd|in|mi)\b\.?", _area),
+)

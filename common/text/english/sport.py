@@ -74,7 +74,8 @@ _CRICKET = re.compile(r"\b(?:overs|wickets?|innings|batsm[ae]n|bowled|declared|c
 
 def _wickets(match: re.Match[str], style: Style) -> str | None:
     """287/6 in 50 overs → two hundred eighty seven for six"""
-    is_score = int(match[1]) > 10 and anywhere(match.string, _CRICKET)
+    is_score = int(match[1]) > 10 >= int(match[2]) or int(match[2]) > 10 >= int(match[1])
+    is_score = is_score and anywhere(match.string, _CRICKET)
     return f"{cardinal(match[1])} for {cardinal(match[2])}" if is_score else None
 
 
@@ -96,7 +97,7 @@ RULES: tuple[Rule, ...] = (
     rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),
     rule("score", r"\d{1,3}-\d{1,3}(?:-\d{1,2})?(?![\w-]|[.,:/]\d)", _record),
     rule("height", r"([4-7])-(\d{1,2})(?=,\s\d{3}\s?(?:lbs?|pounds)\b)", _side_by_side),
-    rule("score", r"(\d{1,3})/(10|\d)(?![\w/]|[.,]\d)", _wickets),
+    rule("score", r"(\d{1,3})/(\d{1,3})(?![\w/]|[.,]\d)", _wickets),
     rule("score", r"(\d)-(\d)(?=\s(?:count|defen[cs]e|formation|zone)\b)", _side_by_side),
     rule("time", r"(\d{1,2}):([0-5]\d)(?:\s?/\s?|\sper\s)(mi(?:les?)?|km?|kilomet(?:er|re))(?!\w)", _pace),
     rule("distance", r"(\d{1,3})[kK](?=:?\s(?:in\s)?\d{1,2}:\d\d(?!\d))", lambda m, s: f"{cardinal(m[1])} k"),

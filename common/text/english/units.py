@@ -116,7 +116,8 @@ UNITS = {
     "ft·lbs": "foot pound", "lb-ft": "pound foot", "lbs-ft": "pound foot", "lb·ft": "pound foot",
     "pa·s": "pascal second",
     "ga": "gauge", "mM": "millimolar", "µM": "micromolar", "μM": "micromolar", "nM": "nanomolar",
-    "bbl": "barrel", "bbls": "barrel", "ug": "microgram", "mcmol": "micromole", "dm": "decimeter", "GPa": "gigapascal",
+    "bbl": "barrel", "bbls": "barrel", "rebs": "rebound", "asts": "assist",
+    "ug": "microgram", "mcmol": "micromole", "dm": "decimeter", "GPa": "gigapascal",
     **{f"{prefix}m": f"{name}meter" for prefix, name in _METERS.items()},
 }  # fmt: skip
 # Said after a slash only: 5A is not five amps, a 5 K is not five kelvins.
@@ -131,6 +132,7 @@ PERIODS = {
     "mo": "month", "wk": "week", "hr": "hour", "h": "hour", "yr": "year", "min": "minute", "s": "second", "d": "day",
     "y": "year", "a": "year", "pp": "person", "ea": "each", "pax": "person", "mth": "month", "pcm": "calendar month",
     "pw": "week", "pers": "person", "sec": "second", "ft": "foot", "in": "inch", "nt": "night", "capita": "capita",
+    "sh": "share",
 }  # fmt: skip
 # With a slash behind them, units even where no number stands before: km/h, mg/dL.
 BARE = frozenset(
