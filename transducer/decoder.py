@@ -121,6 +121,8 @@ class Decoder:
         each = scorers_of_all(scorers, batch, weights.blank) if scorers is not None else []
         if any(each) and self._native is None:
             return self._decode_by_reference(encoded_BSC, frames_B, max_symbols, state, each)
+        device = weights.embedding.device  # frames that were searched may lie on the host
+        encoded_BSC, frames_B = encoded_BSC.to(device), frames_B.to(device)
         if self._on_device is not None:
             kept_state = state or self.start(batch)
             tensors = (kept_state.network_BX, kept_state.position_B3)

@@ -128,6 +128,7 @@ def test_the_decoder_finds_what_it_finds_on_the_cpu(durations, max_symbols):
     found = Decoder(moved(weights))(*on_device(frames), max_symbols=max_symbols)
     expected = Decoder(weights)(*frames, max_symbols=max_symbols)
     assert [one[:3] for one in found] == [one[:3] for one in expected]
+    assert Decoder(moved(weights))(*frames, max_symbols=max_symbols) == found, "frames on the host are moved"
 
 
 @pytest.mark.parametrize("has_durations", [False, True])
