@@ -1,5 +1,6 @@
 """Files that are not what they should be: what they are, by their first bytes, and what to do about it."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -31,6 +32,7 @@ _OTHERS = (
     ("packed by gzip", b"\x1f\x8b", "unpack it"),
     ("Parquet", b"par1", "write its recordings to files, and a manifest"),
 )
+_LISTED = re.compile(rb"\\.(wav|flac|mp3|ogg|opus|aiff?)\\b|^\\s*\\{", re.IGNORECASE)
 _TEXT = "(Format not recognised); it is text, as lists (.txt) and manifests (.jsonl, .csv) are"
 
 
@@ -47,7 +49,7 @@ def no_audio(first: bytes, path: Path | None) -> str | None:
     for what, mark, to_do in (*_INSTEAD, *_OTHERS):
         if begins.startswith(mark):
             return f"({what}); {to_do}"
-    return f"{_TEXT}; {EXPECTED}" if _is_text(first) else None
+    return f"{_TEXT}; {EXPECTED}" if _is_list(first) else None
 
 
 def instead_of(path: Path, wanted: str) -> str | None:
@@ -73,6 +75,12 @@ def _begins(first: bytes) -> bytes:
 
 def _converted(path: Path) -> str:
     return str(path.with_suffix(".flac"))
+
+
+def _is_list(first: bytes) -> bool:
+    """Whether it is text whose first line names a recording, or is an object of JSON."""
+    line = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
+    return _is_text(first) and _LISTED.search(line) is not None
 
 
 def _is_text(first: bytes) -> bool:

@@ -127,7 +127,8 @@ def test_flac_from_a_pipe_that_broke_off_is_told(tmp_path, kept):
         (b"PK\x03\x04" + bytes(9), "a ZIP archive); unpack it"),
         (b"\xff\xf1P\x80" + bytes(99), "AAC); convert it to FLAC"),
         ("a.wav\nü.wav\n".encode(), "it is text, as lists (.txt) and manifests (.jsonl, .csv) are; expected WAV"),
-        (("x" * 511 + "ü").encode(), "it is text"),
+        (("a.wav " + "x" * 505 + "ü").encode(), "it is text"),
+        (b"no audio, whatever its name says.", "Format not recognised); expected WAV, FLAC, OGG or MP3"),
     ],
 )
 def test_what_is_no_recording_is_told_for_what_it_is(content, told):
