@@ -32,7 +32,7 @@ _OTHERS = (
     ("packed by gzip", b"\x1f\x8b", "unpack it"),
     ("Parquet", b"par1", "write its recordings to files, and a manifest"),
 )
-_LISTED = re.compile(rb"\\.(wav|flac|mp3|ogg|opus|aiff?)\\b|^\\s*\\{", re.IGNORECASE)
+_LISTED = re.compile(rb"\.(wav|flac|mp3|ogg|opus|aiff?)\b|^\s*\{", re.IGNORECASE)
 _TEXT = "(Format not recognised); it is text, as lists (.txt) and manifests (.jsonl, .csv) are"
 
 
