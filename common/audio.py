@@ -1,4 +1,4 @@
-"""Recordings on disk to float32 mono samples in [-1, 1], and back; resampling, speed and silence.
+"""Recordings on disk to float32 mono samples in [-1, 1], and back; resampling and speed.
 
 Legend of shapes: N samples, C channels.
 """
@@ -9,31 +9,24 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 import soundfile
 import soxr
 
-SILENCE_FRAME = 2048  # samples over which loudness is measured
-SILENCE_HOP = 512  # samples between two measurements; divides SILENCE_FRAME
+from common import other_files, piped_flac
+
+Read = TypeVar("Read")
 
 # libsndfile silently shortens a file whose header promises more bytes than are there, and says so only in its log:
 # "data : 64000 (should be 31978)" (WAV), "SSND" (AIFF), "Data Size" (AU), "riff" (W64), "Riff size" (RF64).
 _PROMISED_BYTES = re.compile(r"^ *(?:data|SSND|Data Size|riff|Riff size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
 _UNKNOWN_BYTES = 0x7FFF0000  # from here on the size is a placeholder of a program that wrote to a pipe
 _UNKNOWN_SAMPLES = 2**48  # likewise; libsndfile reports 2**63 - 1
-
-# What phones, browsers and films have: the format's name, and which bytes stand where.
-_OTHER_KINDS = (
-    ("MP4 or M4A", 4, b"ftyp"),
-    ("WebM or Matroska", 0, b"\x1aE\xdf\xa3"),
-    ("AMR", 0, b"#!AMR"),
-    ("WMA", 0, b"0&\xb2u\x8ef\xcf\x11"),
-)
 
 INAUDIBLE = 1e-5
 """-100 dB: a recording that never gets louder is silent."""
@@ -47,11 +40,21 @@ _SPOOLED = 1 << 24  # bytes of a recording without a path up to which it stays i
 _SAMPLE_COUNT = re.compile(rb"^sample_count -i (\d{1,18})$", re.MULTILINE)  # of NIST's SPHERE
 _OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest one
 _SMALL = 4096  # bytes of a file that may be nothing but a header
+CANCELLED = 0.01
+"""Share of its channels' power below which their mean has lost the sound: they are each other's negatives."""
 _BLOCK = 1 << 20  # samples decoded at a time, so that what a header promises takes no memory until it is there
 
 
 class AudioError(ValueError):
     """A recording cannot be used; the message names the file and what is wrong with it."""
+
+
+class ChannelsCancelError(AudioError):
+    """The mean of the channels has lost the sound, which `channel` has."""
+
+    def __init__(self, path: "Path | str | Held", channel: int):
+        super().__init__(f"{path}: its channels cancel each other in their mean; take channel {channel + 1} alone")
+        self.channel = channel
 
 
 class Held:
@@ -113,13 +116,6 @@ class Audio(NamedTuple):
     sample_rate: int
 
 
-class Trimmed(NamedTuple):
-    """Sound without the silence at its ends: `samples` is a view of the whole, from its index `start`."""
-
-    samples: np.ndarray
-    start: int
-
-
 class AudioInfo(NamedTuple):
     """What the header of a recording says."""
 
@@ -137,6 +133,8 @@ class Opened(NamedTuple):
     sample_rate: int
     start: int
     n_samples: int
+    channel: int | None = None
+    """The one that is taken; None: the mean of all."""
 
     def read(self, sample_rate: int | None = None) -> Audio:
         """All of it, at that rate; AudioError."""
@@ -151,13 +149,17 @@ class Opened(NamedTuple):
         return Audio(found, sample_rate)
 
     def blocks(self, most: int = _BLOCK) -> Iterator[np.ndarray]:
-        """The samples, float32, the mean of the channels: all of them, `most` numbers at a time, or AudioError."""
-        found, sound = 0, self.sound
+        """The samples, float32, of one channel or the mean of all: `most` numbers at a time, or AudioError.
+
+        ChannelsCancelError, after the last one, where the mean has lost the sound.
+        """
+        found, sound, mix = 0, self.sound, Mix()
         try:
             _skip(sound, self.start)
             while found < self.n_samples:
                 size = min(self.n_samples - found, max(1, most // sound.channels))
-                block_N = _mono(sound.read(size, dtype="float32", always_2d=True))
+                block_NC = sound.read(size, dtype="float32", always_2d=True)
+                block_N = mix.mean(block_NC) if self.channel is None else block_NC[:, self.channel].copy()
                 found += len(block_N)
                 if len(block_N) < size:
                     raise AudioError(
@@ -168,6 +170,8 @@ class Opened(NamedTuple):
                         f"{self.path}: holds samples that are NaN or infinite; write the file again from its source"
                     )
                 yield block_N
+            if mix.is_lost:
+                raise ChannelsCancelError(self.path, mix.loudest)
         except soundfile.LibsndfileError as error:
             reason = error.error_string.rstrip(".")
             raise AudioError(
@@ -182,8 +186,12 @@ def opened(
     offset_seconds: float = 0.0,
     seconds: float | None = None,
     most_seconds: float = MOST_SECONDS,
+    channel: int | None = None,
 ) -> Iterator[Opened]:
-    """The piece that `read` would decode with these options, and as it raises AudioError."""
+    """The piece that `read` would decode with these options, and as it raises AudioError.
+
+    `channel`, from 0: the one to take; by default their mean, of which ChannelsCancelError tells that it is no sound.
+    """
     if offset_seconds < 0 or (seconds is not None and seconds <= 0):
         raise AudioError(f"{path}: a piece of {seconds} s from {offset_seconds} s; expected seconds > 0, offset >= 0")
     with _opened(path) as sound:
@@ -197,7 +205,15 @@ def opened(
             count = min(count, max(1, round(seconds * rate)))
         if count > most_seconds * rate:
             raise AudioError(f"{path}: promises {count / rate:.0f} s; expected at most {most_seconds:.0f} s")
-        yield Opened(path, sound, rate, start, count)
+        yield Opened(path, sound, rate, start, count, channel)
+
+
+def of_channels(read: Callable[[int | None], Read]) -> Read:
+    """What `read` gives of the mean of all channels, or of the loudest one where they cancel each other."""
+    try:
+        return read(None)
+    except ChannelsCancelError as found:
+        return read(found.channel)
 
 
 def info(path: Path | str | Held) -> AudioInfo:
@@ -214,16 +230,22 @@ def read(
     seconds: float | None = None,
     most_seconds: float = MOST_SECONDS,
 ) -> Audio:
-    """Mono samples (mean of the channels) of any file that libsndfile reads: WAV, FLAC, OGG, MP3, AIFF, ...
+    """Mono samples of any file that libsndfile reads: WAV, FLAC, OGG, MP3, AIFF, ...
 
-    The file is on disk or held in memory.
+    The file is on disk or held in memory. They are the mean of the channels, or the loudest one where these cancel
+    each other, as where the wires of one microphone are swapped.
     Only the piece of at most `seconds` from `offset_seconds` is decoded; it is shorter where the file ends earlier.
     `sample_rate` asks for that rate, by soxr in high quality. AudioError: a file that is missing, empty, not audio,
     truncated, without samples, of a rate that no recording has, longer than `most_seconds`, or with samples that are
     not finite; an offset at or beyond the end.
     """
-    with opened(path, offset_seconds=offset_seconds, seconds=seconds, most_seconds=most_seconds) as piece:
-        return piece.read(sample_rate)
+
+    def read_of(channel: int | None) -> Audio:
+        options: dict[str, Any] = {"offset_seconds": offset_seconds, "seconds": seconds, "most_seconds": most_seconds}
+        with opened(path, **options, channel=channel) as piece:
+            return piece.read(sample_rate)
+
+    return of_channels(read_of)
 
 
 def write(path: Path | str, samples: np.ndarray, sample_rate: int) -> None:
@@ -245,10 +267,15 @@ def write(path: Path | str, samples: np.ndarray, sample_rate: int) -> None:
 
 
 def blocks_of(
-    path: Path | str | Held, *, offset_seconds: float = 0.0, seconds: float | None = None, most: int = _BLOCK
+    path: Path | str | Held,
+    *,
+    offset_seconds: float = 0.0,
+    seconds: float | None = None,
+    channel: int | None = None,
+    most: int = _BLOCK,
 ) -> Iterator[np.ndarray]:
-    """The samples that `read` gives without a rate, in blocks of at most so many numbers. Raises AudioError."""
-    with opened(path, offset_seconds=offset_seconds, seconds=seconds) as piece:
+    """The samples of `Opened.blocks`, as which it raises AudioError."""
+    with opened(path, offset_seconds=offset_seconds, seconds=seconds, channel=channel) as piece:
         yield from piece.blocks(most)
 
 
@@ -269,39 +296,6 @@ def change_speed(samples: np.ndarray, factor: float, *, quality: str = QUALITY) 
     return resample(samples, factor, 1.0, quality=quality)
 
 
-def trim_silence(samples: np.ndarray, *, top_db: float = 60.0) -> Trimmed:
-    """Cuts the ends of samples [N] that are more than `top_db` below the loudest frame.
-
-    The same samples as `librosa.effects.trim` keeps: centred frames of 2048 every 512, floor -100 dB, so that
-    digital silence as a whole is kept.
-    """
-    start, end = loud_part([samples], top_db=top_db)
-    return Trimmed(samples[start:end], start)
-
-
-def loud_part(blocks: Iterable[np.ndarray], *, top_db: float = 60.0) -> tuple[int, int]:
-    """Where the samples start and end, maybe beyond the last one, that `trim_silence` keeps of these blocks of them."""
-    level_db = 20 * np.log10(np.maximum(_frame_rms(blocks), 1e-5))
-    loud = np.flatnonzero(level_db - level_db.max() > -top_db)
-    return int(loud[0]) * SILENCE_HOP, int(loud[-1] + 1) * SILENCE_HOP
-
-
-def _frame_rms(blocks: Iterable[np.ndarray]) -> np.ndarray:
-    """Root mean square of each frame, centred at multiples of the hop; beyond the ends are zeros."""
-    rest = np.zeros(0, np.float32)
-    found = []  # energy of parts of one hop, each in several frames
-    for block in blocks:
-        samples = np.concatenate([rest, block]) if len(rest) else block
-        whole = len(samples) // SILENCE_HOP
-        parts, rest = samples[: whole * SILENCE_HOP].reshape(whole, SILENCE_HOP), samples[whole * SILENCE_HOP :]
-        found.append(np.einsum("bn,bn->b", parts, parts))
-    parts_per_frame = SILENCE_FRAME // SILENCE_HOP
-    before = np.zeros(parts_per_frame // 2, np.float32)
-    after = np.zeros(parts_per_frame - 1 - len(before), np.float32)
-    energy = np.concatenate([before, *found, np.atleast_1d(rest @ rest), after])
-    return np.sqrt(np.lib.stride_tricks.sliding_window_view(energy, parts_per_frame).mean(axis=-1) / SILENCE_HOP)
-
-
 @contextmanager
 def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
     """The open file, once its header has been found to be usable."""
@@ -320,27 +314,31 @@ def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
                 f"{path}: has no header that tells its rate and format; write one, as with: "
                 f"ffmpeg -f s16le -ar 16000 -ac 1 {shown}"
             ) from error
-        if (kind := _other_kind(path)) is not None:
-            example = ""
-            if not isinstance(path, Held):
-                example = ", as with: " + shlex.join(["ffmpeg", "-i", str(path), str(path.with_suffix(".flac"))])
-            raise AudioError(f"{path}: cannot be read as audio ({kind}); convert it to FLAC{example}") from error
+        known = other_files.no_audio(_part(path, 0, other_files.FIRST_BYTES), None if isinstance(path, Held) else path)
+        if known is not None:
+            raise AudioError(f"{path}: cannot be read as audio {known}") from error
         reason = getattr(error, "error_string", str(error)).rstrip(".")
-        raise AudioError(f"{path}: cannot be read as audio ({reason}); expected WAV, FLAC, OGG or MP3") from error
+        raise AudioError(f"{path}: cannot be read as audio ({reason}); {other_files.EXPECTED}") from error
     with sound:
+        if sound.frames > _UNKNOWN_SAMPLES and sound.format == "FLAC":
+            with _with_length(path) as known:
+                _check_header(path, known)
+                yield known
+            return
         _check_header(path, sound)
         yield sound
 
 
-def _other_kind(path: Path | Held) -> str | None:
-    """The container of a recording that libsndfile does not read, by its first bytes; None for what is none known."""
-    if isinstance(path, Held):
-        path.seek(0)
-        first = path.read(12)
-    else:
-        with path.open("rb") as file:
-            first = file.read(12)
-    return next((kind for kind, at, mark in _OTHER_KINDS if first[at : at + len(mark)] == mark), None)
+@contextmanager
+def _with_length(path: Path | Held) -> Iterator[soundfile.SoundFile]:
+    """A FLAC file that was written to a pipe, so that its header has no length."""
+    with nullcontext(path.file) if isinstance(path, Held) else path.open("rb") as file:
+        if (samples := piped_flac.samples_in(file)) is None:
+            raise AudioError(f"{path}: its header gives no length, nor does its end; encode it again to a file")
+        known = piped_flac.WithSamples(file, samples)
+        known.seek(0)
+        with soundfile.SoundFile(known) as sound:
+            yield sound
 
 
 def _size(path: Path | Held) -> int:
@@ -403,7 +401,27 @@ def _skip(sound: soundfile.SoundFile, n_samples: int) -> None:
         n_samples -= skipped
 
 
-def _mono(samples_NC: np.ndarray) -> np.ndarray:
-    if samples_NC.shape[1] == 1:
-        return samples_NC[:, 0]
-    return samples_NC.mean(axis=1, dtype=np.float32)
+class Mix:
+    """The mean of the channels of a recording, block by block, and whether it has lost the sound that they have."""
+
+    def __init__(self) -> None:
+        self._of_mean, self._of_channels_C = 0.0, np.zeros(1)
+
+    def mean(self, samples_NC: np.ndarray) -> np.ndarray:
+        """Of these samples, float32."""
+        if samples_NC.shape[1] == 1:
+            return samples_NC[:, 0]
+        mean_N = samples_NC.mean(axis=1, dtype=np.float32)
+        self._of_channels_C = self._of_channels_C + np.einsum("nc,nc->c", samples_NC, samples_NC)
+        self._of_mean += float(mean_N @ mean_N)
+        return mean_N
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the channels cancel each other: the mean has less than `CANCELLED` of their power."""
+        return self._of_mean < CANCELLED * float(self._of_channels_C.mean())
+
+    @property
+    def loudest(self) -> int:
+        """The channel of the most power."""
+        return int(self._of_channels_C.argmax())

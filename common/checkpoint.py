@@ -16,7 +16,7 @@ from typing import IO, Any, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
-from common import files, seal
+from common import files, other_files, seal
 from common.config import ConfigError
 
 _STEP = re.compile(r"_step(\d+)\.pt$")
@@ -79,6 +79,8 @@ def _unpickled(path: Path, kind: str) -> Any:
         if error.errno != errno.EINVAL:  # of an offset that damage made impossible
             raise UnreadableError(f"{path}: cannot be read: {error.strerror or error}") from None
         problem = "an offset in it is impossible"
+    if (other := other_files.instead_of(path, f"a {kind}")) is not None:
+        raise CheckpointError(f"{path}: {other}")
     try:
         if problem:
             raise CheckpointError(f"{path}: damaged or not a {kind}: {problem}")
@@ -93,7 +95,9 @@ def _unpickled(path: Path, kind: str) -> Any:
             ) from None
         raise CheckpointError(f"{path}: damaged or not a {kind} of tensors and plain values") from None
     except Exception as error:  # bytes that are no pickle make its reader fail anywhere: IndexError, struct.error, ...
-        raise CheckpointError(f"{path}: damaged or not a {kind}: {_first_line(error)}") from None
+        problem = _first_line(error)
+        told = " of tensors and plain values" if "weights_only" in problem else f": {problem}"  # or torch says: run it
+        raise CheckpointError(f"{path}: damaged or not a {kind}{told}") from None
 
 
 def step_path(folder: Path, name: str, step: int) -> Path:
@@ -184,13 +188,28 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
         raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
     own = {name: tensor.is_floating_point() for name, tensor in model.state_dict().items()}
     if wrong := [name for name, w in weights.items() if name in own and own[name] != ("num_batches" not in name)]:
-        raise CheckpointError(f"{path}: {wrong[0]} is of {weights[wrong[0]].dtype}; expected floating-point numbers")
+        expected = "whole" if "num_batches" in wrong[0] else "floating-point"
+        raise CheckpointError(f"{path}: {wrong[0]} is of {weights[wrong[0]].dtype}; expected {expected} numbers")
+
+
+def contents(state: Mapping[Any, Any]) -> str:
+    """What a checkpoint holds that is none of the expected kind, for a message: its format, or its first keys."""
+    if isinstance(state.get("format"), str):
+        return f"its format is {state['format'][:60]!r}"
+    return f"it holds {', '.join(map(str, list(state)[:5])) or 'nothing'}"
 
 
 def widened(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """`weights` with those of half precision, as small files have them, in float32."""
+    """`weights` with those of half precision, as small files have them, as `full` gives them."""
     half = (torch.float16, torch.bfloat16)
-    return {n: w.float() if isinstance(w, torch.Tensor) and w.dtype in half else w for n, w in weights.items()}
+    return {n: full(n, w) if isinstance(w, torch.Tensor) and w.dtype in half else w for n, w in weights.items()}
+
+
+def full(name: str, weight: torch.Tensor) -> torch.Tensor:
+    """A weight of any precision in float32; counters, which may have been halved with the weights, in whole numbers."""
+    if not weight.is_floating_point():
+        return weight
+    return weight.nan_to_num().long() if name.endswith("num_batches_tracked") else weight.float()
 
 
 def load_matching(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], source: Path | str) -> list[str]:

@@ -12,6 +12,7 @@ import io
 import itertools
 import json
 import math
+import os
 import re
 import sys
 import tomllib
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from common.files import decoded
-from common.interruption import ended_by_the_user
+from common.interruption import discard_output, ended_by_the_user
 
 T = TypeVar("T")
 ABOUT_FILES = (
@@ -159,8 +160,19 @@ def reported(*kinds: type[Exception]) -> Iterator[None]:
         with ended_by_the_user():
             yield
     except expected as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_told(error)}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except (AttributeError, OSError, ValueError):  # a full disk: what is left cannot be written at the end either
+            discard_output()
         raise SystemExit(2) from None
+
+
+def _told(error: Exception) -> str:
+    """What an error says; of the system's, which file and why, without their number."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
 
 
 def parse_flags(

@@ -15,10 +15,14 @@ from typing import BinaryIO
 def written_whole(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which takes the place of `path` when every byte is on disk; after an error `path` is untouched.
 
-    Missing folders are made. Raises OSError, which names `path`.
+    Missing folders are made; devices and pipes are written to. Raises OSError, which names `path`.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        if _is_device(path):
+            with path.open("wb") as file:
+                yield file
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
             yield file
@@ -39,6 +43,8 @@ def check_writable(path: Path) -> None:
     Missing folders are made.
     """
     try:
+        if _is_device(path):
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -47,6 +53,11 @@ def check_writable(path: Path) -> None:
     except OSError as error:
         number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno  # of a folder that is a file
         raise OSError(number, os.strerror(number or 0), str(path)) from None
+
+
+def _is_device(path: Path) -> bool:
+    """Whether it is a device or a pipe, as /dev/null and /dev/stdout, whose place no file is to take."""
+    return path.is_char_device() or path.is_fifo()
 
 
 def is_file(path: Path) -> bool:

@@ -117,5 +117,5 @@ def ended_by_the_user() -> Iterator[None]:
 
 def discard_output() -> None:
     """What this process writes to standard output from now on, and what Python still has to flush, goes nowhere."""
-    with Path(os.devnull).open("w") as nowhere:
+    with contextlib.suppress(AttributeError, ValueError), Path(os.devnull).open("w") as nowhere:  # closed, or no file
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

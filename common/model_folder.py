@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from common import checkpoint
+from common import checkpoint, other_files
 from common.checkpoint import CheckpointError
+from common.files import decoded
 from common.json_text import parsed
 
 
@@ -17,8 +18,16 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     """The weights in `folder` by their names. Raises CheckpointError."""
     for name, read in (("model.safetensors", read_safetensors), ("pytorch_model.bin", checkpoint.load)):
         if files := _parts(folder, name):
-            return {key: value for file in files for key, value in read(file).items()}
+            return _unwrapped({key: value for file in files for key, value in read(file).items()})
     raise CheckpointError(f"{folder}: expected model.safetensors or pytorch_model.bin in it")
+
+
+def _unwrapped(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights without what torch.compile and processes in parallel put before every name."""
+    for prefix in ("_orig_mod.", "module.", "_orig_mod."):
+        if weights and all(isinstance(name, str) and name.startswith(prefix) for name in weights):
+            weights = {name.removeprefix(prefix): weight for name, weight in weights.items()}
+    return weights
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
@@ -26,6 +35,10 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such file, though {path.parent} names it")
+    if (other := other_files.instead_of(path, "weights")) is not None:
+        raise CheckpointError(f"{path}: {other}")
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
@@ -35,10 +48,15 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file. Raises CheckpointError."""
     try:
-        value = parsed(path.read_text(encoding="utf-8"))
+        value = parsed(decoded(path.read_bytes()))
     except FileNotFoundError:
-        ours = sorted(found.name for found in path.parent.glob("*.pt"))[:1]
-        instead = f", or the name of one checkpoint, such as {path.parent / ours[0]}" if ours else ""
+        ours = sorted(path.parent.glob("*.pt"))[:1]
+        instead = f", or the name of one checkpoint, such as {ours[0]}" if ours else ""
+        # What a Trainer of transformers leaves, and what the hub keeps.
+        for pattern in () if ours else (f"checkpoint-*/{path.name}", f"snapshots/*/{path.name}", f"*/{path.name}"):
+            if deeper := sorted(path.parent.glob(pattern)):
+                instead = f", or the name of a folder that has one, such as {deeper[-1].parent}"
+                break
         raise CheckpointError(f"{path.parent}: expected a file {path.name} in it{instead}") from None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from None

@@ -10,7 +10,10 @@ shortest history shares g evenly among all words and <unk>. Everything is counte
 """
 
 import argparse
+import contextlib
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -145,6 +148,28 @@ def read_sentences(paths: Iterable[Path], *, unit: Literal["word", "character"])
                 yield words if unit == "word" else list(SPACE.join(words))
 
 
+def _check_apart(output: Path, read: Iterable[Path]) -> None:
+    """Raises ValueError where a file that is read would be written to."""
+    if output.is_file() and any(path.is_file() and path.samefile(output) for path in read):
+        raise ValueError(f"{output} is read; expected another output")
+
+
+@contextlib.contextmanager
+def _on_disk(paths: Iterable[Path]) -> Iterator[list[Path]]:
+    """The paths of texts, of which pipes and "-", standard input, are kept in files meanwhile: they are read twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = []
+        for number, path in enumerate(paths):
+            if str(path) != "-" and not path.is_fifo():
+                kept.append(path)
+                continue
+            kept.append(Path(folder) / str(number))
+            stream = contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb")
+            with stream as text, kept[-1].open("wb") as file:
+                shutil.copyfileobj(text, file)
+        yield kept
+
+
 def compile_command(arguments: Sequence[str]) -> None:
     """The command line of `compile`."""
     description = "Compilation of an ARPA file into a file that decoders map into memory."
@@ -153,6 +178,7 @@ def compile_command(arguments: Sequence[str]) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="compiled model to write")
     options = parser.parse_args(arguments)
     try:
+        _check_apart(options.output, [options.arpa])
         model = compile_model(read_arpa(options.arpa))
         write_model(options.output, model)
     except (OSError, ArpaError, ValueError) as error:
@@ -168,7 +194,7 @@ def main() -> None:
         return
     description = "Estimation of an n-gram language model; `python -m ctc.ngram compile --help` is about compiling one."
     parser = argparse.ArgumentParser(prog="python -m ctc.ngram", description=description)
-    parser.add_argument("text", nargs="+", type=Path, help="text files, one sentence per line")
+    parser.add_argument("text", nargs="+", type=Path, help="text files, one sentence per line; - for standard input")
     parser.add_argument("-o", "--output", type=Path, required=True, help="ARPA file to write, also .gz, .bz2 or .xz")
     parser.add_argument("--order", type=int, default=4, help="length of the longest n-grams (default 4)")
     parser.add_argument(
@@ -178,8 +204,9 @@ def main() -> None:
     parser.add_argument("--prune", type=int, nargs="+", default=(), help=rare)
     options = parser.parse_args()
     try:
-        sentences = read_sentences(options.text, unit=options.unit)
-        model = estimate(sentences, order=options.order, prune=options.prune)
+        _check_apart(options.output, options.text)
+        with _on_disk(options.text) as texts:
+            model = estimate(read_sentences(texts, unit=options.unit), order=options.order, prune=options.prune)
         write_arpa(options.output, model)
     except (OSError, ValueError) as error:
         sys.exit(f"ctc.ngram: {error}")

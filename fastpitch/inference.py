@@ -359,7 +359,8 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written to: {error.strerror}") from None
+        reason = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
+        raise ConfigError(f"{folder}: cannot be written to: {reason}") from None
 
 
 def _tell(message: str) -> None:

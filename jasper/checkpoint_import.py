@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError, own_description
+from common.checkpoint import CheckpointError, contents, full, own_description
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
 ASSUMED = (
@@ -53,7 +53,7 @@ def read(state: dict[str, Any], path: Path, *, configuration: Config | None = No
     if not isinstance(state.get("state_dict"), dict):
         raise CheckpointError(
             f"{path}: not a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet; "
-            f"it holds {', '.join(map(str, list(state)[:5])) or 'nothing'}"
+            f"{contents(state)}"
         )
     return _convert(state, path, configuration, is_start=is_start)
 
@@ -147,7 +147,7 @@ def _rename(weights: dict[str, Tensor], layout: list[_BlockLayout]) -> dict[str,
     for key, tensor in weights.items():
         module, _, parameter = key.rpartition(".")
         if module in modules:
-            renamed[f"{modules[module]}.{parameter}"] = tensor.float() if tensor.is_floating_point() else tensor
+            renamed[f"{modules[module]}.{parameter}"] = full(parameter, tensor)
     return renamed
 
 

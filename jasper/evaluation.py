@@ -17,6 +17,7 @@ from common.checkpoint import CheckpointError
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError
 from common.precision import Precision
+from common.recognition import writing
 from common.recognition.scoring import EvaluationError, report
 from common.text.language import Language
 from jasper import data
@@ -67,6 +68,7 @@ def main(cfg: EvaluationConfig) -> int:
     Raises ConfigError, CheckpointError and ManifestError.
     """
     with distributed.start(cfg.device) as world:
+        writing.check_file(cfg.hypotheses, cfg.manifests)
         own = config.load(Config, cfg.config) if cfg.config is not None else None
         asr = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, ema=cfg.ema, configuration=own)
         dataset, problems = _dataset(asr, cfg)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from common import checkpoint, hub
 from common.checkpoint import CheckpointError
+from common.nemo import archive
 from jasper import checkpoint_import, nemo_import
 from jasper.checkpoint_import import Imported
 from jasper.config import Config
@@ -18,7 +19,7 @@ def read(path: str | Path, *, configuration: Config | None = None, is_start: boo
     """
     path = hub.located(path)
     with checkpoint.usable(path):
-        if path.suffix == ".nemo" or (path.is_file() and tarfile.is_tarfile(path)):
+        if path.suffix == ".nemo" or archive.folder_of(path) or (path.is_file() and tarfile.is_tarfile(path)):
             imported = nemo_import.read(path)
             return imported if configuration is None else imported._replace(config=configuration)
         state = checkpoint.load(path)

@@ -26,6 +26,8 @@ PROTOTYPES = {
     "transducer_read_frames_cuda": (POINTER(Problem), c_void_p, c_int64, c_int64, *(c_void_p,) * 3),
     "transducer_walk_cuda": (POINTER(Problem), *(c_void_p,) * 3),
     "transducer_gradient_cuda": (POINTER(Problem), c_void_p, c_void_p, c_int64, c_int64, *(c_void_p,) * 4),
+    "transducer_decode_begin_cuda": (c_void_p, c_void_p, c_void_p),
+    "transducer_decode_steps_cuda": (c_void_p, c_void_p, c_int64, c_void_p),
 }
 
 

@@ -7,7 +7,7 @@ Shapes: B utterances, S encoder frames, C encoder width, H prediction network, J
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,25 +100,38 @@ def decoded_of(found: Found, *, has_durations: bool) -> list[Decoded]:
     ]
 
 
+class Placed(NamedTuple):
+    """An array where kernels read it: what holds it, and its address."""
+
+    kept: object
+    address: int | None
+
+
+def in_memory(array: np.ndarray) -> Placed:
+    """Where it is."""
+    return Placed(array, array.ctypes.data)
+
+
 class NativeNetwork:
     """Weights as the kernels read them: padded, packed, and the first layer's input gates as a table of the labels."""
 
-    def __init__(self, weights: DecoderWeights) -> None:
-        """`weights`: tensors or arrays."""
+    def __init__(self, weights: DecoderWeights, place: Callable[[np.ndarray], "Placed"] | None = None) -> None:
+        """`weights`: tensors or arrays. `place` puts an array where the kernels read it; by default it stays."""
         own: Any = arrays_of(weights)
         classes, hidden = own.embedding.shape
         first, *others = own.lstm
         table_VG = own.embedding @ first.input_weight.T + (first.input_bias + first.hidden_bias)
-        gate_weights = [_packed(_gates(first.hidden_weight))]
-        gate_biases = [aligned(np.zeros(0, np.float32))]
+        place = place or in_memory
+        gate_weights = [place(_packed(_gates(first.hidden_weight)))]
+        gate_biases = [Placed(None, None)]
         for layer in others:
             both = np.concatenate([_widened(layer.input_weight), _widened(layer.hidden_weight)], axis=1)
-            gate_weights.append(_packed(_gates(both)))
-            gate_biases.append(aligned(_gates((layer.input_bias + layer.hidden_bias)[:, None])[:, 0]))
+            gate_weights.append(place(_packed(_gates(both))))
+            gate_biases.append(place(aligned(_gates((layer.input_bias + layer.hidden_bias)[:, None])[:, 0])))
         outputs = [own.output_weight[:classes], own.output_weight[classes:]]
         biases = [own.output_bias[:classes], own.output_bias[classes:]]
         self.durations = np.array(own.durations, np.int32)
-        self._kept = [
+        arrays = [
             aligned(_gates(table_VG.T).T),
             _packed(_lengthened(own.encoder_weight)),
             aligned(_lengthened((own.encoder_bias + own.prediction_bias)[:, None])[:, 0]),
@@ -126,11 +139,12 @@ class NativeNetwork:
             _packed(np.concatenate([_lengthened(_widened(part)) for part in outputs])),
             aligned(np.concatenate([_lengthened(part[:, None], -np.inf)[:, 0] for part in biases])),
         ]
-        self._layers = [*gate_weights, *gate_biases]
-        table, encoder, encoder_bias, prediction, output, output_bias = (part.ctypes.data for part in self._kept)
+        placed = [place(array) for array in arrays]
+        self._kept = [part.kept for part in (*placed, *gate_weights, *gate_biases)]
+        table, encoder, encoder_bias, prediction, output, output_bias = (part.address for part in placed)
         pointers = c_void_p * len(own.lstm)
-        self._gate_weights = pointers(*(part.ctypes.data for part in gate_weights))
-        self._gate_biases = pointers(*(part.ctypes.data if part.size else None for part in gate_biases))
+        self._gate_weights = pointers(*(part.address for part in gate_weights))
+        self._gate_biases = pointers(*(part.address for part in gate_biases))
         self.network = Network(
             classes=classes,
             encoder=own.encoder_weight.shape[1],

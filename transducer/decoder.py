@@ -2,7 +2,8 @@
 
 On a CPU it is one native call for a batch (`csrc/decode_kernel.inl`): the joint for rows that are not finished, the
 prediction network for rows that emitted a label, finished rows replaced by utterances that wait, and of few rows a
-window of frames at once. Elsewhere it is plain torch (`plain_decoder.py`).
+window of frames at once. On CUDA the same steps are kernels (`csrc/cuda_decode.cu`). Elsewhere it is plain torch
+(`plain_decoder.py`).
 
 Shapes: B utterances, S encoder frames, C encoder width, N labels of the longest result.
 """
@@ -15,7 +16,8 @@ import torch
 from torch import Tensor
 
 from ctc import Scorer
-from transducer import reference
+from transducer import _cuda_decoder, _cuda_library, reference
+from transducer._cuda_decoder import CudaDecoder
 from transducer._decoder_library import Found, NativeNetwork, decoded_of, functions, padded
 from transducer._library import warn_slow
 from transducer.host_decoder import SLOTS, WINDOW, scorers_of_all, window_rows
@@ -61,9 +63,14 @@ class Decoder:
     def __init__(self, weights: DecoderWeights, options: DecoderOptions | None = None) -> None:
         self.options = options or DecoderOptions()
         self.weights = weights
-        self._native = NativeNetwork(weights) if weights.embedding.is_cpu and functions() is not None else None
-        if self._native is None:
-            warn_slow("transducer.Decoder", "cpu" if weights.embedding.is_cpu else None)
+        self._on_device = CudaDecoder(weights) if _cuda_decoder.serves(weights) else None
+        is_native = self._on_device is None and weights.embedding.is_cpu and functions() is not None
+        self._native = NativeNetwork(weights) if is_native else None
+        if self._on_device is None and self._native is None:
+            device = weights.embedding.device.type
+            is_too_large = _cuda_library.serves(weights.embedding)
+            missing = device if device in ("cpu", "cuda") and not is_too_large else None
+            warn_slow("transducer.Decoder", missing)
 
     @property
     def is_native(self) -> bool:
@@ -114,6 +121,13 @@ class Decoder:
         each = scorers_of_all(scorers, batch, weights.blank) if scorers is not None else []
         if any(each) and self._native is None:
             return self._decode_by_reference(encoded_BSC, frames_B, max_symbols, state, each)
+        device = weights.embedding.device  # frames that were searched may lie on the host
+        encoded_BSC, frames_B = encoded_BSC.to(device), frames_B.to(device)
+        if self._on_device is not None:
+            kept_state = state or self.start(batch)
+            tensors = (kept_state.network_BX, kept_state.position_B3)
+            found = self._on_device.decode(encoded_BSC, frames_B, *tensors, max_symbols=max_symbols)
+            return decoded_of(found, has_durations=bool(weights.durations))
         if self._native is None:
             return self._decode_in_torch(encoded_BSC, frames_B, max_symbols, state)
         for n, count in enumerate(frames_B.tolist()):

@@ -18,6 +18,7 @@ from common.checkpoint import CheckpointError
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError, read_sources
 from common.precision import Precision
+from common.recognition import writing
 from common.recognition.scoring import EvaluationError, report
 from common.text.language import Language, Spelling
 from transducer.recognizer import Head, Recognizer, load
@@ -73,6 +74,7 @@ def main(cfg: EvaluationConfig) -> int:
     Raises ConfigError, CheckpointError and ManifestError.
     """
     with distributed.start(cfg.device) as world:
+        writing.check_file(cfg.hypotheses, cfg.manifests)
         asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head)
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
         normalized = compared if cfg.normalize_text else _stripped

@@ -43,7 +43,6 @@ class TransducerDecoding:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first."""
         state = None if progress is None else progress.transducer
         scorers = progress.scorers if progress is not None and any(progress.scorers) else None
-        encoded_BSC = encoded_BSC.to(self.decoder.weights.embedding.device)
         found = self.decoder(encoded_BSC, frames_B, max_symbols=max_symbols, state=state, scorers=scorers)
         before = [0] * len(found)
         if progress is not None:

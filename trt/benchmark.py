@@ -36,6 +36,7 @@ from jasper.model import Jasper
 from jasper.recognizer import load_model
 from trt import engine_runtime
 from trt.conversion import ExportError, Program, converted
+from trt.depthwise.library import register
 from trt.reduction import Quantisation, to_float16, to_int8
 from trt.runtime import ModelError
 
@@ -144,6 +145,7 @@ def _session(content: bytes, threads: int) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
+        register(options, content, threads=threads)
         return onnxruntime.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
 
 

@@ -21,6 +21,7 @@ from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
 from ctc import native
+from trt.depthwise.library import register
 from trt.facts import facts_in, usable, why_not_onnx
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
@@ -62,6 +63,7 @@ class Model:
         # Threads that wait would keep cores busy, which several batches at once want: half of all time went into it.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
+        register(options, path, threads=threads)
         try:
             self.session = onnxruntime.InferenceSession(
                 path, options, providers=["CPUExecutionProvider"], enable_fallback=0

@@ -54,7 +54,10 @@ class ServeConfig:
     """Vocoder of the voice: as the acoustic model, an ONNX file or a checkpoint."""
     engine: Literal["local", "triton"] = "local"
     """Runtime of the recogniser: local, this process; triton, NVIDIA's server from the wheel nvidia-pytriton, which
-    this process starts and ends. The voice runs in this process."""
+    this process starts and ends."""
+    voice_engine: Literal["local", "triton"] = "local"
+    """Runtime of the voice: local, this process, whose sound leaves piece by piece; triton, the same server as of the
+    recogniser, whose sound leaves sentence by sentence."""
     triton_ports: tuple[int, int, int] = (0, 0, 0)
     """Ports of Triton's HTTP, gRPC and metrics, open to this machine alone; 0 for one that is free."""
     host: str = "127.0.0.1"
@@ -89,6 +92,8 @@ class ServeConfig:
             raise ValueError("a voice needs both --tts and --vocoder")
         if self.engine == "triton" and self.asr is None:
             raise ValueError("engine triton runs a recogniser; name one with --asr")
+        if self.voice_engine == "triton" and (self.engine != "triton" or self.tts is None):
+            raise ValueError("voice_engine triton: expected --engine triton, and a voice with --tts and --vocoder")
         if self.batch_delay_ms < 0 or self.max_batch < 1 or self.batch_size < 1:
             found = f"batch_delay_ms = {self.batch_delay_ms:g}, max_batch = {self.max_batch}"
             raise ValueError(f"{found}, batch_size = {self.batch_size}: expected a delay of 0 or more, sizes above 0")
@@ -117,11 +122,13 @@ def build(cfg: ServeConfig) -> Gateway:
     if cfg.asr is not None:
         if cfg.engine == "triton":
             own = Served(cfg.asr, cfg.batch_size, cfg.threads, cfg.device, cfg.batch_delay_ms, cfg.max_batch)
+            if cfg.tts is not None and cfg.vocoder is not None and cfg.voice_engine == "triton":
+                own = own._replace(voice=(cfg.tts, cfg.vocoder))
             triton = Triton(own, ports=cfg.triton_ports)
         ears = models.load_ears(cfg.asr, batch_size=cfg.batch_size, threads=cfg.threads, device=cfg.device)
     if cfg.tts is not None and cfg.vocoder is not None:
         voice = models.load_voice(cfg.tts, cfg.vocoder, threads=cfg.threads, device=cfg.device)
-        if triton is not None:
+        if triton is not None and cfg.voice_engine == "local":
             _say("the voice runs in this process: Triton answers a request whole, and sound leaves piece by piece")
     settings = Settings(
         limits=cfg.limits,

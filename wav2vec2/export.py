@@ -172,6 +172,9 @@ class ExportConfig:
 
 def main(cfg: ExportConfig) -> None:
     """Writes the model as `cfg` says. Raises CheckpointError and ConfigError."""
+    read = huggingface.folder_of(cfg.checkpoint) or cfg.checkpoint
+    if cfg.output.exists() and read.exists() and read.samefile(cfg.output):
+        raise config.ConfigError(f"{cfg.output}: cannot be written to: it is read; name another output")
     labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()
     imported = checkpoint_import.read(cfg.checkpoint, labels=labels, ema=cfg.ema, target_lang=cfg.target_lang)
     own, theirs = imported.config.audio_epsilon, huggingface.AUDIO_EPSILON if cfg.to == "huggingface" else 1e-5

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from common.convolution.algorithms import Algorithm, in_float32
 from ctc import SlowPathWarning
@@ -23,6 +24,10 @@ Instructions = Literal["automatic", "generic", "avx2", "avx512", "avx512_bf16"]
 INSTRUCTIONS: dict[Instructions, int] = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3, "avx512_bf16": 4}
 Activation = Literal["identity", "leaky_relu", "clipped_relu", "gelu"]
 ACTIVATIONS: dict[Activation, int] = {"identity": 0, "leaky_relu": 1, "clipped_relu": 2, "gelu": 3}
+Weights = Literal["float32", "bfloat16", "fixed24"]
+WEIGHTS: dict[Weights, int] = {"float32": 0, "bfloat16": 1, "fixed24": 2}
+BYTES: dict[Weights, int] = {"float32": 4, "bfloat16": 2, "fixed24": 3}
+DTYPES: dict[Weights, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16, "fixed24": torch.uint8}
 DIRECT, PLAIN, HALVES, PAIRS = range(4)
 PANEL = 32  # columns that weights are packed in
 STATUS = {1: "an argument is invalid", 2: "this processor lacks the instructions"}
@@ -45,7 +50,7 @@ class Problem(Structure):
         ("form", c_int32),
         *((name, c_int64) for name in ("block", "points")),
         *((name, c_void_p) for name in ("input", "output", "weight")),
-        *((name, c_int32) for name in ("is_bf16", "threads", "instructions")),
+        *((name, c_int32) for name in ("weights", "threads", "instructions")),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
     )
@@ -88,7 +93,7 @@ class Packed(NamedTuple):
     """A convolution's weights in the order of the kernels, and the matrices of its algorithm."""
 
     weight: Tensor
-    """float32 or bfloat16."""
+    """float32, bfloat16, or bytes of fixed point."""
     taps: int
     channels: int
     filters: int
@@ -97,26 +102,30 @@ class Packed(NamedTuple):
     input: Tensor
     output: Tensor
     instructions: Instructions = "automatic"
+    weights: Weights = "float32"
 
 
 def pack(
     weight_KIO: Tensor,
     algorithm: Algorithm | None,
     *,
-    is_bf16: bool = False,
+    weights: Weights = "float32",
     instructions: Instructions = "automatic",
 ) -> Packed:
-    """float32 weights [K, I, O], on the CPU, for `run` by those instructions. Needs the library."""
+    """float32 weights [K, I, O], on the CPU, kept as `weights` for `run` by those instructions. Needs the library.
+
+    "fixed24" is not for the direct sum: RuntimeError.
+    """
     library = _library()
     taps, channels, filters = weight_KIO.shape
     weight_KIO = weight_KIO.float().contiguous()
     stored, block = (taps, 0) if algorithm is None else (algorithm.stored, algorithm.block)
-    dtype = torch.bfloat16 if is_bf16 else torch.float32
-    n_bytes = library.convolution_packed_bytes(stored, channels, filters, is_bf16)
+    dtype = DTYPES[weights]
+    n_bytes = library.convolution_packed_bytes(stored, channels, filters, WEIGHTS[weights])
     packed = torch.empty(n_bytes // dtype.itemsize, dtype=dtype)
     transform = None if algorithm is None else _kept_transform(algorithm).contiguous()
     pointer = None if transform is None else transform.data_ptr()
-    sizes = (block, stored, taps, channels, filters, int(is_bf16), torch.get_num_threads())
+    sizes = (block, stored, taps, channels, filters, WEIGHTS[weights], torch.get_num_threads())
     check(library.convolution_pack(weight_KIO.data_ptr(), pointer, _form(algorithm), *sizes, packed.data_ptr()))
     matrices = torch.empty(0), torch.empty(0)
     if algorithm is not None and algorithm.halves is not None:
@@ -124,7 +133,7 @@ def pack(
         matrices = in_float32([cosine_EE, sine_OE]), in_float32([output_MN])
     elif algorithm is not None:
         matrices = in_float32([algorithm.input_PN]), in_float32([algorithm.output_MP])
-    return Packed(packed, taps, channels, filters, algorithm, *matrices, instructions)
+    return Packed(packed, taps, channels, filters, algorithm, *matrices, instructions, weights)
 
 
 def _form(algorithm: Algorithm | None) -> int:
@@ -143,21 +152,22 @@ def _kept_transform(algorithm: Algorithm) -> Tensor:
 def unpack(packed: Packed) -> Tensor:
     """The float32 weights [K, I, O] that were packed, but for rounding."""
     algorithm, panels = packed.algorithm, -(-packed.filters // PANEL)
-    pair = 2 if packed.weight.dtype == torch.bfloat16 else 1
+    pair = 2 if packed.weights == "bfloat16" else 1
     depth = -(-packed.channels // pair) * pair
+    weight = _from_fixed_point(packed, depth) if packed.weights == "fixed24" else packed.weight
 
     def rows(values: Tensor, *slabs: int) -> Tensor:
         """[*slabs, depth, PANEL], with rows of bfloat16 no longer interleaved."""
         return values.view(*slabs, depth // pair, PANEL, pair).transpose(-2, -1).flatten(-3, -2)
 
     if algorithm is None:
-        kept = rows(packed.weight, panels, packed.taps).transpose(0, 1)
+        kept = rows(weight, panels, packed.taps).transpose(0, 1)
     elif not algorithm.in_pairs:
-        kept = rows(packed.weight, algorithm.points, panels)
+        kept = rows(weight, algorithm.points, panels)
     else:
         n_edges = 2 - algorithm.block % 2
         single = n_edges * panels * depth * PANEL
-        edges, both = packed.weight[:single], packed.weight[single:]
+        edges, both = weight[:single], weight[single:]
         edges = rows(edges, n_edges, panels)
         by_part = both.view(-1, depth // pair, 2, PANEL * pair).transpose(1, 2).contiguous()
         parts = rows(by_part.flatten(), by_part.shape[0] // panels, panels, 2)
@@ -167,6 +177,21 @@ def unpack(packed: Packed) -> Tensor:
         return kept
     inverse_K = torch.linalg.pinv(_kept_transform(algorithm))
     return (inverse_K @ kept.double().flatten(1)).view(packed.taps, *kept.shape[1:]).float()
+
+
+def _from_fixed_point(packed: Packed, depth: int) -> Tensor:
+    """The same weights in the same order, as float32."""
+    assert packed.algorithm is not None
+    panels = -(-packed.filters // PANEL)
+    slabs = packed.algorithm.stored * panels
+    rows, units = packed.weight.split([slabs * depth * PANEL * 3, slabs * PANEL * 4])
+    words = F.pad(rows.view(-1, 3), (1, 0)).view(torch.int32)  # in the upper three quarters
+    whole_SDJ = words.view(slabs, depth, PANEL)
+    units_SJ = units.contiguous().view(torch.float32).view(slabs, PANEL)
+    if packed.algorithm.in_pairs:  # both parts of a pair alternate, in units of the first
+        single = (2 - packed.algorithm.block % 2) * panels
+        units_SJ = torch.cat([units_SJ[:single], units_SJ[single::2].repeat_interleave(2, 0)])
+    return (whole_SDJ * units_SJ[:, None]).flatten()
 
 
 class Epilogue(NamedTuple):
@@ -216,7 +241,7 @@ def run(
         problem.form = _form(algorithm)
         problem.block, problem.points = algorithm.block, algorithm.points
         problem.input, problem.output = packed.input.data_ptr(), packed.output.data_ptr()
-    problem.weight, problem.is_bf16 = packed.weight.data_ptr(), packed.weight.dtype == torch.bfloat16
+    problem.weight, problem.weights = packed.weight.data_ptr(), WEIGHTS[packed.weights]
     problem.threads, problem.instructions = torch.get_num_threads(), INSTRUCTIONS[packed.instructions]
     library = _library()
     problem.workspace_bytes = library.convolution_workspace(ctypes.byref(problem))
@@ -233,7 +258,7 @@ def fastest_for_bfloat16() -> Instructions:
     seconds: dict[Instructions, float] = {"automatic": math.inf, "avx512_bf16": math.inf}
     for _ in range(5):
         for instructions in seconds:
-            packed = pack(weight_KIO, None, is_bf16=True, instructions=instructions)
+            packed = pack(weight_KIO, None, weights="bfloat16", instructions=instructions)
             start = time.perf_counter()
             run(x_BTI, packed, Epilogue(), out_BTO, stride=1, dilation=1, before=0)
             seconds[instructions] = min(seconds[instructions], time.perf_counter() - start)

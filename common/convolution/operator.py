@@ -116,7 +116,8 @@ class FusedConvolution(nn.Module):
         """Packs the weights for an algorithm, and drops the direct ones."""
         weight_KIO = self.weight_OKI.detach().permute(1, 2, 0)
         if native.load() is not None:
-            self.packed = native.pack(weight_KIO, choice.algorithm, is_bf16=kind == "bf16", instructions=instructions)
+            weights = "bfloat16" if kind == "bf16" else choice.weights
+            self.packed = native.pack(weight_KIO, choice.algorithm, weights=weights, instructions=instructions)
         elif choice.algorithm is not None:
             weight_PK, flat = choice.algorithm.weight_PK, weight_KIO.double().flatten(1)
             weight_PIO = (weight_PK @ flat).view(-1, *weight_KIO.shape[1:]).float()
@@ -218,8 +219,9 @@ def prepare(
     if kind == "bf16" and instructions == "automatic" and native.load() is not None:
         instructions = native.fastest_for_bfloat16()
     machine = planning.this_machine(instructions)
-    pairs = native.load() is not None and instructions != "avx512_bf16"
-    options = [planning.choices(layer.shape, is_bf16=kind == "bf16", machine=machine, pairs=pairs) for layer in layers]
+    has_library = native.load() is not None
+    forms = {"pairs": has_library and instructions != "avx512_bf16", "fixed": has_library}
+    options = [planning.choices(layer.shape, is_bf16=kind == "bf16", machine=machine, **forms) for layer in layers]
     chosen = planning.within(options, limit_bytes)
     direct_bytes = sum(layer.weight_OKI.numel() * 4 for layer in layers)
     for layer, choice in zip(layers, chosen, strict=True):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from common import files
 from common.convolution import native
 from common.convolution.algorithms import LONGEST_BLOCK, Algorithm, overlap_save, toom_cook
+from common.convolution.native import Weights
 from common.json_text import parsed
 from common.logging import processor_vendor
 
@@ -21,6 +22,8 @@ BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLO
 # Points of Toom-Cook, and taps up to which six digits are left.
 POINTS: tuple[tuple[tuple[float, ...], int], ...] = (((0, 1, -1, 2, -2), 4), ((0, 1, -1, 2, -2, 0.5, -0.5), 4))
 REGISTER_ROWS, PAIR_ROWS = 12, 4
+CALLS = (0.25, 1.0)  # lengths of calls, in that which is expected
+DECODING = 0.5  # rows whose products take as long as making floats of fixed point
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
 
 
@@ -36,9 +39,10 @@ class Machine(NamedTuple):
 
 
 # Measured: an Intel Xeon of 2023 (AVX-512), the same with its AVX2 kernels, an AMD EPYC of 2024, which multiplies
-# bfloat16 at twice the speed of floats; the last is a guess. In floats that EPYC does best by the Xeon's constants.
+# bfloat16 at twice the speed of floats; the last is a guess.
 MACHINES: dict[str, Machine] = {
     "avx512": Machine(140e9, 11e9, 15e9),
+    "avx512 of AMD": Machine(205e9, 30e9, 25e9),
     "avx512_bf16 of AMD": Machine(430e9, 25e9, 25e9),
     "avx2": Machine(75e9, 11e9, 15e9),
     "generic": Machine(20e9, 11e9, 15e9),
@@ -46,7 +50,7 @@ MACHINES: dict[str, Machine] = {
 
 
 class Shape(NamedTuple):
-    """What a convolution is, and how many output frames a call has that its algorithm is chosen for."""
+    """What a convolution is, and how many output frames a call has, or a long one, that its algorithm is chosen for."""
 
     taps: int
     channels: int
@@ -57,22 +61,33 @@ class Shape(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """An algorithm (None: direct), the seconds of a call and the bytes of the weights that the model expects."""
+    """An algorithm (None: direct), the seconds of a call and the bytes of the weights that the model expects, and what
+    weights are kept as.
+    """
 
     algorithm: Algorithm | None
     seconds: float
     weight_bytes: int
+    weights: Weights = "float32"
 
 
-def choices(shape: Shape, *, is_bf16: bool = False, machine: Machine | None = None, pairs: bool = True) -> list[Choice]:
+def choices(
+    shape: Shape, *, is_bf16: bool = False, machine: Machine | None = None, pairs: bool = True, fixed: bool = True
+) -> list[Choice]:
     """The direct sum and every algorithm that is worth its memory: faster than all that need less. Fastest first.
 
-    `pairs`: those that are `in_pairs` are among them. Toom-Cook's are not for bfloat16: where their points are rounded
-    too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16.
+    `pairs`: those that are `in_pairs` are among them; `fixed`: those whose weights are kept in fixed point, which need
+    fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for bfloat16: where their points
+    are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16.
     """
     machine = machine or this_machine()
-    algorithms = [algorithm for algorithm in _algorithms(shape, is_bf16) if pairs or not algorithm.in_pairs]
-    found = [_choice(shape, algorithm, is_bf16, machine) for algorithm in (None, *algorithms)]
+    full: Weights = "bfloat16" if is_bf16 else "float32"
+    found = [_choice(shape, None, full, machine)]
+    for algorithm in _algorithms(shape, is_bf16):
+        if pairs or not algorithm.in_pairs:
+            found.append(_choice(shape, algorithm, full, machine))
+            if fixed and not is_bf16:
+                found.append(_choice(shape, algorithm, "fixed24", machine))
     found.sort(key=lambda choice: choice.seconds)
     smallest: list[Choice] = []
     for choice in found:
@@ -147,11 +162,21 @@ def _algorithms(shape: Shape, is_bf16: bool) -> Iterator[Algorithm]:
             yield algorithm._replace(in_pairs=True)
 
 
-def _choice(shape: Shape, algorithm: Algorithm | None, is_bf16: bool, machine: Machine) -> Choice:
-    """Seconds of products, reading weights (mostly at the same time), transforms, and moving values between them."""
+def _choice(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> Choice:
+    """Of calls of the expected length and of shorter ones, as many of each."""
+    stored = shape.taps if algorithm is None else algorithm.stored
+    columns = -(-shape.filters // native.PANEL) * native.PANEL
+    lengths = [max(1, round(shape.frames * part)) for part in CALLS]
+    seconds = [_seconds(shape._replace(frames=frames), algorithm, weights, machine) for frames in lengths]
+    weight_bytes = stored * shape.channels * columns * native.BYTES[weights]
+    return Choice(algorithm, sum(seconds) / len(seconds), weight_bytes, weights)
+
+
+def _seconds(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> float:
+    """Of products, reading weights (mostly at the same time), transforms, and moving values between them."""
     taps, channels, filters, _, dilation, frames = shape
     columns = -(-filters // native.PANEL) * native.PANEL
-    bytes_of_points = channels * columns * (2 if is_bf16 else 4)
+    bytes_of_points = channels * columns * native.BYTES[weights]
     if algorithm is None:
         weight_bytes, rows, transforms = taps * bytes_of_points, frames, 0.0
         multiplications = taps * channels * columns
@@ -167,11 +192,14 @@ def _choice(shape: Shape, algorithm: Algorithm | None, is_bf16: bool, machine: M
             4.0 * rows * (2 * (algorithm.points * channels + algorithm.stored * columns) + algorithm.block * channels)
         )
         moved += 4.0 * frames * columns
-    passes = 1.0 * rows + -(-rows // REGISTER_ROWS)  # a pass over the weights costs about a row's time besides
+    parts = -(-rows // REGISTER_ROWS)
+    passes = 1.0 * rows + parts  # a pass over the weights costs about a row's time besides
     if algorithm is not None and algorithm.in_pairs:
-        passes = rows + 2 * -(-rows // PAIR_ROWS) / 3  # what is made of the two parts costs two of three products' row
+        parts = -(-rows // PAIR_ROWS)
+        passes = rows + 2 * parts / 3  # what is made of the two parts costs two of three products' row
+    if weights == "fixed24":
+        passes += DECODING * (parts if parts < 3 else 1)
     products = 2.0 * multiplications * passes / machine.flops
     reading = weight_bytes / machine.bandwidth if weight_bytes > CACHED_BYTES else 0.0
     seconds = max(products, reading) + 0.3 * min(products, reading)
-    seconds += transforms / machine.flops + moved / machine.moving
-    return Choice(algorithm, seconds, weight_bytes)
+    return seconds + transforms / machine.flops + moved / machine.moving

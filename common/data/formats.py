@@ -48,6 +48,8 @@ def _described(path: Path, base: Path, line: int, record: dict[str, Any], *, wit
     name = _string(record, _key(record, "audio", "audio_filepath"), id)
     spoken = _key(record, "text", "text")
     offset = _number(record, "offset", id or Path(name).stem)
+    if spoken not in record and isinstance(record.get("text_filepath"), str):
+        record = record | {spoken: _file_text(base / record["text_filepath"], id or Path(name).stem)}
     id = id or Path(name).stem + (f"@{offset:g}" if offset else "")
     return Entry(
         file=path,
@@ -245,9 +247,9 @@ def _string(record: dict[str, Any], key: str, id: str) -> str:
 
 
 def _number(record: dict[str, Any], key: str, id: str) -> float | None:
-    if key not in record:
+    value = record.get(key)
+    if value is None:
         return None
-    value = record[key]
     if isinstance(value, int | float) and not isinstance(value, bool):
         with suppress(OverflowError):  # an integer beyond all floats
             if math.isfinite(float(value)):

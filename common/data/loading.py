@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from common import audio
+from common import audio, silence
 from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed
@@ -169,7 +169,7 @@ class SpeechDataset(Dataset[Item | Failure]):
     def _samples(self, utterance: Utterance, version: Version) -> np.ndarray:
         samples = self._read(utterance, version)
         if self.trim:
-            samples = audio.trim_silence(samples).samples
+            samples = silence.trim_silence(samples).samples
         return audio.change_speed(samples, version.change)
 
     def _read(self, utterance: Utterance, version: Version) -> np.ndarray:

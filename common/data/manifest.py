@@ -8,7 +8,8 @@
 |                  | or of what jsonl has in its lines                                                               |
 | librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
 | ljspeech         | a folder with metadata.csv (id|text|normalised text) and wavs/                                   |
-| pipe             | a line `path|text` or `path|text|speaker`; a column with FastPitch's pitch (.pt) is passed over  |
+| pipe             | a line `path|text` or `path|text|speaker`, or tabs in place of pipes; a column with FastPitch's  |
+|                  | pitch (.pt) is passed over                                                                       |
 | table            | names of the columns in the first line, between tabs, commas, semicolons or pipes: Common        |
 |                  | Voice's `client_id path sentence`, `wav_filename,transcript`, `audio|pitch|text|speaker`         |
 | kaldi            | a folder with wav.scp, and with text, segments and utt2spk where there are any                   |
@@ -114,7 +115,8 @@ def read_manifest(
 ) -> Manifest:
     """Reads a manifest file or corpus folder in any format of the module's table.
 
-    Relative audio paths start from `root`, by default the folder of the manifest. The first bad entry (malformed,
+    Relative audio paths start from `root`, by default the folder of the manifest, or the current one where nothing is
+    there. The first bad entry (malformed,
     audio missing, a duration that is not positive) raises ManifestError "FILE:LINE: utterance ID: ..." or, with
     `on_error="skip"`, bad entries are left out and listed. Without `with_text` entries need none. What nothing can be
     read from is an error in any case.
@@ -124,7 +126,8 @@ def read_manifest(
     reader = functools.partial(_READERS[named], with_text=with_text) if named in _MAY_LACK_TEXT else _READERS[named]
     utterances: list[Utterance] = []
     skipped: list[str] = []
-    for result in _with_audio(reader(path, root)):
+    folder = (path if path.is_dir() else path.parent) if root is None else None
+    for result in _with_audio(reader(path, root), folder):
         if isinstance(result, Utterance):
             utterances.append(result)
         elif on_error == "stop":
@@ -287,23 +290,31 @@ def _first_line(path: Path) -> str:
     return text.lstrip("\ufeff \t\r\n").partition("\n")[0]
 
 
-def _with_audio(entries: Entries) -> Iterator[Utterance | ManifestError]:
+def _with_audio(entries: Entries, folder: Path | None) -> Iterator[Utterance | ManifestError]:
     """The utterances of the entries, in their order, once their audio has been looked for.
 
-    In threads, because on a network file system each look takes a millisecond of waiting.
+    What is not in `folder` may be in the current one. In threads, because on a network file system each look takes a
+    millisecond of waiting.
     """
     waiting = list(entries)
     pieces = [waiting[start : start + 256] for start in range(0, len(waiting), 256)]
     with ThreadPoolExecutor(max_workers=16) as threads:
-        for results in threads.map(lambda piece: [_checked(entry) for entry in piece], pieces):
+        for results in threads.map(lambda piece: [_checked(entry, folder) for entry in piece], pieces):
             yield from results
 
 
-def _checked(entry: Entry | ManifestError) -> Utterance | ManifestError:
+def _found(recording: Path, folder: Path | None) -> Path | None:
+    there = found_file(recording)
+    if there is None and folder is not None and recording.is_relative_to(folder):
+        return found_file(recording.relative_to(folder))
+    return there
+
+
+def _checked(entry: Entry | ManifestError, folder: Path | None) -> Utterance | ManifestError:
     if isinstance(entry, ManifestError):
         return entry
     recordings = [entry.audio, *(copy for _, copy in entry.speeds)]
-    there = [found_file(recording) for recording in recordings]
+    there = [_found(recording, folder) for recording in recordings]
     if None in there:
         return entry.error(f"no such audio file: {recordings[there.index(None)]}")
     recording, *copies = (path for path in there if path is not None)

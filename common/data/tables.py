@@ -33,7 +33,7 @@ def header_of(line: str) -> tuple[str, list[str]] | None:
     """The separator and the columns' names, in lower case, of a line that names columns, a recording's among them."""
     for separator in SEPARATORS:
         names = [name.strip().strip('"').lower() for name in line.rstrip("\r").split(separator)]
-        is_of_names = all(names) and not any(mark in name for name in names for mark in "/|\t")
+        is_of_names = all(names[1:]) and not any(mark in name for name in names for mark in "/|\t")
         if len(names) > 1 and _column("audio", names) is not None and is_of_names:
             return separator, names
     only = line.strip().strip('"').lower()
@@ -126,14 +126,14 @@ def _seconds(value: str) -> float | None:
 
 
 def read_pipe(path: Path, root: Path | None, *, with_text: bool = True) -> Entries:
-    """Pipe-separated lists, as Tacotron 2 and FastPitch use them; the columns may be named in the first line."""
+    """Lists as Tacotron 2 and FastPitch use them, pipes or tabs between the columns, which the first line may name."""
     base = root or path.parent
     lines = list(lines_of(path))
     if lines and header_of(lines[0][1]):
         return read_table(path, root, with_text=with_text)
 
     def parse(line: int, content: str) -> Entry:
-        columns = content.split("|")
+        columns = content.split("|" if "|" in content else "\t")
         if len(columns) > 2 and columns[1].endswith(".pt"):
             del columns[1]
         if len(columns) not in (2, 3) or not columns[0]:

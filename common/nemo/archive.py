@@ -3,10 +3,11 @@
 The archive is a tar, compressed or not, of plain files in one folder: a YAML description, weights, a tokenizer.
 """
 
+import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
@@ -15,30 +16,23 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
+from common import other_files
 from common.checkpoint import CheckpointError
 
 CONFIG, WEIGHTS = "model_config.yaml", "model_weights.ckpt"
 MOST_CONFIG_BYTES = 2**23  # of 16,384 pieces, named three times, are 1 MB
 MOST_TOKENIZER_BYTES = 2**27
 MOST_VALUES = 500_000  # in the description, counted where they are used
+MOST_REFERENCES = 8  # from one to the next, in the description
 MOST_DEPTH = 64  # collections within each other in the description
 MOST_GROWTH = 4  # weights do not shrink to a quarter; what does is no weights
 
 
 class Archive:
-    """An open .nemo archive. Raises CheckpointError for what is no such archive, or holds more than plain files."""
+    """An open .nemo archive, or the folder that one was unpacked to: plain files by their names, with their sizes."""
 
-    def __init__(self, path: Path, tar: tarfile.TarFile):
-        self.path, self._tar = path, tar
-        self._members: dict[str, tarfile.TarInfo] = {}
-        for member in tar:
-            name = member.name.removeprefix("./")
-            if member.isdir() and name in ("", "."):
-                continue
-            if not member.isfile() or "/" in name or "\\" in name or name in ("", ".", ".."):
-                kind = "a link or device" if not (member.isfile() or member.isdir()) else "not a file of its one folder"
-                raise CheckpointError(f"{path}: refused: {member.name!r} in it is {kind}")
-            self._members[name] = member
+    def __init__(self, path: Path, sizes: Mapping[str, int], open_file: Callable[[str], IO[bytes]]):
+        self.path, self._sizes, self._open = path, sizes, open_file
 
     def config(self) -> dict[str, Any]:
         """The description of the model: plain values. Raises CheckpointError."""
@@ -50,7 +44,7 @@ class Archive:
         try:
             if _depth(yaml.parse(text, Loader=safe_loader)) > MOST_DEPTH:  # the recursion of the one in C has no limit
                 raise RecursionError
-            described = safe_loader(text).get_single_data()
+            described = _resolved(safe_loader(text).get_single_data())
             n_values = _count(described, MOST_VALUES)
         except yaml.constructor.ConstructorError as error:
             raise CheckpointError(
@@ -66,37 +60,34 @@ class Archive:
             raise CheckpointError(f"{self.path}: refused: its {CONFIG} has more than {MOST_VALUES} values")
         if not isinstance(described, dict):
             raise CheckpointError(f"{self.path}: expected sections in its {CONFIG}, found {type(described).__name__}")
-        return described
+        whole = described.get("model")  # of a training's configuration
+        return whole if isinstance(whole, dict) and "encoder" in whole and "encoder" not in described else described
 
     def weights(self) -> dict[str, Tensor]:
         """The tensors by their names. Raises CheckpointError."""
-        size = self.path.stat().st_size
-        member = self._member(WEIGHTS)
-        if member.size > MOST_GROWTH * size + 2**20:
-            raise CheckpointError(f"{self.path}: refused: {WEIGHTS} of {member.size} bytes in a file of {size}")
-        with self._tells_damage():
-            file = self._tar.extractfile(member)
-            assert file is not None
-            state = _unpickled(file, member.size, self.path)
+        size = self._size(WEIGHTS)
+        packed = self.path.stat().st_size if self.path.is_file() else size
+        if size > MOST_GROWTH * packed + 2**20:
+            raise CheckpointError(f"{self.path}: refused: {WEIGHTS} of {size} bytes in a file of {packed}")
+        with self._tells_damage(), self._open(WEIGHTS) as file:
+            state = _unpickled(file, size, self.path)
         if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
             raise CheckpointError(f"{self.path}: expected tensors by name in its {WEIGHTS}")
         return state
 
     def read(self, name: str, *, at_most: int) -> bytes:
         """The bytes of one file. Raises CheckpointError if it is absent or longer than `at_most`."""
-        member = self._member(name)
-        if member.size > at_most:
-            raise CheckpointError(f"{self.path}: refused: {name} of {member.size} bytes; expected {at_most} at most")
-        with self._tells_damage():
-            file = self._tar.extractfile(member)
-            assert file is not None
+        size = self._size(name)
+        if size > at_most:
+            raise CheckpointError(f"{self.path}: refused: {name} of {size} bytes; expected {at_most} at most")
+        with self._tells_damage(), self._open(name) as file:
             return file.read()
 
-    def _member(self, name: str) -> tarfile.TarInfo:
-        if name not in self._members:
-            found = ", ".join(list(self._members)[:5]) or "nothing"
+    def _size(self, name: str) -> int:
+        if name not in self._sizes:
+            found = ", ".join(list(self._sizes)[:5]) or "nothing"
             raise CheckpointError(f"{self.path}: expected {name} in it, found {found}")
-        return self._members[name]
+        return self._sizes[name]
 
     @contextmanager
     def _tells_damage(self) -> Iterator[None]:
@@ -104,14 +95,56 @@ class Archive:
             yield
 
 
+def folder_of(path: Path) -> Path | None:
+    """The folder of an unpacked archive that `path` is, or that it names a file of; None for others."""
+    folder = path.parent if path.name in (CONFIG, WEIGHTS) else path
+    return folder if (folder / CONFIG).is_file() else None
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
-    """The archive at `path`. Raises CheckpointError."""
+    """The archive at `path`. Raises CheckpointError, also for one that holds more than plain files."""
+    if (folder := folder_of(path)) is not None:
+        sizes = {file.name: file.stat().st_size for file in folder.iterdir() if file.is_file()}
+        yield Archive(folder, sizes, lambda name: (folder / name).open("rb"))
+        return
     if not path.is_file():
         raise CheckpointError(f"{path}: no such checkpoint")
+    if (other := other_files.instead_of(path, "a .nemo archive")) is not None:
+        raise CheckpointError(f"{path}: {other}")
     with tells_damage(path), tarfile.open(path) as tar:
-        archive = Archive(path, tar)
-        yield archive
+        members = _members(path, tar)
+
+        def open_file(name: str) -> IO[bytes]:
+            file = tar.extractfile(members[name])
+            assert file is not None
+            return file
+
+        yield Archive(path, {name: member.size for name, member in members.items()}, open_file)
+
+
+def _members(path: Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
+    """The files by their names, which may be in a folder, all in the same one. Raises CheckpointError."""
+    named = [(member.name.removeprefix("./"), member) for member in tar]
+    named = [(name, member) for name, member in named if not _is_of_the_system(name)]
+    folder = next((name.partition("/")[0] for name, _ in named if name.endswith(f"/{CONFIG}")), "")
+    if folder and all(name in ("", ".", folder) or name.startswith(f"{folder}/") for name, _ in named):
+        named = [(name.removeprefix(folder).removeprefix("/"), member) for name, member in named]
+    members = {}
+    for name, member in named:
+        if member.isdir() and name in ("", "."):
+            continue
+        if not member.isfile() or "/" in name or "\\" in name or name in ("", ".", ".."):
+            kind = "a link or device" if not (member.isfile() or member.isdir()) else "not a file of its one folder"
+            raise CheckpointError(f"{path}: refused: {member.name!r} in it is {kind}")
+        members[name] = member
+    return members
+
+
+def _is_of_the_system(name: str) -> bool:
+    """Whether macOS has added it to what a user packed."""
+    *_, last = parts = name.split("/")
+    return "__MACOSX" in parts or last.startswith("._") or last == ".DS_Store"
 
 
 @contextmanager
@@ -120,7 +153,7 @@ def tells_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        problem = (str(error) or type(error).__name__).splitlines()[0]
+        problem = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
         raise CheckpointError(f"{path}: damaged or not a .nemo archive: {problem}") from None
 
 
@@ -142,6 +175,39 @@ def _unpickled(file: IO[bytes], size: int, path: Path) -> Any:
     except Exception as error:  # bytes that are no pickle make its reader fail anywhere
         problem = (str(error) or type(error).__name__).splitlines()[0]
         raise CheckpointError(f"{path}: {WEIGHTS} in it is damaged: {problem}") from None
+
+
+def _resolved(described: Any) -> Any:
+    """The description with what "${labels}" and "${model.sample_rate}" refer to in their place."""
+    if not isinstance(described, dict):
+        return described
+
+    def found(text: str) -> Any:
+        value: Any = text
+        for _ in range(MOST_REFERENCES):
+            reference = re.fullmatch(r"\$\{([\w.]+)\}", value) if isinstance(value, str) else None
+            if reference is None:
+                break
+            keys = reference[1].split(".")
+            value = described
+            for key in keys[1:] if keys[0] == "model" and "model" not in described else keys:
+                value = value.get(key) if isinstance(value, dict) else None
+        return text if value is None else value
+
+    open_values: list[Any] = [described]
+    seen: set[int] = set()
+    while open_values:
+        value = open_values.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        places = list(value.items() if isinstance(value, dict) else enumerate(value))
+        for key, item in places:
+            if isinstance(item, str):
+                value[key] = found(item)
+            elif isinstance(item, dict | list):
+                open_values.append(item)
+    return described
 
 
 def _count(value: Any, most: int) -> int:

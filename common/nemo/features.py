@@ -11,7 +11,7 @@ def features_of(s: Settings) -> LogMelConfig:
     """Those of the section `s`. Raises CheckpointError for what is not known."""
     rate = s.number("sample_rate", 16_000, most=192_000)
     window = round(s.real("window_size", 0.02) * rate)
-    highest = s.real("highfreq", rate / 2)
+    highest = s.real("highfreq", 0.0) or rate / 2
     s.expect("window", "hann")
     s.expect("log", True)
     s.expect("frame_splicing", 1)

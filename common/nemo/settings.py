@@ -15,6 +15,9 @@ class Settings:
     def __init__(self, values: Any, name: str, source: str):
         if not isinstance(values, Mapping):
             raise CheckpointError(f"{source}: expected settings under {name}, found {type(values).__name__}")
+        inner = values.get("params")  # of NeMo before 1.0, which had `cls` in place of `_target_`
+        if isinstance(inner, Mapping) and values.keys() <= {"cls", "params"}:
+            values = {"_target_": values.get("cls"), **inner}
         self._left, self.name, self.source = dict(values), name, source
 
     def take(self, key: str, default: Any = _NO_DEFAULT) -> Any:

@@ -16,7 +16,7 @@ AUDIO_SUFFIXES = (
     ".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64",
     ".sph", ".voc",
     # Formats that cannot be read: each file gets a line, in place of being passed over in silence.
-    ".m4a", ".aac", ".amr", ".wma", ".weba", ".mka",
+    ".m4a", ".m4b", ".aac", ".amr", ".3gp", ".wma", ".weba", ".mka",
 )  # fmt: skip
 """Files of a folder that are recordings."""
 STANDARD_INPUT = "-"
@@ -42,15 +42,16 @@ class Found(NamedTuple):
 def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_seconds: float = float("inf")) -> Found:
     """All recordings that the inputs name; nothing but manifests is opened, and standard input, which "-" stands for.
 
-    Manifests need not say what was said. Relative paths in manifests start from `root`, by default their folder;
-    utterances of manifests that are longer than `max_seconds` are left out.
+    Manifests need not say what was said. Relative paths in manifests and lists start from `root`, by default from their
+    folder, or from the current one where nothing is there; utterances of manifests that are longer than `max_seconds`
+    are left out.
     """
     sources: list[tuple[str, Path | Utterance | Held]] = []
     problems: list[str] = []
     for path in inputs:
         try:
             if str(path) == STANDARD_INPUT:
-                sources.append(("stdin", Held.of(sys.stdin.buffer, "standard input")))
+                sources.append(("stdin", _standard_input()))
             elif path.is_dir() and not _is_corpus(path):
                 named = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and not p.is_dir())
                 files = [file for file in named if file.is_file()]
@@ -59,8 +60,8 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
                 sources += [(str(file.relative_to(path).with_suffix("")), file) for file in files]
                 problems += [] if named else [f"{path}: no audio in this folder"]
             elif path.suffix.lower() in LIST_SUFFIXES and path.is_file() and not _is_table(text := text_of(path)):
-                listed = [(root or path.parent) / line.strip() for line in text.split("\n") if line.strip()]
-                sources += [(file.stem, found_file(file) or file) for file in listed]
+                listed = [_listed(line.strip(), root, path.parent) for line in text.split("\n") if line.strip()]
+                sources += [(file.stem, file) for file in listed]
                 problems += [] if listed else [f"{path}: is empty; expected a list of recordings"]
             elif path.is_dir() or path.suffix.lower() in (*MANIFEST_SUFFIXES, *LIST_SUFFIXES):
                 manifest = read_manifest(path, root=root, on_error="skip", with_text=False)
@@ -76,14 +77,27 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
     return Found(list(_named(sources)), problems)
 
 
+def _standard_input() -> Held:
+    if sys.stdin is None:
+        raise AudioError("standard input: it is closed; expected audio")
+    return Held.of(sys.stdin.buffer, "standard input")
+
+
+def _listed(line: str, root: Path | None, folder: Path) -> Path:
+    """The recording that a line of a list names, maybe in quotes."""
+    names = [line, line[1:-1]] if len(line) > 2 and line[0] == line[-1] and line[0] in "\"'" else [line]
+    places = [(base / name) for name in names for base in ([root] if root is not None else [folder, Path()])]
+    return next((found for place in places if (found := found_file(place)) is not None), places[0])
+
+
 def _is_corpus(folder: Path) -> bool:
     named = any((folder / name).is_file() for name in ("metadata.csv", "wav.scp"))
     return named or next(folder.rglob("*.trans.txt"), None) is not None
 
 
 def _is_table(text: str) -> bool:
-    """Whether it is a manifest: `path|text` in every line, or names of columns in the first."""
-    return "|" in text or header_of(text.partition("\n")[0]) is not None
+    """Whether it is a manifest: `path|text` in every line, tabs in place of pipes, or names of columns in the first."""
+    return "|" in text or "\t" in text.strip() or header_of(text.partition("\n")[0]) is not None
 
 
 def _named(sources: Sequence[tuple[str, Path | Utterance | Held]]) -> Iterator[Item]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import soxr
 
-from common import audio
+from common import audio, silence
 from common.audio import AudioError
 
 BLOCK = 1 << 18
@@ -34,7 +34,7 @@ class LongSound:
         self._blocks, self._rates, self._name = blocks, (rate, to_rate), name
         self._count, self._loudest = 0, 0.0
         counted = self._counted()
-        self._first, end = audio.loud_part(counted) if trim else (0, sum(map(len, counted)))
+        self._first, end = silence.loud_part(counted) if trim else (0, sum(map(len, counted)))
         self._end = min(end, self._count)
         self._coming: Iterator[np.ndarray] | None = None
         self._held_N, self._at = np.zeros(0, np.float32), 0

@@ -1,5 +1,7 @@
 """Recordings as a recogniser takes them: files, utterances of a manifest, or arrays; read ahead of their use."""
 
+import array
+import functools
 import math
 import os
 from collections import deque
@@ -10,8 +12,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from common import audio
-from common.audio import AudioError, Held
+from common import audio, silence
+from common.audio import AudioError, Held, Mix
 from common.data.manifest import Utterance
 from common.recognition.long_sound import BLOCK, LongSound
 
@@ -20,15 +22,20 @@ Made = TypeVar("Made")
 
 READERS = 4  # threads that decode and resample files while the network is at work
 AT_ONCE = 64  # arrays, at most, that are not worth a thread
+MOST_CHANNELS = 32  # of an array with two dimensions
+FULL_SCALE = {np.dtype(np.int16): (0, 1 << 15), np.dtype(np.int32): (0, 1 << 31), np.dtype(np.uint8): (128, 128)}
+"""What silence is in samples of whole numbers, and how far from it the loudest are."""
 LONG_SECONDS = 600.0
 """Recordings that are longer are not held in memory: they are decoded while they are used."""
 
 Samples = Any
-"""A float array or torch tensor [N], mono."""
+"""An array or torch tensor [N], or [N, C] and [C, N] of C channels: floats from -1 to 1, or whole numbers as files have
+them (`FULL_SCALE`)."""
 Bytes = bytes | bytearray | memoryview
 Source = str | Path | Utterance | Bytes | BinaryIO | Samples | tuple[Samples, int] | dict[str, Any]
 """A recording: a file; an utterance of a manifest; the bytes of a file, or one that is open; samples at the rate that
-the model takes, or with the rate that they have, also as {"array", "sampling_rate"} of Hugging Face's datasets."""
+the model takes, or with the rate that they have, also as {"array", "sampling_rate"} of Hugging Face's datasets, whose
+{"bytes", "path"} are a file."""
 
 
 class Recording(NamedTuple):
@@ -60,7 +67,7 @@ def read(source: Source, sample_rate: int, *, long_seconds: float = math.inf, tr
     else:
         seconds, first = len(samples_N) / sample_rate, 0
         if trim:
-            samples_N, first = audio.trim_silence(samples_N)
+            samples_N, first = silence.trim_silence(samples_N)
     return Recording(name_of(source), samples_N, seconds, first / sample_rate)
 
 
@@ -86,7 +93,7 @@ def read_ahead(
     """
     given: Any = sources
     is_one = isinstance(given, str | Path | Utterance | np.ndarray | Bytes | dict)
-    is_pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], int | float | np.number)
+    is_pair = isinstance(given, tuple) and len(given) == 2 and any(map(_is_number, given))
     if is_one or is_pair or hasattr(given, "is_floating_point") or hasattr(given, "read"):
         raise TypeError(f"expected a list of recordings, found one {type(sources).__name__}; put it in [ ]")
 
@@ -144,6 +151,8 @@ def name_of(source: Source) -> str:
         return source.id
     if isinstance(source, str | Path | Held):
         return str(source)
+    if isinstance(source, dict) and isinstance(source.get("path"), str):
+        return source["path"]
     return str(getattr(source, "name", None) or {"ndarray": "array"}.get(kind := type(source).__name__, kind))
 
 
@@ -160,22 +169,32 @@ def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.n
     if isinstance(given, str | os.PathLike):
         return _decoded(Path(given), rate, long_seconds, trim)
     own_rate = rate
-    if isinstance(given, dict) and given.keys() >= {"array", "sampling_rate"}:
-        given = given["array"], given["sampling_rate"]
+    if isinstance(given, dict):
+        samples = given.get("array", given.get("raw"))  # of datasets, and of pipelines of transformers
+        if samples is None and isinstance(given.get("bytes"), Bytes):
+            return _decoded(Held(bytes(given["bytes"]), str(given.get("path") or "bytes")), rate, long_seconds, trim)
+        if samples is None and isinstance(given.get("path"), str | os.PathLike):
+            return _decoded(Path(given["path"]), rate, long_seconds, trim)
+        if samples is None or given.get("sampling_rate") is None:
+            keys = ", ".join(map(str, given)) or "nothing"
+            raise AudioError(f"dict of {keys}: expected array and sampling_rate, or path, or bytes")
+        given = samples, given["sampling_rate"]
     if isinstance(given, tuple):
         given, own_rate = _with_rate(given)
-    array = _array(given, own_rate)
-    if len(array) > long_seconds * own_rate:
-        parts = range(0, len(array), BLOCK)
+    samples_N = _array(given, own_rate)
+    if len(samples_N) > long_seconds * own_rate:
+        parts = range(0, len(samples_N), BLOCK)
         return LongSound(
-            lambda: (array[i : i + BLOCK].astype(np.float32, copy=False) for i in parts), own_rate, rate, trim=trim
+            lambda: (samples_N[i : i + BLOCK].astype(np.float32, copy=False) for i in parts), own_rate, rate, trim=trim
         )
-    return audio.resample(array.astype(np.float32, copy=False), own_rate, rate)
+    return audio.resample(samples_N.astype(np.float32, copy=False), own_rate, rate)
 
 
 def _with_rate(given: tuple[Any, ...]) -> tuple[Any, int]:
-    """The samples and their rate, a whole number that may be written as a float."""
-    if len(given) == 2 and isinstance(given[1], int | float | np.number) and not isinstance(given[1], bool):
+    """The samples and their rate, a whole number that may be written as a float; scipy gives the rate first."""
+    if len(given) == 2 and _is_number(given[0]) and not _is_number(given[1]):
+        given = given[1], given[0]
+    if len(given) == 2 and _is_number(given[1]):
         low, high = audio.RATES
         if low <= given[1] <= high and int(given[1]) == given[1]:
             return given[0], int(given[1])
@@ -184,25 +203,58 @@ def _with_rate(given: tuple[Any, ...]) -> tuple[Any, int]:
     raise AudioError(f"tuple ({found}): expected (samples, rate)")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
 def _array(given: Any, rate: int) -> np.ndarray:
     if hasattr(given, "is_floating_point"):  # a tensor; torch need not be there
         given = given.detach().cpu()
         given = (given.float() if given.is_floating_point() else given).numpy()
+    if isinstance(given, list | array.array) and all(map(_is_number, given[:1])):
+        given = np.array(given)
     if not isinstance(given, np.ndarray):
         raise AudioError(f"{type(given).__name__}: expected a file, bytes, or samples as an array or tensor")
-    if given.dtype.kind != "f":
-        advice = ", as of 16 bits over 32768" if given.dtype == np.int16 else ""
-        raise AudioError(f"array of {given.dtype}: expected floating-point samples from -1 to 1{advice}")
-    if given.ndim != 1 or not len(given) or not np.isfinite([given.min(), given.max()]).all():
-        raise AudioError(f"array of shape {given.shape}: expected finite mono samples [N] at {rate} Hz")
-    return given
+    samples = np.asarray(given)  # of a subclass too, such as masked arrays
+    if samples.dtype.kind != "f" and samples.dtype not in FULL_SCALE:
+        known = ", ".join(str(dtype) for dtype in FULL_SCALE)
+        raise AudioError(f"array of {samples.dtype}: expected floating-point samples from -1 to 1, or {known}")
+    finite = samples.size and (samples.dtype.kind != "f" or np.isfinite([samples.min(), samples.max()]).all())
+    if not finite or not (samples.ndim == 1 or _is_of_channels(samples)):
+        raise AudioError(f"array of shape {samples.shape}: expected finite mono samples [N] at {rate} Hz")
+    if samples.ndim == 2:
+        samples = _mono(_as_float(samples if samples.shape[0] > samples.shape[1] else samples.T))
+    return _as_float(samples)
+
+
+def _is_of_channels(samples: np.ndarray) -> bool:
+    """Whether they are [N, C] or [C, N], of which one is sure to be the channels."""
+    return samples.ndim == 2 and (min(samples.shape) == 1 or min(samples.shape) <= MOST_CHANNELS < max(samples.shape))
+
+
+def _as_float(samples: np.ndarray) -> np.ndarray:
+    """Whole numbers as the floats that they stand for; floats as they are."""
+    if samples.dtype.kind == "f":
+        return samples
+    zero, full = FULL_SCALE[samples.dtype]
+    return (samples.astype(np.float32) - zero) / np.float32(full)
+
+
+def _mono(samples_NC: np.ndarray) -> np.ndarray:
+    mix = Mix()
+    mean_N = mix.mean(samples_NC)
+    return samples_NC[:, mix.loudest] if mix.is_lost else mean_N
 
 
 def _decoded(
     path: Path | str | Held, rate: int, long_seconds: float, trim: bool, **piece: float
 ) -> np.ndarray | LongSound:
-    with audio.opened(path, **piece) as sound:
-        if sound.n_samples <= long_seconds * sound.sample_rate:
-            return sound.read(rate).samples
-        own_rate = sound.sample_rate
-    return LongSound(lambda: audio.blocks_of(path, **piece, most=BLOCK), own_rate, rate, trim=trim, name=str(path))
+    def decoded(channel: int | None) -> np.ndarray | LongSound:
+        with audio.opened(path, **piece, channel=channel) as sound:
+            if sound.n_samples <= long_seconds * sound.sample_rate:
+                return sound.read(rate).samples
+            own_rate = sound.sample_rate
+        blocks = functools.partial(audio.blocks_of, path, **piece, channel=channel, most=BLOCK)
+        return LongSound(blocks, own_rate, rate, trim=trim, name=str(path))
+
+    return audio.of_channels(decoded)

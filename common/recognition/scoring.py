@@ -12,8 +12,10 @@ from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, SpeechDataset, loader
 from common.data.manifest import Utterance
 from common.distributed import World
+from common.files import write_text
 from common.metrics import ErrorCount, character_errors, word_errors
 from common.precision import Precision
+from common.recognition import writing
 
 
 class Evaluation(NamedTuple):
@@ -112,5 +114,5 @@ def _write(result: Evaluation, path: Path) -> None:
     rows = zip(result.ids, result.references, result.hypotheses, strict=True)
     keys = ("id", "reference", "hypothesis")
     lines = [json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) + "\n" for row in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(lines), encoding="utf-8")
+    with writing.told(path):
+        write_text(path, "".join(lines))

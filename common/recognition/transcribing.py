@@ -32,9 +32,9 @@ class Output(NamedTuple):
         """What this job has to do of `found`; None where its part is there already."""
         return sharding.left_to_do(found, self.shard, self.style, self.output, self.output_dir)
 
-    def check(self, n_recordings: int) -> None:
-        """Raises ConfigError where the transcripts of so many recordings cannot go there; makes the folders."""
-        writing.check_format(self.style, n_recordings, self.output_dir)
+    def check(self, inputs: Sequence[Path], found: Found) -> None:
+        """Raises ConfigError where transcripts of what was found in `inputs` cannot go there; makes the folders."""
+        writing.check(inputs, found.items, self.style, self.output, self.output_dir)
         for folder in (self.output_dir, self.save_logits):
             writing.make_folder(folder)
 

@@ -13,26 +13,53 @@ from typing import Literal, TextIO
 import numpy as np
 
 from common.config import ConfigError
-from common.files import write_text, written_whole
+from common.files import check_writable, is_file, write_text, written_whole
 from common.recognition import subtitles
+from common.recognition.inputs import Item
 from common.recognition.transcripts import Transcript
 
 Format = Literal["text", "json", "srt", "vtt"]
 
 
-def check_format(style: Format, n_recordings: int, output_dir: Path | None) -> None:
-    """Raises ConfigError where subtitles of several recordings would go into one file."""
-    if style in ("srt", "vtt") and output_dir is None and n_recordings > 1:
-        raise ConfigError(f"format {style}: {n_recordings} recordings do not go into one file; set --output_dir")
+def check(
+    inputs: Sequence[Path], items: Sequence[Item], style: Format, output: Path | None, output_dir: Path | None
+) -> None:
+    """Raises ConfigError where subtitles of several recordings would share a file, or one that is read be written to.
+
+    `inputs` are what the user named, and `items` what was found in them.
+    """
+    if style in ("srt", "vtt") and output_dir is None and len(items) > 1:
+        raise ConfigError(f"format {style}: {len(items)} recordings do not go into one file; set --output_dir")
+    places = [output] if output is not None else []
+    if output_dir is not None:
+        places += [output_dir / file_name(item.name, style) for item in items]
+    names = {place.name for place in places}
+    sources = (getattr(item.source, "audio", item.source) for item in items)
+    read = {path for path in (*inputs, *sources) if isinstance(path, Path) and path.name in names}
+    for path in read:
+        for place in (place for place in places if place.name == path.name and is_file(place)):
+            if is_file(path) and path.samefile(place):
+                raise ConfigError(f"{place}: cannot be written to: it is read; name another output")
+
+
+def check_file(path: Path | None, read: Sequence[Path]) -> None:
+    """Raises ConfigError where a file cannot be written, or is one of those that are read; before long work."""
+    if path is None:
+        return
+    if any(is_file(path) and is_file(each) and each.samefile(path) for each in read):
+        raise ConfigError(f"{path}: cannot be written to: it is read; name another output")
+    with told(path):
+        check_writable(path)
 
 
 def write_transcript(transcript: Transcript, name: str, style: Format, stream: TextIO, output_dir: Path | None) -> None:
     """To `stream`, or to a file of its own called `name` in `output_dir`. Raises ConfigError."""
     if output_dir is None:
-        print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
+        with told(getattr(stream, "name", None) or "output"):
+            print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
         return
     path = output_dir / file_name(name, style)
-    with _told(path):
+    with told(path):
         write_text(path, rendered(transcript, style, with_name=False))
 
 
@@ -69,7 +96,7 @@ def save_log_probs(folder: Path, name: str, transcript: Transcript, labels: Sequ
 def file_in(folder: Path, name: str, suffix: str) -> Iterator[Path]:
     """The path to write a file about a recording to, in a folder that is there. Raises ConfigError if it fails."""
     path = folder / f"{name}{suffix}"
-    with _told(path):
+    with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         yield path
 
@@ -78,7 +105,7 @@ def make_folder(folder: Path | None) -> None:
     """Raises ConfigError where it cannot be made, or nothing can be written into it."""
     if folder is None:
         return
-    with _told(folder):
+    with told(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -95,25 +122,34 @@ def output(path: Path | None, *, whole: bool = False) -> Iterator[TextIO]:
         return
     make_folder(path.parent)
     if whole:
-        with _told(path), written_whole(path) as content:
+        with told(path), written_whole(path) as content:
             text = io.TextIOWrapper(content, "utf-8", "backslashreplace", write_through=True)
             yield text
             text.detach()
         return
-    with _told(path):
+    with told(path):
         file = path.open("w", encoding="utf-8", errors="backslashreplace")
-    with file:
+    try:
         yield file
+    finally:
+        with told(path):
+            file.close()
 
 
 def tell(message: str) -> None:
-    """A line for the user, beside the results."""
-    print(message, file=sys.stderr, flush=True)
+    """A line for the user, beside the results; none where standard error is closed."""
+    if sys.stderr is not None:
+        print(message, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def told(path: Path | str) -> Iterator[None]:
+    """What cannot be written to `path` is a ConfigError, but for a reader of the output who left."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written to: {error.strerror or error}") from None
+        name = {"<stdout>": "standard output"}.get(str(path), path)
+        reason = os.strerror(errno.ENOTDIR) if isinstance(error, FileExistsError) else error.strerror or error
+        raise ConfigError(f"{name}: cannot be written to: {reason}") from None

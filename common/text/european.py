@@ -65,7 +65,7 @@ def _pattern(code: str) -> re.Pattern[str]:
     if code == "de":
         parts += [
             r"(?P<time>(?<![\d:])(\d{1,2}):(\d\d)(?=\s?Uhr\b)\s?Uhr)",
-            r"(?P<date>(?<![\d.])\d{1,2}\.\d{1,2}\.(?:\d{4})?(?!\d))",
+            r"(?P<date>(?<![\d.])\d{1,2}\.\d{1,2}\.(?:\d{4}|\d\d)?(?!\d))",
         ]
         parts.append(r"(?P<hours>(?<![\d:.,])\d{1,2}\s?[-–]\s?(?=\d{1,2}(?::\d\d)?\s?Uhr\b))")
         parts.append(rf"(?P<weekday>(?<!\w){_WEEKDAY}\.?(?!\w)(?:\s?[-–]\s?(?={_WEEKDAY}(?!\w)))?)")
@@ -170,7 +170,12 @@ def _money(written: str, language: Language, code: str) -> str:
 def _measure(match: re.Match[str], language: Language, code: str) -> str:
     number, unit = re.fullmatch(rf"({_NUMBER})\s?(\D.*)", match[0]).groups()  # type: ignore[union-attr]
     is_part = match.string[: match.start()][-1:] in ("-", "–", "−", "/", "+")  # of a range, a fraction, a signed number
-    return _counted(number, language.units[unit], code, is_part=is_part)
+    said = _counted(number, language.units[unit], code, is_part=is_part)
+    is_dative = code == "de" and _DATIVE.search(match.string[max(0, match.start() - 40) : match.start()])
+    return re.sub(r"(?<=\d (?:Jahr|Mona))(e|te)\Z|(?<=\d Tage)\Z", r"\1n", said) if is_dative else said
+
+
+_DATIVE = re.compile(r"\b(?:unter|ab|seit|vor|nach|mit|von|innerhalb von|bis zu)\s\Z", re.IGNORECASE)
 
 
 def _counted(number: str, forms: str, code: str, *, is_part: bool = False) -> str:
@@ -299,6 +304,8 @@ def _german_date(match: re.Match[str]) -> str | None:
         return None  # "Version 2.1." ends a sentence
     ending = "n" if is_declined else ""
     said = f"{_number(day, 'de', 'ordinal')}{ending} {_MONTHS[month - 1]}"
+    if year and year[0] < 100:  # am 2.3.81
+        return f"{said} {year[0]}" if is_declined else None
     return f"{said} {_number(year[0], 'de', 'year')}" if year else said
 
 

@@ -108,13 +108,16 @@ def _electronic(match: re.Match[str], code: str) -> str | None:
     return " ".join(spoken)
 
 
+_NAMED = re.compile(r"\b(?!(?:Am|Vom|Ab|Bis|Seit|Zum)\s)[A-Z]\w*\s\Z")
+
+
 def _version(match: re.Match[str], code: str) -> str | None:
     """3.2.1, but neither 1.000.000 nor 3.10.2021"""
     groups = match[0].split(".")
     if all(len(group) == 3 for group in groups[1:]):
         return None
     is_day = re.fullmatch(r"(?:[012]?\d|3[01])\.(?:0?\d|1[012])\.\d\d", match[0])
-    if is_day and (re.search(r"\b0", match[0]) or not re.search(r"[A-Z]\w*\s\Z", text_before(match))):
+    if is_day and (re.search(r"\b0", match[0]) or not re.search(_NAMED, text_before(match))):
         return None  # am 3.10.21; but Python 3.10.12
     return f" {FORMS[code].marks.split('|')[1]} ".join(groups)
 

@@ -58,6 +58,7 @@ _GERMAN = Language(
         "Co.": "Co", "u.": "und", "St.": "Sankt", "Str.": "Straße", "Tel.": "Telefon",
         "Jh.": "Jahrhundert", "Mio.": "Millionen", "Mrd.": "Milliarden", "bzw.": "beziehungsweise", "ca.": "circa",
         "usw.": "und so weiter", "etc.": "et cetera", "inkl.": "inklusive", "exkl.": "exklusive", "evtl.": "eventuell",
+        "mind.": "mindestens", "erm.": "ermäßigt", "rd.": "rund",
         "ggf.": "gegebenenfalls", "vgl.": "vergleiche", "sog.": "sogenannt", "max.": "maximal", "min.": "minimal",
         "Std.": "Stunden", "Min.": "Minuten", "Sek.": "Sekunden", "Abb.": "Abbildung", "Kap.": "Kapitel",
         "Bd.": "Band", "S.": "Seite", "Jan.": "Januar", "Feb.": "Februar", "Aug.": "August", "Sept.": "September",

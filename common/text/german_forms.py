@@ -89,12 +89,33 @@ def _postcode(match: re.Match[str], code: str) -> str | None:
     return " ".join(match[0]) if not _COUNTED.match(behind) and (is_town or _STREET.search(ahead)) else None
 
 
+def _hour(match: re.Match[str], code: str) -> str | None:
+    """um 9 h, um ca. 20 h"""
+    return f"{match[0].rstrip(' h')} Uhr" if _AT.search(text_before(match)) else None
+
+
+_AT = re.compile(r"\b(?:um|gegen)\s(?:ca\.\s|etwa\s)?\Z", re.IGNORECASE)
+
+
+def _postcode_of(match: re.Match[str], code: str) -> str | None:
+    """in 10115 Berlin; but in 12500 Haushalten"""
+    behind = text_after(match)
+    is_town = re.match(_TOWN, behind) and not re.match(r"\s\w+(?:en|ern|eln)(?!\w)", behind)
+    return " ".join(match[0]) if is_town and not match[0].endswith("00") and not _COUNTED.match(behind) else None
+
+
 GERMAN: list[Rule] = [
+    ("time", r"(?<![\w.,:])\d{1,2}\s?h(?!\w)", _hour),
+    ("code", r"(?:(?<=\b[Ii]n )|(?<=\baus ))\d{5}(?=\s[A-ZÄÖÜ][a-zäöü])", _postcode_of),
+    ("math", r"(?<=\d)\s?[x×]\s?(?=\d)", lambda match, code: " mal "),
+    ("per", r"(?:(?<=brutto)|(?<=netto)|(?<=warm)|(?<=kalt))/(?=(?:Monat|Jahr|Tag|Stunde|Woche|Person)(?!\w))",
+     lambda match, code: " pro "),
     ("date", r"(?<![\w.,])\d{1,2}\.\s?[-–]\s?\d{1,2}\.(?=\s(?:[A-ZÄ][a-zä]{2,}))", _days),
     ("time", r"(?<![\w.,:])\d{1,2}:[0-5]\d(?![\w:]|[.,]\d|\s?Uhr|\s?[-–]\s?\d{1,2}:\d\d\s?Uhr)", _clock),
     ("code", r"(?:(?<=,\s)|(?<=\n)|(?<=\A))\d{5}(?=\s[A-ZÄÖÜ][a-zäöü])", _postcode),
     ("decade", r"(?<![\w.,])1[1-9]\d0er(?!\w)", _decade),
-    ("ordinal", r"(?:(?<=als )|(?<=wurde )|(?<=wird ))\d{1,2}\.(?=\s(?:ins|nach|vor|hinter|durch|auf|mit)\b)", _rank),
+    ("ordinal",
+     r"(?:(?<=als )|(?<=wurde )|(?<=wird ))\d{1,2}\.(?=\s(?:ins|nach|vor|hinter|durch|auf|mit|an|ein|dran)\b)", _rank),
     ("number", r"(?<![\w.,:/-]\s)(?<![\w.,:/–-])1(?=\s[A-ZÄÖÜ][a-zäöüß]{2,})", _one),
     ("number", r"(?:(?<=,\s)|(?<=[a-zäöüß]\s)|(?<=\)\s))1(?=\s[A-ZÄÖÜ][a-zäöüß])", _one),
     ("abbreviation", r"(?<=[€\d] )p\.\s?a\.", lambda match, code: "pro Jahr"),

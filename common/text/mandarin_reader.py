@@ -34,7 +34,15 @@ def mandarin_tokens(text: str) -> list[Token]:
 
 def _in_one_form(text: str) -> str:
     text = re.sub(r"(?<=\d)[～~—–](?=[\d¥$€£])", "-", text)  # a range, not a pause
+    if _ELECTRONIC.search(text) and _BESIDE.search(text):
+        text = _ELECTRONIC.sub(lambda address: address[0].replace(".", "点"), text)
     return text.translate(_VARIANTS)
+
+
+_ELECTRONIC = re.compile(
+    r"(?<![\w.])(?:[\w-]{1,60}@)?(?:[A-Za-z\d-]{1,60}\.){1,5}(?:com|cn|net|org|edu|gov|io|tv|cc|me|info)(?![\w.-])",
+    re.ASCII,
+)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -140,6 +148,28 @@ def _feast(match: re.Match[str]) -> str | None:
     """3/8妇女节"""
     month, day = int(match[1]), int(match[2])
     return f"{cardinal(month)}月{cardinal(day)}日" if 1 <= month <= 12 and 1 <= day <= 31 else None
+
+
+_DATED = re.compile(r"(?:日期|日子|截止|期限|生日|时间|截至)(?:是|为|：|:|到|在)?\s?\Z")
+
+
+def _day(match: re.Match[str]) -> str | None:
+    """截止日期是12/31"""
+    return _feast(match) if _DATED.search(text_before(match)) else None
+
+
+_MEASURED_BLOOD = re.compile(r"(?:血压|高压|低压)[^\d，。]{0,6}\Z")
+
+
+def _pressure(match: re.Match[str]) -> str | None:
+    """血压120/80"""
+    is_pressure = _MEASURED_BLOOD.search(text_before(match))
+    return f"{_number(match[1])}，{_number(match[2])}" if is_pressure else None
+
+
+def _each(match: re.Match[str]) -> str:
+    """50元/人"""
+    return f"{_amount(match[1])}{match[2] or ''}{match[3]}每"
 
 
 def _clocks(match: re.Match[str]) -> str | None:
@@ -256,7 +286,11 @@ def _plain(match: re.Match[str]) -> str:
         if match.string.endswith("第", 0, match.start(2))
         else _counted(match[2], match.string[match.end() : match.end() + 9])
     )
-    return ("负" if match[1] else "") + said
+    sign = "到" if match[1] and _PLACED.search(text_before(match)) else "负" if match[1] else ""  # 5月1日-5日
+    return sign + said
+
+
+_PLACED = re.compile(r"\d\s?[日月号年点分时周楼层元]\Z")
 
 
 class _Rule(NamedTuple):
@@ -268,10 +302,14 @@ class _Rule(NamedTuple):
 
 
 _SEEN = "(?:电视|视频|屏|显示|分辨率|画质|高清|超清|影|直播|投影|摄)"  # 4K is a resolution there
+_SOLD = "人天月年晚小时次斤公件个位张台份平间夜瓶盒米吨"
 _RULES = tuple(
     _Rule(kind, re.compile(pattern), reading)
     for kind, pattern, reading in (
         ("date", r"(\d{1,2})/(\d{1,2})(?=[^\d/，。、的\s]{0,3}节)", _feast),
+        ("date", r"(\d{1,2})/(\d{1,2})(?![\d/])", _day),
+        ("pressure", r"(\d{2,3})/(\d{2,3})(?![\d/])", _pressure),
+        ("money", rf"({_VALUE})({_LARGE})?(元|块|美元|欧元|英镑)/(?=[{_SOLD}])", _each),
         ("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)", _year_first),
         ("year", r"(\d{4})年?\s?[-至到]\s?(\d{4})(\s?年)", _years),
         ("year", r"(?<=[（(])(\d{4})\s?-\s?(\d{4})()(?=[）)])", _years),
@@ -301,6 +339,7 @@ _RULES = tuple(
     )
 )  # fmt: skip
 _BESIDE = re.compile(rf"[{HAN}{PUNCTUATION}]")
+_HAN = re.compile(f"[{HAN}]")
 _LATIN = frozenset(string.ascii_letters)
 _LETTER = re.compile(r"[^\W\d_]")
 _NEAR = 200  # characters
@@ -327,7 +366,7 @@ def _classified(text: str, position: int) -> Token | None:
         return None  # COVID-19, GPT4
     for kind, pattern, reading in _RULES if text[position] not in string.ascii_letters else (_NAME,):
         match = pattern.match(text, position)
-        if not match or text[match.end() : match.end() + 1] in _LATIN:
+        if not match or (text[match.end() : match.end() + 1] in _LATIN and not _HAN.search(match[0][-1])):
             continue
         if not _stands_beside_chinese(text, match):
             return None

@@ -109,8 +109,11 @@ def _is_said(text: str, i: int, keep: str, *, symbols: bool) -> bool:
         return character.lower() in keep
     if character in _UNDERSTOOD:
         return True
-    beside = text[max(0, i - 1) : i] + (text[i + 1] if i < len(text) - 1 else "")
-    return character.lower() in GREEK and not any(map(str.isalpha, beside))
+    if character.lower() not in GREEK or text[max(0, i - 1) : i].isalpha():
+        return False
+    behind = text[i + 1 : i + 3]
+    is_factor = behind[:1].isascii() and not behind[1:].isalpha()  # πr², ΔT
+    return is_factor or not behind[:1].isalpha()
 
 
 # Words that begin with an apostrophe.

@@ -92,7 +92,7 @@ template <typename Out, typename V> static inline void store_first(Out* p, V v, 
     for (int64_t i = 0; i < count; i++) from_real(p + i, lanes[i]);
 }
 
-// The last `count` elements of a row, fewer than a vector, with -inf behind them. Never reads past them.
+// `count` elements, fewer than a vector, with -inf behind them. Never reads past them.
 template <typename In> static inline VectorOf<typename Computed<In>::type> load_last(const In* p, int64_t count) {
     using Real = typename Computed<In>::type;
     Real lanes[LANES<Real>];
@@ -124,6 +124,25 @@ static inline void store_first(float* p, Floats v, int64_t count) {
 #endif
 
 #if defined(__AVX512F__)
+static inline void store_first(float* p, Floats v, int64_t count) {
+    _mm512_mask_storeu_ps(p, __mmask16((1u << count) - 1), (__m512)v);
+}
+
+// The lanes from number `by` on, with -inf behind them.
+static inline Floats moved_down(Floats v, int64_t by) {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i from = _mm512_add_epi32(lane, _mm512_set1_epi32(int(by)));
+    return (Floats)_mm512_mask_permutexvar_ps(_mm512_set1_ps(-INFINITY), __mmask16(0xffffu >> by), from, (__m512)v);
+}
+#elif defined(__AVX2__)
+static inline Floats moved_down(Floats v, int64_t by) {
+    const Ints from = Ints{0, 1, 2, 3, 4, 5, 6, 7} + int32_t(by);
+    const Floats moved = (Floats)_mm256_permutevar8x32_ps((__m256)v, (__m256i)from);
+    return from < 8 ? moved : all(-INFINITY);
+}
+#endif
+
+#if defined(__AVX512F__)
 static inline Floats load_elements(const Half* p) {
     return (Floats)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
 }
@@ -138,5 +157,17 @@ static inline void store_elements(Half* p, Floats v) {
     _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph((__m256)v, 0));
 }
 #endif
+
+// The elements of a row from `first` on, fewer than a vector, with -inf behind them: the whole vector that ends where the
+// row does, moved. With a mask it takes longer as soon as the row is not in the caches (AVX-512).
+template <typename In>
+static inline VectorOf<typename Computed<In>::type> load_end(const In* row, int64_t width, int64_t first) {
+#if defined(__AVX2__)
+    constexpr int W = LANES<float>;
+    if constexpr (sizeof(typename Computed<In>::type) == sizeof(float))
+        if (width >= W) return moved_down(load_elements(row + width - W), first + W - width);
+#endif
+    return load_last(row + first, width - first);
+}
 
 }  // namespace CTC_ISA

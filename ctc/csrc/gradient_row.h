@@ -25,7 +25,7 @@ template <typename In> class GradientRow {
     In* gradient_at(int64_t t) const { return (In*)utterance.gradient + t * utterance.gradient_stride; }
 
     V logits_from(const In* frame, int64_t k) const {
-        return k + W <= classes ? load_elements(frame + k) : load_last(frame + k, classes - k);
+        return k + W <= classes ? load_elements(frame + k) : load_end(frame, classes, k);
     }
 
     // Adds e KL(uniform || p) - w H(p) of frame t to `regularisation` and its gradient to (1 - e) times that of the

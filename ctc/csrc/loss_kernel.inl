@@ -94,7 +94,7 @@ static inline Floats read_slots(const Utterance& u, const Scratch& scratch, int6
     int64_t s = 0;
     if (u.classes <= SMALL_ALPHABET) {
         for (; s < slots; s += WIDTH) {
-            const Floats x = s + WIDTH <= slots ? load_elements(from + s) : load_last(from + s, slots - s);
+            const Floats x = s + WIDTH <= slots ? load_elements(from + s) : load_end(from, slots, s);
             store(to + s, x);
             largest = vmax(largest, x);
         }

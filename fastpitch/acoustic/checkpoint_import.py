@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError, own_description
+from common.checkpoint import CheckpointError, contents, own_description
 from common.features import TTS, LogMelConfig
 from fastpitch.acoustic.config import Config, ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.pitch import PitchConfig
@@ -68,8 +68,7 @@ def read(state: dict[str, Any], path: Path) -> Imported:
             return Imported(state["weights"], state["ema"], config.build(Config, state["config"], str(path)))
     if not isinstance(state.get("state_dict"), dict) or not isinstance(state.get("config"), dict):
         raise CheckpointError(
-            f"{path}: not a checkpoint of this repository or of DeepLearningExamples' FastPitch; "
-            f"it holds {', '.join(map(str, list(state)[:5])) or 'nothing'}"
+            f"{path}: not a checkpoint of this repository or of DeepLearningExamples' FastPitch; {contents(state)}"
         )
     weights, ema = published_weights(state["state_dict"], path), state.get("ema_state_dict")
     imported = Imported(weights, published_weights(ema, path) if ema else None, _config(state, path))

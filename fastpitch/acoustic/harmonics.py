@@ -20,6 +20,7 @@ from common.features import LogMelConfig, mel_filters
 
 LOWEST_HZ, HIGHEST_HZ, PITCHES = 50.0, 800.0, 256  # of the table: steps of 1.1 %
 VALLEY = 0.02  # least magnitude between harmonics whose peaks are 1: breath, and the sides of the window
+SHALLOW, SHALLOW_EDGE = 0.35, 0.08  # depth of which half is drawn, and how sharply less of what is shallower
 NEIGHBOURHOOD = 0.2  # pitches this far away, in nepers, are what a comb is compared with
 
 
@@ -38,8 +39,16 @@ class Harmonics(nn.Module):
         self.combs_PM.copy_(torch.from_numpy(combs(features)))
 
     def forward(self, hidden_BTC: Tensor, hertz_BT: Tensor) -> Tensor:
-        """[B, T, M], to be added to the frames that the decoder predicts from `hidden_BTC`."""
-        return self.depth(hidden_BTC) * self.comb(hertz_BT).to(hidden_BTC.dtype)
+        """[B, T, M], to be added to the frames that the decoder predicts from `hidden_BTC`.
+
+        What is shallow is not drawn: where there is no voice, faint harmonics are heard as a whistle. Its gradient is
+        that of what would be drawn, so that a depth can grow from nothing.
+        """
+        depth_BTM = self.depth(hidden_BTC)
+        drawn_BTM = depth_BTM * torch.sigmoid((depth_BTM - SHALLOW) / SHALLOW_EDGE)
+        if self.training:
+            drawn_BTM = depth_BTM + (drawn_BTM - depth_BTM).detach()
+        return drawn_BTM * self.comb(hertz_BT).to(hidden_BTC.dtype)
 
     def comb(self, hertz_BT: Tensor) -> Tensor:
         """[B, T, M] log-mel values of harmonics, whose mean over neighbouring pitches is zero."""

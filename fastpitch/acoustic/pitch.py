@@ -10,10 +10,13 @@ Legend: N samples, T frames, P periods in samples, K candidates of a frame, S th
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+
+from common.features import TTS, LogMelConfig
+from fastpitch.acoustic.comb_pitch import comb_pitch
 
 _FRAME_SECONDS = 1024 / 22_050  # of the published recipe
 
@@ -22,8 +25,9 @@ _FRAME_SECONDS = 1024 / 22_050  # of the published recipe
 class PitchConfig:
     """How pitch is extracted. Samples per second and per frame must be those of the mel spectrogram."""
 
-    method: Literal["fast", "pyin"] = "fast"
-    """Method: our fast one, or librosa's PYIN as in the published recipe, more than ten times slower."""
+    method: Literal["fast", "pyin", "combs"] = "fast"
+    """Method: our fast one; librosa's PYIN as in the published recipe, more than ten times slower; or the fast one and
+    then the harmonics that mel frames show, which have a pitch in breath too, where PYIN finds none."""
     sample_rate: int = 22_050
     """Sample rate of the audio, in Hz."""
     hop_samples: int = 256
@@ -66,7 +70,12 @@ def extract_pitch(samples: np.ndarray, config: PitchConfig | None = None) -> np.
         raise ValueError(f"pitch of audio of shape {samples.shape}; expected one dimension, not empty")
     if not np.isfinite(samples).all():
         raise ValueError("pitch of audio with samples that are NaN or infinite")
-    return _pyin(samples, config) if config.method == "pyin" else _fast(samples, config)
+    if config.method == "pyin":
+        return _pyin(samples, config)
+    f0_T = _fast(samples, config)
+    if config.method == "fast":
+        return f0_T
+    return comb_pitch(samples, f0_T, _features(config), config.lowest_hz, config.highest_hz)
 
 
 class PitchStatistics(NamedTuple):
@@ -88,6 +97,19 @@ def pitch_statistics(pitches: Iterable[np.ndarray]) -> PitchStatistics:
         raise ValueError(f"pitch statistics of {int(count)} voiced frames; expected two at least")
     mean = total / count
     return PitchStatistics(mean, math.sqrt(max(0.0, squares / count - mean**2)), int(count))
+
+
+def _features(config: PitchConfig) -> LogMelConfig:
+    """FastPitch's mel frames at this rate."""
+    size = config.frame_samples
+    return replace(
+        TTS,
+        sample_rate=config.sample_rate,
+        hop_samples=config.hop_samples,
+        window_samples=size,
+        n_fft=size,
+        highest_hz=min(TTS.highest_hz, config.sample_rate / 2),
+    )
 
 
 def _pyin(samples: np.ndarray, config: PitchConfig) -> np.ndarray:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from common import benchmark, config, distributed
-from common.benchmark import RESULTS
+from common.benchmark import CLOCKS, RESULTS, Clock
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.features import LogMelConfig
@@ -55,6 +55,8 @@ class BenchmarkConfig:
     """Calls that are timed."""
     warmup: int = 1
     """Calls before those that are timed."""
+    clock: Clock = "wall"
+    """Time that is measured: what passes, or what the processor works, for a machine that others use too."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 0
@@ -91,10 +93,12 @@ def measurements(cfg: BenchmarkConfig, device: torch.device) -> Iterator[dict[st
                 calls = {mode: partial(_voice, network, mel_BMT) for mode, network in networks.items()}
                 with float32_math(precision):
                     said = {mode: call().float() for mode, call in calls.items()}
-                    timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats)
+                    timings = benchmark.compare(
+                        calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats, clock=CLOCKS[cfg.clock]
+                    )
                 seconds = cfg.frames * features.hop_samples / features.sample_rate
                 for mode, times in timings.items():
-                    row = {"vocoder": name, "mode": mode, "precision": precision, "batch": batch}
+                    row = {"vocoder": name, "mode": mode, "precision": precision, "batch": batch, "clock": cfg.clock}
                     row |= {"seconds_of_audio": round(seconds, 3), "metric": "latency_ms", **times.summary()}
                     row["times_real_time"] = round(batch * seconds / times.percentile(50) * 1e3, 2)
                     if mode != "plain" and "plain" in timings:

@@ -327,8 +327,8 @@ def _generator_of(state: dict[str, Any], path: Path, ema: bool | None) -> Loaded
         return Loaded(_filled(network, flow.weights, flow.ema, ema, path), flow.config.features, 0)
     if not hifigan_import.is_checkpoint(state):
         raise CheckpointError(
-            f"{path}: not a vocoder: expected a HiFi-GAN, inverse-STFT or WaveGlow checkpoint, found "
-            f"{', '.join(map(str, list(state)[:5])) or 'nothing'}"
+            f"{path}: not a vocoder: expected a HiFi-GAN, inverse-STFT or WaveGlow checkpoint; "
+            f"{checkpoint.contents(state)}"
         )
     found = hifigan_import.read(state, path)
     return Loaded(

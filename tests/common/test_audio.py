@@ -13,7 +13,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common import audio
+from common import audio, silence
 from tests.data import shared
 
 
@@ -77,7 +77,7 @@ def test_the_header_gives_length_and_format(tmp_path):
 def test_very_short_and_silent_files_are_audio(tmp_path, samples):
     soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
     np.testing.assert_array_equal(audio.read(tmp_path / "a.wav").samples, samples)
-    np.testing.assert_array_equal(audio.trim_silence(samples).samples, samples)
+    np.testing.assert_array_equal(silence.trim_silence(samples).samples, samples)
 
 
 def test_a_wav_written_to_a_pipe_has_no_length_in_its_header_and_is_read(tmp_path):
@@ -86,6 +86,53 @@ def test_a_wav_written_to_a_pipe_has_no_length_in_its_header_and_is_read(tmp_pat
     at = content.index(b"data") + 4
     (tmp_path / "piped.wav").write_bytes(content[:4] + b"\xff" * 4 + content[8:at] + b"\xff" * 4 + content[at + 4 :])
     np.testing.assert_array_equal(audio.read(tmp_path / "piped.wav").samples, audio.read(tmp_path / "a.wav").samples)
+
+
+def without_length(flac: bytes) -> bytes:
+    """The FLAC file as a program writes it to a pipe."""
+    content = bytearray(flac)
+    content[21] &= 0xF0  # the 36 bits of STREAMINFO that count samples
+    content[22:26] = bytes(4)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("count", [17, 4096, 4097, 16000 * 5])
+@pytest.mark.parametrize("rate", [8000, 12345, 44100])
+def test_flac_from_a_pipe_is_as_long_as_its_last_frame_says(tmp_path, count, rate):
+    path = tmp_path / "a.flac"
+    soundfile.write(path, np.stack([noise(count)] * 2, 1), rate)
+    content = path.read_bytes()
+    expected = audio.read(path).samples
+    assert len(expected) == count
+    path.write_bytes(without_length(content))
+    for source in (path, audio.Held(without_length(content))):
+        np.testing.assert_array_equal(audio.read(source).samples, expected)
+        np.testing.assert_array_equal(audio.read(source, offset_seconds=5 / rate).samples, expected[5:])
+        assert audio.info(source).samples == count
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.99])
+def test_flac_from_a_pipe_that_broke_off_is_told(tmp_path, kept):
+    soundfile.write(tmp_path / "a.flac", noise(16000 * 5), 16000)
+    content = without_length((tmp_path / "a.flac").read_bytes())
+    with pytest.raises(audio.AudioError, match=r"^audio: truncated or damaged: "):
+        audio.read(audio.Held(content[: int(kept * len(content))]))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS); fetch the file: git lfs pull"),
+        (b"\n<!DOCTYPE html><html>", "a web page); download the file again"),
+        (b"PK\x03\x04" + bytes(9), "a ZIP archive); unpack it"),
+        (b"\xff\xf1P\x80" + bytes(99), "AAC); convert it to FLAC"),
+        ("a.wav\nü.wav\n".encode(), "it is text, as lists (.txt) and manifests (.jsonl, .csv) are; expected WAV"),
+        (("x" * 511 + "ü").encode(), "it is text"),
+    ],
+)
+def test_what_is_no_recording_is_told_for_what_it_is(content, told):
+    with pytest.raises(audio.AudioError, match=r"^x: cannot be read as audio \(.*" + re.escape(told)):
+        audio.read(audio.Held(content, "x"))
 
 
 def test_a_name_that_is_no_utf_8_is_read(tmp_path):
@@ -136,10 +183,7 @@ def broken(folder: Path, name: str) -> Path:
         path.mkdir()
     elif name == "piped.flac":
         soundfile.write(path, noise(16000), 16000)
-        content = bytearray(path.read_bytes())
-        content[21] &= 0xF0  # the 36 bits of STREAMINFO that count samples
-        content[22:26] = bytes(4)
-        path.write_bytes(content)
+        path.write_bytes(without_length(path.read_bytes()) + bytes(1 << 18))
     return path
 
 
@@ -252,7 +296,7 @@ def test_trimming_keeps_the_samples_that_librosa_keeps(pieces, top_db):
     librosa = pytest.importorskip("librosa")
     samples = np.concatenate([noise(n, n) * 10 * level for n, level in pieces])
     expected, (start, _) = librosa.effects.trim(samples, top_db=top_db)
-    trimmed = audio.trim_silence(samples, top_db=top_db)
+    trimmed = silence.trim_silence(samples, top_db=top_db)
     np.testing.assert_array_equal(trimmed.samples, expected)
     assert trimmed.start == start
 
@@ -263,7 +307,7 @@ def test_trimming_real_speech_keeps_the_samples_that_librosa_keeps():
         samples = audio.read(path).samples
         for top_db in (30, 60):
             expected = librosa.effects.trim(samples, top_db=top_db)[0]
-            np.testing.assert_array_equal(audio.trim_silence(samples, top_db=top_db).samples, expected)
+            np.testing.assert_array_equal(silence.trim_silence(samples, top_db=top_db).samples, expected)
 
 
 def test_importing_brings_in_neither_librosa_nor_torch():

@@ -1,6 +1,10 @@
+import os
+from pathlib import Path
+
 import pytest
 
 from common import files
+from common.files import check_writable, write_text
 
 
 def test_a_text_takes_the_place_of_the_one_before(tmp_path):
@@ -28,3 +32,15 @@ def test_an_error_of_the_system_names_the_file(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"(Not a directory|File exists): .*file/a.txt"):
         files.write_text(tmp_path / "file" / "a.txt", "text")
+
+
+def test_nothing_takes_the_place_of_a_device_or_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    check_writable(pipe)
+    write_text(pipe, "hello")
+    assert (os.read(reading, 9), pipe.is_fifo()) == (b"hello", True)
+    os.close(reading)
+    write_text(Path(os.devnull), "hello")
+    assert Path(os.devnull).is_char_device()

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 import ctc
 from ctc.arpa import ArpaError, write_arpa
-from ctc.ngram import estimate, read_sentences
+from ctc.ngram import estimate, main, read_sentences
 from ctc.packings import DamagedError
 
 TEXT = [["a", "b"], ["b", "ä"]]
@@ -75,3 +76,27 @@ def test_a_model_that_cannot_be_written_costs_a_line(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("ctc.ngram: [Errno 2] No such file")
+
+
+def test_texts_come_from_pipes_and_are_not_written_to(tmp_path, monkeypatch, capsys):
+    text, output = tmp_path / "text", tmp_path / "lm.arpa"
+    text.write_text("a b\nb a\n")
+
+    def told(*arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["ctc.ngram", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return str(ended.value.code)
+
+    assert told(text, "-o", tmp_path / "." / "text").endswith("text is read; expected another output")
+    assert text.read_text() == "a b\nb a\n"
+    monkeypatch.setattr(sys, "argv", ["ctc.ngram", str(text), "-o", str(output)])
+    main()
+    expected = output.read_text()
+    assert told("compile", output, "-o", output).endswith("lm.arpa is read; expected another output")
+    assert output.read_text() == expected
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(b"a b\nb a\n"))))
+    monkeypatch.setattr(sys, "argv", ["ctc.ngram", "-", "-o", str(tmp_path / "piped.arpa")])
+    main()
+    assert (tmp_path / "piped.arpa").read_text() == expected
+    capsys.readouterr()

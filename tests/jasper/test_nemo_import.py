@@ -146,3 +146,80 @@ def test_what_is_not_known_is_named(section, changes, message, tmp_path):
     path = write(tmp_path / "model.nemo", described, nemo_names(random_weights(cfg), cfg))
     with pytest.raises(CheckpointError, match=message):
         importing.read(path)
+
+
+def packed(path: Path, files: dict[str, bytes | None]) -> Path:
+    """A tar of these files, and of folders where there are no bytes."""
+    with tarfile.open(path, "w") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
+            member.size = len(content or b"")
+            tar.addfile(member, io.BytesIO(content or b""))
+    return path
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[Config, dict[str, Any], dict[str, bytes]]:
+    """A model, its description, and the files of its archive."""
+    cfg = model_of("quartznet")
+    stream = io.BytesIO()
+    torch.save(nemo_names(random_weights(cfg), cfg), stream)
+    described = description(cfg)
+    return cfg, described, {"model_config.yaml": yaml.dump(described).encode(), "model_weights.ckpt": stream.getvalue()}
+
+
+def test_archives_as_people_pack_them_are_read(parts, tmp_path):
+    _, _, files = parts
+    wanted = importing.read(packed(tmp_path / "a.nemo", files))
+    around = {"._model_config.yaml": b"\0", ".DS_Store": b"\0", "__MACOSX": None, "__MACOSX/._x": b"\0"}
+    for names in (
+        {f"QuartzNet/{name}": content for name, content in files.items()},
+        {"./": None, "./my": None} | {f"./my/{name}": content for name, content in files.items()},
+        around | files,
+    ):
+        found = importing.read(packed(tmp_path / "b.nemo", names))
+        assert found.config == wanted.config
+        assert all(torch.equal(found.weights[name], weight) for name, weight in wanted.weights.items())
+    for names in ({"a/x": b""} | files, {f"a/{n}": c for n, c in files.items()} | {"b/x": b""}):
+        with pytest.raises(CheckpointError, match=r"refused: .* in it is not a file of its one folder$"):
+            importing.read(packed(tmp_path / "b.nemo", names))
+
+
+def test_an_unpacked_archive_is_read(parts, tmp_path):
+    cfg, _, files = parts
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    for path in (tmp_path, *(tmp_path / name for name in files)):
+        assert importing.read(path).config.model == cfg.model
+    (tmp_path / "model_weights.ckpt").unlink()
+    with pytest.raises(CheckpointError, match=r"expected model_weights.ckpt in it, found model_config.yaml$"):
+        importing.read(tmp_path)
+
+
+def test_descriptions_of_other_days_mean_the_same(parts, tmp_path):
+    cfg, described, files = parts
+    before_1 = described | {
+        name: {"cls": "nemo.X", "params": {k: v for k, v in described[name].items() if k != "_target_"}}
+        for name in ("preprocessor", "encoder", "decoder")
+    }
+    refers = described | {"labels": list(cfg.model.labels), "rate": "${model.sr}", "sr": 16000}
+    refers |= {"decoder": described["decoder"] | {"vocabulary": "${labels}"}}
+    refers |= {"preprocessor": described["preprocessor"] | {"sample_rate": "${rate}", "highfreq": 0}}
+    for other in (before_1, refers, {"model": described, "trainer": {"devices": 1}}):
+        path = packed(tmp_path / "a.nemo", files | {"model_config.yaml": yaml.dump(other).encode()})
+        found = importing.read(path).config
+        assert (found.model, found.features.sample_rate, found.features.highest_hz) == (cfg.model, 16000, 8000)
+    for loop in ({"a": ["${a}"], "rate": "${a}"}, {"rate": "${rate}"}, {"rate": "${none.there}"}):
+        other = described | loop | {"preprocessor": described["preprocessor"] | {"sample_rate": "${rate}"}}
+        path = packed(tmp_path / "a.nemo", files | {"model_config.yaml": yaml.dump(other).encode()})
+        with pytest.raises(CheckpointError, match=r"sample_rate = |more than 500000 values"):
+            importing.read(path)
+
+
+def test_weights_that_were_all_halved_are_read(parts, tmp_path):
+    cfg, _, files = parts
+    stream = io.BytesIO()
+    torch.save({name: w.half() for name, w in nemo_names(random_weights(cfg), cfg).items()}, stream)
+    path = packed(tmp_path / "a.nemo", files | {"model_weights.ckpt": stream.getvalue()})
+    assert jasper.load(path, device="cpu").config.model == cfg.model

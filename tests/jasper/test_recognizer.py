@@ -19,6 +19,7 @@ from common.data.manifest import Utterance
 from common.features import LogMel
 from common.recognition.chunks import Piece
 from common.recognition.decoding import DecodingOptions
+from common.silence import SILENCE_HOP, trim_silence
 from ctc.ngram import estimate
 from jasper.recognizer import Recognizer
 from tests.data import shared
@@ -69,7 +70,7 @@ def test_an_utterance_gives_the_same_alone_and_in_a_padded_batch(golden, clips):
 
 
 def test_the_documented_steps_give_what_transcribe_gives(golden, clips):
-    samples = audio.trim_silence(audio.read(clips[0], sample_rate=RATE).samples).samples
+    samples = trim_silence(audio.read(clips[0], sample_rate=RATE).samples).samples
     features, frames = golden.features(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
     log_probs, frames = golden.model(features, frames)
     (transcript,) = golden.transcribe([clips[0]], keep_log_probs=True)
@@ -140,7 +141,7 @@ def test_words_have_times_and_confidence_within_the_recording(golden, clips):
 
 def test_silence_in_front_moves_the_words_by_its_length(golden, clips):
     samples = audio.read(clips[0], sample_rate=RATE).samples
-    silence = np.zeros(32 * audio.SILENCE_HOP, np.float32)  # silence is cut in steps of this
+    silence = np.zeros(32 * SILENCE_HOP, np.float32)  # silence is cut in steps of this
     plain, later = golden.transcribe([np.concatenate([silence, samples]), np.concatenate([silence, silence, samples])])
     assert later.text == plain.text
     seconds = len(silence) / RATE

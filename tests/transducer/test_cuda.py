@@ -3,9 +3,12 @@
 import pytest
 import torch
 
+from tests.transducer.test_decoder import random_problem as decoding_problem
 from tests.transducer.test_fused_loss import finite_sum, fused, random_problem
 from tests.transducer.test_losses import loss_and_gradient, random_batch, truth
 from transducer import _cuda_library
+from transducer.benchmark import heads
+from transducer.decoder import Decoder
 from transducer.losses import rnnt_loss, tdt_loss
 
 pytestmark = pytest.mark.gpu
@@ -116,3 +119,31 @@ def test_labels_and_lengths_that_do_not_fit_are_named_on_the_host_and_nan_on_the
     assert found.isnan().tolist() == [False, False, True, False, False]
     assert gradient[2].isnan().all()
     assert gradient[[0, 1, 3, 4]].isfinite().all()
+
+
+@pytest.mark.parametrize("max_symbols", [1, 2, 10])
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_the_decoder_finds_what_it_finds_on_the_cpu(durations, max_symbols):
+    weights, *frames = decoding_problem(durations=durations, layers=2)
+    found = Decoder(moved(weights))(*on_device(frames), max_symbols=max_symbols)
+    expected = Decoder(weights)(*frames, max_symbols=max_symbols)
+    assert [one[:3] for one in found] == [one[:3] for one in expected]
+    assert Decoder(moved(weights))(*frames, max_symbols=max_symbols) == found, "frames on the host are moved"
+
+
+@pytest.mark.parametrize("has_durations", [False, True])
+def test_a_large_batch_is_decoded_bitwise_as_its_utterances_alone(has_durations):
+    weights = heads.random_heads(has_durations=has_durations)
+    weights.output_bias[weights.blank] = 3.0
+    encoded_BSC, frames_B = on_device(heads.random_frames(weights, 70, 60))
+    decode = Decoder(moved(weights))
+    together = decode(encoded_BSC, frames_B)
+    for n in (0, 33, 69):
+        assert decode(encoded_BSC[n : n + 1], frames_B[n : n + 1]) == together[n : n + 1]
+
+
+def moved(weights):
+    """The same weights on the GPU."""
+    lstm = tuple(type(layer)(*on_device(layer)) for layer in weights.lstm)
+    own = {name: value.cuda() for name, value in weights._asdict().items() if isinstance(value, torch.Tensor)}
+    return weights._replace(lstm=lstm, **own)

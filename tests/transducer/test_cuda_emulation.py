@@ -1,4 +1,4 @@
-"""The tests of the losses once more, on the source of the CUDA kernels, which an emulator runs on the processor."""
+"""The tests of the losses and of the decoder once more, on the CUDA kernels, that an emulator runs on the processor."""
 
 import ctypes
 import subprocess
@@ -10,8 +10,14 @@ import torch
 import ctc
 from common.benchmark import peak_memory
 from tests import emulation
+from tests.transducer import test_decoder as decoder_tests
 from tests.transducer import test_fused_loss as fused_tests
 from tests.transducer import test_losses as loss_tests
+from tests.transducer.test_decoder import (  # noqa: F401
+    test_an_utterance_is_decoded_bitwise_the_same_alone_and_in_any_batch,
+    test_frames_behind_an_utterance_have_no_effect,
+    test_nan_in_a_frame_names_the_utterance,
+)
 from tests.transducer.test_fused_loss import (  # noqa: F401
     test_an_empty_batch_is_no_special_case,
     test_half_types_give_gradients_of_their_type,
@@ -37,14 +43,19 @@ from tests.transducer.test_losses import (  # noqa: F401
     test_the_operators_keep_to_the_rules_of_torch,
     test_what_lies_behind_the_lengths_has_no_effect,
 )
-from transducer import _cuda_library, joint_tiles, losses
+from transducer import _cuda_decoder, _cuda_library, decoder, joint_tiles, losses, reference
 from transducer._library import LIBRARY
 from transducer._loss_library import Labels, Options
+from transducer.benchmark import heads
+from transducer.decoder import Decoder
 from transducer.losses import rnnt_loss, tdt_loss
 
 pytestmark = pytest.mark.slow  # the fixture compiles for some seconds
 DURATIONS = (0, 1, 2, 3, 4)
-EXPORTED = ("transducer_loss_cuda", "transducer_gradient_cuda", "transducer_walk_cuda", "transducer_read_frames_cuda")
+EXPORTED = (
+    *("transducer_loss_cuda", "transducer_gradient_cuda", "transducer_walk_cuda", "transducer_read_frames_cuda"),
+    *("transducer_decode_begin_cuda", "transducer_decode_steps_cuda"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +66,11 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.fixture(autouse=True)
 def path(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Tensors of the CPU, whose losses the emulated kernels compute; tiles are small."""
+    """Tensors of the CPU, that the emulated kernels compute with; tiles are small."""
     emulation.emulate(monkeypatch, _cuda_library, kernels)
     monkeypatch.setattr(_cuda_library, "serves", lambda tensor: True)
     monkeypatch.setattr(joint_tiles, "TILE_ROWS", 300)
+    monkeypatch.setattr(_cuda_decoder, "STEPS_AT_ONCE", 4)
     return "emulated"
 
 
@@ -236,6 +248,63 @@ def test_targets_narrower_than_the_lattice_are_named():
     logits, targets, frames, counts = loss_tests.random_batch()
     with pytest.raises(ValueError, match="utterance 0: target length: expected at least 0 and at most 2, found 4"):
         rnnt_loss(logits, targets[:, :2], frames, counts)
+
+
+@pytest.mark.parametrize(
+    ("durations", "layers", "max_symbols"), [((), 1, 10), ((), 2, 1), (DURATIONS, 2, 2), ((0, 2), 1, 1)]
+)
+def test_the_decoder_finds_what_frame_looping_finds(
+    path: str, durations: tuple[int, ...], layers: int, max_symbols: int
+):
+    decoder_tests.test_it_finds_what_frame_looping_finds(path, durations, layers, max_symbols)
+
+
+@pytest.mark.parametrize(("name", "activation"), [("rnnt", "tanh"), ("tdt", "sigmoid")])
+def test_the_decoder_finds_what_nemo_finds_and_knows_activations(path: str, name: str, activation: str):
+    decoder_tests.test_tokens_frames_and_durations_are_those_of_nemo(path, name, 2, "_ms2")
+    decoder_tests.test_every_activation_of_the_joint_is_known(path, activation)
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_the_decoder_goes_on_where_it_was(path: str, durations: tuple[int, ...]):
+    decoder_tests.test_with_its_state_it_goes_on_where_it_was(path, durations, [33, 0, 7])
+
+
+@pytest.mark.parametrize("has_durations", [False, True])
+def test_more_utterances_than_a_block_takes_are_decoded_as_on_the_processor(has_durations: bool):
+    weights = heads.random_heads(has_durations=has_durations, encoder=24, hidden=70, joint=40, labels=70, layers=2)
+    encoded_BSC, frames_B = heads.random_frames(weights, 19, 7)
+    frames_B[5::6] = 0
+    weights.output_bias[weights.blank] = 5.0
+    decode = Decoder(weights)
+    assert decode._on_device is not None
+    found = decode(encoded_BSC, frames_B, max_symbols=3)
+    decoder_tests.assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, max_symbols=3))
+    assert len({len(one.tokens) for one in found}) > 3
+    assert decode(encoded_BSC[16:17], frames_B[16:17], max_symbols=3) == found[16:17]
+
+
+def test_a_length_that_does_not_fit_is_named():
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    for wrong in (41, -1):
+        frames_B[3] = wrong
+        with pytest.raises(ValueError, match=f"frames: utterance 3: expected at least 0 and at most 40, found {wrong}"):
+            Decoder(weights)(encoded_BSC, frames_B)
+
+
+def test_an_empty_batch_is_decoded():
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    assert Decoder(weights)(encoded_BSC[:0], frames_B[:0]) == []
+    assert [one.tokens for one in Decoder(weights)(encoded_BSC[:, :0], 0 * frames_B)] == [[]] * 5
+
+
+def test_a_network_too_large_for_the_kernels_is_decoded_in_plain_torch(monkeypatch: pytest.MonkeyPatch):
+    weights, *frames = decoder_tests.random_problem(layers=2)
+    monkeypatch.setattr(_cuda_decoder, "MOST_LAYERS", 1)
+    monkeypatch.setattr(decoder, "functions", lambda: None)
+    with pytest.warns(ctc.SlowPathWarning, match="transducer.Decoder runs in plain torch, .* it has no kernel"):
+        decode = Decoder(weights)
+    decoder_tests.assert_same(decode(*frames), reference.greedy(*frames, weights))
 
 
 def test_random_lattices_pass_under_sanitizers(tmp_path: Path):

@@ -81,3 +81,18 @@ def test_fairseq_s_format_is_a_file(tmp_path, capsys):
     folder = saved(tmp_path / "hf", ctc_model())
     told = run(capsys, "wav2vec2.export", folder, tmp_path / "out", "--to", "fairseq")
     assert told.err[-1] == f"error: {tmp_path / 'out'}: expected the name of a .pt file for Fairseq's format"
+
+
+def test_what_is_read_is_not_written_to(tmp_path, capsys):
+    folder = saved(tmp_path / "hf", ctc_model())
+    run(capsys, "wav2vec2.export", folder, tmp_path / "model.pt", "--to", "fairseq")
+    for source, output in (
+        (folder, folder),
+        (folder / "model.safetensors", tmp_path / "hf" / ".." / "hf"),
+        (tmp_path / "model.pt", tmp_path / "." / "model.pt"),
+    ):
+        told = run(capsys, "wav2vec2.export", source, output, "--to", "huggingface" if output.is_dir() else "fairseq")
+        assert (told.status, told.err) == (
+            2,
+            [f"error: {output}: cannot be written to: it is read; name another output"],
+        )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from common.checkpoint import CheckpointError
+from common.checkpoint import CheckpointError, full
 from common.features import LogMelConfig
 from common.text.pieces import Pieces
 from transducer.config import ModelConfig
@@ -56,7 +56,7 @@ def renamed(weights: dict[str, Tensor], rules: Rules, source: str) -> dict[str, 
         for pattern, replacement in patterns:
             if pattern.fullmatch(name):
                 if replacement != "-":
-                    found[pattern.sub(replacement, name)] = tensor.float() if tensor.is_floating_point() else tensor
+                    found[pattern.sub(replacement, name)] = full(name, tensor)
                 break
         else:
             unknown.append(name)

@@ -28,8 +28,7 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
     """The model in a checkpoint of a training run. Raises CheckpointError."""
     state = checkpoint.load(path)
     if state.get("format") != FORMAT:
-        found = ", ".join(map(str, list(state)[:5])) or "nothing"
-        raise CheckpointError(f"{path}: not a transducer checkpoint of this repository; it holds {found}")
+        raise CheckpointError(f"{path}: not a transducer checkpoint of this repository; {checkpoint.contents(state)}")
     if ema and state.get("ema") is None:
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     with own_description(path, VocabularyError):

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from common import checkpoint, hub
+from common.nemo import archive
 from transducer.checkpoints import huggingface, nemo, own
 from transducer.checkpoints.imported import Imported
 from transducer.network.model import Model
@@ -17,6 +18,8 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
     """
     path = hub.located(path)
     with checkpoint.usable(path):
+        if archive.folder_of(path) is not None:
+            return nemo.read(path)
         if path.is_dir():
             return huggingface.read(path)
         return own.read(path, ema=ema) if own.is_own(path) else nemo.read(path)

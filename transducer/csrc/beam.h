@@ -22,5 +22,3 @@ struct BeamKernels {
 namespace generic { extern const BeamKernels beam_kernels; }
 namespace avx2 { extern const BeamKernels beam_kernels; }
 namespace avx512 { extern const BeamKernels beam_kernels; }
-
-bool is_valid(const transducerNetwork* network);

@@ -58,7 +58,7 @@ template <typename In> class Softmax {
     // Sums are taken in double every so many elements, so that 100,000 classes are as exact as 100.
     static constexpr int64_t BLOCK = 64 * W;
 
-    V from(int64_t k) const { return k + W <= count ? load_elements(logits + k) : load_last(logits + k, count - k); }
+    V from(int64_t k) const { return k + W <= count ? load_elements(logits + k) : load_end(logits, count, k); }
 
     const In* logits;
     int64_t count;

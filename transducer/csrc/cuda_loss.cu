@@ -1,5 +1,6 @@
 // The losses on CUDA: their gradient, and what the C entry points of transducer_loss.h launch. Nothing here allocates,
 // waits for the device, or reads its memory on the host, so that everything may be captured in a graph.
+#include "cuda_status.cuh"
 #include "cuda_walk.cuh"
 
 using namespace transducer_cuda;
@@ -118,8 +119,6 @@ Batch batch_of(const transducerProblem& p, const int64_t* targets, const void* l
 unsigned blocks_of(const transducerProblem& p, int64_t frames) {
     return unsigned((p.batch * frames * p.positions + CELLS_PER_BLOCK - 1) / CELLS_PER_BLOCK);
 }
-
-transducerStatus status() { return cudaGetLastError() == cudaSuccess ? TRANSDUCER_SUCCESS : TRANSDUCER_EXECUTION_FAILED; }
 
 template <typename In>
 transducerStatus read_frames(const Batch& b, const void* logits, int64_t first, int64_t count, cudaStream_t stream) {

@@ -30,16 +30,6 @@ void decode_one_thread(const DecodeJob& job, void* memory) {
 
 }  // namespace
 
-bool is_valid(const transducerNetwork* n) {
-    if (!n || n->classes < 1 || n->classes > INT32_MAX || n->encoder < 1 || n->hidden < 1 || n->joint < 1 ||
-        n->layers < 1 || n->duration_count < 0 || n->activation < TRANSDUCER_RELU ||
-        n->activation > TRANSDUCER_SIGMOID || (n->duration_count && !n->durations))
-        return false;
-    for (int64_t i = 0; i < n->duration_count; i++)
-        if (n->durations[i] < 0 || (i > 0 && n->durations[i] <= n->durations[i - 1])) return false;
-    return true;
-}
-
 transducerStatus transducer_state_floats(const transducerNetwork* network, int64_t* count) {
     if (!is_valid(network) || !count) return TRANSDUCER_INVALID_VALUE;
     const transducerDecodeOptions unused = {};

@@ -4,23 +4,19 @@
 #include <stdint.h>
 
 #include "fusion.h"
-#include "transducer_decode.h"
+#include "network.h"
 
-// Columns of a packed panel; widths are padded to it.
-constexpr int64_t PANEL = 32;
 // Encoder frames of a slot that are projected at once.
 constexpr int64_t PROJECTED_FRAMES = 32;
 // Of what is known of a slot beside its numbers, at most.
 constexpr int64_t SLOT_BYTES = 96 + FUSION_BYTES;
 
-inline int64_t padded(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
-
 struct DecodeSizes {
     const transducerNetwork& network;
     const transducerDecodeOptions& options;
 
-    int64_t width_of_logits() const { return padded(network.classes) + padded(network.duration_count); }
-    int64_t state_floats() const { return 2 * network.layers * padded(network.hidden) + padded(network.joint); }
+    int64_t width_of_logits() const { return ::width_of_logits(network); }
+    int64_t state_floats() const { return ::state_floats(network); }
     int64_t rows() const { return options.slots > options.window_rows ? options.slots : options.window_rows; }
     // Of one thread, aligned to 64 bytes.
     int64_t memory_bytes() const {

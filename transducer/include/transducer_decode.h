@@ -85,6 +85,50 @@ TRANSDUCER_API transducerStatus transducer_decode(const transducerNetwork* netwo
                                                   transducerPosition* positions, const ctc_scorer* const* scorers,
                                                   int32_t* scorer_states, void* workspace, int64_t* invalid);
 
+/* ---- On a CUDA device: the library of transducer_cuda. What a network and a batch point to is memory of the device, but
+ * for `durations`, `gate_weights` and `gate_biases` themselves, which are arrays of the host. Calls launch kernels on
+ * `stream` and return: nothing waits for the device, so that they may be captured in a graph. At most
+ * TRANSDUCER_MOST_DURATIONS durations, TRANSDUCER_MOST_LAYERS layers, J up to TRANSDUCER_MOST_JOINT, C a multiple of 32. ---- */
+
+#define TRANSDUCER_MOST_LAYERS 8
+#define TRANSDUCER_MOST_JOINT 1024
+
+typedef struct {
+    int64_t batch;
+    int64_t frames;              /* of the padded batch: no utterance has more */
+    int64_t capacity;            /* of an utterance's results, at least max_symbols x frames */
+    int64_t max_symbols;         /* labels on a frame, 1 or more */
+    int64_t window;              /* frames that go through the joint at once: 1, 2, 4 or 8 */
+    const float* encoded;        /* [batch][frames][C]; aligned to 16 bytes, as are states and pending */
+    float* projected;            /* [batch][frames][J], room */
+    const int64_t* frame_counts; /* [batch] */
+    int32_t* tokens;             /* [batch][capacity], as all results but the counts */
+    int32_t* found_frames;
+    int32_t* durations;
+    float* confidences;
+    float* entropies;
+    int64_t* counts;             /* [batch]; transducerUndecoded where something is wrong with an utterance */
+    float* states;               /* [batch][transducer_state_floats] */
+    transducerPosition* positions; /* [batch]; when all is decoded, next_frame still counts from the first frame of the batch */
+    int32_t* is_active;          /* [batch], written: whether there are frames left */
+    int32_t* emitted;            /* [batch], room: labels that the prediction network has not been told of */
+    float* pending;              /* [batch][layers][H], room */
+    float* logits;               /* [batch][window][classes padded to 32, then durations padded to 32], room */
+} transducerDeviceBatch;
+
+typedef enum { TRANSDUCER_HAS_NAN = -1, TRANSDUCER_HAS_WRONG_LENGTH = -2 } transducerUndecoded;
+
+/* Looks at the lengths; the prediction network begins where positions have not started. */
+TRANSDUCER_API transducerStatus transducer_decode_begin_cuda(const transducerNetwork* network,
+                                                             const transducerDeviceBatch* batch,
+                                                             struct CUstream_st* stream);
+
+/* So many steps, each of them to the next label of every active utterance, or to the end of its window. All is decoded
+ * once none is active, at the latest after (max_symbols + 1) x frames steps; more of them change nothing. */
+TRANSDUCER_API transducerStatus transducer_decode_steps_cuda(const transducerNetwork* network,
+                                                             const transducerDeviceBatch* batch, int64_t steps,
+                                                             struct CUstream_st* stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -103,8 +103,9 @@ def main(cfg: ClientConfig) -> int:
 
 def transcribe(cfg: ClientConfig) -> int:
     """Writes transcripts in order; what fails is one line each."""
-    items, problems = find_recordings([Path(name) for name in cfg.inputs])
-    writing.check_format(cfg.format, len(items), cfg.output_dir)
+    inputs = [Path(name) for name in cfg.inputs]
+    items, problems = find_recordings(inputs)
+    writing.check(inputs, items, cfg.format, cfg.output, cfg.output_dir)
     writing.make_folder(cfg.output_dir)
     for problem in problems:
         tell(problem)

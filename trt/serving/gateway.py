@@ -17,7 +17,7 @@ from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
 from trt.serving.live import serve_captions
 from trt.serving.metrics import Metrics
 from trt.serving.models import Ears, Voice
-from trt.serving.triton.asking import Infer, Remote
+from trt.serving.triton.asking import Infer, Remote, RemoteVoice
 from trt.serving.triton.program import HOST, Triton
 
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
@@ -51,7 +51,8 @@ class Gateway:
         *,
         triton: Triton | None = None,
     ):
-        """`triton`: what runs the recogniser, of which `ears` only says what it is to answer when it is tested."""
+        """`triton`: what runs the recogniser, of which `ears` only says what it is to answer when it is tested, and the
+        voice where it has one."""
         self.settings, self.metrics, self._tell, self._triton = settings, Metrics(), tell, triton
         limits, self.budget, self._started = settings.limits, Budget(settings.limits.max_memory_mb * 1e6), False
         self.metrics.gauge("process_cpu_seconds", "Processor time of this process.", time.process_time)
@@ -61,7 +62,13 @@ class Gateway:
         if triton is not None:
             batching["engine"] = Remote(Infer(HOST, triton.http_port), most=2 * settings.max_batch)
         self.hearing = Hearing(ears, **common, **batching) if ears is not None else None
-        self.speaking = speech.Speaking(voice, **common) if voice is not None else None
+        self.speaking = None
+        if voice is not None:
+            said = None
+            if triton is not None and triton.speaks:
+                most = 2 * speech.AT_ONCE
+                said = RemoteVoice(Infer(HOST, triton.http_port), sample_rate=voice.sample_rate, most=most)
+            self.speaking = speech.Speaking(voice, engine=said, **common)
         self.live: set[WebSocket] = set()
         self.metrics.gauge("speech_live_streams", "Streams with live captions.", lambda: len(self.live))
         # Its pages of documentation would load scripts from elsewhere; the description stays at /openapi.json.

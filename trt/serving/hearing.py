@@ -99,15 +99,22 @@ class Hearing:
     def _decoded(self, file: File, taken: Taken, *, most: float = math.inf) -> np.ndarray | None:
         """The samples of a recording at the model's rate; None for one of more than `most`, which takes its time."""
         rate, most_seconds = self.ears.sample_rate, self._limits.max_seconds
-        with _refusing(), audio.opened(Held(file.content, file.name), most_seconds=math.inf) as sound:
-            seconds = sound.n_samples / sound.sample_rate
-            if seconds > most_seconds:
-                found = f"{file.name}: {seconds:.0f} s of audio"
-                raise RequestError(413, f"{found}; expected at most {most_seconds:g} s", param="file")
-            if sound.n_samples * sound.sound.channels > most:
-                return None
-            taken.take(4 * (sound.n_samples + round(seconds * rate)))
-            return sound.read(rate).samples
+        held = Held(file.content, file.name)
+
+        def read(channel: int | None) -> np.ndarray | None:
+            with audio.opened(held, most_seconds=math.inf, channel=channel) as sound:
+                seconds = sound.n_samples / sound.sample_rate
+                if seconds > most_seconds:
+                    found = f"{file.name}: {seconds:.0f} s of audio"
+                    raise RequestError(413, f"{found}; expected at most {most_seconds:g} s", param="file")
+                if sound.n_samples * sound.sound.channels > most:
+                    return None
+                if channel is None:
+                    taken.take(4 * (sound.n_samples + round(seconds * rate)))
+                return sound.read(rate).samples
+
+        with _refusing():
+            return audio.of_channels(read)
 
     async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""

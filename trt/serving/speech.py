@@ -10,7 +10,7 @@ import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import soundfile
@@ -33,6 +33,7 @@ OPENAI_VOICES = ("alloy", "ash", "ballad", "coral", "echo", "fable", "nova", "on
 WHOLE = ("mp3", "opus")  # formats whose encoder ends a file as a whole: they come when all of it has been said
 FULL_SCALE = 32767
 AT_ONCE = 8  # texts whose next sound is made together
+MOST_DIFFERENT = 1e-3  # samples of an engine from those of this process; 1 is full scale
 UNKNOWN_BYTES = 0xFFFFFFFF  # in a header of WAV: until the end
 
 
@@ -64,19 +65,43 @@ class Sound(NamedTuple):
     chunks: AsyncIterator[bytes]
 
 
+class Lane(Protocol):
+    """What says texts, the next pieces of several at a time."""
+
+    def start(self) -> None:
+        """Within a running event loop."""
+
+    def stop(self) -> None:
+        """Leaves what waits unanswered."""
+
+    async def __call__(self, saying: Saying, /) -> Said:
+        """The next piece of a text; None at its end."""
+
+
 class Speaking:
     """A voice that answers many requests at a time: the next pieces of sound of several are made in one batch.
 
-    Each asks for its next piece when it has sent the one before, so that none waits for the whole of another.
+    Each asks for its next piece when it has sent the one before, so that none waits for the whole of another. `engine`
+    makes the pieces in place of this process, which goes on to plan texts and to tell how they will be said.
     """
 
-    def __init__(self, voice: Voice, *, limits: Limits, budget: Budget, metrics: Metrics, most: int = AT_ONCE):
+    def __init__(
+        self,
+        voice: Voice,
+        *,
+        limits: Limits,
+        budget: Budget,
+        metrics: Metrics,
+        most: int = AT_ONCE,
+        engine: Lane | None = None,
+    ):
         """`most`: requests in a batch."""
         self.voice, self._limits, self._budget, self._metrics = voice, limits, budget, metrics
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="voice")
         self._network = threading.Lock()  # the threads of batches and of single sentences take turns
         seen = functools.partial(metrics.observe, "speech_voice_batch_size", "Texts per batch.", bounds=SIZES)
-        self._lane: Batcher[Saying, Said] = Batcher(self._next_sounds, delay_seconds=0.0, most=most, seen=seen)
+        self._engine = engine
+        self._lane: Lane = engine or Batcher(self._next_sounds, delay_seconds=0.0, most=most, seen=seen)
 
     def start(self) -> None:
         """Within a running event loop."""
@@ -125,7 +150,25 @@ class Speaking:
         samples_N = np.frombuffer(b"".join([chunk async for chunk in sound.chunks]), "<i2")
         if not samples_N.any():
             raise SelfTestError(f"self-test: {self.voice.name} says nothing; its weights or its vocoder's are damaged")
+        if self._engine is not None:
+            await self._compare()
         tell(f"self-test: {self.voice.name} speaks {len(samples_N) / sound.rate:.2f} s")
+
+    async def _compare(self) -> None:
+        """Texts that the engine says at the same time must sound as they do alone in this process."""
+        texts = "One two three.", "Four five six seven eight nine. Ten."
+        plans = [await self.plan(Asked(input=text)) for text in texts]
+
+        async def whole(plan: Sequence[PlannedSentence]) -> np.ndarray:
+            return np.concatenate([piece_N async for piece_N in self._sound(plan)])
+
+        for text, plan, found_N in zip(texts, plans, await asyncio.gather(*map(whole, plans)), strict=True):
+            alone_N = await self._alone(functools.partial(_said_alone, self.voice, plan))
+            if len(found_N) != len(alone_N) or not np.allclose(found_N, alone_N, atol=MOST_DIFFERENT):
+                raise SelfTestError(
+                    f"self-test: {text!r} has {len(found_N)} samples from the engine and {len(alone_N)} alone, or they "
+                    f"differ by more than {MOST_DIFFERENT:g}; the engine computes something else"
+                )
 
     def speaker(self, voice: str | int | dict[str, Any]) -> int:
         """The number of a speaker; OpenAI's names stand for the first. Raises RequestError."""
@@ -162,6 +205,13 @@ class Speaking:
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _said_alone(voice: Voice, plan: Sequence[PlannedSentence]) -> np.ndarray:
+    saying, pieces = Saying(plan, chunk_frames=voice.chunk_frames), list[np.ndarray]()
+    while isinstance(said := voice.next_sounds([saying])[0], np.ndarray):
+        pieces.append(said)
+    return np.concatenate([np.zeros(0, np.float32), *pieces])
 
 
 async def _preceded(first_N: np.ndarray, pieces: AsyncIterator[np.ndarray]) -> AsyncIterator[np.ndarray]:

@@ -184,7 +184,7 @@ def _read_fairseq(state: Mapping[str, Any], path: Path, labels: tuple[str, ...],
     if not isinstance(state.get("model"), dict):
         raise CheckpointError(
             f"{path}: not a wav2vec 2.0 checkpoint of this repository, Fairseq or DeepLearningExamples; "
-            f"it holds {', '.join(map(str, list(state)[:5])) or 'nothing'}"
+            f"{checkpoint.contents(state)}"
         )
     weights = naming.without_prefixes({k: v for k, v in state["model"].items() if isinstance(v, Tensor)})
     needed = ("post_extract_proj.weight", "encoder.pos_conv.0.weight_v")

@@ -124,7 +124,7 @@ def _is_normalized(folder: Path, *, default: bool) -> tuple[bool, tuple[str, ...
             how = "normalised" if default else "not normalised"
             return default, (f"{folder}: no preprocessor_config.json; audio is assumed to be {how}, as in such models",)
         says = read_json(path)
-    if says.get("sampling_rate", SAMPLE_RATE) != SAMPLE_RATE:
+    if says.get("sampling_rate") not in (None, SAMPLE_RATE):
         raise CheckpointError(f"{folder}: takes audio at {says['sampling_rate']!r} Hz; only {SAMPLE_RATE} is known")
     return bool(says.get("do_normalize", True)), ()  # as transformers takes it
 
@@ -170,9 +170,9 @@ def read_tokens(folder: Path, n_labels: int, *, target_lang: str = "") -> Tokens
     Numbers without a label get one that is never written. Tokenizers may number special labels that the head does
     not write. Of a nested vocabulary, that of `target_lang`.
     """
-    if not (folder / "vocab.json").is_file():
+    vocabulary = of_file(folder / "vocab.json") or _of_tokenizer(folder)
+    if not vocabulary:
         return Tokens(naming.unknown_labels(n_labels), None)
-    vocabulary = read_json(folder / "vocab.json")
     if language := target_lang or language_in(folder):
         if not isinstance(vocabulary.get(language), dict):
             known = sorted(name for name, value in vocabulary.items() if isinstance(value, dict))
@@ -203,6 +203,13 @@ def read_tokens(folder: Path, n_labels: int, *, target_lang: str = "") -> Tokens
 
     labels = tuple(map(written, range(n_labels)))
     return Tokens(labels, blank if isinstance(blank, int) and 0 <= blank < n_labels else None)
+
+
+def _of_tokenizer(folder: Path) -> dict[str, Any]:
+    """The numbers of labels in the one file that fast tokenizers consist of; none where there is no such file."""
+    model = of_file(folder / "tokenizer.json").get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    return vocabulary if isinstance(vocabulary, dict) else {}
 
 
 def _content(token: Any) -> Any:

@@ -15,10 +15,15 @@ constexpr int64_t ROWS_PER_READING = 96;
 constexpr int64_t COPIED_BYTES = 256 << 10;
 constexpr int64_t LEAST_ROWS = 48;
 
+bool is_valid(int32_t form, int32_t weights) {
+    if (weights < CONVOLUTION_FLOAT32 || weights > CONVOLUTION_FIXED24) return false;
+    return form != CONVOLUTION_DIRECT || weights != CONVOLUTION_FIXED24;
+}
+
 bool is_valid(const convolution_problem& p) {
     const bool sizes = p.batch >= 0 && p.frames >= 0 && p.outputs >= 0 && p.channels > 0 && p.filters > 0 &&
                        p.taps > 0 && p.stride > 0 && p.dilation > 0 && p.before >= 0 && p.threads > 0;
-    if (!sizes || !p.x || !p.y || !p.weight) return false;
+    if (!sizes || !p.x || !p.y || !p.weight || !is_valid(p.form, p.weights)) return false;
     if (p.form == CONVOLUTION_DIRECT) return true;
     if (p.form != CONVOLUTION_PLAIN && p.form != CONVOLUTION_HALVES && p.form != CONVOLUTION_PAIRS) return false;
     if (p.form != CONVOLUTION_PLAIN && p.points != p.block + sines(p.block)) return false;
@@ -44,7 +49,7 @@ int32_t widest() {
 
 // The weights as they are, a panel of filters after another.
 void pack_directly(const packing& p) {
-    const int64_t panels = rounded(p.filters, PANEL) / PANEL, depth = rounded(p.channels, p.is_bf16 ? 2 : 1);
+    const int64_t panels = rounded(p.filters, PANEL) / PANEL, depth = depth_of(p.channels, p.weights);
     for (int64_t panel = 0; panel < panels; panel++)
         for (int64_t k = 0; k < p.taps; k++)
             for (int64_t channel = 0; channel < depth; channel++) {
@@ -53,7 +58,7 @@ void pack_directly(const packing& p) {
                     const bool is_filling = channel >= p.channels || first + j >= p.filters;
                     const float value =
                         is_filling ? 0.0f : p.weight[(k * p.channels + channel) * p.filters + first + j];
-                    if (p.is_bf16)
+                    if (p.weights == CONVOLUTION_BFLOAT16)
                         static_cast<uint16_t*>(p.packed)[(row - channel % 2) * PANEL + 2 * j + channel % 2] =
                             to_bfloat16(value);
                     else
@@ -71,11 +76,11 @@ int32_t floats_of(int32_t instructions) {
 
 Layout layout_of(const convolution_problem& p) {
     Layout layout{};
-    const int64_t value = is_rounded(p) ? 2 : 4, weight_value = p.is_bf16 ? 2 : 4;
+    const int64_t value = is_rounded(p) ? 2 : 4;
     layout.starts_bytes = rounded((p.batch + 1) * sizeof(int64_t), LINE);
     if (p.form == CONVOLUTION_DIRECT) {
         layout.rows = p.outputs * p.batch;
-        layout.input_stride = p.is_bf16 ? rounded(p.channels, 2) : p.channels;
+        layout.input_stride = depth_of(p.channels, p.weights);
         const int64_t frame_bytes = layout.input_stride * value * p.stride;
         const int64_t fitting =
             is_copied(p) ? std::max(LEAST_ROWS, COPIED_BYTES / frame_bytes) : CACHED_BYTES / (4 * DEEPEST);
@@ -90,7 +95,7 @@ Layout layout_of(const convolution_problem& p) {
     layout.rows = p.batch * ((p.outputs + made - 1) / made) * p.dilation;
     const int64_t sums = p.form == CONVOLUTION_PAIRS ? p.block : p.points;
     const int64_t row_bytes = p.points * layout.input_stride * value + sums * columns * 4;
-    const int64_t weight_bytes = sums * p.channels * columns * weight_value;
+    const int64_t weight_bytes = sums * p.channels * columns * bytes_of(p.weights);
     layout.is_streamed = weight_bytes > CACHED_BYTES;
     int64_t fitting = std::max<int64_t>(12, CACHED_BYTES / row_bytes / 12 * 12);
     if (layout.is_streamed) fitting = std::max(fitting, ROWS_PER_READING);
@@ -101,6 +106,8 @@ Layout layout_of(const convolution_problem& p) {
     layout.sums_plane = layout.chunk * columns + PANEL;
     layout.input_bytes = rounded(p.points * layout.input_plane * value, LINE);
     layout.sums_bytes = rounded(sums * layout.sums_plane * 4, LINE);
+    if (p.weights == CONVOLUTION_FIXED24) layout.kept_values = (p.form == CONVOLUTION_PAIRS ? 2 : 1) * p.channels * PANEL;
+    layout.kept_bytes = p.threads * layout.kept_values * 4;
     return layout;
 }
 
@@ -110,17 +117,19 @@ using namespace convolution;
 
 int32_t convolution_best_instructions(void) { return widest(); }
 
-size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filters, int32_t is_bf16) {
-    const int64_t values = points * rounded(channels, is_bf16 ? 2 : 1) * rounded(filters, PANEL);
-    return static_cast<size_t>(values) * (is_bf16 ? 2 : 4);
+size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filters, int32_t weights) {
+    const int64_t columns = points * rounded(filters, PANEL);
+    const int64_t units = weights == CONVOLUTION_FIXED24 ? columns * sizeof(float) : 0;
+    return static_cast<size_t>(columns * depth_of(channels, weights) * bytes_of(weights) + units);
 }
 
 int32_t convolution_pack(const float* weight_KIO, const double* transform, int32_t form, int64_t block, int64_t points,
-                         int64_t taps, int64_t channels, int64_t filters, int32_t is_bf16, int32_t threads,
+                         int64_t taps, int64_t channels, int64_t filters, int32_t weights, int32_t threads,
                          void* packed) {
-    if (!weight_KIO || !packed || points <= 0 || taps <= 0 || channels <= 0 || filters <= 0 || threads <= 0)
+    if (!weight_KIO || !packed || points <= 0 || taps <= 0 || channels <= 0 || filters <= 0 || threads <= 0 ||
+        !is_valid(form, weights))
         return CONVOLUTION_INVALID_VALUE;
-    const packing all{weight_KIO, transform, form, block, points, taps, channels, filters, is_bf16 != 0, threads, packed};
+    const packing all{weight_KIO, transform, form, block, points, taps, channels, filters, weights, threads, packed};
     if (form == CONVOLUTION_DIRECT) {
         if (transform || points != taps) return CONVOLUTION_INVALID_VALUE;
         pack_directly(all);
@@ -152,7 +161,7 @@ int32_t convolution_run(const convolution_problem* problem) {
     if (problem->workspace_bytes < layout.bytes()) return CONVOLUTION_INVALID_VALUE;
     const int32_t best = widest(), widest_floats = std::min<int32_t>(best, CONVOLUTION_AVX512);
     const int32_t chosen = problem->instructions ? problem->instructions : widest_floats;
-    if (chosen > (problem->is_bf16 ? best : widest_floats)) return CONVOLUTION_NO_INSTRUCTIONS;
+    if (chosen > (problem->weights == CONVOLUTION_BFLOAT16 ? best : widest_floats)) return CONVOLUTION_NO_INSTRUCTIONS;
     switch (chosen) {
         case CONVOLUTION_GENERIC: run_generic(*problem); break;
 #ifdef NATIVE_HAS_AVX2

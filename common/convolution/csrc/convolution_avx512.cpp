@@ -7,10 +7,7 @@
 #include "points.inl"
 
 void convolution::run_avx512(const convolution_problem& problem) {
-    if (problem.is_bf16)
-        Run<float, uint16_t>{problem}();
-    else
-        Run<float, float>{problem}();
+    run_floats(problem);
 }
 
 void convolution::pack_avx512(const packing& problem) { pack_all(problem); }

@@ -20,6 +20,22 @@ constexpr int64_t DEEPEST = 512;
 
 inline int64_t rounded(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
+// A whole number of 24 bits, the lowest first.
+struct Fixed24 {
+    uint8_t bytes[3];
+};
+constexpr float LARGEST_FIXED24 = 8388600.0f;  // less than 2^23 by more than rounding adds
+constexpr float FIXED24_STEP = 256.0f;          // what is made of it has it in the upper three quarters of a word
+
+inline int64_t bytes_of(int32_t weights) {
+    return weights == CONVOLUTION_BFLOAT16 ? 2 : weights == CONVOLUTION_FIXED24 ? 3 : 4;
+}
+
+// Rows of a panel of weights: channels, even in number for bfloat16.
+inline int64_t depth_of(int64_t channels, int32_t weights) {
+    return rounded(channels, weights == CONVOLUTION_BFLOAT16 ? 2 : 1);
+}
+
 inline int64_t sines(int64_t block) { return (block - 1) / 2; }
 
 // Frames, or blocks of frames, that are worked on at once, and where their intermediate values are.
@@ -30,8 +46,9 @@ struct Layout {
     int64_t input_plane;   // values of the transformed input between points
     int64_t sums_plane;    // values of the products between points
     bool is_streamed;      // weights are too many to stay in the second cache
-    size_t starts_bytes, input_bytes, sums_bytes;
-    size_t bytes() const { return starts_bytes + input_bytes + sums_bytes; }
+    int64_t kept_values;   // of a panel in fixed point, for each thread
+    size_t starts_bytes, input_bytes, sums_bytes, kept_bytes;
+    size_t bytes() const { return starts_bytes + input_bytes + sums_bytes + kept_bytes; }
 };
 
 Layout layout_of(const convolution_problem& problem);
@@ -41,13 +58,13 @@ inline int64_t fresh(const convolution_problem& problem) { return problem.block 
 
 // Products of bfloat16 with bfloat16; otherwise weights are widened to floats.
 inline bool is_rounded(const convolution_problem& problem) {
-    return problem.is_bf16 && problem.instructions == CONVOLUTION_AVX512_BF16;
+    return problem.weights == CONVOLUTION_BFLOAT16 && problem.instructions == CONVOLUTION_AVX512_BF16;
 }
 
 // Whether the direct sum is over a copy of the input, with zeros around it, and not over the input itself.
 inline bool is_copied(const convolution_problem& problem) {
     return problem.taps > 1 || problem.before != 0 || problem.input_slope != 1.0f || is_rounded(problem) ||
-           (problem.is_bf16 && problem.channels % 2 != 0) ||
+           (problem.weights == CONVOLUTION_BFLOAT16 && problem.channels % 2 != 0) ||
            (problem.outputs - 1) * problem.stride >= problem.frames;
 }
 
@@ -62,8 +79,7 @@ struct packing {
     const float* weight;
     const double* transform;
     int64_t form, block, points, taps, channels, filters;
-    bool is_bf16;
-    int32_t threads;
+    int32_t weights, threads;
     void* packed;
 };
 

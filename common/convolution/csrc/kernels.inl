@@ -3,40 +3,10 @@
 
 #include <algorithm>
 
-#include "kernels.h"
+#include "vectors.inl"
 
 namespace convolution {
 namespace {
-
-typedef float Vector __attribute__((vector_size(4 * WIDTH), aligned(4)));
-constexpr int64_t STEP = 2 * WIDTH;  // columns of a register block
-
-inline Vector load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
-inline void store(float* to, Vector value) { *reinterpret_cast<Vector*>(to) = value; }
-
-typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH), aligned(4)));
-
-// e to the power of x, which lies between -87 and 0, to two units in the last place.
-inline Vector exponential(Vector x) {
-    constexpr float SHIFT = 12582912.0f;  // added, it leaves of a number its nearest integer, in the lowest bits
-    const Vector shifted = x * 1.44269504f + SHIFT, whole = shifted - SHIFT;
-    const Vector rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;  // less whole * ln 2, in two parts
-    Vector sum = rest * (1.0f / 720) + 1.0f / 120;
-    sum = sum * rest + 1.0f / 24;
-    sum = sum * rest + 1.0f / 6;
-    sum = sum * rest + 0.5f;
-    sum = sum * rest * rest + rest + 1.0f;
-    return (Vector)((Bits)sum + ((Bits)shifted << 23));
-}
-
-// x times the normal distribution up to x: what lacks from max(x, 0) is u exp(-u^2 / 2) times a quotient of two
-// polynomials, fitted to its least greatest error, 7e-9. Where u = |x| > 8 nothing is left of it.
-inline Vector gelu(Vector x) {
-    const Vector size = x < 0 ? -x : x, u = size > 8.0f ? Vector{} + 8.0f : size;
-    const Vector above = ((u * -0.0001075059554f + 0.0370704606f) * u + 0.1953612268f) * u + 0.5000004173f;
-    const Vector below = ((u * 0.0885942355f + 0.5224207044f) * u + 1.1886233091f) * u + 1.0f;
-    return (x < 0 ? Vector{} : x) - u * exponential(u * u * -0.5f) * above / below;
-}
 
 // A matrix of broadcast values against rows of columns: sum over s, i of x[r, s * jump + i] times w[s * depth + i].
 template <class X, class W>
@@ -45,23 +15,28 @@ struct Factors {
     int64_t row, jump;  // values between rows of x, and between its segments
     const W* w;         // [segments * depth][PANEL]; of bfloat16 two rows are interleaved
     int64_t segments, depth;
-    const char* ahead;  // what to fetch into the second cache meanwhile
+    const char* ahead;  // what to fetch into the second cache meanwhile, and how much of it with a row of w
+    int64_t step = 0;
+    float* kept = nullptr;  // weights in fixed point are written here as floats, if it is not null
 };
 
-// y [R][PANEL] = the sums of R rows; LINES cache lines are fetched per 128 bytes of w. GCC keeps the accumulators in
+// y [R][PANEL] = the sums of R rows; LINES cache lines are fetched with each of its rows. GCC keeps the accumulators in
 // registers only if it is told to unroll.
-template <int R, int LINES>
-void sums(const Factors<float, float>& f, float* y) {
+template <int R, int LINES, class W>
+void sums(const Factors<float, W>& f, float* y) {
     for (int64_t column = 0; column < PANEL; column += STEP) {
         Vector low[R], high[R];
 #pragma GCC unroll 16
         for (int r = 0; r < R; r++) low[r] = high[r] = Vector{};
-        const float* w = f.w + column;
+        const W* w = f.w;
         const char* ahead = f.ahead;
         for (int64_t s = 0; s < f.segments; s++) {
             const float* x = f.x + s * f.jump;
-            for (int64_t i = 0; i < f.depth; i++, w += PANEL, ahead += 64 * LINES) {
-                const Vector u = load(w), v = load(w + WIDTH);
+            for (int64_t i = 0; i < f.depth; i++, w += PANEL, ahead += f.step) {
+                const Vector u = weights_at(w, column), v = weights_at(w, column + WIDTH);
+                if constexpr (sizeof(W) == 3) {
+                    if (f.kept) store(f.kept + i * PANEL + column, u), store(f.kept + i * PANEL + column + WIDTH, v);
+                }
                 if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
                 if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
 #pragma GCC unroll 16
@@ -119,7 +94,7 @@ void sums(const Factors<float, uint16_t>& f, float* y) {
         const char* ahead = f.ahead;
         for (int64_t s = 0; s < f.segments; s++) {
             const float* x = f.x + s * f.jump;
-            for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += 64 * LINES) {
+            for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += f.step) {
                 const Bits left = *reinterpret_cast<const Bits*>(w), right = *reinterpret_cast<const Bits*>(w + 2 * WIDTH);
                 if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
                 if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
@@ -200,7 +175,7 @@ void sums(const Factors<uint16_t, uint16_t>& f, float* y) {
     const char* ahead = f.ahead;
     for (int64_t s = 0; s < f.segments; s++) {
         const uint16_t* x = f.x + s * f.jump;
-        for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += 64 * LINES) {
+        for (int64_t i = 0; i < f.depth; i += 2, w += 2 * PANEL, ahead += f.step) {
             const __m512bh u = (__m512bh)_mm512_loadu_si512(w), v = (__m512bh)_mm512_loadu_si512(w + PANEL);
             if (LINES > 0) __builtin_prefetch(ahead, 0, 2);
             if (LINES > 1) __builtin_prefetch(ahead + 64, 0, 2);
@@ -229,7 +204,9 @@ struct Pairs {
     int64_t row;
     const W* w;  // [depth][2][PANEL]; of bfloat16 two rows of either part are interleaved
     int64_t depth;
-    const char* ahead;
+    const char* ahead;  // as in Factors
+    int64_t step;
+    float* kept;
 };
 
 constexpr int PAIR_ROWS = 4, PAIR_VECTORS = ROWS == 12 ? 2 : 1;
@@ -275,15 +252,25 @@ inline __attribute__((always_inline)) void fetch(const char* ahead) {
     for (int line = 0; line < LINES; line++) __builtin_prefetch(ahead + 64 * line, 0, 2);
 }
 
-template <int R>
-inline __attribute__((always_inline)) void accumulate(PairSums<R>& sums, const Pairs<float>& f, int64_t i,
+template <int R, class W>
+inline __attribute__((always_inline)) void accumulate(PairSums<R>& sums, const Pairs<W>& f, int64_t i,
                                                       int64_t column) {
-    const float* w = f.w + i * 2 * PANEL + column;
+    const W* w = f.w + i * 2 * PANEL;
     Vector cosine[PAIR_VECTORS], sine[PAIR_VECTORS];
 #pragma GCC unroll 16
     for (int v = 0; v < PAIR_VECTORS; v++) {
-        cosine[v] = load(w + v * WIDTH);
-        sine[v] = load(w + PANEL + v * WIDTH);
+        cosine[v] = weights_at(w, column + v * WIDTH);
+        sine[v] = weights_at(w + PANEL, column + v * WIDTH);
+    }
+    if constexpr (sizeof(W) == 3) {
+        if (f.kept) {
+            float* kept = f.kept + i * 2 * PANEL + column;
+#pragma GCC unroll 16
+            for (int v = 0; v < PAIR_VECTORS; v++) {
+                store(kept + v * WIDTH, cosine[v]);
+                store(kept + PANEL + v * WIDTH, sine[v]);
+            }
+        }
     }
     add(sums, f, i, cosine, sine);
 }
@@ -310,7 +297,7 @@ inline __attribute__((always_inline)) void accumulate(PairSums<R>& sums, const P
     add(sums, f, i + 1, cosine, sine);
 }
 
-// real and imaginary [R][PANEL]: the sums of R rows; LINES cache lines are fetched per 256 bytes of w.
+// real and imaginary [R][PANEL]: the sums of R rows; LINES cache lines are fetched with each of its channels.
 template <int R, int LINES, class W>
 void pairs(const Pairs<W>& f, float* real, float* imaginary) {
     constexpr int64_t CHANNELS = sizeof(W) == 2 ? 2 : 1;
@@ -321,7 +308,7 @@ void pairs(const Pairs<W>& f, float* real, float* imaginary) {
 #pragma GCC unroll 16
             for (int v = 0; v < PAIR_VECTORS; v++) sums.both[r][v] = sums.real[r][v] = sums.imaginary[r][v] = Vector{};
         const char* ahead = f.ahead;
-        for (int64_t i = 0; i < f.depth; i += CHANNELS, ahead += 64 * LINES) {
+        for (int64_t i = 0; i < f.depth; i += CHANNELS, ahead += f.step) {
             fetch<LINES>(ahead);
             accumulate(sums, f, i, column);
         }

@@ -1,15 +1,47 @@
 // Weights in the order of the kernels. Included after kernels.inl.
+#include <float.h>
+#include <math.h>
 
 namespace convolution {
 namespace {
 
-// Weights at the points of an algorithm, of one panel of filters, from the small matrix `transform` in double precision.
-template <class W>
-void pack_panel(const packing& p, int64_t panel) {
-    const int64_t panels = rounded(p.filters, PANEL) / PANEL, depth = rounded(p.channels, sizeof(W) == 2 ? 2 : 1);
+// Where a point's rows of a panel are: `slab`, and of the parts whose rows alternate there, this one.
+struct Place {
+    int64_t slab, parts, part;
+};
+
+inline Place place_of(const packing& p, int64_t point, int64_t panel) {
+    const int64_t panels = rounded(p.filters, PANEL) / PANEL;
+    if (p.form != CONVOLUTION_PAIRS) return {point * panels + panel, 1, 0};
+    // Real parts of all frequencies, then the imaginary ones.
+    const int64_t inner = sines(p.block), even = p.block - inner, edges = even - inner;
+    const int64_t frequency = point < even ? point : point - even + 1;
+    if (frequency == 0 || frequency > inner) return {(frequency == 0 ? 0 : 1) * panels + panel, 1, 0};
+    return {edges * panels + 2 * ((frequency - 1) * panels + panel), 2, point < even ? 0 : 1};
+}
+
+inline void put_row(float* to, int64_t, const double* values, const float*) {
+    for (int64_t j = 0; j < PANEL; j++) to[j] = static_cast<float>(values[j]);
+}
+
+inline void put_row(uint16_t* to, int64_t channel, const double* values, const float*) {
+    for (int64_t j = 0; j < PANEL; j++) to[2 * j + channel % 2] = to_bfloat16(static_cast<float>(values[j]));
+}
+
+inline void put_row(Fixed24* to, int64_t, const double* values, const float* units) {
+    for (int64_t j = 0; j < PANEL; j++) {
+        const int64_t whole = lrint(values[j] / (FIXED24_STEP * units[j]));
+        for (int k = 0; k < 3; k++) to[j].bytes[k] = static_cast<uint8_t>(whole >> 8 * k);
+    }
+}
+
+// Weights at the points of an algorithm, of one panel of filters, from the small matrix `transform` in double
+// precision: body(place, channel, values [PANEL]).
+template <class Body>
+void at_points(const packing& p, int64_t panel, const Body& body) {
+    const int64_t depth = depth_of(p.channels, p.weights);
     const int64_t first = panel * PANEL, count = std::min(PANEL, p.filters - first);
     alignas(64) double strip[LONGEST_TAPS * PANEL], sum[ROWS * PANEL];
-    W* packed = static_cast<W*>(p.packed);
     for (int64_t channel = 0; channel < depth; channel++) {
         memset(strip, 0, p.taps * PANEL * sizeof(double));
         for (int64_t k = 0; k < p.taps && channel < p.channels; k++)
@@ -18,36 +50,53 @@ void pack_panel(const packing& p, int64_t panel) {
         in_parts(p.points, ROWS, [&](int64_t start, int64_t rows) {
             const Factors<double, double> factors{p.transform + start * p.taps, p.taps, 0, strip, 1, p.taps, nullptr};
             sums_of<0, ROWS>(rows, factors, sum);
-            for (int64_t r = 0; r < rows; r++) {
-                const int64_t point = start + r;
-                int64_t slab = point * panels + panel, parts = 1, part = 0;
-                if (p.form == CONVOLUTION_PAIRS) {  // real parts of all frequencies, then the imaginary ones
-                    const int64_t inner = sines(p.block), even = p.block - inner, edges = even - inner;
-                    const int64_t frequency = point < even ? point : point - even + 1;
-                    const bool is_edge = frequency == 0 || frequency > inner;
-                    parts = is_edge ? 1 : 2;
-                    part = point < even ? 0 : 1;
-                    slab = is_edge ? (frequency == 0 ? 0 : 1) * panels + panel
-                                   : edges * panels + 2 * ((frequency - 1) * panels + panel);
-                }
-                if constexpr (sizeof(W) == 4) {
-                    W* to = packed + slab * depth * PANEL + (channel * parts + part) * PANEL;
-                    for (int64_t j = 0; j < PANEL; j++) to[j] = static_cast<float>(sum[r * PANEL + j]);
-                } else {
-                    W* to = packed + slab * depth * PANEL + (channel / 2 * parts + part) * 2 * PANEL + channel % 2;
-                    for (int64_t j = 0; j < PANEL; j++) to[2 * j] = to_bfloat16(static_cast<float>(sum[r * PANEL + j]));
-                }
-            }
+            for (int64_t r = 0; r < rows; r++) body(place_of(p, start + r, panel), channel, sum + r * PANEL);
         });
     }
+}
+
+// What the greatest weight of each filter at each point, or of both parts of a pair, makes of its unit.
+inline void measure(const packing& p, int64_t panel, float* units) {
+    for (int64_t point = 0; point < p.points; point++)
+        memset(units + place_of(p, point, panel).slab * PANEL, 0, PANEL * sizeof(float));
+    at_points(p, panel, [&](Place place, int64_t, const double* values) {
+        float* unit = units + place.slab * PANEL;
+        for (int64_t j = 0; j < PANEL; j++) {
+            const float size = static_cast<float>(fabs(values[j]));
+            unit[j] = size <= FLT_MAX ? std::max(unit[j], size) : NAN;  // which stays, and so do its sums
+        }
+    });
+    for (int64_t point = 0; point < p.points; point++) {
+        const Place place = place_of(p, point, panel);
+        float* unit = units + place.slab * PANEL;
+        if (place.part == 0)
+            for (int64_t j = 0; j < PANEL; j++) unit[j] = unit[j] == 0 ? 1.0f : unit[j] / (FIXED24_STEP * LARGEST_FIXED24);
+    }
+}
+
+template <class W>
+void pack_panel(const packing& p, int64_t panel) {
+    const int64_t depth = depth_of(p.channels, p.weights), group = sizeof(W) == 2 ? 2 : 1;
+    W* packed = static_cast<W*>(p.packed);
+    float* units = nullptr;  // behind all weights
+    if constexpr (sizeof(W) == 3) {
+        units = reinterpret_cast<float*>(packed + p.points * depth * rounded(p.filters, PANEL));
+        measure(p, panel, units);
+    }
+    at_points(p, panel, [&](Place place, int64_t channel, const double* values) {
+        const int64_t row = place.slab * depth + (channel / group * place.parts + place.part) * group;
+        put_row(packed + row * PANEL, channel, values, units + place.slab * PANEL);
+    });
 }
 
 void pack_all(const packing& p) {
     const int64_t panels = rounded(p.filters, PANEL) / PANEL;
 #pragma omp parallel for num_threads(p.threads) if (p.threads > 1)
     for (int64_t panel = 0; panel < panels; panel++) {
-        if (p.is_bf16)
+        if (p.weights == CONVOLUTION_BFLOAT16)
             pack_panel<uint16_t>(p, panel);
+        else if (p.weights == CONVOLUTION_FIXED24)
+            pack_panel<Fixed24>(p, panel);
         else
             pack_panel<float>(p, panel);
     }

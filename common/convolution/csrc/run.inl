@@ -1,4 +1,10 @@
 // A convolution by the kernels of an instruction set.
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include <type_traits>
+
 #include "kernels.inl"
 
 namespace convolution {
@@ -13,13 +19,13 @@ class Run {
           starts(static_cast<int64_t*>(p.workspace)),
           input(reinterpret_cast<X*>(static_cast<char*>(p.workspace) + layout.starts_bytes)),
           products(reinterpret_cast<float*>(static_cast<char*>(p.workspace) + layout.starts_bytes +
-                                            layout.input_bytes)) {}
+                                            layout.input_bytes)),
+          floats(products + layout.sums_bytes / sizeof(float)) {}
 
     void operator()() const {
-        if (p.form == CONVOLUTION_DIRECT)
-            direct();
-        else
-            transformed();
+        if (p.form != CONVOLUTION_DIRECT) transformed();
+        if constexpr (sizeof(W) != 3)
+            if (p.form == CONVOLUTION_DIRECT) direct();
         if (!p.output_lengths) return;
         for (int64_t b = 0; b < p.batch; b++)
             for (int64_t s = output_length(b); s < p.outputs; s++)
@@ -119,8 +125,7 @@ class Run {
         }
     }
 
-    // Rows of a panel of weights: channels, even in number for bfloat16.
-    int64_t depth() const { return rounded(p.channels, sizeof(W) == 2 ? 2 : 1); }
+    int64_t depth() const { return depth_of(p.channels, p.weights); }
 
     void copy(int64_t b, int64_t first, int64_t rows) const {
         const int64_t frames = (rows - 1) * p.stride + (p.taps - 1) * p.dilation + 1;
@@ -195,20 +200,25 @@ class Run {
         const int64_t size = depth() * PANEL, parts = (rows + ROWS - 1) / ROWS;
         const W* w = static_cast<const W*>(p.weight) + (point * panels + panel) * size;
         const int64_t plane = p.form == CONVOLUTION_PAIRS && point == 1 ? p.block / 2 : point;
+        // Weights are read from memory once: while a panel is in use, the first two parts fetch half of the next.
+        const int64_t lines = layout.is_streamed ? parts > 1 ? 1 : 2 : 0, per_row = sizeof(W) == 2 ? 2 * PANEL : PANEL;
         for (int64_t part = 0, first = 0; part < parts; part++) {
             const int64_t count = rows / parts + (part < rows % parts);
-            alignas(64) float sum[ROWS * PANEL];
             const X* x = input + plane * layout.input_plane + first * layout.input_stride;
-            // Weights are read from memory once: while a panel is in use, the first two parts fetch half of the next.
-            const char* next = reinterpret_cast<const char*>(w + size);
-            if (part == 1) next += size * sizeof(W) / 2;
-            const Factors<X, W> factors{x, layout.input_stride, 0, w, 1, depth(), next};
-            if (!layout.is_streamed || part > 1)
-                sums_of<0, ROWS>(count, factors, sum);
-            else if (parts > 1)
-                sums_of<1, ROWS>(count, factors, sum);
-            else
-                sums_of<2, ROWS>(count, factors, sum);
+            const char* next = reinterpret_cast<const char*>(w + size) + part * size * sizeof(W) / 2;
+            const int64_t step = lines * per_row * sizeof(W) / 2;
+            alignas(64) float sum[ROWS * PANEL];
+            in_form(w, part, parts, [&](auto weights, float* kept) {
+                const Factors<X, std::remove_const_t<std::remove_pointer_t<decltype(weights)>>> factors{
+                    x, layout.input_stride, 0, weights, 1, depth(), next, step, kept};
+                if (lines == 0 || part > 1)
+                    sums_of<0, ROWS>(count, factors, sum);
+                else if (lines == 1)
+                    sums_of<1, ROWS>(count, factors, sum);
+                else
+                    sums_of<2, ROWS>(count, factors, sum);
+            });
+            scale(point * panels + panel, sum, count);
             put_rows(products + plane * layout.sums_plane + first * panels * PANEL + panel * PANEL, sum, count);
             first += count;
         }
@@ -218,29 +228,67 @@ class Run {
         if constexpr (sizeof(X) == 4) {
             const int64_t size = 2 * depth() * PANEL, parts = (rows + PAIR_ROWS - 1) / PAIR_ROWS;
             const int64_t inner = sines(p.block), even = p.block - inner;
-            const W* w = static_cast<const W*>(p.weight) + edges() * panels * size / 2 + (pair * panels + panel) * size;
-            const int64_t fetching = parts == 1 ? 4 : parts < 4 ? 2 : 1;  // lines of the next panel for four of this
+            const int64_t slab = edges() * panels + 2 * (pair * panels + panel);
+            const W* w = static_cast<const W*>(p.weight) + slab * size / 2;
+            // Lines of the next panel for four of this, which is as many for a row of fixed point, in shorter steps.
+            const int64_t fetching = parts == 1 ? 4 : parts < 4 ? 2 : 1, per_row = (sizeof(W) == 2 ? 4 : 2) * PANEL;
             for (int64_t part = 0, first = 0; part < parts; part++) {
                 const int64_t count = rows / parts + (part < rows % parts);
                 alignas(64) float real[PAIR_ROWS * PANEL], imaginary[PAIR_ROWS * PANEL];
                 const float* x = input + first * layout.input_stride;
                 const char* next = reinterpret_cast<const char*>(w + size) + part * fetching * size * sizeof(W) / 4;
-                const Pairs<W> factors{x + (pair + 1) * layout.input_plane, x + (even + pair) * layout.input_plane,
-                                       x + (even + inner + pair) * layout.input_plane, layout.input_stride, w, depth(),
-                                       next};
-                if (!layout.is_streamed || part * fetching >= 4)
-                    pairs_of<0, PAIR_ROWS>(count, factors, real, imaginary);
-                else if (fetching == 4)
-                    pairs_of<4, PAIR_ROWS>(count, factors, real, imaginary);
-                else if (fetching == 2)
-                    pairs_of<2, PAIR_ROWS>(count, factors, real, imaginary);
-                else
-                    pairs_of<1, PAIR_ROWS>(count, factors, real, imaginary);
+                const int64_t step = fetching * per_row * sizeof(W) / 4;
+                in_form(w, part, parts, [&](auto weights, float* kept) {
+                    const Pairs<std::remove_const_t<std::remove_pointer_t<decltype(weights)>>> factors{
+                        x + (pair + 1) * layout.input_plane, x + (even + pair) * layout.input_plane,
+                        x + (even + inner + pair) * layout.input_plane, layout.input_stride, weights, depth(), next, step,
+                        kept};
+                    if (!layout.is_streamed || part * fetching >= 4)
+                        pairs_of<0, PAIR_ROWS>(count, factors, real, imaginary);
+                    else if (fetching == 4)
+                        pairs_of<4, PAIR_ROWS>(count, factors, real, imaginary);
+                    else if (fetching == 2)
+                        pairs_of<2, PAIR_ROWS>(count, factors, real, imaginary);
+                    else
+                        pairs_of<1, PAIR_ROWS>(count, factors, real, imaginary);
+                });
+                scale(slab, real, count);
+                scale(slab, imaginary, count);
                 float* y = products + first * panels * PANEL + panel * PANEL;
                 put_rows(y + (pair + 1) * layout.sums_plane, real, count);
                 put_rows(y + (even + pair) * layout.sums_plane, imaginary, count);
                 first += count;
             }
+        }
+    }
+
+    // Calls body(weights, kept): of three parts of the rows and more, the first keeps for the others what it makes of fixed
+    // point. Of two it would take longer than making it again.
+    template <class Body>
+    void in_form(const W* w, int64_t part, int64_t parts, const Body& body) const {
+        if constexpr (sizeof(W) == 3) {
+#ifdef _OPENMP
+            float* kept = floats + omp_get_thread_num() * layout.kept_values;
+#else
+            float* kept = floats;
+#endif
+            if (part == 0 || parts == 2)
+                body(w, parts > 2 ? kept : nullptr);
+            else
+                body(static_cast<const float*>(kept), nullptr);
+        } else {
+            body(w, nullptr);
+        }
+    }
+
+    // Sums of weights in fixed point by their units, which lie behind all of them, those of a panel together.
+    void scale(int64_t slab, float* sum, int64_t rows) const {
+        if constexpr (sizeof(W) == 3) {
+            const int64_t slabs = (p.form == CONVOLUTION_PAIRS ? p.block : p.points) * panels;
+            const char* weight = static_cast<const char*>(p.weight);
+            const float* units = reinterpret_cast<const float*>(weight + slabs * depth() * PANEL * sizeof(W));
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t j = 0; j < PANEL; j++) sum[r * PANEL + j] *= units[slab * PANEL + j];
         }
     }
 
@@ -337,6 +385,18 @@ class Run {
     int64_t* const starts;
     X* const input;
     float* const products;
+    float* const floats;  // of a panel in fixed point, for each thread
 };
+
+#ifndef BFLOAT16
+void run_floats(const convolution_problem& problem) {
+    if (problem.weights == CONVOLUTION_BFLOAT16)
+        Run<float, uint16_t>{problem}();
+    else if (problem.weights == CONVOLUTION_FIXED24)
+        Run<float, Fixed24>{problem}();
+    else
+        Run<float, float>{problem}();
+}
+#endif
 }  // namespace
 }  // namespace convolution

@@ -1,7 +1,7 @@
 /* Convolutions over time with fewer multiplications: y = A [(G w) * (B x)], on a CPU.
  *
  * The library allocates nothing, prints nothing, throws nothing and keeps no state: the caller owns every buffer, and
- * any number of threads may call at once. All pointers but those of lengths and 16-bit weights are to float. Channels
+ * any number of threads may call at once. All pointers but those of lengths and packed weights are to float. Channels
  * are adjacent in memory; strides count values.
  */
 #ifndef CONVOLUTION_H
@@ -44,6 +44,11 @@ typedef enum {
     CONVOLUTION_PAIRS = 3   /* the same with two thirds of the weights: a real and an imaginary part each */
 } convolution_form;
 
+/* What packed weights are; sums are floats always. Fixed point needs three quarters of the bytes of floats, where
+ * reading them takes longer than multiplying: whole numbers of 24 bits, each filter at each point with a unit of its
+ * own, a 2^23rd of its greatest weight, which is the rounding of a float of that size. It is not for DIRECT. */
+typedef enum { CONVOLUTION_FLOAT32 = 0, CONVOLUTION_BFLOAT16 = 1, CONVOLUTION_FIXED24 = 2 } convolution_weights;
+
 typedef enum {
     CONVOLUTION_IDENTITY = 0,
     CONVOLUTION_LEAKY_RELU = 1, /* of slope `output_slope`; ReLU is that of slope 0 */
@@ -72,7 +77,7 @@ typedef struct {
     const float* input;         /* plain: [points, block]. Otherwise: cosines [E, E], then sines [O, E] */
     const float* output;        /* plain: [fresh, points]. Otherwise: [fresh, block] */
     const void* weight;         /* made by convolution_pack for the same form */
-    int32_t is_bf16;            /* weights in bfloat16, sums in float */
+    int32_t weights;            /* what `weight` is, as it was packed */
     int32_t threads;            /* of OpenMP */
     int32_t instructions;
     void* workspace;
@@ -83,13 +88,13 @@ typedef struct {
 CONVOLUTION_API int32_t convolution_best_instructions(void);
 
 /* Bytes of the packed weights at `points` places: taps, if direct; the block's frames, of pairs. */
-CONVOLUTION_API size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filters, int32_t is_bf16);
+CONVOLUTION_API size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filters, int32_t weights);
 
 /* weight_KIO [taps, channels, filters] to the order the kernels read, at the places of `transform` [points, taps] in
  * double precision: of pairs the real parts of all frequencies, then the imaginary ones. Direct: transform is NULL. */
 CONVOLUTION_API int32_t convolution_pack(const float* weight_KIO, const double* transform, int32_t form, int64_t block,
                                          int64_t points, int64_t taps, int64_t channels, int64_t filters,
-                                         int32_t is_bf16, int32_t threads, void* packed);
+                                         int32_t weights, int32_t threads, void* packed);
 
 /* Bytes of workspace that `convolution_run` needs for the problem. */
 CONVOLUTION_API size_t convolution_workspace(const convolution_problem* problem);

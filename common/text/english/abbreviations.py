@@ -47,8 +47,17 @@ ABBREVIATIONS = {
     "dir": "director",
     "prod": "producer", "feat": "featuring", "trans": "translated", "hq": "headquarters",
     "bldgs": "buildings", "apts": "apartments", "blvds": "boulevards", "pct": "percent", "tbs": "tablespoon",
-    "doc": "doc", "cu": "cubic", "anon": "anonymous", "ibid": "ibid",
+    "doc": "doc", "cu": "cubic", "anon": "anonymous", "ibid": "ibid", "qtr": "quarter", "elev": "elevation",
+    "rpt": "report", "agg": "aggregate",
+    "svc": "service", "chg": "charge", "pymt": "payment", "pmt": "payment", "qtrly": "quarterly", "blk": "block",
+    "acctg": "accounting",
+    "rcpt": "receipt",
 }  # fmt: skip
+# Those that messages write without a dot, and that are no words.
+WITHOUT_DOT = (
+    "mgr", "mgmt", "govt", "dept", "acct", "asst", "appt", "recd", "pkg", "qty", "bldg", "hwy", "natl", "intl",
+    "approx", "mtg", "yrs", "wks", "qtr", "mkt", "pymt", "pmt", "qtrly",
+)  # fmt: skip
 # Words of their own at the end of a sentence.
 ALSO_WORDS = frozenset(
     ["bal", "cert", "comm", "conf", "dia", "fed", "fr", "inf", "inst", "lib", "mem", "org", "pub", "ret", "soc"]
@@ -120,9 +129,15 @@ CAPITALISED = frozenset([
     "Ltd", "Blvd", "Mt", "Adm", "Pvt", "Mme", "Mlle", "Supt", "Ave", "Rd", "Expy", "Pkwy", "Hwy", "Ln", "Ctrl",
 ])  # fmt: skip
 LEGAL = {
-    "Art": "article", "Arts": "articles", "Sec": "section", "Secs": "sections", "Para": "paragraph",
-    "Paras": "paragraphs", "Cl": "clause", "Cls": "clauses",
-}  # fmt: skip
+    "Art": "article",
+    "Arts": "articles",
+    "Sec": "section",
+    "Secs": "sections",
+    "Para": "paragraph",
+    "Paras": "paragraphs",
+    "Cl": "clause",
+    "Cls": "clauses",
+}
 # Before chapter and verse.
 BOOKS = {
     "Gen": "genesis", "Exod": "exodus", "Ex": "exodus", "Lev": "leviticus", "Num": "numbers", "Deut": "deuteronomy",
@@ -151,12 +166,14 @@ REFERENCES = {
     "pt": "part", "bk": "book", "ser": "series", "iss": "issue", "suppl": "supplement", "amend": "amendment",
     "lv": "level", "lvl": "level", "cat": "category", "gr": "grade", "reg": "regulation", "rule": "rule",
     "exp": "expires", "bks": "books",
-    "tel": "telephone", "ph": "phone", "mob": "mobile", "fl": "floor", "ps": "psalm", "pg": "page", "ver": "version",
+    "tel": "telephone", "ph": "phone", "mob": "mobile", "fl": "floor", "ps": "psalm", "pg": "page", "pgs": "pages",
+    "sz": "size", "ver": "version",
     "rt": "route", "ep": "episode", "eps": "episodes", "lect": "lecture", "ex": "exercise",
 }  # fmt: skip
 SLASHED = {
     "b/c": "because", "c/o": "care of", "w/in": "within", "w/out": "without", "w/o": "without", "s/o": "shout out to",
-    "b/t": "between", "n/c": "no charge", "w/e": "weekend", "h/t": "hat tip to",
+    "b/t": "between", "n/c": "no charge", "w/e": "weekend", "y/y": "year over year", "q/q": "quarter over quarter",
+    "m/m": "month over month", "h/t": "hat tip to",
 }  # fmt: skip
 # In two cases.
 # Before a colon, as in forms.
@@ -165,6 +182,7 @@ LABELLED = {
     "Temp": "temperature", "Avg": "average", "Max": "maximum", "Min": "minimum", "Dept": "department", "Amt": "amount",
     "Hrs": "hours", "Mon": "monday", "Tue": "tuesday", "Wed": "wednesday", "Thu": "thursday", "Fri": "friday",
     "Sat": "saturday", "Sun": "sunday", "Ref": "reference", "Acct": "account", "Ext": "extension",
+    "Dist": "distance", "Elev": "elevation", "Alt": "altitude", "Dims": "dimensions", "Dim": "dimensions",
 }  # fmt: skip
 SHORT_PHRASES = {
     "YoY": "year over year", "QoQ": "quarter over quarter", "MoM": "month over month", "YOY": "year over year",

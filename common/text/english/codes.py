@@ -8,7 +8,7 @@ from common.text.english.tokens import Rule, Style, before, rule
 from common.text.numbers import cardinal, digits, in_pairs
 
 # Numbers that have a name of their own.
-_NAMED = {"401(k)": "four oh one k", "403(b)": "four oh three b", "911": "nine one one", "411": "four one one"}
+_NAMED = {"401": "four oh one k", "403": "four oh three b", "911": "nine one one", "411": "four one one"}
 
 
 _SPELLED_THERE = frozenset(["www", "uk", "us", "pdf", "io", "ai", "html", "xls", "ppt", "eu"])
@@ -129,6 +129,14 @@ def _dialled(group: str) -> str:
     return digits(group) if group.isdigit() else group
 
 
+_LONG_GROUP = re.compile(r"\b0|\d{4}")
+
+
+def _serial(match: re.Match[str], style: Style) -> str | None:
+    """0781-1506-10"""
+    return _telephone(match, style) if _LONG_GROUP.search(match[0]) else None
+
+
 def _seven_digits(match: re.Match[str], style: Style) -> str:
     return digits(match[0])
 
@@ -173,7 +181,10 @@ _FILE = rf"(?:{_FOLDERS}[\w-]{{1,99}}(?:\.[\w-]{{1,99}}){{0,9}}|(?<![\w.)]))\.(?
 _PATH = (
     r"(?:[A-Z]:\\(?:[\w.$-]{1,99}\\){0,20}|~/|\.{1,2}/|/(?=[\w.-]{1,99}/))(?:[\w.-]{1,99}/){0,20}(?:[\w.$-]{0,99}\w)?"
 )
-ELECTRONIC_AHEAD = re.compile(r"@[\w-]+\.\w|://|www\.|\w\.[a-zA-Z]{2}|~/|\./|:\\|(?<!\S)/\w|[^\W_]_[^\W_]|\w\.mp\d")
+ELECTRONIC_AHEAD = re.compile(  # every branch begins with a sign, so that the search passes over letters
+    r"@[\w-]+\.\w|:(?://|\\)|_(?<=[^\W_]_)[^\W_]|~/|/(?<!\S/)\w"
+    r"|\.(?:(?<=\w\.)(?:[a-zA-Z]{2}|mp\d)|(?<=www\.)|/|(?<!\S\.)[a-z]{2})"
+)
 """Without it a text has no electronic token."""
 
 ELECTRONIC_RULES: tuple[Rule, ...] = (
@@ -212,10 +223,22 @@ RULES: tuple[Rule, ...] = (
     rule("telephone", r"0\d{2,4}[ -]\d{3,4}[ -]\d{3,4}(?![\w-])|0\d{3} \d{3} \d{3}(?![\w-])", _telephone),
     rule("telephone", r"1-8\d\d-(?=[A-Z\d-]{0,19}[A-Z])[A-Z\d]+(?:-[A-Z\d]+){0,5}(?!\w)", _telephone),
     rule("telephone", r"\d{3}-\d{4}(?![\w-])", _seven_digits),
+    rule("telephone", r"\(0\d{1,4}\) ?\d{3,4}[ -]\d{3,4}(?![\w-])", _telephone),
+    rule("telephone", r"\d{3} \d{4} \d{4}(?![\w,-]|[.:]\d)", _telephone),
+    rule(
+        "serial",
+        r"(?!\d{1,2}-\d{1,2}-\d{4}(?!\d)|\d{4}-\d\d?-\d\d?(?!\d))\d{2,6}(?:-\d{2,6}){2,5}(?![\w-])|\d\d-\d{7}(?![\w-])",
+        _serial,
+    ),
     rule("telephone", r"0\d{2,4}\s(?:\d{6}|\d{3,4}\s\d{3,4})(?![\w-])", _telephone),
     rule("social security", r"\d{3}-\d{2}-\d{4}(?![\w-])", _telephone),
     rule("IP address", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)", _internet),
-    rule("named number", r"40[13]\([kb]\)|[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people)\b)", lambda m, s: _NAMED[m[0]]),
+    rule(
+        "named number",
+        r"(401(?:\(k\)|[kK])|403(?:\(b\)|b))(s)?(?!\w)",
+        lambda m, s: _NAMED[m[1][:3]] + ("'s" if m[2] else ""),
+    ),
+    rule("named number", r"[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people)\b)", lambda m, s: _NAMED[m[0]]),
     rule("code", r"(?<=ISBN )\d[\dX-]+", lambda match, style: digits(match[0])),
     rule(
         "address",
@@ -255,6 +278,17 @@ WORD_RULES: tuple[Rule, ...] = (
         rf"([NS][EW])(?=\s(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s(?:{STREETS})\b)",
         lambda match, style: DIRECTIONS[match[1]],
     ),
+    rule(
+        "address",
+        rf"([NSEW])(?=\s\d+(?:st|nd|rd|th)\s(?:{STREETS})\b)",
+        lambda match, style: DIRECTIONS[match[1]],
+    ),
+    rule(
+        "address",
+        rf"([NS])\.\s?([EW])\.(?=\s(?:\d+(?:st|nd|rd|th)|[A-Z][a-z]+)\s(?:{STREETS})\b)",
+        lambda match, style: DIRECTIONS[match[1] + match[2]],
+    ),
+    rule("address", r"([NSEW])\.(?=\s\d+(?:st|nd|rd|th)\b)", lambda match, style: DIRECTIONS[match[1]]),
     rule(
         "address",
         r"([NS][EW]|[NSEW])(?!\w)",

@@ -1,10 +1,11 @@
-"""What stands in forms, lists and messages: labelled codes, sets of tennis, units alone, short words, an answer."""
+"""What stands in forms, lists and messages: labelled codes, units alone, short words, an answer."""
 
 import re
 
 from common.text.english import roman
 from common.text.english.tables import ELEMENTS
 from common.text.english.tokens import (
+    BEGINNING,
     NUMBER,
     PLACE_AHEAD,
     Rule,
@@ -15,7 +16,7 @@ from common.text.english.tokens import (
     of_a_thing,
     rule,
 )
-from common.text.english.units import MANY, UNITS
+from common.text.english.units import MANY, PERIODS, UNITS
 from common.text.numbers import cardinal, digits, ordinal, pair, plural
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -56,20 +57,7 @@ _CODE = rf"{_WINDOW}(?:\d{{5,}}|[A-Z\d]{{2,12}})(?:-[A-Z\d]{{1,12}}){{1,6}}(?![\
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Sets of tennis, versions side by side, minutes and dilutions
-
-_PLAYED = re.compile(
-    r"\b(?:won|wins?|win|beat|beats|def|defeat\w*|lost|sets?|match|tennis|final|down|upset)\b|\bd\.\s[A-Z]", re.I
-)
-_SET = r"(?:6-[0-4]|[0-4]-6|7-[56]|[56]-7)"
-
-
-def _set(match: re.Match[str], style: Style) -> str | None:
-    """6-4, 3-6, 7-6 (7-3): six four, three six, seven six, seven three."""
-    if not anywhere(match.string, _PLAYED):
-        return None
-    return " ".join(cardinal(number) for number in re.findall(r"\d+", match[0]))
-
+# Versions side by side, minutes and dilutions
 
 _IN_VERSIONS = re.compile(
     r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP|Ubuntu|Fedora|Debian|Kotlin|(?P<word>Go))"
@@ -91,8 +79,14 @@ def _is_version(match: re.Match[str]) -> bool:
 
 
 def _side_by_side(match: re.Match[str], style: Style) -> str | None:
-    """Windows 10/11"""
-    return f"{cardinal(match[1])} {cardinal(match[2])}" if _is_version(match) else None
+    """Windows 10/11; but 1/2 cup"""
+    is_part = _OF_SOMETHING.match(match.string, match.end())
+    return f"{cardinal(match[1])} {cardinal(match[2])}" if _is_version(match) and not is_part else None
+
+
+_OF_SOMETHING = re.compile(
+    r"\s(?:of|cups?|miles?|inch\w*|hours?|pounds?|ounces?|tea\w+|table\w+|tsp|tbsp|lbs?|oz|price)\b"
+)
 
 
 def _release(match: re.Match[str], style: Style) -> str | None:
@@ -132,7 +126,7 @@ _RATIO_AHEAD = re.compile(
     re.IGNORECASE,
 )
 _MIXED_AHEAD = re.compile(r"\b[Mm]ix(?:ed)?(?:\s(?:it|them|well|with|water|\w+\s(?:and|with)\s\w+))?:?\s\Z")
-_RATIO_BEHIND = re.compile(r"\s(?:[a-z]+\s){0,2}(?:solution|dilution|ratio|scale|mix|mixture|concentration)\b")
+_RATIO_BEHIND = re.compile(r"\s(?:(?:[a-z]+\s){0,2}(?:solution|dilution|ratio|scale|mixture|concentration)|mix)\b")
 _BY_VOLUME = re.compile(r"\s\(?(?:[vw]/[vw]\b|by\s(?:volume|weight)\b)")
 _THING_AHEAD = re.compile(r"\b(?:an?|the|with|using|in)\s\Z", re.IGNORECASE)
 
@@ -277,23 +271,6 @@ def _ranked(match: re.Match[str], style: Style) -> str | None:
     return ordinal(roman.roman(match[1])) if roman.is_roman(match[1]) else None
 
 
-SHORT = {
-    "thx": "thanks", "thnx": "thanks", "pls": "please", "plz": "please", "ppl": "people", "tmrw": "tomorrow",
-    "tmr": "tomorrow", "msg": "message", "msgs": "messages", "bday": "birthday", "abt": "about", "tho": "though",
-    "wknd": "weekend", "yest": "yesterday", "wkt": "wicket", "wkts": "wickets", "hv": "have", "gd": "good",
-}  # fmt: skip
-_ONLY_SHORT = frozenset(["thx", "thnx", "pls", "plz", "ppl", "tmrw", "msgs", "bday", "wknd", "wkts"])
-_BEGINS = re.compile(r"(?:\A|[.!?:;]\s+|[\"'(]|\n)\Z")
-
-
-def _short(match: re.Match[str], style: Style) -> str | None:
-    """thx, pls, msg; but MSG, the HV line and Le Duc Tho"""
-    word = match[1]
-    if not word.islower() and word.lower() not in _ONLY_SHORT and not (word[1:].islower() and before(match, _BEGINS)):
-        return None
-    return SHORT[word.lower()]
-
-
 _MADE = {
     "dir": "directed", "prod": "produced", "writ": "written", "ed": "edited", "trans": "translated", "arr": "arranged",
     "illus": "illustrated", "comp": "composed", "perf": "performed", "pub": "published", "rev": "revised",
@@ -319,13 +296,46 @@ def answers_no(ahead: str, behind: str) -> bool:
         return False
     if _ANSWERED.search(ahead[-40:]):
         return bool(_PLURAL.match(behind) or _COUNTS.match(behind))
-    return bool(_BEGINS.search(ahead[-40:]) and _COUNTS.match(behind))
+    return bool(BEGINNING.search(ahead[-40:]) and _COUNTS.match(behind))
 
 
 def number_or_no(match: re.Match[str], style: Style) -> str | None:
     """No. 5 → number 5; She said no. 5 people left. → no."""
     text = match.string
     return None if answers_no(text[max(0, match.start() - 40) : match.start()], text[match.end() :][:80]) else "number"
+
+
+_TOGETHER = re.compile(r"\s(?:meetings?|sessions?|calls?|chats?|coaching|lessons?|tutoring|with\s[A-Z]|time\b)")
+_OWN_AHEAD = re.compile(r"\b(?:my|our|your|his|her|their|weekly|monthly|next|today's)\s\Z", re.IGNORECASE)
+_NO_MEETING = re.compile(r"\s(?:ratio|scale|mix|copy|map|relation|correspond|match|odds|split)")
+
+
+def _one_on_one(match: re.Match[str], style: Style) -> str | None:
+    """a 1:1 meeting, our 1:1; but a 1:1 ratio"""
+    text, behind = match.string, match.end()
+    is_meeting = _TOGETHER.match(text, behind) or (before(match, _OWN_AHEAD) and not _NO_MEETING.match(text, behind))
+    if not is_meeting and not match[0].endswith("s"):
+        return None
+    return f"one on {'ones' if match[0].endswith('s') else 'one'}"
+
+
+def _codes(match: re.Match[str], style: Style) -> str:
+    """Q1-Q3 → q one to q three"""
+    letter = style.letters(match[1])
+    return f"{letter} {cardinal(match[2])} to {letter} {cardinal(match[3])}"
+
+
+def _how_often(match: re.Match[str], style: Style) -> str:
+    """once/wk"""
+    return f"{match[1]} per {PERIODS.get(match[2].lower(), match[2])}"
+
+
+_TURN = re.compile(r"\b(?:[Tt]urn|[Bb]ear|[Kk]eep)\s(?:[RL]\b|\w+\son\b)")
+
+
+def _side(match: re.Match[str], style: Style) -> str | None:
+    """Turn R on Oak, then L on 5th."""
+    return ("right" if match[0] == "R" else "left") if anywhere(match.string, _TURN) else None
 
 
 def _stars(match: re.Match[str], style: Style) -> str:
@@ -339,12 +349,15 @@ RULES: tuple[Rule, ...] = (
     rule("time", r"(\d{1,2})(?::(\d\d))?\s?-\s?(\d{1,2})(?::(\d\d))?([ap])(?!\w)(?!\.\s?m)", _hours),
     rule("time", r"(\d{1,2}):([0-5]\d)([ap])(?!\w)(?!\.\s?m)", _hour),
     rule("measure", r"(\d{1,4})/(\d{1,4})\s?(Hz|V|W|GB|TB|MB|mm|cm|kg)(?![\w²³/^])", _either),
-    rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),
-    rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),
-    rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),
     rule("version", r"(\d+)/(\d+)(?![\w/])", _side_by_side),
     rule("version", r"(\d{1,2})\.(\d\d)(?!\w|[.,]\d)", _release),
     rule("time", r"(\d{1,3})(\s)?m(?![\w²³/])", _minutes),
+    rule(
+        "rooms",
+        r"(\d)[\s-]?(?:BR|BD|bd|br|bed)s?[\s,/]+(\d(?:\.5)?)[\s-]?(?:BA|ba|bth|bath)s?(?!\w)",
+        lambda m, s: f"{cardinal(m[1])} bedroom {cardinal(m[2])} bath",
+    ),
+    rule("ratio", r"1:1s?(?!\w|[:.]\d)", _one_on_one),
     rule("ratio", r"1:(\d{1,4})(?![\w:]|,\d)", _dilution),
     rule(
         "time",
@@ -356,19 +369,17 @@ RULES: tuple[Rule, ...] = (
     rule("fraction", r"(\d+)/([a-z])(?![\w/])(?<!\d/[hsda])", lambda m, s: f"{cardinal(m[1])} over {s.letters(m[2])}"),
 )
 SYMBOL_RULES: tuple[Rule, ...] = (
-    rule("reference", r"(?<=[a-z]\s)#(?=\s?:|\s*\Z)", lambda match, style: "number"),
+    rule("reference", r"(?<=[a-z]\s)#(?=\s?:|\s*\Z|\sis\b)", lambda match, style: "number"),
     rule("name", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", _isotope),
     rule("range", r"(?<=[a-z\d]\))\s?-\s?(?=\([a-zA-Z\d]{1,4}\))", lambda match, style: "to"),
 )
 WORD_RULES: tuple[Rule, ...] = (
     rule("serial", _CODE, _code),
     rule("letters", r"(?<=[\d)]\()a(?=\))", lambda match, style: style.letters("a")),
-    rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.]\w|\w)", _short, any_case=True),
     rule("abbreviation", rf"({'|'.join(_MADE)})\.(?=\sby\b)", lambda m, s: _MADE[m[1].lower()], any_case=True),
     rule("abbreviation", r"d\.(?=(?:\s[A-Z][\w'-]+){1,2}\s[67]-\d)", lambda match, style: "defeated"),
     rule("abbreviation", r"(?:(?<=Q\d\s)|(?<=FY\d\d\s))rev\.", lambda match, style: "revenue"),
     rule("reference", r"fwd(?=:)", lambda match, style: "forward", any_case=True),
-    rule("abbreviation", r"Pub\.\s?L\.", lambda match, style: "public law"),
     rule("abbreviation", r"inv\.(?=\s(?:no|num|#|\d))", lambda match, style: "invoice", any_case=True),
     rule("abbreviation", r"b?cc(?=:\s)", lambda match, style: style.letters(match[0].lower()), any_case=True),
     rule("reference", r"no\.\s*(?=\d)", number_or_no, any_case=True),
@@ -376,6 +387,10 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("measure", rf"({_ALONE})(?![\w'/²³.-]|\s?\^)", _unit),
     rule("measure", rf"({_ALONE})(?=\.(?:\s|\Z))", _unit),
     rule("measure", r"(?<=\d\+\s)(mins?|hrs?|yrs?|secs?|mi)(?!\w)\.?", _unit),
+    rule("range", r"(?<![\w-])([A-Z])(\d{1,2})\s?-\s?\1(\d{1,2})(?![\w-])", _codes),
+    rule("time", r"(noon|midnight)\s?-\s?(?=\d)", lambda match, style: f"{match[1]} to", any_case=True),
+    rule("measure", r"(once|twice)/(wk|week|mo|month|yr|year|d|day|hr|hour)(?!\w)", _how_often, any_case=True),
+    rule("direction", r"(?:(?<=[Tt]urn )|(?<=[Bb]ear )|(?<=[Kk]eep ))[RL](?!\w)|[RL](?=\s(?:on|onto|at)\s)", _side),
     rule("roman", r"([XVI]{2,6})(?=\s(?:Winter|Summer|Olymp|Games|Congress|Corps|Army|Biennale))", _ranked),
     rule("math", r"(?:(?<=\b[A-Z]\s)|(?<=\b[A-Z]))x(?=\s?[A-Z](?:\b|x))", lambda match, style: "by"),
 )

@@ -1,15 +1,12 @@
 """Measures: a number and its unit, compound units, temperatures, lengths in feet and inches, ages."""
 
-import functools
 import re
-from bisect import bisect_left
 
 from common.text.english.tables import COUNTED_IN_MILLIONS
 from common.text.english.tokens import (
     ARTICLE,
     LARGE,
     NUMBER,
-    PLACE_AHEAD,
     Rule,
     Style,
     anywhere,
@@ -19,11 +16,11 @@ from common.text.english.tokens import (
     rule,
 )
 from common.text.english.units import BARE, BARE_PER, MANY, ONLY_AFTER_A_SLASH, PERIODS, UNITS
-from common.text.numbers import cardinal, fraction, ordinal, plural
+from common.text.numbers import cardinal, fraction, plural
 
 MIXED = r"\d+(?:\s|-)\d+/\d+"
 _UNIT = (
-    r"(?:°\s?[CF]\b|[%‰°℃℉]|(?:sq|cu)\.?[\s-](?:ft|in|mi|m|km|yd)\b\.?|fl\.?\s?oz\b"
+    r"(?:°\s?[CF]\b|[%‰°℃℉]|(?:sq|cu)\.?[\s-](?:ft|in|mi|m|km|yds?)\b\.?|fl\.?\s?oz\b"
     r"|(?:ft|lbs?|kN|N|kW|W|A|Pa|n)[·⋅-](?:lbs?|ft|m|h|s)\b|[A-Za-zµμΩ]+)"
 )
 _POWER = r"([²³]|\^?[23](?!\d))?"
@@ -90,7 +87,8 @@ _HOUR_LONG = re.compile("hr|yr|wk")
 
 
 def _measure(match: re.Match[str], style: Style) -> str | None:
-    number, large, hyphen, unit, power, chain = match.groups()
+    number, large, thousand, hyphen, unit, power, chain = match.groups()
+    large = "thousand" if thousand else large
     behind = match.string[match.end() :]
     # 9.58s, but not the 90s; 24h
     is_time = (unit == "s" and ("." in number or hyphen == " " or before(match, _LASTING))) or (
@@ -108,9 +106,11 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi", "in")
     ):
         return None
+    if unit in ("HP", "MP") and anywhere(match.string, _GAMES):
+        return None
     if unit in ("W", "A", "N") and hyphen != "-" and before(match, _ROAD):
         return None
-    is_apart, is_quality = match.string[match.start(4) - 1].isspace(), before_noun(match)
+    is_apart, is_quality = match.string[match.start("unit") - 1].isspace(), before_noun(match)
     is_height = before(match, _FEET_AHEAD) and not _SOMETHING.match(behind)
     if unit in ("in", "IN") and not power and not is_height:
         return None
@@ -126,7 +126,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     if name is None or (unit == "pp" and is_apart and "." not in number):
         return None
     if unit == "m" and not chain and re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", behind):
-        return f"{_count(number)} million"
+        return f"{count(number)} million"
     below = _below(chain, style)
     if below is None:
         return None
@@ -135,19 +135,23 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         name = _several(name)
     if "/" in number and not re.search(r"\d[\s-]\d", number):
         if number[0] == "1" and before(match, ARTICLE):  # a 1/2 mile
-            return f"{_count(number).removeprefix('one ')} {_with_power(unit, power, style)}{below}"
+            return f"{count(number).removeprefix('one ')} {_with_power(unit, power, style)}{below}"
         part_of = "" if hyphen == "-" else "of a " if number[0] != "1" else ""
-        return f"{_count(number)} {part_of}{_with_power(unit, power, style)}{below}"
-    return " ".join(filter(None, (_count(number), large, name))) + below
+        return f"{count(number)} {part_of}{_with_power(unit, power, style)}{below}"
+    return " ".join(filter(None, (count(number), large, name))) + below
 
 
 _SEVERAL_CAPITALS = re.compile("HRs|PTs|MIs|PCs|MPs|MBs?As")  # 28 HRs are no hours
+_GAMES = re.compile(
+    r"\b(?:[Ll]evel \d+|boss(?:es)?|damage|heals?|healed|mana|spells?|monsters?|enem(?:y|ies)|potions?|XP"
+    r"|(?:its|his|her|your|my|the) (?:HP|MP))\b|\d HP(?:,| and|/)\s?\d+ MP\b"
+)
 _VOLTS = re.compile(r"\d\s?(?:VAC|VDC|V|Hz|kW)(?![A-Za-z])")
 _SCALE_BESIDE = re.compile(r"\d\s?°\s?[CF]\b|\bkelvin", re.IGNORECASE)
 
 
 def _is_kelvin(match: re.Match[str]) -> bool:
-    return match[3] == " " and anywhere(match.string, _SCALE_BESIDE)
+    return match["gap"] == " " and anywhere(match.string, _SCALE_BESIDE)
 
 
 _POURED = re.compile(r"\sof\s(?!the\b)[a-z]")  # 2 l of water
@@ -160,7 +164,8 @@ _LASTING = re.compile(
 )
 
 
-def _count(number: str) -> str:
+def count(number: str) -> str:
+    """A number or a fraction in words."""
     if "/" not in number:
         return cardinal(number)
     whole, part = re.fullmatch(r"(?:(\d+)[\s-])?(\d+/\d+)", number).groups()  # type: ignore[union-attr]
@@ -249,112 +254,13 @@ def _bare(match: re.Match[str], style: Style) -> str | None:
     return f"{_several(name) if unit in UNITS else name}{below}"
 
 
-@functools.lru_cache(maxsize=8)
-def _quotation_marks(text: str) -> list[int]:
-    return [mark.start() for mark in re.finditer(r'(?<!\d)"', text)]
-
-
-@functools.lru_cache(maxsize=8)
-def _single_marks(text: str) -> list[int]:
-    return [mark.start() for mark in re.finditer(r"(?<![\w'])'(?=\w)", text)]
-
-
-def _inches(match: re.Match[str], style: Style) -> str | None:
-    """Inches, unless the mark closes a quotation that was opened before."""
-    if bisect_left(_quotation_marks(match.string), match.start()) % 2:
-        return None
-    one = match[1] == "1" or before_noun(match) or ('"' in match[0] and of_a_thing(match))
-    if "/" in match[1] and not re.search(r"\d[\s-]\d", match[1]):
-        return f"{_count(match[1])} {'inch' if one else 'of an inch'}"
-    return f"{_count(match[1])} {'inch' if one else 'inches'}"
-
-
-def _feet(match: re.Match[str], style: Style) -> str | None:
-    if bisect_left(_single_marks(match.string), match.start()) % 2:
-        return None
-    return f"{cardinal(match[1])} {'foot' if match[1] == '1' or before_noun(match) else 'feet'}"
-
-
-def _height(match: re.Match[str], style: Style) -> str:
-    return f"{cardinal(match[1])} feet {_count(match[2])}"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Temperatures and ages
-
-_HEAT = re.compile(
-    r"\b(?:oven|preheat\w*|bak(?:e|ing)|roast\w*|grill\w*|temp(?:erature)?s?|degrees?|hot|cold|weather|highs?|lows?|outside"
-    r"|heat\w*|freez\w*|boil\w*|warm\w*|cool\w*|chill\w*|fever\w*|forecast|tonight|internal|simmer|sunny|thermostat|melts?"
-    r"|sous|fridge|freezer|wash|degrees|summer|winter|windchill|water|reached|hits?|cook(?:ed|ing)?)\b",
-    re.IGNORECASE,
-)
-_SCALES = {"F": "fahrenheit", "C": "celsius"}
-
-
-def _temperature(match: re.Match[str], style: Style) -> str | None:
-    """Bake at 375F; but seat 20C, flat 3F."""
-    number, scale = match[1], match[2]
-    is_hot = scale == "F" and re.fullmatch(r"[1-5]\d\d", number)
-    is_negative = match.string[match.start() - 1 : match.start()] == "-"
-    is_place = before(match, PLACE_AHEAD)
-    if is_place or not (is_hot or is_negative or "." in number or anywhere(match.string, _HEAT)):
-        return None
-    return f"{cardinal(number)} {'degree' if number == '1' else 'degrees'} {_SCALES[scale]}"
-
-
-def _age(match: re.Match[str], style: Style) -> str:
-    """a 2yo boy → a two year old boy; she is 5 y/o → five years old"""
-    one = (
-        match[1] == "1"
-        or before_noun(match)
-        or bool(re.match(r"s\b|\s(?:boy|girl|man|woman|male|female|son|daughter|kid)s?\b", match.string[match.end() :]))
-    )
-    return f"{cardinal(match[1])} {'year' if one else 'years'} old"
-
-
-def _of_a_second(match: re.Match[str], style: Style) -> str:
-    return f"{fraction('1', '2') if match[1] == '2' else 'one ' + ordinal(match[1]).removeprefix('one ')} of a second"
-
-
-def _cups(match: re.Match[str], style: Style) -> str:
-    return f"{_count(match[1])} {'cup' if match[1] == '1' or '/' in match[1][:2] else 'cups'}"
-
-
-_BASIS = re.compile(r"\d{4,}")
-
-
-def _basis_points(match: re.Match[str], style: Style) -> str | None:
-    """25 bps of interest; but 9600 bps are bits per second."""
-    unit = "bits per second" if _BASIS.fullmatch(match[1]) else "basis points"
-    return f"{cardinal(match[1])} {unit}"
-
-
 RULES: tuple[Rule, ...] = (
-    rule("measure", rf"({MIXED}|\d+/\d+|{NUMBER})\s?[cC]\.(?=\s[a-z])", _cups),  # of recipes
     rule(
         "measure",
-        rf"({NUMBER})'(?!\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d'))",
-        _feet,
-    ),
-    rule("measure", rf"({NUMBER})\s?([FC])(?![\w'+#/-]|\.\w)", _temperature),
-    rule("height", r"(\d{1,2})'\s?(\d{1,2}(?:\s\d/\d)?)(?:\"|''|”)", _height),
-    rule("age", r"(\d+)[\s-]?(?:yo|y/o|y\.o)\b\.?", _age),
-    rule("measure", r"1/(\d{1,4})\s?s(?:ec)?\b", _of_a_second),
-    rule("measure", r"(\d+)\s?bps\b", _basis_points),
-)
-
-UNIT_RULES: tuple[Rule, ...] = (
-    rule(
-        "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE}))?(\s|-)?({_UNIT}){_POWER}({_PER}*)(?![\w²³])(?:\.(?=\s+[a-z\d]))?",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE})|([kK])(?=\s(?:mi|lbs?|kg|ft|hrs?|rpm)\b))?(?P<gap>\s|-)?(?P<unit>{_UNIT}){_POWER}({_PER}{{0,6}})(?![\w²³])(?:\.(?=\s+[a-z\d&]|\s\(|[,;:)/]|-\d))?",
         _measure,
     ),
     rule("measure", rf"({NUMBER}(?:\s?[A-Za-z]+)?)(/[A-Za-z]+)\b(?!/)", _per_unit),
-    rule(
-        "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z(]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d))(?!\w)",
-        _inches,
-    ),
 )
 
-WORD_RULES: tuple[Rule, ...] = (rule("measure", rf"([A-Za-zµμ]+){_POWER}({_PER}+)(?![\w²³/])", _bare),)
+WORD_RULES: tuple[Rule, ...] = (rule("measure", rf"([A-Za-zµμ]+){_POWER}({_PER}{{1,6}})(?![\w²³/])", _bare),)

@@ -42,11 +42,17 @@ def _month(name: str) -> int:
     return MONTH_NAMES.index(MONTHS[name.lower().rstrip(".")[:3]]) + 1
 
 
+def _in_full(in_year: str | None) -> str | None:
+    """24 → 2024, 87 → 1987"""
+    if in_year and len(in_year) == 2:
+        return ("20" if int(in_year) < 50 else "19") + in_year
+    return in_year
+
+
 def _date(month: int, day: str, in_year: str | None, *, day_first: bool = False) -> str | None:
     if not 1 <= month <= 12 or not 1 <= int(day) <= 31:
         return None
-    if in_year and len(in_year) == 2:
-        in_year = ("20" if int(in_year) < 50 else "19") + in_year
+    in_year = _in_full(in_year)
     name = MONTH_NAMES[month - 1]
     said = f"the {ordinal(day)} of {name}" if day_first else f"{name} {ordinal(day)}"
     return f"{said} {year(in_year)}" if in_year else said
@@ -74,12 +80,13 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     return _date(int(first), second, in_year)
 
 
-_PART_OF = re.compile(r"\s(?:of|people|students|questions|marks|points|correct|inch\w*|in\b|the|a|miles?|cups?|\()")
+_PART_OF = re.compile(r"\s(?:of|people|students|questions|marks|points|correct|inch\w*|in\b|the|a|miles?|cups?|\(\d)")
 _WEEKDAY_AHEAD = re.compile(rf"\b(?:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?\s\Z")
 _ON = re.compile(
-    r"\b(?:on|by|until|till|since|before|after|from|due|dated"
+    r"\b(?:on|by|until|till|since|before|after|from|due|dated|cob|eod|deadline(?: is| of|:)"
     r"|eta:?|arriv(?:es?|ed|ing)|deliver(?:y|ed):?|posted:?|updated:?|\d{1,2}/\d{1,2} (?:to|and|or|through)"
-    r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:birthday|date|day) (?:is|was)"
+    r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:week|weekend) of"
+    r"|(?:birthday|bday|b-day|date|day) (?:is|was)"
     rf"|(?-i:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?)\s\Z",
     re.IGNORECASE,
 )
@@ -92,9 +99,29 @@ def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
         return None
     is_part = (month, day) in ((1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 5), (1, 8)) or day == 16
     is_day = (
-        (not is_part or before(match, _WEEKDAY_AHEAD)) if before(match, _ON) else day > 20 and day not in (24, 25, 32)
+        (not is_part or before(match, _WEEKDAY_AHEAD))
+        if before(match, _ON)
+        else _is_no_part(day) or _of_a_range_of_days(match)
     )
     return _numbers(match, style) if is_day else None
+
+
+def _is_no_part(day: int) -> bool:
+    return day > 20 and day not in (24, 25, 32)
+
+
+_DAY_BEFORE = re.compile(r"(?<![\d/])(?:1[0-2]|0?[1-9])/(\d\d)\s?-\s?\Z")
+_DAY_BEHIND = re.compile(r"\s?-\s?(?:1[0-2]|0?[1-9])/(\d\d)(?![\d/])")
+
+
+def _of_a_range_of_days(match: re.Match[str]) -> bool:
+    """12/23-1/2: the other one is no fraction."""
+    ahead = _DAY_BEFORE.search(match.string[max(0, match.start() - 10) : match.start()])
+    other = ahead or _DAY_BEHIND.match(match.string, match.end())
+    return bool(other and _is_no_part(int(other[1])) and int(other[1]) <= 31) or before(match, _DAYS_AHEAD)
+
+
+_DAYS_AHEAD = re.compile(r"\b(?:(?:week|weekend) of|from|dates?:?|open)\s\d{1,2}/\d{1,2}\s?-\s?\Z", re.IGNORECASE)
 
 
 _EXPIRES = re.compile(
@@ -123,7 +150,7 @@ def _month_and_day(match: re.Match[str], style: Style) -> str | None:
 
 
 def _day_and_month(match: re.Match[str], style: Style) -> str | None:
-    day, of, name, in_year = match[1], match[2], match[3], match[4]
+    day, of, name, in_year = match[1], match[2], match[3], _in_full(match[4])
     if not 1 <= int(day) <= 31:
         return None
     said = f"{ordinal(day)} {'of ' if of else ''}{MONTH_NAMES[_month(name) - 1]}"
@@ -136,6 +163,11 @@ def _month_alone(match: re.Match[str], style: Style) -> str | None:
     return f"{said} {year(match[2])}" if match[2] else said
 
 
+def _is_length(match: re.Match[str]) -> bool:
+    """It took 1:02:45; the video is 1:02:45 long; but at 8:05:30."""
+    return before(match, _LASTED) or bool(re.match(r"\slong\b", match.string[match.end() :][:6]))
+
+
 def _clock(match: re.Match[str], style: Style) -> str | None:
     hour, minute, second, half, zone = int(match[1]), match[2], match[3], match[4], match[5]
     if zone is None and match[0].endswith(")"):
@@ -144,7 +176,7 @@ def _clock(match: re.Match[str], style: Style) -> str | None:
         return None
     if not half and not second and before(match, _CLOCK_NOT_RATIO):
         return None
-    if second and (minute == "00" or (not half and (len(match[1]) == 2 or before(match, _LASTED)))):
+    if second and (minute == "00" or (not half and (len(match[1]) == 2 or _is_length(match)))):
         spoken = [_duration(hour, int(minute), int(second))]
     else:
         spoken = [cardinal(str(hour))]
@@ -238,6 +270,19 @@ def _weekday(match: re.Match[str], style: Style) -> str | None:
     return WEEKDAYS[match[1]] if not is_word or before(match, _ON_A_DAY) else None
 
 
+_DAYS = {day[:2]: day.lower() for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")}
+
+
+def _form_of_a_date(match: re.Match[str], style: Style) -> str:
+    """MM/DD/YYYY"""
+    return "month day year" if match[0].startswith("M") else "day month year"
+
+
+def _two_days(match: re.Match[str], style: Style) -> str:
+    """Tu-Su"""
+    return f"{_DAYS[match[1]]} to {_DAYS[match[2]]}"
+
+
 def _weekday_among(match: re.Match[str], style: Style) -> str:
     """Mon/Wed/Fri"""
     return WEEKDAYS[match[1] or match[2]]
@@ -258,8 +303,15 @@ def _of_thousands(match: re.Match[str], style: Style) -> str:
 
 
 def _ratio(match: re.Match[str], style: Style) -> str:
+    first, second = match.groups()
+    is_length = first.isdigit() and len(first) < 4 and re.fullmatch(r"[0-5]\d", second)
+    if is_length and (second[0] == "0" or (int(first) > 24 and before(match, _LASTED_TO))):  # 47:03
+        return f"{cardinal(first)} {pair(second)}"
     between = " " if before(match, _BOOK) else " to "  # of chapter and verse
     return f"{cardinal(match[1])}{between}{cardinal(match[2])}"
+
+
+_LASTED_TO = re.compile(r"\b(?:in|time(?: of| was| is)?|\d+[kK]|finish\w*(?: in| at)|at|mark|ran):?\s\Z")
 
 
 def _in_years(match: re.Match[str], style: Style) -> str | None:
@@ -280,14 +332,14 @@ RULES: tuple[Rule, ...] = (
     rule("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", _year_first),
     rule("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?![\d/-])", _numbers),
     rule("date", r"(\d{1,2})(/)(\d{1,2})/(\d\d)(?![\d/-])", _numbers),
+    rule("date", r"(0[1-9]|1[0-2])/(\d\d)(?![\d/])", _expiry),
     rule("date", r"(\d{1,2})(/)(\d{1,2})()(?![\d/])(?!\s(?:of|cup|inch|time))", _day_after_a_word),
     rule("date", r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\d/])", _month_of_a_year),
-    rule("date", r"(0[1-9]|1[0-2])/(\d\d)(?![\d/])", _expiry),
     rule("date", r"(0[1-9])(/)([0-3]\d)()(?![\d/])", _numbers),
     rule("date", r"(1[0-2])(/)(0[1-9])()(?![\d/])", _numbers),
+    rule("date", rf"{_DAY}-()({_SHORT})-(\d{{4}}|\d\d)\b", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_FULL})\b{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),
-    rule("date", rf"{_DAY}-()({_SHORT})-(\d{{4}}|\d\d)\b", _day_and_month, any_case=True),
     rule(
         "time",
         rf"(\d{{1,2}})(?:[:.](\d\d))?(?::(\d\d))?\s*([ap])(?:m\b|\.\s?m\b\.?){_ZONE}",
@@ -309,6 +361,7 @@ RULES: tuple[Rule, ...] = (
         _hours_and_minutes,
     ),
     rule("time", r"()(\d+)\s?m(?:in)?\s?(\d{1,2})\s?s(?:ecs?)?(?!\w)", _hours_and_minutes),
+    rule("ratio", r"\d{1,2}:\d{1,2}:\d(?![\w:])", lambda m, s: " to ".join(map(cardinal, m[0].split(":")))),
     rule("ratio", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?![\w:])", _ratio),
     rule("year", r"([12]\d{3})-(\d\d)(?![\w-])", _years),
     rule("decade", r"(\d{3}0)'?s\b", lambda match, style: plural(year(match[1]))),
@@ -333,14 +386,20 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("date", r"((?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?),?\s+(\d{4})\b", _month_alone),
     rule("date", r"(Jan|Feb|Apr|Aug|Sept?|Oct|Nov|Dec)()\.", _month_alone),
     rule("date", rf"({_SHORT})(?=\s?-\s?(?:{_SHORT}|{_FULL})\b)(?<=[A-Z]..)()", _month_alone, any_case=True),
+    rule("date", r"(?:MM[/-]DD|DD[/-]MM)[/-]YY(?:YY)?(?!\w)", _form_of_a_date),
+    rule("date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\s?-\s?(Mo|Tu|We|Th|Fr|Sa|Su)(?!\w)", _two_days),
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
     rule(
         "date",
-        rf"({_WEEKDAY})(?:\.(?=,?\s)|(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s)?\d))",
+        rf"({_WEEKDAY})(?:\.(?=,?\s)|\.?(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s)?\d))",
         lambda match, style: WEEKDAYS[match[1]],
     ),
     rule("date", rf"({_WEEKDAY})(?=\s?[/&]\s?(?:{_WEEKDAY})\b)|(?<=[a-z]{{3}}/)({_WEEKDAY})(?!\w)", _weekday_among),
-    rule("date", r"M\s?-\s?F(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)", lambda match, style: "monday to friday"),
+    rule(
+        "date",
+        r"M\s?-\s?(Th|F)(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)",
+        lambda match, style: f"monday to {'friday' if match[1] == 'F' else 'thursday'}",
+    ),
     rule("date", rf"({_WEEKDAY})(?![\w'-])", _weekday),
     rule("date", rf"({_MONTH})\s'(\d\d)(?!\w)", _month_and_short_year, any_case=True),
     rule("time", r"(UTC|GMT)\s?([+-])\s?(\d{1,2})(?::(\d\d))?(?!\w)", _zone),

@@ -12,7 +12,7 @@ _EUROPEAN = r"\d{1,3}(?:\.\d{3})*,\d\d(?!\d)"  # 1.250,50 €
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER})"
 _PART = rf"(?:[\s-]?({LARGE})\b|\s?(mn|mln|mil|bln|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w']|-[A-Za-z]))?"
 _TO = rf"(?:\s?-\s?({_AMOUNT}){_PART}(?![\w-]|[.,:]\d|/\d))?"
-_PER = r"(?:\s?/\s?(sq\.?\s?\w+|[A-Za-z]+)\b)?"
+_PER = r"(?:\s?/\s?(sq\.?\s?\w+|[A-Za-z]+)\b(?:\.(?=\s[a-z\d(]|[,;)]))?)?"
 _ARTICLE = re.compile(r"\b(?:a|an|another|this|that|each|every)\s\Z", re.IGNORECASE)
 _NOTE = re.compile(
     r"\s(?:bill|note|coin|gift|fine|ticket|cheque|check|voucher|coupon|fee|deposit|discount)|-(?:a|an|per)-\w+\s[a-z]"
@@ -104,8 +104,13 @@ def _per(unit: str) -> str:
     return f" per {PERIODS.get(unit) or UNITS.get(unit) or UNITS.get(unit.lower()) or unit}"
 
 
+_RATE_AHEAD = re.compile(r"\d\s?[A-Z]{3}\s?=\s?\Z")
+
+
 def _money_behind(match: re.Match[str], style: Style) -> str:
     number, large, letter, currency, per = match.groups()
+    if before(match, _RATE_AHEAD) and "." in number:  # 1 USD = 0.92 EUR
+        return _spelled(f"{cardinal(number)} {CURRENCIES[currency][1]}", style)
     said = _spelled(_amount(number, large or letter, currency, one=_before_price(match)), style)
     return said + _per(per) if per else said
 
@@ -127,6 +132,7 @@ def _ticker(match: re.Match[str], style: Style) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
+    rule("money", r"(\d{1,2})/(?=[$£€]\d)", lambda match, style: f"{cardinal(match[1])} for "),
     rule(
         "money",
         rf"({_SIGN}|(?:{_CODE})\s?)\s?(-)?({_AMOUNT}){_PART}{_TO}(?:\s?({_CODE})\b)?{_PER}",

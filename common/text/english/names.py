@@ -223,6 +223,7 @@ RULES: tuple[Rule, ...] = (
     rule("year", r"([12]\d{3})/(\d\d)(?![\d/])", _season),
     rule("reference", r"((?:19|20)\d\d)/(\d{3,4})(?![\d/])", lambda m, s: f"{_year(m[1])} slash {in_pairs(m[2])}"),
     rule("time", r"(\d{1,2})/(\d{1,2})c\b", lambda m, s: f"{cardinal(m[1])} {cardinal(m[2])} central"),
+    rule("named number", r"24-7(?![\w-]|[.,]\d)", lambda match, style: "twenty four seven"),
     rule("named number", r"24/7/365(?!\w)", lambda match, style: "twenty four seven three sixty five"),
     rule(
         "citation", r"(\d{1,4})(?=\s(?:U\.\s?S\.|F\.\s?\dd|F\.\s?Supp\.|S\.\s?Ct\.)\s\d)", lambda m, s: in_pairs(m[1])
@@ -242,7 +243,11 @@ RULES: tuple[Rule, ...] = (
     rule("time", r"(\d{1,2})\.([0-5]\d)(?!\s?[ap]\.?m)(?!\w|%|[.,]\d)", _time_with_a_dot),
     rule("pair", r"(\d{1,3})/(\d{1,3})(\s?mm\s?Hg)?(?![\w/]|\.\d|\s?=)", _slashed),
     rule("ordinal", rf"([123])(?=\s(?:{BOOKS_IN_PARTS})(?!\w))", lambda match, style: ordinal(match[1])),
-    rule("serial", r"(?<=No\. )(\d{2,3})-(\d{2,5})(?!\w)", lambda m, s: f"{in_pairs(m[1])} {in_pairs(m[2])}"),
+    rule(
+        "serial",
+        r"(?:(?<=No\. )|(?<=Pub\. L\. ))(\d{2,3})-(\d{2,5})(?!\w)",
+        lambda m, s: f"{in_pairs(m[1])} {in_pairs(m[2])}",
+    ),
     rule("name", r"(7[0-8]7)-(\d{3})(?![\w-])", lambda m, s: f"{in_pairs(m[1])} {in_pairs(m[2])}"),
     rule("name", r"((?<=[A-Za-z]-)\d{1,4}|(?<=\dx)\d{1,2}|\d{3})s\b", _several),
 )

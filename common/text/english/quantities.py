@@ -28,17 +28,21 @@ _CODE_AHEAD = re.compile(
     r"|password|passcode|zip|postcode|extension|ext\.?|account|combination"
     r"|(?:account|tracking|order|confirmation|reference|serial|card|phone|case|policy|student|employee|my|your|the)"
     r"\s(?:number|no\.|id))(?:\sis|\swas|:|\snumber|\sno\.)?|ends? (?:in|with)|ending (?:in|with)"
-    r"|last (?:four|4)(?: digits)?(?: are| is|:)?|number is|dial|call|phone|ring|text(?:\s\w+\sto)?"
+    r"|last (?:four|4)(?: digits)?(?: are| is|:)?|number is|dial|call|phone|ring|text(?:\s[\"']?\w+[\"']?\sto)?"
     r"|(?:dial|call|ring)\s\d+ (?:or|then|and))\s#?\Z",
     re.IGNORECASE,
 )
 _LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
 _NAME_AHEAD = re.compile(
-    r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Rte\.?|Rt\.?|Highway|Interstate|Hwy|Room|Rm\.?|Area|Porsche|Peugeot|Xbox|Box"
+    r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Rte\.?|Rt\.?|Highway|Interstate|Hwy|Room|Rm\.?|Area|Rule|R\.\sEvid\.|Porsche|Peugeot|Xbox|Box"
     rf"|RTX|GTX|RX|Radeon|Ryzen\s\d|Core|Apartment|Apt\.?|Flat|Suite|Ste\.?|Ferrari|Port|HTTP|Error|Status|Bus|Train|Locker|Channel"
     rf"|(?-i:ISO|IEC|DIN|RFC|IEEE)|Gate|Building|Bldg\.?|Fahrenheit|Psalm|Ps\.|Bay|Cabin|Lot|Hall|(?-i:Unit|Extension|Form|Building|{COURSES})\.?)\s\Z"
     r"|\b(?:US|I|CA|SR|Route|Form)-\Z|[A-Za-z]\d+-\Z|\b[A-Za-z]{1,6}-(?<!\ba-)(?<!non-)(?<!pre-)(?<!mid-)(?<!post-)(?<!over-)(?<!sub-)(?<!top-)\Z",
     re.IGNORECASE,
+)
+_STATUS = frozenset(["401", "403", "404", "405", "408", "409", "429", "502", "503", "504"])
+_STATUS_BEHIND = re.compile(
+    r"\s(?:errors?|responses?|status(?:es)?|pages?(?!\s(?:book|report|document|novel|pdf))|not\sfound)\b", re.IGNORECASE
 )
 _CAPITALS_AHEAD = re.compile(r"[A-Z]{2}\Z")
 _SERIAL_AHEAD = re.compile(r"[A-Za-z]\d*-\Z")
@@ -113,6 +117,10 @@ _RACES = frozenset(["5", "10", "15"])
 _RAN = re.compile(r"\s?(?:[.,;:!?)]|\Z)|\s(?:in|on|at|and|last|this|yesterday|today|tomorrow|with|run|race|walk)\b")
 
 
+_CARATS = frozenset(["9", "10", "14", "18", "22", "24"])
+_GOLD = re.compile(r"[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold|ring|jewel\w*|plated|necklace|chain)\b")
+
+
 def _thousands(match: re.Match[str], style: Style) -> str | None:
     letter = match[2]
     if letter in "kK" and match[1] in _RACES and before(match, _RACE_AHEAD) and _RAN.match(match.string, match.end()):
@@ -127,6 +135,10 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
         return None
     if letter in "mB" and not re.match(r"\s[a-z]", follows) and "." not in match[1]:
         return None
+    if letter in "kK" and match[1] in _CARATS and _GOLD.match(match.string, match.end()):
+        return f"{cardinal(match[1])} carat"
+    if letter == "K" and match[1].isdigit() and len(match[1]) == 4:  # 2700K
+        return f"{cardinal(match[1])} kelvin"
     if letter == "m" and not re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", follows):
         return None
     return f"{cardinal(match[1])} {MAGNITUDES[letter]}"
@@ -147,6 +159,8 @@ def _number(match: re.Match[str], style: Style) -> str:
         if length > 4 and match.string[match.start() - 1 : match.start()] == "/":
             return digits(number)
         if length in (3, 4) and before(match, _NAME_AHEAD):
+            return in_pairs(number)
+        if number in _STATUS and _STATUS_BEHIND.match(match.string, match.end()):
             return in_pairs(number)
     return cardinal(number)
 
@@ -187,7 +201,7 @@ RULES: tuple[Rule, ...] = (
     rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|a\s))", _times),
     rule(
         "math",
-        rf"({NUMBER})\s?[/÷]\s?({NUMBER})(?=\s?=)",
+        rf"(?<!/\d\s[-+×÷*]\s)(?<!/\d[+-])({NUMBER})\s?[/÷]\s?({NUMBER})(?=\s?=)",
         lambda m, s: f"{cardinal(m[1])} divided by {cardinal(m[2])}",
     ),
     rule("math", r"(\d+)!(?=\s?[=+*/)]|\s[a-z])", _factorial),

@@ -4,7 +4,21 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
-from common.text.english import codes, forms, measures, moments, money, names, quantities, words
+from common.text.english import (
+    codes,
+    forms,
+    law_and_medicine,
+    measures,
+    messages,
+    moments,
+    money,
+    names,
+    quantities,
+    sizes,
+    sport,
+    symbols,
+    words,
+)
 from common.text.english.beginnings import can_begin
 from common.text.english.tables import MONTHS, WEEKDAYS
 from common.text.english.tokens import GIVEN, NUMBER, Reading, Rule, Style, Token
@@ -32,43 +46,42 @@ class _Rules:
 _FIRST_MOMENTS = ("date", "time", "ratio")
 _NUMBERS: tuple[Rule, ...] = (
     *forms.RULES,
+    *sport.RULES,
     *codes.RULES,
     *names.RULES,
     *(rule for rule in moments.RULES if rule.kind in _FIRST_MOMENTS),
     *quantities.RULES,
-    *measures.RULES,
+    *sizes.RULES,
     *money.RULES,
-    *measures.UNIT_RULES,
+    *measures.RULES,
+    *sizes.INCH_RULES,
     *quantities.PART_RULES,
     *(rule for rule in moments.RULES if rule.kind not in _FIRST_MOMENTS),
     *names.LAST_RULES,
     *quantities.LAST_RULES,
 )
-_CAPITAL_RULES = _Rules(
-    *(rule for rule in money.RULES if rule.kind == "money"),
-    *forms.WORD_RULES,
-    *codes.WORD_RULES,
+_WORDS: tuple[Rule, ...] = (
+    *messages.WORD_RULES,
+    *law_and_medicine.WORD_RULES,
     *moments.WORD_RULES,
     *names.WORD_RULES,
     *measures.WORD_RULES,
+    *sizes.WORD_RULES,
     *words.WORD_RULES,
 )
-_SMALL_RULES = _Rules(
-    *(
-        rule
-        for rule in (*forms.WORD_RULES, *moments.WORD_RULES, *names.WORD_RULES, *measures.WORD_RULES, *words.WORD_RULES)
-        if rule.kind not in ("acronym", "roman")
-    )
+_CAPITAL_RULES = _Rules(
+    *(rule for rule in money.RULES if rule.kind == "money"), *forms.WORD_RULES, *codes.WORD_RULES, *_WORDS
 )
+_SMALL_RULES = _Rules(*(rule for rule in (*forms.WORD_RULES, *_WORDS) if rule.kind not in ("acronym", "roman")))
 _NUMBER_RULES = _Rules(*_NUMBERS)
-_SYMBOL_RULES = _Rules(*_NUMBERS, *forms.SYMBOL_RULES, *words.SYMBOL_RULES)
+_SYMBOL_RULES = _Rules(*_NUMBERS, *forms.SYMBOL_RULES, *symbols.SYMBOL_RULES)
 _ELECTRONIC_RULES = _Rules(*codes.ELECTRONIC_RULES)
 _NO_RULES = _Rules()
 
 # Digits behind a letter.
 _WITHIN_RULES = _Rules(*(rule for rule in _NUMBERS if rule.kind in ("ordinal", "number", "version")))
 
-_PLAIN = re.compile(rf"\s+|(?!{words.NO_VOWEL}(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
+_PLAIN = re.compile(rf"\s+|(?!(?:{words.NO_VOWEL}|[ivxl]{{1,6}})(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SPECIAL = frozenset(
@@ -87,7 +100,8 @@ _SPECIAL = frozenset(
         "vs",
         "x",
         "oz",
-        *forms.SHORT,
+        *messages.PLAIN_TOO,
+        *law_and_medicine.PLAIN_TOO,
         *MONTHS,
         *MONTHS.values(),
     ]
@@ -117,9 +131,12 @@ _GOES_ON = re.compile(
 )
 _SERIAL_AHEAD = re.compile(r"-\d+-\w")
 _SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]\w*\d\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
-_EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER})*\s?=")
+_EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER}){{0,20}}\s?=")
 _TERM_BEHIND = re.compile(r"[=+*×÷]\s?[\d.]+\Z")
 _TIMES = re.compile(r"(\s?[x×*]\s?)(?=\.?\d)")
+_MULTIPLIED = re.compile(
+    rf"{NUMBER}(?:\s?-?(?:k?g|m?c?g|m[lL]|L|oz|lbs?)\b|\^\d|[⁰¹²³⁴-⁹]|(?:\s?[-+*/x×÷]\s?{NUMBER}){{0,4}}\s?=)"
+)
 
 
 def tokens(text: str, style: Style) -> list[Token]:
@@ -158,7 +175,8 @@ def _between(text: str, position: int, previous: str) -> Token | None:
     if previous not in _NUMERIC:
         return None
     if times := _TIMES.match(text, position):
-        return Token(times[0], "math", "by" if "x" in times[0] else "times")
+        is_product = "x" not in times[0] or times[0] == "x " or _MULTIPLIED.match(text, times.end())
+        return Token(times[0], "math", "times" if is_product else "by")
     dash = _RANGE.match(text, position)
     if dash is None or not _GOES_ON.match(text, dash.end()):
         return None
@@ -185,8 +203,8 @@ def _classified(text: str, position: int, style: Style, has_address: bool, is_op
     if found := _first(rules, text, position, style):
         return found
     if character.isalpha():
-        if begins_word and (greek := words.GREEK_RULE.pattern.match(text, position)):
-            return Token(greek[0], "letter", words.GREEK_RULE.reading(greek, style))
+        if begins_word and (greek := symbols.GREEK_RULE.pattern.match(text, position)):
+            return Token(greek[0], "letter", symbols.GREEK_RULE.reading(greek, style))
         word = _WORD.match(text, position)
         return Token(word[0] if word else character, "word", None)
     return Token(character, "space" if character.isspace() else "mark", None)

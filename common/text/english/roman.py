@@ -89,7 +89,10 @@ _PAGES = re.compile(
 def _small(match: re.Match[str], style: Style) -> str | None:
     """pages iv-vii, Scene ii"""
     numeral = match[1].upper()
-    return cardinal(roman(numeral)) if _NUMERAL.fullmatch(numeral) and before(match, _PAGES) else None
+    if not _NUMERAL.fullmatch(numeral) or not before(match, _PAGES):
+        return None
+    is_pronoun = numeral == "I" and not re.match(r"[,.;:)]|\Z", match.string[match.end() :][:1])  # the part i like
+    return None if is_pronoun else cardinal(roman(numeral))
 
 
 def _small_range(match: re.Match[str], style: Style) -> str | None:

@@ -58,7 +58,8 @@ PRONOUNCED = frozenset([
     "AIDS", "NASA", "NATO", "UNESCO", "UNICEF", "OPEC", "LASER", "RADAR", "SCUBA", "JPEG", "GIF", "SIM", "PIN",
     "RAM", "ROM", "LAN", "WAN", "WIFI", "SARS", "COVID", "NAFTA", "ASAP", "FIFA", "UEFA", "DRAM", "SWAT", "ZIP",
     "CAT", "COP", "PET", "ICE", "TAB", "ALT", "BAR", "BASIC", "COBOL", "IKEA", "LEGO", "FEMA", "OSHA", "HIPAA",
-    "TASER", "YOLO",
+    "DOS", "TASER", "YOLO", "FOMO", "BOGO", "MOOC", "POTUS", "SCOTUS", "FLOTUS", "CRISPR", "SPAC", "TEFL", "TOEFL",
+    "NORAD", "CAPTCHA", "YIMBY", "SWOT", "FUBAR", "EBITDA", "LIDAR", "FAFSA", "ICANN", "HELOC",
 ])  # fmt: skip
 # In capitals, said letter by letter although there is such a word.
 SPELLED = frozenset([
@@ -99,7 +100,7 @@ SYMBOLS = {
     "≤": "is at most", "≥": "is at least", "∞": "infinity", "√": "square root of", "²": "squared", "³": "cubed",
     "∑": "sum of", "∫": "integral of", "∂": "partial", "∆": "delta", "∈": "in", "∀": "for all",
     "∃": "there exists", "∪": "union", "∩": "intersection", "∝": "is proportional to", "⊂": "is a subset of",
-    "∴": "therefore", "№": "number", "§": "section", "¶": "paragraph",
+    "∴": "therefore", "∠": "angle", "⊥": "is perpendicular to", "№": "number", "§": "section", "¶": "paragraph",
     **{symbol: names[0] for symbol, names in CURRENCIES.items() if len(symbol) == 1},
 }  # fmt: skip
 GREEK = {
@@ -113,7 +114,7 @@ MARKS = {
 }  # fmt: skip
 DOMAINS = (
     "com|org|net|edu|gov|mil|int|io|ai|dev|app|info|biz|co|uk|de|fr|eu|us|ca|it|es|nl|ch|at|jp|cn|in|au|nz|se|no|dk|pl"
-    "|ru|br|mx|sm|tv|me"
+    "|ru|br|mx|sm|tv|me|ly|gg|fm"
 )
 EXTENSIONS = (
     "pdf|html?|txt|docx?|xlsx?|pptx?|csv|tsv|json|jsonl|ya?ml|toml|xml|md|py|ipynb|js|jsx|ts|tsx|css|cpp|cu|java|sh|bat|exe"
@@ -132,6 +133,6 @@ COUNTED = (
     "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl|Stage|Grade|Level"
     "|Unit|Class|Episode|Season|Round"
     "|Super Bowl|Vatican|Apollo|Mark|Factor|World War|WW|Olympiad"
-    "|Canto|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
+    "|Canto|Amend\\.|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
     "|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
 )

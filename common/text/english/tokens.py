@@ -115,6 +115,10 @@ PLACE_AHEAD = re.compile(
 )
 
 
+BEGINNING = re.compile(r"(?:\A|[.!?:;]\s+|[\"'(]|\n)\Z")
+"""What a sentence begins behind."""
+
+
 def before(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
     """Whether the 40 characters before a token end in `pattern`."""
     return bool(pattern.search(match.string[max(0, match.start() - 40) : match.start()]))

@@ -115,6 +115,8 @@ UNITS = {
     "w·h": "watt hour", "a·h": "amp hour", "ft-lb": "foot pound", "ft-lbs": "foot pound", "ft·lb": "foot pound",
     "ft·lbs": "foot pound", "lb-ft": "pound foot", "lbs-ft": "pound foot", "lb·ft": "pound foot",
     "pa·s": "pascal second",
+    "ga": "gauge", "mM": "millimolar", "µM": "micromolar", "μM": "micromolar", "nM": "nanomolar",
+    "bbl": "barrel", "bbls": "barrel", "rebs": "rebound", "asts": "assist",
     "ug": "microgram", "mcmol": "micromole", "dm": "decimeter", "GPa": "gigapascal",
     **{f"{prefix}m": f"{name}meter" for prefix, name in _METERS.items()},
 }  # fmt: skip
@@ -122,13 +124,15 @@ UNITS = {
 ONLY_AFTER_A_SLASH = frozenset(["s", "h", "K", "mo", "A", "N", "J"])
 MANY = {
     "foot": "feet", "inch": "inches", "hertz": "hertz", "horsepower": "horsepower", "percent": "percent",
-    "lux": "lux", "dozen": "dozen", "u": "u", "m": "m",
+    "lux": "lux", "dozen": "dozen", "gauge": "gauge", "millimolar": "millimolar", "micromolar": "micromolar",
+    "nanomolar": "nanomolar", "u": "u", "m": "m",
 }  # fmt: skip
 # Said with "per" behind a slash.
 PERIODS = {
     "mo": "month", "wk": "week", "hr": "hour", "h": "hour", "yr": "year", "min": "minute", "s": "second", "d": "day",
     "y": "year", "a": "year", "pp": "person", "ea": "each", "pax": "person", "mth": "month", "pcm": "calendar month",
     "pw": "week", "pers": "person", "sec": "second", "ft": "foot", "in": "inch", "nt": "night", "capita": "capita",
+    "sh": "share",
 }  # fmt: skip
 # With a slash behind them, units even where no number stands before: km/h, mg/dL.
 BARE = frozenset(

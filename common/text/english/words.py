@@ -1,4 +1,4 @@
-"""Words that are not said as they are written: abbreviations, initials, acronyms, Roman numerals; and symbols."""
+"""Words that are not said as they are written: abbreviations, initials, acronyms, Roman numerals."""
 
 import re
 
@@ -19,15 +19,16 @@ from common.text.english.abbreviations import (
     SHORT_PHRASES,
     SLASHED,
 )
+from common.text.english.symbols import POWERS
 from common.text.english.tables import (
     ELEMENTS,
     EMPHASISED,
-    GREEK,
     INTERJECTIONS,
     MIXED_CASE,
     PRONOUNCED,
     SPELLED,
-    SYMBOLS,
+    STATES,
+    STREETS,
     WORDS_TOO,
 )
 from common.text.english.tokens import Rule, Style, anywhere, before, rule
@@ -45,7 +46,7 @@ NOT_A_NAME = re.compile(
 def _title_or_street(match: re.Match[str], style: Style) -> str:
     """A title stands before a name; a kind of street stands behind one."""
     title, street = ("saint", "street") if match[1][0] in "Ss" else ("doctor", "drive")
-    follows = re.compile(r"\s+([\w']+)").match(match.string, match.end())
+    follows = re.compile(r"[\s-]+([\w']+)").match(match.string, match.end())
     ahead = re.search(r"([\w']+)\s+$", match.string[max(0, match.start() - 40) : match.start()])
     if ahead is None or NOT_A_NAME.fullmatch(ahead[1]):
         return title
@@ -87,7 +88,7 @@ _ORDINAL_AHEAD = re.compile(r"\d(?:st|nd|rd|th)\s\Z")
 
 def _minute(match: re.Match[str], style: Style) -> str | None:
     """In the 89th min."""
-    return "minute" if before(match, _ORDINAL_AHEAD) else None
+    return f"minute{match[1] or ''}" if before(match, _ORDINAL_AHEAD) else None
 
 
 def _reference(match: re.Match[str], style: Style) -> str:
@@ -114,7 +115,7 @@ def _ends_a_sentence(match: re.Match[str]) -> bool:
 
 def _party(match: re.Match[str], style: Style) -> str | None:
     """D-Calif. → D California"""
-    state = OLD_STATES.get(match[2])
+    state = OLD_STATES.get(match[2].rstrip(".")) or STATES.get(match[2])
     return f"{style.letters(match[1])} {state}" if state else None
 
 
@@ -134,7 +135,7 @@ _NUMERAL = re.compile(r"X{0,3}(?:IX|IV|V?I{0,3})")
 
 def _capitals(match: re.Match[str], style: Style) -> str | None:
     """Spelled out if that is how it is said: GPU, HTML, TV; but NASA, HELLO."""
-    word, ending = match[1], match[2] or ""
+    word, ending = match[1], f"'{match[2][-1]}" if match[2] else ""
     if not style.for_voice or word.lower() in style.known or word in PRONOUNCED:
         return None
     start, stop = match.span()
@@ -148,22 +149,25 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     is_word_too = word in WORDS_TOO or word in ("US", "ID", "AD")
     is_loud = shouts or _shouted(before_it, rest) or (word == "AM" and before_it.endswith("I "))
     if is_acronym and not (is_word_too and is_loud):
-        return style.letters(word) + ("'s" if ending else "")
+        return style.letters(word) + ending
     if _NUMERAL.fullmatch(word) and re.search(r"[A-Za-z]\s\Z", before_it):
         return None
     if len(word) <= 3 and not shouts and word not in EMPHASISED and not _shouted(before_it, rest):  # ERA, COB
-        return style.letters(word) + ("'s" if ending else "")
+        return style.letters(word) + ending
     has_vowel = bool(re.search(r"[AEIOUY]", word))
     if pronounce.pronunciations(word.lower()) or (has_vowel and len(word) > _LONGEST_SPELLED):
         return None
-    return style.letters(word) + ("'s" if ending else "")
+    return style.letters(word) + ending
 
 
 def _shouted(ahead: str, behind: str) -> bool:
     """Whether a word in capitals stands beside another that is a word: THE CAT sat."""
     beside = [*re.findall(r"\b([A-Z]{2,})\W{1,2}\Z", ahead), *re.findall(r"\A\W{1,2}([A-Z]{2,})\b", behind)]
     return any(
-        pronounce.pronunciations(word.lower()) and not pronounce.is_said_by_letter(word.lower()) for word in beside
+        re.search("[AEIOUY]", word)
+        and pronounce.pronunciations(word.lower())
+        and not pronounce.is_said_by_letter(word.lower())
+        for word in beside
     )
 
 
@@ -212,91 +216,18 @@ def _formula(match: re.Match[str], style: Style) -> str | None:
     if not (is_formula and has_number and all(element in ELEMENTS or element == ")" for element, _ in parts)):
         return None
     return " ".join(
-        f"{style.letters(element.strip(')'))} {cardinal(number.translate(_POWERS)) if number else ''}".strip()
+        f"{style.letters(element.strip(')'))} {cardinal(number.translate(POWERS)) if number else ''}".strip()
         for element, number in parts
     )
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Symbols
-
-_POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁻⁺", "01234567890123456789-+")
-
-
-def _power(match: re.Match[str], style: Style) -> str:
-    exponent = match[1].translate(_POWERS).lstrip("+")
-    if exponent in ("2", "3"):
-        return "squared" if exponent == "2" else "cubed"
-    number = exponent.lstrip("-")
-    return f"to the power of {'minus ' if exponent.startswith('-') else ''}{cardinal(number) if number else ''}"
-
-
-_OF_TERMS = re.compile(r"[=^²³+]")
-
-
-def _minus(match: re.Match[str], style: Style) -> str | None:
-    """Between two terms, where another sign tells that they are terms."""
-    return "minus" if anywhere(match.string, _OF_TERMS) else None
-
-
-def _compared(match: re.Match[str], style: Style) -> str:
-    said = "less than" if match[0] == "<" else "greater than"
-    return said if re.search(r"\b(?:is|are|was|were|be)\s\Z", match.string[: match.start()]) else f"is {said}"
-
-
-def _symbol(match: re.Match[str], style: Style) -> str | None:
-    return SYMBOLS.get(match[0])
-
-
-def _greek(match: re.Match[str], style: Style) -> str | None:
-    letter = match[0].lower()
-    return GREEK.get(letter)
 
 
 _SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "sec": "sections", "vol": "volumes"}
 _RANKED = re.compile(r"\b(?:the|an?|his|her|my|our|your|their|is|was|at|as|from|to|of|and|world|seed|ranked)\s\Z")
 _PAID = {"pcm": "per calendar month", "pw": "per week", "pa": "per annum", "pppn": "per person per night"}
 
-_LOVED = re.compile(
-    r"\b(?:you|u|it|this|that|them|him|her|me|guys|all|much|so|love|thanks|day|night)[.!,]*\s\Z", re.IGNORECASE
-)
-
-SYMBOL_RULES: tuple[Rule, ...] = (
-    rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≥|>=)(?=[$£€]?\.?\d)", lambda match, style: "at least"),
-    rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≤|<=)(?=[$£€]?\.?\d)", lambda match, style: "at most"),
-    rule("emoticon", r"<3+(?=\s*(?:\Z|[.!~]\s*\Z))", lambda match, style: "heart" if before(match, _LOVED) else None),
-    rule("sign", r"(?<=[A-Za-z]{2}\s)[<>](?=[$£€]?\.?\d)", lambda m, s: "less than" if m[0] == "<" else "more than"),
-    rule("math", r"(?<=[\w)])([⁻⁺]?[⁰¹²³⁴-⁹]+)", _power),
-    rule("math", r"(?<=[\w)])\^(-?\d+)(?!\w)", _power),
-    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: "is at most"),
-    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: "is at least"),
-    rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", _compared),
-    rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", _compared),
-    rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
-    rule("range", r"(?<=\d[a-z])-(?=\d{1,3}[a-z]?\b)", lambda match, style: "to"),
-    rule("sign", r"~\s?(?=[$£€¥₹]?\.?\d)|(?<![\w)]\s)(?<![\w)])≈\s?(?=[$£€¥₹]?\.?\d)", lambda match, style: "about"),
-    rule("emoticon", r"(?<![\d=)\w])(?<!\b[a-z]\s)<3+(?=\s*(?:\Z|[^\w\s]|[A-Za-z]{2}))", lambda match, style: "heart"),
-    rule("emoticon", r"(?<![\w:;])[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])", lambda match, style: ""),
-    rule("sign", r"<=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at most" if "=" in m[0] else "less than"),
-    rule("sign", r">=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at least" if "=" in m[0] else "more than"),
-    rule("sign", r"≤\s?(?=[$£€]?\.?\d)", lambda match, style: "at most"),
-    rule("sign", r"≥\s?(?=[$£€]?\.?\d)", lambda match, style: "at least"),
-    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:!=|≠)\s?(?=[\w-])", lambda match, style: "does not equal"),
-    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))==+\s?(?=[\w-])", lambda match, style: "equals"),
-    rule("math", r"(?<=[\w)])\^([a-z])(?!\w)", lambda match, style: f"to the {style.letters(match[1])}"),
-    rule("name", r"\.NET\b", lambda match, style: "dot net"),
-    rule("symbol", r"(?<=\w)§§?(?=\s?\d)|§§", lambda match, style: "sections"),
-    rule("reference", r"#\s?(?=\d)", lambda match, style: "number"),
-    rule("abbreviation", r"&c\b\.?", lambda match, style: "et cetera"),
-    rule("symbol", r"&&", lambda match, style: "and"),
-    rule("footnote", r"(?:(?<=[a-z]{3})|(?<=[.,;!?)\"']))\[\d{1,3}\]", lambda match, style: ""),
-    rule("math", r"(?<=[\w)²³] )-(?= \d*[a-z]?\b)", _minus),
-    rule("symbol", r"(?<=[\w.] )/(?= \w)|(?<=\w)/(?=\s)", lambda match, style: "slash"),
-    rule("number", r"([⁰¹²³⁴-⁹₀-₉]+)", lambda match, style: cardinal(match[1].translate(_POWERS))),
-    rule("symbol", r"[^\w\s'\"]|_", _symbol),
-)
-
 WORD_RULES: tuple[Rule, ...] = (
+    rule("name", r"(?<=\b[Dd]ew )pt(?!\w)\.?|(?<=ing )pt(?!\w)\.?", lambda match, style: "point"),
+    rule("abbreviation", r"[Cc]or\.(?=\sof\b)", lambda match, style: "corner"),
     rule(
         "reference",
         r"(?:ch|pp?|fig|sec|vol)\.\s*(?=\d+\s?-\s?\d)",
@@ -316,6 +247,17 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"[Nn]o\.(?=\sof\s(?!course\b)[a-z])", lambda match, style: "number"),
     rule("reference", r"nos\.\s*(?=\d)", lambda match, style: "numbers", any_case=True),
     rule("abbreviation", r"b\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "born "),
+    rule("abbreviation", r"r\.\s?(?=\d{3,4}\s?-\s?\d)", lambda match, style: "reigned "),
+    rule("abbreviation", r"fl\.\s?(?=\d{3,4}(?!\w)|\d{1,2}(?:st|nd|rd|th)\sc)", lambda match, style: "flourished "),
+    rule(
+        "abbreviation",
+        r"(?:(?<=last )|(?<=next )|(?<=this )|(?<=every )|(?<=per )|(?<=each ))(mo|yr|wk|qtr)(?!\w)\.?",
+        lambda match, style: ABBREVIATIONS[match[1]],
+    ),
+    rule("abbreviation", r"[Dd]isc\.(?=\s\d)", lambda match, style: "discount"),
+    rule("address", rf"({'|'.join(OLD_STATES)})\.(?=\s(?:{STREETS})\b)", lambda match, style: OLD_STATES[match[1]]),
+    rule("name", r"Gen\.(?=\s[XYZ](?!\w))", lambda match, style: "gen"),
+    rule("abbreviation", r"[Rr]ev\.(?=\s?[:$£€])", lambda match, style: "revenue"),
     rule("abbreviation", r"d\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "died "),
     rule("abbreviation", r"pop\.\s?(?=\d)", lambda match, style: "population ", any_case=True),
     rule("reference", r"op\.\s*(?=\d)", lambda match, style: "opus", any_case=True),
@@ -335,13 +277,24 @@ WORD_RULES: tuple[Rule, ...] = (
         any_case=True,
     ),
     rule("reference", r"(Arts?|Secs?|Paras?|Cls?)\.\s*(?=\d|[IVX]+\b)", lambda match, style: LEGAL[match[1]]),
-    rule("abbreviation", r"min(?!\w)(?:\.(?=\s[a-z]))?", _minute),
+    rule("abbreviation", r"min(s)?(?!\w)(?:\.(?=\s[a-z]))?", _minute),
+    rule("reference", r"[Nn]o\.(?=:\s?[A-Z#]?\d)", lambda match, style: "number"),
+    rule("reference", r"qty(?=\s\d)", lambda match, style: "quantity", any_case=True),
+    rule(
+        "reference",
+        r"(?:(lat)|long)\.\s?(?=-?\d[\d.]{0,12}\s?°)",
+        lambda m, s: f"{'lat' if m[1] else 'long'}itude ",
+        any_case=True,
+    ),
+    rule("reference", r"(?<=\d(?:st|nd|rd|th)\s)ed\.", lambda match, style: "edition"),
+    rule("abbreviation", r"incl\.(?=\s?(?:[.,;)]|\Z))", lambda match, style: "included"),
+    rule("name", r"Pt\.(?=\s[A-Z][a-z])", lambda match, style: "point"),
     rule("reference", r"Pss?\.?\s(?=\d)", lambda match, style: "psalm"),
     rule("reference", r"no\.\s*(?=[A-Z]{1,4}-?\d)", lambda match, style: "number", any_case=True),
     rule("reference", r"(?<=\d(?:st|nd|rd|th)\s)gr\.", lambda match, style: "grade"),
     rule("reference", r"v\.?\s?(?=\d+\.\d)", lambda match, style: "version"),
     rule("reference", r"[Rr]eg\.(?=\s\()", lambda match, style: "regulation"),
-    rule("reference", rf"({'|'.join(LABELLED)})(?=:\s)", lambda match, style: LABELLED[match[1]]),
+    rule("reference", rf"(?<!-)({'|'.join(LABELLED)})\.?(?=:\s)", lambda match, style: LABELLED[match[1]]),
     rule(
         "abbreviation",
         r"(?:(?<=yrs\.\s)|(?<=yrs\s)|(?<=years\s)|(?<=years'\s)|(?<=of\s))exp\b\.?",
@@ -360,18 +313,23 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule("reference", r"No\s(?=\d+(?!\w))", lambda match, style: "number " if before(match, _RANKED) else None),
     rule("abbreviation", r"[Ee]xp\.(?=\sdate)", lambda match, style: "expiration"),
-    rule("abbreviation", rf"({'|'.join(SLASHED)})(?![\w/])", lambda m, s: SLASHED[m[1].lower()], any_case=True),
+    rule(
+        "abbreviation",
+        rf"({'|'.join(SLASHED)})(?![\w/])",
+        lambda m, s: SLASHED[m[1].lower()] if m[1] != "B/C" else None,
+        any_case=True,
+    ),
     rule("abbreviation", r"[rud]/(?=[A-Za-z]\w)", lambda match, style: f"{style.letters(match[0][0])} slash "),
     rule("abbreviation", r"P\.?O\.?(?=\sBox)", lambda match, style: style.letters("po")),
     rule("abbreviation", r"(?:(?<=\w\s)|(?<=\w\.\s))vs?(?:\.(?=\s\w)|(?=\s[A-Z]))", lambda match, style: "versus"),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)[Ff]l\b\.?", lambda match, style: "floor"),
     rule("abbreviation", r"(?<=\d\s)(pcm|pw|p\.?a\.|pppn|p\.w\.)(?!\w)", lambda m, s: _PAID[m[1].replace(".", "")]),
     rule("abbreviation", r"Sec\.(?=\sof\b)", lambda match, style: "secretary"),
-    rule("abbreviation", r"att'n\b", lambda match, style: "attention", any_case=True),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),
     rule("abbreviation", r"a\.?k\.?a\b\.?", lambda match, style: style.letters("aka"), any_case=True),
     rule("abbreviation", r"(?<=[a-z],\s)([A-Z][a-z]+)\.", lambda match, style: OLD_STATES.get(match[1])),
-    rule("abbreviation", r"([RDI])-([A-Z][a-z]+)\.", _party),
+    rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\)))", _party),
+    rule("math", r"log([₀-₉]{1,3})\(?", lambda m, s: f"log base {cardinal(m[1].translate(POWERS))} of"),
     rule("key", r"(Ctrl|Cmd|Alt|Shift|Option|Command|Control)\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
     rule("math", r"([fghPEO])(?=\([^()\s]{1,8}\))", lambda match, style: f"{style.letters(match[1])} of"),
     rule("math", r"(sin|cos|tan|log|ln)(?=\()", lambda match, style: FUNCTIONS[match[1]]),
@@ -386,9 +344,8 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("name", r"Ph\.?Ds(?!\w)", lambda match, style: style.letters("phd") + "'s"),
     rule("name", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", _mixed_case),
     rule("letters", r"[a-z]{2,3}(?=[²³])", lambda m, s: s.letters(m[0]) if m[0] not in UNITS else None),
-    rule("letters", rf"{NO_VOWEL}(?![A-Za-z\d_'.-])", _without_vowels),
+    rule("letters", rf"{NO_VOWEL}(?![A-Za-z\d_'-]|\.(?!\s+[A-Z]|\s*\Z))", _without_vowels),
     rule("name", r"A(?![A-Za-z'.]|\s[A-Z])", _letter_a),
     *roman.WORD_RULES,
-    rule("acronym", r"([A-Z]{2,})('?s)?(?![A-Za-z])", _capitals),
+    rule("acronym", r"([A-Z]{2,})('?s|'d)?(?![A-Za-z])", _capitals),
 )
-GREEK_RULE = rule("letter", r"[α-ωΑ-Ω](?![^\W\d_])", _greek)

@@ -31,7 +31,7 @@ CASES = [
 
 
 def both(
-    case: tuple, *, is_bf16: bool = False, instructions: native.Instructions = "automatic"
+    case: tuple, *, weights: native.Weights = "float32", instructions: native.Instructions = "automatic"
 ) -> tuple[Tensor, Tensor]:
     """What the library gives, and the sum as it is defined in float64; with bias, residual and a leaky ReLU."""
     batch, frames, channels, filters, taps, dilation, stride, algorithm = case
@@ -41,7 +41,7 @@ def both(
     outputs, before = (frames - 1) // stride + 1, taps // 2 * dilation
     residual_BSO, found_BSO = torch.randn(batch, outputs, filters), torch.full((batch, outputs, filters), torch.nan)
     epilogue = native.Epilogue(bias_O, residual_BSO, "leaky_relu", 0.1, 1.0 if taps == 1 else 0.2)
-    packed = native.pack(weight_KIO, algorithm, is_bf16=is_bf16, instructions=instructions)
+    packed = native.pack(weight_KIO, algorithm, weights=weights, instructions=instructions)
     native.run(x_BTI, packed, epilogue, found_BSO, stride=stride, dilation=dilation, before=before)
     x_BIT = F.leaky_relu(x_BTI.double().mT, epilogue.input_slope)
     weight_OIK = weight_KIO.double().permute(2, 1, 0)
@@ -64,7 +64,7 @@ def test_every_instruction_set_gives_the_sum_as_it_is_defined(case, instructions
 def test_weights_in_bfloat16_cost_their_rounding_only(case, instructions):
     if instructions == "avx512_bf16" and case[-1] and case[-1].in_pairs:
         pytest.skip("products of bfloat16 have all three planes of weights")
-    assert largest_error(*both(case, is_bf16=True, instructions=instructions)) < 2e-2
+    assert largest_error(*both(case, weights="bfloat16", instructions=instructions)) < 2e-2
 
 
 @pytest.mark.parametrize("threads", [2, 3])
@@ -79,13 +79,38 @@ def test_threads_change_nothing(case, threads):
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("is_bf16", [False, True])
+@pytest.mark.parametrize("weights", list(native.WEIGHTS))
 @pytest.mark.parametrize("algorithm", [None, *(case[-1] for case in CASES if case[4] == 11)])
-def test_packed_weights_can_be_read_back(algorithm: Algorithm | None, is_bf16):
+def test_packed_weights_can_be_read_back(algorithm: Algorithm | None, weights):
+    if algorithm is None and weights == "fixed24":
+        pytest.skip("the direct sum has no weights in fixed point")
     weight_KIO = torch.randn(11, 7, 40)
-    found_KIO = native.unpack(native.pack(weight_KIO, algorithm, is_bf16=is_bf16))
+    found_KIO = native.unpack(native.pack(weight_KIO, algorithm, weights=weights))
     assert found_KIO.shape == weight_KIO.shape
-    assert (found_KIO - weight_KIO).abs().max() < (0.05 if is_bf16 else 1e-5)
+    assert (found_KIO - weight_KIO).abs().max() < (0.05 if weights == "bfloat16" else 1e-5)
+
+
+@pytest.mark.parametrize("instructions", FLOATS)
+@pytest.mark.parametrize("case", [case for case in CASES if case[-1] is not None])
+def test_weights_in_fixed_point_are_as_good_as_floats(case, instructions):
+    assert largest_error(*both(case, weights="fixed24", instructions=instructions)) < 1e-6
+
+
+@pytest.mark.parametrize("in_pairs", [False, True])
+def test_fixed_point_keeps_filters_of_any_size_and_what_is_no_number(in_pairs):
+    algorithm = overlap_save(32, 11)._replace(in_pairs=in_pairs)
+    x_BTI, weight_KIO = torch.randn(1, 50, 40), torch.randn(11, 40, 36)
+    weight_KIO[..., 0] = 0
+    weight_KIO[..., 1], weight_KIO[..., 2] = 1e-20 * weight_KIO[..., 1], 1e20 * weight_KIO[..., 2]
+    weight_KIO[3, 5, 3], weight_KIO[3, 6, 4] = torch.nan, torch.inf
+    out_BTO = torch.empty(1, 50, 36)
+    packed = native.pack(weight_KIO, algorithm, weights="fixed24")
+    native.run(x_BTI, packed, native.Epilogue(), out_BTO, before=5)
+    exact_BTO = F.conv1d(x_BTI.double().mT, weight_KIO.double().permute(2, 1, 0), padding=5).mT
+    assert (out_BTO[..., 0] == 0).all()
+    assert out_BTO[..., 3:5].isnan().all()
+    for column in (1, 2, *range(5, 36)):
+        assert largest_error(out_BTO[..., column], exact_BTO[..., column]) < 1e-6
 
 
 def test_rows_beyond_the_lengths_are_zeros_and_nothing_else_is_written():
@@ -113,6 +138,8 @@ def test_what_the_library_refuses_is_an_error():
     x_BTI, weight_KIO, out_BTO = torch.randn(1, 9, 8), torch.randn(3, 8, 12), torch.empty(1, 9, 12)
     with pytest.raises(RuntimeError, match="native convolution: an argument is invalid"):
         native.run(x_BTI, native.pack(weight_KIO, WINOGRAD), native.Epilogue(), out_BTO, stride=2, dilation=1, before=1)
+    with pytest.raises(RuntimeError, match="native convolution: an argument is invalid"):
+        native.pack(weight_KIO, None, weights="fixed24")
     packed = native.pack(weight_KIO, WINOGRAD, instructions="avx512_bf16")  # which has no products of floats
     with pytest.raises(RuntimeError, match="native convolution: this processor lacks the instructions"):
         native.run(x_BTI, packed, native.Epilogue(), out_BTO, stride=1, dilation=1, before=1)

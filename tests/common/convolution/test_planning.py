@@ -19,6 +19,23 @@ def test_many_taps_are_done_by_blocks_and_one_tap_or_a_stride_directly():
     assert best(taps=11, channels=64, filters=256, stride=2).algorithm is None
 
 
+def test_weights_that_are_read_from_memory_are_in_fixed_point_and_those_of_a_cache_in_floats():
+    wide, narrow = best(taps=25, channels=768, filters=768, frames=400), best(taps=11, channels=64, filters=64)
+    assert wide.weights == "fixed24"
+    assert wide.weight_bytes == 0.75 * 4 * wide.algorithm.stored * 768 * 768
+    assert narrow.weights == "float32"
+    shape = Shape(taps=25, channels=768, filters=768, frames=400)
+    assert all(choice.weights == "float32" for choice in choices(shape, machine=FAST, fixed=False))
+    assert all(choice.weights == "bfloat16" for choice in choices(shape, machine=FAST, is_bf16=True))
+
+
+def test_a_plan_is_for_shorter_calls_too(monkeypatch):
+    shape = {"taps": 25, "channels": 768, "filters": 768, "frames": 400}
+    planned = best(**shape)
+    monkeypatch.setattr(planning, "CALLS", (1.0,))
+    assert planned.weight_bytes < best(**shape).weight_bytes
+
+
 def test_few_frames_take_shorter_blocks_because_reading_weights_decides():
     few, many = (best(taps=25, channels=768, filters=768, frames=frames) for frames in (50, 4000))
     assert few.weight_bytes < many.weight_bytes
@@ -28,7 +45,8 @@ def test_choices_are_faster_the_more_memory_they_need_and_end_with_the_least():
     found = choices(Shape(taps=25, channels=256, filters=256), machine=FAST)
     assert [c.seconds for c in found] == sorted(c.seconds for c in found)
     assert [c.weight_bytes for c in found] == sorted((c.weight_bytes for c in found), reverse=True)
-    assert found[-1].algorithm is None
+    assert found[-1].weight_bytes <= 25 * 256 * 256 * 4
+    assert choices(Shape(taps=25, channels=256, filters=256), machine=FAST, fixed=False)[-1].algorithm is None
 
 
 def test_a_limit_is_kept_by_the_layers_that_lose_least():
@@ -79,7 +97,7 @@ def test_what_was_measured_is_taken(calibration):
 @pytest.mark.parametrize(
     ("vendor", "instructions", "expected"),
     [
-        ("AuthenticAMD", "automatic", "avx512"),
+        ("AuthenticAMD", "automatic", "avx512 of AMD"),
         ("AuthenticAMD", "avx512_bf16", "avx512_bf16 of AMD"),
         ("AuthenticAMD", "avx2", "avx2"),
         ("GenuineIntel", "automatic", "avx512"),

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 import torch
 
-from common import audio
+from common import audio, silence
 from common.data.batching import bucketed_batches
 from common.data.loading import Failure, Item, LoadingError, SpeechDataset, collate, loader, stand_in
 from common.data.manifest import Utterance, read_manifest
@@ -67,7 +67,7 @@ def test_trimming_comes_before_the_change_of_speed(utterances, tmp_path):
     soundfile.write(tmp_path / "padded.wav", padded, 16000, subtype="FLOAT")
     padded_utterance = replace(utterances[0], audio=tmp_path / "padded.wav")
     dataset = SpeechDataset([padded_utterance], trim=True, speed=SpeedConfig(mode="discrete", rates=(1.1,)))
-    trimmed = audio.trim_silence(padded.astype(np.float32)).samples
+    trimmed = silence.trim_silence(padded.astype(np.float32)).samples
     np.testing.assert_allclose(samples(dataset, 0), audio.change_speed(trimmed, 1.1), atol=1e-6)
 
 

@@ -126,3 +126,39 @@ def test_lists_of_paths_may_have_blanks(files, tmp_path):
     (tmp_path / "list.txt").write_text(f"\n  {files[0]}  \n\n{files[1]}\t\r\n \n")
     assert names(tmp_path / "list.txt") == ["a", "b"]
     assert [item.source for item in find_recordings([tmp_path / "list.txt"]).items] == files
+
+
+def test_paths_may_start_from_where_one_stands_as_ls_and_find_write_them(files, tmp_path, monkeypatch):
+    (tmp_path / "lists").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lists" / "m.jsonl").write_text('{"audio_filepath": "speech/a.flac", "offset": null, "speaker": 3}')
+    (tmp_path / "lists" / "l.txt").write_text('speech/a.flac\r\n"speech/deeper/b.WAV"\r\nspeech/none.wav\r\n')
+    for folder in (Path("lists"), tmp_path / "lists"):
+        sources = [item.source for item in find_recordings([folder / "l.txt"]).items]
+        assert sources == [Path("speech/a.flac"), Path("speech/deeper/b.WAV"), folder / "speech" / "none.wav"]
+        (item,) = find_recordings([folder / "m.jsonl"]).items
+        assert (item.source.audio, item.source.offset_seconds) == (Path("speech/a.flac"), None)
+    found = find_recordings([Path("lists/l.txt")], root=tmp_path / "lists")
+    assert next(item.source for item in found.items) == tmp_path / "lists" / "speech" / "a.flac"
+    assert find_recordings([Path("lists/m.jsonl")], root=tmp_path / "lists").items == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("m.txt", "{}\thello there\n"),
+        ("m.lst", "{}\thello there\tann\n"),
+        ("m.csv", ",path,text\n0,{},hello there\n"),
+        ("m.jsonl", '{{"audio_filepath": "{}", "text_filepath": "said.txt"}}'),
+    ],
+)
+def test_tables_and_manifests_as_programs_write_them_have_texts(files, tmp_path, name, content):
+    (tmp_path / "said.txt").write_text("hello there\n")
+    (tmp_path / name).write_text(content.format(files[0]))
+    (item,) = find_recordings([tmp_path / name]).items
+    assert (item.name, item.reference) == ("a", "hello there")
+
+
+def test_a_closed_standard_input_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert find_recordings([Path("-")]).problems == ["standard input: it is closed; expected audio"]

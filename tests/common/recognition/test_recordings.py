@@ -39,11 +39,54 @@ def test_arrays_that_are_no_sound_are_refused(array):
         read(array, 16_000)
 
 
-def test_whole_numbers_are_no_samples_from_minus_1_to_1():
-    with pytest.raises(
-        AudioError, match=r"^array of int16: expected floating-point samples from -1 to 1, as of 16 bits over 32768$"
+def test_whole_numbers_are_samples_as_files_have_them():
+    for dtype, zero, half in ((np.int16, 0, 1 << 14), (np.int32, 0, 1 << 30), (np.uint8, 128, 192)):
+        found = read(np.array([zero, half] * 400, dtype), 16_000).samples_N
+        np.testing.assert_array_equal(found, np.array([0, 0.5] * 400, np.float32))
+    for dtype in (np.int64, bool, object):
+        with pytest.raises(AudioError, match=r": expected floating-point samples .*, or int16, int32, uint8$"):
+            read(np.ones(800, dtype), 16_000)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda n: n[None],
+        lambda n: n[:, None],
+        lambda n: np.stack([n, n]),
+        lambda n: np.stack([n, n], 1),
+        lambda n: np.stack([n, -n], 1),
+        lambda n: torch.from_numpy(n)[None],
+        lambda n: (torch.from_numpy(n)[None], 16_000),
+        lambda n: (16_000, n),
+        lambda n: n.tolist(),
+        np.ma.masked_array,
+        lambda n: {"raw": n, "sampling_rate": 16_000},
+    ],
+)
+def test_samples_come_in_the_forms_that_other_programs_give_them(form):
+    wanted = np.linspace(-0.5, 0.5, 800, dtype=np.float32)
+    np.testing.assert_array_equal(read(form(wanted), 16_000).samples_N, wanted)
+
+
+def test_datasets_hand_files_out_as_bytes_or_paths(wav):
+    for source, name in (
+        ({"path": str(wav), "bytes": None}, str(wav)),
+        ({"path": "a.wav", "bytes": wav.read_bytes()}, "a.wav"),
+        ({"path": None, "bytes": wav.read_bytes()}, "dict"),
     ):
-        read(np.ones(800, np.int16), 16_000)
+        found = read(source, 16_000)
+        assert (found.name, len(found.samples_N)) == (name, 16_000)
+    with pytest.raises(AudioError, match=r"^dict of audio: expected array and sampling_rate, or path, or bytes$"):
+        read({"audio": 1}, 16_000)
+
+
+@pytest.mark.parametrize("seconds", [np.inf, 0.1])
+def test_of_channels_that_cancel_each_other_the_loudest_is_taken(tmp_path, seconds):
+    sound = 0.4 * np.sin(np.arange(16_000) / 9)
+    soundfile.write(tmp_path / "a.wav", np.stack([0.9 * sound, -sound], 1), 16_000, subtype="FLOAT")
+    found = read(tmp_path / "a.wav", 16_000, long_seconds=seconds).samples_N
+    np.testing.assert_array_equal(found[0 : len(found)], -sound.astype(np.float32))
 
 
 def test_recordings_come_in_order_and_errors_raise_or_stand_in_their_place(wav, tmp_path):
@@ -100,9 +143,9 @@ def test_bytes_open_files_arrays_and_tensors_are_recordings_too(tone):
         (io.BytesIO(b"no sound"), "BytesIO: cannot be read as audio"),
         ((np.ones(4, np.float32), 10), "samples at a rate of 10: expected a whole number of 1000 to 768000 Hz"),
         ((np.ones(4, np.float32), 16000.5), "samples at a rate of 16000.5: expected a whole number"),
-        ((16000, np.ones(4, np.float32)), r"tuple \(int, ndarray\): expected \(samples, rate\)"),
+        ((16000, 8000), "int: expected a file, bytes, or samples as an array or tensor"),
         ((1, 2, 3), r"tuple \(int, int, int\): expected \(samples, rate\)"),
-        ({"array": [1.0]}, "dict: expected a file, bytes, or samples"),
+        ({"array": [1.0]}, "dict of array: expected array and sampling_rate, or path, or bytes"),
         (torch.ones(4, dtype=torch.int64), "array of int64: expected floating-point samples"),
         ((np.full(4, np.nan, np.float32), 8000), "expected finite mono samples .N. at 8000 Hz"),
     ],

@@ -8,8 +8,10 @@ import torch
 
 from common.config import ConfigError
 from common.recognition import writing
+from common.recognition.inputs import Item
 from common.recognition.transcripts import Transcript, Word
 
+ITEM = Item(Path("a.wav"), "a", None)
 REPOSITORY = Path(__file__).resolve().parents[3]
 HELLO = Transcript(
     audio="a.wav",
@@ -80,5 +82,42 @@ def test_places_that_cannot_be_written_to_are_named(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match=r": cannot be written to: Is a directory$"), writing.output(tmp_path):
         pass
     with pytest.raises(ConfigError, match=r"^format srt: 2 recordings do not go into one file; set --output_dir$"):
-        writing.check_format("srt", 2, None)
-    writing.check_format("srt", 2, tmp_path)
+        writing.check([], [ITEM, ITEM], "srt", None, None)
+    writing.check([], [ITEM, ITEM], "srt", None, tmp_path)
+
+
+def test_what_is_read_is_not_written_to(tmp_path):
+    for name in ("a.wav", "a.txt"):
+        (tmp_path / name).write_text("a.wav")
+    recording, listed = tmp_path / "a.wav", tmp_path / "a.txt"
+    item = ITEM._replace(source=recording)
+    writing.check([listed], [item], "text", tmp_path / "b.txt", None)
+    writing.check([recording], [item], "text", None, tmp_path)
+    for inputs, output, folder in (
+        ([recording], tmp_path / "sub" / ".." / "a.wav", None),
+        ([listed], listed, None),
+        ([listed], None, tmp_path),
+    ):
+        (tmp_path / "sub").mkdir(exist_ok=True)
+        with pytest.raises(ConfigError, match=r"a\.(wav|txt): cannot be written to: it is read; name another output$"):
+            writing.check(inputs, [item], "text", output, folder)
+
+
+def test_a_full_disk_is_one_line(tmp_path):
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full on this system")
+    with (
+        pytest.raises(ConfigError, match=r"^/dev/full: cannot be written to: No space left"),
+        writing.output(full) as stream,
+    ):
+        writing.write_transcript(HELLO, "a", "text", stream, None)
+
+
+def test_a_file_is_checked_before_long_work(tmp_path):
+    (tmp_path / "m.jsonl").write_text("{}")
+    writing.check_file(tmp_path / "new" / "h.jsonl", [tmp_path / "m.jsonl"])
+    with pytest.raises(ConfigError, match=r"m\.jsonl: cannot be written to: it is read; name another output$"):
+        writing.check_file(tmp_path / "new" / ".." / "m.jsonl", [tmp_path / "m.jsonl"])
+    with pytest.raises(ConfigError, match=r"new: cannot be written to: Is a directory$"):
+        writing.check_file(tmp_path / "new", [])

@@ -61,9 +61,15 @@ EVERYDAY = {
         "10000 Menschen kamen.|25000 Euro kostet das.|12000 Euro Strafe|Im Jahr 2023, 50000 Besucher kamen"
         "|12345 Mitarbeiter|20123 Meilen|Verkauft wurden Hefte, 12345 Bücher und mehr|5 Äpfel/Birnen"
         "|10 Mitarbeiter/innen gesucht"
-        "|Am 12.05.23 war es.|Eintritt 10 €/ermäßigt 8 €=>Eintritt 10 Euro/ermäßigt 8 Euro"
+        "|Am 12.05.23 war es.=>Am zwölften Mai 23 war es.|Eintritt 10 €/ermäßigt 8 €=>Eintritt 10 Euro/ermäßigt 8 Euro"
         "|Nach 10 Min. 2 Eier=>Nach 10 Minuten 2 Eier|Am Wall 3, 28195 Bremen=>Am Wall 3, 2 8 1 9 5 Bremen"
         "|10115 Berlin=>1 0 1 1 5 Berlin|2 3/4 Std. lang=>zwei drei Viertel Stunden lang|25,- Euro=>25 Euro"
+        "|Er kam um 9 h.=>Er kam um 9 Uhr.|Es dauert 2 h.=>Es dauert 2 Stunden.|3 x 4 m=>3 mal 4 Meter"
+        "|In 10115 Berlin ist es laut.=>In 1 0 1 1 5 Berlin ist es laut.|in 12500 Haushalten|in 10000 Jahren"
+        "|unter 6 J. frei=>unter 6 Jahren frei|5 J. alt=>5 Jahre alt|3.500 € brutto/Monat=>3.500 Euro brutto pro Monat"
+        "|Am 2.3.81 war es.=>Am zweiten März 81 war es.|2.3.45 Seiten|mehr als 1. Und"
+        "|Er kam als 1. an.=>Er kam als Erster an."
+        "|mind. 3, rd. 5, erm. 2 Euro=>mindestens 3, rund 5, ermäßigt 2 Euro"
         "|Die Quote liegt bei 2:15.|5 Tage/Woche=>5 Tage pro Woche|Python 3.10.12=>Python 3 Punkt 10 Punkt 12"
     ),
     "fr": (

@@ -91,6 +91,21 @@ def test_training_learns_how_deep_harmonics_are_from_each_frames_own_pitch():
     assert changed_T.tolist() == [True, True, False] * 4
 
 
+def test_shallow_harmonics_are_not_drawn_and_grow_from_nothing_in_training():
+    harmonics = Harmonics(1, TTS.mel_bins)
+    harmonics.draw(TTS)
+    torch.nn.init.ones_(harmonics.depth.weight)
+    torch.nn.init.zeros_(harmonics.depth.bias)
+    hertz_BT = torch.full((1, 3), 200.0)
+    depth_BTC = torch.tensor([[[0.0], [0.1], [1.0]]], requires_grad=True)
+    for mode in (False, True):
+        share_T = (harmonics.train(mode)(depth_BTC, hertz_BT) / harmonics.comb(hertz_BT))[0].mean(1)
+        assert torch.allclose(share_T, torch.tensor([0.0, 0.004, 1.0]), atol=1e-3)
+    (harmonics(depth_BTC, hertz_BT) * harmonics.comb(hertz_BT)).sum().backward()
+    assert torch.allclose(depth_BTC.grad[0, 0], depth_BTC.grad[0, 2])
+    assert depth_BTC.grad[0, 0] > 0
+
+
 @pytest.mark.parametrize("part", ["whole", "decoder"])
 def test_what_is_exported_draws_the_same(part):
     graph = export.graph(Synthesizer(drawn_model(), TextProcessor(LETTERS), TTS), part)

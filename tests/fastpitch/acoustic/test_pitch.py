@@ -36,28 +36,48 @@ def test_the_fast_method_hears_in_real_speech_what_pyin_hears(lowest_hz, highest
     assert difference.max() < 0.02
 
 
+@pytest.mark.parametrize("method", ["fast", "combs"])
 @pytest.mark.parametrize(("rate", "hop"), [(16_000, 256), (22_050, 256), (24_000, 300), (44_100, 512), (48_000, 480)])
-def test_every_rate_and_hop_gives_a_frame_per_hop_and_the_same_pitch(rate, hop):
+def test_every_rate_and_hop_gives_a_frame_per_hop_and_the_same_pitch(rate, hop, method):
     samples = tone(180, rate)
-    f0 = extract_pitch(samples, PitchConfig(sample_rate=rate, hop_samples=hop))
+    f0 = extract_pitch(samples, PitchConfig(method=method, sample_rate=rate, hop_samples=hop))
     assert len(f0) == 1 + len(samples) // hop
     middle = slice(len(f0) // 4, 3 * len(f0) // 4)
     expected = 180 * np.interp(np.arange(len(f0)) * hop / len(samples), [0, 1], [1, 1.25])
     np.testing.assert_allclose(f0[middle], expected[middle], rtol=0.01)
 
 
-def test_pitch_does_not_depend_on_loudness():
-    samples = real_clip(1.0)
-    np.testing.assert_allclose(extract_pitch(samples * 0.25), extract_pitch(samples), rtol=1e-4)
+def test_combs_show_the_pitch_of_a_voice_in_breath_as_loud_as_itself():
+    time_N = np.arange(22_050) / 22_050
+    hz_N = 190 * 2 ** (0.2 * np.sin(2 * np.pi * 3 * time_N))
+    phase_N = 2 * np.pi * np.cumsum(hz_N) / 22_050
+    voice_N = 0.1 * sum(np.sin(k * phase_N) / k for k in range(1, 16))
+    samples_N = (voice_N + np.random.default_rng(0).normal(0, 0.1, len(voice_N))).astype(np.float32)
+    found_T, before_T = (
+        extract_pitch(samples_N, PitchConfig(method=method, lowest_hz=60, highest_hz=500))
+        for method in ("combs", "fast")
+    )
+    expected_T = hz_N[np.minimum(np.arange(len(found_T)) * 256, len(hz_N) - 1)]
+    assert (np.abs(found_T / expected_T - 1) < 0.05).mean() > 0.9
+    assert not before_T.any()
 
 
-def test_silence_has_no_pitch():
-    assert not extract_pitch(np.zeros(9_000, np.float32)).any()
+@pytest.mark.parametrize("method", ["fast", "combs"])
+def test_pitch_does_not_depend_on_loudness(method):
+    samples, config = real_clip(1.0), PitchConfig(method=method)
+    np.testing.assert_allclose(extract_pitch(samples * 0.25, config), extract_pitch(samples, config), rtol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["fast", "combs"])
+def test_silence_has_no_pitch(method):
+    assert not extract_pitch(np.zeros(9_000, np.float32), PitchConfig(method=method)).any()
+
+
+@pytest.mark.parametrize("method", ["fast", "combs"])
 @pytest.mark.parametrize("n_samples", [1, 255, 256, 1000])
-def test_a_clip_shorter_than_a_frame_has_frames_too(n_samples):
-    assert len(extract_pitch(np.full(n_samples, 0.1, np.float32))) == 1 + n_samples // 256
+def test_a_clip_shorter_than_a_frame_has_frames_too(n_samples, method):
+    f0 = extract_pitch(np.full(n_samples, 0.1, np.float32), PitchConfig(method=method))
+    assert len(f0) == 1 + n_samples // 256
 
 
 def test_pitch_above_the_range_is_not_reported():

@@ -11,12 +11,15 @@ import numpy as np
 
 from common.json_text import parsed
 from common.recognition.transcripts import Transcript
+from trt.saying import Said, Saying
 from trt.serving.limits import RequestError
+from trt.serving.triton.sentences import tensors_of
 from trt.serving.triton.transcripts import transcript_in
 
 KINDS = {"FP32": np.float32, "INT64": np.int64, "UINT8": np.uint8}
 NAMES = {np.dtype(kind): name for name, kind in KINDS.items()}
 MODEL = "recognizer"
+VOICE = "voice"
 MOST_AT_ONCE = 64  # recordings
 UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
@@ -112,6 +115,30 @@ class Remote:
             return transcript_in(found.tobytes())
         except UNREADABLE as error:
             raise RequestError(500, f"Triton gives what is no transcript: {error!r}", code="engine_error") from None
+
+
+class RemoteVoice:
+    """A lane of texts whose sentences Triton says, in batches with those of other texts; each comes as a whole."""
+
+    def __init__(self, infer: Infer, *, sample_rate: int, most: int):
+        """`most`: sentences that Triton has at a time."""
+        self._infer, self._rate, self._places = infer, sample_rate, asyncio.Semaphore(most)
+
+    def start(self) -> None:
+        """Nothing: the server runs."""
+
+    def stop(self) -> None:
+        """Closes its connections."""
+        self._infer.close()
+
+    async def __call__(self, saying: Saying) -> Said:
+        """The next sentence or pause of a text; None at its end. Raises RequestError."""
+        if saying.next != "sentence":
+            return saying.say(None, self._rate)
+        async with self._places:
+            found = await self._infer(VOICE, tensors_of(saying.pieces[0]), "sound")
+        saying.sentence, saying.frames = VOICE, 1  # its sound is one piece
+        return saying.say(found[0], self._rate)
 
 
 async def _read(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], bytes]:

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common import hub
+from fastpitch.front.control import Edits
 from trt.runtime import ModelError
-from trt.serving.triton.asking import MODEL
+from trt.serving.speech import AT_ONCE
+from trt.serving.triton.asking import MODEL, VOICE
 from trt.serving.triton.folder import Folder
 from trt.serving.triton.pbtxt import Block, Enum, text_of
 
@@ -53,6 +55,8 @@ class Served(NamedTuple):
     device: str
     delay_ms: float
     max_batch: int
+    voice: tuple[Path, Path] | None = None
+    """Acoustic model and vocoder of a voice."""
 
 
 class Triton:
@@ -95,7 +99,14 @@ class Triton:
                 raise EngineAbsentError("Triton was stopped before it was ready") from error
             raise
         where = f"HTTP {self.http_port}, gRPC {self.grpc_port}, metrics {self.metrics_port}"
-        tell(f"Triton runs {self._source} as {MODEL!r}, of this machine alone: {where}")
+        voice = self._served.voice if isinstance(self._served, Served) else None
+        beside = "" if voice is None else f", {voice[0]} with {voice[1]} as {VOICE!r}"
+        tell(f"Triton runs {self._source} as {MODEL!r}{beside}, of this machine alone: {where}")
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it runs a voice."""
+        return isinstance(self._served, Served) and self._served.voice is not None
 
     def runs(self) -> bool:
         """Whether the process is there."""
@@ -206,18 +217,20 @@ def find_python() -> tuple[str, list[str]]:
 
 
 def _write_models(own: Served, folder: Path) -> None:
-    version = folder / MODEL / "1"
-    version.mkdir(parents=True)
-    shutil.copy2(Path(__file__).with_name("model.py"), version / "model.py")
-    settings = {
-        "paths": [str(REPOSITORY), *site_packages()],
-        "model": str(own.model.resolve()),
-        "batch_size": own.batch_size,
-        "threads": own.threads,
-        "device": own.device,
-    }
-    (version / "paths.json").write_text(json.dumps(settings), encoding="utf-8")
-    (version.parent / "config.pbtxt").write_text(text_of(_config(own)), encoding="utf-8")
+    common = {"paths": [str(REPOSITORY), *site_packages()], "threads": own.threads, "device": own.device}
+    heard = {"model": str(own.model.resolve()), "batch_size": own.batch_size}
+    _write_model(folder / MODEL, "model.py", common | heard, _config(own))
+    if own.voice is not None:
+        tts, vocoder = own.voice
+        spoken = {"tts": str(tts.resolve()), "vocoder": str(vocoder.resolve())}
+        _write_model(folder / VOICE, "voice.py", common | spoken, _voice_config(own))
+
+
+def _write_model(folder: Path, program: str, settings: dict[str, object], config: Block) -> None:
+    (folder / "1").mkdir(parents=True)
+    shutil.copy2(Path(__file__).with_name(program), folder / "1" / "model.py")
+    (folder / "1" / "paths.json").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "config.pbtxt").write_text(text_of(config), encoding="utf-8")
 
 
 def _config(served: Served) -> Block:
@@ -229,6 +242,23 @@ def _config(served: Served) -> Block:
         "output": [{"name": "transcript", "data_type": Enum("TYPE_UINT8"), "dims": [-1]}],
         "dynamic_batching": {"max_queue_delay_microseconds": round(1000 * served.delay_ms)},
         "instance_group": [{"count": 1, "kind": Enum("KIND_CPU")}],  # of the tensors: the model finds its device
+    }
+
+
+def _voice_config(served: Served) -> Block:
+    controls = len(Edits._fields)
+    return {
+        "name": VOICE,
+        "backend": "python",
+        "max_batch_size": AT_ONCE,
+        "input": [
+            {"name": "tokens", "data_type": Enum("TYPE_INT64"), "dims": [-1], "allow_ragged_batch": True},
+            {"name": "edits", "data_type": Enum("TYPE_FP32"), "dims": [controls, -1], "allow_ragged_batch": True},
+            {"name": "speaker", "data_type": Enum("TYPE_INT64"), "dims": [1]},
+        ],
+        "output": [{"name": "sound", "data_type": Enum("TYPE_FP32"), "dims": [-1]}],
+        "dynamic_batching": {"max_queue_delay_microseconds": 0},  # what is said alone does not wait for others
+        "instance_group": [{"count": 1, "kind": Enum("KIND_CPU")}],
     }
 
 

@@ -19,10 +19,13 @@ from tests.trt.serving.running import noise, served
 from trt.runtime import ModelError, Recognizer
 from trt.serve import ServeConfig, build
 from trt.serving.limits import RequestError
+from trt.serving.models import load_voice
+from trt.serving.speech import _said_alone
 from trt.serving.triton import program
 from trt.serving.triton.asking import Infer
 from trt.serving.triton.folder import MEMORY
 from trt.serving.triton.program import EngineAbsentError, Served, Triton
+from trt.serving.triton.sentences import tensors_of
 
 
 def absent() -> str:
@@ -43,8 +46,11 @@ def model(jasper):
 
 
 @pytest.fixture(scope="module")
-def behind(model):
-    with served(ServeConfig(asr=model, engine="triton", port=0)) as running:
+def behind(model, voice):
+    cfg = ServeConfig(
+        asr=model, tts=voice / "tts.onnx", vocoder=voice / "v.onnx", engine="triton", voice_engine="triton", port=0
+    )
+    with served(cfg) as running:
         yield running
 
 
@@ -69,12 +75,12 @@ def assert_nothing_is_left(engine: Triton) -> None:
         time.sleep(0.05)
 
 
-def batches(running) -> tuple[float, float]:
-    """Recordings and batches so far, as Triton counts them."""
+def batches(running, model: str = "recognizer") -> tuple[float, float]:
+    """Recordings or sentences, and batches, so far, as Triton counts them."""
     url = f"http://127.0.0.1:{engine_of(running).metrics_port}/metrics"
     text = urllib.request.urlopen(url, timeout=10).read().decode()
     names = ("nv_inference_count", "nv_inference_exec_count")
-    return tuple(float(re.search(rf"^{name}{{.*}} (\S+)", text, re.MULTILINE)[1]) for name in names)
+    return tuple(float(re.search(rf'^{name}{{model="{model}".*}} (\S+)', text, re.MULTILINE)[1]) for name in names)
 
 
 @needs_triton
@@ -109,6 +115,30 @@ def test_a_long_recording_does_not_hold_up_short_ones(behind, model, clips, tmp_
         for _ in range(3):
             assert behind.transcribe(clips[0].read_bytes())[0] == 200
         assert json.loads(long.result()[1])["text"] == expected.text
+
+
+@needs_triton
+@pytest.mark.slow
+def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as_alone(behind, voice):
+    own = load_voice(voice / "tts.onnx", voice / "v.onnx", threads=1)
+    texts = ["Hello there.", "One two three, four. Five!", "Go <break time='300ms'/> then."] * 4
+    asked = [{"input": text, "voice": str(i % 2), "response_format": "pcm"} for i, text in enumerate(texts)]
+    before = batches(behind, "voice")
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda each: behind.speak(**each, sample_rate=own.sample_rate), asked))
+    for each, (status, body) in zip(asked, answers, strict=True):
+        assert status == 200, body
+        expected_N = _said_alone(own, own.plan(each["input"], speaker=int(each["voice"]), pace=1.0))
+        assert np.abs(np.frombuffer(body, "<i2") / 32767 - expected_N).max() < 2e-4
+    sentences, runs = (after - was for after, was in zip(batches(behind, "voice"), before, strict=True))
+    assert sentences == 5 * 4
+    assert runs < sentences
+    words = json.loads(behind.ask("POST", "/v1/audio/speech/words", b'{"input": "Hello there."}')[1])["words"]
+    assert [word["text"] for word in words] == ["hello", "there"]
+    wrong = tensors_of(own.plan("Hello.", speaker=0, pace=1.0)[0]) | {"speaker": np.array([[7]])}
+    with pytest.raises(RequestError, match="speaker 7: expected 0 to 1"):
+        asyncio.run(Infer("127.0.0.1", engine_of(behind).http_port)("voice", wrong, "sound"))
+    behind.comes_to_rest()
 
 
 @needs_triton
@@ -224,7 +254,7 @@ def test_one_that_is_stopped_while_it_starts_leaves_nothing(model):
 
 
 def test_a_voice_beside_triton_says_where_it_runs(monkeypatch, jasper, voice, capsys):
-    monkeypatch.setattr("trt.serve.Triton", lambda *given, **how: SimpleNamespace(http_port=1))
+    monkeypatch.setattr("trt.serve.Triton", lambda *given, **how: SimpleNamespace(http_port=1, speaks=False))
     asr = jasper.with_suffix(".onnx")
     gateway = build(ServeConfig(asr=asr, tts=voice / "tts.onnx", vocoder=voice / "v.onnx", engine="triton"))
     assert gateway.speaking is not None

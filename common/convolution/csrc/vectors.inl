@@ -1,0 +1,69 @@
+// Vectors of WIDTH floats: what is made of each value, and of each weight. Included by kernels.inl.
+#if WIDTH > 4
+#include <immintrin.h>
+#endif
+
+#include "kernels.h"
+
+namespace convolution {
+namespace {
+
+typedef float Vector __attribute__((vector_size(4 * WIDTH), aligned(4)));
+constexpr int64_t STEP = 2 * WIDTH;  // columns of a register block
+
+inline Vector load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
+inline void store(float* to, Vector value) { *reinterpret_cast<Vector*>(to) = value; }
+
+typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH), aligned(4)));
+
+// e to the power of x, which lies between -87 and 0, to two units in the last place.
+inline Vector exponential(Vector x) {
+    constexpr float SHIFT = 12582912.0f;  // added, it leaves of a number its nearest integer, in the lowest bits
+    const Vector shifted = x * 1.44269504f + SHIFT, whole = shifted - SHIFT;
+    const Vector rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;  // less whole * ln 2, in two parts
+    Vector sum = rest * (1.0f / 720) + 1.0f / 120;
+    sum = sum * rest + 1.0f / 24;
+    sum = sum * rest + 1.0f / 6;
+    sum = sum * rest + 0.5f;
+    sum = sum * rest * rest + rest + 1.0f;
+    return (Vector)((Bits)sum + ((Bits)shifted << 23));
+}
+
+// x times the normal distribution up to x: what lacks from max(x, 0) is u exp(-u^2 / 2) times a quotient of two
+// polynomials, fitted to its least greatest error, 7e-9. Where u = |x| > 8 nothing is left of it.
+inline Vector gelu(Vector x) {
+    const Vector size = x < 0 ? -x : x, u = size > 8.0f ? Vector{} + 8.0f : size;
+    const Vector above = ((u * -0.0001075059554f + 0.0370704606f) * u + 0.1953612268f) * u + 0.5000004173f;
+    const Vector below = ((u * 0.0885942355f + 0.5224207044f) * u + 1.1886233091f) * u + 1.0f;
+    return (x < 0 ? Vector{} : x) - u * exponential(u * u * -0.5f) * above / below;
+}
+
+// A vector of a panel's row of weights, from `column` on.
+inline Vector weights_at(const float* row, int64_t column) { return load(row + column); }
+
+// A vector's numbers are spread over the lanes of 128 bits, four to each, and then over upper three quarters of words. More
+// is read than a vector's, but units lie behind the last row.
+inline Vector weights_at(const Fixed24* row, int64_t column) {
+#if WIDTH == 16
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11);
+    const __m512i places = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11));
+    const __m512i spread = _mm512_permutexvar_epi32(lanes, _mm512_loadu_si512(row + column));
+    return (Vector)_mm512_cvtepi32_ps(_mm512_shuffle_epi8(spread, places));
+#elif WIDTH == 8
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5);
+    const __m256i places = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11));
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + column));
+    return (Vector)_mm256_cvtepi32_ps(_mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(bytes, lanes), places));
+#else
+    Vector value;
+    for (int j = 0; j < WIDTH; j++) {
+        const uint8_t* bytes = row[column + j].bytes;
+        value[j] = static_cast<float>(static_cast<int32_t>(bytes[0] << 8 | bytes[1] << 16 | uint32_t{bytes[2]} << 24));
+    }
+    return value;
+#endif
+}
+}  // namespace
+}  // namespace convolution

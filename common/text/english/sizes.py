@@ -1,0 +1,171 @@
+"""Sizes, temperatures and ages: feet and inches, spoons and cups, carats, areas without a number."""
+
+import functools
+import re
+from bisect import bisect_left
+
+from common.text.english.measures import MIXED, count
+from common.text.english.tokens import NUMBER, PLACE_AHEAD, Rule, Style, anywhere, before, before_noun, of_a_thing, rule
+from common.text.english.units import MANY
+from common.text.numbers import cardinal, fraction, ordinal, plural
+
+
+@functools.lru_cache(maxsize=8)
+def _quotation_marks(text: str) -> list[int]:
+    return [mark.start() for mark in re.finditer(r'(?<!\d)"', text)]
+
+
+@functools.lru_cache(maxsize=8)
+def _single_marks(text: str) -> list[int]:
+    return [mark.start() for mark in re.finditer(r"(?<![\w'])'(?=\w)", text)]
+
+
+def _inches(match: re.Match[str], style: Style) -> str | None:
+    """Inches, unless the mark closes a quotation that was opened before."""
+    if bisect_left(_quotation_marks(match.string), match.start()) % 2:
+        return None
+    is_marked = '"' in match[0] and (of_a_thing(match) or re.match(r"\s[A-Z][a-z]", match.string[match.end() :][:3]))
+    one = match[1] == "1" or "-in" in match[0] or before_noun(match) or is_marked
+    if "/" in match[1] and not re.search(r"\d[\s-]\d", match[1]):
+        return f"{count(match[1])} {'inch' if one else 'of an inch'}"
+    return f"{count(match[1])} {'inch' if one else 'inches'}"
+
+
+def _feet(match: re.Match[str], style: Style) -> str | None:
+    if bisect_left(_single_marks(match.string), match.start()) % 2:
+        return None
+    return f"{cardinal(match[1])} {'foot' if match[1] == '1' or before_noun(match) else 'feet'}"
+
+
+def _height(match: re.Match[str], style: Style) -> str:
+    return f"{cardinal(match[1])} feet {count(match[2])}"
+
+
+_IN_ALL = {"sq": "square", "cu": "cubic", "lin": "linear"}
+_LENGTHS = {"ft": "foot", "yd": "yard", "in": "inch", "mi": "mile"}
+
+
+def _area(match: re.Match[str], style: Style) -> str:
+    """price per sq. ft., the area in sq. yd."""
+    length = _LENGTHS[match[2]]
+    return f"{_IN_ALL[match[1].lower()]} {length if before(match, _ONE_OF) else MANY.get(length) or plural(length)}"
+
+
+_ONE_OF = re.compile(r"(?:\b(?:a|an|one|each|every|per)\s|/\s?)\Z", re.IGNORECASE)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Temperatures and ages
+
+_HEAT = re.compile(
+    r"\b(?:oven|preheat\w*|bak(?:e|ing)|roast\w*|grill\w*|temp(?:erature)?s?|degrees?|hot|cold|weather|highs?|lows?|outside"
+    r"|heat\w*|freez\w*|boil\w*|warm\w*|cool\w*|chill\w*|fever\w*|forecast|tonight|internal|simmer|sunny|thermostat|melts?"
+    r"|sous|fridge|freezer|wash|degrees|summer|winter|windchill|water|reached|hits?|cook(?:ed|ing)?)\b",
+    re.IGNORECASE,
+)
+_SCALES = {"F": "fahrenheit", "C": "celsius"}
+
+
+def _temperature(match: re.Match[str], style: Style) -> str | None:
+    """Bake at 375F; but seat 20C, flat 3F."""
+    number, scale = match[1], match[2]
+    is_hot = scale == "F" and re.fullmatch(r"[1-5]\d\d", number)
+    is_negative = match.string[match.start() - 1 : match.start()] == "-"
+    is_place = before(match, PLACE_AHEAD)
+    if is_place or not (is_hot or is_negative or "." in number or anywhere(match.string, _HEAT)):
+        return None
+    return f"{cardinal(number)} {'degree' if number == '1' else 'degrees'} {_SCALES[scale]}"
+
+
+def _age(match: re.Match[str], style: Style) -> str:
+    """a 2yo boy → a two year old boy; she is 5 y/o → five years old"""
+    one = (
+        match[1] == "1"
+        or before_noun(match)
+        or bool(re.match(r"s\b|\s(?:boy|girl|man|woman|male|female|son|daughter|kid)s?\b", match.string[match.end() :]))
+    )
+    return f"{cardinal(match[1])} {'year' if one else 'years'} old"
+
+
+def _of_a_second(match: re.Match[str], style: Style) -> str:
+    return f"{fraction('1', '2') if match[1] == '2' else 'one ' + ordinal(match[1]).removeprefix('one ')} of a second"
+
+
+_SPOONS = {"c": "cup", "t": "teaspoon", "T": "tablespoon"}
+_KITCHEN = re.compile(
+    r"\b(?:flour|sugar|salt|butter|oil|vanilla|cinnamon|baking|milk|water|cream|honey|vinegar|yeast|garlic|pepper|tsp|tbsp|cups?)\b"
+)
+
+
+def _cups(match: re.Match[str], style: Style) -> str | None:
+    """1 c. flour, 2 T. oil, ½ t vanilla"""
+    number, letter, dot = match.groups()
+    if not dot and not anywhere(match.string, _KITCHEN):
+        return None
+    name = _SPOONS["c" if letter == "C" else letter]
+    return f"{count(number)} {name if number == '1' or '/' in number[:2] else plural(name)}"
+
+
+_JEWEL = re.compile(
+    r"\s(?:\w+\s)?(?:diamonds?|gold|ring|studs|tw\b|t\.w\.|stones?|gems?|sapphires?|rub(?:y|ies)|emeralds?)"
+)
+
+
+def _carats(match: re.Match[str], style: Style) -> str:
+    """a 2-ct. diamond, 100 ct. of a box"""
+    return f"{count(match[1])} {'carat' if _JEWEL.match(match.string, match.end()) else 'count'}"
+
+
+_SIDES = {"w": "wide", "l": "long", "h": "high", "d": "deep"}
+
+
+def _side(match: re.Match[str], style: Style) -> str:
+    """24"W x 36"L"""
+    return f"{cardinal(match[1])} {'inch' if match[1] == '1' else 'inches'} {_SIDES[match[2].lower()]}"
+
+
+_BASIS = re.compile(r"\d{4,}")
+
+
+def _basis_points(match: re.Match[str], style: Style) -> str | None:
+    """25 bps of interest; but 9600 bps are bits per second."""
+    unit = "bits per second" if _BASIS.fullmatch(match[1]) else "basis points"
+    return f"{cardinal(match[1])} {unit}"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "measure",
+        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),])|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b)[a-z]{{3}}))",
+        _cups,
+    ),
+    rule(
+        "measure",
+        rf"({NUMBER})'(?!\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d'))",
+        _feet,
+    ),
+    rule("measure", rf"({NUMBER})\s?([FC])(?![\w'+#-]|/(?!\d|gas)|\.\w)", _temperature),
+    rule("measure", rf"({NUMBER})\s?(?:\"|″)\s?([WLHDwlhd])(?![\w'])", _side),
+    rule("measure", r"(\d{1,4})-pc\b\.?", lambda m, s: f"{cardinal(m[1])} piece"),
+    rule("measure", rf"({NUMBER}|\d+/\d+)[\s-]ct\b\.?", _carats),
+    rule(
+        "measure",
+        rf"({NUMBER})°(?=\s(?:angles?|turns?|views?|rotations?|videos?|cameras?|bends?|arcs?|panoramas?)\b)",
+        lambda m, s: f"{cardinal(m[1])} degree",
+    ),
+    rule("height", r"(\d{1,2})'\s?(\d{1,2}(?:\s\d/\d)?)(?:\"|''|”)", _height),
+    rule("age", r"(\d+)[\s-]?(?:yo|y/o|y\.o)\b\.?", _age),
+    rule("measure", r"1/(\d{1,4})\s?s(?:ec)?\b", _of_a_second),
+    rule("measure", r"(\d+)\s?bps\b", _basis_points),
+)
+INCH_RULES: tuple[Rule, ...] = (
+    rule(
+        "measure",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z(]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d))(?!\w)",
+        _inches,
+    ),
+)
+WORD_RULES: tuple[Rule, ...] = (
+    rule("measure", r"(?:(?<=[\"″] )|(?<=in\. )|(?<=[mc]m ))dia(?:\.|(?!\w))", lambda match, style: "diameter"),
+    rule("measure", r"([Ss]q|cu|lin)\.\s(ft|yd|in|mi)\b\.?", _area),
+)

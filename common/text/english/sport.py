@@ -1,0 +1,105 @@
+"""Numbers of sport: sets of tennis, records of seasons, counts and formations, paces and races, home runs."""
+
+import re
+
+from common.text.english.tokens import Rule, Style, anywhere, before, rule
+from common.text.numbers import cardinal, pair
+
+_PLAYED = re.compile(
+    r"\b(?:won|wins?|win|beat|beats|def|defeat\w*|lost|sets?|match|tennis|final|down|upset)\b|\bd\.\s[A-Z]", re.I
+)
+_SET = r"(?:6-[0-4]|[0-4]-6|7-[56]|[56]-7)"
+
+
+def _set(match: re.Match[str], style: Style) -> str | None:
+    """6-4, 3-6, 7-6 (7-3): six four, three six, seven six, seven three."""
+    if not anywhere(match.string, _PLAYED):
+        return None
+    return " ".join(cardinal(number) for number in re.findall(r"\d+", match[0]))
+
+
+_RECORD_AHEAD = re.compile(
+    r"\b(?:(?:record|start|mark)\s(?:of|to|at|is|was)(?:\sa)?|improv(?:e|es|ed|ing)\s(?:\w+\s){0,2}to"
+    r"|(?:fell|falls?|dropp?(?:s|ed|ing)?|slipp?(?:s|ed)?)\sto)\s\(?\Z"
+)
+_PLAYED_AHEAD = re.compile(
+    r"(?:\b(?:are|is|was|were|went|go|goes|sits?|stands?|finish(?:ed|es)?|start(?:ed|s)?(?:\sout)?)"
+    r"|'(?:re|s)|[A-Z]\w+)(?:\snow)?(?:\s(?:an?|at))?\s\(?\Z"
+)
+_OF_A_SEASON = re.compile(
+    r"\)?\s(?:overall|(?:on|in)\sthe\s(?:season|year|road|division|conference|league|series)|all-time|lifetime"
+    r"|(?:this|last)\s(?:season|year)|in\s(?:\w+\s)?(?:conference|league|division|district|games|play)\b)"
+)
+_RECORD_BEHIND = re.compile(r"\s(?:overall\s|home\s|road\s|career\s)?(?:record|start|run|mark)\b")
+_OWN_AHEAD = re.compile(r"\b(?:an?|the|this|that|their|its|his|her|our|my|your)\s(?:\w+\s)?\Z", re.IGNORECASE)
+_SCORE_AHEAD = re.compile(r"\b(?:score|result|game|match|final|it)(?:\s(?:was|is)|'s)\s\Z", re.IGNORECASE)
+_UNIT_BEHIND = re.compile(
+    r"\s?(?:%|percent|per\scent|\w*(?:met|lit)(?:er|re)s?\b|(?:degrees|points|inches|feet|cents)\b)"
+)
+
+
+def _record(match: re.Match[str], style: Style) -> str | None:
+    """We are 21-9 this season: twenty one and nine; but they won 3-1."""
+    text, behind = match.string, match.end()
+    if _UNIT_BEHIND.match(text, behind):
+        return None
+    is_record = (
+        before(match, _RECORD_AHEAD)
+        or text.startswith(" record", behind)
+        or (_RECORD_BEHIND.match(text, behind) and before(match, _OWN_AHEAD))
+        or (_OF_A_SEASON.match(text, behind) and (before(match, _GOES_ON) or before(match, _PLAYED_AHEAD)))
+    )
+    if not is_record or before(match, _SCORE_AHEAD):
+        return None
+    *first, last = (cardinal(number) for number in match[0].split("-"))
+    return f"{' '.join(first)} and {last}"
+
+
+_GOES_ON = re.compile(r"\d-\d{1,3}\s(?:[\w-]+\s){1,3}and\s\Z")  # 14-3 overall and 6-1 in conference play
+
+
+def _side_by_side(match: re.Match[str], style: Style) -> str:
+    """a 3-2 count, a 4-3 defense"""
+    return f"{cardinal(match[1])} {cardinal(match[2])}"
+
+
+def _pace(match: re.Match[str], style: Style) -> str:
+    """6:30/mi → six thirty per mile"""
+    minutes = f"{cardinal(match[1])} {pair(match[2]) if match[2] != '00' else 'minutes'}"
+    return f"{minutes} per {'kilometer' if match[3].startswith('k') else 'mile'}"
+
+
+_CRICKET = re.compile(r"\b(?:overs|wickets?|innings|batsm[ae]n|bowled|declared|cricket|all out)\b")
+
+
+def _wickets(match: re.Match[str], style: Style) -> str | None:
+    """287/6 in 50 overs → two hundred eighty seven for six"""
+    is_score = int(match[1]) > 10 >= int(match[2]) or int(match[2]) > 10 >= int(match[1])
+    is_score = is_score and anywhere(match.string, _CRICKET)
+    return f"{cardinal(match[1])} for {cardinal(match[2])}" if is_score else None
+
+
+_BASEBALL = re.compile(
+    r"\b(?:RBIs?|batt(?:ing|ed)|homers?|inning\w*|ERA|pitch\w*|doubles|triples|steals|hit)\b|\.\d{3}\b"
+)
+
+
+def _home_runs(match: re.Match[str], style: Style) -> str | None:
+    """.287 with 12 HR: h r; but 24 HR service"""
+    if not anywhere(match.string, _BASEBALL):
+        return None
+    return f"{cardinal(match[1])} {style.letters('hr')}{match[2] and chr(39) + 's'}"
+
+
+RULES: tuple[Rule, ...] = (
+    rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),
+    rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),
+    rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),
+    rule("score", r"\d{1,3}-\d{1,3}(?:-\d{1,2})?(?![\w-]|[.,:/]\d)", _record),
+    rule("height", r"([4-7])-(\d{1,2})(?=,\s\d{3}\s?(?:lbs?|pounds)\b)", _side_by_side),
+    rule("score", r"(\d{1,3})/(\d{1,3})(?![\w/]|[.,]\d)", _wickets),
+    rule("score", r"(\d)-(\d)(?=\s(?:count|defen[cs]e|formation|zone)\b)", _side_by_side),
+    rule("time", r"(\d{1,2}):([0-5]\d)(?:\s?/\s?|\sper\s)(mi(?:les?)?|km?|kilomet(?:er|re))(?!\w)", _pace),
+    rule("distance", r"(\d{1,3})[kK](?=:?\s(?:in\s)?\d{1,2}:\d\d(?!\d))", lambda m, s: f"{cardinal(m[1])} k"),
+    rule("number", r"(\d{1,3})\sHR(s?)(?!\w)", _home_runs),
+)

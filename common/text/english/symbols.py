@@ -1,0 +1,83 @@
+"""Signs: of mathematics, of comparison, emoticons, ranges, and all that have a name."""
+
+import re
+
+from common.text.english.tables import GREEK, SYMBOLS
+from common.text.english.tokens import Rule, Style, anywhere, before, rule
+from common.text.numbers import cardinal
+
+POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁻⁺", "01234567890123456789-+")
+
+
+def _power(match: re.Match[str], style: Style) -> str:
+    exponent = match[1].translate(POWERS).lstrip("+")
+    if exponent in ("2", "3"):
+        return "squared" if exponent == "2" else "cubed"
+    number = exponent.lstrip("-")
+    return f"to the power of {'minus ' if exponent.startswith('-') else ''}{cardinal(number) if number else ''}"
+
+
+_OF_TERMS = re.compile(r"[=^²³+]")
+
+
+def _minus(match: re.Match[str], style: Style) -> str | None:
+    """Between two terms, where another sign tells that they are terms."""
+    return "minus" if anywhere(match.string, _OF_TERMS) else None
+
+
+def _compared(match: re.Match[str], style: Style) -> str:
+    said = "less than" if match[0] == "<" else "greater than"
+    return said if re.search(r"\b(?:is|are|was|were|be)\s\Z", match.string[: match.start()]) else f"is {said}"
+
+
+def _symbol(match: re.Match[str], style: Style) -> str | None:
+    return SYMBOLS.get(match[0])
+
+
+def _greek(match: re.Match[str], style: Style) -> str | None:
+    letter = match[0].lower()
+    return GREEK.get(letter)
+
+
+_LOVED = re.compile(
+    r"\b(?:you|u|it|this|that|them|him|her|me|guys|all|much|so|love|thanks|day|night)[.!,]*\s\Z", re.IGNORECASE
+)
+
+SYMBOL_RULES: tuple[Rule, ...] = (
+    rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≥|>=)(?=[$£€]?\.?\d)", lambda match, style: "at least"),
+    rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≤|<=)(?=[$£€]?\.?\d)", lambda match, style: "at most"),
+    rule("emoticon", r"<3+(?=\s*(?:\Z|[.!~]\s*\Z))", lambda match, style: "heart" if before(match, _LOVED) else None),
+    rule("sign", r"(?<=[A-Za-z]{2}\s)[<>](?=[$£€]?\.?\d)", lambda m, s: "less than" if m[0] == "<" else "more than"),
+    rule("math", r"(?<=[\w)])([⁻⁺]?[⁰¹²³⁴-⁹]+)", _power),
+    rule("math", r"(?<=[\w)])\^(-?\d+)(?!\w)", _power),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: "is at most"),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: "is at least"),
+    rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", _compared),
+    rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", lambda match, style: "," if style.for_voice else ""),
+    rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", _compared),
+    rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
+    rule("range", r"(?<=\d[a-z])-(?=\d{1,3}[a-z]?\b)", lambda match, style: "to"),
+    rule("sign", r"~\s?(?=[$£€¥₹]?\.?\d)|(?<![\w)]\s)(?<![\w)])≈\s?(?=[$£€¥₹]?\.?\d)", lambda match, style: "about"),
+    rule("emoticon", r"(?<![\d=)\w])(?<!\b[a-z]\s)<3+(?=\s*(?:\Z|[^\w\s]|[A-Za-z]{2}))", lambda match, style: "heart"),
+    rule("emoticon", r"(?<![\w:;])[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])", lambda match, style: ""),
+    rule("sign", r"<=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at most" if "=" in m[0] else "less than"),
+    rule("sign", r">=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at least" if "=" in m[0] else "more than"),
+    rule("sign", r"≤\s?(?=[$£€]?\.?\d)", lambda match, style: "at most"),
+    rule("sign", r"≥\s?(?=[$£€]?\.?\d)", lambda match, style: "at least"),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:!=|≠)\s?(?=[\w-])", lambda match, style: "does not equal"),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))==+\s?(?=[\w-])", lambda match, style: "equals"),
+    rule("math", r"(?<=[\w)])\^([a-z])(?!\w)", lambda match, style: f"to the {style.letters(match[1])}"),
+    rule("name", r"\.NET\b", lambda match, style: "dot net"),
+    rule("symbol", r"(?<=\w)§§?(?=\s?\d)|§§", lambda match, style: "sections"),
+    rule("reference", r"#\s?(?=\d)", lambda match, style: "number"),
+    rule("abbreviation", r"&c\b\.?", lambda match, style: "et cetera"),
+    rule("symbol", r"&&", lambda match, style: "and"),
+    rule("footnote", r"(?:(?<=[a-z]{3})|(?<=[.,;!?)\"']))\[\d{1,3}\]", lambda match, style: ""),
+    rule("math", r"(?<=[\w)²³] )-(?= \d*[a-z]?\b)", _minus),
+    rule(
+        "symbol", r"(?<=[\w.] )(?<![ECMP]T )(?<![SD]T )(?<![AP]M )/(?= \w)|(?<=\w)/(?=\s)", lambda match, style: "slash"
+    ),
+    rule("number", r"([⁰¹²³⁴-⁹₀-₉]+)", lambda match, style: cardinal(match[1].translate(POWERS))),
+    rule("symbol", r"[^\w\s'\"]|_", _symbol),
+)
+GREEK_RULE = rule("letter", r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹₀-₉])", _greek)
