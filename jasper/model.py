@@ -23,6 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from common.config import ConfigError
 from common.convolution import products
 from common.convolution.blocks import convolved
+from common.dropout import dropout
 from common.lengths import inside
 from common.precision import compute_dtype
 from jasper.config import BlockConfig, ModelConfig
@@ -145,9 +146,9 @@ class Block(nn.Module):
                     added_BCT = residual(input_BCT, mask_B1T)
                     x_BCT = x_BCT.add_(added_BCT) if self._is_in_place(x_BCT, mask_B1T) else x_BCT + added_BCT
             if self.activation is F.relu and self._is_in_place(x_BCT, mask_B1T):
-                x_BCT = F.dropout(x_BCT.mul_(mask_B1T).relu_(), self.dropout, self.training)
+                x_BCT = dropout(x_BCT.mul_(mask_B1T).relu_(), self.dropout, self.training)
             else:
-                x_BCT = F.dropout(self.activation(x_BCT), self.dropout, self.training) * mask_B1T
+                x_BCT = dropout(self.activation(x_BCT), self.dropout, self.training) * mask_B1T
         return x_BCT
 
     def _is_in_place(self, x_BCT: Tensor, mask_B1T: Tensor) -> bool:

@@ -2,8 +2,9 @@
 
     y = A [(G w) * (B x)]; then with Y' = A' dy: dx = B' [(G w) * Y'] and dw = G' [Y' * (B x)], sums over blocks.
 
-All of it is products of the native library, which read their matrices where they lie. What is at the points is made
-anew in the backward pass, in this thread's workspace, so that a training holds no more than before.
+All of it is products of the native library, which read their matrices where they lie. What the input is at the points
+is kept for the backward pass where it is small; otherwise it is made anew there, in this thread's workspace, so that a
+training of wide layers holds no more than before.
 
 Shapes: N utterances, I channels in, O out, K taps, T frames in, S out; blocks of L frames that give M each, U blocks of
 an utterance; P points; R rows, a block of an utterance each.
@@ -27,6 +28,7 @@ FEWEST_TAPS, FEWEST_CHANNELS = 5, 64
 GAP = 32  # values
 ROWS = 12  # of a register block of the kernels
 CACHED_BYTES = 12 * 2**20
+KEPT_BYTES = 2**22  # of an input at the points
 CHUNK_BYTES = 2**26  # of weights at the points that are worked on at once where rows are many
 CALLS = 0.7e-3  # seconds that calls from Python take, forward and backward
 WORTH = 0.8  # part of the direct sums' time that may be expected at most
@@ -108,13 +110,14 @@ class _Blocks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_NIT: Tensor, weight_OIK: Tensor, padding: int, block: int) -> Tensor:
         weight_OIK = weight_OIK.contiguous()
-        ctx.save_for_backward(x_NIT, weight_OIK)
         ctx.padding, ctx.block = padding, block
         filters, _, taps = weight_OIK.shape
         matrices, n_utterances, made = _matrices(block, taps), len(x_NIT), block - taps + 1
         outputs = x_NIT.shape[2] + 2 * padding - taps + 1
-        input_PNUI = _at_points(x_NIT, padding, outputs, taps, matrices)
+        is_kept = ctx.needs_input_grad[1] and _is_small(x_NIT, outputs, taps, matrices)
+        input_PNUI = _at_points(x_NIT, padding, outputs, taps, matrices, is_kept=is_kept)
         n_points, _, n_blocks, _ = input_PNUI.shape
+        ctx.save_for_backward(x_NIT, weight_OIK, input_PNUI if is_kept else None)
         sums_PNUO = _planes(x_NIT, "sums at points", n_points, n_utterances, n_blocks, filters)
         taps_IOK = weight_OIK.transpose(0, 1)
         _multiply(input_PNUI.flatten(1, 2), matrices.weight_PK, taps_IOK, sums_PNUO.flatten(1, 2))
@@ -128,7 +131,7 @@ class _Blocks(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_NOS: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        x_NIT, weight_OIK = ctx.saved_tensors
+        x_NIT, weight_OIK, input_PNUI = ctx.saved_tensors
         filters, channels, taps = weight_OIK.shape
         grad_NOS, matrices, made = grad_NOS.contiguous(), _matrices(ctx.block, taps), ctx.block - taps + 1
         n_utterances, _, outputs = grad_NOS.shape
@@ -141,7 +144,8 @@ class _Blocks(torch.autograd.Function):
         needs_x, needs_weight = ctx.needs_input_grad[:2]
         grad_PRO, grad_weight_OIK, back_PNUI = grad_PNUO.flatten(1, 2), None, None
         if needs_weight:
-            input_PNUI = _at_points(x_NIT, ctx.padding, outputs, taps, matrices)
+            if input_PNUI is None:
+                input_PNUI = _at_points(x_NIT, ctx.padding, outputs, taps, matrices)
             grad_weight_OIK = torch.empty_like(weight_OIK)
             _gradient(grad_PRO, matrices.weight_PK, input_PNUI.flatten(1, 2), grad_weight_OIK)
         if needs_x:
@@ -150,11 +154,15 @@ class _Blocks(torch.autograd.Function):
         return _from_points(back_PNUI, x_NIT, ctx.padding, made, matrices), grad_weight_OIK, None, None
 
 
-def _planes(like: Tensor, name: str, *shape: int) -> Tensor:
-    """This thread's workspace, with gaps between planes, so that not all of them start in the same set of a cache."""
+def _planes(like: Tensor, name: str, *shape: int, is_kept: bool = False) -> Tensor:
+    """Planes in this thread's workspace, or a new tensor, if `is_kept`.
+
+    There are gaps between them, so that not all of them start in the same set of a cache.
+    """
     size = math.prod(shape[1:])
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    flat = native.workspace(like, name, shape[0] * (size + GAP))
+    n_values = shape[0] * (size + GAP)
+    flat = like.new_empty(n_values) if is_kept else native.workspace(like, name, n_values)
     return flat.as_strided(shape, (size + GAP, *strides[1:]))
 
 
@@ -196,8 +204,17 @@ def _parts(weight_DOK: Tensor, n_points: int) -> list[slice]:
     return [slice(first, min(first + count, n_points)) for first in range(0, n_points, count)]
 
 
-def _at_points(x_NIT: Tensor, padding: int, outputs: int, taps: int, matrices: Matrices) -> Tensor:
-    """[P, N, U, I] in this thread's workspace."""
+def _is_small(x_NIT: Tensor, outputs: int, taps: int, matrices: Matrices) -> bool:
+    """Whether the input at the points is so small that it is kept."""
+    n_points, block = matrices.input_PL.shape
+    n_rows = len(x_NIT) * math.ceil(outputs / (block - taps + 1))
+    return 4 * n_points * n_rows * x_NIT.shape[1] <= KEPT_BYTES
+
+
+def _at_points(
+    x_NIT: Tensor, padding: int, outputs: int, taps: int, matrices: Matrices, *, is_kept: bool = False
+) -> Tensor:
+    """[P, N, U, I] in this thread's workspace, or in a new tensor, if `is_kept`."""
     n_utterances, channels, frames = x_NIT.shape
     n_points, block = matrices.input_PL.shape
     made = block - taps + 1
@@ -207,7 +224,7 @@ def _at_points(x_NIT: Tensor, padding: int, outputs: int, taps: int, matrices: M
     padded_NIT[..., :padding] = 0
     padded_NIT[..., padding : padding + frames] = x_NIT
     padded_NIT[..., padding + frames :] = 0
-    points_PNUI = _planes(x_NIT, "points", n_points, n_utterances, n_blocks, channels)
+    points_PNUI = _planes(x_NIT, "points", n_points, n_utterances, n_blocks, channels, is_kept=is_kept)
     blocks_NUIL = padded_NIT.unfold(2, block, made).transpose(1, 2)
     matrix_NUPL = matrices.input_PL.expand(n_utterances, n_blocks, -1, -1)
     multiply_all(matrix_NUPL, blocks_NUIL, points_PNUI.permute(1, 2, 0, 3))

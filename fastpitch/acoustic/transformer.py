@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Convolution, Linear
+from common.dropout import Dropout
 from common.precision import compute_dtype
 from fastpitch.acoustic.config import PredictorConfig, TransformerConfig
 
@@ -30,7 +31,7 @@ class Transformer(nn.Module):
 
     def __init__(self, channels: int, config: TransformerConfig):
         super().__init__()
-        self.dropout = nn.Dropout(config.input_dropout)
+        self.dropout = Dropout(config.input_dropout)
         self.layers = nn.ModuleList(Layer(channels, config) for _ in range(config.layers))
 
     def forward(self, x_BTC: Tensor, inside_BT: Tensor) -> Tensor:
@@ -55,7 +56,7 @@ class Layer(nn.Module):
         self.widen = Convolution(channels, config.filter_channels, config.kernel)
         self.narrow = Convolution(config.filter_channels, channels, config.kernel)
         self.convolution_norm = nn.LayerNorm(channels)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x_BTC: Tensor, inside_BT: Tensor, mask_BT1: Tensor, reduced_mask_BT1: Tensor) -> Tensor:
         """x_BTC with zeros in its padding to the same; the second mask is in the type of products."""
@@ -99,7 +100,7 @@ class Predictor(nn.Module):
             Convolution(narrow, wide, config.kernel) for narrow, wide in itertools.pairwise(widths)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(width) for width in widths[1:])
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.out = nn.Linear(widths[-1], 1)
 
     def forward(self, x_BTC: Tensor, mask_BT1: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from fastpitch.vocoders import hifigan_import as hifigan_import
 from fastpitch.vocoders import waveglow_import as waveglow_import
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.networks.config import SAME_MEL
-from fastpitch.vocoders.networks.fused import FusedHifigan
+from fastpitch.vocoders.networks.fused import FusedHifigan, is_faster_fused
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.istft import IstftGenerator
@@ -84,7 +84,7 @@ class Vocoder:
         """`name`, in messages, is where it comes from."""
         self.name, self.features, self.delay_samples = name or type(generator).__name__, features, delay_samples
         self.device, self.precision = torch.device(device), precision
-        if isinstance(generator, HifiganGenerator) and self.device.type == "cpu":
+        if isinstance(generator, HifiganGenerator) and self.device.type == "cpu" and is_faster_fused(generator):
             generator = FusedHifigan(generator)
         elif isinstance(generator, Waveglow) and self.device.type == "cpu":
             generator = FusedWaveglow(generator)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Linear, along_time
+from common.dropout import dropout
 from common.lengths import inside
 from transducer.config import EncoderConfig
 
@@ -47,7 +48,7 @@ class FastConformer(nn.Module):
         """features_BFT with frames_B valid frames each; frames beyond are ignored, and what comes of them is not 0."""
         features_BFT = features_BFT.to(self.subsampling.project.weight.dtype)  # may be cast; features are always fp32
         x_BSC, frames_B = self.subsampling(features_BFT, frames_B)
-        x_BSC = F.dropout(x_BSC * self.input_scale, self.cfg.dropout, self.training)
+        x_BSC = dropout(x_BSC * self.input_scale, self.cfg.dropout, self.training)
         frame_S = torch.arange(x_BSC.shape[1], device=x_BSC.device)
         inside_BS = inside(frames_B, x_BSC.shape[1])
         seen_BSS = visible(frame_S, frame_S, self.cfg) & inside_BS[:, None, :]
@@ -176,7 +177,7 @@ class Block(nn.Module):
         return self.norm(x_BSC)
 
     def _dropped(self, x_BSC: Tensor) -> Tensor:
-        return F.dropout(x_BSC, self.dropout, self.training)
+        return dropout(x_BSC, self.dropout, self.training)
 
 
 class FeedForward(nn.Module):
@@ -191,7 +192,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x_BSC: Tensor) -> Tensor:
         """x_BSC -> x_BSC"""
-        return self.leave(F.dropout(F.silu(self.enter(self.norm(x_BSC))), self.dropout, self.training))
+        return self.leave(dropout(F.silu(self.enter(self.norm(x_BSC))), self.dropout, self.training))
 
 
 class RelativeAttention(nn.Module):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from common.dropout import dropout
 from transducer.config import ModelConfig
 from transducer.network.encoder import Encoded, FastConformer
 from transducer.weights import DecoderWeights, LSTMLayer
@@ -67,7 +68,7 @@ class Prediction(nn.Module):
         """[B, U + 1, H]: what the labels before each position say."""
         tokens_BU = F.pad(targets_BU, (1, 0), value=self.embedding.num_embeddings - 1)
         hidden_BUH, _ = self.rnn(self.embedding(tokens_BU))
-        return F.dropout(hidden_BUH, self.dropout, self.training)
+        return dropout(hidden_BUH, self.dropout, self.training)
 
 
 class Joint(nn.Module):
@@ -84,4 +85,4 @@ class Joint(nn.Module):
     def forward(self, encoded_BSC: Tensor, prediction_BUH: Tensor) -> Tensor:
         """logits_BSUW of every pair of a frame and a label position."""
         sum_BSUJ = self.encoder(encoded_BSC)[:, :, None] + self.prediction(prediction_BUH)[:, None]
-        return self.output(F.dropout(self.activation(sum_BSUJ), self.dropout, self.training))
+        return self.output(dropout(self.activation(sum_BSUJ), self.dropout, self.training))

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Linear
+from common.dropout import dropout
 from wav2vec2.contrastive.masking import Targets, joined
 from wav2vec2.contrastive.objective import ObjectiveConfig, contrast
 from wav2vec2.contrastive.quantizer import GumbelQuantizer, perplexity
@@ -75,7 +76,7 @@ class Wav2Vec2ForPretraining(nn.Module):
         hidden_Q = torch.cat(_masked_frames(targets, context.x_BSD.shape[1]))
         context_QC = self.project_context(context.x_BSD.flatten(0, 1)[hidden_Q])
         features_QC = context.features_BSC.flatten(0, 1)[hidden_Q]
-        features_QC = F.dropout(features_QC, self.wav2vec2.learning.feature_dropout, self.training)
+        features_QC = dropout(features_QC, self.wav2vec2.learning.feature_dropout, self.training)
         quantized = self.quantizer(features_QC, temperature=temperature, noise_QGV=noise_QGV)
         targets_QC = self.project_codes(quantized.x_QJ)
         sizes, rows = ([size(part.positions_BM) for part in targets] for size in (Tensor.numel, len))

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from common.config import ConfigError
 from common.convolution import Linear
+from common.dropout import dropout
 from common.lengths import inside
 from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.extractor import FeatureExtractor
@@ -77,7 +78,7 @@ class Wav2Vec2(nn.Module):
             raise ValueError(f"audio of {n_samples} samples; the model needs {shortest} for its first frame")
         raw_BSC, frames_B = self._extracted(audio_BN, samples_B)
         features_BSC = self.norm(raw_BSC)
-        x_BSD = F.dropout(self.projection(features_BSC), self.learning.input_dropout, self.training)
+        x_BSD = dropout(self.projection(features_BSC), self.learning.input_dropout, self.training)
         if masked is not None:
             x_BSD = self._mask(x_BSD, masked)
         x_BSD = self.encoder(x_BSD, frames_B, seed=seed, layers=layers)
@@ -136,7 +137,7 @@ class Wav2Vec2ForCTC(nn.Module):
         """As Wav2Vec2.forward, then the head. With `freeze_encoder` only the head gets gradients."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not freeze_encoder):
             context = self.wav2vec2(audio_BN, samples_B, masked=masked, seed=seed)
-        x_BSD = F.dropout(context.x_BSD, self.wav2vec2.learning.final_dropout, self.training)
+        x_BSD = dropout(context.x_BSD, self.wav2vec2.learning.final_dropout, self.training)
         return Logits(self.head(x_BSD), context.frames_B)
 
 

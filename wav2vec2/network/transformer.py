@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from common.convolution import Linear
+from common.dropout import dropout
 from common.lengths import inside
 from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.hourglass import Shortening
@@ -54,7 +55,7 @@ class Encoder(nn.Module):
         """What follows the positions: x_BSD of the frames mask_BS (None: all) -> the same shape, not masked."""
         if not self.pre_norm:
             x_BSD = self.norm(x_BSD)
-        x_BSD = F.dropout(x_BSD, self.learning.dropout, self.training)
+        x_BSD = dropout(x_BSD, self.learning.dropout, self.training)
         x_BSD = self._run(x_BSD, mask_BS, self._kept(seed), len(self.layers) if layers is None else layers)
         return self.norm(x_BSD) if self.pre_norm and layers is None else x_BSD
 
@@ -140,11 +141,11 @@ class TransformerLayer(nn.Module):
         return self.final_norm(x_BSD + self._drop(self._feed_forward(x_BSD)))
 
     def _feed_forward(self, x_BSD: Tensor) -> Tensor:
-        x_BSF = F.dropout(self.fc1(x_BSD, "gelu"), self.learning.activation_dropout, self.training)
+        x_BSF = dropout(self.fc1(x_BSD, "gelu"), self.learning.activation_dropout, self.training)
         return self.fc2(x_BSF)
 
     def _drop(self, x_BSD: Tensor) -> Tensor:
-        return F.dropout(x_BSD, self.learning.dropout, self.training)
+        return dropout(x_BSD, self.learning.dropout, self.training)
 
 
 class Attention(nn.Module):

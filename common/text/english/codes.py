@@ -129,12 +129,15 @@ def _dialled(group: str) -> str:
     return digits(group) if group.isdigit() else group
 
 
-_LONG_GROUP = re.compile(r"\b0|\d{4}")
+_NAME_AHEAD = re.compile(r"\b[A-Z][\w.]*\s\Z")
 
 
 def _serial(match: re.Match[str], style: Style) -> str | None:
     """0781-1506-10"""
-    return _telephone(match, style) if _LONG_GROUP.search(match[0]) else None
+    groups = match[0].split("-")
+    lengths = set(map(len, groups))
+    is_code = any(group[0] == "0" for group in groups) or (len(lengths) > 1 and max(lengths) > 3)
+    return _telephone(match, style) if is_code else None
 
 
 def _seven_digits(match: re.Match[str], style: Style) -> str:
@@ -288,7 +291,11 @@ WORD_RULES: tuple[Rule, ...] = (
         rf"([NS])\.\s?([EW])\.(?=\s(?:\d+(?:st|nd|rd|th)|[A-Z][a-z]+)\s(?:{STREETS})\b)",
         lambda match, style: DIRECTIONS[match[1] + match[2]],
     ),
-    rule("address", r"([NSEW])\.(?=\s\d+(?:st|nd|rd|th)\b)", lambda match, style: DIRECTIONS[match[1]]),
+    rule(
+        "address",
+        r"([NSEW])\.(?=\s\d+(?:st|nd|rd|th)\b)",
+        lambda match, style: None if before(match, _NAME_AHEAD) else DIRECTIONS[match[1]],
+    ),
     rule(
         "address",
         r"([NS][EW]|[NSEW])(?!\w)",

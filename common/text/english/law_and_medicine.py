@@ -35,23 +35,28 @@ def _dosing(match: re.Match[str], style: Style) -> str | None:
     return style.letters(match[1].lower()) if before(match, _DOSE_AHEAD) else None
 
 
-_TAKEN = re.compile(
-    r"\s(?:by\smouth|p\.?o\b|once|twice|daily|every|q\.?\d+|b\.?i\.?d|t\.?i\.?d|at\sbed|prn|with\s(?:food|water))", re.I
-)
+_TAKEN = re.compile(r"\s(?:by\smouth|p\.?o\b|q\.?\d|b\.?i\.?d|t\.?i\.?d|at\sbedtime|prn|with\sfood)", re.I)
+_EACH_DAY = re.compile(r"\s(?:once|twice|daily|every|with\swater)\b")
+_DOSED = re.compile(r"\b[Tt]ak(?:e|es|ing)\s(?:\d+\s?-\s?)?\d+\s\Z|\bm?c?g\b,?\s(?:\d+\s?-\s?)?\d+\s\Z")
 
 
 def _form(match: re.Match[str], style: Style) -> str | None:
     """1 tab. by mouth; but 3 tabs of a browser"""
     name = {"tab": "tablet", "cap": "capsule"}[match[1].lower()]
-    return f"{name}{match[2] or ''}" if _TAKEN.match(match.string, match.end()) else None
+    text, behind = match.string, match.end()
+    is_dose = _TAKEN.match(text, behind) or (_EACH_DAY.match(text, behind) and before(match, _DOSED))
+    return f"{name}{match[2] or ''}" if is_dose else None
 
 
 _BLOOD_AHEAD = re.compile(r"\b(?:[Tt]ype|[Bb]lood(?:\stype)?(?:\s(?:is|was))?:?)\s\Z")
+_NO_BLOOD = re.compile(r"\s(?:personalit|students?|grades?|rating|game|behaviou?r)")
 _BLOOD_BEHIND = re.compile(r"\s(?:blood|donors?|patients?)\b")
 
 
 def _blood(match: re.Match[str], style: Style) -> str | None:
     """type O-; but a grade of A-"""
+    if _NO_BLOOD.match(match.string, match.end()):
+        return None
     if not before(match, _BLOOD_AHEAD) and not _BLOOD_BEHIND.match(match.string, match.end()):
         return None
     return f"{style.letters(match[1])} {'positive' if match[2] == '+' else 'negative'}"
@@ -68,7 +73,11 @@ PLAIN_TOO = frozenset(["tab", "tabs", "cap", "caps", "po", "bid", "tid", "qid", 
 WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"Fed\.\s?R\.\s?(?:(Civ|Crim|App|Bankr)\.\s?P|(Evid))\.", _procedure),
     rule("abbreviation", r"Pub\.\s?L\.", lambda match, style: "public law"),
-    rule("reference", r"Ex\.(?=\s[A-Z](?![\w'])(?<!I))", lambda match, style: "exhibit"),
+    rule(
+        "reference",
+        r"Ex\.(?=\s[A-HJ-Z](?![\w'])(?!\s(?!(?:and|or|to|is|was|shows|at)\b)[a-z]))",
+        lambda match, style: "exhibit",
+    ),
     rule("time", r"q\.?(\d{1,2})(?:-(\d{1,2}))?\s?h(?:rs?|ours)?(?!\w)\.?(?!\Z)", _every),
     rule("blood", r"(AB|A|B|O)([+-])(?![\w-])", _blood),
     rule("abbreviation", r"(?<=\d\s)(tab|cap)(s)?(?!\w)\.?", _form, any_case=True),

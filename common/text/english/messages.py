@@ -50,7 +50,6 @@ _SPELLED = (
     "omg",
     "icymi",
     "eod",
-    "ooo",
     "afk",
     "ily",
     "wyd",

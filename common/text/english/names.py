@@ -223,7 +223,12 @@ RULES: tuple[Rule, ...] = (
     rule("year", r"([12]\d{3})/(\d\d)(?![\d/])", _season),
     rule("reference", r"((?:19|20)\d\d)/(\d{3,4})(?![\d/])", lambda m, s: f"{_year(m[1])} slash {in_pairs(m[2])}"),
     rule("time", r"(\d{1,2})/(\d{1,2})c\b", lambda m, s: f"{cardinal(m[1])} {cardinal(m[2])} central"),
-    rule("named number", r"24-7(?![\w-]|[.,]\d)", lambda match, style: "twenty four seven"),
+    rule(
+        "named number",
+        r"(?:(?<=open )|(?<=available )|(?<=working )|(?<=work )|(?<=runs ))24-7(?![\w-]|[.,]\d)"
+        r"|24-7(?=\s(?:support|service|access|care|help|online|hotline|coverage|emergency)\b)",
+        lambda match, style: "twenty four seven",
+    ),
     rule("named number", r"24/7/365(?!\w)", lambda match, style: "twenty four seven three sixty five"),
     rule(
         "citation", r"(\d{1,4})(?=\s(?:U\.\s?S\.|F\.\s?\dd|F\.\s?Supp\.|S\.\s?Ct\.)\s\d)", lambda m, s: in_pairs(m[1])

@@ -117,8 +117,9 @@ _RACES = frozenset(["5", "10", "15"])
 _RAN = re.compile(r"\s?(?:[.,;:!?)]|\Z)|\s(?:in|on|at|and|last|this|yesterday|today|tomorrow|with|run|race|walk)\b")
 
 
+_LAMP = re.compile(r"\s(?:\w+\s)?(?:lights?|bulbs?|lamps?|LEDs?|leds?|stars?|whites?)\b")
 _CARATS = frozenset(["9", "10", "14", "18", "22", "24"])
-_GOLD = re.compile(r"[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold|ring|jewel\w*|plated|necklace|chain)\b")
+_GOLD = re.compile(r"[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold(?!\smedal)|ring|jewel\w*|plated|necklace|chain)\b")
 
 
 def _thousands(match: re.Match[str], style: Style) -> str | None:
@@ -137,7 +138,8 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
         return None
     if letter in "kK" and match[1] in _CARATS and _GOLD.match(match.string, match.end()):
         return f"{cardinal(match[1])} carat"
-    if letter == "K" and match[1].isdigit() and len(match[1]) == 4:  # 2700K
+    is_light = _LAMP.match(follows) or not re.match(r"\s(?:[a-z]+s|people)\b", follows)
+    if letter == "K" and match[1].isdigit() and len(match[1]) == 4 and is_light:  # 2700K
         return f"{cardinal(match[1])} kelvin"
     if letter == "m" and not re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", follows):
         return None

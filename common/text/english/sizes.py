@@ -93,14 +93,15 @@ def _of_a_second(match: re.Match[str], style: Style) -> str:
 
 _SPOONS = {"c": "cup", "t": "teaspoon", "T": "tablespoon"}
 _KITCHEN = re.compile(
-    r"\b(?:flour|sugar|salt|butter|oil|vanilla|cinnamon|baking|milk|water|cream|honey|vinegar|yeast|garlic|pepper|tsp|tbsp|cups?)\b"
+    r"\s(?:[a-z]+\s){0,2}(?:flour|sugar|salt|butter|oil|vanilla|cinnamon|milk|water|cream|honey|vinegar|yeast|garlic|pepper"
+    r"|soy|sauce|juice|powder|soda|cornstarch|rice|stock|broth|mayo|mustard|lemon)\b"
 )
 
 
 def _cups(match: re.Match[str], style: Style) -> str | None:
     """1 c. flour, 2 T. oil, ½ t vanilla"""
     number, letter, dot = match.groups()
-    if not dot and not anywhere(match.string, _KITCHEN):
+    if not dot and not _KITCHEN.match(match.string, match.end()):
         return None
     name = _SPOONS["c" if letter == "C" else letter]
     return f"{count(number)} {name if number == '1' or '/' in number[:2] else plural(name)}"
@@ -136,7 +137,7 @@ def _basis_points(match: re.Match[str], style: Style) -> str | None:
 RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),])|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b)[a-z]{{3}}))",
+        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),])|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b|then\b|stop\b|scanner)[a-z]{{3}}))",
         _cups,
     ),
     rule(

@@ -18,23 +18,26 @@ def _set(match: re.Match[str], style: Style) -> str | None:
     return " ".join(cardinal(number) for number in re.findall(r"\d+", match[0]))
 
 
-_RECORD_AHEAD = re.compile(
-    r"\b(?:(?:record|start|mark)\s(?:of|to|at|is|was)(?:\sa)?|improv(?:e|es|ed|ing)\s(?:\w+\s){0,2}to"
-    r"|(?:fell|falls?|dropp?(?:s|ed|ing)?|slipp?(?:s|ed)?)\sto)\s\(?\Z"
+_RECORD_AHEAD = re.compile(r"\b(?:record|start|mark)\s(?:of|to|at|is|was)(?:\sa)?\s\(?\Z")
+_MOVED_AHEAD = re.compile(
+    r"\b(?:improv(?:e|es|ed|ing)\s(?:\w+\s){0,2}|(?:fell|falls?|dropp?(?:s|ed|ing)?|slipp?(?:s|ed)?)\s)to\s\(?\Z"
+)
+_OF_SPORT = re.compile(
+    r"\b(?:teams?|season|games?|coach|leagues?|playoffs?|wins?|won|lost|loss|conference|overall|record)\b"
 )
 _PLAYED_AHEAD = re.compile(
-    r"(?:\b(?:are|is|was|were|went|go|goes|sits?|stands?|finish(?:ed|es)?|start(?:ed|s)?(?:\sout)?)"
-    r"|'(?:re|s)|[A-Z]\w+)(?:\snow)?(?:\s(?:an?|at))?\s\(?\Z"
+    r"(?<!odds )(?:\b(?:are|is|was|were|went|go|goes|sits?|stands?|finish(?:ed|es)?|start(?:ed|s)?(?:\sout)?)"
+    r"|'(?:re|s))(?:\snow)?(?:\s(?:an?|at))?\s\(?\Z"
 )
 _OF_A_SEASON = re.compile(
-    r"\)?\s(?:overall|(?:on|in)\sthe\s(?:season|year|road|division|conference|league|series)|all-time|lifetime"
-    r"|(?:this|last)\s(?:season|year)|in\s(?:\w+\s)?(?:conference|league|division|district|games|play)\b)"
+    r"\)?\s(?:overall|(?:on|in)\sthe\s(?:season|year|road|division|conference|league|series)(?!\s(?:of|table))"
+    r"|all-time|lifetime|(?:this|last)\sseason|in\s(?:\w+\s)?(?:conference|league|division|district|games|play)\b(?!\swith))"
 )
-_RECORD_BEHIND = re.compile(r"\s(?:overall\s|home\s|road\s|career\s)?(?:record|start|run|mark)\b")
+_RECORD_BEHIND = re.compile(r"\s(?:overall\s|home\s|road\s|career\s)?(?:record|start)\b")
 _OWN_AHEAD = re.compile(r"\b(?:an?|the|this|that|their|its|his|her|our|my|your)\s(?:\w+\s)?\Z", re.IGNORECASE)
 _SCORE_AHEAD = re.compile(r"\b(?:score|result|game|match|final|it)(?:\s(?:was|is)|'s)\s\Z", re.IGNORECASE)
 _UNIT_BEHIND = re.compile(
-    r"\s?(?:%|percent|per\scent|\w*(?:met|lit)(?:er|re)s?\b|(?:degrees|points|inches|feet|cents)\b)"
+    r"\s?(?:%|percent|per\scent|\w*(?:met|lit)(?:er|re)s?\b|(?!(?:this|across|as|is|was|has|versus|vs)\b)[a-z]+s\b|(?:inches|feet)\b)"
 )
 
 
@@ -45,6 +48,7 @@ def _record(match: re.Match[str], style: Style) -> str | None:
         return None
     is_record = (
         before(match, _RECORD_AHEAD)
+        or (before(match, _MOVED_AHEAD) and anywhere(text, _OF_SPORT))
         or text.startswith(" record", behind)
         or (_RECORD_BEHIND.match(text, behind) and before(match, _OWN_AHEAD))
         or (_OF_A_SEASON.match(text, behind) and (before(match, _GOES_ON) or before(match, _PLAYED_AHEAD)))

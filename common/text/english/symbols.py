@@ -30,6 +30,17 @@ def _compared(match: re.Match[str], style: Style) -> str:
     return said if re.search(r"\b(?:is|are|was|were|be)\s\Z", match.string[: match.start()]) else f"is {said}"
 
 
+_MENU_AHEAD = re.compile(r"\b[A-Z]\w*(?:\s[a-z]\w*)?\s\Z")
+_CLICKED = re.compile(r"\b(?:[Cc]lick|[Gg]o\sto|[Ss]elect|[Cc]hoose|[Oo]pen|[Tt]ap|[Mm]enu|Settings|File|Edit)\b")
+
+
+def _menu(match: re.Match[str], style: Style) -> str | None:
+    """Click File > Save As."""
+    if not before(match, _MENU_AHEAD) or not anywhere(match.string, _CLICKED):
+        return None
+    return "," if style.for_voice else ""
+
+
 def _symbol(match: re.Match[str], style: Style) -> str | None:
     return SYMBOLS.get(match[0])
 
@@ -53,7 +64,7 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: "is at most"),
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: "is at least"),
     rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", _compared),
-    rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", lambda match, style: "," if style.for_voice else ""),
+    rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", _menu),
     rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", _compared),
     rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
     rule("range", r"(?<=\d[a-z])-(?=\d{1,3}[a-z]?\b)", lambda match, style: "to"),

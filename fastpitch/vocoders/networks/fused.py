@@ -11,11 +11,16 @@ Shapes: B utterances, M mel bins, T frames, C channels, L samples at the rate of
 import torch
 from torch import Tensor, nn
 
-from common.convolution import FusedConvolution, Lengths, workspace
+from common.convolution import FusedConvolution, Lengths, native, workspace
 from common.lengths import inside
 from fastpitch.vocoders.networks.hifigan import LAST_SLOPE, SLOPE, HifiganGenerator, MeanOfBlocks, ResBlock
 
 FRAMES = 160  # of a call that algorithms are chosen for: two seconds
+
+
+def is_faster_fused(generator: HifiganGenerator) -> bool:
+    """Whether `FusedHifigan` is: the kernels work on 32 channels at once, which the narrow layers of V2 do not have."""
+    return generator.cfg.channels >> len(generator.cfg.upsample_rates) >= native.PANEL
 
 
 class FusedHifigan(nn.Module):

@@ -3,9 +3,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from common import checkpoint
+from common import checkpoint, config
 from common.checkpoint import CheckpointError
 from common.features import TTS
+from fastpitch.vocoders.config import HifiganRun
+from fastpitch.vocoders.networks.fused import is_faster_fused
+from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.vocoder import Cut, Denoiser, Vocoder, VocoderError, load_vocoder
 from tests.data import shared
 from tests.fastpitch.vocoders.small import ISTFT, golden, random_mel, save_hifigan, save_waveglow
@@ -174,7 +177,7 @@ def test_features_of_another_model_are_told_in_one_line(vocoders):
 
 def test_a_file_that_is_no_vocoder_is_told(tmp_path):
     checkpoint.save(tmp_path / "other.pt", {"format": "jasper", "weights": {}})
-    with pytest.raises(CheckpointError, match=r"other.pt: not a vocoder: .* found format, weights"):
+    with pytest.raises(CheckpointError, match=r"other.pt: not a vocoder: .* its format is 'jasper'"):
         load_vocoder(tmp_path / "other.pt", device="cpu")
     path = save_hifigan(tmp_path / "broken.pt")
     state = checkpoint.load(path)
@@ -193,3 +196,11 @@ def test_a_checkpoint_whose_weight_norm_has_another_shape_is_an_error_and_no_cra
     checkpoint.save(path, state)
     with pytest.raises(CheckpointError, match=r"v.pt: does not fit its configuration: conv_pre.weight: a magnitude of"):
         load_vocoder(path)
+
+
+@pytest.mark.parametrize(("name", "is_fused"), [("v1", True), ("v2", False), ("v3", True)])
+def test_the_layout_for_cpus_is_for_generators_whose_layers_fill_its_kernels(name, is_fused):
+    cfg = config.load(HifiganRun, config.packaged() / "hifigan" / f"{name}.toml")
+    with torch.device("meta"):
+        generator = HifiganGenerator(cfg.hifigan, cfg.features.mel_bins)
+    assert is_faster_fused(generator) is is_fused
