@@ -14,6 +14,7 @@ from pickle import UnpicklingError
 from typing import IO, Any, cast
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from common import files, other_files, seal
 from common.config import ConfigError
@@ -152,6 +153,27 @@ def own_description(path: Path | str, *others: type[Exception]) -> Iterator[None
         yield
     except unreadable as error:
         raise CheckpointError(f"{path}: its own description cannot be read: {error}") from None
+
+
+class _Uninitialised(TorchFunctionMode):
+    """Initialisers leave what they are given as it is. On torch's meta device some of them are written in Python, and
+    import torch's compiler at their first call, which takes longer than to load a model.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init" or func is torch.Tensor.normal_:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def unfilled() -> Iterator[None]:
+    """Models that are made inside have shapes and no weights, for `fill`: what a file brings is neither allocated nor
+    initialised before.
+    """
+    with torch.device("meta"), _Uninitialised():
+        yield
 
 
 def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path | str) -> None:

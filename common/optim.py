@@ -7,6 +7,7 @@ in fp16 is taken at all. On a CPU, where memory is the limit, the operations of 
 parameter after the other, which stays in the cache.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -52,7 +53,28 @@ def build_optimizer(parameters: Iterable[Tensor], cfg: OptimConfig) -> Optimizer
         return NovoGrad(parameters, **options)
     if cfg.kind == "lamb":
         return Lamb(parameters, **options)
-    return torch.optim.AdamW(parameters, fused=True, **options)
+    return AdamW(parameters, fused=True, **options)
+
+
+def _call_without_compiler() -> None:
+    """Lets the methods of torch's optimisers run without torch's compiler.
+
+    They are marked as not to be compiled, and to heed the mark they import the compiler at their first call, sympy with
+    it: more than a second of a core for every training, and every process of it. No optimiser is compiled here.
+    """
+    for name in ("add_param_group", "zero_grad", "state_dict", "load_state_dict"):
+        plain = getattr(getattr(Optimizer, name), "__wrapped__", None)
+        if plain is not None and not hasattr(plain, "__dynamo_disable"):
+            setattr(plain, "__dynamo_disable", plain)
+
+
+_call_without_compiler()
+
+
+class AdamW(torch.optim.AdamW):
+    """AdamW of torch (Loshchilov and Hutter 2019)."""
+
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))  # as `_call_without_compiler` says
 
 
 class NovoGrad(Optimizer):

@@ -199,7 +199,7 @@ def _loaded(
     step = "" if imported.step is None else f", step {imported.step:,}"
     origin = f"{path}{step}, {'raw' if averaged is None else 'averaged'} weights"
     with checkpoint.usable(path):
-        with torch.device("meta"):  # the weights come from the file: do not initialise 333 million of them first
+        with checkpoint.unfilled():
             model = Jasper(cfg.model, cfg.features.mel_bins)
         checkpoint.fill(model, weights, path)
     return model.eval(), cfg, {"assumed": imported.assumed, "origin": origin}

@@ -281,7 +281,7 @@ def load(
             raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
         processor = TextProcessor(text or replace(imported.config.text, unknown_characters="skip"))
         weights = imported.ema if imported.ema is not None and ema is not False else imported.weights
-        with torch.device("meta"):  # the weights come from the file: do not initialise 46 million of them first
+        with checkpoint.unfilled():
             mel_bins = imported.config.features.mel_bins
             model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
         checkpoint.fill(model, checkpoint.widened(weights), path)

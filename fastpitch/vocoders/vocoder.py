@@ -322,7 +322,7 @@ def load_generator(path: Path, *, ema: bool | None = None) -> Loaded:
 def _generator_of(state: dict[str, Any], path: Path, ema: bool | None) -> Loaded:
     if waveglow_import.is_checkpoint(state):
         flow = waveglow_import.read(state, path)
-        with torch.device("meta"):  # the weights come from the file: do not initialise 268 million of them first
+        with checkpoint.unfilled():
             network = Waveglow(flow.config.model, flow.config.features.mel_bins, flow.config.features.hop_samples)
         return Loaded(_filled(network, flow.weights, flow.ema, ema, path), flow.config.features, 0)
     if not hifigan_import.is_checkpoint(state):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from common.ema import Ema
-from common.optim import Lamb, NovoGrad, OptimConfig, build_optimizer
+from common.optim import AdamW, Lamb, NovoGrad, OptimConfig, build_optimizer
 from tests.host_sync import NoHostSync
 
 SHAPES = [(12, 4, 11), (12,), (1,), (40, 12, 1), (40,), (29, 40, 1)]
@@ -262,7 +262,7 @@ def test_the_configuration_chooses_the_optimizer_and_its_defaults():
     assert {kind: type(o) for kind, o in built.items()} == {
         "novograd": NovoGrad,
         "lamb": Lamb,
-        "adamw": torch.optim.AdamW,
+        "adamw": AdamW,
     }
     assert [o.defaults["betas"] for o in built.values()] == [(0.95, 0.0), (0.9, 0.999), (0.9, 0.999)]
     assert build_optimizer(parameters(), OptimConfig(betas=(0.8, 0.5))).defaults["betas"] == (0.8, 0.5)

@@ -85,16 +85,20 @@ def test_the_steps_of_the_image_for_cpus_work_in_a_clean_folder(tmp_path):
     place.mkdir()
     environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "PIP_CACHE_DIR") if key in os.environ}
     environment["PIP_NO_COMPILE"] = "1"  # half a minute for 165 MB of Python, of which little is imported below
+    compiler = tmp_path / "g++"  # other tests run what is optimised; that it compiles at all takes a third of the time
+    compiler.write_text(f'#!/bin/sh\nexec {os.environ.get("CXX", "g++")} "$@" -O0\n')
+    compiler.chmod(0o755)
+    environment["CXX"] = str(compiler)
     ran = 0
     for kind, what in instructions(REPOSITORY / "docker" / "Dockerfile.cpu"):
         if kind == "COPY":
             *sources, target = what.split()
-            assert target in (".", "./")
             for name in kept_by_docker() if sources == ["."] else sources:
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(REPOSITORY / name, place / name)
+                copy = place / (name if sources == ["."] else Path(target) / Path(name).name)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(REPOSITORY / name, copy)
         elif kind == "RUN" and "apt-get" not in what:
-            command = what.replace("/speech", str(place)).replace("--no-cache-dir ", "")
+            command = what.replace("/speech", str(place)).replace("PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1 ", "")
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=place, env=environment, check=False)
             assert done.returncode == 0, command
             ran += 1

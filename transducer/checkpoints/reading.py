@@ -28,7 +28,7 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
 def read_model(path: Path, *, ema: bool | None = None) -> tuple[Model, Imported]:
     """The model at `path`, on the CPU in evaluation mode, and what belongs to it. Raises CheckpointError."""
     imported = read(path, ema=ema)
-    with checkpoint.usable(path), torch.device("meta"):  # the weights come from the file: do not initialise them
+    with checkpoint.usable(path), checkpoint.unfilled():
         model = Model(imported.model, imported.features.mel_bins)
     counters = {name: torch.tensor(0) for name in model.state_dict() if name.endswith("num_batches_tracked")}
     with checkpoint.usable(path):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from common import checkpoint
@@ -46,7 +45,7 @@ def build(imported: Imported, path: Path, learning: LearningConfig | None = None
         raise CheckpointError(
             f"{path}: writes {len(weights['head.weight'])} labels, and {len(labels)} are named (with the special ones)"
         )
-    with torch.device("meta"):  # the weights come from the file: do not initialise others first
+    with checkpoint.unfilled():
         if imported.kind == "backbone":
             model: Model = Wav2Vec2(imported.config, learning)
             weights = {name.removeprefix(naming.BACKBONE): tensor for name, tensor in weights.items()}

@@ -35,8 +35,9 @@ class PositionalConv(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.dim))
         self._kept: Kept[Tensor] = Kept()
         nn.init.normal_(self.direction, std=math.sqrt(4 / (config.pos_kernel * config.dim)))
-        with torch.no_grad():
-            self.norm.copy_(self.direction.norm(dim=(0, 1), keepdim=True))
+        if not self.direction.is_meta:
+            with torch.no_grad():
+                self.norm.copy_(self.direction.norm(dim=(0, 1), keepdim=True))
 
     def forward(self, x_BSD: Tensor) -> Tensor:
         """x_BSD -> the same shape: a frame sees kernel // 2 frames before it and the rest of the kernel after."""

@@ -1,0 +1,33 @@
+"""What a command need not wait for before it begins."""
+
+import subprocess
+import sys
+
+from tests.toys import KINDS, save_toy
+from tests.training import REPOSITORY
+
+COMPILER = """
+import sys, torch
+from common.optim import OptimConfig, build_optimizer
+from jasper import load as load_jasper
+from transducer import load as load_transducer
+from wav2vec2 import load as load_wav2vec2
+for kind, path in zip(("jasper", "wav2vec2", "transducer"), sys.argv[1:]):
+    {"jasper": load_jasper, "wav2vec2": load_wav2vec2, "transducer": load_transducer}[kind](path, device="cpu")
+for kind in ("novograd", "lamb", "adamw"):
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = build_optimizer([weight], OptimConfig(kind=kind))
+    weight.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    optimizer.load_state_dict(optimizer.state_dict())
+print([name for name in ("torch._dynamo", "sympy") if name in sys.modules])
+"""
+
+
+def test_neither_loading_nor_training_imports_the_compiler_of_torch(tmp_path):
+    """It takes more than a second, longer than all else before the first transcript."""
+    toys = [save_toy(kind, tmp_path / f"{kind}.pt") for kind in KINDS]
+    command = [sys.executable, "-c", COMPILER, *toys]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
