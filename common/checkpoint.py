@@ -193,10 +193,9 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
 
 
 def contents(state: Mapping[Any, Any]) -> str:
-    """What a checkpoint holds that is none of the expected kind, for a message: its format, or its first keys."""
-    if isinstance(state.get("format"), str):
-        return f"its format is {state['format'][:60]!r}"
-    return f"it holds {', '.join(map(str, list(state)[:5])) or 'nothing'}"
+    """What a checkpoint holds that is none of the expected kind, for a message: its first keys, and its format."""
+    held = f"it holds {', '.join(map(str, list(state)[:5])) or 'nothing'}"
+    return f"{held}; its format is {state['format'][:60]!r}" if isinstance(state.get("format"), str) else held
 
 
 def widened(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
