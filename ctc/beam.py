@@ -249,7 +249,8 @@ def _search_one(
         after = _advance(beam, frame, log_probs_V, blank, scorer, options.token_log_prob)
         beam = _prune(after, options)
         if options.thorough:
-            beam |= {labels: after[labels] for rule in followed for labels in rule.advance(log_probs_V, present)}
+            others = {labels for rule in followed for labels in rule.advance(log_probs_V, present)} - set(beam)
+            beam |= {labels: after[labels]._replace(blank=-math.inf, nonblank=-math.inf) for labels in others}
     if options.thorough:
         beam = {labels: _summed(prefix, labels, log_probs_SV, blank) for labels, prefix in beam.items()}
     found = []
@@ -356,7 +357,8 @@ def _advance(
         if shorter is not None:
             is_repeat = labels[-2:-1] == (last,)
             arrived = shorter.blank if is_repeat else shorter.total
-            held = float(np.logaddexp(held, arrived + log_probs_V[last]))
+            if prefix.total > -math.inf or log_probs_V[last] >= lowest:  # what only others keep is as a new prefix
+                held = float(np.logaddexp(held, arrived + log_probs_V[last]))
             nonblank = max(nonblank, _arrived(shorter, is_repeat, frame, log_probs_V[last]), key=lambda p: p.log_prob)
         after[labels] = prefix._replace(
             blank=prefix.total + log_probs_V[blank],

@@ -15,7 +15,8 @@
 //
 // A thorough search also keeps what searches would keep that rank a prefix's paths that end in blank and those that end in
 // its last label apart (decode_followed.h), and at its end sums the prefixes over all alignments, also over those that
-// the beam had dropped (decode_exact.h).
+// the beam had dropped (decode_exact.h). What only others keep has no share in b, n and t: it would win places from
+// prefixes that this search keeps alone.
 //
 // What makes it fast loses nothing: what a candidate can reach at most is known before lexicon and language model are
 // asked, and compared with what enough others have reached already (decode_candidates.h); the labels that are tried are
@@ -70,7 +71,7 @@ class Search {
         candidates_(work.candidates, options.beam, options.beam_log_prob, work.log_probs),
         followed_(work.followed, options, work.log_probs),
         beam_(progress.is_swapped ? work.next : work.beam), next_(progress.is_swapped ? work.beam : work.next),
-        size_(progress.size), n_nodes_(progress.nodes), n_marks_(progress.marks), frame_(progress.frames),
+        size_(progress.size), own_(progress.size), n_nodes_(progress.nodes), n_marks_(progress.marks), frame_(progress.frames),
         settled_end_(progress.settled_end) {}
 
   void save(int64_t vocabulary) const {
@@ -164,6 +165,7 @@ class Search {
 
   // What every prefix becomes when no label is added.
   void continue_prefixes(double best_label) {
+    const double lowest = best_label + options_.token_log_prob;
     for (int32_t slot = 0; slot < size_; ++slot) {
       beam_[slot].longer_labels = 0;
       beam_[slot].first_longer = kNone;
@@ -175,7 +177,9 @@ class Search {
       work_.arrival[slot] = kMinusInfinity;
       if (prefix.shorter == kNone) continue;
       Prefix &shorter = beam_[prefix.shorter];
-      work_.arrival[slot] = before(shorter, prefix.last);
+      // What others keep is as a new prefix to our own rule.
+      if (prefix.total != kMinusInfinity || work_.log_probs[prefix.last] >= lowest)
+        work_.arrival[slot] = before(shorter, prefix.last);
       prefix.next_longer = shorter.first_longer;
       shorter.first_longer = slot;
       shorter.longer_labels |= label_bit(prefix.last);
@@ -186,7 +190,7 @@ class Search {
       if (beam_[slot].last != kNone) work_.nonblank[slot] += work_.log_probs[beam_[slot].last];
     log_add(work_.total, work_.nonblank, size_);
 
-    const double best = beam_[0].score(), spread = best - beam_[std::min(size_, options_.beam) - 1].score();
+    const double best = beam_[0].score(), spread = own_ ? best - beam_[own_ - 1].score() : 0;
     const double highest = std::max(best + best_label, work_.total[0] + beam_[0].external);
     candidates_.start(highest, spread);
     for (int32_t slot = 0; slot < size_; ++slot)
@@ -202,8 +206,8 @@ class Search {
   // Those that may be added to a prefix, best first: no other reaches the threshold even on the best prefix.
   void choose_labels(double best_label, int64_t vocabulary) {
     const Prefix &best = beam_[0];
-    const double rounding = 1e-9 * (1 + std::fabs(best.total) + std::fabs(best.external));
-    double missing = candidates_.threshold() - (best.score() + scorer_.largest_label_bound());
+    const double rounding = own_ ? 1e-9 * (1 + std::fabs(best.total) + std::fabs(best.external)) : 1;
+    double missing = own_ ? candidates_.threshold() - (best.score() + scorer_.largest_label_bound()) : INFINITY;
     if (options_.is_thorough) missing = std::min(missing, followed_.missing(scorer_.largest_label_bound()));
     missing -= rounding;
     const double lowest = best_label + options_.token_log_prob;
@@ -296,11 +300,13 @@ class Search {
     int32_t count;
     const Candidate *best = candidates_.choose(&count);
     std::fill_n(work_.next_slot, size_, kNone);
+    own_ = count;
     if (options_.is_thorough) best = followed_.join(best, size_, &count);
     for (int32_t i = 0; i < count; ++i)
       if (best[i].label == kNone) work_.next_slot[best[i].slot] = i;
     n_returned_ = 0;
     for (int32_t i = 0; i < count; ++i) next_[i] = best[i].label == kNone ? continued(best[i]) : extended(best[i], i);
+    for (int32_t i = own_; i < count; ++i) next_[i].blank = next_[i].nonblank = next_[i].total = kMinusInfinity;
     if (options_.is_thorough) followed_.hand_on(beam_, next_, count);
     std::swap(beam_, next_);
     size_ = count;
@@ -440,7 +446,8 @@ class Search {
   Candidates candidates_;
   FollowedStates followed_;
   Prefix *beam_, *next_;
-  int32_t size_, n_nodes_, n_marks_, frame_, settled_end_, n_labels_ = 0, n_returned_ = 0;
+  // `own_`: how many prefixes, the first of the beam, are there for our own rule.
+  int32_t size_, own_, n_nodes_, n_marks_, frame_, settled_end_, n_labels_ = 0, n_returned_ = 0;
   Settled *settled_ = nullptr;
   float entropy_ = 0;  // of the frame
 };

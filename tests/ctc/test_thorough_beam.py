@@ -1,6 +1,7 @@
 """A thorough beam search beside the rule of flashlight's decoder without a lexicon, in our own words."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def scorers():
 
 
 def options(beam, **changes):
-    return BeamOptions(beam=beam, thorough=True, token_log_prob=-math.inf, beam_log_prob=-math.inf, **changes)
+    return BeamOptions(**{"token_log_prob": -math.inf, "beam_log_prob": -math.inf} | changes, beam=beam, thorough=True)
 
 
 def decoded_as_by_flashlight(log_probs_SV, scorer, beam, add):
@@ -126,3 +127,20 @@ def test_a_stream_refuses_it():
         ValueError, match="BeamStream: thorough: expected False, for a thorough search needs all frames"
     ):
         ctc.BeamStream(5, blank=BLANK, options=options(4))
+
+
+@pytest.mark.parametrize("cuts", [{}, {"token_log_prob": -4.0, "beam_log_prob": -8.0}])
+@pytest.mark.parametrize("which", range(3))
+def test_it_is_never_worse_than_the_plain_search_of_the_same_beam(which, cuts):
+    """What others keep takes no places from what the plain search keeps alone."""
+    scorer = scorers()[which]
+    for seed in range(120):
+        beam, frames = (1, 2, 5, 10)[seed % 4], 20 + seed % 40
+        log_probs_BSV = logits(1, frames, 5, seed=seed, scale=(0.5, 1.0, 2.0)[seed % 3]).log_softmax(-1)
+        plain, thorough = (
+            ctc.beam_search(
+                log_probs_BSV, [frames], blank=BLANK, scorer=scorer, options=replace(options(beam, **cuts), thorough=t)
+            )[0][0]
+            for t in (False, True)
+        )
+        assert thorough.score >= exact_score(log_probs_BSV[0], scorer, plain.labels) - 1e-6, seed
