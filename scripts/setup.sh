@@ -50,7 +50,8 @@ fetch() {
   local torch="$1" cpu=https://download.pytorch.org/whl/cpu
   if fetch_with_uv "$@" || { [ "$torch" != torch ] && fetch_with_uv "$@" --torch-backend cpu; }; then return; fi
   shift
-  .venv/bin/pip install -q "$torch" -c constraints.txt 2>/dev/null || .venv/bin/pip install -q "$torch" --index-url $cpu
+  .venv/bin/pip install -q "$torch" -c constraints.txt 2>/dev/null || .venv/bin/pip install -q "$torch" --index-url $cpu ||
+    return  # where a caller's `&&` keeps an error from ending this, the next line would bring a build with CUDA
   .venv/bin/pip install -q "$@" -c constraints.txt
 }
 

@@ -70,3 +70,12 @@ def test_without_uv_pip_fetches_everything(folder):
         "pip install -q torch==1+cpu -c constraints.txt",
         "pip install -q -r requirements.txt -c constraints.txt",
     ]
+
+
+def test_where_torch_cannot_be_had_the_rest_does_not_bring_another_build(folder):
+    (folder / ".venv" / "bin" / "uv").unlink()
+    (folder / ".venv" / "bin" / "pip").write_text('#!/bin/sh\necho "$*" >> asked\n[ "${3#-}" != "$3" ]\n')
+    code = f'source "{SETUP}"; cd "{folder}"; fetch torch==1+cpu -r requirements.txt && true'
+    environment = {**os.environ, "SPEECH_PYTHON": "python", "PATH": "/usr/bin:/bin"}
+    assert subprocess.run(["bash", "-c", code], env=environment, check=False).returncode == 1
+    assert "requirements.txt" not in (folder / "asked").read_text()

@@ -249,7 +249,9 @@ bool is_valid(const transducerNetwork* n, const transducerDeviceBatch* b) {
         n->duration_count > TRANSDUCER_MOST_DURATIONS)
         return false;
     const bool has_window = b->window == 1 || b->window == 2 || b->window == 4 || b->window == 8;
-    const double blocks = double(b->batch) * double(b->frames) * double(PANEL);  // more than those of any kernel
+    // More than the blocks of any kernel: of encode_kernel, whose panels are 32 at most, and of the others.
+    const double widest = fmax(double(width_of_logits(*n)), double(padded(n->hidden)));
+    const double blocks = double(b->batch) * fmax(double(b->frames) * double(PANEL), widest);
     return b->batch >= 0 && b->batch <= INT32_MAX / 4096 && b->frames >= 0 && blocks <= INT32_MAX &&
            b->max_symbols >= 1 && has_window && b->frames <= b->capacity / b->max_symbols;
 }

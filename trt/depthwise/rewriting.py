@@ -17,9 +17,10 @@ from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper, nump
 from trt.conversion import OPSET
 from trt.depthwise.library import DOMAIN, OPERATOR
 
+# As in csrc/depthwise.h, which refuses what goes beyond them.
 CHANNELS = 16  # of which the native code takes this many at a time
 MOST_CHANNELS = 4096
-MOST_SPAN = 512  # frames from the first tap to the last four
+MOST_SPAN = 512  # frames from the first tap to the last four; also taps, and frames between two of them
 
 
 class _Found(NamedTuple):
@@ -110,8 +111,8 @@ def _is_taken(conv: NodeProto, weight: TensorProto | None) -> bool:
     (dilation,), (stride,), padding = named["dilations"], named["strides"], named["pads"]
     span = dilation * 4 * ((taps - 1) // 4)
     is_same = padding == [dilation * (taps // 2)] * 2 and taps % 2 == 1
-    is_small = channels % CHANNELS == 0 and channels <= MOST_CHANNELS and span <= MOST_SPAN
-    return named["group"] == channels and stride == 1 and is_same and is_small
+    is_small = channels <= MOST_CHANNELS and max(span, taps, dilation) <= MOST_SPAN
+    return named["group"] == channels and channels % CHANNELS == 0 and stride == 1 and is_same and is_small
 
 
 def _attributes(conv: NodeProto) -> dict[str, Any]:

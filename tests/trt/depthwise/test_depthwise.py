@@ -94,7 +94,8 @@ def sounds(channels: int, lengths: list[int]) -> dict[str, np.ndarray]:
         ({"taps": 33, "channels": 64, "zero": 100}, [401, 200]),
         ({"taps": 87, "dilation": 2, "channels": 16, "y_zero": 0}, [193]),
         ({"taps": 1, "zero": 255, "y_zero": 255}, [12, 13]),
-        ({"taps": 3, "dilation": 120}, [1]),
+        ({"taps": 3, "dilation": 512}, [1]),
+        ({"taps": 511, "channels": 16}, [30]),
     ],
 )
 def test_the_operator_gives_what_quantised_convolutions_give_to_the_last_bit(sizes, lengths, is_native):
@@ -117,7 +118,7 @@ def test_threads_may_call_at_once():
 @pytest.mark.parametrize(
     "other",
     [{"stride": 2}, {"channels": 24}, {"taps": 4}, {"has_bias": True}, {"is_condition": False},
-     {"taps": 129, "dilation": 5}],
+     {"taps": 129, "dilation": 5}, {"taps": 513}, {"taps": 3, "dilation": 513}],
 )  # fmt: skip
 def test_what_the_native_code_does_not_compute_stays_as_it_is(other):
     made = model(**other)

@@ -24,6 +24,15 @@ MOST_AT_ONCE = 64  # recordings
 UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 
+class RefusalError(RequestError):
+    """What Triton answers in place of an output: an error of the engine, unless a lane knows better."""
+
+    def __init__(self, status: int, reason: str):
+        """`status`: of Triton's answer."""
+        super().__init__(500, f"Triton: {reason}", code="engine_error")
+        self.of_triton, self.reason = status, reason
+
+
 class Infer:
     """Requests to the server at `host`:`port`, over as many connections as there are requests at a time."""
 
@@ -32,7 +41,7 @@ class Infer:
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def __call__(self, model: str, inputs: dict[str, np.ndarray], output: str) -> np.ndarray:
-        """One output of a model. Raises RequestError for what the server refuses, and where it is not there."""
+        """One output of a model. Raises RefusalError where the server refuses, RequestError where it is not there."""
         contents = {name: np.ascontiguousarray(value).tobytes() for name, value in inputs.items()}
         described: list[dict[str, Any]] = [
             {
@@ -57,7 +66,7 @@ class Infer:
                 503, f"Triton does not answer: {error or type(error).__name__}", code="engine_error", retry=True
             ) from None
         if status != 200:
-            raise RequestError(500, f"Triton: {_refusal(content)}", code="engine_error")
+            raise RefusalError(status, _refusal(content))
         try:
             told = int(headers.get("inference-header-content-length", len(content)))
             (answer,) = parsed(content[:told])["outputs"]
@@ -132,11 +141,16 @@ class RemoteVoice:
         self._infer.close()
 
     async def __call__(self, saying: Saying) -> Said:
-        """The next sentence or pause of a text; None at its end. Raises RequestError."""
+        """The next sentence or pause of a text, or why it cannot be said; None at its end. Raises RequestError."""
         if saying.next != "sentence":
             return saying.say(None, self._rate)
-        async with self._places:
-            found = await self._infer(VOICE, tensors_of(saying.pieces[0]), "sound")
+        try:
+            async with self._places:
+                found = await self._infer(VOICE, tensors_of(saying.pieces[0]), "sound")
+        except RefusalError as refusal:
+            if refusal.of_triton != 400:
+                raise
+            return ValueError(refusal.reason)
         saying.sentence, saying.frames = VOICE, 1  # its sound is one piece
         return saying.say(found[0], self._rate)
 

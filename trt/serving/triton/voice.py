@@ -29,7 +29,7 @@ class TritonPythonModel:
         self.voice = load_voice(Path(SETTINGS["tts"]), Path(SETTINGS["vocoder"]), **own)
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Answers a batch of requests with one sentence each."""
+        """Answers a batch of requests with one sentence each; what cannot be said is an argument that is invalid."""
         given = []
         for request in requests:
             tensors = (pb_utils.get_input_tensor_by_name(request, name) for name in ("tokens", "edits", "speaker"))
@@ -37,7 +37,9 @@ class TritonPythonModel:
         answers: list[Any] = []
         for sound in self._sounds(given):
             if isinstance(sound, Exception):
-                answers.append(pb_utils.InferenceResponse([], pb_utils.TritonError(str(sound))))
+                error = pb_utils.TritonError
+                code = error.INVALID_ARG if isinstance(sound, ValueError) else error.INTERNAL
+                answers.append(pb_utils.InferenceResponse([], error(str(sound), code)))
             else:
                 rows = np.ascontiguousarray(sound[None], np.float32)
                 answers.append(pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack("sound", rows)]))

@@ -138,6 +138,8 @@ def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as
     wrong = tensors_of(own.plan("Hello.", speaker=0, pace=1.0)[0]) | {"speaker": np.array([[7]])}
     with pytest.raises(RequestError, match="speaker 7: expected 0 to 1"):
         asyncio.run(Infer("127.0.0.1", engine_of(behind).http_port)("voice", wrong, "sound"))
+    status, body = behind.speak(input="<prosody rate='100000%'>Hello.</prosody>")
+    assert (status, json.loads(body)["error"]["param"]) == (400, "input"), body
     behind.comes_to_rest()
 
 

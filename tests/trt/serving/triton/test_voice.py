@@ -8,9 +8,10 @@ import pytest
 from fastpitch.front.control import Control
 from trt.saying import Saying
 from trt.serve import ServeConfig
+from trt.serving.limits import RequestError
 from trt.serving.models import load_voice
 from trt.serving.speech import _said_alone
-from trt.serving.triton.asking import RemoteVoice
+from trt.serving.triton.asking import RefusalError, RemoteVoice
 from trt.serving.triton.sentences import piece_of, tensors_of, whole_sounds
 
 TEXTS = [
@@ -58,6 +59,23 @@ def test_a_text_said_sentence_by_sentence_elsewhere_sounds_as_it_does_here(loade
         expected_N = _said_alone(loaded, plan)
         np.testing.assert_allclose(asyncio.run(said(plan, infer)), expected_N, atol=1e-5)
         assert infer.asked == sum(bool(piece.encoded.tokens) for piece in plan)
+
+
+def test_a_sentence_that_cannot_be_said_is_the_fault_of_the_request_and_any_other_refusal_of_the_engine(loaded):
+    def answer(status: int):
+        class Refusing:
+            async def __call__(self, model, inputs, output):
+                raise RefusalError(status, "it gives NaN")
+
+        saying = Saying(planned(loaded, "Hello."), chunk_frames=9)
+        return asyncio.run(RemoteVoice(Refusing(), sample_rate=loaded.sample_rate, most=2)(saying))
+
+    said = answer(400)
+    assert isinstance(said, ValueError)
+    assert str(said) == "it gives NaN"
+    with pytest.raises(RequestError, match="Triton: it gives NaN") as raised:
+        answer(500)
+    assert raised.value.status == 500
 
 
 def test_sentences_that_are_said_together_sound_as_they_do_alone(loaded):
