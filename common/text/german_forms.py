@@ -62,6 +62,14 @@ def _rank(match: re.Match[str], code: str) -> str | None:
     return f"{said[0].upper()}{said[1:]}r" if said else None
 
 
+def _last_rank(match: re.Match[str], code: str) -> str | None:
+    """Er kam als 1. an, sie als 3.; but sie ist kleiner als 3."""
+    said = in_words(int(match[0].rstrip(".")), "de", "ordinal")
+    who = _RANKED.search(text_before(match))
+    return f"{said[0].upper()}{said[1:]}{'' if who[1].lower() == 'sie' else 'r'}." if said and who else None
+
+
+_RANKED = re.compile(r"\b(sie|er|ich|du|kam|landete|startete|endete|ging)\sals\s\Z", re.IGNORECASE)
 _STREET = re.compile(
     r"(?:[Ss]tr\.|[Ss]traße|[Ww]eg|[Pp]latz|[Aa]llee|[Gg]asse|[Rr]ing|[Dd]amm|[Uu]fer|[Cc]haussee|[Mm]arkt|[Hh]of|[Pp]fad"
     r"|[Ss]teig|[Gg]raben|\b(?:Am|An|Im|Unter|Auf|Zum|Zur)\s(?:de[rnm]\s)?(?:alten\s|Alten\s)?[A-ZÄÖÜ][a-zäöüß]+)"
@@ -116,6 +124,7 @@ GERMAN: list[Rule] = [
     ("decade", r"(?<![\w.,])1[1-9]\d0er(?!\w)", _decade),
     ("ordinal",
      r"(?:(?<=als )|(?<=wurde )|(?<=wird ))\d{1,2}\.(?=\s(?:ins|nach|vor|hinter|durch|auf|mit|an|ein|dran)\b)", _rank),
+    ("ordinal", r"(?<=als )\d{1,2}\.(?=\s*\Z)", _last_rank),
     ("number", r"(?<![\w.,:/-]\s)(?<![\w.,:/–-])1(?=\s[A-ZÄÖÜ][a-zäöüß]{2,})", _one),
     ("number", r"(?:(?<=,\s)|(?<=[a-zäöüß]\s)|(?<=\)\s))1(?=\s[A-ZÄÖÜ][a-zäöüß])", _one),
     ("abbreviation", r"(?<=[€\d] )p\.\s?a\.", lambda match, code: "pro Jahr"),

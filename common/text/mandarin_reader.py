@@ -344,9 +344,10 @@ _LATIN = frozenset(string.ascii_letters)
 _LETTER = re.compile(r"[^\W\d_]")
 _NEAR = 200  # characters
 _PASSED_OVER = " \t\n,.;:!?()\"'-/%°℃0123456789"
-_NAME = _Rule("name", re.compile(r"([A-Za-z]{1,2})(\d+(?:\.\d+)*)(?![A-Za-z\d])"), _with_letters)
-_BEGINS = re.compile(r"[\d¥$€£-]|(?<![A-Za-z\d-])[A-Za-z]{1,2}(?=\d)")
-_GAP = re.compile(r"(?:(?!(?<![A-Za-z\d-])[A-Za-z]{1,2}\d)[^\d¥$€£-])+|.", re.DOTALL)
+_NAME = _Rule("name", re.compile(r"([A-Za-z]{1,12})(\d+(?:\.\d+)*)(?![A-Za-z\d])"), _with_letters)
+_NAMED = rf"(?<![A-Za-z\d-])(?:[A-Za-z]{{1,2}}(?=\d)|[A-Za-z]{{2,11}}[a-z](?=\d{{1,4}}[{HAN}]))"  # A4, Win10系统
+_BEGINS = re.compile(rf"[\d¥$€£-]|{_NAMED}")
+_GAP = re.compile(rf"(?:(?!{_NAMED})[^\d¥$€£-])+|.", re.DOTALL)
 
 
 def _tokens(text: str) -> Iterator[Token]:

@@ -35,6 +35,8 @@ _OF_A_SEASON = re.compile(
 )
 _RECORD_BEHIND = re.compile(r"\s(?:overall\s|home\s|road\s|career\s)?(?:record|start)\b")
 _OWN_AHEAD = re.compile(r"\b(?:an?|the|this|that|their|its|his|her|our|my|your)\s(?:\w+\s)?\Z", re.IGNORECASE)
+_UNBEATEN_AHEAD = re.compile(r"\b(?:we|they|you)(?:'re|\sare|\swere|\swent)\s(?:now\s)?\Z", re.IGNORECASE)
+_STANDS_ALONE = re.compile(r"\s?(?:[!.,;?)]|\Z)|\s(?:baby|now|so\sfar|since|after|to\sstart|and)\b")
 _SCORE_AHEAD = re.compile(r"\b(?:score|result|game|match|final|it)(?:\s(?:was|is)|'s)\s\Z", re.IGNORECASE)
 _UNIT_BEHIND = re.compile(
     r"\s?(?:%|percent|per\scent|\w*(?:met|lit)(?:er|re)s?\b|(?!(?:this|across|as|is|was|has|versus|vs)\b)[a-z]+s\b|(?:inches|feet)\b)"
@@ -52,6 +54,7 @@ def _record(match: re.Match[str], style: Style) -> str | None:
         or text.startswith(" record", behind)
         or (_RECORD_BEHIND.match(text, behind) and before(match, _OWN_AHEAD))
         or (_OF_A_SEASON.match(text, behind) and (before(match, _GOES_ON) or before(match, _PLAYED_AHEAD)))
+        or (match[0].endswith("-0") and before(match, _UNBEATEN_AHEAD) and _STANDS_ALONE.match(text, behind))
     )
     if not is_record or before(match, _SCORE_AHEAD):
         return None

@@ -216,10 +216,10 @@ def test_a_search_is_thorough_unless_told_otherwise(options, is_thorough):
 
 def test_readings_of_a_long_recording_are_the_best_ways_to_put_those_of_its_stretches_together(monkeypatch):
     pause_SV = spelled("T", sure=1 - 1e-6)[1:2].repeat(25, 1)
-    sentences = [
-        doubtful("TEA NOTE ", "TEN NOTA "),
+    sentences = [  # no two readings are equally likely
+        doubtful(*["TEA NOTE "] * 3, "TEN NOTE ", "TEN NOTA "),
         doubtful("EAT ATE ", "EAT ATE ", "EAT ATO "),
-        doubtful(*["NEAT "] * 3, "NOAT "),
+        doubtful(*["NEAT "] * 4, "NOAT "),
     ]
     log_probs_SV = torch.cat([part for each in sentences for part in (each, pause_SV)])
     options = DecodingOptions(n_best=4, beam=300)

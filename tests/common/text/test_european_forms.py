@@ -68,7 +68,7 @@ EVERYDAY = {
         "|In 10115 Berlin ist es laut.=>In 1 0 1 1 5 Berlin ist es laut.|in 12500 Haushalten|in 10000 Jahren"
         "|unter 6 J. frei=>unter 6 Jahren frei|5 J. alt=>5 Jahre alt|3.500 € brutto/Monat=>3.500 Euro brutto pro Monat"
         "|Am 2.3.81 war es.=>Am zweiten März 81 war es.|2.3.45 Seiten|mehr als 1. Und"
-        "|Er kam als 1. an.=>Er kam als Erster an."
+        "|Er kam als 1. an.=>Er kam als Erster an.|Sie als 3.=>Sie als Dritte.|kleiner als 3.=>kleiner als 3."
         "|mind. 3, rd. 5, erm. 2 Euro=>mindestens 3, rund 5, ermäßigt 2 Euro"
         "|Die Quote liegt bei 2:15.|5 Tage/Woche=>5 Tage pro Woche|Python 3.10.12=>Python 3 Punkt 10 Punkt 12"
     ),

@@ -15,6 +15,8 @@ from common.text.mandarin_reader import mandarin_tokens, spoken_mandarin
         ("120,500人", "十二万零五百人"),
         ("007号", "零零七号"),
         ("GPT4很好", "GPT4很好"),
+        ("Win10系统，iPhone15很贵", "Win十系统，iPhone十五很贵"),
+        ("COVID-19疫情，H1N1流感", "COVID-19疫情，H1N1流感"),
         ("打开www.baidu.com，发到abc@qq.com。", "打开www点baidu点com，发到abc@qq点com。"),
         ("www.a.com", "www.a.com"),
         ("圆周率3.14和com", "圆周率三点一四和com"),

@@ -5,6 +5,12 @@ import pytest
 from common.text.spoken import spoken_english
 
 CASES = {
+    "records": {
+        "We're 10-0, baby!": "we're ten and zero, baby!",
+        "They were 6-0 so far.": "they were six and zero so far.",
+        "They are 3-0 up.": "they are three to zero up.",
+        "They were 3-0 winners.": "they were three to zero winners.",
+    },
     "references": {
         "We have a cat. I love her.": "we have a cat. i love her.",
         "He is my ex. I know her.": "he is my ex. i know her.",
