@@ -219,7 +219,7 @@ def test_readings_of_a_long_recording_are_the_best_ways_to_put_those_of_its_stre
     sentences = [  # no two readings are equally likely
         doubtful(*["TEA NOTE "] * 3, "TEN NOTE ", "TEN NOTA "),
         doubtful("EAT ATE ", "EAT ATE ", "EAT ATO "),
-        doubtful(*["NEAT "] * 4, "NOAT "),
+        doubtful(*["NEAT "] * 6, "NOAT "),
     ]
     log_probs_SV = torch.cat([part for each in sentences for part in (each, pause_SV)])
     options = DecodingOptions(n_best=4, beam=300)

@@ -5,12 +5,6 @@ import pytest
 from common.text.spoken import spoken_english
 
 CASES = {
-    "records": {
-        "We're 10-0, baby!": "we're ten and zero, baby!",
-        "They were 6-0 so far.": "they were six and zero so far.",
-        "They are 3-0 up.": "they are three to zero up.",
-        "They were 3-0 winners.": "they were three to zero winners.",
-    },
     "references": {
         "We have a cat. I love her.": "we have a cat. i love her.",
         "He is my ex. I know her.": "he is my ex. i know her.",
@@ -127,6 +121,10 @@ CASES = {
     },
     "per": {"6/customer, 5/each": "six per customer, five each", "3/both": "three both"},
     "records": {
+        "We're 10-0, baby!": "we're ten and zero, baby!",
+        "They were 6-0 so far.": "they were six and zero so far.",
+        "They are 3-0 up.": "they are three to zero up.",
+        "They were 3-0 winners.": "they were three to zero winners.",
         "We are 21-9 this season.": "we are twenty one and nine this season.",
         "They are 14-3 overall and 6-1 in play": "they are fourteen and three overall and six and one in play",
         "a 10-3 record, a 6-0-1 start": "a ten and three record, a six zero and one start",
