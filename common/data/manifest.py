@@ -12,7 +12,7 @@
 |                  | pitch (.pt) is passed over                                                                       |
 | table            | names of the columns in the first line, between tabs, commas, semicolons or pipes: Common        |
 |                  | Voice's `client_id path sentence`, `wav_filename,transcript`, `audio|pitch|text|speaker`         |
-| kaldi            | a folder with wav.scp, and with text, segments and utt2spk where there are any                   |
+| kaldi            | a folder with wav.scp, or any .scp; text, segments and utt2spk beside it where there are any     |
 | fairseq          | .tsv (root folder, then `path<TAB>samples`); .ltr and dict.ltr.txt beside it where there are any |
 
 `duration` and `offset` are seconds. A duration that the manifest does not give is read from the header of the audio.
@@ -265,7 +265,7 @@ def _detected(path: Path) -> str:
         return "librispeech-json" if first.startswith("[") else "jsonl"
     if path.suffix == ".jsonl":
         return "jsonl"
-    if path.name == "wav.scp":
+    if path.suffix == ".scp":
         return "kaldi"
     if tables.header_of(first):
         return "table"

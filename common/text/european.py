@@ -234,7 +234,7 @@ _STARTERS = re.compile(
     re.IGNORECASE,
 )
 _DECLINED = re.compile(
-    r"\b(?:spätestens|frühestens|am\s\w+\.?,|(?:\w+tag|Mittwoch|Mo|Di|Mi|Do|Fr|Sa|So)\.?,|am|im|vom|zum|beim|zur|den|dem|des|der|ab|bis|seit|und|oder|jeden)\s\Z",
+    r"\b(?:spätestens|spät\.|frühestens|am\s\w+\.?,|(?:\w+tag|Mittwoch|Mo|Di|Mi|Do|Fr|Sa|So)\.?,|am|im|vom|zum|beim|zur|den|dem|des|der|ab|bis|seit|und|oder|jeden)\s\Z",
     re.IGNORECASE,
 )
 _NOMINATIVE = re.compile(r"(?:\A|[.!?:]\s)Der\s\Z|\b(?:ist|war|sind|wird)\sder\s\Z")

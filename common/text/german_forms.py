@@ -114,6 +114,7 @@ def _postcode_of(match: re.Match[str], code: str) -> str | None:
 
 GERMAN: list[Rule] = [
     ("time", r"(?<![\w.,:])\d{1,2}\s?h(?!\w)", _hour),
+    ("abbreviation", r"(?<=bis )spät\.(?=\s\d)", lambda match, code: "spätestens"),
     ("code", r"(?:(?<=\b[Ii]n )|(?<=\baus ))\d{5}(?=\s[A-ZÄÖÜ][a-zäöü])", _postcode_of),
     ("math", r"(?<=\d)\s?[x×]\s?(?=\d)", lambda match, code: " mal "),
     ("per", r"(?:(?<=brutto)|(?<=netto)|(?<=warm)|(?<=kalt))/(?=(?:Monat|Jahr|Tag|Stunde|Woche|Person)(?!\w))",

@@ -60,9 +60,10 @@ def read(path: Path) -> Imported:
 
 
 def _heads(described: dict[str, Any], source: str) -> str:
-    target = str(described.get("target", "nothing")).rpartition(".")[2]
+    target = str(described.get("target", "")).rpartition(".")[2]
     if target not in TARGETS:
-        raise CheckpointError(f"{source}: is a {target} of NeMo; known are {', '.join(TARGETS)}")
+        found = f"is a {target} of NeMo" if target else "its description names no target"
+        raise CheckpointError(f"{source}: {found}; known are {', '.join(TARGETS)}")
     return TARGETS[target]
 
 

@@ -1,10 +1,10 @@
-"""What is read sign by sign: electronic and postal addresses, telephone numbers, codes."""
+"""What is read sign by sign: electronic and postal addresses, turns on a way, telephone numbers, codes."""
 
 import re
 
 from common.text import pronounce
 from common.text.english.tables import DIRECTIONS, DOMAINS, EXTENSIONS, MARKS, STATES, STREETS
-from common.text.english.tokens import Rule, Style, before, rule
+from common.text.english.tokens import Rule, Style, anywhere, before, rule
 from common.text.numbers import cardinal, digits, in_pairs
 
 # Numbers that have a name of their own.
@@ -130,6 +130,7 @@ def _dialled(group: str) -> str:
 
 
 _NAME_AHEAD = re.compile(r"\b[A-Z][\w.]*\s\Z")
+_INITIAL_AHEAD = re.compile(r"\b[A-Z]\.\s?\Z")
 
 
 def _serial(match: re.Match[str], style: Style) -> str | None:
@@ -227,7 +228,7 @@ RULES: tuple[Rule, ...] = (
     rule("telephone", r"1-8\d\d-(?=[A-Z\d-]{0,19}[A-Z])[A-Z\d]+(?:-[A-Z\d]+){0,5}(?!\w)", _telephone),
     rule("telephone", r"\d{3}-\d{4}(?![\w-])", _seven_digits),
     rule("telephone", r"\(0\d{1,4}\) ?\d{3,4}[ -]\d{3,4}(?![\w-])", _telephone),
-    rule("telephone", r"\d{3} \d{4} \d{4}(?![\w,-]|[.:]\d)", _telephone),
+    rule("telephone", r"\d{3} (?!\d\d00 \d\d00)\d{4} \d{4}(?![\w,-]|[.:]\d)", _telephone),
     rule(
         "serial",
         r"(?!\d{1,2}-\d{1,2}-\d{4}(?!\d)|\d{4}-\d\d?-\d\d?(?!\d))\d{2,6}(?:-\d{2,6}){2,5}(?![\w-])|\d\d-\d{7}(?![\w-])",
@@ -238,7 +239,7 @@ RULES: tuple[Rule, ...] = (
     rule("IP address", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)", _internet),
     rule(
         "named number",
-        r"(401(?:\(k\)|[kK])|403(?:\(b\)|b))(s)?(?!\w)",
+        r"(401(?:\(k\)|[kK](?!\s(?:an?|per|each|people|views|users|followers|subscribers|downloads)\b))|403(?:\(b\)|b))(s)?(?!\w)",
         lambda m, s: _NAMED[m[1][:3]] + ("'s" if m[2] else ""),
     ),
     rule("named number", r"[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people)\b)", lambda m, s: _NAMED[m[0]]),
@@ -252,7 +253,26 @@ RULES: tuple[Rule, ...] = (
     rule("address", rf"(\d{{3,5}})([A-Z]?){_STREET_AHEAD}", _house),
 )
 
+_TURN = re.compile(r"\b(?:[Tt]urn|[Bb]ear|[Kk]eep)\s(?:[RL]|left|right)\b")
+_DIRECTED = re.compile(
+    r"(?:\A|[,;.:]\s|\b(?:[Tt]urn|[Bb]ear|[Kk]eep|then|and|or|go|slight|sharp|next|first|second|(?:make|take|hang)\san?)\s)\Z",
+    re.IGNORECASE,
+)
+_OF_A_VALUE = re.compile(
+    r"\s(?:at|to|below|above|under|over|between|near)\s(?:zero|one|\d+(?!\w))|\s(?:fixed|constant|the|as|small|large|low|high)\b"
+    r"|\s(?:On|Off)\b|\son\s(?:Windows|Linux|macOS|Mac|Ubuntu|an?\s(?:PC|Mac|laptop|server))\b"
+)
+
+
+def _side(match: re.Match[str], style: Style) -> str | None:
+    """Turn R on Oak, then L on 5th; but turn it on: the R on the dial"""
+    if not before(match, _DIRECTED) or _OF_A_VALUE.match(match.string, match.end()):
+        return None
+    return ("right" if match[0] == "R" else "left") if anywhere(match.string, _TURN) else None
+
+
 WORD_RULES: tuple[Rule, ...] = (
+    rule("direction", r"(?:(?<=[Tt]urn )|(?<=[Bb]ear )|(?<=[Kk]eep ))[RL](?!\w)|[RL](?=\s(?:on|onto|at)\s)", _side),
     rule("address", r"[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}(?!\w)|[A-Z]\d[A-Z]\s?\d[A-Z]\d(?!\w)", _postcode),
     rule("telephone", r"x\.?\s?(\d{1,5})(?!\w)", _extension),
     rule(
@@ -289,11 +309,11 @@ WORD_RULES: tuple[Rule, ...] = (
     rule(
         "address",
         rf"([NS])\.\s?([EW])\.(?=\s(?:\d+(?:st|nd|rd|th)|[A-Z][a-z]+)\s(?:{STREETS})\b)",
-        lambda match, style: DIRECTIONS[match[1] + match[2]],
+        lambda match, style: None if before(match, _INITIAL_AHEAD) else DIRECTIONS[match[1] + match[2]],
     ),
     rule(
         "address",
-        r"([NSEW])\.(?=\s\d+(?:st|nd|rd|th)\b)",
+        r"([NSEW])\.(?=\s\d+(?:st|nd|rd|th)\b(?!\s(?:of|time|place|option|choice|came|is|was)\b))",
         lambda match, style: None if before(match, _NAME_AHEAD) else DIRECTIONS[match[1]],
     ),
     rule(

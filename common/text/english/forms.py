@@ -10,7 +10,6 @@ from common.text.english.tokens import (
     PLACE_AHEAD,
     Rule,
     Style,
-    anywhere,
     before,
     before_noun,
     of_a_thing,
@@ -305,15 +304,27 @@ def number_or_no(match: re.Match[str], style: Style) -> str | None:
     return None if answers_no(text[max(0, match.start() - 40) : match.start()], text[match.end() :][:80]) else "number"
 
 
-_TOGETHER = re.compile(r"\s(?:meetings?|sessions?|calls?|chats?|coaching|lessons?|tutoring|with\s[A-Z]|time\b)")
+_TOGETHER = re.compile(
+    r"\s(?:meetings?|sessions?|calls?|chats?|coaching|lessons?|tutoring|time\b(?!\s(?:ratio|scale)))|(?P<whom>\swith\s[A-Z])"
+)
 _OWN_AHEAD = re.compile(r"\b(?:my|our|your|his|her|their|weekly|monthly|next|today's)\s\Z", re.IGNORECASE)
-_NO_MEETING = re.compile(r"\s(?:ratio|scale|mix|copy|map|relation|correspond|match|odds|split)")
+_MET_AHEAD = re.compile(
+    r"\b(?:an?|the|this|that|my|our|your|his|her|their|weekly|monthly|next|today's|regular|quick|meet\w*|met|chat\w*"
+    r"|spoke|speak\w*|talk\w*|work\w*|teach\w*)\s\Z",
+    re.IGNORECASE,
+)
+_MEETING_BEHIND = re.compile(
+    r"\s?(?:[.,;:!?)]|\Z)|\s(?:is|was|are|will|went|has|got|on|at|in|to|from|for|with|about|and|or|but|before|after|until"
+    r"|today|tonight|tomorrow|yesterday|next|this|last|every|notes?|agenda|doc|slot|because|so|that|if|when|until)\b"
+)
 
 
 def _one_on_one(match: re.Match[str], style: Style) -> str | None:
     """a 1:1 meeting, our 1:1; but a 1:1 ratio"""
     text, behind = match.string, match.end()
-    is_meeting = _TOGETHER.match(text, behind) or (before(match, _OWN_AHEAD) and not _NO_MEETING.match(text, behind))
+    is_meeting = before(match, _OWN_AHEAD) and bool(_MEETING_BEHIND.match(text, behind))
+    if together := _TOGETHER.match(text, behind):
+        is_meeting = not together["whom"] or before(match, _MET_AHEAD)
     if not is_meeting and not match[0].endswith("s"):
         return None
     return f"one on {'ones' if match[0].endswith('s') else 'one'}"
@@ -328,14 +339,6 @@ def _codes(match: re.Match[str], style: Style) -> str:
 def _how_often(match: re.Match[str], style: Style) -> str:
     """once/wk"""
     return f"{match[1]} per {PERIODS.get(match[2].lower(), match[2])}"
-
-
-_TURN = re.compile(r"\b(?:[Tt]urn|[Bb]ear|[Kk]eep)\s(?:[RL]\b|\w+\son\b)")
-
-
-def _side(match: re.Match[str], style: Style) -> str | None:
-    """Turn R on Oak, then L on 5th."""
-    return ("right" if match[0] == "R" else "left") if anywhere(match.string, _TURN) else None
 
 
 def _stars(match: re.Match[str], style: Style) -> str:
@@ -354,7 +357,7 @@ RULES: tuple[Rule, ...] = (
     rule("time", r"(\d{1,3})(\s)?m(?![\w²³/])", _minutes),
     rule(
         "rooms",
-        r"(\d)[\s-]?(?:BR|BD|bd|br|bed)s?[\s,/]+(\d(?:\.5)?)[\s-]?(?:BA|ba|bth|bath)s?(?!\w)",
+        r"(\d)[\s-]?(?:BR|BD|bd|br|bed)s?[\s,/]+(\d(?:\.5)?)[\s-]?(?:BA|ba|bth|bath)s?(?!\w|\s(?:towels?|mats?|sheets?|robes?|rugs?|bombs?|salts?)\b)",
         lambda m, s: f"{cardinal(m[1])} bedroom {cardinal(m[2])} bath",
     ),
     rule("ratio", r"1:1s?(?!\w|[:.]\d)", _one_on_one),
@@ -369,7 +372,7 @@ RULES: tuple[Rule, ...] = (
     rule("fraction", r"(\d+)/([a-z])(?![\w/])(?<!\d/[hsda])", lambda m, s: f"{cardinal(m[1])} over {s.letters(m[2])}"),
 )
 SYMBOL_RULES: tuple[Rule, ...] = (
-    rule("reference", r"(?<=[a-z]\s)#(?=\s?:|\s*\Z|\sis\b)", lambda match, style: "number"),
+    rule("reference", r"(?<=[a-z]\s)#(?=\s?:|\s*\Z|\s(?:is|of)\b)", lambda match, style: "number"),
     rule("name", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", _isotope),
     rule("range", r"(?<=[a-z\d]\))\s?-\s?(?=\([a-zA-Z\d]{1,4}\))", lambda match, style: "to"),
 )
@@ -388,9 +391,13 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("measure", rf"({_ALONE})(?=\.(?:\s|\Z))", _unit),
     rule("measure", r"(?<=\d\+\s)(mins?|hrs?|yrs?|secs?|mi)(?!\w)\.?", _unit),
     rule("range", r"(?<![\w-])([A-Z])(\d{1,2})\s?-\s?\1(\d{1,2})(?![\w-])", _codes),
-    rule("time", r"(noon|midnight)\s?-\s?(?=\d)", lambda match, style: f"{match[1]} to", any_case=True),
+    rule(
+        "time",
+        r"(noon|midnight)\s?-\s?(?=\d)(?!\d+\s(?:of|hours?|hrs?|minutes?|mins?|days?|people|men|more|years?)\b)",
+        lambda match, style: f"{match[1]} to",
+        any_case=True,
+    ),
     rule("measure", r"(once|twice)/(wk|week|mo|month|yr|year|d|day|hr|hour)(?!\w)", _how_often, any_case=True),
-    rule("direction", r"(?:(?<=[Tt]urn )|(?<=[Bb]ear )|(?<=[Kk]eep ))[RL](?!\w)|[RL](?=\s(?:on|onto|at)\s)", _side),
     rule("roman", r"([XVI]{2,6})(?=\s(?:Winter|Summer|Olymp|Games|Congress|Corps|Army|Biennale))", _ranked),
     rule("math", r"(?:(?<=\b[A-Z]\s)|(?<=\b[A-Z]))x(?=\s?[A-Z](?:\b|x))", lambda match, style: "by"),
 )

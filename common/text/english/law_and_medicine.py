@@ -50,7 +50,7 @@ def _form(match: re.Match[str], style: Style) -> str | None:
 
 _BLOOD_AHEAD = re.compile(r"\b(?:[Tt]ype|[Bb]lood(?:\stype)?(?:\s(?:is|was))?:?)\s\Z")
 _NO_BLOOD = re.compile(r"\s(?:personalit|students?|grades?|rating|game|behaviou?r)")
-_BLOOD_BEHIND = re.compile(r"\s(?:blood|donors?|patients?)\b")
+_BLOOD_BEHIND = re.compile(r"\s(?:blood|donors?|patients?(?!\s(?:care|rat|satisf|serv|exper|review)))\b")
 
 
 def _blood(match: re.Match[str], style: Style) -> str | None:

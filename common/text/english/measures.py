@@ -106,7 +106,9 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi", "in")
     ):
         return None
-    if unit in ("HP", "MP") and anywhere(match.string, _GAMES):
+    if unit in ("HP", "MP") and anywhere(match.string, _GAMES) and not anywhere(match.string, _MACHINES):
+        return None
+    if unit == "GA":  # tickets, a state
         return None
     if unit in ("W", "A", "N") and hyphen != "-" and before(match, _ROAD):
         return None
@@ -145,6 +147,10 @@ _SEVERAL_CAPITALS = re.compile("HRs|PTs|MIs|PCs|MPs|MBs?As")  # 28 HRs are no ho
 _GAMES = re.compile(
     r"\b(?:[Ll]evel \d+|boss(?:es)?|damage|heals?|healed|mana|spells?|monsters?|enem(?:y|ies)|potions?|XP"
     r"|(?:its|his|her|your|my|the) (?:HP|MP))\b|\d HP(?:,| and|/)\s?\d+ MP\b"
+)
+_MACHINES = re.compile(
+    r"\b(?:engines?|motors?|outboards?|boats?|trucks?|cars?|tractors?|mowers?|pumps?|turbo\w*|torque|rpm|mph|cameras?|photos?"
+    r"|sensors?|lens(?:es)?|pictures?|horsepower)\b"
 )
 _VOLTS = re.compile(r"\d\s?(?:VAC|VDC|V|Hz|kW)(?![A-Za-z])")
 _SCALE_BESIDE = re.compile(r"\d\s?°\s?[CF]\b|\bkelvin", re.IGNORECASE)
@@ -245,7 +251,7 @@ def _bare(match: re.Match[str], style: Style) -> str | None:
     """km/h, mg/dL, kg/m³ without a number before them."""
     unit, power, chain = match.groups()
     links = _LINK.findall(chain)
-    if unit not in BARE or links[0][1] not in BARE_PER:
+    if unit not in BARE or links[0][1] not in BARE_PER or unit == links[0][1]:  # m/m is month over month
         return None
     name = _with_power(unit, power, style) if unit in UNITS else unit
     below = _below(chain, style)

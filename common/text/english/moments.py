@@ -80,7 +80,9 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     return _date(int(first), second, in_year)
 
 
-_PART_OF = re.compile(r"\s(?:of|people|students|questions|marks|points|correct|inch\w*|in\b|the|a|miles?|cups?|\(\d)")
+_PART_OF = re.compile(
+    r"\s(?:(?:of|people|students|questions|marks|points|correct|inch\w*|in|the|a|miles?|cups?)\b|\(\d)"
+)
 _WEEKDAY_AHEAD = re.compile(rf"\b(?:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?\s\Z")
 _ON = re.compile(
     r"\b(?:on|by|until|till|since|before|after|from|due|dated|cob|eod|deadline(?: is| of|:)"
@@ -387,7 +389,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("date", r"(Jan|Feb|Apr|Aug|Sept?|Oct|Nov|Dec)()\.", _month_alone),
     rule("date", rf"({_SHORT})(?=\s?-\s?(?:{_SHORT}|{_FULL})\b)(?<=[A-Z]..)()", _month_alone, any_case=True),
     rule("date", r"(?:MM[/-]DD|DD[/-]MM)[/-]YY(?:YY)?(?!\w)", _form_of_a_date),
-    rule("date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\s?-\s?(Mo|Tu|We|Th|Fr|Sa|Su)(?!\w)", _two_days),
+    rule("date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\s?-\s?(Mo|Tu|We(?!\s[a-z])|Th|Fr|Sa|Su)(?!\w)", _two_days),
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
     rule(
         "date",

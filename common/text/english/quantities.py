@@ -34,7 +34,7 @@ _CODE_AHEAD = re.compile(
 )
 _LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
 _NAME_AHEAD = re.compile(
-    r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Rte\.?|Rt\.?|Highway|Interstate|Hwy|Room|Rm\.?|Area|Rule|R\.\sEvid\.|Porsche|Peugeot|Xbox|Box"
+    r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Rte\.?|Rt\.?|Highway|Interstate|Hwy|Room|Rm\.?|Area|(?-i:Rule)|R\.\sEvid\.|Porsche|Peugeot|Xbox|Box"
     rf"|RTX|GTX|RX|Radeon|Ryzen\s\d|Core|Apartment|Apt\.?|Flat|Suite|Ste\.?|Ferrari|Port|HTTP|Error|Status|Bus|Train|Locker|Channel"
     rf"|(?-i:ISO|IEC|DIN|RFC|IEEE)|Gate|Building|Bldg\.?|Fahrenheit|Psalm|Ps\.|Bay|Cabin|Lot|Hall|(?-i:Unit|Extension|Form|Building|{COURSES})\.?)\s\Z"
     r"|\b(?:US|I|CA|SR|Route|Form)-\Z|[A-Za-z]\d+-\Z|\b[A-Za-z]{1,6}-(?<!\ba-)(?<!non-)(?<!pre-)(?<!mid-)(?<!post-)(?<!over-)(?<!sub-)(?<!top-)\Z",
@@ -42,8 +42,12 @@ _NAME_AHEAD = re.compile(
 )
 _STATUS = frozenset(["401", "403", "404", "405", "408", "409", "429", "502", "503", "504"])
 _STATUS_BEHIND = re.compile(
-    r"\s(?:errors?|responses?|status(?:es)?|pages?(?!\s(?:book|report|document|novel|pdf))|not\sfound)\b", re.IGNORECASE
+    r"\s(?:error(?!\s(?:bar|rate|margin))|response(?!\s(?:rate|time|card))|status(?!\s\w+s\b)"
+    r"|page(?!\s(?:book|report|document|novel|pdf|view))|not\sfound)\b",
+    re.IGNORECASE,
 )
+_STATUSES_BEHIND = re.compile(r"\s(?:errors|responses|statuses|pages)\b")
+_ON_THE_WEB = re.compile(r"\b(?:HTTPS?|API|URLs?|servers?|web\w*|sites?|links?|browsers?|clients?|proxy|requests?)\b")
 _CAPITALS_AHEAD = re.compile(r"[A-Z]{2}\Z")
 _SERIAL_AHEAD = re.compile(r"[A-Za-z]\d*-\Z")
 
@@ -118,8 +122,21 @@ _RAN = re.compile(r"\s?(?:[.,;:!?)]|\Z)|\s(?:in|on|at|and|last|this|yesterday|to
 
 
 _LAMP = re.compile(r"\s(?:\w+\s)?(?:lights?|bulbs?|lamps?|LEDs?|leds?|stars?|whites?)\b")
+_EARNED = re.compile(
+    r"\b(?:salar(?:y|ies)|earn\w*|paid|pays?|makes|made|loans?|funding|budget|raised|revenue|costs?|spent|worth|invest\w*)\b"
+)
 _CARATS = frozenset(["9", "10", "14", "18", "22", "24"])
 _GOLD = re.compile(r"[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold(?!\smedal)|ring|jewel\w*|plated|necklace|chain)\b")
+_COUNTED = re.compile(r"\s(?:[a-z]+s|people|(?:an?|per|each)\s[a-z]+)\b")
+
+
+def _is_of_light(match: re.Match[str]) -> bool:
+    """a 2700K bulb, at 2700K; but 1200K people, and 1200K in funding"""
+    text, behind = match.string, match.end()
+    if _LAMP.match(text, behind):
+        return True
+    is_count = _COUNTED.match(text, behind)
+    return not is_count and not before(match, _RACE_AHEAD) and not anywhere(text, _EARNED)
 
 
 def _thousands(match: re.Match[str], style: Style) -> str | None:
@@ -131,6 +148,8 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
     follows = match.string[match.end() :]
     if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):
         return None
+    if letter == "K" and match[1].isdigit() and len(match[1]) == 4 and _is_of_light(match):
+        return f"{cardinal(match[1])} kelvin"
     is_name = match[1] in ("4", "8") or before(match, _RACE_AHEAD)  # a resolution, a distance
     if letter == "K" and is_name and not re.match(r"\s(?:[a-z]+s|people)\b", follows):
         return None
@@ -138,9 +157,6 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
         return None
     if letter in "kK" and match[1] in _CARATS and _GOLD.match(match.string, match.end()):
         return f"{cardinal(match[1])} carat"
-    is_light = _LAMP.match(follows) or not re.match(r"\s(?:[a-z]+s|people)\b", follows)
-    if letter == "K" and match[1].isdigit() and len(match[1]) == 4 and is_light:  # 2700K
-        return f"{cardinal(match[1])} kelvin"
     if letter == "m" and not re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", follows):
         return None
     return f"{cardinal(match[1])} {MAGNITUDES[letter]}"
@@ -148,6 +164,13 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
 
 def _code(match: re.Match[str], style: Style) -> str | None:
     return digits(match[0]) if before(match, _CODE_AHEAD) else None
+
+
+def _is_status(match: re.Match[str]) -> bool:
+    """a 404 page, 404 errors of the server; but 404 pages of a book"""
+    if _STATUS_BEHIND.match(match.string, match.end()):
+        return not before(match, PLACE_AHEAD)
+    return bool(_STATUSES_BEHIND.match(match.string, match.end())) and anywhere(match.string, _ON_THE_WEB)
 
 
 def _number(match: re.Match[str], style: Style) -> str:
@@ -162,7 +185,7 @@ def _number(match: re.Match[str], style: Style) -> str:
             return digits(number)
         if length in (3, 4) and before(match, _NAME_AHEAD):
             return in_pairs(number)
-        if number in _STATUS and _STATUS_BEHIND.match(match.string, match.end()):
+        if number in _STATUS and _is_status(match):
             return in_pairs(number)
     return cardinal(number)
 

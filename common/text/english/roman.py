@@ -86,12 +86,15 @@ _PAGES = re.compile(
 )
 
 
+_GOES_ON = re.compile(r"[,.;:)]|\Z|\s(?:of|and|or|to|through|is|has)\b")
+
+
 def _small(match: re.Match[str], style: Style) -> str | None:
     """pages iv-vii, Scene ii"""
     numeral = match[1].upper()
     if not _NUMERAL.fullmatch(numeral) or not before(match, _PAGES):
         return None
-    is_pronoun = numeral == "I" and not re.match(r"[,.;:)]|\Z", match.string[match.end() :][:1])  # the part i like
+    is_pronoun = numeral == "I" and not _GOES_ON.match(match.string, match.end())  # the part i like
     return None if is_pronoun else cardinal(roman(numeral))
 
 

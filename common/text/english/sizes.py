@@ -101,8 +101,8 @@ _KITCHEN = re.compile(
 def _cups(match: re.Match[str], style: Style) -> str | None:
     """1 c. flour, 2 T. oil, ½ t vanilla"""
     number, letter, dot = match.groups()
-    if not dot and not _KITCHEN.match(match.string, match.end()):
-        return None
+    if not dot and (re.match(r"[\d,]{3}|[3-9]\d", number) or not _KITCHEN.match(match.string, match.end())):
+        return None  # 200 t rice are tons
     name = _SPOONS["c" if letter == "C" else letter]
     return f"{count(number)} {name if number == '1' or '/' in number[:2] else plural(name)}"
 
@@ -137,7 +137,7 @@ def _basis_points(match: re.Match[str], style: Style) -> str | None:
 RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),])|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b|then\b|stop\b|scanner)[a-z]{{3}}))",
+        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),])|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b|then\b|stop\b|scanner|batter|lorr|truck|train)[a-z]{{3}}))",
         _cups,
     ),
     rule(

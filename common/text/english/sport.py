@@ -18,7 +18,7 @@ def _set(match: re.Match[str], style: Style) -> str | None:
     return " ".join(cardinal(number) for number in re.findall(r"\d+", match[0]))
 
 
-_RECORD_AHEAD = re.compile(r"\b(?:record|start|mark)\s(?:of|to|at|is|was)(?:\sa)?\s\(?\Z")
+_RECORD_AHEAD = re.compile(r"\b(?:(?:record|mark)\s(?:of|to|at|is|was)|start\s(?:of|to))(?:\sa)?\s\(?\Z")
 _MOVED_AHEAD = re.compile(
     r"\b(?:improv(?:e|es|ed|ing)\s(?:\w+\s){0,2}|(?:fell|falls?|dropp?(?:s|ed|ing)?|slipp?(?:s|ed)?)\s)to\s\(?\Z"
 )
@@ -26,33 +26,43 @@ _OF_SPORT = re.compile(
     r"\b(?:teams?|season|games?|coach|leagues?|playoffs?|wins?|won|lost|loss|conference|overall|record)\b"
 )
 _PLAYED_AHEAD = re.compile(
-    r"(?<!odds )(?:\b(?:are|is|was|were|went|go|goes|sits?|stands?|finish(?:ed|es)?|start(?:ed|s)?(?:\sout)?)"
-    r"|'(?:re|s))(?:\snow)?(?:\s(?:an?|at))?\s\(?\Z"
+    r"(?<!odds )(?<!\b[Tt]here )(?:\b(?:are|is|was|were|went|go|goes|sits?|stands?|finish(?:ed|es)?"
+    r"|start(?:ed|s)?(?:\sout)?)|'(?:re|s))(?:\snow)?(?:\s(?:an?|at))?\s\(?\Z"
 )
 _OF_A_SEASON = re.compile(
-    r"\)?\s(?:overall|(?:on|in)\sthe\s(?:season|year|road|division|conference|league|series)(?!\s(?:of|table))"
+    r"\)?\s(?:overall|(?:on|in)\sthe\s(?:season|year|road|division|conference|league|series)(?!'|\s(?:of|to|table))"
     r"|all-time|lifetime|(?:this|last)\sseason|in\s(?:\w+\s)?(?:conference|league|division|district|games|play)\b(?!\swith))"
 )
-_RECORD_BEHIND = re.compile(r"\s(?:overall\s|home\s|road\s|career\s)?(?:record|start)\b")
+_RECORD_BEHIND = re.compile(
+    r"\s(?:overall\s|home\s|road\s|career\s)?"
+    r"(?:records?\b(?!\s(?:label|player|deal|store|collect|shop|compan|producer|high|low|temp))"
+    r"|start\b(?!\s(?:time|range|date|page|up|point|position|line)))"
+)
 _OWN_AHEAD = re.compile(r"\b(?:an?|the|this|that|their|its|his|her|our|my|your)\s(?:\w+\s)?\Z", re.IGNORECASE)
 _UNBEATEN_AHEAD = re.compile(r"\b(?:we|they|you)(?:'re|\sare|\swere|\swent)\s(?:now\s)?\Z", re.IGNORECASE)
 _STANDS_ALONE = re.compile(r"\s?(?:[!.,;?)]|\Z)|\s(?:baby|now|so\sfar|since|after|to\sstart|and)\b")
 _SCORE_AHEAD = re.compile(r"\b(?:score|result|game|match|final|it)(?:\s(?:was|is)|'s)\s\Z", re.IGNORECASE)
 _UNIT_BEHIND = re.compile(
-    r"\s?(?:%|percent|per\scent|\w*(?:met|lit)(?:er|re)s?\b|(?!(?:this|across|as|is|was|has|versus|vs)\b)[a-z]+s\b|(?:inches|feet)\b)"
+    r"\s?(?:[%°]|(?:[mck]m|ft|mph|kph|hrs?|mins?|secs?|lbs?|k?g|mg|ml|yds?|mi|pts?)\b|of\s\d"
+    r"|percent|per\scent|(?:an?|per|each|every)\s[a-z]|\w*(?:met|lit)(?:er|re)s?\b|(?!(?:this|across|as|is|was|has|versus|vs)\b)[a-z]+s\b|(?:inches|feet)\b)"
+)
+_HOW_MANY = re.compile(
+    r"\b(?:temperatures?|temps|highs|lows|ages|prices|costs|numbers|totals?|classes|sizes|attendance|enrollment|hours"
+    r"|seats|rows|staff|crowds?|rainfall|rulings?|votes?|decisions?|verdicts?|splits?|polls?|courts?|committees?|jury|senate|senators)"
+    r"\s(?:are|is|was|were|went|stands?|(?:fell|falls?|dropp?(?:s|ed)|slipp?(?:s|ed))\sto)\s\Z",
+    re.IGNORECASE,
 )
 
 
 def _record(match: re.Match[str], style: Style) -> str | None:
     """We are 21-9 this season: twenty one and nine; but they won 3-1."""
     text, behind = match.string, match.end()
-    if _UNIT_BEHIND.match(text, behind):
+    if _UNIT_BEHIND.match(text, behind) or match[0] == "50-50" or before(match, _HOW_MANY):
         return None
     is_record = (
         before(match, _RECORD_AHEAD)
         or (before(match, _MOVED_AHEAD) and anywhere(text, _OF_SPORT))
-        or text.startswith(" record", behind)
-        or (_RECORD_BEHIND.match(text, behind) and before(match, _OWN_AHEAD))
+        or (_RECORD_BEHIND.match(text, behind) and (before(match, _OWN_AHEAD) or text.startswith(" record", behind)))
         or (_OF_A_SEASON.match(text, behind) and (before(match, _GOES_ON) or before(match, _PLAYED_AHEAD)))
         or (match[0].endswith("-0") and before(match, _UNBEATEN_AHEAD) and _STANDS_ALONE.match(text, behind))
     )
@@ -77,12 +87,15 @@ def _pace(match: re.Match[str], style: Style) -> str:
 
 
 _CRICKET = re.compile(r"\b(?:overs|wickets?|innings|batsm[ae]n|bowled|declared|cricket|all out)\b")
+_ON_A_DAY = re.compile(r"\b(?:on|by|since|until|till|from)\s\Z", re.IGNORECASE)
 
 
 def _wickets(match: re.Match[str], style: Style) -> str | None:
     """287/6 in 50 overs → two hundred eighty seven for six"""
     is_score = int(match[1]) > 10 >= int(match[2]) or int(match[2]) > 10 >= int(match[1])
-    is_score = is_score and anywhere(match.string, _CRICKET)
+    is_score = is_score and anywhere(match.string, _CRICKET) and match[0] != "24/7"
+    if int(match[1]) <= 12 and before(match, _ON_A_DAY):
+        return None
     return f"{cardinal(match[1])} for {cardinal(match[2])}" if is_score else None
 
 
@@ -105,7 +118,7 @@ RULES: tuple[Rule, ...] = (
     rule("score", r"\d{1,3}-\d{1,3}(?:-\d{1,2})?(?![\w-]|[.,:/]\d)", _record),
     rule("height", r"([4-7])-(\d{1,2})(?=,\s\d{3}\s?(?:lbs?|pounds)\b)", _side_by_side),
     rule("score", r"(\d{1,3})/(\d{1,3})(?![\w/]|[.,]\d)", _wickets),
-    rule("score", r"(\d)-(\d)(?=\s(?:count|defen[cs]e|formation|zone)\b)", _side_by_side),
+    rule("score", r"(\d)-(\d)(?=\s(?:defen[cs]e|formation|zone|(?<=[0-3]-[0-2]\s)count)\b)", _side_by_side),
     rule("time", r"(\d{1,2}):([0-5]\d)(?:\s?/\s?|\sper\s)(mi(?:les?)?|km?|kilomet(?:er|re))(?!\w)", _pace),
     rule("distance", r"(\d{1,3})[kK](?=:?\s(?:in\s)?\d{1,2}:\d\d(?!\d))", lambda m, s: f"{cardinal(m[1])} k"),
     rule("number", r"(\d{1,3})\sHR(s?)(?!\w)", _home_runs),

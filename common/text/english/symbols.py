@@ -31,7 +31,9 @@ def _compared(match: re.Match[str], style: Style) -> str:
 
 
 _MENU_AHEAD = re.compile(r"\b[A-Z]\w*(?:\s[a-z]\w*)?\s\Z")
-_CLICKED = re.compile(r"\b(?:[Cc]lick|[Gg]o\sto|[Ss]elect|[Cc]hoose|[Oo]pen|[Tt]ap|[Mm]enu|Settings|File|Edit)\b")
+_CLICKED = re.compile(
+    r"\b(?:[Cc]lick|[Gg]o\sto|[Ss]elect|[Cc]hoose|[Oo]pen\s(?:the|your|up|[A-Z])|[Tt]ap|[Mm]enu|Settings|File|Edit)\b"
+)
 
 
 def _menu(match: re.Match[str], style: Style) -> str | None:

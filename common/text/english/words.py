@@ -223,6 +223,11 @@ def _formula(match: re.Match[str], style: Style) -> str | None:
 
 _SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "sec": "sections", "vol": "volumes"}
 _RANKED = re.compile(r"\b(?:the|an?|his|her|my|our|your|their|is|was|at|as|from|to|of|and|world|seed|ranked)\s\Z")
+_PATIENT = re.compile(
+    r"\b(?:pain|denies|presents|reports|complain\w*|cough|fever|symptoms?|medications?|mg|admitted|discharged|[HDRT]x)\b",
+    re.IGNORECASE,
+)
+_PRICE_AHEAD = re.compile(r"[$£€][\d.,]*\d\s\Z")
 _PAID = {"pcm": "per calendar month", "pw": "per week", "pa": "per annum", "pppn": "per person per night"}
 
 WORD_RULES: tuple[Rule, ...] = (
@@ -251,13 +256,14 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"fl\.\s?(?=\d{3,4}(?!\w)|\d{1,2}(?:st|nd|rd|th)\sc)", lambda match, style: "flourished "),
     rule(
         "abbreviation",
-        r"(?:(?<=last )|(?<=next )|(?<=this )|(?<=every )|(?<=per )|(?<=each ))(mo|yr|wk|qtr)(?!\w)\.?",
+        r"(?:(?<=[Ll]ast )|(?<=[Nn]ext )|(?<=[Tt]his )|(?<=[Ee]very )|(?<=per )|(?<=[Ee]ach ))(mo|yr|wk|qtr)(?!\w)\.?",
         lambda match, style: ABBREVIATIONS[match[1]],
     ),
     rule("abbreviation", r"[Dd]isc\.(?=\s(?:\d+\s?%|[$£€]))", lambda match, style: "discount"),
     rule("address", rf"({'|'.join(OLD_STATES)})\.(?=\s(?:{STREETS})\b)", lambda match, style: OLD_STATES[match[1]]),
     rule("name", r"Gen\.(?=\s[XYZ](?!\w))", lambda match, style: "gen"),
     rule("abbreviation", r"[Rr]ev\.(?=\s?[:$£€])", lambda match, style: "revenue"),
+    rule("abbreviation", r"div\.", lambda match, style: "dividend" if before(match, _PRICE_AHEAD) else None),
     rule("abbreviation", r"d\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "died "),
     rule("abbreviation", r"pop\.\s?(?=\d)", lambda match, style: "population ", any_case=True),
     rule("reference", r"op\.\s*(?=\d)", lambda match, style: "opus", any_case=True),
@@ -291,14 +297,18 @@ WORD_RULES: tuple[Rule, ...] = (
     rule(
         "name",
         r"Pt\.(?=\s[A-Z][a-z])(?!\s\w+\s(?:was|is|has|had|came|reports|denies|states|presents)\b)",
-        lambda match, style: "point",
+        lambda match, style: None if anywhere(match.string, _PATIENT) else "point",
     ),
     rule("reference", r"Pss?\.?\s(?=\d)", lambda match, style: "psalm"),
     rule("reference", r"no\.\s*(?=[A-Z]{1,4}-?\d)", lambda match, style: "number", any_case=True),
     rule("reference", r"(?<=\d(?:st|nd|rd|th)\s)gr\.", lambda match, style: "grade"),
     rule("reference", r"v\.?\s?(?=\d+\.\d)", lambda match, style: "version"),
     rule("reference", r"[Rr]eg\.(?=\s\()", lambda match, style: "regulation"),
-    rule("reference", rf"(?<!-)({'|'.join(LABELLED)})\.?(?=:\s)", lambda match, style: LABELLED[match[1]]),
+    rule(
+        "reference",
+        rf"(?<!-)(?!(?:Alt|Dim)\.?:\s[^\d~-])({'|'.join(LABELLED)})\.?(?=:\s)",
+        lambda match, style: LABELLED[match[1]],
+    ),
     rule(
         "abbreviation",
         r"(?:(?<=yrs\.\s)|(?<=yrs\s)|(?<=years\s)|(?<=years'\s)|(?<=of\s))exp\b\.?",

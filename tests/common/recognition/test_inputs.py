@@ -103,6 +103,8 @@ def test_recordings_of_a_folder_that_cannot_be_read_are_not_passed_over(files):
 def test_a_folder_of_kaldi_is_a_corpus(files):
     (files[0].parent / "wav.scp").write_text("one a.flac\n")
     assert names(files[0].parent) == ["one"]
+    (files[0].parent / "train.scp").write_text("two a.flac\n")
+    assert names(files[0].parent / "train.scp") == ["two"]
 
 
 def test_a_dash_is_standard_input(files, monkeypatch):

@@ -81,6 +81,13 @@ def test_what_is_not_known_is_named(tmp_path, setting):
     _refused(path, re.escape(CHANGES[setting]))
 
 
+def test_a_description_without_a_target_is_told(tmp_path):
+    described = archives.description()
+    del described["target"]
+    path = archives.write(tmp_path / "a.nemo", archives.files(model_config=yaml.safe_dump(described).encode()))
+    _refused(path, "its description names no target; known are EncDecCTCModelBPE")
+
+
 def test_durations_that_do_not_fit_their_outputs_are_named(tmp_path):
     described = archives.description()
     described["model_defaults"]["tdt_durations"] = [0, 1]
