@@ -363,8 +363,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _classified(text: str, position: int) -> Token | None:
-    is_of_windows = re.search(r"(?<![A-Za-z])Win\Z", text[max(0, position - 4) : position])  # Win10系统
-    if not is_of_windows and re.search(r"(?:[A-Za-z\d]|[A-Za-z]-|\d\.)\Z", text[max(0, position - 2) : position]):
+    if re.search(r"(?:[A-Za-z\d]|[A-Za-z]-|\d\.)\Z", text[max(0, position - 2) : position]):
         return None  # COVID-19, GPT4
     for kind, pattern, reading in _RULES if text[position] not in string.ascii_letters else (_NAME,):
         match = pattern.match(text, position)

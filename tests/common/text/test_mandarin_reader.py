@@ -7,7 +7,6 @@ from common.text.mandarin_reader import mandarin_tokens, spoken_mandarin
     ("printed", "said"),
     [
         ("2024年，有3个人", "二零二四年，有三个人"),
-        ("Win10系统和Twin10系统", "Win十系统和Twin10系统"),
         ("50%的人", "百分之五十的人"),
         ("−5度", "负五度"),
         ("他跑了3.14公里", "他跑了三点一四公里"),
