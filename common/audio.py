@@ -408,7 +408,7 @@ class Mix:
         self._of_mean, self._of_channels_C = 0.0, np.zeros(1)
 
     def mean(self, samples_NC: np.ndarray) -> np.ndarray:
-        """Of these samples, float32."""
+        """Mean of the channels [N] of samples [N, C], float32."""
         if samples_NC.shape[1] == 1:
             return samples_NC[:, 0]
         mean_N = samples_NC.mean(axis=1, dtype=np.float32)

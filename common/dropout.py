@@ -30,7 +30,7 @@ class Dropout(nn.Dropout):
     """`nn.Dropout` by `dropout`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Of the shape of `input`."""
+        """Input of any shape -> the same shape."""
         return dropout(input, self.p, self.training)
 
 

@@ -163,7 +163,7 @@ def _algorithms(shape: Shape, is_bf16: bool) -> Iterator[Algorithm]:
 
 
 def _choice(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> Choice:
-    """Of calls of the expected length and of shorter ones, as many of each."""
+    """What calls of the expected length and of shorter ones cost in the mean, as many of each."""
     stored = shape.taps if algorithm is None else algorithm.stored
     columns = -(-shape.filters // native.PANEL) * native.PANEL
     lengths = [max(1, round(shape.frames * part)) for part in CALLS]
@@ -173,7 +173,7 @@ def _choice(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine
 
 
 def _seconds(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> float:
-    """Of products, reading weights (mostly at the same time), transforms, and moving values between them."""
+    """Time of products, reading weights (mostly at the same time), transforms, and moving values between them."""
     taps, channels, filters, _, dilation, frames = shape
     columns = -(-filters // native.PANEL) * native.PANEL
     bytes_of_points = channels * columns * native.BYTES[weights]

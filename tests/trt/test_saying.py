@@ -34,7 +34,7 @@ def test_a_sound_that_cannot_be_made_takes_none_from_the_others():
 
 
 def test_texts_that_a_checkpoint_says_together_are_what_each_is_alone(talker):
-    """Of different lengths and paces, one of which joins when the others have begun; the vocoder makes all at once."""
+    """Texts of different lengths and paces, one of which joins when the others have begun; one vocoder for all."""
     voice = load_voice(*talker, device="cpu")
     texts = (("good morning all of you", 0.5), ("hi. <break time='90ms'/> you", 1.0), ("who is there", 0.7))
     plans = [voice.planned(text, control=Control(pace=pace)) for text, pace in texts]

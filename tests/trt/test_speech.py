@@ -56,7 +56,7 @@ def test_a_sentence_says_what_its_symbols_got(tts, voice):
 
 
 def test_texts_that_are_said_together_are_what_each_is_alone(tts):
-    """Of different lengths, speakers and controls, with pauses, one of which joins when the others have begun."""
+    """Texts of different lengths, speakers and controls, with pauses, one of which joins when the others have begun."""
     texts = [(TEXT, {"pace": 1.2}), ("Hello. <break time='120ms'/> You.", {"speaker": 1}), ("Good evening, all.", {})]
     plans = [tts.plan(text, **how) for text, how in texts]
     alone = [np.concatenate(list(tts.stream_sentences(plan))) for plan in plans]

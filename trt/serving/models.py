@@ -70,6 +70,19 @@ class Voice(NamedTuple):
         """The sentences of a text, which may be SSML. Raises ValueError for what cannot be said."""
         return self.planned(text, speaker=speaker, control=Control(pace=pace))
 
+    def whole(self, plans: Sequence[Sequence[PlannedSentence]]) -> list[np.ndarray | Exception]:
+        """The sound [N] of each text, or why it has none: made together, each as it would be alone."""
+        sayings = [Saying(plan, chunk_frames=self.chunk_frames) for plan in plans]
+        sounds: list[list[np.ndarray]] = [[np.zeros(0, np.float32)] for _ in plans]
+        problems: dict[int, Exception] = {}
+        while alive := [i for i, saying in enumerate(sayings) if i not in problems and saying.next != "end"]:
+            for i, said in zip(alive, self.next_sounds([sayings[i] for i in alive]), strict=True):
+                if isinstance(said, Exception):
+                    problems[i] = said
+                elif said is not None:
+                    sounds[i].append(said)
+        return [problems.get(i) or np.concatenate(own) for i, own in enumerate(sounds)]
+
     def samples(self, planned: Sequence[PlannedSentence]) -> int:
         """How many samples there are to say, without the vocoder."""
         pauses = sum(round(piece.pause_ms * self.sample_rate / 1000) for piece in planned)

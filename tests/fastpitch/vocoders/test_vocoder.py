@@ -77,7 +77,7 @@ def test_a_stream_is_the_whole_in_pieces(vocoders, kind, chunk):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_frames_of_several_spectrograms_sound_together_as_in_the_stream_of_each(vocoders, kind):
-    """Of different lengths, at different places, cleaned of the vocoder's hum and not."""
+    """Cuts of different lengths, at different places, cleaned of the vocoder's hum and not."""
     mel_BMT = mel_for(vocoders[kind], 2, 75)
     cuts = [Cut(mel_BMT[0], 0, 16), Cut(mel_BMT[1, :, :40], 16, 32), Cut(mel_BMT[0], 64, 75)]
     for vocoder in (vocoders[kind], Denoiser(vocoders[kind], 0.5)):

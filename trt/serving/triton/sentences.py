@@ -1,17 +1,13 @@
-"""Sentences to say on their way through tensors, and their sounds.
+"""Sentences to say on their way through tensors.
 
-Shapes: L symbols, E = 7 controls of each symbol, as `Edits` lists them, N samples.
+Shapes: L symbols, E = 7 controls of each symbol, as `Edits` lists them.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from fastpitch.front.control import Edits
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.symbols import Encoded
-from trt.saying import Saying
-from trt.serving.models import Voice
 
 
 def tensors_of(piece: PlannedSentence) -> dict[str, np.ndarray]:
@@ -35,17 +31,3 @@ def piece_of(tokens_1L: np.ndarray, edits_1EL: np.ndarray, speaker_11: np.ndarra
     if not 0 <= speaker < speakers:
         raise ValueError(f"speaker {speaker}: expected 0 to {speakers - 1}")
     return PlannedSentence(Encoded(tokens_1L[0].tolist(), [], [], []), Edits(*np.array(edits_1EL[0])), speaker)
-
-
-def whole_sounds(voice: Voice, pieces: Sequence[PlannedSentence]) -> list[np.ndarray | Exception]:
-    """The sound [N] of each sentence, or why it has none: made together, each as it would be alone."""
-    sayings = [Saying([piece._replace(pause_ms=0.0)], chunk_frames=voice.chunk_frames) for piece in pieces]
-    sounds: list[list[np.ndarray]] = [[] for _ in pieces]
-    problems: dict[int, Exception] = {}
-    while alive := [i for i in range(len(pieces)) if i not in problems and sayings[i].next != "end"]:
-        for i, said in zip(alive, voice.next_sounds([sayings[i] for i in alive]), strict=True):
-            if isinstance(said, Exception):
-                problems[i] = said
-            elif said is not None:
-                sounds[i].append(said)
-    return [problems.get(i) or np.concatenate([np.zeros(0, np.float32), *own]) for i, own in enumerate(sounds)]

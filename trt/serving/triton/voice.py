@@ -17,7 +17,7 @@ import numpy as np  # noqa: E402
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]  # noqa: E402
 
 from trt.serving.models import load_voice  # noqa: E402
-from trt.serving.triton.sentences import piece_of, whole_sounds  # noqa: E402
+from trt.serving.triton.sentences import piece_of  # noqa: E402
 
 
 class TritonPythonModel:
@@ -48,7 +48,7 @@ class TritonPythonModel:
     def _sounds(self, given: list[list[np.ndarray]]) -> list[Any]:
         """A sound or the reason why there is none; what fails together is tried alone."""
         try:
-            return whole_sounds(self.voice, [piece_of(*arrays, speakers=self.voice.speakers) for arrays in given])
+            return self.voice.whole([[piece_of(*arrays, speakers=self.voice.speakers)] for arrays in given])
         except Exception as error:
             if len(given) == 1:
                 return [error]

@@ -20,7 +20,6 @@ from trt.runtime import ModelError, Recognizer
 from trt.serve import ServeConfig, build
 from trt.serving.limits import RequestError
 from trt.serving.models import load_voice
-from trt.serving.speech import _said_alone
 from trt.serving.triton import program
 from trt.serving.triton.asking import Infer
 from trt.serving.triton.folder import MEMORY
@@ -128,7 +127,7 @@ def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as
         answers = list(pool.map(lambda each: behind.speak(**each, sample_rate=own.sample_rate), asked))
     for each, (status, body) in zip(asked, answers, strict=True):
         assert status == 200, body
-        expected_N = _said_alone(own, own.plan(each["input"], speaker=int(each["voice"]), pace=1.0))
+        expected_N = own.whole([own.plan(each["input"], speaker=int(each["voice"]), pace=1.0)])[0]
         assert np.abs(np.frombuffer(body, "<i2") / 32767 - expected_N).max() < 2e-4
     sentences, runs = (after - was for after, was in zip(batches(behind, "voice"), before, strict=True))
     assert sentences == 5 * 4

@@ -10,9 +10,8 @@ from trt.saying import Saying
 from trt.serve import ServeConfig
 from trt.serving.limits import RequestError
 from trt.serving.models import load_voice
-from trt.serving.speech import _said_alone
 from trt.serving.triton.asking import RefusalError, RemoteVoice
-from trt.serving.triton.sentences import piece_of, tensors_of, whole_sounds
+from trt.serving.triton.sentences import piece_of, tensors_of
 
 TEXTS = [
     "Hello there.",
@@ -40,7 +39,7 @@ class Answering:
         assert (model, output) == ("voice", "sound")
         self.asked += 1
         arrays = [inputs[name] for name in ("tokens", "edits", "speaker")]
-        return whole_sounds(self.loaded, [piece_of(*arrays, speakers=self.loaded.speakers)])[0][None]
+        return self.loaded.whole([[piece_of(*arrays, speakers=self.loaded.speakers)]])[0][None]
 
 
 def test_a_text_said_sentence_by_sentence_elsewhere_sounds_as_it_does_here(loaded):
@@ -56,7 +55,7 @@ def test_a_text_said_sentence_by_sentence_elsewhere_sounds_as_it_does_here(loade
 
     for text in TEXTS:
         plan, infer = planned(loaded, text), Answering(loaded)
-        expected_N = _said_alone(loaded, plan)
+        expected_N = loaded.whole([plan])[0]
         np.testing.assert_allclose(asyncio.run(said(plan, infer)), expected_N, atol=1e-5)
         assert infer.asked == sum(bool(piece.encoded.tokens) for piece in plan)
 
@@ -80,16 +79,16 @@ def test_a_sentence_that_cannot_be_said_is_the_fault_of_the_request_and_any_othe
 
 def test_sentences_that_are_said_together_sound_as_they_do_alone(loaded):
     pieces = [piece for text in TEXTS for piece in planned(loaded, text) if piece.encoded.tokens]
-    for piece, sound_N in zip(pieces, whole_sounds(loaded, pieces), strict=True):
-        np.testing.assert_allclose(sound_N, whole_sounds(loaded, [piece])[0], atol=1e-5)
+    for piece, sound_N in zip(pieces, loaded.whole([[piece] for piece in pieces]), strict=True):
+        np.testing.assert_allclose(sound_N, loaded.whole([[piece]])[0], atol=1e-5)
 
 
 def test_what_cannot_be_said_is_the_reason_in_its_place_and_does_not_harm_others(loaded):
     good, bad = planned(loaded, "Good.")[0], planned(loaded, "Bad.")[0]
     bad = bad._replace(edits=bad.edits._replace(pitch_shift_L=np.full_like(bad.edits.pitch_shift_L, np.nan)))
-    found = whole_sounds(loaded, [bad, good])
+    found = loaded.whole([[bad], [good]])
     assert "gives NaN" in str(found[0])
-    np.testing.assert_allclose(found[1], whole_sounds(loaded, [good])[0], atol=1e-5)
+    np.testing.assert_allclose(found[1], loaded.whole([[good]])[0], atol=1e-5)
 
 
 @pytest.mark.parametrize(
