@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # runtimes without torch decode too
     from torch import Tensor
 
 Activation = Literal["relu", "tanh", "sigmoid"]
+INTERNAL_MOST = 2.0
+"""Nats that a label gains or loses beside the best one, at most, by what greedy decoding takes off for the internal
+language model: where that is sure, its small probabilities mean little."""
 
 
 class LSTMLayer(NamedTuple):

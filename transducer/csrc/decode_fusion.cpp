@@ -45,16 +45,28 @@ void save_fusion(const void* fusion, int32_t* state) {
     state[2] = s.phrase;
 }
 
-int64_t fused_label(void* fusion, const float* scores, int64_t best, int64_t labels) {
+int64_t fused_label(void* fusion, const float* scores, int64_t best, int64_t labels, const Internal& internal) {
     Fusion& f = *(Fusion*)fusion;
     ctc_decode::Step chosen = f.scorer.extend(f.state, int32_t(best));
     double most = double(scores[best]) + chosen.gain;
-    const double of_label = f.scorer.label_bound(f.state.phrase), of_boundary = f.scorer.boundary_bound(f.state);
+    const int64_t heard = best;
+    const double by_internal = internal.weight > 0 ? internal.most : 0;
+    const auto less_internal = [&](int64_t label) {
+        if (by_internal == 0) return 0.0;
+        const double known = double(internal.logit(internal.of, heard)) - double(internal.logit(internal.of, label));
+        return fmax(-by_internal, fmin(by_internal, internal.weight * known));
+    };
+    const double of_label = f.scorer.label_bound(f.state.phrase) + by_internal;
+    const double of_boundary = f.scorer.boundary_bound(f.state) + by_internal;
+    // The internal logit is made last, where nothing else has decided.
     const auto consider = [&](int64_t label, double bound) {
-        if (!(double(scores[label]) + bound > most)) return;
-        const ctc_decode::Step step = f.scorer.extend(f.state, int32_t(label), most - double(scores[label]));
-        if (!(double(scores[label]) + step.gain > most)) return;
-        most = double(scores[label]) + step.gain;
+        const double score = double(scores[label]);
+        if (label == heard || !(score + bound > most)) return;
+        const ctc_decode::Step step = f.scorer.extend(f.state, int32_t(label), most - by_internal - score);
+        if (!(score + step.gain + by_internal > most)) return;
+        const double fused = score + step.gain + less_internal(label);
+        if (!(fused > most)) return;
+        most = fused;
         chosen = step;
         best = label;
     };
