@@ -25,7 +25,7 @@ from transducer.beam import BeamOptions, BeamSearch
 from transducer.decoder import Decoder
 from transducer.weights import DecoderWeights
 
-WEIGHTS, SHARES = (0.3, 0.5, 0.8, 1.0), (0.0, 1 / 4, 1 / 3, 1 / 2)
+WEIGHTS, SHARES = (0.1, 0.2, 0.3, 0.4, 0.6, 0.8), (0.0, 1 / 3, 2 / 3)
 
 Decode = Callable[[Tensor, Sequence[int]], list[list[int]]]
 """Pieces of every utterance of encoder frames."""

@@ -170,8 +170,14 @@ class Decoder:
         if state is not None:
             raise ValueError("scorers: frames that come in pieces need the native library, on a CPU")
         host = on_host(self.weights)
-        how = {"max_symbols": max_symbols, "internal_weight": internal_weight}
-        return reference.greedy(encoded_BSC.float().cpu(), frames_B, host, scorers=scorers, **how)
+        return reference.greedy(
+            encoded_BSC.float().cpu(),
+            frames_B,
+            host,
+            max_symbols=max_symbols,
+            scorers=scorers,
+            internal_weight=internal_weight,
+        )
 
     def _decode_in_torch(
         self, encoded_BSC: Tensor, frames_B: Tensor, max_symbols: int, state: DecoderState | None

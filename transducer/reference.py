@@ -191,11 +191,12 @@ def beam_search(
                 if arc.label is not None and (*labels, arc.label) not in cut:
                     paths = fresh.setdefault((*labels, arc.label), {})
                     _follow(paths, path, now, arc, max_symbols)
+            internal_V = internal_log_probs(known[labels][0], weights).tolist()
             for longer, paths in fresh.items():
                 gain, state = 0.0, external[labels][1]
                 if scorer is not None and state is not None:
                     gain, state = scorer.extend(state, longer[-1])
-                    gain -= internal_weight * float(internal_log_probs(known[labels][0], weights)[longer[-1]])
+                    gain -= internal_weight * internal_V[longer[-1]]
                 external[longer] = external[labels][0] + gain, state
                 cut[longer] = paths
         total = {y: _total(paths.values()) + external[y][0] for y, paths in cut.items() if paths}

@@ -339,9 +339,11 @@ def test_frames_one_by_one_have_the_best_sequences_of_brute_force(durations: tup
 
 
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
-@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize(("scored", "internal"), [(False, 0.0), (True, 0.0), (True, 0.1)])
 @pytest.mark.parametrize("room", [0, 11])
-def test_pieces_of_any_size_give_what_all_frames_at_once_do(durations: tuple[int, ...], scored: bool, room: int):
+def test_pieces_of_any_size_give_what_all_frames_at_once_do(
+    durations: tuple[int, ...], scored: bool, internal: float, room: int
+):
     if beam_functions() is None:
         pytest.skip("no compiler")
     weights = golden.random_weights(labels=20, durations=durations, layers=2, seed=3)
@@ -354,7 +356,7 @@ def test_pieces_of_any_size_give_what_all_frames_at_once_do(durations: tuple[int
         model = estimate([list("abcdefgh"), list("bacabd"), list("hgfghij"), list("qrst")], order=3)
         labels = [chr(97 + i) for i in range(20)]
         scorer = ctc.Scorer(labels, model=model, hot_words={"cab": 3.0}, options=ctc.ScorerOptions(unit="token"))
-    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, room=room, internal_weight=0.4))
+    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, room=room, internal_weight=internal))
     state = search.start(1) if room else None  # without one there is always room
     (expected,) = search(encoded_SC[None], [len(encoded_SC)], max_symbols=3, scorers=scorer, state=state)
     assert len(expected[0].decoded.tokens) > 30

@@ -144,13 +144,14 @@ def test_a_language_model_of_pieces_takes_the_place_of_the_internal_one(asr, enc
     ctc.write_arpa(path, estimate([labels[i : i + 3] for i in range(0, len(labels), 2)], order=2))
 
     def tokens(**chosen) -> list[list[int]]:
-        decoder = asr.decoder(DecodingOptions(beam=beam, language_model=path, weight=3.0, word_bonus=0.0, **chosen))
+        decoder = asr.decoder(DecodingOptions(beam=beam, language_model=path, weight=0.5, word_bonus=0.0, **chosen))
         chunks = {"chunk_seconds": 0.32, "left_seconds": 9, "right_seconds": 9}
         whole, *_ = asr.transcribe(noise()[:1], decoder=decoder, whole_seconds=60)
         assert asr.transcribe(noise()[:1], decoder=decoder, whole_seconds=0, **chunks)[0].words == whole.words
         return [one.tokens for one in asr.decode(*encoded, decoder=decoder)]
 
-    assert tokens() == tokens(internal_weight=1.0) != tokens(internal_weight=0.0)
+    assert tokens() == tokens(internal_weight=0.5 / 3)
+    assert tokens(internal_weight=8.0) != tokens(internal_weight=0.0)
 
 
 def test_without_a_language_model_of_a_transducer_there_is_no_internal_weight(asr):
