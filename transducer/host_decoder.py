@@ -171,7 +171,7 @@ def _less_internal(weights: DecoderWeights, row: Row, best: int, weight: float) 
         return np.zeros(weights.blank)
     joint_J = _ACTIVATIONS[weights.activation](np.asarray(weights.encoder_bias) + row.prediction_J)
     score_V = (weights.output_weight @ joint_J + weights.output_bias)[: weights.blank].astype(np.float64)
-    return np.clip(weight * (score_V[best] - score_V), -INTERNAL_MOST, INTERNAL_MOST)
+    return weight * np.clip(score_V[best] - score_V, -INTERNAL_MOST, INTERNAL_MOST)
 
 
 def _predict(weights: DecoderWeights, row: Row, token: int) -> None:

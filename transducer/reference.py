@@ -66,8 +66,8 @@ def _greedy(
             if scorer is not None and language is not None:
                 gains = torch.tensor([scorer.extend(language, label)[0] for label in range(weights.blank)])
                 internal_V = internal_log_probs(prediction_H, weights)
-                less_V = (internal_weight * (internal_V[token] - internal_V)).clamp(-INTERNAL_MOST, INTERNAL_MOST)
-                token = int((logits_W[: weights.blank].double() + gains + less_V).argmax())
+                less_V = (internal_V[token] - internal_V).clamp(-INTERNAL_MOST, INTERNAL_MOST)
+                token = int((logits_W[: weights.blank].double() + gains + internal_weight * less_V).argmax())
                 language = scorer.extend(language, token)[1]
             found.tokens.append(token)
             found.frames.append(frame)

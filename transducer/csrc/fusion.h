@@ -19,7 +19,7 @@ struct Internal {
     float (*logit)(void* of, int64_t label);
     void* of;
     double weight;  // 0: nothing is taken off
-    double most;    // a label gains or loses so much by it, at most, beside the best one
+    double most;    // by which logits differ, at most, from that of the label that is best by the network
 };
 
 // The label whose score with what it adds, less the internal one, is largest, of `labels`; `best` is the one without. Goes
