@@ -23,9 +23,9 @@ from torch.utils.checkpoint import checkpoint
 from common.config import ConfigError
 from common.convolution import products
 from common.convolution.blocks import convolved
-from common.convolution.normalized import is_one_pass, normalized
 from common.dropout import dropout
 from common.lengths import inside
+from common.normalized import is_one_pass, normalized
 from common.precision import compute_dtype
 from jasper.config import BlockConfig, ModelConfig
 

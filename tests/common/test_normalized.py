@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from common.convolution import native, products
-from common.convolution.normalized import is_one_pass, normalized
 from common.dropout import dropout
 from common.lengths import inside
+from common.normalized import is_one_pass, normalized
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
 
