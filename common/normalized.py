@@ -53,7 +53,7 @@ def is_one_pass(norms: Sequence[nn.Module], x_BCT: Tensor) -> bool:
 def _is_plain(norm: nn.Module, first: nn.Module) -> bool:
     if type(norm) is not nn.BatchNorm1d or not norm.training or not norm.affine or norm.momentum is None:
         return False
-    return (norm.momentum, norm.eps) == (first.momentum, first.eps)
+    return (norm.momentum, norm.eps) == (getattr(first, "momentum", None), getattr(first, "eps", None))
 
 
 def normalized(
