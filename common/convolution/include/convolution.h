@@ -34,7 +34,8 @@ typedef enum {
     CONVOLUTION_GENERIC = 1,
     CONVOLUTION_AVX2 = 2,
     CONVOLUTION_AVX512 = 3,
-    CONVOLUTION_AVX512_BF16 = 4
+    CONVOLUTION_AVX512_VNNI = 4,
+    CONVOLUTION_AVX512_BF16 = 5
 } convolution_instructions;
 
 typedef enum {
@@ -47,7 +48,7 @@ typedef enum {
 /* What packed weights are; sums are floats always. Fixed point needs three quarters of the bytes of floats, where
  * reading them takes longer than multiplying: whole numbers of 24 bits, each filter at each point with a unit of its
  * own, a 2^23rd of its greatest weight, which is the rounding of a float of that size. It is not for DIRECT. */
-typedef enum { CONVOLUTION_FLOAT32 = 0, CONVOLUTION_BFLOAT16 = 1, CONVOLUTION_FIXED24 = 2 } convolution_weights;
+typedef enum { CONVOLUTION_FLOAT32 = 0, CONVOLUTION_BFLOAT16 = 1, CONVOLUTION_FIXED24 = 2, CONVOLUTION_INT8 = 3 } convolution_weights;
 
 typedef enum {
     CONVOLUTION_IDENTITY = 0,
