@@ -107,11 +107,12 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
     task = {"inference": inference, "training": training}[cfg.task]
     cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=cfg.cudnn_benchmark)
     rows: list[Row] = []
-    name = "jasper_published" if cfg.task == "inference" and "published" in cfg.modes else f"jasper_{cfg.task}"
+    usual = "jasper_published" if cfg.task == "inference" and "published" in cfg.modes else f"jasper_{cfg.task}"
     with distributed.start(cfg.device) as world, cudnn:
         for row in task(cfg, world):
             if world.is_main:
                 _print(row, with_heads=not rows)
+                name = "jasper_int8" if row["precision"] == "int8" else usual
                 rows.append(benchmark.append_row(name, row, device=world.device, folder=cfg.results))
     return rows
 

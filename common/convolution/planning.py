@@ -137,7 +137,9 @@ def this_machine(instructions: native.Instructions = "automatic") -> Machine:
             warnings.warn(f"{CALIBRATION}: cannot be used ({error}); {again}", stacklevel=2)
     if instructions == "automatic":  # products of floats, which have no instructions of bfloat16
         best = native.best_instructions() or "generic"
-        instructions = "avx512" if best in ("avx512_vnni", "avx512_bf16") else best
+        instructions = "avx512" if best == "avx512_bf16" else best
+    if instructions == "avx512_vnni":
+        instructions = "avx512"  # but for products of bytes
     if processor_vendor() == "AuthenticAMD" and f"{instructions} of AMD" in MACHINES:
         return MACHINES[f"{instructions} of AMD"]
     return MACHINES["avx512" if instructions == "avx512_bf16" else instructions]

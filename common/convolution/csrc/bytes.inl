@@ -223,15 +223,14 @@ class RunBytes : Run<float, float> {
     // Values as bytes of a level, and with the other sign in `negative`, where the level is symmetric.
     static void to_bytes(const float* values, int64_t count, Level level, uint8_t* to, uint8_t* negative = nullptr) {
         constexpr float SHIFT = 12582912.0f;  // added, it leaves of a number its nearest integer, in the lowest bits
-        typedef uint8_t Bytes __attribute__((vector_size(WIDTH), aligned(1)));
         const float inverse = 1.0f / level.step, zero = static_cast<float>(level.zero);
         for (int64_t j = 0; j < count; j += WIDTH) {
             Vector value = load(values + j) * inverse + zero;
             value = value > 0.0f ? value : Vector{};
             value = value < 255.0f ? value : Vector{} + 255.0f;
             const Bits bits = (Bits)(value + SHIFT);
-            *reinterpret_cast<Bytes*>(to + j) = __builtin_convertvector(bits, Bytes);
-            if (negative) *reinterpret_cast<Bytes*>(negative + j) = __builtin_convertvector(-bits, Bytes);
+            store_lowest(to + j, bits);
+            if (negative) store_lowest(negative + j, -bits);
         }
     }
 

@@ -88,6 +88,8 @@ Layout layout_of(const convolution_problem& p) {
     if (p.form == CONVOLUTION_DIRECT) {
         layout.rows = p.outputs * p.batch;
         layout.input_stride = depth_of(p.channels, p.weights);
+        // An odd number of lines, so that frames do not all start in the same set of the first cache.
+        if (of_bytes) layout.input_stride = rounded(layout.input_stride, 2 * LINE) + LINE;
         const int64_t frame_bytes = layout.input_stride * value * p.stride;
         const int64_t fitting =
             is_copied(p) ? std::max(LEAST_ROWS, COPIED_BYTES / frame_bytes) : CACHED_BYTES / (4 * DEEPEST);
@@ -179,11 +181,16 @@ int32_t convolution_run(const convolution_problem* problem) {
     const Layout layout = layout_of(*problem);
     if (problem->workspace_bytes < layout.bytes()) return CONVOLUTION_INVALID_VALUE;
     const int32_t best = widest(), widest_floats = std::min<int32_t>(best, CONVOLUTION_AVX512);
+#ifdef NATIVE_HAS_AVX512VNNI
     const int32_t widest_bytes = std::min<int32_t>(best, CONVOLUTION_AVX512_VNNI);
+#else
+    const int32_t widest_bytes = widest_floats;
+#endif
     const bool of_bytes = problem->weights == CONVOLUTION_INT8;
-    const int32_t chosen = problem->instructions ? problem->instructions : of_bytes ? widest_bytes : widest_floats;
+    int32_t chosen = problem->instructions ? problem->instructions : of_bytes ? widest_bytes : widest_floats;
     const int32_t most = of_bytes ? widest_bytes : problem->weights == CONVOLUTION_BFLOAT16 ? best : widest_floats;
-    if (chosen > most || (chosen == CONVOLUTION_AVX512_VNNI && !of_bytes)) return CONVOLUTION_NO_INSTRUCTIONS;
+    if (chosen == CONVOLUTION_AVX512_VNNI && best >= chosen && !of_bytes) chosen = CONVOLUTION_AVX512;
+    if (chosen > most) return CONVOLUTION_NO_INSTRUCTIONS;
     switch (chosen) {
         case CONVOLUTION_GENERIC: run_generic(*problem); break;
 #ifdef NATIVE_HAS_AVX2

@@ -405,7 +405,7 @@ class Run {
     float* const floats;  // what each thread keeps
 };
 
-#ifndef BFLOAT16
+#if !defined(BFLOAT16) && !defined(VNNI)
 void run_floats(const convolution_problem& problem) {
     if (problem.weights == CONVOLUTION_BFLOAT16)
         Run<float, uint16_t>{problem}();

@@ -16,6 +16,20 @@ inline void store(float* to, Vector value) { *reinterpret_cast<Vector*>(to) = va
 
 typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH), aligned(4)));
 
+// The lowest byte of every word.
+inline void store_lowest(uint8_t* to, Bits words) {
+#if WIDTH == 16
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8((__m512i)words));
+#elif WIDTH == 8
+    const __m256i lowest = _mm256_setr_epi32(0x0c080400, 0, 0, 0, 0x0c080400, 0, 0, 0);
+    const __m256i lanes = _mm256_shuffle_epi8((__m256i)words, lowest);
+    const __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), both);
+#else
+    for (int j = 0; j < WIDTH; j++) to[j] = static_cast<uint8_t>(words[j]);
+#endif
+}
+
 typedef int32_t Words __attribute__((vector_size(4 * WIDTH), aligned(4)));
 
 // In every word, `sum` and the products of four bytes: of x, which have no sign, and of w, which have one.

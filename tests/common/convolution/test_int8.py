@@ -45,7 +45,7 @@ def rounded_at_points(x_BTI: Tensor, weight_KIO: Tensor, block: int) -> Tensor:
     n_blocks = -(-frames // outputs)
     padded_BTI = F.pad(x_BTI.double(), (0, 0, taps // 2, n_blocks * outputs + block - taps // 2 - frames))
     x_BUIF = torch.fft.rfft(padded_BTI.unfold(1, block, outputs)[:, :n_blocks])
-    w_IOF = torch.fft.rfft(weight_KIO.double().permute(1, 2, 0), n=block).conj()
+    w_IOF = torch.fft.rfft(weight_KIO.double().permute(1, 2, 0), n=block).conj().resolve_conj()
     x, w = torch.view_as_real(x_BUIF), torch.view_as_real(w_IOF)
     x_step = x.abs().amax((2, 4), keepdim=True) / 127
     rounded = (x / x_step).round() * x_step

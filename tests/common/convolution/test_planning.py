@@ -101,6 +101,7 @@ def test_what_was_measured_is_taken(calibration):
     [
         ("AuthenticAMD", "automatic", "avx512 of AMD"),
         ("AuthenticAMD", "avx512_bf16", "avx512_bf16 of AMD"),
+        ("AuthenticAMD", "avx512_vnni", "avx512 of AMD"),
         ("AuthenticAMD", "avx2", "avx2"),
         ("GenuineIntel", "automatic", "avx512"),
         ("GenuineIntel", "avx512_bf16", "avx512"),
