@@ -125,6 +125,7 @@ def trained_problems(path: str, manifest: str, count: int) -> tuple[list[JointPr
             weights.output_weight,
             weights.output_bias,
         )
-        own = [x.detach().clone().requires_grad_() for x in tensors]
-        problems.append(JointProblem(*own, torch.tensor([labels]), frames_B, torch.tensor([len(labels)])))
+        encoded_BTJ, predicted_BUJ, weight_WJ, bias_W = (x.detach().clone().requires_grad_() for x in tensors)
+        lengths = (torch.tensor(frames_B.tolist()), torch.tensor([len(labels)]))
+        problems.append(JointProblem(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, torch.tensor([labels]), *lengths))
     return problems, weights.durations
