@@ -82,7 +82,8 @@ def cases(path: Path, *, groups: bool = True) -> list[Case]:
     for line in path.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("# "):
             kind, written, said = line.split("\t")
-            found.append(Case(kind, written, list(expanded(said)) if groups else said.split(" | ")))
+            whole = said.split(" || " if groups else " | ")
+            found.append(Case(kind, written, [r for w in whole for r in expanded(w)] if groups else whole))
     return found
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from common.text.english.abbreviations import BOOKS, VERSES
 from common.text.english.tables import MONTH_NAMES, MONTHS, WEEKDAYS
-from common.text.english.tokens import Rule, Style, before, before_noun, rule
+from common.text.english.tokens import Rule, Style, before, before_noun, rule, text_before
 from common.text.numbers import cardinal, digits, ordinal, pair, plural, year
 
 # "may" and "march" are months with a capital only.
@@ -35,7 +35,7 @@ _YEAR_AHEAD = re.compile(
 )
 
 
-_LASTED = re.compile(r"\b(?:in|after|for|took|takes|lasts|lasted|time of|record of)\s\Z", re.IGNORECASE)
+_LASTED = re.compile(r"\b(?:in|after|for|took|takes|lasts|lasted|time of|record of|time:|duration:?|runtime:?|length:?|elapsed:?|total:?)\s\Z", re.IGNORECASE)
 
 
 def _month(name: str) -> int:
@@ -80,6 +80,7 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     return _date(int(first), second, in_year)
 
 
+_IN_A_SUM = re.compile(r"[=+×÷*]\s?\Z")
 _PART_OF = re.compile(
     r"\s(?:(?:of|people|students|questions|marks|points|correct|inch\w*|in|the|a|miles?|cups?)\b|\(\d)"
 )
@@ -97,8 +98,10 @@ _ON = re.compile(
 def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
     """By 4/30, which is no fraction that people use."""
     month, day = int(match[1]), int(match[3])
-    if not (month <= 12 and day <= 31) or _PART_OF.match(match.string, match.end()):
+    if not (month <= 12 and day <= 31) or _PART_OF.match(match.string, match.end()) or _IN_A_SUM.search(text_before(match)):
         return None
+    if day == 1 < month:  # a first of a month, since nobody writes such a fraction
+        return _numbers(match, style)
     is_part = (month, day) in ((1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 5), (1, 8)) or day == 16
     is_day = (
         (not is_part or before(match, _WEEKDAY_AHEAD))
@@ -109,7 +112,7 @@ def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
 
 
 def _is_no_part(day: int) -> bool:
-    return day > 20 and day not in (24, 25, 32)
+    return day > 20 and day != 32
 
 
 _DAY_BEFORE = re.compile(r"(?<![\d/])(?:1[0-2]|0?[1-9])/(\d\d)\s?-\s?\Z")
@@ -165,9 +168,23 @@ def _month_alone(match: re.Match[str], style: Style) -> str | None:
     return f"{said} {year(match[2])}" if match[2] else said
 
 
+_LONG = re.compile(r"\s(?:long|marathon|half|finish|run|race|ride|video|runtime|remaining|left|elapsed|total)\b")
+
+
+_MONTH_AHEAD = re.compile(rf"\b(?:{_SHORT})\.?\s?[-/]\s?\Z", re.IGNORECASE)
+
+
+def _month_behind_another(match: re.Match[str], style: Style) -> str | None:
+    """Jan-Mar"""
+    return _month_alone(match, style) if before(match, _MONTH_AHEAD) else None
+
+
 def _is_length(match: re.Match[str]) -> bool:
     """It took 1:02:45; the video is 1:02:45 long; but at 8:05:30."""
-    return before(match, _LASTED) or bool(re.match(r"\slong\b", match.string[match.end() :][:6]))
+    return before(match, _LASTED) or bool(_LONG.match(match.string, match.end()))
+
+
+_NOON_BEHIND = re.compile(r"\s(?:noon|midnight)\b")
 
 
 def _clock(match: re.Match[str], style: Style) -> str | None:
@@ -184,6 +201,8 @@ def _clock(match: re.Match[str], style: Style) -> str | None:
         spoken = [cardinal(str(hour))]
         if minute and minute != "00":
             spoken.append(pair(minute))
+        elif _NOON_BEHIND.match(match.string, match.end()):
+            pass
         elif not half and hour == 0 and not second:
             spoken = ["midnight"]
         elif not half:
@@ -387,13 +406,14 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("date", rf"({_FULL})()(?!\w)(?=\s+\d)", _month_alone, any_case=True),
     rule("date", r"((?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?),?\s+(\d{4})\b", _month_alone),
     rule("date", r"(Jan|Feb|Apr|Aug|Sept?|Oct|Nov|Dec)()\.", _month_alone),
-    rule("date", rf"({_SHORT})(?=\s?-\s?(?:{_SHORT}|{_FULL})\b)(?<=[A-Z]..)()", _month_alone, any_case=True),
+    rule("date", rf"({_SHORT})(?=\s?[-/]\s?(?:{_SHORT}|{_FULL})\b)(?<=[A-Z]..)()", _month_alone, any_case=True),
+    rule("date", rf"({_SHORT})()(?!\w)\.?", _month_behind_another, any_case=True),
     rule("date", r"(?:MM[/-]DD|DD[/-]MM)[/-]YY(?:YY)?(?!\w)", _form_of_a_date),
     rule("date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\s?-\s?(Mo|Tu|We(?!\s[a-z])|Th|Fr|Sa|Su)(?!\w)", _two_days),
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
     rule(
         "date",
-        rf"({_WEEKDAY})(?:\.(?=,?\s)|\.?(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s)?\d))",
+        rf"({_WEEKDAY})(?:\.(?=,?\s)|\.?(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s|@\s?|(?<!Sat\s)at\s)?\d|\sat\s\d{{1,2}}(?::\d\d|\s?[ap]\.?m)|\s(?:morning|afternoon|evening|night)\b))",
         lambda match, style: WEEKDAYS[match[1]],
     ),
     rule("date", rf"({_WEEKDAY})(?=\s?[/&]\s?(?:{_WEEKDAY})\b)|(?<=[a-z]{{3}}/)({_WEEKDAY})(?!\w)", _weekday_among),

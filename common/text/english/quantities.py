@@ -97,8 +97,13 @@ def _marks(match: re.Match[str], style: Style) -> str | None:
 _A_QUALITY = re.compile(r"\s(?!a\b|an\b|per\b|as\b|more\b|less\b|daily|weekly|monthly|yearly|each|every)[a-z]{3,}")
 
 
+_EQUATION = re.compile(r"=|\b(?:[Ss]olve|equations?|derivative|slope|variable)\b")
+
+
 def _times(match: re.Match[str], style: Style) -> str | None:
     """3x daily, 2 x coffee; but not 3x + 5, nor a 4x zoom."""
+    if anywhere(match.string, _EQUATION):  # y = 3x, so
+        return None
     is_quality = before(match, _RACE_AHEAD) and _A_QUALITY.match(match.string, match.end())
     if is_quality or re.match(r"\s[a-z](?!\w)(?<!a)", match.string[match.end() :]):
         return None
@@ -127,6 +132,12 @@ _EARNED = re.compile(
 )
 _CARATS = frozenset(["9", "10", "14", "18", "22", "24"])
 _GOLD = re.compile(r"[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold(?!\smedal)|ring|jewel\w*|plated|necklace|chain)\b")
+_PLAYED = re.compile(r"\b(?:games?|quests?|loot\w*|raids?|guilds?|boss|bosses|gamers?|players?|level \d+|XP|farming)\b")
+_DISTANCES = frozenset(["1", "2", "3", "5", "6", "8", "10", "12", "15", "20", "25", "30", "40", "50", "100"])
+_PAID_BEHIND = re.compile(
+    r"\s(?:loan|salary|raise|bonus|budget|mortgage|debt|grant|donation|investment|deposit|car|house|job|prize|fine|deal"
+    r"|contract|settlement|down\spayment|limit|fund|income|profit|loss|check|cheque)\b"
+)
 _COUNTED = re.compile(r"\s(?:[a-z]+s|people|(?:an?|per|each)\s[a-z]+)\b")
 
 
@@ -150,12 +161,13 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
         return None
     if letter == "K" and match[1].isdigit() and len(match[1]) == 4 and _is_of_light(match):
         return f"{cardinal(match[1])} kelvin"
-    is_name = match[1] in ("4", "8") or before(match, _RACE_AHEAD)  # a resolution, a distance
-    if letter == "K" and is_name and not re.match(r"\s(?:[a-z]+s|people)\b", follows):
+    is_run = match[1] in _DISTANCES and not _PAID_BEHIND.match(follows) and before(match, _RACE_AHEAD)
+    if letter == "K" and (match[1] in ("4", "8") or is_run) and not re.match(r"\s(?:[a-z]+s|people)\b", follows):
         return None
     if letter in "mB" and not re.match(r"\s[a-z]", follows) and "." not in match[1]:
         return None
-    if letter in "kK" and match[1] in _CARATS and _GOLD.match(match.string, match.end()):
+    is_gold = match[1] in _CARATS and _GOLD.match(match.string, match.end())
+    if letter in "kK" and is_gold and not anywhere(match.string, _PLAYED):
         return f"{cardinal(match[1])} carat"
     if letter == "m" and not re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", follows):
         return None
@@ -223,7 +235,7 @@ RULES: tuple[Rule, ...] = (
         lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}",
     ),
     rule("math", r"(\d+)x/([a-z]+)", lambda m, s: f"{cardinal(m[1])} times per {PERIODS.get(m[2], m[2])}"),
-    rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|a\s))", _times),
+    rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|(?:a|in|on|by|at|or)\s)|,\s[a-z]{2})", _times),
     rule(
         "math",
         rf"(?<!/\d\s[-+×÷*]\s)(?<!/\d[+-])({NUMBER})\s?[/÷]\s?({NUMBER})(?=\s?=)",

@@ -12,6 +12,13 @@ CURRENCIES = {
     "₿": ("bitcoin", "bitcoins", "", ""),
     "₱": ("peso", "pesos", "centavo", "centavos"),
     "¢": ("cent", "cents", "", ""),
+    **{
+        f"{code}$": (f"{country} dollar", f"{country} dollars", "cent", "cents")
+        for code, country in (
+            ("USD", "us"), ("CAD", "canadian"), ("AUD", "australian"), ("NZD", "new zealand"), ("HKD", "hong kong"),
+            ("SGD", "singapore"),
+        )
+    },  # fmt: skip
     "US$": ("us dollar", "us dollars", "cent", "cents"),
     "A$": ("australian dollar", "australian dollars", "cent", "cents"),
     "AU$": ("australian dollar", "australian dollars", "cent", "cents"),
@@ -115,6 +122,7 @@ UNITS = {
     "w·h": "watt hour", "a·h": "amp hour", "ft-lb": "foot pound", "ft-lbs": "foot pound", "ft·lb": "foot pound",
     "ft·lbs": "foot pound", "lb-ft": "pound foot", "lbs-ft": "pound foot", "lb·ft": "pound foot",
     "pa·s": "pascal second",
+    "kt": "knot", "dz": "dozen", "kpc": "kiloparsec", "Mpc": "megaparsec", "Gpc": "gigaparsec",
     "ga": "gauge", "mM": "millimolar", "µM": "micromolar", "μM": "micromolar", "nM": "nanomolar",
     "bbl": "barrel", "bbls": "barrel", "rebs": "rebound", "asts": "assist",
     "ug": "microgram", "mcmol": "micromole", "dm": "decimeter", "GPa": "gigapascal",
