@@ -101,6 +101,7 @@ ALSO_WORDS = frozenset(
         "wk",
         "feat",
         "admin",
+        "utils",
         "doc",
         "amt",
         "mins",

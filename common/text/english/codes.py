@@ -164,8 +164,14 @@ def _house(match: re.Match[str], style: Style) -> str:
 _FAR = re.compile(
     r"\b(?:km|mi|miles?|kilometers?|kilometres?|m|ft|feet|blocks?|minutes?|mins?|hours?|just|far)\.?\)?\s\Z"
 )
-_LYING_AHEAD = re.compile(r"(?<!\b[Tt]he)(?<!\b[Aa])(?<!\ban)(?<!vitamin)(?<!letter)(?<!value)(?<!size)[a-z,]\s\Z")
-_OF_A_PLACE = re.compile(r"\sof\s(?:[A-Z][A-Za-z-]|(?:the\s)?(?:city|town|river|border|lake|highway|freeway|downtown)\b)")
+_LYING_AHEAD = re.compile(
+    r"(?<![\w-])(?!(?:the|an?|this|vitamin|letter|value|size|point|row|type|group|section|team|grade|plan|class|set|and|or|is"
+    r"|case|number|axis|order|node|step|of|with|for)\s)[\w\"'-]+,?\s\Z",
+    re.IGNORECASE,
+)
+_OF_A_PLACE = re.compile(
+    r"\sof\s(?:[A-Z][A-Za-z-]|(?:the\s)?(?:city|town|river|border|lake|highway|freeway|downtown)\b)"
+)
 
 
 def _lies(match: re.Match[str]) -> bool:
@@ -225,6 +231,7 @@ RULES: tuple[Rule, ...] = (
     rule("electronic", r"(?<!\w)@([A-Za-z_]\w*)", _handle),
     rule("code", r"(?<!\w)#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", _sign_by_sign),
     rule("reference", r"(?<!\w)#(?=[A-Z]{1,4}-?\d)", lambda match, style: "number"),
+    rule("reference", r"(?<=\w\s)#'?s(?!\w)", lambda match, style: "numbers"),
     rule("reference", r"(?<!\w)#([A-Za-z]\w*)", _hashtag),
     rule(
         "coordinate",
@@ -317,6 +324,7 @@ WORD_RULES: tuple[Rule, ...] = (
         rf"({'|'.join(STATES)})\s+(\d{{5}})(?:-(\d{{4}}))?\b",
         lambda match, style: f"{STATES[match[1]]} {digits(match[2] + (match[3] or ''))}",
     ),
+    rule("address", r"NY(?=,\sNY(?!\w))", lambda match, style: STATES["NY"]),
     rule("address", rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*[,.;:!?)]|\Z|\s[a-z])", _state),
     rule(
         "address",

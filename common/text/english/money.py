@@ -6,7 +6,9 @@ from common.text.english.tokens import LARGE, NUMBER, Rule, Style, before, befor
 from common.text.english.units import CURRENCIES, MAGNITUDES, PERIODS, UNITS
 from common.text.numbers import cardinal
 
-_SIGN = r"(?:(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|AU?\$|CA?\$|HK\$|NZ\$|NT\$|MX\$|S\$|R\$|Rs\.?(?=\s?\d)|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡])"
+_SIGN = (
+    r"(?:(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|AU?\$|CA?\$|HK\$|NZ\$|NT\$|MX\$|S\$|R\$|Rs\.?(?=\s?\d)|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡])"
+)
 _CODE = "USD|CAD|AUD|EUR|GBP|JPY|CNY|RMB|CHF|INR|SEK|NOK|DKK|PLN|CZK|HUF|KRW|SGD|HKD|NZD|ZAR|RUB|THB|AED|MXN|BRL|BTC"
 _EUROPEAN = r"\d{1,3}(?:\.\d{3})*,\d\d(?!\d)"  # 1.250,50 €
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER})"
@@ -132,7 +134,13 @@ def _ticker(match: re.Match[str], style: Style) -> str | None:
     return style.letters(match[1]) if not re.search(r"[A-Z]*(?:HOME|PATH|USER)", match[1]) else None
 
 
+def _lost(match: re.Match[str], style: Style) -> str:
+    """$(3.2) million, as accounts write a loss"""
+    return f"minus {_amount(match[2], match[3], match[1])}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule("money", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b)?", _lost),
     rule("money", r"(\d{1,2})/(?=[$£€]\d)", lambda match, style: f"{cardinal(match[1])} for "),
     rule(
         "money",

@@ -218,7 +218,11 @@ RULES: tuple[Rule, ...] = (
         lambda m, s: _SOUNDS_OF_NUMBERS[m[0]],
     ),
     rule("resolution", r"(\d{3,4})\s?[x×]\s?(\d{3,4})(?!\w|\.\d)", _screen),
-    rule("resolution", r"(\d{3,4})([pi])(?:\b|(?=(?:24|25|30|50|60|120)\b))", lambda m, s: f"{in_pairs(m[1])} {m[2]}" if m[1] in _SCREENS else None),
+    rule(
+        "resolution",
+        r"(\d{3,4})([pi])(?:\b|(?=(?:24|25|30|50|60|120)\b))",
+        lambda m, s: f"{in_pairs(m[1])} {m[2]}" if m[1] in _SCREENS else None,
+    ),
     rule("name", r"(\d{1,2})W-(\d\d)\b", lambda match, style: f"{cardinal(match[1])} w {cardinal(match[2])}"),  # oil
     rule(
         "name",

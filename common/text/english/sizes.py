@@ -142,7 +142,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "measure",
-        rf"({NUMBER})'(?!\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d'))",
+        rf"({NUMBER})'(?!\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b|(?:above|below|elev\w*|gain|climb|drop|ladder|boat|yacht|trailer|truck|ceilings?)\b|of\s(?:elev\w*|gain|climb\w*|descent|vert\w*|rope|cable|fenc\w+|wire|hose|pipe|water|snow)\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d'))",
         _feet,
     ),
     rule("measure", rf"({NUMBER})\s?([FC])(?![\w'+#-]|/(?!\d|gas)|\.\w)", _temperature),

@@ -1,7 +1,12 @@
 """What the classes of money and measures look up: currencies, magnitudes, units."""
 
 # One, many, one hundredth, many hundredths.
+_DOLLARS = {
+    "USD$": "us", "CAD$": "canadian", "AUD$": "australian", "NZD$": "new zealand", "HKD$": "hong kong",
+    "SGD$": "singapore",
+}  # fmt: skip
 CURRENCIES = {
+    **{sign: (f"{country} dollar", f"{country} dollars", "cent", "cents") for sign, country in _DOLLARS.items()},
     "$": ("dollar", "dollars", "cent", "cents"),
     "£": ("pound", "pounds", "penny", "pence"),
     "€": ("euro", "euros", "cent", "cents"),
@@ -12,13 +17,6 @@ CURRENCIES = {
     "₿": ("bitcoin", "bitcoins", "", ""),
     "₱": ("peso", "pesos", "centavo", "centavos"),
     "¢": ("cent", "cents", "", ""),
-    **{
-        f"{code}$": (f"{country} dollar", f"{country} dollars", "cent", "cents")
-        for code, country in (
-            ("USD", "us"), ("CAD", "canadian"), ("AUD", "australian"), ("NZD", "new zealand"), ("HKD", "hong kong"),
-            ("SGD", "singapore"),
-        )
-    },  # fmt: skip
     "US$": ("us dollar", "us dollars", "cent", "cents"),
     "A$": ("australian dollar", "australian dollars", "cent", "cents"),
     "AU$": ("australian dollar", "australian dollars", "cent", "cents"),

@@ -167,6 +167,7 @@ def _shouted(ahead: str, behind: str) -> bool:
     beside = [*re.findall(r"\b([A-Z]{2,})\W{1,2}\Z", ahead), *re.findall(r"\A\W{1,2}([A-Z]{2,})\b", behind)]
     return any(
         re.search("[AEIOUY]", word)
+        and word not in PRONOUNCED
         and pronounce.pronunciations(word.lower())
         and not pronounce.is_said_by_letter(word.lower())
         for word in beside
@@ -232,6 +233,7 @@ _PATIENT = re.compile(
 _PRICE_AHEAD = re.compile(r"[$£€][\d.,]*\d\s\Z|(?<![\d.])\d[\d.,]*\s?[€£]\s\Z")
 _PAID = {"pcm": "per calendar month", "pw": "per week", "pa": "per annum", "pppn": "per person per night"}
 
+
 def _persons_or_pages(match: re.Match[str], style: Style) -> str:
     """$15 pp, 320 pp."""
     return "per person" if before(match, _PRICE_AHEAD) else "pages"
@@ -275,7 +277,8 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"fl\.\s?(?=\d{3,4}(?!\w)|\d{1,2}(?:st|nd|rd|th)\sc)", lambda match, style: "flourished "),
     rule(
         "abbreviation",
-        r"(?:(?<=[Ll]ast )|(?<=[Nn]ext )|(?<=[Tt]his )|(?<=[Ee]very )|(?<=per )|(?<=[Ee]ach ))(mo|yr|wk|qtr)(?!\w)\.?",
+        r"(?:(?<=[Ll]ast )|(?<=[Nn]ew )|(?<=[Nn]ext )|(?<=[Tt]his )|(?<=[Ee]very )|(?<=per )|(?<=[Ee]ach ))"
+        r"(mo|yr|wk|qtr)(?!\w)\.?",
         lambda match, style: ABBREVIATIONS[match[1]],
     ),
     rule("abbreviation", r"[Dd]isc\.(?=\s(?:\d+\s?%|[$£€]))", lambda match, style: "discount"),
@@ -286,8 +289,8 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"d\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "died "),
     rule("abbreviation", r"pop\.\s?(?=\d)", lambda match, style: "population ", any_case=True),
     rule("reference", r"op\.\s*(?=\d)", lambda match, style: "opus", any_case=True),
-    rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
-    rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
+    rule("reference", r"p\.\s*(?=\d|(?-i:[ivxl]{1,6})(?![\w']))", lambda match, style: "page", any_case=True),
+    rule("reference", r"pp\.\s*(?=\d|(?-i:[ivxl]{1,6})(?![\w']))", lambda match, style: "pages", any_case=True),
     rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
     rule(
         "reference",
@@ -335,7 +338,11 @@ WORD_RULES: tuple[Rule, ...] = (
         lambda match, style: "experience",
     ),
     rule("abbreviation", r"(?<=\d\s)pp\b\.?", _persons_or_pages),
-    rule("abbreviation", r"[Bb]/[Ww](?=\s(?!photo|film|print|image|pic|movie|copi|camera)[\w$£€])", lambda match, style: "between"),
+    rule(
+        "abbreviation",
+        r"[Bb]/[Ww](?=\s(?!photo|film|print|image|pic|movie|copi|camera)[\w$£€])",
+        lambda match, style: "between",
+    ),
     rule("name", r"([A-DF])([+-])(?![\w+-])", _grade),
     rule("abbreviation", r"(?<=\d\s)ea\b\.?", lambda match, style: "each"),
     rule("abbreviation", r"WW([12])(?!\w)", lambda match, style: f"world war {cardinal(match[1])}"),
@@ -363,13 +370,20 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"Sec\.(?=\sof\b)", lambda match, style: "secretary"),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),
     rule("abbreviation", r"a\.?k\.?a\b\.?", lambda match, style: style.letters("aka"), any_case=True),
-    rule("abbreviation", r"(?<=[a-z],\s)([A-Z][a-z]+)\.", lambda match, style: OLD_STATES.get(match[1])),
+    rule("abbreviation", r"(?:(?<=[a-z],\s)|(?<=[a-z]\.,\s))([A-Z][a-z]+)\.", lambda m, s: OLD_STATES.get(m[1])),
+    rule(
+        "abbreviation",
+        r"(?:(?<=\bin )|(?<=\bof )|(?<=\bfrom )|(?<=\bto )|(?<=\bN\. )|(?<=\bS\. ))"
+        r"(Ala|Ariz|Calif|Colo|Conn|Fla|Mich|Minn|Mont|Neb|Nev|Okla|Tenn|Tex|Wis|Wyo)\.",
+        lambda m, s: OLD_STATES[m[1]],
+    ),
     rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\)))", _party),
     rule("math", r"log([₀-₉]{1,3})\(?", lambda m, s: f"log base {cardinal(m[1].translate(POWERS))} of"),
     rule("key", r"(Ctrl|Cmd|Alt|Shift|Option|Command|Control)\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
     rule("math", r"([fghPEO])(?=\([^()\s]{1,8}\))", lambda match, style: f"{style.letters(match[1])} of"),
     rule("math", r"(sin|cos|tan|log|ln)(?=\()", lambda match, style: FUNCTIONS[match[1]]),
     rule("math", r"([nkN])!(?=\s?[=+*/)]|\s(?:is|ways))", lambda match, style: f"{match[1]} factorial"),
+    rule("abbreviation", r"w/([ce])(?=\s\d)", lambda m, s: f"week {'commencing' if m[1] == 'c' else 'ending'}"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
     rule("abbreviation", r"([A-Za-z]{2,6})\.", _abbreviation),
     rule("abbreviation", rf"({'|'.join(CAPITALISED)})(?!\w)", _abbreviation),
