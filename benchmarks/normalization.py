@@ -7,7 +7,7 @@ either side of " || ". Each set was written before the reader was run on it; its
 the classes of its faults are mended now. A phrase counts where all its words are expected ones, by the voice's reader;
 case, punctuation, hyphens and the words and, of and the are forgiven. FILE of --cases has published cases of the same
 form, with whole alternatives after " | "; they count for the labels of recognisers, and spaces are forgiven, too.
---sentences are lines whose time is taken, or LJSpeech's metadata. Appends rows to benchmarks/results/normalization.jsonl.
+--sentences are lines whose time is taken, or LJSpeech's metadata. Appends rows to the results of benchmarks.
 """
 
 import argparse
