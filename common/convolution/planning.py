@@ -24,8 +24,8 @@ POINTS: tuple[tuple[tuple[float, ...], int], ...] = (((0, 1, -1, 2, -2), 4), ((0
 REGISTER_ROWS, PAIR_ROWS = 12, 4
 CALLS = (0.25, 1.0)  # lengths of calls, in that which is expected
 DECODING = 0.5  # rows whose products take as long as making floats of fixed point
-# Bytes beside floats, fitted to 14 layers on an AMD EPYC with VNNI: products in the same time, reading, rows at once and
-# what a pass over the weights costs in rows.
+# Bytes beside floats, fitted to 16 layers on an AMD EPYC with VNNI: products in the same time, bytes read in it, rows
+# at once, and what a pass over the weights costs in rows.
 OF_BYTES, READING_BYTES, BYTE_PAIR_ROWS, BYTE_PASS = 3.66, 0.7, 6, 0.25
 LEAST_FILTERS = 64  # of a layer in int8: fewer are labels, whose rounding costs more than their time
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
