@@ -21,26 +21,30 @@ SWITCH = "NATIVE_BUILD"
 
 @functools.cache
 def load(library: NativeLibrary) -> ctypes.CDLL | None:
-    """The CPU library; None where it was not built and cannot be."""
-    return ctypes.CDLL(str(library.cpu)) if _is_there(library, "cpu") else None
+    """The CPU library; None where it was not built and cannot be, or cannot be loaded."""
+    return _opened(library, library.cpu) if _is_there(library, "cpu") else None
 
 
 @functools.cache
 def load_cuda(library: NativeLibrary) -> ctypes.CDLL | None:
-    """The CUDA library; None where it was not built and cannot be."""
-    return ctypes.CDLL(str(library.cuda)) if _is_there(library, "cuda") else None
+    """The CUDA library; None where it was not built and cannot be, or cannot be loaded."""
+    return _opened(library, library.cuda) if _is_there(library, "cuda") else None
 
 
 @functools.cache
 def load_binding(library: NativeLibrary) -> ModuleType | None:
-    """The binding, a module of Python; None where it was not built and cannot be."""
+    """The binding, a module of Python; None where it was not built and cannot be, or cannot be loaded."""
     if not _is_there(library, "binding"):
         return None
     loader = ExtensionFileLoader(f"{library.name}_torch", str(library.binding))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
-    module = module_from_spec(spec)
-    loader.exec_module(module)
+    try:
+        module = module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError as error:
+        _tell_unusable(library, library.binding, error)
+        return None
     return module
 
 
@@ -48,6 +52,20 @@ def threads() -> int:
     """How many threads kernels may take: as many as torch where it is in use, else one for each core."""
     torch = sys.modules.get("torch")
     return int(torch.get_num_threads()) if torch is not None else len(os.sched_getaffinity(0))
+
+
+def _opened(library: NativeLibrary, path: Path) -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:  # of another processor, cut short, or without a library that it needs
+        _tell_unusable(library, path, error)
+        return None
+
+
+def _tell_unusable(library: NativeLibrary, path: Path, error: Exception) -> None:
+    why = " ".join(str(error).removeprefix(f"{path}: ").split())
+    advice = f"going on without it; {library.command} --force builds it again"
+    print(f"{library.name}: {path} cannot be loaded: {why}; {advice}", file=sys.stderr)
 
 
 def _is_there(library: NativeLibrary, kind: Literal["cpu", "cuda", "binding"]) -> bool:
