@@ -4,6 +4,7 @@ import ctypes
 import functools
 import os
 import shutil
+import struct
 import sys
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -40,9 +41,10 @@ def load_binding(library: NativeLibrary) -> ModuleType | None:
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
     try:
+        _check_length(library.binding)
         module = module_from_spec(spec)
         loader.exec_module(module)
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         _tell_unusable(library, library.binding, error)
         return None
     return module
@@ -56,10 +58,21 @@ def threads() -> int:
 
 def _opened(library: NativeLibrary, path: Path) -> ctypes.CDLL | None:
     try:
+        _check_length(path)
         return ctypes.CDLL(str(path))
     except OSError as error:  # of another processor, cut short, or without a library that it needs
         _tell_unusable(library, path, error)
         return None
+
+
+def _check_length(path: Path) -> None:
+    """Raises OSError for a file of ELF that ends before its table of sections does, which would kill the process."""
+    with path.open("rb") as file:
+        head = file.read(64)
+    if len(head) == 64 and head.startswith(b"\x7fELF\x02\x01"):  # of 64 bits, the least significant byte first
+        start, size, count = struct.unpack("<40xQ10x2H2x", head)
+        if start + size * count > path.stat().st_size:
+            raise OSError("the file is cut short")
 
 
 def _tell_unusable(library: NativeLibrary, path: Path, error: Exception) -> None:
