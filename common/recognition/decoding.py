@@ -24,7 +24,7 @@ from common.text.vocabulary import is_special
 from ctc.arpa import ArpaError
 
 if TYPE_CHECKING:  # its module needs torch
-    from common.precision import Precision
+    from common.precision import InferencePrecision
 
 # A beam search and its alignment take memory with the square of the length: they are done between pauses.
 LONGEST_STRETCH = 1500  # frames, 30 s of 20 ms each
@@ -279,7 +279,7 @@ def transcripts(
     decoder: Decoder,
     *,
     seconds_per_frame: float,
-    precision: "Precision",
+    precision: "InferencePrecision",
     threads: int = 1,
     keep_log_probs: bool = False,
 ) -> Iterator[Transcript]:
@@ -318,7 +318,7 @@ class _Reading:
         recording: Recording,
         decoder: Decoder,
         seconds_per_frame: float,
-        precision: "Precision",
+        precision: "InferencePrecision",
         keep_log_probs: bool,
     ):
         self.recording, self.decoder = recording, decoder
@@ -364,7 +364,7 @@ def _and_last(items: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, bool]]:
         yield before, True
 
 
-def not_finite(name: str, x_SX: ArrayLike, precision: "Precision") -> str:
+def not_finite(name: str, x_SX: ArrayLike, precision: "InferencePrecision") -> str:
     """A message where the network gives NaN or infinity for recording `name`, as an overflow in fp16 does; else ""."""
     x_SX = np.asarray(x_SX)
     if np.isfinite(x_SX).all():

@@ -2,12 +2,17 @@
 #define WIDTH 8
 #define ROWS 6
 #include "run.inl"
+#include "bytes.inl"
 #include "pack.inl"
 #include "product.inl"
 #include "points.inl"
+#include "normalization.inl"
 
 void convolution::run_avx2(const convolution_problem& problem) {
-    run_floats(problem);
+    if (problem.weights == CONVOLUTION_INT8)
+        RunBytes{problem}();
+    else
+        run_floats(problem);
 }
 
 void convolution::pack_avx2(const packing& problem) { pack_all(problem); }
@@ -21,3 +26,7 @@ void convolution::points_gradient_avx2(const points_problem& problem) { AtPoints
 void convolution::gelu_backward_avx2(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads) {
     all_gelu_backward(values, x, grad_y, grad_x, threads);
 }
+
+void convolution::normalize_avx2(const normalization_problem& problem) { Normalized{problem}.forward(); }
+
+void convolution::normalize_back_avx2(const normalization_problem& problem) { Normalized{problem}.backward(); }

@@ -2,12 +2,17 @@
 #define WIDTH 16
 #define ROWS 12
 #include "run.inl"
+#include "bytes.inl"
 #include "pack.inl"
 #include "product.inl"
 #include "points.inl"
+#include "normalization.inl"
 
 void convolution::run_avx512(const convolution_problem& problem) {
-    run_floats(problem);
+    if (problem.weights == CONVOLUTION_INT8)
+        RunBytes{problem}();
+    else
+        run_floats(problem);
 }
 
 void convolution::pack_avx512(const packing& problem) { pack_all(problem); }
@@ -21,3 +26,7 @@ void convolution::points_gradient_avx512(const points_problem& problem) { AtPoin
 void convolution::gelu_backward_avx512(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads) {
     all_gelu_backward(values, x, grad_y, grad_x, threads);
 }
+
+void convolution::normalize_avx512(const normalization_problem& problem) { Normalized{problem}.forward(); }
+
+void convolution::normalize_back_avx512(const normalization_problem& problem) { Normalized{problem}.backward(); }
