@@ -87,6 +87,16 @@ TABLES = {
             "processor": "{processor_flags}",
         },
     ),
+    "trt_agreement": Table(
+        source="trt_agreement",
+        keys={"config": "model", "precision": "precision", "runtime": "runtime", "noise": "noise"},
+        cells={
+            "words": "{words}",
+            "as float32": "{agreeing:.2%}",
+            "word errors, %": "{wer:.2f}",
+            "of float32, %": "{exact_wer:.2f}",
+        },
+    ),
     "trt_speech": Table(
         source="trt_speech",
         keys={"config": "voice", "seconds_of_audio": "seconds", "threads": "threads", "side": "side"},
