@@ -37,6 +37,8 @@ from trt.client.measuring import Clip, measure
 from trt.serving.limits import TRIM_SECONDS
 
 LOOKS = 12  # at the memory, that are written down
+WARM_UP = 10  # seconds with honest clients alone
+PATIENCE = 5  # seconds that the server waits for a client
 REST = TRIM_SECONDS + 5  # until clients that vanished or are too slow are left, and free memory has gone back
 REPOSITORY = Path(__file__).parents[1]
 PIECE = bytes(1 << 18)
@@ -253,8 +255,8 @@ def clips_of(inputs: Sequence[Path]) -> list[Clip]:
 def main(cfg: ServingSoakConfig) -> int:
     """Prints what came of it; returns the exit status."""
     clips = clips_of(cfg.inputs)
-    with running("--asr", str(cfg.model), "--client_seconds", "5") as server:
-        measure(server.url, clips, key="", clients=cfg.clients, seconds=10)
+    with running("--asr", str(cfg.model), "--client_seconds", str(PATIENCE)) as server:
+        measure(server.url, clips, key="", clients=cfg.clients, seconds=WARM_UP)
         for kind in ATTACKS:  # each once: what a first use loads stays
             kind(server.port, cfg.huge_mb)
         time.sleep(REST)

@@ -79,7 +79,8 @@ def one_and_ninety_minutes(tmp_path_factory) -> list[Path]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_does_not_grow_with_a_recording(kind, one_and_ninety_minutes, tmp_path):
-    save_toy(kind, tmp_path / "toy.pt")
+    # Attention takes most of a toy's time, and holds nothing beyond a chunk.
+    save_toy(kind, tmp_path / "toy.pt", **({"layers": 1, "heads": 1} if kind == "wav2vec2" else {}))
     short, long = one_and_ninety_minutes
     spent = [
         long_recordings.transcribe(kind, tmp_path / "toy.pt", path, tmp_path / "text", by=by, decoding="greedy").mib

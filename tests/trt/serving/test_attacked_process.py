@@ -27,7 +27,7 @@ def model(jasper):
 @pytest.mark.slow
 def test_memory_returns_after_every_attack_and_honest_clients_get_their_answers(model, clips):
     content, expected = clips[2].read_bytes(), next(Recognizer(model).stream([clips[2]])).text
-    with running("--asr", str(model), "--client_seconds", "3", "--threads", "1") as server:
+    with running("--asr", str(model), "--client_seconds", "1", "--threads", "1") as server:
         client = Server(server.url)
 
         def attacked(huge_mb):
@@ -126,7 +126,8 @@ def test_a_client_whose_disk_is_full_says_so_in_one_line(server, clips):
 
 
 def test_the_soak_reports_answers_attacks_and_memory(model, clips, capsys, monkeypatch):
-    monkeypatch.setattr(serving_soak, "REST", 2)
+    for name, seconds in (("REST", 2), ("WARM_UP", 2), ("PATIENCE", 1)):
+        monkeypatch.setattr(serving_soak, name, seconds)
     cfg = serving_soak.ServingSoakConfig(
         model=model, inputs=(clips[0].parent,), minutes=0.1, clients=2, attackers=1, huge_mb=110
     )
