@@ -196,7 +196,7 @@ def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.n
         given, channel = given.source, given.number
     decoded = functools.partial(_decoded, rate=rate, long_seconds=long_seconds, trim=trim, channel=channel)
     if isinstance(given, Utterance):
-        return decoded(given.audio, **given.piece())
+        return decoded(given.audio, piece=given.piece())
     if isinstance(given, Bytes):
         return decoded(Held(bytes(given), "bytes"))
     if isinstance(given, Held):
@@ -286,16 +286,24 @@ def _mono(samples_NC: np.ndarray) -> np.ndarray:
 
 
 def _decoded(
-    path: Path | str | Held, *, rate: int, long_seconds: float, trim: bool, channel: int | None, **piece: float
+    path: Path | str | Held,
+    *,
+    rate: int,
+    long_seconds: float,
+    trim: bool,
+    channel: int | None,
+    piece: dict[str, float] | None = None,
 ) -> np.ndarray | LongSound:
     """What the file holds, of one channel, or of the mean of all unless they cancel each other."""
 
+    options: dict[str, Any] = piece or {}
+
     def decoded(channel: int | None) -> np.ndarray | LongSound:
-        with audio.opened(path, **piece, channel=channel) as sound:
+        with audio.opened(path, **options, channel=channel) as sound:
             if sound.n_samples <= long_seconds * sound.sample_rate:
                 return sound.read(rate).samples
             own_rate = sound.sample_rate
-        blocks = functools.partial(audio.blocks_of, path, **piece, channel=channel, most=BLOCK)
+        blocks = functools.partial(audio.blocks_of, path, **options, channel=channel, most=BLOCK)
         return LongSound(blocks, own_rate, rate, trim=trim, name=str(path))
 
     return audio.of_channels(decoded) if channel is None else decoded(channel)
