@@ -1,6 +1,8 @@
 """Exponential moving average of a model's weights."""
 
 import copy
+from itertools import compress
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,7 @@ class Ema:
         self.decay = decay
         self.source = model
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self._places = _places(self.source), _places(self.model)
 
     @torch.no_grad()
     def update(self, updates: int | None = None) -> None:
@@ -27,12 +30,14 @@ class Ema:
         With `updates`, the number of updates before this one, the decay warms up: min(decay, (1 + t) / (10 + t)), so
         that the average of a short run is not mostly the initial weights.
         """
-        averages, values = _floating(self.model), _floating(self.source)
+        values, averages = ([places[name] for places, name in own] for own in self._places)
         decay = self.decay if updates is None else min(self.decay, (1 + updates) / (10 + updates))
+        floating = [value.is_floating_point() for value in values]
         # One pass over memory, and an average that equals the value stays equal to it.
-        torch._foreach_lerp_(averages, values, 1 - decay)
-        if counters := _integers(self.model):
-            torch._foreach_copy_(counters, _integers(self.source))
+        torch._foreach_lerp_(list(compress(averages, floating)), list(compress(values, floating)), 1 - decay)
+        if not all(floating):
+            counts = [not is_floating for is_floating in floating]
+            torch._foreach_copy_(list(compress(averages, counts)), list(compress(values, counts)))
 
     def restart(self) -> None:
         """The average becomes the weights of now."""
@@ -47,13 +52,15 @@ class Ema:
         self.model.load_state_dict(state)
 
 
-def _tensors(model: nn.Module) -> list[Tensor]:
-    return [*model.parameters(), *model.buffers()]
+def _places(model: nn.Module) -> list[tuple[dict[str, Tensor], str]]:
+    """Where the parameters and buffers of a model are found, each once: walking through modules takes much longer.
 
-
-def _floating(model: nn.Module) -> list[Tensor]:
-    return [tensor for tensor in _tensors(model) if tensor.is_floating_point()]
-
-
-def _integers(model: nn.Module) -> list[Tensor]:
-    return [tensor for tensor in _tensors(model) if not tensor.is_floating_point()]
+    Not the tensors themselves, which moving a model may replace.
+    """
+    found: dict[int, tuple[dict[str, Tensor], str]] = {}
+    for module in model.modules():
+        for own in (module._parameters, module._buffers):
+            for name, tensor in own.items():
+                if tensor is not None:
+                    found.setdefault(id(tensor), (cast("dict[str, Tensor]", own), name))
+    return list(found.values())

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor, nn
 
-from common import distributed
+from common import distributed, seeds
 from common.data.manifest import Utterance
 from common.distributed import World
 from common.ema import Ema
@@ -56,7 +55,7 @@ class Learner:
     def begin(self, rate: float, *others: nn.Module, seed: int | None = None) -> None:
         """Sets this network and `others` to training, and the learning rate to `rate`; `seed` is that of dropout."""
         if seed is not None:
-            torch.manual_seed(seed)
+            seeds.begin(seed, self.world.device)
         for network in (self.parallel, *others):
             network.train()
         for group in self.optimizer.param_groups:

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,17 @@ def kept() -> Iterator[bool]:
         set_option(_MMAP_THRESHOLD, _LARGE)
         set_option(_TRIM_THRESHOLD, 2 * _LARGE)
         give_back()
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Within it Python's collector of garbage passes over what is there now: torch's modules, some 40 ms each time."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def can_give_back() -> bool:

@@ -127,6 +127,7 @@ def started(cfg: Any, name: str, *, saves: bool = True) -> Iterator[RunDirectory
     with contextlib.ExitStack() as held:
         held.enter_context(float32_math(cfg.precision))
         world = held.enter_context(distributed.start(cfg.device))
+        held.enter_context(memory.uncollected())
         if world.device.type == "cpu":
             held.enter_context(memory.kept())
         problem: Exception | None = None

@@ -148,7 +148,7 @@ def training(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
         for seconds in cfg.seconds or (cfg.data.max_seconds,):
             for batch in cfg.batch_sizes or (cfg.batch_size,):
                 kept = memory.kept() if world.device.type == "cpu" else nullcontext()  # as in a training
-                with tempfile.TemporaryDirectory() as folder, float32_math(precision), kept:
+                with tempfile.TemporaryDirectory() as folder, float32_math(precision), kept, memory.uncollected():
                     run = _training_run(cfg, world, Path(folder), precision, seconds, batch)
                     yield _time_training(run, world, Path(folder), seconds)
 

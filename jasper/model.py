@@ -25,6 +25,7 @@ from common.convolution import products
 from common.convolution.blocks import convolved
 from common.dropout import dropout
 from common.lengths import inside
+from common.normalized import is_one_pass, normalized
 from common.precision import compute_dtype
 from jasper.config import BlockConfig, ModelConfig
 
@@ -139,17 +140,27 @@ class Block(nn.Module):
     def forward(self, x_BCT: Tensor, mask_B1T: Tensor, dense_inputs: list[Tensor]) -> Tensor:
         """`x_BCT` zero beyond each utterance's frames gives an output that is so too, by mask_B1T."""
         residual_inputs = dense_inputs if self.residual == "dense" else [x_BCT]
-        for i, layer in enumerate(self.layers):
-            x_BCT = layer(x_BCT, mask_B1T)
-            if i == len(self.layers) - 1:
-                for residual, input_BCT in zip(self.residuals, residual_inputs, strict=False):
-                    added_BCT = residual(input_BCT, mask_B1T)
-                    x_BCT = x_BCT.add_(added_BCT) if self._is_in_place(x_BCT, mask_B1T) else x_BCT + added_BCT
-            if self.activation is F.relu and self._is_in_place(x_BCT, mask_B1T):
-                x_BCT = dropout(x_BCT.mul_(mask_B1T).relu_(), self.dropout, self.training)
-            else:
-                x_BCT = dropout(self.activation(x_BCT), self.dropout, self.training) * mask_B1T
-        return x_BCT
+        layers = cast("list[ConvNorm]", list(self.layers))
+        for layer in layers[:-1]:
+            x_BCT = self._joined([(layer, x_BCT)], mask_B1T)
+        residuals = zip(cast("list[ConvNorm]", list(self.residuals)), residual_inputs, strict=False)
+        return self._joined([(layers[-1], x_BCT), *residuals], mask_B1T)
+
+    def _joined(self, layers: "list[tuple[ConvNorm, Tensor]]", mask_B1T: Tensor) -> Tensor:
+        """The sum of what the layers make of their inputs, zero where mask_B1T is, after activation and dropout."""
+        (first, x_BCT), *others = layers
+        x_BCT = first.convolved(x_BCT, mask_B1T)
+        norms = [layer.norm for layer, _ in layers]
+        if self.activation is F.relu and is_one_pass(norms, x_BCT):
+            xs_BCT = [x_BCT, *(layer.convolved(input_BCT, mask_B1T) for layer, input_BCT in others)]
+            return normalized(norms, xs_BCT, mask_B1T, self.dropout)
+        x_BCT = first.norm(x_BCT)
+        for layer, input_BCT in others:
+            added_BCT = layer(input_BCT, mask_B1T)
+            x_BCT = x_BCT.add_(added_BCT) if self._is_in_place(x_BCT, mask_B1T) else x_BCT + added_BCT
+        if self.activation is F.relu and self._is_in_place(x_BCT, mask_B1T):
+            return dropout(x_BCT.mul_(mask_B1T).relu_(), self.dropout, self.training)
+        return dropout(self.activation(x_BCT), self.dropout, self.training) * mask_B1T
 
     def _is_in_place(self, x_BCT: Tensor, mask_B1T: Tensor) -> bool:
         """Whether what the normalisation gave, which its backward pass has no use of, may be overwritten.
@@ -185,17 +196,21 @@ class ConvNorm(nn.Module):
             self.depthwise = nn.Conv1d(c_in, c_in, kernel, stride, padding, dilation, groups=c_in, bias=False)
             kernel, stride, padding, dilation = 1, 1, 0, 1
         self.conv = nn.Conv1d(c_in, c_out, kernel, stride, padding, dilation, bias=False)
-        self.norm = (SyncBatchNorm1d if sync else nn.BatchNorm1d)(c_out, eps=NORM_EPSILON)
+        self.norm: nn.BatchNorm1d = (SyncBatchNorm1d if sync else nn.BatchNorm1d)(c_out, eps=NORM_EPSILON)
 
     def forward(self, x_BCT: Tensor, mask_B1S: Tensor) -> Tensor:
-        """x_BCT, zero beyond each utterance's frames -> [B, c_out, S]; mask_B1S says which of the S frames count.
+        """x_BCT, zero beyond each utterance's frames -> [B, c_out, S]; mask_B1S says which of the S frames count."""
+        return cast("Tensor", self.norm(self.convolved(x_BCT, mask_B1S)))
+
+    def convolved(self, x_BCT: Tensor, mask_B1S: Tensor) -> Tensor:
+        """The same before the normalisation.
 
         As published, both convolutions of a separable one see zeros there: what the first one spreads beyond the end of
         an utterance would count in the statistics of the normalisation.
         """
         if self.depthwise is not None:
             x_BCT = self.depthwise(x_BCT) * mask_B1S
-        return self.norm(convolved(self.conv, x_BCT) if self.training else self.conv(x_BCT))
+        return convolved(self.conv, x_BCT) if self.training else cast("Tensor", self.conv(x_BCT))
 
 
 class SyncBatchNorm1d(nn.BatchNorm1d):

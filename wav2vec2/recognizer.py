@@ -32,7 +32,7 @@ from wav2vec2.run_config import SAMPLE_RATE
 
 # The models were trained on utterances of up to 16 (Base) or 20 (Large) seconds and fine-tuned on up to 35; attention
 # takes memory with the square of the length.
-CHUNK_SECONDS = 30.0
+CHUNK_SECONDS = 35.0
 STRIDE_SECONDS = 5.0
 
 

@@ -21,7 +21,7 @@ from common.learner import Learner, amount_of, size_of
 from common.loop import Loop
 from common.run_directory import RunDirectory
 from common.schedule import build_schedule
-from common.seeds import mixed
+from common.seeds import begin, mixed
 from common.training_state import TrainingError, TrainingState, must_fit
 from wav2vec2.checkpoints import sharding
 from wav2vec2.checkpoints.checkpoint_import import FORMAT
@@ -141,7 +141,7 @@ class Update:
         run = self.run
         for turn, batch in enumerate(run.learner.each(self._batches)):
             seed = mixed(run.cfg.seed, self.step, turn)
-            torch.manual_seed(mixed(seed, run.world.rank))  # dropout
+            begin(mixed(seed, run.world.rank), run.world.device)  # dropout
             self._counts = batch.counts
             with contextlib.nullcontext() if batch.counts else without_gradient(run.model):
                 yield on_device(batch, run.world.device), seed

@@ -75,6 +75,11 @@ def load() -> ctypes.CDLL | None:
         ("points_workspace", c_size_t, [c_void_p]),
         ("points_multiply", c_int32, [c_void_p]),
         ("points_gradient", c_int32, [c_void_p]),
+        ("blocks_workspace", c_size_t, [c_void_p]),
+        ("blocks_forward", c_int32, [c_void_p]),
+        ("blocks_backward", c_int32, [c_void_p]),
+        ("normalization_forward", c_int32, [c_void_p]),
+        ("normalization_backward", c_int32, [c_void_p]),
         ("product_gelu_backward", c_int32, [c_int64, c_void_p, c_void_p, c_void_p, c_int32, c_int32]),
     ):
         function = getattr(library, name)

@@ -1,5 +1,6 @@
 """Memory that a training keeps from step to step, and memory that goes back to the system."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -66,3 +67,9 @@ def test_other_c_libraries_keep_it(monkeypatch):
         monkeypatch.setattr("ctypes.CDLL", library)
         assert not memory.can_give_back()
         memory.give_back()
+
+
+def test_the_collector_passes_over_what_is_there_and_no_longer_than_that():
+    with memory.uncollected():
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0

@@ -5,6 +5,7 @@
 #include "pack.inl"
 #include "product.inl"
 #include "points.inl"
+#include "normalization.inl"
 
 void convolution::run_generic(const convolution_problem& problem) {
     run_floats(problem);
@@ -21,3 +22,7 @@ void convolution::points_gradient_generic(const points_problem& problem) { AtPoi
 void convolution::gelu_backward_generic(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads) {
     all_gelu_backward(values, x, grad_y, grad_x, threads);
 }
+
+void convolution::normalize_generic(const normalization_problem& problem) { Normalized{problem}.forward(); }
+
+void convolution::normalize_back_generic(const normalization_problem& problem) { Normalized{problem}.backward(); }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "convolution.h"
+#include "normalization.h"
 #include "product.h"
 
 namespace convolution {
@@ -116,6 +117,11 @@ inline int64_t deep_of(const points_problem& p) {
 }
 inline int64_t tile_values(const points_problem& p) { return p.points * (deep_of(p) + 1) * PANEL; }
 
+inline size_t points_bytes(const points_problem& p) {
+    const int64_t filled = p.columns % PANEL ? p.rows * PANEL : 0;
+    return (tile_values(p) + p.taps * p.points + filled) * sizeof(float);
+}
+
 // Instructions for products of floats: those that are asked for, the widest for 0; -1 where this processor lacks them.
 int32_t floats_of(int32_t instructions);
 
@@ -129,6 +135,13 @@ void points_multiply_avx512(const points_problem& problem);
 void points_gradient_generic(const points_problem& problem);
 void points_gradient_avx2(const points_problem& problem);
 void points_gradient_avx512(const points_problem& problem);
+
+void normalize_generic(const normalization_problem& problem);
+void normalize_avx2(const normalization_problem& problem);
+void normalize_avx512(const normalization_problem& problem);
+void normalize_back_generic(const normalization_problem& problem);
+void normalize_back_avx2(const normalization_problem& problem);
+void normalize_back_avx512(const normalization_problem& problem);
 
 void gelu_backward_generic(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads);
 void gelu_backward_avx2(int64_t values, const float* x, const float* grad_y, float* grad_x, int32_t threads);

@@ -82,7 +82,7 @@ bool is_valid(const points_problem& p) {
 
 int32_t run(const points_problem* problem, void (*const (&kernels)[3])(const points_problem&)) {
     if (!problem || !is_valid(*problem)) return CONVOLUTION_INVALID_VALUE;
-    if (problem->workspace_bytes < points_workspace(problem)) return CONVOLUTION_INVALID_VALUE;
+    if (problem->workspace_bytes < points_bytes(*problem)) return CONVOLUTION_INVALID_VALUE;
     const int32_t instructions = floats_of(problem->instructions);
     if (instructions < CONVOLUTION_GENERIC) return CONVOLUTION_NO_INSTRUCTIONS;
     const auto kernel = kernels[instructions - CONVOLUTION_GENERIC];
@@ -105,9 +105,7 @@ int32_t run(const points_problem* problem, void (*const (&kernels)[3])(const poi
 }  // namespace
 
 size_t points_workspace(const points_problem* problem) {
-    if (!problem || !is_valid(*problem)) return 0;
-    const points_problem& p = *problem;
-    return (tile_values(p) + p.taps * p.points + (p.columns % PANEL ? p.rows * PANEL : 0)) * sizeof(float);
+    return problem && is_valid(*problem) ? points_bytes(*problem) : 0;
 }
 
 int32_t points_multiply(const points_problem* problem) {

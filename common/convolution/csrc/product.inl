@@ -196,7 +196,7 @@ class Product {
                 for (int64_t part = first; part < last; part++) {
                     const int64_t row = start(part, parts, rows), count = size(part, parts, rows);
                     float* place = to + part * deep * ROWS;
-                    if (p.a_row == 1 && count == ROWS)
+                    if (p.a_row == 1 && row + ROWS <= rows)  // more than the part has does no harm
                         memcpy(place, from + row, ROWS * sizeof(float));
                     else
                         for (int64_t r = 0; r < count; r++) place[r] = from[(row + r) * p.a_row];

@@ -1,0 +1,137 @@
+"""What follows convolutions in training, as one pass of the native library: normalisation over the batch, the sum with
+residuals, zeros beyond the ends of utterances, ReLU and dropout.
+
+A channel of a batch stays in a cache meanwhile; apart, each of these reads and writes all of memory. Where the output
+is zero nothing goes back, so that neither mask nor random numbers are kept.
+
+Shapes: B utterances, C channels, T frames.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_uint32, c_void_p
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from common.convolution import native, products
+from common.dropout import Noise, noise
+
+
+class _Branch(Structure):
+    """`normalized_branch`, field by field."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("x", "weight", "bias", "mean", "scale", "running_mean", "running_variance")),
+        *((name, c_void_p) for name in ("grad_x", "grad_weight", "grad_bias")),
+    )
+
+
+class _Problem(Structure):
+    """`normalization_problem`, field by field."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("utterances", "channels", "frames", "branches")),
+        ("branch", POINTER(_Branch)),
+        *((name, c_float) for name in ("momentum", "epsilon")),
+        *((name, c_void_p) for name in ("mask", "noise")),
+        ("dropped", c_uint32),
+        ("growth", c_float),
+        *((name, c_void_p) for name in ("y", "grad_y")),
+        *((name, c_int32) for name in ("threads", "instructions")),
+    )
+
+
+def is_one_pass(norms: Sequence[nn.Module], x_BCT: Tensor) -> bool:
+    """Whether `normalized` does what these normalisations do: plain ones, in training, on a CPU in float32."""
+    is_ours = products.runs_eagerly(x_BCT) and not products.is_left_to_torch() and x_BCT[:, 0].numel() > 1
+    return is_ours and all(_is_plain(norm, norms[0]) for norm in norms) and native.load() is not None
+
+
+def _is_plain(norm: nn.Module, first: nn.Module) -> bool:
+    if type(norm) is not nn.BatchNorm1d or not norm.training or not norm.affine or norm.momentum is None:
+        return False
+    return (norm.momentum, norm.eps) == (getattr(first, "momentum", None), getattr(first, "eps", None))
+
+
+def normalized(
+    norms: Sequence[nn.BatchNorm1d], xs_BCT: Sequence[Tensor], mask_B1T: Tensor, probability: float = 0.0
+) -> Tensor:
+    """Dropout of ReLU of the sum of norm(x), times mask_B1T of ones and zeros; where `is_one_pass`.
+
+    Running statistics follow, as those of the modules do. Random numbers are those of `common.dropout`.
+    """
+    for norm in norms:
+        if norm.num_batches_tracked is not None:
+            norm.num_batches_tracked.add_(1)
+    drop = noise(xs_BCT[0], probability)
+    parameters = [parameter for norm in norms for parameter in (norm.weight, norm.bias)]
+    y_BCT = cast("Tensor", _Normalized.apply(norms, mask_B1T, drop, *xs_BCT, *parameters))
+    if drop is None and probability:
+        return nn.functional.dropout(y_BCT, probability)
+    return y_BCT
+
+
+class _Normalized(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, norms: Sequence[nn.BatchNorm1d], mask_B1T: Tensor, drop: Noise | None, *tensors: Tensor
+    ) -> Tensor:
+        xs_BCT, parameters = [x.contiguous() for x in tensors[: len(norms)]], tensors[len(norms) :]
+        mask_B1T, statistics = mask_B1T.contiguous(), xs_BCT[0].new_empty(len(norms), 2, xs_BCT[0].shape[1])
+        y_BCT = torch.empty_like(xs_BCT[0])
+        branches = _branches(xs_BCT, parameters, statistics)
+        for branch, norm in zip(branches, norms, strict=True):
+            if norm.running_mean is not None and norm.running_var is not None:
+                branch.running_mean, branch.running_variance = norm.running_mean.data_ptr(), norm.running_var.data_ptr()
+        problem = _problem(y_BCT, branches, mask_B1T)
+        problem.momentum, problem.epsilon = cast("float", norms[0].momentum), norms[0].eps
+        ctx.growth = 1.0
+        if drop is not None:
+            problem.noise, problem.dropped, problem.growth = drop.bits_X.ctypes.data, drop.steps, drop.growth
+            ctx.growth = drop.growth
+        _run("normalization_forward", problem)
+        ctx.save_for_backward(y_BCT, mask_B1T, statistics, *xs_BCT, *parameters)
+        return y_BCT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_BCT: Tensor) -> tuple[Any, ...]:
+        y_BCT, mask_B1T, statistics, *tensors = ctx.saved_tensors
+        xs_BCT, parameters = tensors[: len(statistics)], tensors[len(statistics) :]
+        grad_BCT = grad_BCT.contiguous()
+        branches = _branches(xs_BCT, parameters, statistics)
+        grads_BCT, grads = [torch.empty_like(x) for x in xs_BCT], [torch.empty_like(p) for p in parameters]
+        for i, branch in enumerate(branches):
+            branch.grad_x = grads_BCT[i].data_ptr()
+            branch.grad_weight, branch.grad_bias = grads[2 * i].data_ptr(), grads[2 * i + 1].data_ptr()
+        problem = _problem(y_BCT, branches, mask_B1T)
+        problem.grad_y, problem.growth = grad_BCT.data_ptr(), ctx.growth
+        _run("normalization_backward", problem)
+        return None, None, None, *grads_BCT, *grads
+
+
+def _branches(xs_BCT: Sequence[Tensor], parameters: Sequence[Tensor], statistics: Tensor) -> Any:
+    branches = (_Branch * len(xs_BCT))()
+    at, size = statistics.data_ptr(), 4 * statistics.shape[2]
+    for i, (branch, x_BCT) in enumerate(zip(branches, xs_BCT, strict=True)):
+        branch.x, branch.weight, branch.bias = (
+            tensor.data_ptr() for tensor in (x_BCT, parameters[2 * i], parameters[2 * i + 1])
+        )
+        branch.mean, branch.scale = at + 2 * i * size, at + (2 * i + 1) * size
+    return branches
+
+
+def _problem(y_BCT: Tensor, branches: Any, mask_B1T: Tensor) -> _Problem:
+    problem = _Problem(*y_BCT.shape, len(branches), branches)
+    problem.mask, problem.y, problem.growth = mask_B1T.data_ptr(), y_BCT.data_ptr(), 1.0
+    problem.threads, problem.instructions = torch.get_num_threads(), native.INSTRUCTIONS["automatic"]
+    return problem
+
+
+def _run(name: str, problem: _Problem) -> None:
+    library = native.load()
+    assert library is not None, "callers ask `is_one_pass` first"
+    native.check(getattr(library, name)(ctypes.byref(problem)))
