@@ -23,7 +23,7 @@ from common.fastest import Choice
 from common.recognition import sharding
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
-from common.recognition.recordings import Channel, check_channel, of_channel
+from common.recognition.recordings import channel_number, of_channel
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format, tell
 from jasper import data
@@ -45,7 +45,7 @@ class InferenceConfig:
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
     """Longest utterance of manifests, in seconds; longer ones are left out."""
-    channel: Channel = "mean"
+    channel: str = "mean"
     """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
     from 1."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
@@ -81,7 +81,7 @@ class InferenceConfig:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the checkpoint")
         if self.batch_size < 1 or self.chunk_seconds <= 0:
             raise ValueError(f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}: expected above 0")
-        check_channel(self.channel)
+        channel_number(self.channel)
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 

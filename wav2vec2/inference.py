@@ -31,7 +31,7 @@ from common.fastest import Choice
 from common.recognition import sharding, writing
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import Found, Item, find_recordings
-from common.recognition.recordings import Channel, check_channel, of_channel
+from common.recognition.recordings import channel_number, of_channel
 from common.recognition.transcribing import Output, in_order, share, status, write_all
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
@@ -53,7 +53,7 @@ class InferenceConfig:
     """Folder that relative paths in manifests start from; by default that of the manifest, or what a .tsv says."""
     max_seconds: float = math.inf
     """Longest utterance of manifests, in seconds; longer ones are left out."""
-    channel: Channel = "mean"
+    channel: str = "mean"
     """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
     from 1."""
     labels: Path | None = None
@@ -105,7 +105,7 @@ class InferenceConfig:
                 f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}, stride_seconds = "
                 f"{self.stride_seconds}: expected above 0, above 0, and at least 0"
             )
-        check_channel(self.channel)
+        channel_number(self.channel)
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
         if self.features is not None and (self.output or self.output_dir or self.save_logits):
             raise ValueError("features: nothing is transcribed then; leave out output, output_dir and save_logits")

@@ -38,9 +38,6 @@ Source = str | Path | Utterance | Bytes | BinaryIO | Samples | tuple[Samples, in
 the model takes, or with the rate that they have, also as {"array", "sampling_rate"} of Hugging Face's datasets, whose
 {"bytes", "path"} are a file. In place of the mean of its channels, one of them: `OneChannel`."""
 
-Channel = Literal["mean", "left", "right"] | int
-"""What is heard of a recording with several channels: their mean, or one: left, right, or its number, from 1."""
-
 
 @dataclass(frozen=True, slots=True)
 class OneChannel:
@@ -54,19 +51,23 @@ class OneChannel:
             raise ValueError(f"channel {self.number}: expected a number, counted from 0")
 
 
-def check_channel(channel: Channel) -> None:
-    """Raises ValueError for a number below 1."""
-    if isinstance(channel, int) and channel < 1:
-        raise ValueError(f"channel = {channel}: expected mean, left, right, or a number, of which 1 is the left one")
+def channel_number(channel: str) -> int | None:
+    """The number, from 0, of the channel that is called left, right, or by its number from 1; None for the mean of all.
+
+    Raises ValueError.
+    """
+    named = {"mean": None, "left": 0, "right": 1}
+    if channel in named:
+        return named[channel]
+    if channel.isascii() and channel.isdecimal() and int(channel[:9]) > 0:
+        return int(channel[:9]) - 1
+    raise ValueError(f"channel = {channel!r}: expected mean, left, right, or a number, of which 1 is the left one")
 
 
-def of_channel(sources: Iterable[Source], channel: Channel) -> list[Source]:
-    """The sources as they are, or one channel of each. Raises ValueError for a number below 1."""
-    check_channel(channel)
-    if channel == "mean":
-        return list(sources)
-    number = {"left": 1, "right": 2}[channel] if isinstance(channel, str) else channel
-    return [OneChannel(source, number - 1) for source in sources]
+def of_channel(sources: Iterable[Source], channel: str) -> list[Source]:
+    """The sources as they are, or one channel of each, as `channel_number` reads it. Raises ValueError."""
+    number = channel_number(channel)
+    return list(sources) if number is None else [OneChannel(source, number) for source in sources]
 
 
 class Recording(NamedTuple):

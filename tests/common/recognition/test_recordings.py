@@ -178,7 +178,7 @@ def test_one_channel_of_a_call_is_heard_alone(tmp_path, seconds):
     cut = Utterance(id="u", audio=tmp_path / "a.wav", seconds=1, text="", offset_seconds=0)
     content = (tmp_path / "a.wav").read_bytes()
     sources = [tmp_path / "a.wav", cut, content, io.BytesIO(content), both, both.T, torch.tensor(both), (both, 16_000)]
-    for channel, expected in (("left", agent), ("right", customer), (1, agent), (2, customer)):
+    for channel, expected in (("left", agent), ("right", customer), ("1", agent), ("02", customer)):
         sources[3].seek(0)
         for source, one in zip(sources, of_channel(sources, channel), strict=True):
             found = read(one, 16_000, long_seconds=seconds)
@@ -195,9 +195,10 @@ def test_a_channel_that_is_not_there_costs_its_recording_alone(wav, tmp_path):
     assert (first.error, second.error) == (f"{wav}: has 1 channel, and no channel 2", "")
     assert third.error == "array: has 1 channel, and no channel 2"
     with pytest.raises(AudioError, match=r"stereo\.wav: has 2 channels, and no channel 3$"):
-        read(*of_channel([stereo], 3), 8_000)
-    with pytest.raises(ValueError, match=r"^channel = 0: expected mean, left, right, or a number, of which 1 is"):
-        of_channel([wav], 0)
+        read(*of_channel([stereo], "3"), 8_000)
+    for name in ("0", "-1", "1.5", "middle", "", "²"):
+        with pytest.raises(ValueError, match=rf"^channel = '{name}': expected mean, left, right, or a number"):
+            of_channel([wav], name)
     with pytest.raises(ValueError, match=r"^channel -1: expected a number, counted from 0$"):
         OneChannel(wav, -1)
     with pytest.raises(TypeError, match=r"^expected a list of recordings, found one OneChannel; put it in \[ \]$"):
