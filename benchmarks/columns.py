@@ -42,6 +42,23 @@ TABLES = {
         keys={**_CASE, "instructions": "instructions", "processor_flags": "processor"},
         cells={"p50 / p99 ms": "{p50:.0f} / {p99:.0f}", "× published in fp32": "{times_faster_than_published:.2f}"},
     ),
+    "jasper_int8": Table(
+        source="jasper_int8",
+        where={"part": "network"},
+        keys={
+            "device": "device",
+            "config": "model",
+            "seconds_of_audio": "seconds",
+            "batch": "batch",
+            "mode": "network",
+        },
+        cells={
+            "p50 / p99 ms": "{p50:.0f} / {p99:.0f}",
+            "× fused in fp32": "{times_faster_than_fused_fp32:.2f}",
+            "MiB of weights": "{weights_mib}",
+            "processor": "{processor_flags}",
+        },
+    ),
     "jasper_audio_to_log_probs": Table(
         source="jasper_inference",
         where={"part": "both"},

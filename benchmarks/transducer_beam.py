@@ -30,10 +30,11 @@ from common.metrics import word_errors
 from common.recognition.decoding import DecodingOptions
 from common.text.normalize import normalize_english
 from ctc.ngram import estimate
-from transducer.beam import BeamSearch
+from transducer.beam import BeamOptions, BeamSearch
 from transducer.benchmark.heads import calibrate, random_frames, random_heads
 from transducer.decoder import Decoder
 from transducer.hypotheses import Hypothesis
+from transducer.searching import INTERNAL_SHARE
 
 CPU = torch.device("cpu")
 Texts = list[str]
@@ -46,7 +47,10 @@ def main() -> None:
     parser.add_argument("train", nargs="?", help="manifest or corpus folder whose texts are known")
     parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison")
     parser.add_argument("--batch", type=int, default=32, help="utterances decoded at once")
-    parser.add_argument("--weight", type=float, default=0.3, help="weight of the language model")
+    parser.add_argument("--weight", type=float, default=0.8, help="weight of the language model")
+    parser.add_argument(
+        "--internal_weight", type=float, help="weight of the internal language model; by default a third of the other"
+    )
     parser.add_argument("--word_bonus", type=float, default=0.0, help="bonus for every piece")
     parser.add_argument("--boost", type=float, default=5.0, help="boost of a phrase")
     parser.add_argument(
@@ -75,6 +79,7 @@ def main() -> None:
         }
     found = {name: decode() for name, decode in sides.items()}
     times = compare(sides, device=CPU, warmup=1, repeats=options.repeats, clock=time.process_time)
+    internal = internal_weight(options)
     has_rare = [i for i, words in enumerate(rare) if words]
     for name, hypotheses in found.items():
         row: dict[str, object] = {
@@ -87,6 +92,7 @@ def main() -> None:
             "with_rare_words": len(has_rare),
             "audio": "clean" if options.noise is None else f"noise at {options.noise:g} dB",
             "weight": options.weight,
+            "internal_weight": round(internal, 3),
             "wer": round(100 * rate(references, hypotheses, range(len(references))), 2),
             "wer_of_rare": round(100 * rate(references, hypotheses, has_rare), 2),
             "n": options.repeats,
@@ -98,11 +104,13 @@ def main() -> None:
 
 def of_random_heads(options: argparse.Namespace) -> None:
     """Rows of the times of RNN-T and TDT heads."""
+    internal = internal_weight(options)
     for head in ("RNN-T", "TDT"):
         weights = random_heads(has_durations=head == "TDT")
         frames = random_frames(weights, options.batch, 150)
         calibrate(weights, *frames)
         greedy, beam = Decoder(weights), BeamSearch(weights)
+        fused = BeamSearch(weights, BeamOptions(internal_weight=internal))
         labels = [f"<{i}>" for i in range(weights.blank)]
         texts = [one.tokens for one in greedy(*random_frames(weights, 256, 150, seed=2))]
         model = estimate([[labels[i] for i in tokens] for tokens in texts], order=4)
@@ -110,9 +118,11 @@ def of_random_heads(options: argparse.Namespace) -> None:
         scorer = ctc.Scorer(labels, model=model, options=own)
         sides: dict[str, Callable[[], object]] = {
             "greedy": lambda greedy=greedy, frames=frames: greedy(*frames),
-            "greedy, 4-gram": lambda greedy=greedy, frames=frames, scorer=scorer: greedy(*frames, scorers=scorer),
+            "greedy, 4-gram": lambda greedy=greedy, frames=frames, scorer=scorer: greedy(
+                *frames, scorers=scorer, internal_weight=internal
+            ),
             "beam 4": lambda beam=beam, frames=frames: beam(*frames),
-            "beam 4, 4-gram": lambda beam=beam, frames=frames, scorer=scorer: beam(*frames, scorers=scorer),
+            "beam 4, 4-gram": lambda fused=fused, frames=frames, scorer=scorer: fused(*frames, scorers=scorer),
         }
         times = compare(sides, device=CPU, warmup=1, repeats=options.repeats, clock=time.process_time)
         for name, found in times.items():
@@ -123,6 +133,7 @@ def of_random_heads(options: argparse.Namespace) -> None:
                 "head": head,
                 "batch": options.batch,
                 "weight": options.weight,
+                "internal_weight": round(internal, 3),
                 "n": options.repeats,
                 "ms_p50": round(found.percentile(50), 1),
                 "times_greedy": round(ratio(found, times["greedy"]), 2),
@@ -130,9 +141,15 @@ def of_random_heads(options: argparse.Namespace) -> None:
             print(append_row("transducer_beam", row, device=CPU), flush=True)
 
 
+def internal_weight(options: argparse.Namespace) -> float:
+    """Weight of the internal language model."""
+    return INTERNAL_SHARE * options.weight if options.internal_weight is None else options.internal_weight
+
+
 def variants(arpa: Path, options: argparse.Namespace) -> dict[str, dict]:
     """Options of every way to decode."""
-    model = {"language_model": arpa, "weight": options.weight, "word_bonus": options.word_bonus}
+    of_model = {"weight": options.weight, "internal_weight": internal_weight(options)}
+    model = {"language_model": arpa, "word_bonus": options.word_bonus, **of_model}
     boost = {"hot_word_boost": options.boost}
     return {
         "greedy": {},

@@ -2,6 +2,7 @@
 
 `fp32` is IEEE single precision everywhere. `tf32` lets the matrix units of a GPU round the inputs of matrix products
 and convolutions to 10 bits. `bf16` and `fp16` train through autocast with fp32 weights, and infer with cast weights.
+`int8` is for inference on a CPU, of networks whose convolutions can be packed (`common.convolution`).
 """
 
 import threading
@@ -12,17 +13,25 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from common.convolution import can_be_prepared, pack_linear, prepare
+from common.config import ConfigError
+from common.convolution import can_be_prepared, native, pack_linear, prepare
 from common.convolution.native import Instructions
+from common.convolution.planning import Kind
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+InferencePrecision = Literal["fp32", "tf32", "bf16", "fp16", "int8"]
 Model = TypeVar("Model", bound=nn.Module)
 DTYPES: dict[str, torch.dtype] = {
     "fp32": torch.float32,
     "tf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
+    "int8": torch.float32,  # of all that is not convolutions
 }
+NO_INT8 = (
+    "int8 is for convolutions on a CPU, by the native library that `python -m common.convolution.build` makes: "
+    "take bf16 or fp32"
+)
 
 
 class _Float32Math:
@@ -33,7 +42,7 @@ class _Float32Math:
         self.wanted: list[tuple[object, tuple[str, bool]]] = []
         self.before = ("highest", False)
 
-    def enter(self, who: object, precision: Precision) -> None:
+    def enter(self, who: object, precision: InferencePrecision) -> None:
         with self.lock:
             if not self.wanted:
                 self.before = (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32)
@@ -55,7 +64,7 @@ _FLOAT32 = _Float32Math()
 
 
 @contextmanager
-def float32_math(precision: Precision) -> Iterator[None]:
+def float32_math(precision: InferencePrecision) -> Iterator[None]:
     """How float32 products are computed inside: TF32 for `tf32`, IEEE otherwise. Put the whole run into it.
 
     `autocast` does the same for a forward pass, but a backward pass outside of it would follow torch's defaults (TF32
@@ -104,15 +113,19 @@ def grad_scaler(device: torch.device | str, precision: Precision) -> torch.amp.G
     return torch.amp.GradScaler(torch.device(device).type, enabled=precision == "fp16")
 
 
-def cast_for_inference(model: Model, precision: Precision, instructions: Instructions = "automatic") -> Model:
+def cast_for_inference(model: Model, precision: InferencePrecision, instructions: Instructions = "automatic") -> Model:
     """`model` itself, in evaluation mode, its floating-point parameters and buffers cast once.
 
-    On a CPU convolutions that can be (`FusedConvolution`) are packed for it, in bf16 if so, and what is around them
-    stays in float32, as their inputs and sums do; by `instructions`, where not the widest vectors are wanted. In
+    On a CPU convolutions that can be (`FusedConvolution`) are packed for it, in bf16 or int8 if so, and what is around
+    them stays in float32, as their inputs and sums do; by `instructions`, where not the widest vectors are wanted. In
     float32 linear layers (`Linear`) are packed too, where torch's are slow.
+
+    Raises ConfigError for int8 where there is nothing to pack, or no library for it.
     """
     model.eval().requires_grad_(False)
-    kind: Literal["fp32", "bf16"] = "bf16" if precision == "bf16" else "fp32"
+    kind: Kind = precision if precision in ("bf16", "int8") else "fp32"
+    if kind == "int8" and not (can_be_prepared(model) and native.load() is not None):
+        raise ConfigError(NO_INT8)
     if precision != "fp16" and can_be_prepared(model):
         prepare(model, kind, instructions=instructions)
         return model

@@ -20,17 +20,18 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from common import audio, benchmark, config, distributed, memory
 from common.benchmark import CLOCKS, RESULTS, Clock, Timings
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
-from common.convolution.native import Instructions
+from common.convolution import FusedConvolution
+from common.convolution.native import Instructions, Packed
 from common.convolution.products import left_to_torch
 from common.cuda_graphs import GraphRunner
 from common.data.loading import loader
@@ -39,7 +40,7 @@ from common.distributed import World
 from common.features import LogMel
 from common.host_copy import HostCopy
 from common.logging import RunLogger, processor_flags
-from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from common.precision import DTYPES, InferencePrecision, Precision, cast_for_inference, float32_math
 from common.run_directory import RunDirectory
 from common.training_state import TrainingError
 from jasper.config import Config
@@ -49,7 +50,7 @@ from jasper.recognizer import load_model
 from jasper.run import NAME, Run
 from jasper.train import update
 
-Mode = Literal["published", "eager", "fused", "graph"]
+Mode = Literal["published", "eager", "fused", "graph", "fused_fp32"]
 Part = Literal["features", "network", "both"]
 Network = Callable[[Tensor, Tensor], Output]
 Row = dict[str, Any]
@@ -59,6 +60,7 @@ COLUMNS = {"config": "model", "mode": "mode", "part": "part", "processes": "proc
 COLUMNS |= {"batch": "batch", "seconds_of_audio": "seconds", "p50": "p50 ms", "p90": "p90 ms", "p99": "p99 ms"}
 COLUMNS |= {"mean": "mean ms", "utterances_per_second": "utt/s", "times_real_time": "x real", "peak_memory_mib": "MiB"}
 COLUMNS |= {"times_faster_than_eager": "x eager", "times_faster_than_published": "x publ."}
+COLUMNS |= {"times_faster_than_fused_fp32": "x fp32", "weights_mib": "MiB weights"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +73,12 @@ class BenchmarkConfig(Config):
     """Utterances per call (and process). By default 1 2 4 8 16 for inference, batch_size for training."""
     seconds: tuple[float, ...] = ()
     """Lengths of the audio, in seconds. By default 2, 7 and 16.7 for inference, data.max_seconds for training."""
-    precisions: tuple[Precision, ...] = ()
+    precisions: tuple[InferencePrecision, ...] = ()
     """Arithmetic of the network, one or several; by default that of the configuration."""
     modes: tuple[Mode, ...] = ()
     """Forms of the network: as published (plain convolutions in fp32, whatever the precision), as trained, fused for
-    inference, or fused and replayed as a CUDA graph. By default the last three, where there are any."""
+    inference, fused and replayed as a CUDA graph, or fused in fp32 whatever the precision. By default the second to the
+    fourth, where there are any; the last and fused for int8."""
     instructions: Instructions = "automatic"
     """Vector instructions of the fused network's convolutions on a CPU; ONEDNN_MAX_CPU_ISA sets those of torch."""
     parts: tuple[Part, ...] = ("features", "network", "both")
@@ -104,11 +107,12 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
     task = {"inference": inference, "training": training}[cfg.task]
     cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=cfg.cudnn_benchmark)
     rows: list[Row] = []
-    name = "jasper_published" if cfg.task == "inference" and "published" in cfg.modes else f"jasper_{cfg.task}"
+    usual = "jasper_published" if cfg.task == "inference" and "published" in cfg.modes else f"jasper_{cfg.task}"
     with distributed.start(cfg.device) as world, cudnn:
         for row in task(cfg, world):
             if world.is_main:
                 _print(row, with_heads=not rows)
+                name = "jasper_int8" if row["precision"] == "int8" else usual
                 rows.append(benchmark.append_row(name, row, device=world.device, folder=cfg.results))
     return rows
 
@@ -116,12 +120,14 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
 def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
     """A row per precision, length, batch size, part and mode."""
     device = world.device
-    modes = cfg.modes or (("eager", "fused", "graph") if device.type == "cuda" else ("eager", "fused"))
-    if "graph" in modes and device.type != "cuda":
+    if "graph" in cfg.modes and device.type != "cuda":
         raise ConfigError(f"modes: graph needs a CUDA device, and this run is on {device}; take eager and fused")
     model, cfg = _model(cfg)
     log_mel = LogMel(cfg.features).to(device).eval()
     for precision in cfg.precisions or (cfg.precision,):
+        modes = cfg.modes or (("eager", "fused", "graph") if device.type == "cuda" else ("eager", "fused"))
+        if precision == "int8" and not cfg.modes:
+            modes = ("fused_fp32", "fused")
         with float32_math(precision), torch.inference_mode():
             networks = _networks(model.to(device), modes, precision, cfg.instructions)
             dtype = DTYPES[precision] if device.type == "cuda" else torch.float32  # on a CPU networks cast them
@@ -136,7 +142,9 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
                         part, _, mode = name.partition(" ")
                         row = shared | {"batch": batch, "seconds_of_audio": seconds, "part": part, "mode": mode}
                         row |= _speed(times, batch, seconds, benchmark.peak_memory_mib(calls[name], device))
-                        for other in ("eager", "published"):
+                        if mode:
+                            row["weights_mib"] = _weights_mib(networks[cast("Mode", mode)])
+                        for other in ("eager", "published", "fused_fp32"):
                             slow = timings.get(f"{part} {other}")
                             row[f"times_faster_than_{other}"] = round(benchmark.ratio(slow, times), 3) if slow else None
                         yield row
@@ -145,6 +153,8 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
 def training(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
     """A row per precision, length and batch size, of the whole optimiser step from audio on the host."""
     for precision in cfg.precisions or (cfg.precision,):
+        if precision == "int8":
+            raise ConfigError("precisions: int8 is for inference; take fp32, tf32, bf16 or fp16")
         for seconds in cfg.seconds or (cfg.data.max_seconds,):
             for batch in cfg.batch_sizes or (cfg.batch_size,):
                 kept = memory.kept() if world.device.type == "cpu" else nullcontext()  # as in a training
@@ -224,17 +234,30 @@ def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
 
 
 def _networks(
-    model: Jasper, modes: tuple[Mode, ...], precision: Precision, instructions: Instructions
+    model: Jasper, modes: tuple[Mode, ...], precision: InferencePrecision, instructions: Instructions
 ) -> dict[Mode, Network]:
     networks: dict[Mode, Network] = {"published": model} if "published" in modes else {}
     if "eager" in modes:
         own = model if DTYPES[precision] == torch.float32 else copy.deepcopy(model)
         networks["eager"] = cast_for_inference(own, precision)
+    if "fused_fp32" in modes:
+        networks["fused_fp32"] = cast_for_inference(fuse(model), "fp32", instructions)
     if "fused" in modes or "graph" in modes:
         fused = cast_for_inference(fuse(model), precision, instructions)
         networks |= {"fused": fused} if "fused" in modes else {}
         networks |= {"graph": GraphRunner(fused, fused)} if "graph" in modes else {}
     return networks
+
+
+def _weights_mib(network: Network) -> int | None:
+    """MiB of parameters, buffers and packed weights; None of a CUDA graph."""
+    if not isinstance(network, nn.Module):
+        return None
+    tensors = [*network.parameters(), *network.buffers()]
+    for module in network.modules():
+        if isinstance(module, FusedConvolution) and isinstance(module.packed, Packed):
+            tensors.append(module.packed.weight)
+    return round(sum(tensor.nbytes for tensor in tensors) / 2**20)
 
 
 def _calls(

@@ -16,7 +16,7 @@ from common import config, distributed
 from common.checkpoint import CheckpointError
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError
-from common.precision import Precision
+from common.precision import InferencePrecision
 from common.recognition import writing
 from common.recognition.scoring import EvaluationError, report
 from common.text.language import Language
@@ -48,8 +48,8 @@ class EvaluationConfig:
     """Whether averaged weights are used; by default where there are any."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
-    precision: Precision = "fp32"
-    """Arithmetic of the network; features are always fp32."""
+    precision: InferencePrecision = "fp32"
+    """Arithmetic of the network; features are always fp32. int8 is for a CPU."""
     batch_size: int = 16
     """Utterances per process recognised at once."""
     workers: int = 2

@@ -15,7 +15,7 @@ from torch import Tensor
 from common import checkpoint, distributed
 from common.fastest import Choice, fastest, voice_like
 from common.features import Features, LogMel, LogMelConfig
-from common.precision import Precision, cast_for_inference, float32_math
+from common.precision import InferencePrecision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
 from common.recognition.decoding import Decoder, DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
@@ -43,7 +43,7 @@ class Recognizer:
         cfg: Config,
         *,
         device: torch.device | str = "cpu",
-        precision: Precision = "fp32",
+        precision: InferencePrecision = "fp32",
         assumed: tuple[str, ...] = (),
         origin: str = "",
     ):
@@ -155,7 +155,7 @@ def load(
     path: str | Path,
     *,
     device: str = "auto",
-    precision: Choice = "fp32",
+    precision: Choice | Literal["int8"] = "fp32",
     ema: bool | None = None,
     configuration: Config | None = None,
 ) -> Recognizer:
@@ -164,7 +164,8 @@ def load(
     `ema`: take the averaged weights; None takes them where there are any. `configuration` overrides what the
     checkpoint says of itself (ours) or what is read off its weights (DeepLearningExamples'). `precision`: "auto"
     measures (`common.fastest`).
-    Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged weights.
+    Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged weights, and
+    ConfigError for int8 where there is none (`cast_for_inference`).
     """
     chosen = distributed.pick_device(device)
     model, cfg, known = _loaded(path, ema=ema, configuration=configuration)

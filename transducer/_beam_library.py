@@ -31,6 +31,7 @@ class Options(Structure):
         ("drop", c_double),
         *((name, c_int64) for name in ("max_symbols", "slots", "nodes")),
         *((name, c_int32) for name in ("threads", "instruction_set")),
+        ("internal_weight", c_double),
     )
 
 
@@ -77,11 +78,12 @@ class NativeSearch:
         slots: int,
         room: int,
         memory: int,
+        internal_weight: float = 0.0,
         instruction_set: str = "automatic",
     ) -> None:
         self.network, self.beam, self.slots, self.memory = network, beam, slots, memory
         self.room = room or 1024 + NODES_EACH * beam
-        self._choice = (beam, n_best, drop), INSTRUCTION_SETS[instruction_set]
+        self._choice = (beam, n_best, drop), INSTRUCTION_SETS[instruction_set], internal_weight
 
     def start(self) -> np.ndarray:
         """The state of an utterance before its first frames, bytes."""
@@ -130,8 +132,8 @@ class NativeSearch:
         return found
 
     def _options(self, max_symbols: int, slots: int, nodes: int, threads: int) -> Options:
-        of_beam, instruction_set = self._choice
-        return Options(*of_beam, max_symbols, slots, nodes, threads, instruction_set)
+        of_beam, *others = self._choice
+        return Options(*of_beam, max_symbols, slots, nodes, threads, *others)
 
 
 def _bytes(function: str, network: NativeNetwork, choice: Options) -> int:

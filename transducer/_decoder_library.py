@@ -8,13 +8,13 @@ Shapes: B utterances, S encoder frames, C encoder width, H prediction network, J
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
-from transducer.weights import Decoded, DecoderWeights, arrays_of
+from transducer.weights import INTERNAL_MOST, Decoded, DecoderWeights, arrays_of
 
 if TYPE_CHECKING:  # scorers are of `ctc` with torch
     from ctc import Scorer
@@ -43,6 +43,7 @@ class Options(Structure):
     _fields_ = (
         *((name, c_int64) for name in ("max_symbols", "slots", "window", "window_rows")),
         *((name, c_int32) for name in ("threads", "instruction_set")),
+        *((name, c_double) for name in ("internal_weight", "internal_most")),
     )
 
 
@@ -177,6 +178,7 @@ class NativeNetwork:
         window_rows: int,
         threads: int,
         instruction_set: str = "automatic",
+        internal_weight: float = 0.0,
     ) -> Found:
         """Decodes a batch on the CPU, float32, channels adjacent, lengths (int64) checked; updates `state`.
 
@@ -188,7 +190,10 @@ class NativeNetwork:
         capacity = frames * max_symbols
         threads = max(1, min(threads, batch))
         slots = max(1, min(slots, -(-batch // threads)))
-        choice = Options(max_symbols, slots, window, window_rows, threads, INSTRUCTION_SETS[instruction_set])
+        choice = Options(
+            *(max_symbols, slots, window, window_rows, threads, INSTRUCTION_SETS[instruction_set]),
+            *(internal_weight, INTERNAL_MOST),
+        )
         size = c_size_t()
         if (status := library.transducer_decode_workspace(self.network, choice, size)) != SUCCESS:
             raise RuntimeError(f"transducer_decode_workspace of the native library answered with status {status}")

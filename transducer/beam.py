@@ -90,6 +90,7 @@ class BeamSearch:
                     drop=self.options.drop,
                     max_symbols=max_symbols,
                     scorer=scorer,
+                    internal_weight=self.options.internal_weight,
                 )[: self.options.n_best]
             ]
             for encoded_SC, count, scorer in zip(encoded_BSC, counts_B.tolist(), each, strict=True)

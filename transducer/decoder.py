@@ -20,7 +20,7 @@ from transducer import _cuda_decoder, _cuda_library, reference
 from transducer._cuda_decoder import CudaDecoder
 from transducer._decoder_library import Found, NativeNetwork, decoded_of, functions, padded
 from transducer._library import warn_slow
-from transducer.host_decoder import SLOTS, WINDOW, scorers_of_all, window_rows
+from transducer.host_decoder import SLOTS, WINDOW, check_internal_weight, scorers_of_all, window_rows
 from transducer.plain_decoder import Results, State, decode_in_torch, start_state
 from transducer.weights import Decoded, DecoderWeights, on_host
 
@@ -93,6 +93,7 @@ class Decoder:
         max_symbols: int = 10,
         state: DecoderState | None = None,
         scorers: Scorer | Sequence[Scorer | None] | None = None,
+        internal_weight: float = 0.0,
     ) -> list[Decoded]:
         """Labels, their frames and durations, and the confidence in them, of every utterance.
 
@@ -101,7 +102,9 @@ class Decoder:
         numbered from the first of this call. Of labels that are equally probable the first is emitted.
 
         `scorers`: one for all, or one for each utterance, over the labels and the blank, on a CPU: once a label is more
-        probable than blank, the one is emitted that is the best with what they add.
+        probable than blank, the one is emitted that is the best with what they add. `internal_weight`, where there are
+        any: factor of the log-probabilities of the internal language model (prediction network and joint, given a frame
+        of zeros), which are taken off.
 
         Raises ValueError for shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
         """
@@ -111,6 +114,7 @@ class Decoder:
             raise ValueError(f"encoded: expected {expected}, found shape {list(encoded_BSC.shape)}")
         if max_symbols < 1:
             raise ValueError(f"max_symbols: expected 1 or more, found {max_symbols}")
+        check_internal_weight(internal_weight)
         batch, frames, _ = encoded_BSC.shape
         frames_B = torch.as_tensor(frames_B, device=encoded_BSC.device)
         if frames_B.shape != (batch,):
@@ -120,7 +124,7 @@ class Decoder:
         frames_B = frames_B.to(torch.int64).contiguous()
         each = scorers_of_all(scorers, batch, weights.blank) if scorers is not None else []
         if any(each) and self._native is None:
-            return self._decode_by_reference(encoded_BSC, frames_B, max_symbols, state, each)
+            return self._decode_by_reference(encoded_BSC, frames_B, max_symbols, state, each, internal_weight)
         device = weights.embedding.device  # frames that were searched may lie on the host
         encoded_BSC, frames_B = encoded_BSC.to(device), frames_B.to(device)
         if self._on_device is not None:
@@ -150,6 +154,7 @@ class Decoder:
             window_rows=self.options.window_rows or window_rows(weights),
             threads=torch.get_num_threads(),
             instruction_set=self.options.instruction_set,
+            internal_weight=internal_weight,
         )
         return decoded_of(found, has_durations=bool(weights.durations))
 
@@ -160,11 +165,19 @@ class Decoder:
         max_symbols: int,
         state: DecoderState | None,
         scorers: list[Scorer | None],
+        internal_weight: float,
     ) -> list[Decoded]:
         if state is not None:
             raise ValueError("scorers: frames that come in pieces need the native library, on a CPU")
         host = on_host(self.weights)
-        return reference.greedy(encoded_BSC.float().cpu(), frames_B, host, max_symbols=max_symbols, scorers=scorers)
+        return reference.greedy(
+            encoded_BSC.float().cpu(),
+            frames_B,
+            host,
+            max_symbols=max_symbols,
+            scorers=scorers,
+            internal_weight=internal_weight,
+        )
 
     def _decode_in_torch(
         self, encoded_BSC: Tensor, frames_B: Tensor, max_symbols: int, state: DecoderState | None

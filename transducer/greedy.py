@@ -21,8 +21,9 @@ from transducer.progress import Progress, Run
 class TransducerDecoding:
     """Greedy decoding by a transducer."""
 
-    def __init__(self, decoder: Decoder, pieces: Pieces) -> None:
-        self.decoder, self.pieces = decoder, pieces
+    def __init__(self, decoder: Decoder, pieces: Pieces, internal_weight: float = 0.0) -> None:
+        """`internal_weight`: as for `Decoder`, where there are scorers."""
+        self.decoder, self.pieces, self.internal_weight = decoder, pieces, internal_weight
 
     def start(self, batch: int, scorer: ctc.Scorer | None = None) -> Progress:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
@@ -43,7 +44,14 @@ class TransducerDecoding:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first."""
         state = None if progress is None else progress.transducer
         scorers = progress.scorers if progress is not None and any(progress.scorers) else None
-        found = self.decoder(encoded_BSC, frames_B, max_symbols=max_symbols, state=state, scorers=scorers)
+        found = self.decoder(
+            encoded_BSC,
+            frames_B,
+            max_symbols=max_symbols,
+            state=state,
+            scorers=scorers,
+            internal_weight=self.internal_weight,
+        )
         before = [0] * len(found)
         if progress is not None:
             before, counts = progress.frames, torch.as_tensor(frames_B).tolist()

@@ -15,7 +15,7 @@ from ctc import Scorer
 from transducer._beam_library import Found, NativeSearch, beam_functions
 from transducer._decoder_library import NativeNetwork, aligned
 from transducer._library import LIBRARY
-from transducer.host_decoder import scorers_of_all
+from transducer.host_decoder import check_internal_weight, scorers_of_all
 from transducer.hypotheses import NOTHING, Hypothesis, hypothesis_of, joined
 from transducer.weights import Decoded, DecoderWeights, arrays_of
 
@@ -35,6 +35,9 @@ class BeamOptions:
     """Label sequences returned, at most `beam`."""
     drop: float = -10.0
     """Sequences, and alignments, whose score is this far below the best are dropped; -inf keeps all that fit."""
+    internal_weight: float = 0.0
+    """Factor of the log-probabilities of the internal language model (prediction network and joint, given a frame of
+    zeros), which are taken off where there is a scorer."""
     memory: int = 4 << 30
     """Bytes that an utterance may take whose sequences have so little in common that the usual room is used up."""
     room: int = 0
@@ -48,6 +51,7 @@ class BeamOptions:
             raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
         if not self.drop <= 0:
             raise ValueError(f"drop: expected at most 0, found {self.drop}")
+        check_internal_weight(self.internal_weight)
         if self.memory < 1:
             raise ValueError(f"memory: expected at least 1 byte, found {self.memory}")
         if self.room and self.room <= 2 * self.beam:
@@ -104,6 +108,7 @@ class HostBeamSearch:
             drop=chosen.drop,
             room=chosen.room,
             memory=chosen.memory,
+            internal_weight=chosen.internal_weight,
             slots=max(1, ROWS // chosen.beam),
             instruction_set=chosen.instruction_set,
         )

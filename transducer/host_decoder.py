@@ -3,6 +3,7 @@
 Shapes: B utterances, S encoder frames, C encoder width, Z layers of LSTM, H prediction network, J joint, W outputs.
 """
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from ctc import Scorer
 from ctc.scorer import State
 from transducer._decoder_library import NativeNetwork, decoded_of, functions, padded
 from transducer._library import LIBRARY
-from transducer.weights import Decoded, DecoderWeights, arrays_of
+from transducer.weights import INTERNAL_MOST, Decoded, DecoderWeights, arrays_of
 
 SLOTS, WINDOW = 32, 4
 """Utterances that a thread decodes at once; frames of one that go through the joint at once, where they are few."""
@@ -80,12 +81,14 @@ class HostDecoder:
         max_symbols: int = 10,
         state: HostState | None = None,
         scorers: Scorer | Sequence[Scorer | None] | None = None,
+        internal_weight: float = 0.0,
     ) -> list[Decoded]:
         """As `transducer.Decoder`: frames are numbered from the first of this call.
 
         Raises ValueError for scorers that do not fit, and for an utterance whose frames hold NaN.
         """
         each = scorers_of_all(scorers, len(frames_B), self.weights.blank)
+        check_internal_weight(internal_weight)
         encoded_BSC, frames_B = np.ascontiguousarray(encoded_BSC, np.float32), np.asarray(frames_B, np.int64)
         if self._native is not None:
             found = self._native.decode(
@@ -98,11 +101,12 @@ class HostDecoder:
                 window=WINDOW,
                 window_rows=window_rows(self.weights),
                 threads=self.threads,
+                internal_weight=internal_weight,
             )
             return decoded_of(found, has_durations=bool(self.weights.durations))
         rows = [first_row(self.weights) for _ in frames_B] if state is None else state.rows
         return [
-            decode_in_numpy(self.weights, encoded_SC[:count], row, b, max_symbols, scorer)
+            decode_in_numpy(self.weights, encoded_SC[:count], row, b, max_symbols, scorer, internal_weight)
             for b, (encoded_SC, count, row, scorer) in enumerate(zip(encoded_BSC, frames_B, rows, each, strict=True))
         ]
 
@@ -122,6 +126,7 @@ def decode_in_numpy(
     utterance: int,
     max_symbols: int,
     scorer: Scorer | None = None,
+    internal_weight: float = 0.0,
 ) -> Decoded:
     """One utterance after the other, one frame after the other; `row` moves on."""
     if np.isnan(encoded_SC).any():
@@ -137,7 +142,9 @@ def decode_in_numpy(
         if token != weights.blank:
             if scorer is not None:
                 before = row.language or scorer.start()
-                token = int(np.argmax([score_V[i] + scorer.extend(before, i)[0] for i in range(weights.blank)]))
+                gain_V = np.array([scorer.extend(before, i)[0] for i in range(weights.blank)])
+                gain_V += _less_internal(weights, row, token, internal_weight)
+                token = int((score_V[: weights.blank] + gain_V).argmax())
                 row.language = scorer.extend(before, token)[1]
             log_prob_V = score_V - score_V.max()
             log_prob_V = log_prob_V - np.log(np.exp(log_prob_V).sum())
@@ -156,6 +163,15 @@ def decode_in_numpy(
         row.symbols = 0 if duration else row.symbols
     row.frame -= len(encoded_SJ)
     return found
+
+
+def _less_internal(weights: DecoderWeights, row: Row, best: int, weight: float) -> np.ndarray:
+    """[V]: what labels gain beside the best by taking off what is known without hearing anything."""
+    if weight == 0:
+        return np.zeros(weights.blank)
+    joint_J = _ACTIVATIONS[weights.activation](np.asarray(weights.encoder_bias) + row.prediction_J)
+    score_V = (weights.output_weight @ joint_J + weights.output_bias)[: weights.blank].astype(np.float64)
+    return weight * np.clip(score_V[best] - score_V, -INTERNAL_MOST, INTERNAL_MOST)
 
 
 def _predict(weights: DecoderWeights, row: Row, token: int) -> None:
@@ -180,6 +196,12 @@ def _relu(x: np.ndarray) -> np.ndarray:
 
 
 _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": _relu, "tanh": np.tanh, "sigmoid": _sigmoid}
+
+
+def check_internal_weight(weight: float) -> None:
+    """Raises ValueError for one that is negative, infinite or no number."""
+    if not 0 <= weight < math.inf:
+        raise ValueError(f"internal_weight: expected a number, at least 0, found {weight}")
 
 
 def scorers_of_all(scorers: Scorer | Sequence[Scorer | None] | None, batch: int, labels: int) -> list[Scorer | None]:

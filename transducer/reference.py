@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 import ctc
 from ctc.scorer import State as LanguageState
-from transducer.weights import Decoded, DecoderWeights, LSTMLayer
+from transducer.weights import INTERNAL_MOST, Decoded, DecoderWeights, LSTMLayer
 
 State = list[tuple[Tensor, Tensor]]
 """Hidden and cell [H] of every layer."""
@@ -31,22 +31,26 @@ def greedy(
     *,
     max_symbols: int = 10,
     scorers: Sequence[ctc.Scorer | None] = (),
+    internal_weight: float = 0.0,
 ) -> list[Decoded]:
     """The most probable label or blank at every step, one utterance at a time, as the papers define it.
 
     With durations the pointer moves on by the most probable one, after a label or a blank; blank moves by 1 at least.
     Without, a blank moves it by 1. After `max_symbols` labels at one frame it moves by 1 anyway. With a scorer a label
-    that is more probable than blank gives way to the one that is best with what the scorer adds.
+    that is more probable than blank gives way to the one that is best with what the scorer adds, less `internal_weight`
+    times what the network knows without hearing anything.
     """
     frames = [int(n) for n in frames_B]
     each = scorers or [None] * len(frames)
     return [
-        _greedy(encoded_SC[:n], weights, max_symbols, scorer)
+        _greedy(encoded_SC[:n], weights, max_symbols, scorer, internal_weight)
         for encoded_SC, n, scorer in zip(encoded_BSC, frames, each, strict=True)
     ]
 
 
-def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int, scorer: ctc.Scorer | None) -> Decoded:
+def _greedy(
+    encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int, scorer: ctc.Scorer | None, internal_weight: float
+) -> Decoded:
     n_tokens = weights.blank + 1
     found, entropies = Decoded([], [], [] if weights.durations else None, []), []
     prediction_H, state = predict(weights.blank, start_state(weights), weights)
@@ -60,8 +64,10 @@ def _greedy(encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int, score
             duration = max(1, duration)
         else:
             if scorer is not None and language is not None:
-                gains = [scorer.extend(language, label)[0] for label in range(weights.blank)]
-                token = int((logits_W[: weights.blank].double() + torch.tensor(gains)).argmax())
+                gains = torch.tensor([scorer.extend(language, label)[0] for label in range(weights.blank)])
+                internal_V = internal_log_probs(prediction_H, weights)
+                less_V = (internal_V[token] - internal_V).clamp(-INTERNAL_MOST, INTERNAL_MOST)
+                token = int((logits_W[: weights.blank].double() + gains + internal_weight * less_V).argmax())
                 language = scorer.extend(language, token)[1]
             found.tokens.append(token)
             found.frames.append(frame)
@@ -114,6 +120,12 @@ def joint(encoded_C: Tensor, prediction_H: Tensor, weights: DecoderWeights) -> T
     return F.linear(hidden_J, weights.output_weight, weights.output_bias)
 
 
+def internal_log_probs(prediction_H: Tensor, weights: DecoderWeights) -> Tensor:
+    """The internal language model: [V] of the labels without blank, by a frame of zeros (ILME, Meng et al., 2021)."""
+    nothing_C = weights.encoder_weight.new_zeros(weights.encoder_weight.shape[1])
+    return joint(nothing_C, prediction_H, weights)[: weights.blank].double().log_softmax(0)
+
+
 class Found(NamedTuple):
     """A label sequence with its most probable alignment, as `Decoded`, and its scores."""
 
@@ -148,8 +160,11 @@ def beam_search(
     drop: float = -math.inf,
     max_symbols: int = 10,
     scorer: ctc.Scorer | None = None,
+    internal_weight: float = 0.0,
 ) -> list[Found]:
     """The best label sequences of one utterance, as `csrc/decode_beam.cpp` finds them; with a wide beam, all there are.
+
+    With a scorer, each label has `internal_weight` times its log-probability without hearing anything taken off.
 
     Raises ValueError for frames that hold NaN.
     """
@@ -176,10 +191,12 @@ def beam_search(
                 if arc.label is not None and (*labels, arc.label) not in cut:
                     paths = fresh.setdefault((*labels, arc.label), {})
                     _follow(paths, path, now, arc, max_symbols)
+            internal_V = internal_log_probs(known[labels][0], weights).tolist()
             for longer, paths in fresh.items():
                 gain, state = 0.0, external[labels][1]
                 if scorer is not None and state is not None:
                     gain, state = scorer.extend(state, longer[-1])
+                    gain -= internal_weight * internal_V[longer[-1]]
                 external[longer] = external[labels][0] + gain, state
                 cut[longer] = paths
         total = {y: _total(paths.values()) + external[y][0] for y, paths in cut.items() if paths}

@@ -15,7 +15,7 @@ import numpy as np
 
 import ctc
 from common.config import ConfigError
-from common.recognition.decoding import DecodingOptions, scorer_of
+from common.recognition.decoding import DecodingOptions, refuse_internal_weight, scorer_of
 from common.text.pieces import Pieces
 from transducer.host_beam import BeamOptions, Candidate, HostBeamSearch
 from transducer.host_decoder import HostDecoder
@@ -36,6 +36,9 @@ MOST_KEPT = 256
 """Sets of words to favour whose tables are kept for the next recording that has them."""
 OPEN_FRAMES = 250
 """Frames whose label sequences there is room for in a search by CTC of frames that come in parts."""
+INTERNAL_SHARE = 1 / 3
+"""Default weight of the internal language model in parts of that of a language model of pieces: the best of the grid of
+`benchmarks/transducer_fusion.py` on a development set."""
 BEAM = 4
 """Label sequences that a search keeps where options ask for several transcripts and for no beam."""
 
@@ -59,17 +62,16 @@ class SearchDecoding:
         find: Find,
         pieces: Pieces,
         options: DecodingOptions,
+        scorer: ctc.Scorer | None,
         in_parts: "TransducerDecoding | BeamDecoding | CTCBeamDecoding | None" = None,
         host_search: HostBeamSearch | None = None,
     ) -> None:
-        """`in_parts`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
+        """`scorer`: what `language_of` makes of the options.
+        `in_parts`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
         `host_search`: what searches arrays that come in parts.
-
-        Raises ConfigError for words or files that cannot be used.
         """
         self.find, self.pieces, self.options, self.in_parts = find, pieces, options, in_parts
-        self.host_search = host_search
-        self.scorer = scorer_of(pieces.labels, options) if options.knows_language else None
+        self.host_search, self.scorer = host_search, scorer
         self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
         self._lock = threading.Lock()  # batches are decoded in several threads
 
@@ -136,6 +138,20 @@ class SearchDecoding:
             raise ConfigError(f"decoding: {error}") from None
 
 
+def language_of(pieces: Pieces, options: DecodingOptions) -> ctc.Scorer | None:
+    """What options know of the language. Raises ConfigError for words or files that cannot be used."""
+    return scorer_of(pieces.labels, options) if options.knows_language else None
+
+
+def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> float:
+    """How much of a transducer's internal language model is taken off, where `scorer` has one that takes its place."""
+    if scorer is None or scorer.ngram is None:
+        return 0.0
+    if options.internal_weight is not None:
+        return options.internal_weight
+    return INTERNAL_SHARE * options.weight if scorer.options.unit == "token" else 0.0
+
+
 def of_transducer(
     decoder: "Callable[[], Decoder]",
     search: "Callable[[BeamOptions], BeamSearch]",
@@ -144,59 +160,67 @@ def of_transducer(
 ) -> SearchDecoding:
     """By a transducer: a beam search, or greedily where there is no beam and one transcript is wanted. Needs torch.
 
-    Raises ConfigError for a thorough search, which is one by CTC.
+    Raises ConfigError for words or files that cannot be used, and for a thorough search, which is one by CTC.
     """
     import torch
 
     from transducer.greedy import BeamDecoding, TransducerDecoding
 
     _refuse_thorough(options)
+    scorer = language_of(pieces, options)
+    internal = internal_weight_of(options, scorer)
     in_parts: TransducerDecoding | BeamDecoding | None = None
     if not options.beam and options.n_best == 1:
         greedy = decoder()
-        in_parts = TransducerDecoding(greedy, pieces) if greedy.is_native else None
+        in_parts = TransducerDecoding(greedy, pieces, internal) if greedy.is_native else None
 
         def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-            found = greedy(torch.as_tensor(encoded_BSC).cpu(), counts, max_symbols=max_symbols, scorers=scorers)
+            how: dict[str, Any] = {"max_symbols": max_symbols, "scorers": scorers, "internal_weight": internal}
+            found = greedy(torch.as_tensor(encoded_BSC).cpu(), counts, **how)
             return [[hypothesis_of(one, pieces)] for one in found]
 
     else:
-        beam = search(_beam_of(options))
+        beam = search(_beam_of(options, internal))
         in_parts = BeamDecoding(beam, pieces) if beam.is_native else None
 
         def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
             found = beam(torch.as_tensor(encoded_BSC), counts, max_symbols=max_symbols, scorers=scorers)
             return _hypotheses(found, pieces)
 
-    return SearchDecoding(find, pieces, options, in_parts)
+    return SearchDecoding(find, pieces, options, scorer, in_parts)
 
 
 def of_host_decoder(decoder: HostDecoder, pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
     """By a transducer without torch: a beam search, or greedily where there is no beam and one transcript is wanted.
 
-    Raises ConfigError for a thorough search, and for a beam where there is no native library.
+    Raises ConfigError for words or files that cannot be used, for a thorough search, and for a beam where there is no
+    native library.
     """
     _refuse_thorough(options)
+    scorer = language_of(pieces, options)
+    internal = internal_weight_of(options, scorer)
     if not options.beam and options.n_best == 1:
 
         def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-            found = decoder(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
+            how: dict[str, Any] = {"max_symbols": max_symbols, "scorers": scorers, "internal_weight": internal}
+            found = decoder(encoded_BSC, counts, **how)
             return [[hypothesis_of(one, pieces)] for one in found]
 
-        return SearchDecoding(find, pieces, options)
+        return SearchDecoding(find, pieces, options, scorer)
     try:
-        beam = HostBeamSearch(decoder.weights, _beam_of(options), threads=decoder.threads)
+        beam = HostBeamSearch(decoder.weights, _beam_of(options, internal), threads=decoder.threads)
     except ValueError as error:
         raise ConfigError(f"decoding: {error}") from None
 
     def search(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
         return _hypotheses(beam(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers), pieces)
 
-    return SearchDecoding(search, pieces, options, host_search=beam)
+    return SearchDecoding(search, pieces, options, scorer, host_search=beam)
 
 
-def _beam_of(options: DecodingOptions) -> BeamOptions:
-    return BeamOptions(beam=options.beam or max(BEAM, options.n_best), n_best=options.n_best)
+def _beam_of(options: DecodingOptions, internal_weight: float) -> BeamOptions:
+    beam = options.beam or max(BEAM, options.n_best)
+    return BeamOptions(beam=beam, n_best=options.n_best, internal_weight=internal_weight)
 
 
 def _hypotheses(found: Sequence[Sequence[Candidate]], pieces: Pieces) -> list[list[Hypothesis]]:
@@ -211,8 +235,10 @@ def _refuse_thorough(options: DecodingOptions) -> None:
 def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
     """By CTC: a beam search, thorough only if asked for: frames that come in parts are to give what the whole gives.
 
-    `log_probs` makes log_probs_BSV of frames.
+    `log_probs` makes log_probs_BSV of frames. Raises ConfigError for words, files and options that cannot be used.
     """
+    refuse_internal_weight(options)
+    scorer = language_of(pieces, options)
     beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=bool(options.thorough))
 
     def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
@@ -225,7 +251,7 @@ def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: D
         return found
 
     in_parts = None if beam.thorough else CTCBeamDecoding(log_probs, pieces, beam)
-    return SearchDecoding(find, pieces, options, in_parts)
+    return SearchDecoding(find, pieces, options, scorer, in_parts)
 
 
 class CTCBeamDecoding:

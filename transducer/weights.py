@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # runtimes without torch decode too
     from torch import Tensor
 
 Activation = Literal["relu", "tanh", "sigmoid"]
+INTERNAL_MOST = 8.0
+"""Largest difference between two labels by the internal language model that counts in greedy decoding, in nats: it does
+not know well what it holds to be next to impossible."""
 
 
 class LSTMLayer(NamedTuple):

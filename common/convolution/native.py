@@ -20,14 +20,18 @@ from ctc import native as building
 from ctc.native import NativeLibrary
 
 LIBRARY = NativeLibrary(package=Path(__file__).parent, command="python -m common.convolution.build")
-Instructions = Literal["automatic", "generic", "avx2", "avx512", "avx512_bf16"]
-INSTRUCTIONS: dict[Instructions, int] = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3, "avx512_bf16": 4}
+Instructions = Literal["automatic", "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16"]
+INSTRUCTIONS: dict[Instructions, int] = {
+    "automatic": 0, "generic": 1, "avx2": 2, "avx512": 3, "avx512_vnni": 4, "avx512_bf16": 5
+}  # fmt: skip
 Activation = Literal["identity", "leaky_relu", "clipped_relu", "gelu"]
 ACTIVATIONS: dict[Activation, int] = {"identity": 0, "leaky_relu": 1, "clipped_relu": 2, "gelu": 3}
-Weights = Literal["float32", "bfloat16", "fixed24"]
-WEIGHTS: dict[Weights, int] = {"float32": 0, "bfloat16": 1, "fixed24": 2}
-BYTES: dict[Weights, int] = {"float32": 4, "bfloat16": 2, "fixed24": 3}
-DTYPES: dict[Weights, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16, "fixed24": torch.uint8}
+Weights = Literal["float32", "bfloat16", "fixed24", "int8"]
+WEIGHTS: dict[Weights, int] = {"float32": 0, "bfloat16": 1, "fixed24": 2, "int8": 3}
+BYTES: dict[Weights, int] = {"float32": 4, "bfloat16": 2, "fixed24": 3, "int8": 1}
+DTYPES: dict[Weights, torch.dtype] = {
+    "float32": torch.float32, "bfloat16": torch.bfloat16, "fixed24": torch.uint8, "int8": torch.uint8
+}  # fmt: skip
 DIRECT, PLAIN, HALVES, PAIRS = range(4)
 PANEL = 32  # columns that weights are packed in
 STATUS = {1: "an argument is invalid", 2: "this processor lacks the instructions"}
@@ -98,7 +102,7 @@ class Packed(NamedTuple):
     """A convolution's weights in the order of the kernels, and the matrices of its algorithm."""
 
     weight: Tensor
-    """float32, bfloat16, or bytes of fixed point."""
+    """float32, bfloat16, or bytes of fixed point and of int8."""
     taps: int
     channels: int
     filters: int
@@ -119,7 +123,8 @@ def pack(
 ) -> Packed:
     """float32 weights [K, I, O], on the CPU, kept as `weights` for `run` by those instructions. Needs the library.
 
-    "fixed24" is not for the direct sum: RuntimeError.
+    "fixed24" is not for the direct sum: RuntimeError. "int8" is for algorithms that are `in_pairs` and for one tap, and
+    `run` rounds inputs to bytes too then.
     """
     library = _library()
     taps, channels, filters = weight_KIO.shape
@@ -157,9 +162,9 @@ def _kept_transform(algorithm: Algorithm) -> Tensor:
 def unpack(packed: Packed) -> Tensor:
     """The float32 weights [K, I, O] that were packed, but for rounding."""
     algorithm, panels = packed.algorithm, -(-packed.filters // PANEL)
-    pair = 2 if packed.weights == "bfloat16" else 1
+    pair = {"bfloat16": 2, "int8": 4}.get(packed.weights, 1)
     depth = -(-packed.channels // pair) * pair
-    weight = _from_fixed_point(packed, depth) if packed.weights == "fixed24" else packed.weight
+    weight = _from_whole_numbers(packed, depth) if packed.weights in ("fixed24", "int8") else packed.weight
 
     def rows(values: Tensor, *slabs: int) -> Tensor:
         """[*slabs, depth, PANEL], with rows of bfloat16 no longer interleaved."""
@@ -184,16 +189,20 @@ def unpack(packed: Packed) -> Tensor:
     return (inverse_K @ kept.double().flatten(1)).view(packed.taps, *kept.shape[1:]).float()
 
 
-def _from_fixed_point(packed: Packed, depth: int) -> Tensor:
+def _from_whole_numbers(packed: Packed, depth: int) -> Tensor:
     """The same weights in the same order, as float32."""
-    assert packed.algorithm is not None
     panels = -(-packed.filters // PANEL)
-    slabs = packed.algorithm.stored * panels
-    rows, units = packed.weight.split([slabs * depth * PANEL * 3, slabs * PANEL * 4])
-    words = F.pad(rows.view(-1, 3), (1, 0)).view(torch.int32)  # in the upper three quarters
-    whole_SDJ = words.view(slabs, depth, PANEL)
-    units_SJ = units.contiguous().view(torch.float32).view(slabs, PANEL)
-    if packed.algorithm.in_pairs:  # both parts of a pair alternate, in units of the first
+    slabs = panels * (1 if packed.algorithm is None else packed.algorithm.stored)
+    n_bytes = slabs * depth * PANEL * BYTES[packed.weights]
+    rows, units = packed.weight[:n_bytes], packed.weight[n_bytes : n_bytes + slabs * PANEL * 4]
+    units_SJ = units.clone().view(torch.float32).view(slabs, PANEL)
+    if packed.weights == "int8":
+        whole_SDJ = rows.view(torch.int8).view(slabs, depth // 4, PANEL, 4)
+        units_SJ = units_SJ.repeat_interleave(4, 1).view(slabs, PANEL, 4)
+    else:
+        words = F.pad(rows.view(-1, 3), (1, 0)).view(torch.int32)  # in the upper three quarters
+        whole_SDJ = words.view(slabs, depth, PANEL)
+    if packed.algorithm is not None and packed.algorithm.in_pairs:  # both parts alternate, in units of the first
         single = (2 - packed.algorithm.block % 2) * panels
         units_SJ = torch.cat([units_SJ[:single], units_SJ[single::2].repeat_interleave(2, 0)])
     return (whole_SDJ * units_SJ[:, None]).flatten()

@@ -8,7 +8,7 @@ Shapes: B utterances, T input frames, S output frames, I and O channels in and o
 
 import warnings
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +17,8 @@ from torch.nn import functional as F
 from common.convolution import native, planning, products
 from common.convolution.algorithms import Algorithm
 from common.convolution.native import Activation, Epilogue, Instructions, Packed
-from common.convolution.planning import Choice, Shape
+from common.convolution.planning import Choice, Kind, Shape
 from ctc import SlowPathWarning
-
-Kind = Literal["fp32", "bf16"]
 
 
 class Lengths(NamedTuple):
@@ -210,7 +208,8 @@ def prepare(
     """Packs the weights of every `FusedConvolution` in a network that is on the CPU in float32, for inference there.
 
     Layers above `limit_bytes` of weights together, by default half of the memory that is available, take algorithms
-    that need less, and a warning tells of it. The weights of one layer at a time are held twice.
+    that need less, and a warning tells of it. The weights of one layer at a time are held twice. "int8" rounds what
+    layers read too, in steps that each block of frames has of its own; it needs the native library: RuntimeError.
     """
     layers = [module for module in network.modules() if isinstance(module, FusedConvolution) and module.packed is None]
     if not layers:
@@ -220,8 +219,10 @@ def prepare(
         instructions = native.fastest_for_bfloat16()
     machine = planning.this_machine(instructions)
     has_library = native.load() is not None
+    if kind == "int8" and not has_library:
+        raise RuntimeError(f"int8 convolutions need the native library; `{native.LIBRARY.command}` makes it")
     forms = {"pairs": has_library and instructions != "avx512_bf16", "fixed": has_library}
-    options = [planning.choices(layer.shape, is_bf16=kind == "bf16", machine=machine, **forms) for layer in layers]
+    options = [planning.choices(layer.shape, kind=kind, machine=machine, **forms) for layer in layers]
     chosen = planning.within(options, limit_bytes)
     direct_bytes = sum(layer.weight_OKI.numel() * 4 for layer in layers)
     for layer, choice in zip(layers, chosen, strict=True):

@@ -8,7 +8,7 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from common import files
 from common.convolution import native
@@ -24,7 +24,12 @@ POINTS: tuple[tuple[tuple[float, ...], int], ...] = (((0, 1, -1, 2, -2), 4), ((0
 REGISTER_ROWS, PAIR_ROWS = 12, 4
 CALLS = (0.25, 1.0)  # lengths of calls, in that which is expected
 DECODING = 0.5  # rows whose products take as long as making floats of fixed point
+OF_BYTES = 3.5  # times as many products of bytes as of floats in the same time
+LEAST_FILTERS = 64  # of a layer in int8: fewer are labels, whose rounding costs more than their time
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
+
+
+Kind = Literal["fp32", "bf16", "int8"]
 
 
 class Machine(NamedTuple):
@@ -72,22 +77,28 @@ class Choice(NamedTuple):
 
 
 def choices(
-    shape: Shape, *, is_bf16: bool = False, machine: Machine | None = None, pairs: bool = True, fixed: bool = True
+    shape: Shape, *, kind: Kind = "fp32", machine: Machine | None = None, pairs: bool = True, fixed: bool = True
 ) -> list[Choice]:
     """The direct sum and every algorithm that is worth its memory: faster than all that need less. Fastest first.
 
     `pairs`: those that are `in_pairs` are among them; `fixed`: those whose weights are kept in fixed point, which need
     fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for bfloat16: where their points
-    are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16.
+    are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16. int8 has those
+    that are `in_pairs`, or of one tap the direct sum; layers that have neither stay in float32.
     """
     machine = machine or this_machine()
-    full: Weights = "bfloat16" if is_bf16 else "float32"
-    found = [_choice(shape, None, full, machine)]
-    for algorithm in _algorithms(shape, is_bf16):
-        if pairs or not algorithm.in_pairs:
-            found.append(_choice(shape, algorithm, full, machine))
-            if fixed and not is_bf16:
-                found.append(_choice(shape, algorithm, "fixed24", machine))
+    found: list[Choice] = []
+    if kind == "int8" and shape.stride == 1 and shape.filters >= LEAST_FILTERS:
+        of_bytes = [None] if shape.taps == 1 else [a for a in _algorithms(shape, kind) if a.in_pairs]
+        found = [_choice(shape, algorithm, "int8", machine) for algorithm in of_bytes]
+    if not found:
+        full: Weights = "bfloat16" if kind == "bf16" else "float32"
+        found.append(_choice(shape, None, full, machine))
+        for algorithm in _algorithms(shape, kind):
+            if pairs or not algorithm.in_pairs:
+                found.append(_choice(shape, algorithm, full, machine))
+                if fixed and kind == "fp32":
+                    found.append(_choice(shape, algorithm, "fixed24", machine))
     found.sort(key=lambda choice: choice.seconds)
     smallest: list[Choice] = []
     for choice in found:
@@ -127,6 +138,8 @@ def this_machine(instructions: native.Instructions = "automatic") -> Machine:
     if instructions == "automatic":  # products of floats, which have no instructions of bfloat16
         best = native.best_instructions() or "generic"
         instructions = "avx512" if best == "avx512_bf16" else best
+    if instructions == "avx512_vnni":
+        instructions = "avx512"  # but for products of bytes
     if processor_vendor() == "AuthenticAMD" and f"{instructions} of AMD" in MACHINES:
         return MACHINES[f"{instructions} of AMD"]
     return MACHINES["avx512" if instructions == "avx512_bf16" else instructions]
@@ -149,11 +162,11 @@ def write_calibration(machine: Machine) -> None:
     this_machine.cache_clear()
 
 
-def _algorithms(shape: Shape, is_bf16: bool) -> Iterator[Algorithm]:
+def _algorithms(shape: Shape, kind: Kind) -> Iterator[Algorithm]:
     if shape.stride > 1 or shape.taps == 1:
         return
     for points, longest in POINTS:
-        if 2 < shape.taps <= longest and not is_bf16:
+        if 2 < shape.taps <= longest and kind == "fp32":
             yield toom_cook(points, shape.taps)
     for block in BLOCKS:
         if 4 < shape.taps <= block - 4 and block <= 8 * shape.taps:
@@ -192,14 +205,19 @@ def _seconds(shape: Shape, algorithm: Algorithm | None, weights: Weights, machin
             4.0 * rows * (2 * (algorithm.points * channels + algorithm.stored * columns) + algorithm.block * channels)
         )
         moved += 4.0 * frames * columns
-    parts = -(-rows // REGISTER_ROWS)
+    flops, parts = machine.flops, -(-rows // REGISTER_ROWS)
     passes = 1.0 * rows + parts  # a pass over the weights costs about a row's time besides
-    if algorithm is not None and algorithm.in_pairs:
+    if weights == "int8":
+        flops *= OF_BYTES
+        if algorithm is not None:
+            multiplications = 2 * algorithm.block * channels * columns  # four real products for a complex one
+            moved -= 6.0 * rows * algorithm.points * channels
+    elif algorithm is not None and algorithm.in_pairs:
         parts = -(-rows // PAIR_ROWS)
         passes = rows + 2 * parts / 3  # what is made of the two parts costs two of three products' row
     if weights == "fixed24":
         passes += DECODING * (parts if parts < 3 else 1)
-    products = 2.0 * multiplications * passes / machine.flops
+    products = 2.0 * multiplications * passes / flops
     reading = weight_bytes / machine.bandwidth if weight_bytes > CACHED_BYTES else 0.0
     seconds = max(products, reading) + 0.3 * min(products, reading)
     return seconds + transforms / machine.flops + moved / machine.moving

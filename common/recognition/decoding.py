@@ -24,7 +24,7 @@ from common.text.vocabulary import is_special
 from ctc.arpa import ArpaError
 
 if TYPE_CHECKING:  # its module needs torch
-    from common.precision import Precision
+    from common.precision import InferencePrecision
 
 # A beam search and its alignment take memory with the square of the length: they are done between pauses.
 LONGEST_STRETCH = 1500  # frames, 30 s of 20 ms each
@@ -46,6 +46,10 @@ class DecodingOptions:
     search."""
     weight: float = ctc.ScorerOptions.weight
     """Factor of the language model's log-probabilities."""
+    internal_weight: float | None = None
+    """Factor of the log-probabilities of a transducer's internal language model, subtracted because the language model
+    replaces it: what the prediction network expects as the next label without any audio. By default a third of weight
+    with a language model of pieces, and 0 with one of words."""
     word_bonus: float = ctc.ScorerOptions.word_bonus
     """Score added for every word, because a language model prefers few words."""
     hot_words: tuple[str, ...] = ()
@@ -62,6 +66,11 @@ class DecodingOptions:
     def __post_init__(self) -> None:
         if self.beam < 0:
             raise ValueError(f"decoding.beam = {self.beam}: expected a number of sequences, or 0")
+        if self.internal_weight is not None and not 0 <= self.internal_weight < math.inf:
+            raise ValueError(f"decoding.internal_weight = {self.internal_weight}: expected a number, at least 0")
+        if self.internal_weight and self.language_model is None:
+            told = "expected decoding.language_model with it, which takes the place of the internal one"
+            raise ValueError(f"decoding.internal_weight = {self.internal_weight}: {told}")
         if not 1 <= self.n_best <= self.width:
             raise ValueError(f"decoding.n_best = {self.n_best}: expected 1 up to the beam, which is {self.width}")
 
@@ -116,6 +125,7 @@ class Decoder:
         """
         self.labels, self.blank, self.separator = tuple(labels), blank, separator
         self.options = options or DecodingOptions()
+        refuse_internal_weight(self.options)
         self.separator_label = self.labels.index(separator) if separator in self.labels else NONE
         texts = ctc.label_texts(self.labels, boundary=separator)
         self._parts = [[part for part in re.split("( )", text) if part] for text in texts]
@@ -247,6 +257,13 @@ class Decoder:
         return either_S
 
 
+def refuse_internal_weight(options: DecodingOptions) -> None:
+    """Raises ConfigError where a model that is decoded by CTC is to have an internal language model."""
+    if options.internal_weight:
+        told = "expected none, for this model is decoded by CTC, which has no internal language model"
+        raise ConfigError(f"decoding.internal_weight = {options.internal_weight}: {told}")
+
+
 def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str = " ") -> ctc.Scorer:
     """What `options` know of the language. The language model is one of labels where most of its words are labels.
 
@@ -279,7 +296,7 @@ def transcripts(
     decoder: Decoder,
     *,
     seconds_per_frame: float,
-    precision: "Precision",
+    precision: "InferencePrecision",
     threads: int = 1,
     keep_log_probs: bool = False,
 ) -> Iterator[Transcript]:
@@ -318,7 +335,7 @@ class _Reading:
         recording: Recording,
         decoder: Decoder,
         seconds_per_frame: float,
-        precision: "Precision",
+        precision: "InferencePrecision",
         keep_log_probs: bool,
     ):
         self.recording, self.decoder = recording, decoder
@@ -364,7 +381,7 @@ def _and_last(items: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, bool]]:
         yield before, True
 
 
-def not_finite(name: str, x_SX: ArrayLike, precision: "Precision") -> str:
+def not_finite(name: str, x_SX: ArrayLike, precision: "InferencePrecision") -> str:
     """A message where the network gives NaN or infinity for recording `name`, as an overflow in fp16 does; else ""."""
     x_SX = np.asarray(x_SX)
     if np.isfinite(x_SX).all():

@@ -14,7 +14,7 @@ from common.data.manifest import Utterance
 from common.distributed import World
 from common.files import write_text
 from common.metrics import ErrorCount, character_errors, word_errors
-from common.precision import Precision
+from common.precision import InferencePrecision
 from common.recognition import writing
 
 
@@ -56,7 +56,7 @@ def batches(dataset: SpeechDataset, world: World, *, batch_size: int, workers: i
             yield batch
 
 
-def check_numbers(is_nan: Tensor, ids: Sequence[str], precision: Precision) -> None:
+def check_numbers(is_nan: Tensor, ids: Sequence[str], precision: InferencePrecision) -> None:
     """Raises EvaluationError where any `is_nan` of what the network gives for `ids`, as an overflow in fp16 does."""
     if is_nan.any():
         raise EvaluationError(f"the network gives NaN in {precision} for one of {', '.join(ids)}; take bf16 or fp32")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from common.host_copy import HostCopy
-from common.precision import Precision
+from common.precision import InferencePrecision
 from common.recognition import chunks, decoding
 from common.recognition.chunks import WINDOW, Batch, Piece, several_at_once
 from common.recognition.decoding import Decoder
@@ -79,7 +79,7 @@ def transcripts(
     decoder: Decoder,
     *,
     seconds_per_frame: float,
-    precision: Precision,
+    precision: InferencePrecision,
     keep_log_probs: bool = False,
 ) -> Iterator[Transcript]:
     """As `decoding.transcripts`, by as many threads as torch has; log-probabilities that are kept are a tensor."""

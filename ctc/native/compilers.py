@@ -20,6 +20,7 @@ INSTRUCTION_SETS = {
     "_avx2": ("-mavx2", "-mfma", "-mf16c", "-mtune=skylake"),
     "_avx512": AVX512,
     "_avx512bf16": (*AVX512, "-mavx512bf16"),
+    "_avx512vnni": (*AVX512, "-mavx512vnni"),
 }
 """The flags of a source file by the end of its name."""
 TORCH_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wfatal-errors")

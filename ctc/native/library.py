@@ -13,9 +13,10 @@ from pathlib import Path
 class NativeLibrary:
     """A package's native code. What the folders hold says what is built:
 
-    - `csrc/*.cpp` becomes `lib<name>.so`. Files that end in `_avx2`, `_avx512` or `_avx512bf16` are compiled for these
-      instruction sets, where processor and compiler know them; all files then see `NATIVE_HAS_AVX2`, …. Which is
-      called is decided at run time (`__builtin_cpu_supports`), so that one build serves every machine.
+    - `csrc/*.cpp` becomes `lib<name>.so`. Files that end in `_avx2`, `_avx512`, `_avx512vnni` or `_avx512bf16` are
+      compiled for these instruction sets, where processor and compiler know them; all files then see
+      `NATIVE_HAS_AVX2`, …. Which is called is decided at run time (`__builtin_cpu_supports`), so that one build serves
+      every machine.
     - `csrc/*.cu` becomes `lib<name>_cuda.so`.
     - `csrc/torch/binding.cpp` becomes `lib<name>_torch-<versions>.so`, a Python module linked with `lib<name>.so`.
     - `csrc/test/x_test.cpp`, with every `csrc/x*.cpp`, becomes the program `x_test_address` or `x_test_thread`.

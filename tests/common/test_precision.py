@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from common.config import ConfigError
 from common.precision import algorithms_tried, autocast, cast_for_inference, float32_math, grad_scaler
 
 
@@ -88,3 +89,8 @@ def test_inference_casts_the_whole_network_once(precision, dtype):
     assert {t.dtype for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()} == {dtype}
     assert model[1].num_batches_tracked.dtype == torch.int64
     assert model(torch.randn(1, 4, 8, dtype=dtype)).dtype == dtype
+
+
+def test_int8_is_refused_where_no_convolution_can_be_packed():
+    with pytest.raises(ConfigError, match=r"int8 is for convolutions on a CPU, .*: take bf16 or fp32"):
+        cast_for_inference(nn.Sequential(nn.Conv1d(4, 4, 1)), "int8")

@@ -5,7 +5,7 @@ import torch
 
 from common import benchmark as rows_of
 from common.config import ConfigError
-from common.convolution import products
+from common.convolution import native, products
 from common.logging import processor_flags
 from jasper import benchmark
 from jasper.benchmark import BenchmarkConfig
@@ -54,6 +54,17 @@ def test_fewer_bits_are_measured_beside_the_published_network_in_float32(tmp_pat
     assert fused["instructions"] == "automatic"
     assert rows_of.read_rows("jasper_published", folder=tmp_path) == [published, fused]
     assert fused["processor_flags"] == processor_flags()
+
+
+@pytest.mark.skipif(native.load() is None, reason="the native library was never built")
+def test_int8_is_measured_beside_the_fused_network_in_float32_with_the_memory_of_its_weights(tmp_path):
+    exact, fused = benchmark.main(replace(QUICK, results=tmp_path, parts=("network",), precisions=("int8",)))
+    assert [row["mode"] for row in (exact, fused)] == ["fused_fp32", "fused"]
+    assert exact["times_faster_than_fused_fp32"] == 1.0
+    assert fused["times_faster_than_fused_fp32"] > 0
+    assert exact["weights_mib"] >= fused["weights_mib"] >= 0
+    with pytest.raises(ConfigError, match="int8 is for inference; take fp32, tf32, bf16 or fp16"):
+        benchmark.main(replace(QUICK, task="training", results=tmp_path, precisions=("int8",)))
 
 
 def test_graphs_are_refused_without_a_gpu(tmp_path):

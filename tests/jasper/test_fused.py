@@ -80,7 +80,7 @@ def test_published_checkpoint_gives_the_reference_log_probs_when_fused():
         assert (output.log_probs_BSV[row, :frames] - reference_BSV[row, :frames]).abs().max() < 1e-4
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_padding_does_not_change_an_utterance(precision):
     network = cast_for_inference(fuse(small_model()), precision)
     features_BFT, frames_B = batch()

@@ -161,6 +161,7 @@ def test_weights_precision_and_configuration_can_be_chosen(model, files, tmp_pat
     plain, raw = (run(capsys, "jasper.inference", model, files[0], "--ema", ema) for ema in ("true", "false"))
     assert plain.out != raw.out
     assert run(capsys, "jasper.inference", model, files[0], "--precision", "bf16").status == 0
+    assert run(capsys, "jasper.inference", model, files[0], "--precision", "int8").status in (0, 2)  # 2: no library
     own = tmp_path / "own.toml"
     own.write_text(config.to_toml(tiny_config(trim_silence=False)))
     assert run(capsys, "jasper.inference", model, files[0], "--config", own, "--ema", "true").out == plain.out

@@ -80,7 +80,13 @@ class Alignments:
 
 
 def brute_force(
-    encoded_SC: Tensor, weights: DecoderWeights, *, longest: int, max_symbols: int, scorer: ctc.Scorer | None = None
+    encoded_SC: Tensor,
+    weights: DecoderWeights,
+    *,
+    longest: int,
+    max_symbols: int,
+    scorer: ctc.Scorer | None = None,
+    internal_weight: float = 0.0,
 ) -> list[tuple[float, tuple[int, ...]]]:
     """(score, labels) of all sequences up to a length, best first."""
     found, alignments = [], Alignments(encoded_SC, weights, max_symbols)
@@ -91,9 +97,22 @@ def brute_force(
                 if scorer is not None and state is not None:
                     gain, state = scorer.extend(state, label)
                     external += gain
+            if scorer is not None:
+                external -= internal_weight * internal_log_prob(weights, labels)
             external += scorer.finish(state) if scorer is not None and state is not None else 0.0
             found.append((alignments.log_prob(labels) + external, labels))
     return sorted(found, reverse=True)
+
+
+def internal_log_prob(weights: DecoderWeights, labels: tuple[int, ...]) -> float:
+    """Of labels one after the other, each among labels alone, where every frame is zeros."""
+    output_H, state = reference.predict(weights.blank, reference.start_state(weights), weights)
+    total = 0.0
+    for label in labels:
+        logits_W = reference.joint(torch.zeros(weights.encoder_weight.shape[1]), output_H, weights)
+        total += float(logits_W[: weights.blank].double().log_softmax(0)[label])
+        output_H, state = reference.predict(label, state, weights)
+    return total
 
 
 def scorer_of_labels() -> ctc.Scorer:
@@ -104,14 +123,18 @@ def scorer_of_labels() -> ctc.Scorer:
 
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
 @pytest.mark.parametrize("max_symbols", [1, 10])
-@pytest.mark.parametrize("has_scorer", [False, True])
-def test_the_best_sequences_are_those_of_brute_force(path: str, durations, max_symbols: int, has_scorer: bool):
+@pytest.mark.parametrize(("has_scorer", "internal"), [(False, 0.0), (True, 0.0), (True, 0.5)])
+def test_the_best_sequences_are_those_of_brute_force(
+    path: str, durations, max_symbols: int, has_scorer: bool, internal: float
+):
     scorer = scorer_of_labels() if has_scorer else None
     for seed in range(2):
         weights, encoded_BSC = tiny(durations, seed)
         weights.output_bias[weights.blank] += 3  # the best are short
-        expected = brute_force(encoded_BSC[0], weights, longest=4, max_symbols=max_symbols, scorer=scorer)
-        options = BeamOptions(beam=120 if path == "python" else 2000, n_best=20, drop=-math.inf)
+        how = {"scorer": scorer, "internal_weight": internal}
+        expected = brute_force(encoded_BSC[0], weights, longest=4, max_symbols=max_symbols, **how)
+        beam = 120 if path == "python" else 2000
+        options = BeamOptions(beam=beam, n_best=20, drop=-math.inf, internal_weight=internal)
         (found,) = BeamSearch(weights, options)(
             encoded_BSC, [encoded_BSC.shape[1]], max_symbols=max_symbols, scorers=scorer
         )
@@ -155,10 +178,11 @@ def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...
     if scored:
         model = estimate([list("abcdefgh"), list("bacabd"), list("hgfghij"), list("qrst")], order=3)
         scorer = ctc.Scorer(labels, model=model, hot_words={"cab": 3.0}, options=ctc.ScorerOptions(unit="token"))
-    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, drop=-12))
+    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, drop=-12, internal_weight=0.4))
     found = search(encoded_BSC, frames, max_symbols=3, scorers=scorer)
     for b, n in enumerate(frames):
-        expected = reference.beam_search(encoded_BSC[b, :n], weights, beam=5, drop=-12, max_symbols=3, scorer=scorer)
+        how = {"beam": 5, "drop": -12, "max_symbols": 3, "scorer": scorer, "internal_weight": 0.4}
+        expected = reference.beam_search(encoded_BSC[b, :n], weights, **how)
         for one, other in zip(found[b], expected, strict=False):
             assert one.decoded[:3] == other[:3]
             assert one.decoded.confidence == pytest.approx(other.confidence, abs=1e-5)
@@ -249,6 +273,8 @@ def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str
         BeamOptions(n_best=5)
     with pytest.raises(ValueError, match="drop: expected at most 0, found 1"):
         BeamOptions(drop=1)
+    with pytest.raises(ValueError, match="internal_weight: expected a number, at least 0, found -1"):
+        BeamOptions(internal_weight=-1)
     with pytest.raises(ValueError, match="memory: expected at least 1 byte, found 0"):
         BeamOptions(memory=0)
 
@@ -313,9 +339,11 @@ def test_frames_one_by_one_have_the_best_sequences_of_brute_force(durations: tup
 
 
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
-@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize(("scored", "internal"), [(False, 0.0), (True, 0.0), (True, 0.1)])
 @pytest.mark.parametrize("room", [0, 11])
-def test_pieces_of_any_size_give_what_all_frames_at_once_do(durations: tuple[int, ...], scored: bool, room: int):
+def test_pieces_of_any_size_give_what_all_frames_at_once_do(
+    durations: tuple[int, ...], scored: bool, internal: float, room: int
+):
     if beam_functions() is None:
         pytest.skip("no compiler")
     weights = golden.random_weights(labels=20, durations=durations, layers=2, seed=3)
@@ -328,7 +356,7 @@ def test_pieces_of_any_size_give_what_all_frames_at_once_do(durations: tuple[int
         model = estimate([list("abcdefgh"), list("bacabd"), list("hgfghij"), list("qrst")], order=3)
         labels = [chr(97 + i) for i in range(20)]
         scorer = ctc.Scorer(labels, model=model, hot_words={"cab": 3.0}, options=ctc.ScorerOptions(unit="token"))
-    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, room=room))
+    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, room=room, internal_weight=internal))
     state = search.start(1) if room else None  # without one there is always room
     (expected,) = search(encoded_SC[None], [len(encoded_SC)], max_symbols=3, scorers=scorer, state=state)
     assert len(expected[0].decoded.tokens) > 30

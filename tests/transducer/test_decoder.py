@@ -1,5 +1,7 @@
 """The decoder finds what frame-looping finds, natively and in plain torch, in any batch; so does label-looping."""
 
+import functools
+import math
 import pickle
 from collections.abc import Callable, Sequence
 
@@ -222,14 +224,16 @@ def scorers() -> list[ctc.Scorer | None]:
     ]
 
 
+@pytest.mark.parametrize("internal_weight", [0.0, 0.4])
 @pytest.mark.parametrize("durations", [(), DURATIONS])
 def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is_one(
-    path: str, durations: tuple[int, ...]
+    path: str, durations: tuple[int, ...], internal_weight: float
 ):
     weights, encoded_BSC, frames_B = random_problem(durations=durations, seed=4)
-    decode = Decoder(weights)
+    decode = functools.partial(Decoder(weights), internal_weight=internal_weight)
     found = decode(encoded_BSC, frames_B, scorers=scorers())
-    assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, scorers=scorers()))
+    how = {"scorers": scorers(), "internal_weight": internal_weight}
+    assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, **how))
     plain = decode(encoded_BSC, frames_B)
     assert [one.tokens for one in found] != [one.tokens for one in plain]
     assert found[2] == plain[2]
@@ -245,19 +249,47 @@ def test_of_many_labels_none_is_passed_over(sharpness: float):
     model = estimate([[labels[i] for i in row] for row in drawn], order=3)
     encoded_BSC, frames_B = torch.randn(4, 30, 12, generator=torch.Generator().manual_seed(2)), torch.full((4,), 30)
     plain = Decoder(weights)(encoded_BSC, frames_B)
-    for weight, bonus in ((0.0, 0.0), (0.3, 0.0), (2.0, 1.5), (1.0, -3.0)):
+    for weight, bonus, internal in (
+        (0.0, 0.0, 0.0),
+        (0.3, 0.0, 0.1),
+        (2.0, 1.5, 0.0),
+        (1.0, -3.0, 0.5),
+        (0.0, 0.0, 9.0),
+    ):
         own = ctc.ScorerOptions(unit="token", weight=weight, word_bonus=bonus)
         scorer = pickle.loads(pickle.dumps(ctc.Scorer(labels, model=model, options=own)))
-        found = Decoder(weights)(encoded_BSC, frames_B, scorers=scorer)
-        assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, scorers=[scorer] * 4))
-        if sharpness < 1 or weight == 0:
-            assert ([one.tokens for one in found] == [one.tokens for one in plain]) == (weight == 0)
+        found = Decoder(weights)(encoded_BSC, frames_B, scorers=scorer, internal_weight=internal)
+        how = {"scorers": [scorer] * 4, "internal_weight": internal}
+        assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, **how))
+        if sharpness < 1 or weight == internal == 0:
+            assert ([one.tokens for one in found] == [one.tokens for one in plain]) == (weight == internal == 0)
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_the_internal_language_model_is_taken_off_bitwise_alike_in_every_batch(durations: tuple[int, ...]):
+    if functions() is None:
+        pytest.skip("no compiler")
+    weights, encoded_BSC, frames_B = random_problem(durations=durations, layers=2, seed=5)
+    decode, each = functools.partial(Decoder(weights), internal_weight=0.5), scorers()
+    together = decode(encoded_BSC, frames_B, scorers=each)
+    assert together != Decoder(weights)(encoded_BSC, frames_B, scorers=each)
+    for n, count in enumerate(frames_B.tolist()):
+        assert decode(encoded_BSC[n : n + 1, :count], [count], scorers=each[n]) == together[n : n + 1]
+    one_by_one = DecoderOptions(slots=1, window=1, window_rows=1)
+    assert Decoder(weights, one_by_one)(encoded_BSC, frames_B, scorers=each, internal_weight=0.5) == together
+
+
+def test_an_internal_weight_is_a_number_and_not_negative(path: str):
+    weights, encoded_BSC, frames_B = random_problem()
+    for wrong in (-0.1, math.nan, math.inf):
+        with pytest.raises(ValueError, match=f"internal_weight: expected a number, at least 0, found {wrong}"):
+            Decoder(weights)(encoded_BSC, frames_B, internal_weight=wrong)
 
 
 def test_a_scorer_goes_on_with_the_state(path: str):
     weights, encoded_BSC, _ = random_problem(seed=4)
-    decode = Decoder(weights)
-    state = decode.start(1)
+    state = Decoder(weights).start(1)
+    decode = functools.partial(Decoder(weights), internal_weight=0.4)
     if path == WITHOUT_NATIVE:
         with pytest.raises(ValueError, match="scorers: frames that come in pieces need the native library, on a CPU"):
             decode(encoded_BSC[:1], [40], state=state, scorers=scorers()[0])

@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 import ctc
 import transducer
 from common.config import ConfigError
-from common.recognition.decoding import DecodingOptions
+from common.recognition.decoding import Decoder, DecodingOptions
 from ctc.ngram import estimate
 from tests.transducer.checkpoints import archives
 from transducer.recognizer import Recognizer
@@ -134,6 +135,38 @@ def test_a_long_recording_has_the_alternatives_of_the_whole(asr, head):
     assert len(whole.alternatives) == 2
     assert [one.text for one in chunks[0].alternatives] == [one.text for one in whole.alternatives]
     assert chunks[0].words == whole.words
+
+
+@pytest.mark.parametrize("beam", [0, 4])
+def test_a_language_model_of_pieces_takes_the_place_of_the_internal_one(asr, encoded, tmp_path, beam):
+    labels = [label for label in asr.pieces.labels if label.strip("▁").isalpha()]
+    path = tmp_path / "pieces.arpa"
+    ctc.write_arpa(path, estimate([labels[i : i + 3] for i in range(0, len(labels), 2)], order=2))
+
+    def tokens(**chosen) -> list[list[int]]:
+        decoder = asr.decoder(DecodingOptions(beam=beam, language_model=path, weight=0.5, word_bonus=0.0, **chosen))
+        chunks = {"chunk_seconds": 0.32, "left_seconds": 9, "right_seconds": 9}
+        whole, *_ = asr.transcribe(noise()[:1], decoder=decoder, whole_seconds=60)
+        assert asr.transcribe(noise()[:1], decoder=decoder, whole_seconds=0, **chunks)[0].words == whole.words
+        return [one.tokens for one in asr.decode(*encoded, decoder=decoder)]
+
+    assert tokens() == tokens(internal_weight=0.5 / 3)
+    assert tokens(internal_weight=8.0) != tokens(internal_weight=0.0)
+
+
+def test_without_a_language_model_of_a_transducer_there_is_no_internal_weight(asr):
+    with pytest.raises(ValueError, match=r"internal_weight = 0.2: expected decoding.language_model with it"):
+        DecodingOptions(internal_weight=0.2, hot_words=(a_word(asr),))
+    options = DecodingOptions(internal_weight=0.2, language_model=Path("pieces.arpa"))
+    refused = pytest.raises(
+        ConfigError, match=r"internal_weight = 0.2: expected none, for this model is decoded by CTC"
+    )
+    with refused:
+        asr.decoder(options, head="ctc")
+    with refused:
+        Decoder(["a", " ", ""], blank=2, options=options)
+    with pytest.raises(ValueError, match=r"internal_weight = -0.1: expected a number, at least 0"):
+        DecodingOptions(internal_weight=-0.1)
 
 
 def test_what_cannot_be_used_is_told(asr, encoded):

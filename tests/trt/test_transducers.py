@@ -236,6 +236,15 @@ def test_arrays_decode_as_tensors_do_natively_and_in_numpy(is_native, durations,
         assert one.frames == start.frames + [13 + frame for frame in end.frames]
         assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
         assert one.entropies == pytest.approx(other.entropies, abs=1e-4)
+    letters = [chr(97 + i) for i in range(40)]
+    model = estimate([letters[i : i + 9] for i in range(0, 30, 3)], order=3)
+    scorer = ctc.Scorer(letters, model=model, options=ctc.ScorerOptions(unit="token"))
+    how = {"scorers": scorer, "internal_weight": 0.4}
+    assert [one[:3] for one in decoder(encoded_BSC.numpy(), frames, **how)] == [
+        one[:3] for one in Decoder(weights)(encoded_BSC, frames, **how)
+    ]
+    with pytest.raises(ValueError, match="internal_weight: expected a number, at least 0, found -1"):
+        decoder(encoded_BSC.numpy(), frames, internal_weight=-1)
     encoded_BSC[1, 3, 2] = torch.nan
     with pytest.raises(ValueError, match="encoded: utterance 1: its frames hold NaN"):
         decoder(encoded_BSC.numpy(), frames)

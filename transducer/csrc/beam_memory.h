@@ -82,6 +82,8 @@ struct Sizes {
     // The entries that wait become marks, even where there is no room for longer sequences.
     int64_t marks() const { return options.nodes + entries(); }
     int64_t rows() const { return options.slots * options.beam; }
+    // Of a state: what it says of the labels without hearing anything, where that is taken off.
+    int64_t internal_floats() const { return options.internal_weight > 0 ? classes() : 0; }
 };
 
 // The memory of one utterance. It is valid between two steps.
@@ -90,7 +92,7 @@ struct Memory : Progress {
     Mark* marks;
     Member* members;
     Entry* entries;
-    float* states;
+    float *states, *internals;  // `internals`: what each label gains by taking off what the state alone says
     int32_t* moved;  // for numbers of a moment, twice as many as there are marks
 
     // Takes its parts from a piece of memory. `progress` is the piece's own.
@@ -101,6 +103,7 @@ struct Memory : Progress {
         members = kept_members = arena.take<Member>(sizes.options.beam);
         entries = kept_entries = arena.take<Entry>(sizes.entries());
         states = arena.take<float>(2 * sizes.options.beam * sizes.state_floats());
+        internals = arena.take<float>(2 * sizes.options.beam * sizes.internal_floats());
     }
 
     // Goes on where the piece of memory says. False before the first frame.
@@ -109,12 +112,14 @@ struct Memory : Progress {
         return has_begun;
     }
 
-    void begin(const Scorer& scorer, const float* start, int64_t state_floats) {
+    void begin(const Scorer& scorer, const float* start, int64_t state_floats, const float* start_internal,
+               int64_t internal_floats) {
         static_cast<Progress&>(*this) = {0, 0, 1, 1, 1, 1, 0};
         nodes[0] = {kNone, kNone, kNone, kNone, 0, scorer.start(), 0};
         members[0] = {0, 0, 0};
         entries[0] = {0, 0, 0, kNone, false, {}, 0, 0};
-        std::memcpy(states, start, size_t(state_floats) * sizeof(float));
+        std::copy_n(start, state_floats, states);
+        std::copy_n(start_internal, internal_floats, internals);
     }
 
     // The next frames are numbered from 0 again.

@@ -13,6 +13,7 @@ constexpr uintptr_t ALIGNMENT = 64;
 
 bool is_valid(const transducerDecodeOptions* o) {
     return o && o->max_symbols >= 1 && o->slots >= 1 && o->window >= 1 && o->window_rows >= 1 && o->threads >= 1 &&
+           o->internal_weight >= 0 && o->internal_most >= 0 &&
            (o->instruction_set == TRANSDUCER_AUTOMATIC || is_supported(InstructionSet(o->instruction_set)));
 }
 

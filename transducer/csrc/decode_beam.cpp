@@ -25,10 +25,10 @@ constexpr int64_t PREDICTED = 48;  // sequences that go through the prediction n
 
 // The memory of a thread.
 struct Work {
-    float *logits, *sums, *inputs, *gates, *start;
+    float *logits, *sums, *inputs, *gates, *start, *start_internal, *fused;
     int32_t *which, *tokens;
     const float **of_frames, **of_states, **before;
-    float** after;
+    float **after, **internals;
     Slot* slots;
     int64_t bytes;
 
@@ -41,12 +41,15 @@ struct Work {
         inputs = arena.take<float>(PREDICTED * 2 * padded(net.hidden));
         gates = arena.take<float>(PREDICTED * std::max(4 * padded(net.hidden), sizes.joint()));
         start = arena.take<float>(sizes.state_floats());
+        start_internal = arena.take<float>(sizes.internal_floats());
+        fused = arena.take<float>(sizes.internal_floats());
         which = arena.take<int32_t>(net.classes);
         of_frames = arena.take<const float*>(rows);
         of_states = arena.take<const float*>(rows);
         tokens = arena.take<int32_t>(rows);
         before = arena.take<const float*>(rows);
         after = arena.take<float*>(rows);
+        internals = arena.take<float*>(rows);
         slots = arena.take<Slot>(sizes.options.slots);
         for (int64_t i = 0; i < sizes.options.slots; i++) {
             Slot s{};
@@ -69,12 +72,15 @@ class Search {
   public:
     Search(const Sizes& sizes, const Job& job, const Work& work)
         : sizes_(sizes), net_(sizes.net), options_(sizes.options), job_(job), work_(work), alignments_(job),
-          longer_(job, work.which), results_(job) {}
+          longer_(job, work.which, work.fused), results_(job) {}
 
     void run() {
         std::memset(work_.start, 0, size_t(sizes_.state_floats()) * sizeof(float));
         const int32_t blank = alignments_.blank_label();
         job_.kernels->predict(net_, 1, &blank, &work_.start, &work_.start, work_.inputs, work_.gates);
+        work_.after[0] = work_.start;
+        work_.internals[0] = work_.start_internal;
+        make_internals(1);
         for (int64_t active = 0;;) {
             while (active < options_.slots && begin(work_.slots[active])) active++;
             if (active == 0) return;
@@ -90,6 +96,26 @@ class Search {
 
   private:
     float* state(const Slot& s, int32_t which) const { return s.states + which * sizes_.state_floats(); }
+    float* internals(const Slot& s, int32_t which) const { return s.internals + which * sizes_.internal_floats(); }
+
+    // What labels gain after the first `count` of the new states, by what these say without a frame. Takes their logits'
+    // room, which nothing needs any more.
+    void make_internals(int64_t count) const {
+        if (sizes_.internal_floats() == 0) return;
+        const int64_t labels = net_.classes - 1;
+        for (int64_t i = 0; i < count; i++) {
+            work_.of_frames[i] = net_.encoder_bias;
+            work_.of_states[i] = work_.after[i] + 2 * net_.layers * padded(net_.hidden);
+        }
+        job_.kernels->score(net_, work_.of_frames, work_.of_states, count, work_.sums, work_.logits);
+        for (int64_t i = 0; i < count; i++) {
+            float* const logits = work_.logits + i * sizes_.logit_width();
+            std::fill(logits + labels, logits + sizes_.classes(), -INFINITY);
+            const double log_sum = job_.kernels->log_sum(logits, sizes_.classes());
+            for (int64_t k = 0; k < labels; k++)
+                work_.internals[i][k] = float(options_.internal_weight * (log_sum - double(logits[k])));
+        }
+    }
 
     // Takes the next utterance. False where there is none.
     bool begin(Slot& s) {
@@ -109,7 +135,8 @@ class Search {
         s.entries = s.kept_entries;
         s.next_members = s.spare_members;
         s.next_entries = s.spare_entries;
-        if (!job_.states || !s.restore()) s.begin(s.scorer, work_.start, sizes_.state_floats());
+        if (!job_.states || !s.restore())
+            s.begin(s.scorer, work_.start, sizes_.state_floats(), work_.start_internal, sizes_.internal_floats());
         s.first_length = s.settled;
         s.written = s.rows_count = 0;
         s.is_over = false;
@@ -126,6 +153,7 @@ class Search {
             const int64_t count = std::min(PREDICTED, predicted - i);
             job_.kernels->predict(net_, count, work_.tokens + i, work_.before + i, work_.after + i, work_.inputs, work_.gates);
         }
+        make_internals(predicted);
     }
 
     // The entries of the earliest frame become rows; an utterance without any is over.
@@ -211,7 +239,8 @@ class Search {
             }
             while (s.used[free]) free++;
             s.used[free] = 1;
-            s.next_members[i] = {longer_.node(s, from.node, c.label), free, kMinusInfinity};
+            s.next_members[i] = {longer_.node(s, from, c.label), free, kMinusInfinity};
+            work_.internals[predicted] = internals(s, free);
             work_.tokens[predicted] = c.label;
             work_.before[predicted] = state(s, from.state);
             work_.after[predicted++] = state(s, free);
@@ -245,7 +274,7 @@ bool is_valid(const transducerNetwork* n, const transducerBeamOptions* o) {
     return is_valid(n) && (n->duration_count == 0 || n->durations[n->duration_count - 1] <= TRANSDUCER_LONGEST_JUMP) && o &&
            o->beam >= 1 && o->beam <= INT32_MAX / 16 && o->n_best >= 1 && o->n_best <= o->beam && o->drop <= 0 &&
            o->nodes > 2 * o->beam && o->nodes <= INT32_MAX / 4 && o->max_symbols >= 1 && o->slots >= 1 &&
-           o->threads >= 1 &&
+           o->threads >= 1 && o->internal_weight >= 0 &&
            (o->instruction_set == TRANSDUCER_AUTOMATIC || is_supported(InstructionSet(o->instruction_set)));
 }
 

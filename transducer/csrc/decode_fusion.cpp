@@ -45,25 +45,46 @@ void save_fusion(const void* fusion, int32_t* state) {
     state[2] = s.phrase;
 }
 
-int64_t fused_label(void* fusion, const float* scores, int64_t best, int64_t labels) {
+int64_t fused_label(void* fusion, const float* scores, int64_t best, int64_t labels, const Internal& internal) {
     Fusion& f = *(Fusion*)fusion;
+    const int64_t heard = best;
+    const double by_internal = internal.weight * internal.most;
+    const double of_label = f.scorer.label_bound(f.state.phrase), of_boundary = f.scorer.boundary_bound(f.state);
+    const int32_t boundary = f.scorer.boundary();
     ctc_decode::Step chosen = f.scorer.extend(f.state, int32_t(best));
     double most = double(scores[best]) + chosen.gain;
-    const double of_label = f.scorer.label_bound(f.state.phrase), of_boundary = f.scorer.boundary_bound(f.state);
-    const auto consider = [&](int64_t label, double bound) {
-        if (!(double(scores[label]) + bound > most)) return;
-        const ctc_decode::Step step = f.scorer.extend(f.state, int32_t(label), most - double(scores[label]));
-        if (!(double(scores[label]) + step.gain > most)) return;
-        most = double(scores[label]) + step.gain;
-        chosen = step;
-        best = label;
+    // Of all labels whose score, what the scorer adds and at most `room` reach `most`, those that do with `own(label)`.
+    const auto look = [&](double room, const auto& own) {
+        const auto consider = [&](int64_t label, double bound) {
+            const double score = double(scores[label]);
+            if (!(score + bound + room > most)) return;
+            const ctc_decode::Step step = f.scorer.extend(f.state, int32_t(label), most - room - score);
+            if (!(score + step.gain + room > most)) return;
+            const double fused = score + step.gain + own(label);
+            if (!(fused > most)) return;
+            most = fused;
+            chosen = step;
+            best = label;
+        };
+        for (int64_t first = 0; first < labels; first += BLOCK) {
+            const int64_t end = first + BLOCK < labels ? first + BLOCK : labels;
+            const bool has_boundary = first <= boundary && boundary < end;
+            if (end - first == BLOCK && !has_boundary && !any_above(scores + first, at_most(most - of_label - room)))
+                continue;
+            for (int64_t label = first; label < end; label++)
+                consider(label, label == boundary ? of_boundary : of_label);
+        }
     };
-    const int32_t boundary = f.scorer.boundary();
-    for (int64_t first = 0; first < labels; first += BLOCK) {
-        const int64_t end = first + BLOCK < labels ? first + BLOCK : labels;
-        const bool has_boundary = first <= boundary && boundary < end;
-        if (end - first == BLOCK && !has_boundary && !any_above(scores + first, at_most(most - of_label))) continue;
-        for (int64_t label = first; label < end; label++) consider(label, label == boundary ? of_boundary : of_label);
+    look(0, [](int64_t) { return 0.0; });
+    if (by_internal > 0) {
+        const double unheard = double(internal.logit(internal.of, heard));
+        const auto gain = [&](int64_t label) {
+            const double less = unheard - double(internal.logit(internal.of, label));
+            return internal.weight * fmax(-internal.most, fmin(internal.most, less));
+        };
+        // The label that is best so far is a good beginning: few others can be better.
+        most += gain(best);
+        look(by_internal, gain);
     }
     f.state = chosen.state;
     return best;

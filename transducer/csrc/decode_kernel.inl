@@ -19,6 +19,32 @@ class GreedyDecoder {
     };
     static_assert(sizeof(Slot) <= SLOT_BYTES, "DecodeJob counts on it");
 
+    // Logits of the prediction network and a frame of zeros, of which few are ever asked for: made when they are.
+    struct Unheard {
+        const Network& network;
+        const float* prediction;
+        float *sum, *logits;
+        int64_t* made_for;  // of each vector of logits
+        int64_t serial;
+        bool has_sum;
+
+        void begin(const float* of) {
+            prediction = of;
+            serial++;
+            has_sum = false;
+        }
+        static float logit(void* of, int64_t label) {
+            Unheard& u = *(Unheard*)of;
+            if (u.made_for[label / W] != u.serial) {
+                if (!u.has_sum) u.network.activate(u.network.net.encoder_bias, u.prediction, u.sum);
+                u.has_sum = true;
+                store(u.logits + label / W * W, u.network.score_some(u.sum, label / W * W));
+                u.made_for[label / W] = u.serial;
+            }
+            return u.logits[label];
+        }
+    };
+
   public:
     GreedyDecoder(const DecodeJob& job, void* given)
         : job(job), net(job.network), network(net), hidden(network.hidden), joint(network.joint),
@@ -28,6 +54,9 @@ class GreedyDecoder {
         sums = take(rows * joint);
         inputs = take(rows * 2 * hidden);
         gates = take(rows * larger(4 * hidden, joint));
+        unheard.sum = take(joint);
+        unheard.logits = take(classes);
+        unheard.made_for = (int64_t*)take(2 * classes);
         lay_out(start, take(job.state_floats()));
         float* const of_slots = take(slot_count * (job.state_floats() + PROJECTED_FRAMES * joint));
         emitting = (int64_t*)take(2 * slot_count);
@@ -41,6 +70,8 @@ class GreedyDecoder {
 
     void run() {
         start_prediction();
+        unheard.serial = 0;
+        for (int64_t i = 0; i < classes; i++) unheard.made_for[i] = 0;
         for (active = 0;;) {
             while (active < job.options.slots && begin(slots[active])) active++;
             if (active == 0) return;
@@ -189,7 +220,11 @@ class GreedyDecoder {
                 slot.frame += larger(1, duration);
                 continue;
             }
-            if (slot.is_fused) token = fused_label(slot.fusion, row, token, blank);
+            if (slot.is_fused) {
+                unheard.begin(slot.prediction);
+                const Internal internal = {Unheard::logit, &unheard, job.options.internal_weight, job.options.internal_most};
+                token = fused_label(slot.fusion, row, token, blank, internal);
+            }
             emit(slot, token, duration, row, largest);
             if (duration == 0 && ++slot.symbols == job.options.max_symbols) duration = 1;
             if (duration > 0) slot.symbols = 0;
@@ -235,6 +270,7 @@ class GreedyDecoder {
     int64_t* emitting;
     Slot* slots;
     Slot start = {};
+    Unheard unheard = {network, nullptr, nullptr, nullptr, nullptr, 0, false};
     const ctc_scorer* made_of = nullptr;
     alignas(8) unsigned char made[FUSION_BYTES];
 };

@@ -72,6 +72,11 @@ class Network {
         multiply({sums, joint, rows, joint, net.output_weights, net.output_bias, logits, logit_width}, logit_width);
     }
 
+    // Some logits from `first` on, a multiple of a vector's width.
+    Floats score_some(const float* sum, int64_t first) const {
+        return multiply_vector({sum, joint, 1, joint, net.output_weights, net.output_bias, nullptr, 0}, first);
+    }
+
     const transducerNetwork& net;
     const int64_t hidden, joint, classes, logit_width;
 

@@ -35,6 +35,8 @@ typedef struct {
                               * begin with counted once; more than 2 x `beam` */
     int32_t threads;
     int32_t instruction_set; /* transducerInstructionSet */
+    double internal_weight;  /* at least 0: so many times the log-probability of a label among labels, by the prediction
+                              * network and a frame of zeros, is taken off its score, where there are `scorers` */
 } transducerBeamOptions;
 
 /* Durations of the network are at most this. */

@@ -48,6 +48,8 @@ typedef struct {
     int64_t window_rows;     /* and of all slots together, unless that is less than one of each */
     int32_t threads;
     int32_t instruction_set; /* transducerInstructionSet */
+    double internal_weight;  /* of the internal language model, at least 0: see below */
+    double internal_most;    /* difference of internal logits that counts, at most */
 } transducerDecodeOptions;
 
 /* Where an utterance goes on, for those whose frames come in pieces. All 0 before the first. */
@@ -71,7 +73,9 @@ TRANSDUCER_API transducerStatus transducer_decode_workspace(const transducerNetw
  *
  * `scorers`: NULL, or of every utterance NULL or tables of ctc_decode.h, whose labels are those of the network and the
  * blank: once a label is more probable than blank, the one is emitted whose logit with what they add is largest.
- * `scorer_states`: NULL, or three numbers of every utterance, which go with `positions`.
+ * What the network knows of the language itself is then taken off: the joint of the prediction network and a frame of zeros
+ * gives logits of its own, internal ones. A label gains `internal_weight` times the difference of the internal logit of the
+ * label that is best by the network to its own, which counts up to `internal_most` either way. `scorer_states`: NULL, or three numbers of every utterance, which go with `positions`.
  *
  * TRANSDUCER_INVALID_VALUE: an argument does not fit; or, with its number in `invalid`, an utterance has a length that
  * does not fit, or NaN in a frame: other utterances are then decoded all the same.

@@ -16,7 +16,8 @@ constexpr int64_t COPIED_BYTES = 256 << 10;
 constexpr int64_t LEAST_ROWS = 48;
 
 bool is_valid(int32_t form, int32_t weights) {
-    if (weights < CONVOLUTION_FLOAT32 || weights > CONVOLUTION_FIXED24) return false;
+    if (weights < CONVOLUTION_FLOAT32 || weights > CONVOLUTION_INT8) return false;
+    if (weights == CONVOLUTION_INT8) return form == CONVOLUTION_DIRECT || form == CONVOLUTION_PAIRS;
     return form != CONVOLUTION_DIRECT || weights != CONVOLUTION_FIXED24;
 }
 
@@ -24,6 +25,8 @@ bool is_valid(const convolution_problem& p) {
     const bool sizes = p.batch >= 0 && p.frames >= 0 && p.outputs >= 0 && p.channels > 0 && p.filters > 0 &&
                        p.taps > 0 && p.stride > 0 && p.dilation > 0 && p.before >= 0 && p.threads > 0;
     if (!sizes || !p.x || !p.y || !p.weight || !is_valid(p.form, p.weights)) return false;
+    if (p.form == CONVOLUTION_DIRECT && p.weights == CONVOLUTION_INT8)
+        return p.taps == 1 && p.stride == 1 && p.before == 0 && p.input_slope == 1.0f && p.outputs <= p.frames;
     if (p.form == CONVOLUTION_DIRECT) return true;
     if (p.form != CONVOLUTION_PLAIN && p.form != CONVOLUTION_HALVES && p.form != CONVOLUTION_PAIRS) return false;
     if (p.form != CONVOLUTION_PLAIN && p.points != p.block + sines(p.block)) return false;
@@ -37,6 +40,9 @@ int32_t widest() {
         __builtin_cpu_supports("avx512vl")) {
 #ifdef NATIVE_HAS_AVX512BF16
         if (__builtin_cpu_supports("avx512bf16")) return CONVOLUTION_AVX512_BF16;
+#endif
+#ifdef NATIVE_HAS_AVX512VNNI
+        if (__builtin_cpu_supports("avx512vnni")) return CONVOLUTION_AVX512_VNNI;
 #endif
         return CONVOLUTION_AVX512;
     }
@@ -76,11 +82,14 @@ int32_t floats_of(int32_t instructions) {
 
 Layout layout_of(const convolution_problem& p) {
     Layout layout{};
-    const int64_t value = is_rounded(p) ? 2 : 4;
+    const bool of_bytes = p.weights == CONVOLUTION_INT8;
+    const int64_t value = of_bytes ? 1 : is_rounded(p) ? 2 : 4;
     layout.starts_bytes = rounded((p.batch + 1) * sizeof(int64_t), LINE);
     if (p.form == CONVOLUTION_DIRECT) {
         layout.rows = p.outputs * p.batch;
         layout.input_stride = depth_of(p.channels, p.weights);
+        // An odd number of lines, so that frames do not all start in the same set of the first cache.
+        if (of_bytes) layout.input_stride = rounded(layout.input_stride, 2 * LINE) + LINE;
         const int64_t frame_bytes = layout.input_stride * value * p.stride;
         const int64_t fitting =
             is_copied(p) ? std::max(LEAST_ROWS, COPIED_BYTES / frame_bytes) : CACHED_BYTES / (4 * DEEPEST);
@@ -88,6 +97,7 @@ Layout layout_of(const convolution_problem& p) {
         const int64_t frames = (layout.chunk - 1) * p.stride + (p.taps - 1) * p.dilation + 1;
         // A kernel of fewer rows reads no further, but whole vectors of a row's last values are converted.
         if (is_copied(p)) layout.input_bytes = rounded((frames * layout.input_stride + PANEL) * value, LINE);
+        if (of_bytes) layout.levels_bytes = layout.chunk * sizeof(Level);
         return layout;
     }
     const int64_t columns = rounded(p.filters, PANEL), made = fresh(p) * p.dilation;
@@ -107,6 +117,10 @@ Layout layout_of(const convolution_problem& p) {
     layout.input_bytes = rounded(p.points * layout.input_plane * value, LINE);
     layout.sums_bytes = rounded(sums * layout.sums_plane * 4, LINE);
     if (p.weights == CONVOLUTION_FIXED24) layout.kept_values = (p.form == CONVOLUTION_PAIRS ? 2 : 1) * p.channels * PANEL;
+    if (of_bytes) {
+        layout.kept_values = p.block * layout.input_stride;
+        layout.levels_bytes = p.block * layout.chunk * sizeof(Level);
+    }
     layout.kept_bytes = p.threads * layout.kept_values * 4;
     return layout;
 }
@@ -119,7 +133,9 @@ int32_t convolution_best_instructions(void) { return widest(); }
 
 size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filters, int32_t weights) {
     const int64_t columns = points * rounded(filters, PANEL);
-    const int64_t units = weights == CONVOLUTION_FIXED24 ? columns * sizeof(float) : 0;
+    const int64_t units = weights == CONVOLUTION_FIXED24 ? columns * sizeof(float)
+                          : weights == CONVOLUTION_INT8 ? columns * (sizeof(float) + sizeof(int32_t))
+                                                        : 0;
     return static_cast<size_t>(columns * depth_of(channels, weights) * bytes_of(weights) + units);
 }
 
@@ -129,8 +145,12 @@ int32_t convolution_pack(const float* weight_KIO, const double* transform, int32
     if (!weight_KIO || !packed || points <= 0 || taps <= 0 || channels <= 0 || filters <= 0 || threads <= 0 ||
         !is_valid(form, weights))
         return CONVOLUTION_INVALID_VALUE;
-    const packing all{weight_KIO, transform, form, block, points, taps, channels, filters, weights, threads, packed};
-    if (form == CONVOLUTION_DIRECT) {
+    packing all{weight_KIO, transform, form, block, points, taps, channels, filters, weights, threads, packed};
+    constexpr double AS_IT_IS = 1.0;
+    if (form == CONVOLUTION_DIRECT && weights == CONVOLUTION_INT8) {
+        if (transform || points != 1 || taps != 1) return CONVOLUTION_INVALID_VALUE;
+        transform = all.transform = &AS_IT_IS;
+    } else if (form == CONVOLUTION_DIRECT) {
         if (transform || points != taps) return CONVOLUTION_INVALID_VALUE;
         pack_directly(all);
         return CONVOLUTION_SUCCESS;
@@ -140,6 +160,7 @@ int32_t convolution_pack(const float* weight_KIO, const double* transform, int32
     switch (widest()) {
 #ifdef NATIVE_HAS_AVX512
         case CONVOLUTION_AVX512_BF16:
+        case CONVOLUTION_AVX512_VNNI:
         case CONVOLUTION_AVX512: pack_avx512(all); break;
 #endif
 #ifdef NATIVE_HAS_AVX2
@@ -160,8 +181,16 @@ int32_t convolution_run(const convolution_problem* problem) {
     const Layout layout = layout_of(*problem);
     if (problem->workspace_bytes < layout.bytes()) return CONVOLUTION_INVALID_VALUE;
     const int32_t best = widest(), widest_floats = std::min<int32_t>(best, CONVOLUTION_AVX512);
-    const int32_t chosen = problem->instructions ? problem->instructions : widest_floats;
-    if (chosen > (problem->weights == CONVOLUTION_BFLOAT16 ? best : widest_floats)) return CONVOLUTION_NO_INSTRUCTIONS;
+#ifdef NATIVE_HAS_AVX512VNNI
+    const int32_t widest_bytes = std::min<int32_t>(best, CONVOLUTION_AVX512_VNNI);
+#else
+    const int32_t widest_bytes = widest_floats;
+#endif
+    const bool of_bytes = problem->weights == CONVOLUTION_INT8;
+    int32_t chosen = problem->instructions ? problem->instructions : of_bytes ? widest_bytes : widest_floats;
+    const int32_t most = of_bytes ? widest_bytes : problem->weights == CONVOLUTION_BFLOAT16 ? best : widest_floats;
+    if (chosen == CONVOLUTION_AVX512_VNNI && best >= chosen && !of_bytes) chosen = CONVOLUTION_AVX512;
+    if (chosen > most) return CONVOLUTION_NO_INSTRUCTIONS;
     switch (chosen) {
         case CONVOLUTION_GENERIC: run_generic(*problem); break;
 #ifdef NATIVE_HAS_AVX2
@@ -169,6 +198,9 @@ int32_t convolution_run(const convolution_problem* problem) {
 #endif
 #ifdef NATIVE_HAS_AVX512
         case CONVOLUTION_AVX512: run_avx512(*problem); break;
+#endif
+#ifdef NATIVE_HAS_AVX512VNNI
+        case CONVOLUTION_AVX512_VNNI: run_avx512_vnni(*problem); break;
 #endif
 #ifdef NATIVE_HAS_AVX512BF16
         case CONVOLUTION_AVX512_BF16: run_avx512_bf16(*problem); break;

@@ -2,13 +2,17 @@
 #define WIDTH 8
 #define ROWS 6
 #include "run.inl"
+#include "bytes.inl"
 #include "pack.inl"
 #include "product.inl"
 #include "points.inl"
 #include "normalization.inl"
 
 void convolution::run_avx2(const convolution_problem& problem) {
-    run_floats(problem);
+    if (problem.weights == CONVOLUTION_INT8)
+        RunBytes{problem}();
+    else
+        run_floats(problem);
 }
 
 void convolution::pack_avx2(const packing& problem) { pack_all(problem); }

@@ -28,14 +28,26 @@ struct Fixed24 {
 constexpr float LARGEST_FIXED24 = 8388600.0f;  // less than 2^23 by more than rounding adds
 constexpr float FIXED24_STEP = 256.0f;          // what is made of it has it in the upper three quarters of a word
 
+constexpr float LARGEST_INT8 = 127.0f;
+
 inline int64_t bytes_of(int32_t weights) {
-    return weights == CONVOLUTION_BFLOAT16 ? 2 : weights == CONVOLUTION_FIXED24 ? 3 : 4;
+    constexpr int64_t BYTES[] = {4, 2, 3, 1};
+    return BYTES[weights];
 }
 
-// Rows of a panel of weights: channels, even in number for bfloat16.
-inline int64_t depth_of(int64_t channels, int32_t weights) {
-    return rounded(channels, weights == CONVOLUTION_BFLOAT16 ? 2 : 1);
+// Rows of a panel of weights that are interleaved: as many as a register block multiplies at once.
+inline int64_t interleaved(int32_t weights) {
+    return weights == CONVOLUTION_BFLOAT16 ? 2 : weights == CONVOLUTION_INT8 ? 4 : 1;
 }
+
+// Rows of a panel of weights: channels, and what fills them up.
+inline int64_t depth_of(int64_t channels, int32_t weights) { return rounded(channels, interleaved(weights)); }
+
+// How a row of the input is rounded to bytes: a value is `step` times what its byte has more than `zero`.
+struct Level {
+    float step;
+    int32_t zero;
+};
 
 inline int64_t sines(int64_t block) { return (block - 1) / 2; }
 
@@ -47,9 +59,9 @@ struct Layout {
     int64_t input_plane;   // values of the transformed input between points
     int64_t sums_plane;    // values of the products between points
     bool is_streamed;      // weights are too many to stay in the second cache
-    int64_t kept_values;   // of a panel in fixed point, for each thread
-    size_t starts_bytes, input_bytes, sums_bytes, kept_bytes;
-    size_t bytes() const { return starts_bytes + input_bytes + sums_bytes + kept_bytes; }
+    int64_t kept_values;   // for each thread: of a panel in fixed point, or of a row before it is rounded
+    size_t starts_bytes, input_bytes, sums_bytes, kept_bytes, levels_bytes;
+    size_t bytes() const { return starts_bytes + input_bytes + sums_bytes + kept_bytes + levels_bytes; }
 };
 
 Layout layout_of(const convolution_problem& problem);
@@ -65,7 +77,7 @@ inline bool is_rounded(const convolution_problem& problem) {
 // Whether the direct sum is over a copy of the input, with zeros around it, and not over the input itself.
 inline bool is_copied(const convolution_problem& problem) {
     return problem.taps > 1 || problem.before != 0 || problem.input_slope != 1.0f || is_rounded(problem) ||
-           (problem.weights == CONVOLUTION_BFLOAT16 && problem.channels % 2 != 0) ||
+           problem.channels % interleaved(problem.weights) != 0 || problem.weights == CONVOLUTION_INT8 ||
            (problem.outputs - 1) * problem.stride >= problem.frames;
 }
 
@@ -93,6 +105,7 @@ void pack_avx512(const packing& problem);
 void run_generic(const convolution_problem& problem);
 void run_avx2(const convolution_problem& problem);
 void run_avx512(const convolution_problem& problem);
+void run_avx512_vnni(const convolution_problem& problem);
 void run_avx512_bf16(const convolution_problem& problem);
 
 // How a product is done: parts of the depth, with so many rows of A at once.

@@ -339,6 +339,107 @@ void sums_of(int64_t rows, const F& factors, Y* y) {
     }
 }
 
+// ---- products of bytes
+
+inline Words words(const int8_t* from) { return *reinterpret_cast<const Words*>(from); }
+
+// Four bytes, in every word.
+inline Words four(const uint8_t* from) {
+    int32_t word;
+    memcpy(&word, from, sizeof word);
+    return Words{} + word;
+}
+
+template <int R, int LINES>
+void sums(const Factors<uint8_t, int8_t>& f, int32_t* y) {
+    for (int64_t column = 0; column < PANEL; column += STEP) {
+        Words low[R], high[R];
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) low[r] = high[r] = Words{};
+        const int8_t* w = f.w + 4 * column;
+        const char* ahead = f.ahead;
+        for (int64_t i = 0; i < f.depth; i += 4, w += 4 * PANEL, ahead += f.step) {
+            const Words u = words(w), v = words(w + 4 * WIDTH);
+            fetch<LINES>(ahead);
+#pragma GCC unroll 16
+            for (int r = 0; r < R; r++) {
+                const Words factor = four(f.x + r * f.row + i);
+                low[r] = dot(low[r], factor, u);
+                high[r] = dot(high[r], factor, v);
+            }
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) {
+            *reinterpret_cast<Words*>(y + r * PANEL + column) = low[r];
+            *reinterpret_cast<Words*>(y + r * PANEL + column + WIDTH) = high[r];
+        }
+    }
+}
+
+// Products of complex numbers, by four real ones each.
+struct BytePairs {
+    const uint8_t *real, *imaginary, *negative;  // the last is the imaginary part with the other sign
+    int64_t row;
+    const int8_t* w;  // [depth / 4][2][PANEL][4]
+    int64_t depth;
+    const char* ahead;  // as in Factors
+    int64_t step;
+};
+
+constexpr int BYTE_PAIR_ROWS = 6;
+
+template <int R, int LINES>
+void pairs(const BytePairs& f, int32_t* real, int32_t* imaginary) {
+    for (int64_t column = 0; column < PANEL; column += PAIR_VECTORS * WIDTH) {
+        Words a[R][PAIR_VECTORS], b[R][PAIR_VECTORS];
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++)
+#pragma GCC unroll 16
+            for (int v = 0; v < PAIR_VECTORS; v++) a[r][v] = b[r][v] = Words{};
+        const int8_t* w = f.w + 4 * column;
+        const char* ahead = f.ahead;
+        for (int64_t i = 0; i < f.depth; i += 4, w += 8 * PANEL, ahead += f.step) {
+            Words cosine[PAIR_VECTORS], sine[PAIR_VECTORS];
+#pragma GCC unroll 16
+            for (int v = 0; v < PAIR_VECTORS; v++) {
+                cosine[v] = words(w + 4 * v * WIDTH);
+                sine[v] = words(w + 4 * PANEL + 4 * v * WIDTH);
+            }
+            fetch<LINES>(ahead);
+#pragma GCC unroll 16
+            for (int r = 0; r < R; r++) {
+                const Words x = four(f.real + r * f.row + i), y = four(f.imaginary + r * f.row + i);
+                const Words z = four(f.negative + r * f.row + i);
+#pragma GCC unroll 16
+                for (int v = 0; v < PAIR_VECTORS; v++) {
+                    a[r][v] = dot(a[r][v], x, cosine[v]);
+                    b[r][v] = dot(b[r][v], x, sine[v]);
+                }
+#pragma GCC unroll 16
+                for (int v = 0; v < PAIR_VECTORS; v++) {
+                    a[r][v] = dot(a[r][v], z, sine[v]);
+                    b[r][v] = dot(b[r][v], y, cosine[v]);
+                }
+            }
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++)
+#pragma GCC unroll 16
+            for (int v = 0; v < PAIR_VECTORS; v++) {
+                *reinterpret_cast<Words*>(real + r * PANEL + column + v * WIDTH) = a[r][v];
+                *reinterpret_cast<Words*>(imaginary + r * PANEL + column + v * WIDTH) = b[r][v];
+            }
+    }
+}
+
+template <int LINES, int R>
+void pairs_of(int64_t rows, const BytePairs& factors, int32_t* real, int32_t* imaginary) {
+    if constexpr (R > 0) {
+        if (rows == R) return pairs<R, LINES>(factors, real, imaginary);
+        pairs_of<LINES, R - 1>(rows, factors, real, imaginary);
+    }
+}
+
 template <int R>
 void halves_of(int64_t rows, const float* cosines, const float* sines, int64_t size, const float* strip, float* real,
                float* imaginary) {

@@ -35,6 +35,13 @@ inline void put_row(Fixed24* to, int64_t, const double* values, const float* uni
     }
 }
 
+inline void put_row(int8_t* to, int64_t channel, const double* values, const float* units) {
+    for (int64_t j = 0; j < PANEL; j++) {
+        const double whole = rint(values[j] / units[j]);
+        to[4 * j + channel % 4] = static_cast<int8_t>(std::min(127.0, std::max(-127.0, whole)));
+    }
+}
+
 // Weights at the points of an algorithm, of one panel of filters, from the small matrix `transform` in double
 // precision: body(place, channel, values [PANEL]).
 template <class Body>
@@ -56,7 +63,7 @@ void at_points(const packing& p, int64_t panel, const Body& body) {
 }
 
 // What the greatest weight of each filter at each point, or of both parts of a pair, makes of its unit.
-inline void measure(const packing& p, int64_t panel, float* units) {
+inline void measure(const packing& p, int64_t panel, float largest, float* units) {
     for (int64_t point = 0; point < p.points; point++)
         memset(units + place_of(p, point, panel).slab * PANEL, 0, PANEL * sizeof(float));
     at_points(p, panel, [&](Place place, int64_t, const double* values) {
@@ -70,22 +77,31 @@ inline void measure(const packing& p, int64_t panel, float* units) {
         const Place place = place_of(p, point, panel);
         float* unit = units + place.slab * PANEL;
         if (place.part == 0)
-            for (int64_t j = 0; j < PANEL; j++) unit[j] = unit[j] == 0 ? 1.0f : unit[j] / (FIXED24_STEP * LARGEST_FIXED24);
+            for (int64_t j = 0; j < PANEL; j++) unit[j] = unit[j] == 0 ? 1.0f : unit[j] / largest;
     }
 }
 
 template <class W>
 void pack_panel(const packing& p, int64_t panel) {
-    const int64_t depth = depth_of(p.channels, p.weights), group = sizeof(W) == 2 ? 2 : 1;
+    const int64_t depth = depth_of(p.channels, p.weights), group = interleaved(p.weights);
+    const int64_t columns = p.points * rounded(p.filters, PANEL);
     W* packed = static_cast<W*>(p.packed);
     float* units = nullptr;  // behind all weights
-    if constexpr (sizeof(W) == 3) {
-        units = reinterpret_cast<float*>(packed + p.points * depth * rounded(p.filters, PANEL));
-        measure(p, panel, units);
+    int32_t* totals = nullptr;  // of bytes, behind the units; of a pair, of both parts
+    if constexpr (sizeof(W) == 3 || sizeof(W) == 1) {
+        units = reinterpret_cast<float*>(packed + depth * columns);
+        measure(p, panel, sizeof(W) == 3 ? FIXED24_STEP * LARGEST_FIXED24 : LARGEST_INT8, units);
+    }
+    if constexpr (sizeof(W) == 1) {
+        totals = reinterpret_cast<int32_t*>(units + columns);
+        for (int64_t point = 0; point < p.points; point++)
+            memset(totals + place_of(p, point, panel).slab * PANEL, 0, PANEL * sizeof(int32_t));
     }
     at_points(p, panel, [&](Place place, int64_t channel, const double* values) {
-        const int64_t row = place.slab * depth + (channel / group * place.parts + place.part) * group;
-        put_row(packed + row * PANEL, channel, values, units + place.slab * PANEL);
+        W* row = packed + (place.slab * depth + (channel / group * place.parts + place.part) * group) * PANEL;
+        put_row(row, channel, values, units + place.slab * PANEL);
+        if constexpr (sizeof(W) == 1)
+            for (int64_t j = 0; j < PANEL; j++) totals[place.slab * PANEL + j] += row[4 * j + channel % 4];
     });
 }
 
@@ -97,6 +113,8 @@ void pack_all(const packing& p) {
             pack_panel<uint16_t>(p, panel);
         else if (p.weights == CONVOLUTION_FIXED24)
             pack_panel<Fixed24>(p, panel);
+        else if (p.weights == CONVOLUTION_INT8)
+            pack_panel<int8_t>(p, panel);
         else
             pack_panel<float>(p, panel);
     }

@@ -26,13 +26,18 @@ class Run {
         if (p.form != CONVOLUTION_DIRECT) transformed();
         if constexpr (sizeof(W) != 3)
             if (p.form == CONVOLUTION_DIRECT) direct();
+        clear();
+    }
+
+  protected:
+    // What lies beyond the lengths.
+    void clear() const {
         if (!p.output_lengths) return;
         for (int64_t b = 0; b < p.batch; b++)
             for (int64_t s = output_length(b); s < p.outputs; s++)
                 memset(p.y + b * p.y_batch_stride + s * p.y_frame_stride, 0, p.filters * sizeof(float));
     }
 
-  private:
     int64_t output_length(int64_t b) const {
         return p.output_lengths ? std::min(std::max<int64_t>(p.output_lengths[b], 0), p.outputs) : p.outputs;
     }
@@ -165,18 +170,24 @@ class Run {
         return {b, block * fresh(p) * p.dilation + phase};
     }
 
-    void transformed() const {
+    // Rows of each utterance, one after the other.
+    void place_rows() const {
         const int64_t made = fresh(p) * p.dilation;
         starts[0] = 0;
         for (int64_t b = 0; b < p.batch; b++)
             starts[b + 1] = starts[b] + (output_length(b) + made - 1) / made * p.dilation;
+    }
+
+    void transformed() const {
+        place_rows();
         const int64_t rows = starts[p.batch], strips = layout.input_stride / PANEL;
 #pragma omp parallel num_threads(p.threads) if (p.threads > 1)
         for (int64_t first = 0; first < rows; first += layout.chunk) {
             const int64_t count = std::min(layout.chunk, rows - first);
 #pragma omp for schedule(static)
             for (int64_t job = 0; job < count * strips; job++)
-                transform_input(row_of(first + job / strips), job / strips, job % strips * PANEL);
+                transform_input(row_of(first + job / strips), job % strips * PANEL, layout.input_plane,
+                                input + job / strips * layout.input_stride + job % strips * PANEL);
 #pragma omp for schedule(static)
             for (int64_t job = 0; job < multiplied() * panels; job++) {
                 if (p.form == CONVOLUTION_PAIRS && job >= edges() * panels)
@@ -267,11 +278,7 @@ class Run {
     template <class Body>
     void in_form(const W* w, int64_t part, int64_t parts, const Body& body) const {
         if constexpr (sizeof(W) == 3) {
-#ifdef _OPENMP
-            float* kept = floats + omp_get_thread_num() * layout.kept_values;
-#else
-            float* kept = floats;
-#endif
+            float* kept = kept_values();
             if (part == 0 || parts == 2)
                 body(w, parts > 2 ? kept : nullptr);
             else
@@ -279,6 +286,15 @@ class Run {
         } else {
             body(w, nullptr);
         }
+    }
+
+    // This thread's.
+    float* kept_values() const {
+#ifdef _OPENMP
+        return floats + omp_get_thread_num() * layout.kept_values;
+#else
+        return floats;
+#endif
     }
 
     // Sums of weights in fixed point by their units, which lie behind all of them, those of a panel together.
@@ -296,11 +312,11 @@ class Run {
         for (int64_t r = 0; r < rows; r++) put(to + r * panels * PANEL, from + r * PANEL);
     }
 
-    void transform_input(Row at, int64_t row, int64_t column) const {
+    // A panel of a row's channels, to the points from `to` on, which lie `plane` values apart.
+    template <bool with_both = true, class T>
+    void transform_input(Row at, int64_t column, int64_t plane, T* to) const {
         alignas(64) float strip[2 * BLOCKS * PANEL];
         const int64_t columns = std::min(PANEL, p.channels - column);
-        X* to = input + row * layout.input_stride + column;
-        const int64_t plane = layout.input_plane;
         alignas(64) float sum[2 * ROWS * PANEL];
         if (p.form == CONVOLUTION_PLAIN) {
             for (int64_t n = 0; n < p.block; n++)
@@ -339,6 +355,7 @@ class Run {
             for (int64_t r = 0; r < count; r++) {
                 put(to + (first + r + 1) * plane, sum + r * PANEL);
                 put(to + (size + first + r) * plane, imaginary + r * PANEL);
+                if (!with_both) continue;
                 for (int64_t j = 0; j < PANEL; j++) sum[r * PANEL + j] += imaginary[r * PANEL + j];
                 put(to + (size + inner + first + r) * plane, sum + r * PANEL);
             }
@@ -385,10 +402,10 @@ class Run {
     int64_t* const starts;
     X* const input;
     float* const products;
-    float* const floats;  // of a panel in fixed point, for each thread
+    float* const floats;  // what each thread keeps
 };
 
-#ifndef BFLOAT16
+#if !defined(BFLOAT16) && !defined(VNNI)
 void run_floats(const convolution_problem& problem) {
     if (problem.weights == CONVOLUTION_BFLOAT16)
         Run<float, uint16_t>{problem}();

@@ -16,6 +16,40 @@ inline void store(float* to, Vector value) { *reinterpret_cast<Vector*>(to) = va
 
 typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH), aligned(4)));
 
+// The lowest byte of every word.
+inline void store_lowest(uint8_t* to, Bits words) {
+#if WIDTH == 16
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8((__m512i)words));
+#elif WIDTH == 8
+    const __m256i lowest = _mm256_setr_epi32(0x0c080400, 0, 0, 0, 0x0c080400, 0, 0, 0);
+    const __m256i lanes = _mm256_shuffle_epi8((__m256i)words, lowest);
+    const __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), both);
+#else
+    for (int j = 0; j < WIDTH; j++) to[j] = static_cast<uint8_t>(words[j]);
+#endif
+}
+
+typedef int32_t Words __attribute__((vector_size(4 * WIDTH), aligned(4)));
+
+// In every word, `sum` and the products of four bytes: of x, which have no sign, and of w, which have one.
+inline Words dot(Words sum, Words x, Words w) {
+#if WIDTH == 16 && defined(VNNI)
+    return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
+#elif WIDTH == 16
+    const __m512i low = _mm512_set1_epi16(255), a = (__m512i)x, b = (__m512i)w;
+    const __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, low), _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+    return sum + (Words)even + (Words)_mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+#elif WIDTH == 8
+    const __m256i low = _mm256_set1_epi16(255), a = (__m256i)x, b = (__m256i)w;
+    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a, low), _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+    return sum + (Words)even + (Words)_mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
+#else
+    for (int shift = 0; shift < 32; shift += 8) sum += (x >> shift & 255) * (w << (24 - shift) >> 24);
+    return sum;
+#endif
+}
+
 // e to the power of x, which lies between -87 and 0, to two units in the last place.
 inline Vector exponential(Vector x) {
     constexpr float SHIFT = 12582912.0f;  // added, it leaves of a number its nearest integer, in the lowest bits

@@ -28,13 +28,15 @@ typedef enum {
 
 /* Which kernels: 0 takes the widest vectors of this processor. AVX512_BF16 is for weights in bfloat16 alone: it rounds
  * the transformed inputs to bfloat16 too, and multiplies both at once, which some processors do at twice the speed of
- * floats and others at half. All others widen the weights, so that only they are rounded. */
+ * floats and others at half. All others widen the weights, so that only they are rounded. AVX512_VNNI is AVX512 but
+ * for products of bytes, of which it makes four at once; the sums of these are the same by all. */
 typedef enum {
     CONVOLUTION_AUTOMATIC = 0,
     CONVOLUTION_GENERIC = 1,
     CONVOLUTION_AVX2 = 2,
     CONVOLUTION_AVX512 = 3,
-    CONVOLUTION_AVX512_BF16 = 4
+    CONVOLUTION_AVX512_VNNI = 4,
+    CONVOLUTION_AVX512_BF16 = 5
 } convolution_instructions;
 
 typedef enum {
@@ -46,8 +48,17 @@ typedef enum {
 
 /* What packed weights are; sums are floats always. Fixed point needs three quarters of the bytes of floats, where
  * reading them takes longer than multiplying: whole numbers of 24 bits, each filter at each point with a unit of its
- * own, a 2^23rd of its greatest weight, which is the rounding of a float of that size. It is not for DIRECT. */
-typedef enum { CONVOLUTION_FLOAT32 = 0, CONVOLUTION_BFLOAT16 = 1, CONVOLUTION_FIXED24 = 2 } convolution_weights;
+ * own, a 2^23rd of its greatest weight, which is the rounding of a float of that size. It is not for DIRECT. INT8 is for
+ * PAIRS, and for DIRECT of one tap and no stride: bytes in units of each filter at each frequency, a 127th of its
+ * greatest part. Then the input is rounded to bytes too, after its transform, in steps that each block has for each
+ * frequency, a 127th of the greatest part; where values are real alone, and of the frames of a direct sum, a 255th from
+ * the least, or zero, to the greatest. Sums of products are exact. */
+typedef enum {
+    CONVOLUTION_FLOAT32 = 0,
+    CONVOLUTION_BFLOAT16 = 1,
+    CONVOLUTION_FIXED24 = 2,
+    CONVOLUTION_INT8 = 3
+} convolution_weights;
 
 typedef enum {
     CONVOLUTION_IDENTITY = 0,

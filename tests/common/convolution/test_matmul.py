@@ -9,7 +9,7 @@ from common.convolution.matmul import gelu_backward, multiply
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
 ALL = ["generic", "avx2", "avx512"]
-FLOATS = ALL[: ALL.index(str(native.best_instructions() or "generic").removesuffix("_bf16")) + 1]
+FLOATS = ALL[: ALL.index(str(native.best_instructions() or "generic").removesuffix("_bf16").removesuffix("_vnni")) + 1]
 # Rows, depth and columns: none that fills a vector, all that fill panels, several parts of the depth and of the rows.
 SIZES = [(1, 1, 1), (5, 3, 7), (13, 16, 33), (24, 64, 64), (149, 768, 100), (500, 1100, 70), (300, 37, 64)]
 

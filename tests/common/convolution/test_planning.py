@@ -26,7 +26,7 @@ def test_weights_that_are_read_from_memory_are_in_fixed_point_and_those_of_a_cac
     assert narrow.weights == "float32"
     shape = Shape(taps=25, channels=768, filters=768, frames=400)
     assert all(choice.weights == "float32" for choice in choices(shape, machine=FAST, fixed=False))
-    assert all(choice.weights == "bfloat16" for choice in choices(shape, machine=FAST, is_bf16=True))
+    assert all(choice.weights == "bfloat16" for choice in choices(shape, machine=FAST, kind="bf16"))
 
 
 def test_a_plan_is_for_shorter_calls_too(monkeypatch):
@@ -64,7 +64,9 @@ def test_a_limit_is_kept_by_the_layers_that_lose_least():
 
 
 def test_bfloat16_halves_the_weights():
-    (full, *_), (half, *_) = (choices(Shape(taps=1, channels=64, filters=64), is_bf16=b, machine=FAST) for b in (0, 1))
+    (full, *_), (half, *_) = (
+        choices(Shape(taps=1, channels=64, filters=64), kind=k, machine=FAST) for k in ("fp32", "bf16")
+    )
     assert half.weight_bytes == full.weight_bytes / 2
 
 
@@ -99,6 +101,7 @@ def test_what_was_measured_is_taken(calibration):
     [
         ("AuthenticAMD", "automatic", "avx512 of AMD"),
         ("AuthenticAMD", "avx512_bf16", "avx512_bf16 of AMD"),
+        ("AuthenticAMD", "avx512_vnni", "avx512 of AMD"),
         ("AuthenticAMD", "avx2", "avx2"),
         ("GenuineIntel", "automatic", "avx512"),
         ("GenuineIntel", "avx512_bf16", "avx512"),
@@ -113,6 +116,6 @@ def test_processors_have_constants_by_maker_and_instructions(vendor, instruction
 
 def test_layers_in_bfloat16_take_no_algorithm_that_rounds_more_than_twice_as_much():
     shape = Shape(taps=3, channels=256, filters=256, frames=800)
-    full, half = (choices(shape, is_bf16=is_bf16, machine=FAST) for is_bf16 in (False, True))
+    full, half = (choices(shape, kind=kind, machine=FAST) for kind in ("fp32", "bf16"))
     assert full[0].algorithm is not None
     assert [choice.algorithm for choice in half] == [None]

@@ -72,6 +72,18 @@ struct Found {
     bool is_valid = false;
 };
 
+// Labels that follow each other are favoured: a phrase of the first two, over labels as they are.
+struct Favoured {
+    int32_t first_child[4] = {1, 2, 3, 3}, label[3] = {-1, 0, 1}, fail[3] = {0, 0, 0};
+    float promise[3] = {0, 0.5f, 0}, reward[3] = {0, 0, 1}, bound[3] = {1, 1, 1};
+    ctc_phrases phrases = {3, first_child, label, fail, promise, reward, bound, 0};
+    ctc_scorer scorer = {};
+    Favoured() {
+        scorer.phrases = &phrases;
+        scorer.boundary = -1;
+    }
+};
+
 static Found decode(const Net& net, const transducerDecodeOptions& options, const std::vector<float>& encoded,
                     int64_t frames, const std::vector<int64_t>& frame_counts, long which) {
     const int64_t batch = int64_t(frame_counts.size()), capacity = frames * options.max_symbols;
@@ -89,11 +101,14 @@ static Found decode(const Net& net, const transducerDecodeOptions& options, cons
     std::vector<float> states(size_t(batch * state_floats));
     std::vector<transducerPosition> positions(static_cast<size_t>(batch));
     int64_t invalid = 0;
+    const Favoured favoured;
+    std::vector<const ctc_scorer*> scorers(size_t(batch), net.network.classes > 3 ? &favoured.scorer : nullptr);
+    std::vector<int32_t> scorer_states(size_t(3 * batch));
     const transducerStatus status = transducer_decode(
         &net.network, &options, encoded.data(), batch, frames * net.network.encoder, net.network.encoder,
         frame_counts.data(), capacity, found.tokens.data(), found.frames.data(), found.durations.data(),
-        confidences.data(), entropies.data(), found.counts.data(), states.data(), positions.data(), nullptr,
-        nullptr, workspace, &invalid);
+        confidences.data(), entropies.data(), found.counts.data(), states.data(), positions.data(), scorers.data(),
+        scorer_states.data(), workspace, &invalid);
     check(status == TRANSDUCER_SUCCESS, "decodes", which);
     for (int i = 0; i < 64; i++) check(workspace[bytes + size_t(i)] == 0x5a, "wrote behind the workspace", which);
     free(workspace);
@@ -118,18 +133,6 @@ struct Sequence {
 };
 
 using Sequences = std::vector<std::vector<Sequence>>;  // of every utterance
-
-// Labels that follow each other are favoured: a phrase of the first two, over labels as they are.
-struct Favoured {
-    int32_t first_child[4] = {1, 2, 3, 3}, label[3] = {-1, 0, 1}, fail[3] = {0, 0, 0};
-    float promise[3] = {0, 0.5f, 0}, reward[3] = {0, 0, 1}, bound[3] = {1, 1, 1};
-    ctc_phrases phrases = {3, first_child, label, fail, promise, reward, bound, 0};
-    ctc_scorer scorer = {};
-    Favoured() {
-        scorer.phrases = &phrases;
-        scorer.boundary = -1;
-    }
-};
 
 // All frames at once, or with `cuts` in pieces; as an utterance that could go on, or whole.
 static Sequences search(const Net& net, const transducerBeamOptions& options, const std::vector<float>& encoded,
@@ -218,7 +221,7 @@ int main(int count, char** arguments) {
         for (int64_t n = 0; n < batch; n++) frame_counts.push_back(between(random, 0, int(frames)));
         const std::vector<float> encoded = normals(random, batch * frames * net.network.encoder, 1);
         for (int32_t set = TRANSDUCER_GENERIC; set <= TRANSDUCER_AVX512; set++) {
-            transducerDecodeOptions options = {between(random, 1, 4), 1, 1, 1, 1, set};
+            transducerDecodeOptions options = {between(random, 1, 4), 1, 1, 1, 1, set, 0.3, 2};
             const Found expected = decode(net, options, encoded, frames, frame_counts, i);
             options.slots = between(random, 1, 6);
             options.window = between(random, 1, 9);
@@ -231,7 +234,7 @@ int main(int count, char** arguments) {
                   "the same, however it works", i);
             const int64_t beam = between(random, 1, 6), nodes = between(random, 0, 1) ? 2 * beam + 1 : 20000;
             const bool is_short = nodes < 20000;
-            transducerBeamOptions searched = {beam, between(random, 1, int(beam)), -12, options.max_symbols, 1, nodes, 1, set};
+            transducerBeamOptions searched = {beam, between(random, 1, int(beam)), -12, options.max_symbols, 1, nodes, 1, set, 0.3};
             const Favoured favoured;
             const Sequences best = search(net, searched, encoded, frames, frame_counts, favoured, is_short, nullptr, i);
             searched.slots = between(random, 1, 6);
