@@ -2,12 +2,12 @@
 
     python benchmarks/normalization.py [--cases FILE] [--sentences FILE] [--show] [--first SET...]
 
-The phrases stand in benchmarks/phrases: class, written, said, where [this|that] is either. Each set was written
-before the reader was run on it; its first try has a row of its own, since the classes of its faults are mended now. A
-phrase counts where all its words are expected ones, by the voice's reader; case, punctuation, hyphens and the words
-and, of and the are forgiven. FILE of --cases has published cases of the same form, with whole alternatives after " |
-"; they count for the labels of recognisers, and spaces are forgiven, too. --sentences are lines whose time is taken,
-or LJSpeech's metadata. Appends rows to benchmarks/results/normalization.jsonl.
+The phrases stand in benchmarks/phrases: class, written, said, where [this|that] is either, and so is what stands on
+either side of " || ". Each set was written before the reader was run on it; its first try has a row of its own, since
+the classes of its faults are mended now. A phrase counts where all its words are expected ones, by the voice's reader;
+case, punctuation, hyphens and the words and, of and the are forgiven. FILE of --cases has published cases of the same
+form, with whole alternatives after " | "; they count for the labels of recognisers, and spaces are forgiven, too.
+--sentences are lines whose time is taken, or LJSpeech's metadata. Appends rows to the results of benchmarks.
 """
 
 import argparse
@@ -82,7 +82,8 @@ def cases(path: Path, *, groups: bool = True) -> list[Case]:
     for line in path.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("# "):
             kind, written, said = line.split("\t")
-            found.append(Case(kind, written, list(expanded(said)) if groups else said.split(" | ")))
+            whole = said.split(" || " if groups else " | ")
+            found.append(Case(kind, written, [r for w in whole for r in expanded(w)] if groups else whole))
     return found
 
 

@@ -51,7 +51,8 @@ ABBREVIATIONS = {
     "rpt": "report", "agg": "aggregate",
     "svc": "service", "chg": "charge", "pymt": "payment", "pmt": "payment", "qtrly": "quarterly", "blk": "block",
     "acctg": "accounting",
-    "rcpt": "receipt",
+    "rcpt": "receipt", "avail": "available", "engr": "engineer", "precip": "precipitation", "unltd": "unlimited",
+    "vit": "vitamin", "utils": "utilities",
 }  # fmt: skip
 # Those that messages write without a dot, and that are no words.
 WITHOUT_DOT = (
@@ -100,6 +101,7 @@ ALSO_WORDS = frozenset(
         "wk",
         "feat",
         "admin",
+        "utils",
         "doc",
         "amt",
         "mins",
@@ -173,7 +175,7 @@ REFERENCES = {
 SLASHED = {
     "b/c": "because", "c/o": "care of", "w/in": "within", "w/out": "without", "w/o": "without", "s/o": "shout out to",
     "b/t": "between", "n/c": "no charge", "w/e": "weekend", "y/y": "year over year", "q/q": "quarter over quarter",
-    "m/m": "month over month", "h/t": "hat tip to",
+    "m/m": "month over month", "w/w": "week over week", "h/t": "hat tip to",
 }  # fmt: skip
 # In two cases.
 # Before a colon, as in forms.

@@ -141,6 +141,14 @@ def _serial(match: re.Match[str], style: Style) -> str | None:
     return _telephone(match, style) if is_code else None
 
 
+_ROUND_NUMBERS = re.compile(r"\d00 \d00 \d{2}00")
+
+
+def _american(match: re.Match[str], style: Style) -> str | None:
+    """A telephone number; but 100 200 3000 are numbers."""
+    return None if _ROUND_NUMBERS.fullmatch(match[0]) else _telephone(match, style)
+
+
 def _seven_digits(match: re.Match[str], style: Style) -> str:
     return digits(match[0])
 
@@ -156,6 +164,21 @@ def _house(match: re.Match[str], style: Style) -> str:
 _FAR = re.compile(
     r"\b(?:km|mi|miles?|kilometers?|kilometres?|m|ft|feet|blocks?|minutes?|mins?|hours?|just|far)\.?\)?\s\Z"
 )
+_LYING_AHEAD = re.compile(
+    r"(?<![\w-])(?!(?:the|an?|this|vitamin|letter|value|size|point|row|type|group|section|team|grade|plan|class|set|and|or|is"
+    r"|case|number|axis|order|node|step|of|with|for)\s)[\w\"'-]+,?\s\Z",
+    re.IGNORECASE,
+)
+_OF_A_PLACE = re.compile(
+    r"\sof\s(?:[A-Z][A-Za-z-]|(?:the\s)?(?:city|town|river|border|lake|highway|freeway|downtown)\b)"
+)
+
+
+def _lies(match: re.Match[str]) -> bool:
+    """snow N of I-90"""
+    return before(match, _LYING_AHEAD) and bool(_OF_A_PLACE.match(match.string, match.end()))
+
+
 _TOWN_AHEAD = re.compile(r"\b[A-Z][a-z]+,\s\Z")
 _WORDS_TOO = frozenset(["OK", "HI", "OH", "ME", "IN", "OR", "PA", "MA", "LA", "ID", "AL", "CO", "DE"])
 
@@ -208,6 +231,7 @@ RULES: tuple[Rule, ...] = (
     rule("electronic", r"(?<!\w)@([A-Za-z_]\w*)", _handle),
     rule("code", r"(?<!\w)#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", _sign_by_sign),
     rule("reference", r"(?<!\w)#(?=[A-Z]{1,4}-?\d)", lambda match, style: "number"),
+    rule("reference", r"(?<=\w\s)#'?s(?!\w)", lambda match, style: "numbers"),
     rule("reference", r"(?<!\w)#([A-Za-z]\w*)", _hashtag),
     rule(
         "coordinate",
@@ -217,7 +241,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "telephone",
         r"(?:\+?\d{1,2}[ .-]?)?(?:\(\d{3}\)\s?|\d{3}[ ./-])\d{3}[ .-]\d{4}(?:-\d{1,4})?(?![\w-])(?!\.\d)",
-        _telephone,
+        _american,
     ),
     rule("card", r"\d{4}(?:[ -]\d{4}){3}(?![\w-])|\d{4}[ -]\d{6}[ -]\d{5}(?![\w-])", _telephone),
     rule("telephone", r"\+(?=(?:[ .()-]*\d){8})\d{1,3}(?:[ .-]*\(?\d{1,5}\)?){2,6}(?!\w)", _telephone),
@@ -250,6 +274,11 @@ RULES: tuple[Rule, ...] = (
         lambda m, s: f"{cardinal(m[1])} {cardinal(m[2])}",
     ),
     rule("address", r"\d{5}-\d{4}(?![\w-])", _telephone),
+    rule(
+        "address",
+        r"(?:(?<=[a-z\d],\s)|(?<!\S)(?<!\S\s))\d{5}(?=\s[A-Z][a-z]+(?<!ans)(?<!ers)(\s[IVX\d]+)?(?:\s*[,.;)]|\s*\Z))",
+        lambda match, style: digits(match[0]),
+    ),
     rule("address", rf"(\d{{3,5}})([A-Z]?){_STREET_AHEAD}", _house),
 )
 
@@ -295,6 +324,7 @@ WORD_RULES: tuple[Rule, ...] = (
         rf"({'|'.join(STATES)})\s+(\d{{5}})(?:-(\d{{4}}))?\b",
         lambda match, style: f"{STATES[match[1]]} {digits(match[2] + (match[3] or ''))}",
     ),
+    rule("address", r"NY(?=,\sNY(?!\w))", lambda match, style: STATES["NY"]),
     rule("address", rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*[,.;:!?)]|\Z|\s[a-z])", _state),
     rule(
         "address",
@@ -324,7 +354,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule(
         "address",
         r"([NS][EW]|[NSEW])(?=\s(?:of|on|along|toward|towards)\s)",
-        lambda m, s: DIRECTIONS[m[1]] if before(m, _FAR) else None,
+        lambda m, s: DIRECTIONS[m[1]] if before(m, _FAR) or _lies(m) else None,
     ),
     rule("name", r"([A-G])[#♯](m(?!aj))?(?=\d|\W|\Z|maj|min|dim|sus|add)", _sharp),
     rule("address", r"(Ct|Pl|Sq|Cir|Ter)(?!\w)\.?(?!\s[A-Z])", _after_a_house),

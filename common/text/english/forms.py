@@ -56,7 +56,7 @@ _CODE = rf"{_WINDOW}(?:\d{{5,}}|[A-Z\d]{{2,12}})(?:-[A-Z\d]{{1,12}}){{1,6}}(?![\
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Versions side by side, minutes and dilutions
+# Versions side by side, minutes
 
 _IN_VERSIONS = re.compile(
     r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP|Ubuntu|Fedora|Debian|Kotlin|(?P<word>Go))"
@@ -118,37 +118,6 @@ def _minutes(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(number)} minute{'' if number == '1' else 's'}"
 
 
-_DILUTED = re.compile(r"\b(?:dilut\w*|mix\w*|solution|ratio|bleach|vinegar|parts|scale|concentrat\w*|v/v|w/v)\b", re.I)
-_BY_THE_CLOCK = re.compile(r"\b(?:at|by|from|until|till|before|after|around|since|to|-)\s?\Z", re.IGNORECASE)
-_RATIO_AHEAD = re.compile(
-    r"\b(?:dilut\w*|ratios?|proportions?|concentrat\w*|(?:a|the|to)\sscale)(?:\s(?!at|by|from|until)[a-z-]+){0,3}:?\s\(?\Z",
-    re.IGNORECASE,
-)
-_MIXED_AHEAD = re.compile(r"\b[Mm]ix(?:ed)?(?:\s(?:it|them|well|with|water|\w+\s(?:and|with)\s\w+))?:?\s\Z")
-_RATIO_BEHIND = re.compile(r"\s(?:(?:[a-z]+\s){0,2}(?:solution|dilution|ratio|scale|mixture|concentration)|mix)\b")
-_BY_VOLUME = re.compile(r"\s\(?(?:[vw]/[vw]\b|by\s(?:volume|weight)\b)")
-_THING_AHEAD = re.compile(r"\b(?:an?|the|with|using|in)\s\Z", re.IGNORECASE)
-
-
-def _dilution(match: re.Match[str], style: Style) -> str | None:
-    """Dilute it 1:10, which is no time; but at 1:15 we talk about parts."""
-    text, (start, stop) = match.string, match.span()
-    if _HALF_BEHIND.match(text, stop) or match[1] == "00":
-        return None
-    if len(match[1]) == 2 and match[1] < "60":  # may be a time
-        is_ratio = bool(_BY_VOLUME.match(text, stop)) or (
-            not before(match, _BY_THE_CLOCK)
-            and (
-                before(match, _RATIO_AHEAD)
-                or before(match, _MIXED_AHEAD)
-                or (before(match, _THING_AHEAD) and _RATIO_BEHIND.match(text, stop))
-            )
-        )
-    else:
-        is_ratio = bool(_DILUTED.search(text[max(0, start - 60) : start] + text[stop : stop + 40]))
-    return f"one to {cardinal(match[1])}" if is_ratio else None
-
-
 _NO_HOURS = re.compile(
     r"(?:\b(?:grades?|sections?|appendices|suites|units|apts?\.?|costs?|costing|priced?|paid|pay|articles?|steps|tickets?)\s"
     r"|[£$€#§]\s?)\Z",
@@ -187,7 +156,6 @@ def _either(match: re.Match[str], style: Style) -> str | None:
 
 
 _OF_MEMORY = frozenset(2**power for power in range(13))
-_HALF_BEHIND = re.compile(r"\s?[ap]\.?m\b", re.IGNORECASE)
 _OF_AN_OFFER = re.compile(r"\b(?:an?|the|this|my|his|her|our|their)\s\Z", re.IGNORECASE)
 
 
@@ -304,32 +272,6 @@ def number_or_no(match: re.Match[str], style: Style) -> str | None:
     return None if answers_no(text[max(0, match.start() - 40) : match.start()], text[match.end() :][:80]) else "number"
 
 
-_TOGETHER = re.compile(
-    r"\s(?:meetings?|sessions?|calls?|chats?|coaching|lessons?|tutoring|time\b(?!\s(?:ratio|scale)))|(?P<whom>\swith\s[A-Z])"
-)
-_OWN_AHEAD = re.compile(r"\b(?:my|our|your|his|her|their|weekly|monthly|next|today's)\s\Z", re.IGNORECASE)
-_MET_AHEAD = re.compile(
-    r"\b(?:an?|the|this|that|my|our|your|his|her|their|weekly|monthly|next|today's|regular|quick|meet\w*|met|chat\w*"
-    r"|spoke|speak\w*|talk\w*|work\w*|teach\w*)\s\Z",
-    re.IGNORECASE,
-)
-_MEETING_BEHIND = re.compile(
-    r"\s?(?:[.,;:!?)]|\Z)|\s(?:is|was|are|will|went|has|got|on|at|in|to|from|for|with|about|and|or|but|before|after|until"
-    r"|today|tonight|tomorrow|yesterday|next|this|last|every|notes?|agenda|doc|slot|because|so|that|if|when|until)\b"
-)
-
-
-def _one_on_one(match: re.Match[str], style: Style) -> str | None:
-    """a 1:1 meeting, our 1:1; but a 1:1 ratio"""
-    text, behind = match.string, match.end()
-    is_meeting = before(match, _OWN_AHEAD) and bool(_MEETING_BEHIND.match(text, behind))
-    if together := _TOGETHER.match(text, behind):
-        is_meeting = not together["whom"] or before(match, _MET_AHEAD)
-    if not is_meeting and not match[0].endswith("s"):
-        return None
-    return f"one on {'ones' if match[0].endswith('s') else 'one'}"
-
-
 def _codes(match: re.Match[str], style: Style) -> str:
     """Q1-Q3 → q one to q three"""
     letter = style.letters(match[1])
@@ -360,8 +302,6 @@ RULES: tuple[Rule, ...] = (
         r"(\d)[\s-]?(?:BR|BD|bd|br|bed)s?[\s,/]+(\d(?:\.5)?)[\s-]?(?:BA|ba|bth|bath)s?(?!\w|\s(?:towels?|mats?|sheets?|robes?|rugs?|bombs?|salts?)\b)",
         lambda m, s: f"{cardinal(m[1])} bedroom {cardinal(m[2])} bath",
     ),
-    rule("ratio", r"1:1s?(?!\w|[:.]\d)", _one_on_one),
-    rule("ratio", r"1:(\d{1,4})(?![\w:]|,\d)", _dilution),
     rule(
         "time",
         r"(\d{1,3})'(?=\s(?:before|after|later|into|walk|drive|ago|break)\b)",

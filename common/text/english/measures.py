@@ -83,7 +83,7 @@ def _below(chain: str, style: Style) -> str | None:
     return "".join(said)
 
 
-_HOUR_LONG = re.compile("hr|yr|wk")
+_OF_A_DEVICE = re.compile("hr|yr|wk|V|W|A|kW|GB|TB|MB|Hz|MP|mAh|Ah|cc|hp|HP")  # a 24hr gym, 20V drill
 
 
 def _measure(match: re.Match[str], style: Style) -> str | None:
@@ -100,8 +100,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     is_time = is_time or (unit == "K" and is_alone and _is_kelvin(match))
     if unit == "mo" and (not hyphen or re.match(r"\.?\s?(?:old|ago|baby|contract)\b|\.?\s?[@=]", behind)):
         is_time = True
-    if unit == "l" and not chain and _POURED.match(behind):
-        return f"{cardinal(number)} {'liter' if number == '1' else 'liters'}"
+    if unit == "l" and not chain and (not hyphen or _POURED.match(behind)):
+        return f"{count(number)} {'liter' if number == '1' or '/' in number or before_noun(match) else 'liters'}"
     if (unit in ONLY_AFTER_A_SLASH and not (chain or is_time)) or (
         power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi", "in")
     ):
@@ -132,7 +132,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     below = _below(chain, style)
     if below is None:
         return None
-    adjective = not hyphen and _HOUR_LONG.fullmatch(unit) and of_a_thing(match)
+    adjective = not hyphen and not chain and _OF_A_DEVICE.fullmatch(unit) and of_a_thing(match)
     if not ((number == "1" and not large) or hyphen == "-" or is_quality or adjective):
         name = _several(name)
     if "/" in number and not re.search(r"\d[\s-]\d", number):
@@ -166,7 +166,7 @@ _SOMETHING = re.compile(r"\s(?:the|an?|this|that|these|those|my|your|his|her|its
 _FEET_AHEAD = re.compile(r"\d\s?(?:ft|feet|foot)\.?\s\Z")
 _ROAD = re.compile(r"\b(?:Route|Rte\.?|Rt\.?|Highway|Hwy\.?|US|I|Exit|Apt\.?|Unit|Flat|Room|Seat)[\s-]\Z")
 _LASTING = re.compile(
-    r"\b(?:in|for|after|every|only|just|under|took|takes?|wait|lasts?|lasted|by|than|about|within|timeout|ran)\s\Z"
+    r"\b(?:in|for|after|every|only|just|under|took|takes?|wait|lasts?|lasted|by|than|about|within|timeout|ran)\s\Z|~\s?\Z"
 )
 
 

@@ -1,11 +1,9 @@
 """Dates, times, years and decades."""
 
 import re
-from itertools import pairwise
 
-from common.text.english.abbreviations import BOOKS, VERSES
 from common.text.english.tables import MONTH_NAMES, MONTHS, WEEKDAYS
-from common.text.english.tokens import Rule, Style, before, before_noun, rule
+from common.text.english.tokens import Rule, Style, before, rule, text_before
 from common.text.numbers import cardinal, digits, ordinal, pair, plural, year
 
 # "may" and "march" are months with a capital only.
@@ -15,12 +13,6 @@ _MONTH = rf"(?:{_FULL}|{_SHORT}\b\.?(?!'))"
 _WEEKDAY = "|".join(sorted(WEEKDAYS, key=len, reverse=True))
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _YEAR_AFTER = r"(?:(?:,\s*|\s+)(\d{4})(?![\w%]|[.,:]\d))?"
-_ZONE_NAME = (
-    r"(?:[ecmp]\.?[sd]\.?t|(?-i:[ECMP]T|IST|AEST|AEDT|JST|KST|HKT|SGT|EET|WET|MSK|SAST|NZST|NZDT)|gmt|utc|cest|cet|bst)"
-)
-_ZONE = rf"(?:\s?\(?({_ZONE_NAME}(?!\w))(?:\s?([+-])\s?(\d{{1,2}})(?::?(\d\d))?(?!\w))?\)?)?"
-_CLOCK_NOT_RATIO = re.compile(r"\b(?:ratio|score|odds|beat|won|lost|aspect)\b[^.]*\Z", re.IGNORECASE)
-
 # Before four digits that are no year, a word in the plural follows: 1066 items.
 _COUNTED = re.compile(
     r"\s(?!was|is|has|as|its|this|does|us|plus|yes|his|alas|always|perhaps|thus|across)[a-z]{2,}s\b"
@@ -33,9 +25,6 @@ _YEAR_AHEAD = re.compile(
     + r")[\s-]\Z",
     re.IGNORECASE,
 )
-
-
-_LASTED = re.compile(r"\b(?:in|after|for|took|takes|lasts|lasted|time of|record of)\s\Z", re.IGNORECASE)
 
 
 def _month(name: str) -> int:
@@ -80,6 +69,7 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     return _date(int(first), second, in_year)
 
 
+_IN_A_SUM = re.compile(r"[=+×÷*]\s?\Z")
 _PART_OF = re.compile(
     r"\s(?:(?:of|people|students|questions|marks|points|correct|inch\w*|in|the|a|miles?|cups?)\b|\(\d)"
 )
@@ -97,8 +87,14 @@ _ON = re.compile(
 def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
     """By 4/30, which is no fraction that people use."""
     month, day = int(match[1]), int(match[3])
-    if not (month <= 12 and day <= 31) or _PART_OF.match(match.string, match.end()):
+    if (
+        not (month <= 12 and day <= 31)
+        or _PART_OF.match(match.string, match.end())
+        or _IN_A_SUM.search(text_before(match))
+    ):
         return None
+    if day == 1 < month:  # a first of a month, since nobody writes such a fraction
+        return _numbers(match, style)
     is_part = (month, day) in ((1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 5), (1, 8)) or day == 16
     is_day = (
         (not is_part or before(match, _WEEKDAY_AHEAD))
@@ -109,7 +105,7 @@ def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
 
 
 def _is_no_part(day: int) -> bool:
-    return day > 20 and day not in (24, 25, 32)
+    return day > 20 and day != 32
 
 
 _DAY_BEFORE = re.compile(r"(?<![\d/])(?:1[0-2]|0?[1-9])/(\d\d)\s?-\s?\Z")
@@ -165,104 +161,6 @@ def _month_alone(match: re.Match[str], style: Style) -> str | None:
     return f"{said} {year(match[2])}" if match[2] else said
 
 
-def _is_length(match: re.Match[str]) -> bool:
-    """It took 1:02:45; the video is 1:02:45 long; but at 8:05:30."""
-    return before(match, _LASTED) or bool(re.match(r"\slong\b", match.string[match.end() :][:6]))
-
-
-def _clock(match: re.Match[str], style: Style) -> str | None:
-    hour, minute, second, half, zone = int(match[1]), match[2], match[3], match[4], match[5]
-    if zone is None and match[0].endswith(")"):
-        return None
-    if hour > 24 or int(minute or 0) > 59:
-        return None
-    if not half and not second and before(match, _CLOCK_NOT_RATIO):
-        return None
-    if second and (minute == "00" or (not half and (len(match[1]) == 2 or _is_length(match)))):
-        spoken = [_duration(hour, int(minute), int(second))]
-    else:
-        spoken = [cardinal(str(hour))]
-        if minute and minute != "00":
-            spoken.append(pair(minute))
-        elif not half and hour == 0 and not second:
-            spoken = ["midnight"]
-        elif not half:
-            spoken.append("o'clock" if 0 < hour <= 12 else "hundred")
-        if match[0].endswith(("h", "hrs", "hours")) and not half:
-            spoken.append("hours")
-        if second:
-            spoken.append(f"and {cardinal(str(int(second)))} seconds")
-    if half:
-        spoken.append(style.half(half))
-    if zone:
-        zone = zone.replace(".", "").lower()
-        spoken.append(style.letters(zone) if style.for_voice else zone)
-        spoken += _offset(*match.group(6, 7, 8))
-    return " ".join(spoken)
-
-
-def _offset(sign: str | None, hours: str | None, minutes: str | None) -> list[str]:
-    """UTC+5:30 → plus five thirty"""
-    if not sign or not hours:
-        return []
-    return ["plus" if sign == "+" else "minus", cardinal(str(int(hours))), *([cardinal(minutes)] if minutes else [])]
-
-
-def _zone(match: re.Match[str], style: Style) -> str:
-    name = match[1].lower()
-    return " ".join([style.letters(name) if style.for_voice else name, *_offset(*match.group(2, 3, 4))])
-
-
-def _halves(match: re.Match[str], style: Style) -> str:
-    """7a-3p"""
-    first, first_half, last, last_half = match.groups()
-    return f"{cardinal(first)} {style.half(first_half)} to {cardinal(last)} {style.half(last_half)}"
-
-
-def _hour_with_h(match: re.Match[str], style: Style) -> str | None:
-    """at 19h30"""
-    if not before(match, _AT_A_TIME) or int(match[1]) > 24 or int(match[2]) > 59:
-        return None
-    return f"{cardinal(str(int(match[1])))} {pair(match[2]) if match[2] != '00' else 'hundred'}"
-
-
-_AT_A_TIME = re.compile(
-    r"\b(?:at|by|from|until|till|before|after|around|since|departs|arrives|leaves)\s\Z", re.IGNORECASE
-)
-
-_RANKS = "smhdwoy"
-_LENGTHS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "o": "month", "y": "year"}
-_LENGTH = (
-    r"\d+\s?(?:years?|yrs?|y|months?|mos?|weeks?|wks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)"
-    r"(?![A-Za-z])\.?"
-)
-
-
-def _lengths(match: re.Match[str], style: Style) -> str | None:
-    """1h30m, 2d 4h, 3 hrs. 20 mins.: units in falling order."""
-    parts = [(n, "o" if unit.startswith("mo") else unit[0]) for n, unit in re.findall(r"(\d+)\s?([a-z]+)", match[0])]
-    ranks = [_RANKS.index(unit) for _, unit in parts]
-    is_length = any(unit != "m" for _, unit in parts) and all(a > b for a, b in pairwise(ranks))
-    if not is_length:
-        return None
-    one = before_noun(match)
-    return " ".join(f"{cardinal(str(int(n)))} {_LENGTHS[unit]}{'' if one or int(n) == 1 else 's'}" for n, unit in parts)
-
-
-def _duration(hours: int, minutes: int, seconds: int) -> str:
-    parts = [(hours, "hour"), (minutes, "minute"), (seconds, "second")]
-    said = [f"{cardinal(str(n))} {name if n == 1 else name + 's'}" for n, name in parts]
-    return f"{said[0]} {said[1]} and {said[2]}"
-
-
-def _hours_and_minutes(match: re.Match[str], style: Style) -> str:
-    """2h 15m → two hours fifteen minutes; a 2h 15m flight → a two hour fifteen minute flight."""
-    names = ("hour", "minute", "second")
-    parts = [(n, name) for n, name in zip(match.groups(), names, strict=True) if n]
-    one = before_noun(match)
-    return " ".join(f"{cardinal(str(int(n)))} {name if one or int(n) == 1 else name + 's'}" for n, name in parts)
-
-
 _ON_A_DAY = re.compile(r"\b(?:on|this|next|last|every|by|until|till|since|and|or|open|closed)\s\Z", re.IGNORECASE)
 
 
@@ -296,26 +194,6 @@ def _month_and_short_year(match: re.Match[str], style: Style) -> str:
     return f"{MONTH_NAMES[_month(match[1]) - 1]} {short}"
 
 
-_BOOK = re.compile(rf"\b(?:{VERSES}|Quran|Qur'an|Surah|{'|'.join(BOOKS)})\.?\s\Z")
-
-
-def _of_thousands(match: re.Match[str], style: Style) -> str:
-    """A map of 1:25,000."""
-    return f"{cardinal(match[1])} to {cardinal(match[2])}"
-
-
-def _ratio(match: re.Match[str], style: Style) -> str:
-    first, second = match.groups()
-    is_length = first.isdigit() and len(first) < 4 and re.fullmatch(r"[0-5]\d", second)
-    if is_length and (second[0] == "0" or (int(first) > 24 and before(match, _LASTED_TO))):  # 47:03
-        return f"{cardinal(first)} {pair(second)}"
-    between = " " if before(match, _BOOK) else " to "  # of chapter and verse
-    return f"{cardinal(match[1])}{between}{cardinal(match[2])}"
-
-
-_LASTED_TO = re.compile(r"\b(?:in|time(?: of| was| is)?|\d+[kK]|finish\w*(?: in| at)|at|mark|ran):?\s\Z")
-
-
 def _in_years(match: re.Match[str], style: Style) -> str | None:
     """Four digits without a comma are a year, unless they count what follows."""
     if _MEASURED.match(match.string, match.end()):
@@ -328,8 +206,15 @@ def _years(match: re.Match[str], style: Style) -> str:
     return f"{year(match[1])} to {cardinal(match[2])}"
 
 
+_MONTH_AHEAD = re.compile(rf"\b(?:{_SHORT})\.?\s?[-/]\s?\Z", re.IGNORECASE)
+
+
+def _month_behind_another(match: re.Match[str], style: Style) -> str | None:
+    """Jan-Mar"""
+    return _month_alone(match, style) if before(match, _MONTH_AHEAD) else None
+
+
 RULES: tuple[Rule, ...] = (
-    rule("ratio", r"(\d+):(\d{1,3}(?:,\d{3})+|\d{5,7})(?![\w:]|[.,]\d)", _of_thousands),
     rule("date", r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", _stamp),
     rule("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", _year_first),
     rule("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?![\d/-])", _numbers),
@@ -342,29 +227,6 @@ RULES: tuple[Rule, ...] = (
     rule("date", rf"{_DAY}-()({_SHORT})-(\d{{4}}|\d\d)\b", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_FULL})\b{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),
-    rule(
-        "time",
-        rf"(\d{{1,2}})(?:[:.](\d\d))?(?::(\d\d))?\s*([ap])(?:m\b|\.\s?m\b\.?){_ZONE}",
-        _clock,
-        any_case=True,
-    ),
-    rule("time", r"(\d{1,2})([ap])m?\s?-\s?(\d{1,2})([ap])m?\b", _halves),
-    rule("time", r"(\d{1,2})h(\d\d)(?!\w)", _hour_with_h),
-    rule(
-        "time",
-        rf"(\d{{1,2}}):(\d\d)(?::(\d\d))?()(?:\s+o'clock|\s?h(?:rs|ours)?\b)?(?![:\d]){_ZONE}",
-        _clock,
-        any_case=True,
-    ),
-    rule("time", rf"{_LENGTH}(?:,?\s?(?:and\s)?{_LENGTH}){{1,5}}(?!\w)", _lengths),
-    rule(
-        "time",
-        r"(\d+)\s?h(?:rs?|ours?)?\s?(\d{1,2})\s?(?:m|mins?)?(?:\s(\d{1,2})\s?s(?:ecs?)?)?(?!\w)",
-        _hours_and_minutes,
-    ),
-    rule("time", r"()(\d+)\s?m(?:in)?\s?(\d{1,2})\s?s(?:ecs?)?(?!\w)", _hours_and_minutes),
-    rule("ratio", r"\d{1,2}:\d{1,2}:\d(?![\w:])", lambda m, s: " to ".join(map(cardinal, m[0].split(":")))),
-    rule("ratio", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?![\w:])", _ratio),
     rule("year", r"([12]\d{3})-(\d\d)(?![\w-])", _years),
     rule("decade", r"(\d{3}0)'?s\b", lambda match, style: plural(year(match[1]))),
     rule("decade", r"'00s\b", lambda match, style: "two thousands"),
@@ -387,13 +249,14 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("date", rf"({_FULL})()(?!\w)(?=\s+\d)", _month_alone, any_case=True),
     rule("date", r"((?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?),?\s+(\d{4})\b", _month_alone),
     rule("date", r"(Jan|Feb|Apr|Aug|Sept?|Oct|Nov|Dec)()\.", _month_alone),
-    rule("date", rf"({_SHORT})(?=\s?-\s?(?:{_SHORT}|{_FULL})\b)(?<=[A-Z]..)()", _month_alone, any_case=True),
+    rule("date", rf"({_SHORT})(?=\s?[-/]\s?(?:{_SHORT}|{_FULL})\b)(?<=[A-Z]..)()", _month_alone, any_case=True),
+    rule("date", rf"({_SHORT})()(?!\w)\.?", _month_behind_another, any_case=True),
     rule("date", r"(?:MM[/-]DD|DD[/-]MM)[/-]YY(?:YY)?(?!\w)", _form_of_a_date),
     rule("date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\s?-\s?(Mo|Tu|We(?!\s[a-z])|Th|Fr|Sa|Su)(?!\w)", _two_days),
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
     rule(
         "date",
-        rf"({_WEEKDAY})(?:\.(?=,?\s)|\.?(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s)?\d))",
+        rf"({_WEEKDAY})(?:\.(?=,?\s)|\.?(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s|@\s?|(?<!Sat\s)at\s)?\d|\sat\s\d{{1,2}}(?::\d\d|\s?[ap]\.?m)|\s(?:morning|afternoon|evening|night)\b))",
         lambda match, style: WEEKDAYS[match[1]],
     ),
     rule("date", rf"({_WEEKDAY})(?=\s?[/&]\s?(?:{_WEEKDAY})\b)|(?<=[a-z]{{3}}/)({_WEEKDAY})(?!\w)", _weekday_among),
@@ -404,7 +267,5 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule("date", rf"({_WEEKDAY})(?![\w'-])", _weekday),
     rule("date", rf"({_MONTH})\s'(\d\d)(?!\w)", _month_and_short_year, any_case=True),
-    rule("time", r"(UTC|GMT)\s?([+-])\s?(\d{1,2})(?::(\d\d))?(?!\w)", _zone),
     rule("date", r"ca?\.\s?(?=\d{3,4}(?!\w))", lambda match, style: "circa"),
-    rule("time", r"T-(?=\d+\s(?:second|minute|hour|day)s?\b)", lambda match, style: "t minus "),
 )

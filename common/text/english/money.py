@@ -6,11 +6,13 @@ from common.text.english.tokens import LARGE, NUMBER, Rule, Style, before, befor
 from common.text.english.units import CURRENCIES, MAGNITUDES, PERIODS, UNITS
 from common.text.numbers import cardinal
 
-_SIGN = r"(?:US\s?\$|AU?\$|CA?\$|HK\$|NZ\$|NT\$|MX\$|S\$|R\$|Rs\.?(?=\s?\d)|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡])"
+_SIGN = (
+    r"(?:(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|AU?\$|CA?\$|HK\$|NZ\$|NT\$|MX\$|S\$|R\$|Rs\.?(?=\s?\d)|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡])"
+)
 _CODE = "USD|CAD|AUD|EUR|GBP|JPY|CNY|RMB|CHF|INR|SEK|NOK|DKK|PLN|CZK|HUF|KRW|SGD|HKD|NZD|ZAR|RUB|THB|AED|MXN|BRL|BTC"
 _EUROPEAN = r"\d{1,3}(?:\.\d{3})*,\d\d(?!\d)"  # 1.250,50 €
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER})"
-_PART = rf"(?:[\s-]?({LARGE})\b|\s?(mn|mln|mil|bln|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w']|-[A-Za-z]))?"
+_PART = rf"(?:[\s-]?({LARGE})\b|\s?(mn|mln|mil|bln|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w']|-(?!(?:an?|per)-)[A-Za-z]))?"
 _TO = rf"(?:\s?-\s?({_AMOUNT}){_PART}(?![\w-]|[.,:]\d|/\d))?"
 _PER = r"(?:\s?/\s?(sq\.?\s?\w+|[A-Za-z]+)\b(?:\.(?=\s[a-z\d(]|[,;)]))?)?"
 _ARTICLE = re.compile(r"\b(?:a|an|another|this|that|each|every)\s\Z", re.IGNORECASE)
@@ -65,7 +67,8 @@ def _amount(number: str, magnitude: str | None, currency: str, *, one: bool = Fa
     if whole.strip("0"):
         spoken.append(f"{cardinal(whole)} {singular if whole == '1' or one else several}")
     if parts != "00" or not spoken:
-        spoken.append(f"{cardinal(str(int(parts)))} {one_part if parts == '01' else many_parts}")
+        of_one = parts == "01" or (one and one_part != "penny")  # a $0.99 app
+        spoken.append(f"{cardinal(str(int(parts)))} {one_part if of_one else many_parts}")
     return " ".join(spoken)
 
 
@@ -131,7 +134,13 @@ def _ticker(match: re.Match[str], style: Style) -> str | None:
     return style.letters(match[1]) if not re.search(r"[A-Z]*(?:HOME|PATH|USER)", match[1]) else None
 
 
+def _lost(match: re.Match[str], style: Style) -> str:
+    """$(3.2) million, as accounts write a loss"""
+    return f"minus {_amount(match[2], match[3], match[1])}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule("money", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b)?", _lost),
     rule("money", r"(\d{1,2})/(?=[$£€]\d)", lambda match, style: f"{cardinal(match[1])} for "),
     rule(
         "money",

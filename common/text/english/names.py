@@ -42,7 +42,7 @@ def _slashed(match: re.Match[str], style: Style) -> str | None:
     ):
         unit = " millimeters of mercury" if match[3] else ""
         return f"{_short(match[1])} over {_short(match[2])}{unit}"
-    is_odds = second == 1 and first > 1 and not (first <= 12 and before(match, _DAY_AHEAD))
+    is_odds = second == 1 and first > 12
     if (anywhere(text, _BETS) and not _BEHIND.match(text, behind)) or is_odds:
         return f"{cardinal(match[1])} to {cardinal(match[2])}"
     if first + second == 100 and not _NOT_SHARES.match(text, behind):
@@ -50,6 +50,21 @@ def _slashed(match: re.Match[str], style: Style) -> str | None:
     if _STARS.match(text, behind) or (first == second and first in (3, 5, 10, 100) and not _BEHIND.match(text, behind)):
         return f"{cardinal(match[1])} out of {cardinal(match[2])}"
     return None
+
+
+_GONE_THROUGH = re.compile(
+    r"\b(?:laps?|pages?|parts?|steps?|slides?|questions?|days?|weeks?|chapters?|episodes?|ep\.|stages?|levels?|discs?|tracks?"
+    r"|photos?|pics?|lessons?|modules?|holes?|box|attempts?|files?|tasks?)\s\Z",
+    re.IGNORECASE,
+)
+
+
+def _so_many_of(match: re.Match[str], style: Style) -> str | None:
+    """lap 12/57, page 3/10; but a level 1/2 cup"""
+    first, last = int(match[1]), int(match[2])
+    if not 0 < first <= last or _BEHIND.match(match.string, match.end()) or not before(match, _GONE_THROUGH):
+        return None
+    return f"{cardinal(match[1])} of {cardinal(match[2])}"
 
 
 def _shares(match: re.Match[str], style: Style) -> str | None:
@@ -203,7 +218,11 @@ RULES: tuple[Rule, ...] = (
         lambda m, s: _SOUNDS_OF_NUMBERS[m[0]],
     ),
     rule("resolution", r"(\d{3,4})\s?[x×]\s?(\d{3,4})(?!\w|\.\d)", _screen),
-    rule("resolution", r"(\d{3,4})([pi])\b", lambda m, s: f"{in_pairs(m[1])} {m[2]}" if m[1] in _SCREENS else None),
+    rule(
+        "resolution",
+        r"(\d{3,4})([pi])(?:\b|(?=(?:24|25|30|50|60|120)\b))",
+        lambda m, s: f"{in_pairs(m[1])} {m[2]}" if m[1] in _SCREENS else None,
+    ),
     rule("name", r"(\d{1,2})W-(\d\d)\b", lambda match, style: f"{cardinal(match[1])} w {cardinal(match[2])}"),  # oil
     rule(
         "name",
@@ -253,6 +272,7 @@ RULES: tuple[Rule, ...] = (
         r"(?:(?<=No\. )|(?<=Pub\. L\. ))(\d{2,3})-(\d{2,5})(?!\w)",
         lambda m, s: f"{in_pairs(m[1])} {in_pairs(m[2])}",
     ),
+    rule("count", r"(\d{1,3})/(\d{1,3})(?![\w/]|[.,]\d)", _so_many_of),
     rule("name", r"(7[0-8]7)-(\d{3})(?![\w-])", lambda m, s: f"{in_pairs(m[1])} {in_pairs(m[2])}"),
     rule("name", r"((?<=[A-Za-z]-)\d{1,4}|(?<=\dx)\d{1,2}|\d{3})s\b", _several),
 )

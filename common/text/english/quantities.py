@@ -97,8 +97,15 @@ def _marks(match: re.Match[str], style: Style) -> str | None:
 _A_QUALITY = re.compile(r"\s(?!a\b|an\b|per\b|as\b|more\b|less\b|daily|weekly|monthly|yearly|each|every)[a-z]{3,}")
 
 
+_WORD_OR_RANGE = re.compile(r"(?:\d-|[a-z]\s)\Z")
+_EQUATION = re.compile(r"=|\b(?:[Ss]olve|equations?|derivative|slope|variable)\b")
+
+
 def _times(match: re.Match[str], style: Style) -> str | None:
     """3x daily, 2 x coffee; but not 3x + 5, nor a 4x zoom."""
+    text, behind = match.string, match.end()
+    if anywhere(text, _EQUATION) or (text[behind : behind + 1] == "," and not before(match, _WORD_OR_RANGE)):
+        return None  # y = 3x, so; 2x, 4x, whatever
     is_quality = before(match, _RACE_AHEAD) and _A_QUALITY.match(match.string, match.end())
     if is_quality or re.match(r"\s[a-z](?!\w)(?<!a)", match.string[match.end() :]):
         return None
@@ -127,6 +134,12 @@ _EARNED = re.compile(
 )
 _CARATS = frozenset(["9", "10", "14", "18", "22", "24"])
 _GOLD = re.compile(r"[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold(?!\smedal)|ring|jewel\w*|plated|necklace|chain)\b")
+_PLAYED = re.compile(r"\b(?:games?|quests?|loot\w*|raids?|guilds?|boss|bosses|gamers?|players?|level \d+|XP|farming)\b")
+_DISTANCES = frozenset(["1", "2", "3", "5", "6", "8", "10", "12", "15", "20", "25", "30", "40", "50", "100"])
+_PAID_BEHIND = re.compile(
+    r"\s(?:loan|salary|raise|bonus|budget|mortgage|debt|grant|donation|investment|deposit|car|house|job|prize|fine|deal"
+    r"|contract|settlement|down\spayment|limit|fund|income|profit|loss|check|cheque)\b"
+)
 _COUNTED = re.compile(r"\s(?:[a-z]+s|people|(?:an?|per|each)\s[a-z]+)\b")
 
 
@@ -150,12 +163,13 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
         return None
     if letter == "K" and match[1].isdigit() and len(match[1]) == 4 and _is_of_light(match):
         return f"{cardinal(match[1])} kelvin"
-    is_name = match[1] in ("4", "8") or before(match, _RACE_AHEAD)  # a resolution, a distance
-    if letter == "K" and is_name and not re.match(r"\s(?:[a-z]+s|people)\b", follows):
+    is_gold = match[1] in _CARATS and _GOLD.match(match.string, match.end())
+    is_run = match[1] in _DISTANCES and not is_gold and not _PAID_BEHIND.match(follows) and before(match, _RACE_AHEAD)
+    if letter == "K" and (match[1] in ("4", "8") or is_run) and not re.match(r"\s(?:[a-z]+s|people)\b", follows):
         return None
     if letter in "mB" and not re.match(r"\s[a-z]", follows) and "." not in match[1]:
         return None
-    if letter in "kK" and match[1] in _CARATS and _GOLD.match(match.string, match.end()):
+    if letter in "kK" and is_gold and not anywhere(match.string, _PLAYED):
         return f"{cardinal(match[1])} carat"
     if letter == "m" and not re.match(rf"\s(?:{COUNTED_IN_MILLIONS})\b", follows):
         return None
@@ -164,6 +178,14 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
 
 def _code(match: re.Match[str], style: Style) -> str | None:
     return digits(match[0]) if before(match, _CODE_AHEAD) else None
+
+
+_CALLED = re.compile(r"\b(?:[Ee]mergenc\w+|police|ambulance|fire\sbrigade|[Dd]ial|[Cc]all|[Rr]ing)\b")
+
+
+def _emergency(match: re.Match[str], style: Style) -> str | None:
+    """In an emergency: 999 or 112."""
+    return digits(match[0]) if anywhere(match.string, _CALLED) else None
 
 
 def _is_status(match: re.Match[str]) -> bool:
@@ -211,6 +233,10 @@ _ROUGHLY = {
 
 RULES: tuple[Rule, ...] = (
     rule("code", r"0x([\dA-Fa-f]+)\b", _hexadecimal),
+    rule("code", r"(?:999|112|911|000)(?!\w|[.,:/-]\d)(?!\s(?!or\b|and\b|if\b|in\b|for\b|now\b)[a-z])", _emergency),
+    rule(
+        "code", r"(?:(?<=localhost:)|(?<=\.\d:)|(?<=\.\d\d:)|(?<=\.\d\d\d:))\d{4,5}(?!\w)", lambda m, s: in_pairs(m[0])
+    ),
     rule("number", rf"({NUMBER})[eE]([-+]?)(\d+)\b", _with_exponent),
     rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
     rule("number", r"1[\d,]{0,10}0s\b", lambda match, style: _ROUGHLY.get(match[0])),
@@ -223,7 +249,7 @@ RULES: tuple[Rule, ...] = (
         lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}",
     ),
     rule("math", r"(\d+)x/([a-z]+)", lambda m, s: f"{cardinal(m[1])} times per {PERIODS.get(m[2], m[2])}"),
-    rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|a\s))", _times),
+    rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|(?:a|in|on|by|at|or)\s)|,\s[a-z]{2})", _times),
     rule(
         "math",
         rf"(?<!/\d\s[-+×÷*]\s)(?<!/\d[+-])({NUMBER})\s?[/÷]\s?({NUMBER})(?=\s?=)",

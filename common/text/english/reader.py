@@ -17,6 +17,7 @@ from common.text.english import (
     sizes,
     sport,
     symbols,
+    times,
     words,
 )
 from common.text.english.beginnings import can_begin
@@ -43,20 +44,21 @@ class _Rules:
         return found
 
 
-_FIRST_MOMENTS = ("date", "time", "ratio")
 _NUMBERS: tuple[Rule, ...] = (
     *forms.RULES,
+    *times.FIRST_RULES,
     *sport.RULES,
     *codes.RULES,
     *names.RULES,
-    *(rule for rule in moments.RULES if rule.kind in _FIRST_MOMENTS),
+    *(rule for rule in moments.RULES if rule.kind == "date"),
+    *times.RULES,
     *quantities.RULES,
     *sizes.RULES,
     *money.RULES,
     *measures.RULES,
     *sizes.INCH_RULES,
     *quantities.PART_RULES,
-    *(rule for rule in moments.RULES if rule.kind not in _FIRST_MOMENTS),
+    *(rule for rule in moments.RULES if rule.kind != "date"),
     *names.LAST_RULES,
     *quantities.LAST_RULES,
 )
@@ -64,6 +66,7 @@ _WORDS: tuple[Rule, ...] = (
     *messages.WORD_RULES,
     *law_and_medicine.WORD_RULES,
     *moments.WORD_RULES,
+    *times.WORD_RULES,
     *names.WORD_RULES,
     *measures.WORD_RULES,
     *sizes.WORD_RULES,
@@ -100,6 +103,15 @@ _SPECIAL = frozenset(
         "vs",
         "x",
         "oz",
+        "apt",
+        "ste",
+        "rte",
+        "fig",
+        "ext",
+        "vol",
+        "ea",
+        "yr",
+        "mo",
         *messages.PLAIN_TOO,
         *law_and_medicine.PLAIN_TOO,
         *MONTHS,

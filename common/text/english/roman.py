@@ -32,6 +32,10 @@ _HEIR_AHEAD = re.compile(
 )
 _OF_A_COUNTRY = re.compile(r"(?:'s)?\sof\s[A-Z]")
 _REIGNED = re.compile(r"\s(?:of\s[A-Z]|ruled|reigned|died|succeeded|\()|'s\b|\Z|[,;:)]")
+_DID = re.compile(r"\s(?:was|is|had|never|became|took|gave|made|came|led|won|lost|wrote|built|began|[a-z]+ed)\b")
+_SENTENCE_OF_A_KING = re.compile(
+    r"(?:\A|[.!?]\s)(?:Pope|King|Queen|Emperor|Empress|Tsar|Czar|Kaiser|Sultan)\s[A-Z]\w+(?:\s[A-Z]\w+)?\s\Z"
+)
 _COUNTED_AHEAD = re.compile(rf"\b(?:{COUNTED})\s+\Z")
 _PART_AHEAD = re.compile(
     r"\b(?:chapter|part|volume|book|act|scene|section|article|canto|ch\.|pt\.|vol\.|art\.|sec\.)\s\Z"
@@ -61,7 +65,8 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
     is_king = before(match, _KING_AHEAD)
     if numeral == "I":
         behind = match.string[match.start() + 1 :]
-        return f"the first{own}" if is_king and _REIGNED.match(behind) and behind else None
+        is_first = _REIGNED.match(behind) or (_DID.match(behind) and before(match, _SENTENCE_OF_A_KING))
+        return f"the first{own}" if is_king and is_first and behind else None
     if is_king or (before(match, _NAME_AHEAD) and _OF_A_COUNTRY.match(match.string, match.end(1))):
         return f"the {ordinal(number)}{own}" if len(numeral) > 1 or numeral in "VX" else None
     if numeral in ("II", "III", "IV") and before(match, _HEIR_AHEAD):

@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from common.text.english.measures import MIXED, count
 from common.text.english.tokens import NUMBER, PLACE_AHEAD, Rule, Style, anywhere, before, before_noun, of_a_thing, rule
-from common.text.english.units import MANY
+from common.text.english.units import MAGNITUDES, MANY
 from common.text.numbers import cardinal, fraction, ordinal, plural
 
 
@@ -137,12 +137,12 @@ def _basis_points(match: re.Match[str], style: Style) -> str | None:
 RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),])|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b|then\b|stop\b|scanner|batter|lorr|truck|train)[a-z]{{3}}))",
+        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),;]|(?<=c\.)\s*\Z)|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b|then\b|stop\b|scanner|batter|lorr|truck|train)[a-z]{{3}}))",
         _cups,
     ),
     rule(
         "measure",
-        rf"({NUMBER})'(?!\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d'))",
+        rf"({NUMBER})'(?!\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b|(?:above|below|elev\w*|gain|climb|drop|ladder|boat|yacht|trailer|truck|ceilings?)\b|of\s(?:elev\w*|gain|climb\w*|descent|vert\w*|rope|cable|fenc\w+|wire|hose|pipe|water|snow)\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d'))",
         _feet,
     ),
     rule("measure", rf"({NUMBER})\s?([FC])(?![\w'+#-]|/(?!\d|gas)|\.\w)", _temperature),
@@ -157,12 +157,27 @@ RULES: tuple[Rule, ...] = (
     rule("height", r"(\d{1,2})'\s?(\d{1,2}(?:\s\d/\d)?)(?:\"|''|”)", _height),
     rule("age", r"(\d+)[\s-]?(?:yo|y/o|y\.o)\b\.?", _age),
     rule("measure", r"1/(\d{1,4})\s?s(?:ec)?\b", _of_a_second),
+    rule(
+        "age",
+        rf"({NUMBER})\s?([kKmMbB])y(a|r\sago)(?!\w)",
+        lambda m, s: f"{cardinal(m[1])} {MAGNITUDES[m[2]]} years ago",
+    ),
+    rule(
+        "measure",
+        rf"({NUMBER})\s?ac\b\.?(?=\s(?:lot|of|parcel|farm|ranch|site|property|land)\b|[,;)]|\s*\Z)",
+        lambda m, s: f"{cardinal(m[1])} {'acre' if m[1] == '1' or before_noun(m) or of_a_thing(m) else 'acres'}",
+    ),
+    rule(
+        "measure",
+        r"(9|10|14|18|22|24)[\s-]?kt\b\.?(?=[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold|ring|plated|necklace|chain)\b)",
+        lambda m, s: f"{cardinal(m[1])} carat",
+    ),
     rule("measure", r"(\d+)\s?bps\b", _basis_points),
 )
 INCH_RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z(]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d))(?!\w)",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z(]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d)|(?<=/\d)\sin(?=\s*[,;)]|\s*\Z))(?!\w)",
         _inches,
     ),
 )

@@ -64,6 +64,8 @@ def _record(match: re.Match[str], style: Style) -> str | None:
         or (before(match, _MOVED_AHEAD) and anywhere(text, _OF_SPORT))
         or (_RECORD_BEHIND.match(text, behind) and (before(match, _OWN_AHEAD) or text.startswith(" record", behind)))
         or (_OF_A_SEASON.match(text, behind) and (before(match, _GOES_ON) or before(match, _PLAYED_AHEAD)))
+        or (before(match, _TEAM_AHEAD) and text.startswith(")", behind) and anywhere(text, _OF_TEAMS))
+        or (before(match, _PLAYED_AHEAD) and anywhere(text, _OF_STANDINGS))
         or (match[0].endswith("-0") and before(match, _UNBEATEN_AHEAD) and _STANDS_ALONE.match(text, behind))
     )
     if not is_record or before(match, _SCORE_AHEAD):
@@ -72,6 +74,13 @@ def _record(match: re.Match[str], style: Style) -> str | None:
     return f"{' '.join(first)} and {last}"
 
 
+_TEAM_AHEAD = re.compile(r"\b[A-Z][a-z]+s?\s\(\Z")
+_OF_TEAMS = re.compile(
+    r"\b(?:hosts?|visits?|faces?|plays?|take\son|takes\son|season|playoffs?|at\shome|seeds?|defeated|tip-?off|kick-?off)\b"
+)
+_OF_STANDINGS = re.compile(
+    r"\b(?:[AN]FC|NFL|NBA|MLB|NHL|WNBA|NCAA|Big\sTen|division|conference|playoffs?|standings|seed|wild\scard|unbeaten|undefeated)\b"
+)
 _GOES_ON = re.compile(r"\d-\d{1,3}\s(?:[\w-]+\s){1,3}and\s\Z")  # 14-3 overall and 6-1 in conference play
 
 

@@ -56,10 +56,36 @@ _LOVED = re.compile(
     r"\b(?:you|u|it|this|that|them|him|her|me|guys|all|much|so|love|thanks|day|night)[.!,]*\s\Z", re.IGNORECASE
 )
 
+_KEYED = re.compile(r"\b(?:[Pp]ress|[Dd]ial|[Hh]it|[Pp]ush|[Ee]nter)\b")
+_KEY_AHEAD = re.compile(r"\b(?:press|dial|hit|push|enter|then|or|and|by|with|the)\s\Z|\d\s\Z", re.IGNORECASE)
+
+
+def _telephone_key(match: re.Match[str], style: Style) -> str | None:
+    """Press * then #."""
+    if not (before(match, _KEY_AHEAD) and anywhere(match.string, _KEYED)):
+        return None
+    return "star" if match[0] == "*" else "pound"
+
+
+_COMPARED_AHEAD = re.compile(
+    r"(?:\b(?:is|are|was|were|be|of|at|if|with|when|where|score|scores|age|aged|ages|number|value|values|count|rate|rating|ratio"
+    r"|level|levels|index|risk|p|n|only|under|kids|children)|[^\w.,!)])\s\Z",
+    re.IGNORECASE,
+)
+_WORD_AHEAD = re.compile(r"[a-z]{2}[.,!)]*\s\Z")
+
+
+def _heart(match: re.Match[str], style: Style) -> str | None:
+    """thx for the gift <3, which ends a message; but: the score is <3"""
+    ends = before(match, _WORD_AHEAD) and not before(match, _COMPARED_AHEAD)
+    return "heart" if ends or before(match, _LOVED) else None
+
+
 SYMBOL_RULES: tuple[Rule, ...] = (
+    rule("key", r"(?<!\S)[*#](?=[\s,.;)]|\Z)", _telephone_key),
     rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≥|>=)(?=[$£€]?\.?\d)", lambda match, style: "at least"),
     rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≤|<=)(?=[$£€]?\.?\d)", lambda match, style: "at most"),
-    rule("emoticon", r"<3+(?=\s*(?:\Z|[.!~]\s*\Z))", lambda match, style: "heart" if before(match, _LOVED) else None),
+    rule("emoticon", r"<3+(?=\s*(?:\Z|[.!~]\s*\Z))", _heart),
     rule("sign", r"(?<=[A-Za-z]{2}\s)[<>](?=[$£€]?\.?\d)", lambda m, s: "less than" if m[0] == "<" else "more than"),
     rule("math", r"(?<=[\w)])([⁻⁺]?[⁰¹²³⁴-⁹]+)", _power),
     rule("math", r"(?<=[\w)])\^(-?\d+)(?!\w)", _power),

@@ -38,7 +38,7 @@ ELEMENTS = frozenset([
 # Spelled, although in two cases.
 MIXED_CASE = (
     "pH", "IMDb", "NaCl", "NaOH", "KCl", "HCl", "LiCl", "AgCl", "ZnO", "MgO", "CaO", "GaAs", "IoT", "LoL", "WoW",
-    "VoIP",
+    "VoIP", "Rx",
 )  # fmt: skip
 # Words without a vowel; others are spelled.
 INTERJECTIONS = frozenset([
@@ -91,7 +91,7 @@ EMPHASISED = frozenset([
 ])  # fmt: skip
 # Capitals of this list are words more often than letters: spelled only where no ordinary word can stand.
 WORDS_TOO = frozenset([
-    "AM", "BA", "CO", "ER", "ETA", "HR", "IT", "IV", "LA", "LED", "MS", "NY", "PE", "PH", "PM", "SAT", "TB", "WHO",
+    "AM", "BA", "CO", "ER", "ETA", "IT", "IV", "LA", "LED", "MS", "NY", "PE", "PM", "SAT", "WHO",
 ])  # fmt: skip
 
 SYMBOLS = {

@@ -73,7 +73,7 @@ _NOUN = re.compile(
     r"\s(?!(?:of|to|from|in|on|at|and|or|but|before|after|away|ago|later|per|is|was|were|are|will|that|which|for|as|by"
     r"|with|more|less|than|off|apart|between|above|below|over|under|into|until|when|who|up|down|it|we|he|she|they|you|vs"
     r"|today|yesterday|tomorrow|back|instead|right|already|still|yet|once|twice|because|since|if|while|did|does|has|had|can"
-    r"|owed|paid|spent|lost|left|due|made|given|worth|\w{3,}[^\We]ed|could|would|should|may|might|must|came|went|got|goes|not|now|here|there|outside|inside|each|total|again|too|so)\b)(?:[a-z]{2,}|[A-Z]{2,}\b)"
+    r"|owed|paid|spent|lost|left|due|made|given|worth|\w{3,}[^\We]ed|could|would|should|may|might|must|came|went|got|goes|not|now|here|there|outside|inside|each|total|again|too|so|the|an?|this|these|those|my|your|his|her|our|their)\b)(?:[a-z]{2,}|[A-Z]{2,}\b|[A-Z]\d|\dK\b)"
 )
 _THING = re.compile(
     r"\)?\s(?:(?-i:[A-Z\d]+)\s)?(?:pan|tin|tray|dish|skillet|pizza|nail|screw|plank|ruler|board|poster|rug|monitor|ssd|hdd|ram|memory|storage|card|stick|model|phone|camera|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"

@@ -1,7 +1,12 @@
 """What the classes of money and measures look up: currencies, magnitudes, units."""
 
 # One, many, one hundredth, many hundredths.
+_DOLLARS = {
+    "USD$": "us", "CAD$": "canadian", "AUD$": "australian", "NZD$": "new zealand", "HKD$": "hong kong",
+    "SGD$": "singapore",
+}  # fmt: skip
 CURRENCIES = {
+    **{sign: (f"{country} dollar", f"{country} dollars", "cent", "cents") for sign, country in _DOLLARS.items()},
     "$": ("dollar", "dollars", "cent", "cents"),
     "£": ("pound", "pounds", "penny", "pence"),
     "€": ("euro", "euros", "cent", "cents"),
@@ -115,6 +120,7 @@ UNITS = {
     "w·h": "watt hour", "a·h": "amp hour", "ft-lb": "foot pound", "ft-lbs": "foot pound", "ft·lb": "foot pound",
     "ft·lbs": "foot pound", "lb-ft": "pound foot", "lbs-ft": "pound foot", "lb·ft": "pound foot",
     "pa·s": "pascal second",
+    "kt": "knot", "dz": "dozen", "kpc": "kiloparsec", "Mpc": "megaparsec", "Gpc": "gigaparsec",
     "ga": "gauge", "mM": "millimolar", "µM": "micromolar", "μM": "micromolar", "nM": "nanomolar",
     "bbl": "barrel", "bbls": "barrel", "rebs": "rebound", "asts": "assist",
     "ug": "microgram", "mcmol": "micromole", "dm": "decimeter", "GPa": "gigapascal",

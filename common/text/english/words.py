@@ -62,6 +62,7 @@ _IN_CAPITALS = frozenset(
 
 
 _SMALL_LETTER = re.compile("[a-z]")
+_SEVERAL_WORDS = re.compile(r"[^\W\d_]\b.{0,400}\b[^\W\d_]", re.DOTALL)
 _SMALL_BUT_S = re.compile("[a-rt-z]")
 
 
@@ -145,6 +146,7 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     if re.match(r"-?\d", rest) and (len(word) == 2 or not re.search("[AEIOUY]", word)):  # SR-71, AR-15
         return style.letters(word)
     shouts = not anywhere(match.string, _SMALL_BUT_S if ending else _SMALL_LETTER)
+    shouts = shouts and anywhere(match.string, _SEVERAL_WORDS)
     is_acronym = word in SPELLED or pronounce.is_said_by_letter(word.lower())
     is_word_too = word in WORDS_TOO or word in ("US", "ID", "AD")
     is_loud = shouts or _shouted(before_it, rest) or (word == "AM" and before_it.endswith("I "))
@@ -165,6 +167,7 @@ def _shouted(ahead: str, behind: str) -> bool:
     beside = [*re.findall(r"\b([A-Z]{2,})\W{1,2}\Z", ahead), *re.findall(r"\A\W{1,2}([A-Z]{2,})\b", behind)]
     return any(
         re.search("[AEIOUY]", word)
+        and word not in PRONOUNCED
         and pronounce.pronunciations(word.lower())
         and not pronounce.is_said_by_letter(word.lower())
         for word in beside
@@ -227,8 +230,26 @@ _PATIENT = re.compile(
     r"\b(?:pain|denies|presents|reports|complain\w*|cough|fever|symptoms?|medications?|mg|admitted|discharged|[HDRT]x)\b",
     re.IGNORECASE,
 )
-_PRICE_AHEAD = re.compile(r"[$£€][\d.,]*\d\s\Z")
+_PRICE_AHEAD = re.compile(r"[$£€][\d.,]*\d\s\Z|(?<![\d.])\d[\d.,]*\s?[€£]\s\Z")
 _PAID = {"pcm": "per calendar month", "pw": "per week", "pa": "per annum", "pppn": "per person per night"}
+
+
+def _persons_or_pages(match: re.Match[str], style: Style) -> str:
+    """$15 pp, 320 pp."""
+    return "per person" if before(match, _PRICE_AHEAD) else "pages"
+
+
+_GRADED = re.compile(
+    r"\b(?:an?|grades?|graded|got|earned|gave|rated|rating|with|of|to|from|or|solid|straight)\s\Z", re.IGNORECASE
+)
+
+
+def _grade(match: re.Match[str], style: Style) -> str | None:
+    """an A- in chemistry"""
+    if not before(match, _GRADED):
+        return None
+    return f"{style.letters(match[1])} {'plus' if match[2] == '+' else 'minus'}"
+
 
 WORD_RULES: tuple[Rule, ...] = (
     rule("name", r"(?<=\b[Dd]ew )pt(?!\w)\.?|(?<=ing )pt(?!\w)\.?", lambda match, style: "point"),
@@ -250,13 +271,14 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"ph\.?d\b\.?", lambda match, style: style.letters("phd"), any_case=True),
     rule("abbreviation", r"([ap])\.\s?m\b\.?", lambda match, style: style.half(match[1]), any_case=True),
     rule("reference", r"[Nn]o\.(?=\sof\s(?!course\b)[a-z])", lambda match, style: "number"),
-    rule("reference", r"nos\.\s*(?=\d)", lambda match, style: "numbers", any_case=True),
+    rule("reference", r"nos\.\s*(?=\d)|(?<=[QH]\d\s)nos\.?(?!\w)", lambda match, style: "numbers", any_case=True),
     rule("abbreviation", r"b\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "born "),
     rule("abbreviation", r"r\.\s?(?=\d{3,4}\s?-\s?\d)", lambda match, style: "reigned "),
     rule("abbreviation", r"fl\.\s?(?=\d{3,4}(?!\w)|\d{1,2}(?:st|nd|rd|th)\sc)", lambda match, style: "flourished "),
     rule(
         "abbreviation",
-        r"(?:(?<=[Ll]ast )|(?<=[Nn]ext )|(?<=[Tt]his )|(?<=[Ee]very )|(?<=per )|(?<=[Ee]ach ))(mo|yr|wk|qtr)(?!\w)\.?",
+        r"(?:(?<=[Ll]ast )|(?<=[Nn]ew )|(?<=[Nn]ext )|(?<=[Tt]his )|(?<=[Ee]very )|(?<=per )|(?<=[Ee]ach ))"
+        r"(mo|yr|wk|qtr)(?!\w)\.?",
         lambda match, style: ABBREVIATIONS[match[1]],
     ),
     rule("abbreviation", r"[Dd]isc\.(?=\s(?:\d+\s?%|[$£€]))", lambda match, style: "discount"),
@@ -267,8 +289,8 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"d\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "died "),
     rule("abbreviation", r"pop\.\s?(?=\d)", lambda match, style: "population ", any_case=True),
     rule("reference", r"op\.\s*(?=\d)", lambda match, style: "opus", any_case=True),
-    rule("reference", r"p\.\s*(?=\d)", lambda match, style: "page", any_case=True),
-    rule("reference", r"pp\.\s*(?=\d)", lambda match, style: "pages", any_case=True),
+    rule("reference", r"p\.\s*(?=\d|(?-i:[ivxl]{1,6})(?![\w']))", lambda match, style: "page", any_case=True),
+    rule("reference", r"pp\.\s*(?=\d|(?-i:[ivxl]{1,6})(?![\w']))", lambda match, style: "pages", any_case=True),
     rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
     rule(
         "reference",
@@ -311,10 +333,17 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule(
         "abbreviation",
-        r"(?:(?<=yrs\.\s)|(?<=yrs\s)|(?<=years\s)|(?<=years'\s)|(?<=of\s))exp\b\.?",
+        r"(?:(?<=yrs\.\s)|(?<=yrs\s)|(?<=yrs'\s)|(?<=years\s)|(?<=years'\s)|(?<=of\s))exp\b\.?"
+        r"|exp\b\.?(?=\s(?:req|pref|needed|necessary|in\s|w/|with\s|a\splus|only|level))",
         lambda match, style: "experience",
     ),
-    rule("abbreviation", r"(?<=\d\s)pp\b\.?", lambda match, style: "pages"),
+    rule("abbreviation", r"(?<=\d\s)pp\b\.?", _persons_or_pages),
+    rule(
+        "abbreviation",
+        r"[Bb]/[Ww](?=\s(?!photo|film|print|image|pic|movie|copi|camera)[\w$£€])",
+        lambda match, style: "between",
+    ),
+    rule("name", r"([A-DF])([+-])(?![\w+-])", _grade),
     rule("abbreviation", r"(?<=\d\s)ea\b\.?", lambda match, style: "each"),
     rule("abbreviation", r"WW([12])(?!\w)", lambda match, style: f"world war {cardinal(match[1])}"),
     rule("abbreviation", r"[FB]r\.(?=\s[A-Z])", lambda m, s: "father" if m[0][0] == "F" else "brother"),
@@ -341,13 +370,20 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"Sec\.(?=\sof\b)", lambda match, style: "secretary"),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),
     rule("abbreviation", r"a\.?k\.?a\b\.?", lambda match, style: style.letters("aka"), any_case=True),
-    rule("abbreviation", r"(?<=[a-z],\s)([A-Z][a-z]+)\.", lambda match, style: OLD_STATES.get(match[1])),
+    rule("abbreviation", r"(?:(?<=[a-z],\s)|(?<=[a-z]\.,\s))([A-Z][a-z]+)\.", lambda m, s: OLD_STATES.get(m[1])),
+    rule(
+        "abbreviation",
+        r"(?:(?<=\bin )|(?<=\bof )|(?<=\bfrom )|(?<=\bto )|(?<=\bN\. )|(?<=\bS\. ))"
+        r"(Ala|Ariz|Calif|Colo|Conn|Fla|Mich|Minn|Mont|Neb|Nev|Okla|Tenn|Tex|Wis|Wyo)\.",
+        lambda m, s: OLD_STATES[m[1]],
+    ),
     rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\)))", _party),
     rule("math", r"log([₀-₉]{1,3})\(?", lambda m, s: f"log base {cardinal(m[1].translate(POWERS))} of"),
     rule("key", r"(Ctrl|Cmd|Alt|Shift|Option|Command|Control)\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
     rule("math", r"([fghPEO])(?=\([^()\s]{1,8}\))", lambda match, style: f"{style.letters(match[1])} of"),
     rule("math", r"(sin|cos|tan|log|ln)(?=\()", lambda match, style: FUNCTIONS[match[1]]),
     rule("math", r"([nkN])!(?=\s?[=+*/)]|\s(?:is|ways))", lambda match, style: f"{match[1]} factorial"),
+    rule("abbreviation", r"w/([ce])(?=\s\d)", lambda m, s: f"week {'commencing' if m[1] == 'c' else 'ending'}"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
     rule("abbreviation", r"([A-Za-z]{2,6})\.", _abbreviation),
     rule("abbreviation", rf"({'|'.join(CAPITALISED)})(?!\w)", _abbreviation),

@@ -219,7 +219,7 @@ CASES = {
         "πr², ΔT and Δημος": "pi r squared, delta t and dimos",
         "∠ABC": "angle ay b c",
         "log₁₀(100), log x": "log base ten of one hundred, log x",
-        "type O-, a grade of A-": "type o negative, a grade of ay",
+        "type O-, a grade of A-": "type o negative, a grade of ay minus",
     },
     "days and parts": {
         "15-Mar-24": "fifteenth march twenty twenty four",
