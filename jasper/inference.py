@@ -78,11 +78,11 @@ class InferenceConfig:
     """Seconds of a chunk; longer recordings are recognised in overlapping chunks."""
 
     def __post_init__(self) -> None:
+        channel_number(self.channel)
         if not self.inputs:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the checkpoint")
         if self.batch_size < 1 or self.chunk_seconds <= 0:
             raise ValueError(f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}: expected above 0")
-        channel_number(self.channel)
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 
