@@ -137,14 +137,13 @@ class Decoder(nn.Module):
             x_BTC = x_BTC + _voice(self.model, speaker_B)
         is_frame_BT = inside(frames_B, symbol_BT.shape[1])
         hidden_BTC = self.decoder(x_BTC, is_frame_BT)
-        mel_BTM = self.model.projection(hidden_BTC)
+        hertz_BT = None
         if self.model.harmonics is not None:
             assert symbol_frames_BL is not None
             assert spoken_pitch_BL is not None
             pitch_BT = contour(spoken_pitch_BL, symbol_frames_BL, symbol_BT)
             hertz_BT = self.model.hertz(pitch_BT, 0 if speaker_B is None else speaker_B)
-            mel_BTM = mel_BTM + self.model.harmonics(hidden_BTC, hertz_BT)
-        return ((mel_BTM * is_frame_BT[:, :, None].to(mel_BTM.dtype)).mT,)
+        return (self.model.spoken(self.model.projected(hidden_BTC, is_frame_BT, hertz_BT)).mT,)
 
 
 class Whole(nn.Module):
@@ -223,7 +222,7 @@ def graph(tts: Synthesizer, part: Part = "whole") -> ExportGraph:
         voice_B1C, hertz_BT = model.voice(speaker_B, len(frames_B)), None
         if symbol_frames_BL is not None and spoken_pitch_BL is not None:
             hertz_BT = model.hertz(contour(spoken_pitch_BL, symbol_frames_BL, symbol_BT), speaker_B)
-        return (model.decoded(conditioned_BLC, symbol_BT, frames_B, voice_B1C, hertz_BT).mT,)
+        return (model.spoken(model.decoded(conditioned_BLC, symbol_BT, frames_B, voice_B1C, hertz_BT)).mT,)
 
     of_each = {name: {0: "B", 1: "L"} if name.endswith("_BL") else {0: "B"} for name in examples[0]}
     if part == "decoder":

@@ -24,7 +24,7 @@ from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import, data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import ClipBatch, ClipDataset
-from fastpitch.acoustic.model import FastPitch
+from fastpitch.acoustic.model import FastPitch, refined
 from fastpitch.acoustic.objective import targets_of
 from fastpitch.speaking.synthesizer import load
 
@@ -101,7 +101,8 @@ def _write(model: FastPitch, batch: ClipBatch, log_mel: LogMel, cfg: MelsConfig,
     targets = targets_of(batch, log_mel, run, model.pitch_mean, model.pitch_std)
     with autocast(log_mel.window.device, cfg.precision):
         said = model(batch.tokens_BL, batch.lengths_B, targets, batch.speaker_B)
-    for name, mel_TM, frames in zip(batch.ids, said.mel_BTM.float().cpu(), batch.frames_B.tolist(), strict=True):
+    mel_BTM = refined(said.mel_BTM, said.refined_BTK)
+    for name, mel_TM, frames in zip(batch.ids, mel_BTM.float().cpu(), batch.frames_B.tolist(), strict=True):
         path = _path(cfg, name)
         unfinished = path.with_name(f".{path.name}")
         with unfinished.open("wb") as file:

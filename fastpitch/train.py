@@ -73,6 +73,9 @@ def update(run: Run, batch: ClipBatch) -> Step:
     cfg, learner, progress, world = run.cfg, run.learner, run.state.progress, run.world
     rate = run.epochs.learning_rate(progress.step)
     learner.begin(rate, run.log_mel, seed=mixed(cfg.seed, progress.step, world.rank))
+    if cfg.trained == "refiner" and run.model.refiner is not None:
+        run.model.eval()  # what it learns from is predicted as in speech, without dropout
+        run.model.refiner.train()
     # Over all processes, then by one process's share, because gradients are averaged over them.
     counts_3 = world.sum(counts_of(batch).to(world.device, non_blocking=True)).clamp(min=1) / world.size
     share = 1.0

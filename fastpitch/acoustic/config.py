@@ -65,6 +65,27 @@ class PredictorConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RefinerConfig:
+    """Predicts the lowest mel bins anew from the outline of the frames; for models that draw harmonics."""
+
+    layers: int = 0
+    """Blocks of its network; 0 for no refiner."""
+    channels: int = 192
+    """Channels of frames in it."""
+    filter_channels: int = 512
+    """Channels between the two layers of a block."""
+    kernel: int = 7
+    """Frames that a block spans (odd)."""
+    bins: int = 32
+    """Number of mel bins that it predicts, from the lowest."""
+
+    def __post_init__(self) -> None:
+        check_not_negative(self, "layers")
+        check_positive(self, "channels", "filter_channels", "kernel", "bins")
+        _check_kernel(self.kernel)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """The acoustic model: symbols in, mel frames out."""
 
@@ -84,6 +105,7 @@ class ModelConfig:
     harmonics: bool = False
     """Whether the harmonics of each frame's pitch are drawn into its mel values, as deep as the decoder says. Pitch
     then goes on through unvoiced symbols. For little speech, which teaches no harmonics."""
+    refiner: RefinerConfig = field(default_factory=RefinerConfig)
     speakers: int = 1
     """Number of voices; with more than one, each has an embedding."""
     speaker_weight: float = 1.0
@@ -101,6 +123,8 @@ class ModelConfig:
         _check_kernel(self.energy_kernel)
         if self.speakers < 1:
             raise ValueError(f"speakers = {self.speakers}: expected at least 1")
+        if self.refiner.layers and not self.harmonics:
+            raise ValueError("refiner.layers: expected harmonics = true beside it, whose places the refiner is told")
         if self.channels % 2:
             raise ValueError(f"channels = {self.channels}: expected an even number, half of them sines of the position")
 
@@ -119,13 +143,15 @@ class LossConfig:
     """Weight of the forward-sum loss per symbol."""
     binarisation: float = 1.0
     """Weight, once warmed up, of minus the log-probability of the symbol that a frame is aligned to."""
+    refiner: float = 1.0
+    """Weight of the refiner's squared error; it changes nothing but the refiner."""
     binarisation_start_epoch: int = 0
     """Epoch after which the binarisation loss begins to count."""
     binarisation_warmup_epochs: int = 100
     """Epochs in which the weight of the binarisation loss rises to its full value."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "duration", "pitch", "energy", "alignment", "binarisation")
+        check_not_negative(self, "duration", "pitch", "energy", "alignment", "binarisation", "refiner")
         check_not_negative(self, "binarisation_start_epoch", "binarisation_warmup_epochs")
 
     def binarisation_weight(self, epoch: int) -> float:
@@ -237,6 +263,8 @@ class Config:
     """Decay of the exponential moving average of the weights, 0 for none."""
     precision: Precision = "fp32"
     """Arithmetic of the network; weights, features and the alignment stay fp32."""
+    trained: Literal["all", "refiner"] = "all"
+    """Weights that learn: all, or those of the refiner alone, of a model that is right without it."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1234
@@ -262,6 +290,8 @@ class Config:
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
+        if self.trained == "refiner" and not self.model.refiner.layers:
+            raise ValueError('trained = "refiner": expected model.refiner.layers above 0')
         check_not_negative(self, "seed", "epochs_this_job", "steps", "samples", "lr_made_for")
         framing = (self.features.sample_rate, self.features.hop_samples)
         if framing != (self.pitch.sample_rate, self.pitch.hop_samples):

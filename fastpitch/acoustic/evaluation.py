@@ -21,6 +21,7 @@ NAMES = {
     "binarisation": "kl_loss",
     "duration_error": "dur_error",
     "alignment_entropy": "attn_entropy",
+    "refiner": "refiner_loss",
 }
 
 

@@ -44,11 +44,14 @@ class Harmonics(nn.Module):
         What is shallow is not drawn: where there is no voice, faint harmonics are heard as a whistle. Its gradient is
         that of what would be drawn, so that a depth can grow from nothing.
         """
-        depth_BTM = self.depth(hidden_BTC)
+        return self.drawn(self.depth(hidden_BTC)) * self.comb(hertz_BT).to(hidden_BTC.dtype)
+
+    def drawn(self, depth_BTM: Tensor) -> Tensor:
+        """Of depths those that are drawn."""
         drawn_BTM = depth_BTM * torch.sigmoid((depth_BTM - SHALLOW) / SHALLOW_EDGE)
         if self.training:
             drawn_BTM = depth_BTM + (drawn_BTM - depth_BTM).detach()
-        return drawn_BTM * self.comb(hertz_BT).to(hidden_BTC.dtype)
+        return drawn_BTM
 
     def comb(self, hertz_BT: Tensor) -> Tensor:
         """[B, T, M] log-mel values of harmonics, whose mean over neighbouring pitches is zero."""

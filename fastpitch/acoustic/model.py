@@ -19,6 +19,7 @@ from common.lengths import inside
 from fastpitch.acoustic.aligner import Aligner, Alignment, given_alignment, mean_over_symbols, symbol_of_frames
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
 from fastpitch.acoustic.harmonics import Harmonics, contour
+from fastpitch.acoustic.refiner import Outline, Refiner
 from fastpitch.acoustic.transformer import Predictor, Transformer
 
 
@@ -55,7 +56,11 @@ class Targets(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What training compares: predictions, the alignment, and what recorded pitch and energy are per symbol."""
+    """What training compares: predictions, the alignment, and what recorded pitch and energy are per symbol.
+
+    Of a model with a refiner, mel_BTM is without it; refiner_losses_BT: its error; refined_BTK: the lowest bins as they
+    are spoken, unless it is in training.
+    """
 
     mel_BTM: Tensor
     log_durations_BL: Tensor
@@ -64,6 +69,15 @@ class Prediction(NamedTuple):
     alignment: Alignment
     pitch_target_BL: Tensor
     energy_target_BL: Tensor | None
+    refiner_losses_BT: Tensor | None = None
+    refined_BTK: Tensor | None = None
+
+
+class Frames(NamedTuple):
+    """Frames as the decoder predicts them, zero in the padding, and what a refiner, if there is one, sees of them."""
+
+    mel_BTM: Tensor
+    outline: Outline | None = None
 
 
 class ConditionedSymbols(NamedTuple):
@@ -98,6 +112,7 @@ class FastPitch(nn.Module):
         self.decoder = Transformer(channels, config.decoder)
         self.projection = Linear(channels, mel_bins)
         self.harmonics = Harmonics(channels, mel_bins) if config.harmonics else None
+        self.refiner = Refiner(config.refiner, mel_bins) if config.refiner.layers else None
         self.aligner = Aligner(channels, mel_bins)
         self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
@@ -121,16 +136,22 @@ class FastPitch(nn.Module):
             energy=lambda _: energy_BL.to(symbols_BLC.dtype),
         )
         hertz_BT = self.hertz(targets.pitch_BT, speaker_B) if self.harmonics is not None else None
-        mel_BTM = self.decoded(spoken.x_BLC, alignment.symbol_BT, targets.frames_B, voice_B1C, hertz_BT)
+        frames = self.decoded(spoken.x_BLC, alignment.symbol_BT, targets.frames_B, voice_B1C, hertz_BT)
+        refiner_losses_BT = refined_BTK = None
+        if self.refiner is not None and frames.outline is not None:
+            refiner_losses_BT = self.refiner.losses(targets.mel_BMT.mT, frames.outline)
+            refined_BTK = None if self.refiner.training else self.refiner(frames.outline)
         has_energy = self.energy is not None
         return Prediction(
-            mel_BTM,
+            frames.mel_BTM,
             spoken.log_durations_BL,
             spoken.predicted_pitch_BL,
             spoken.predicted_energy_BL,
             alignment,
             pitch_BL,
             energy_BL if has_energy else None,
+            refiner_losses_BT,
+            refined_BTK,
         )
 
     @torch.inference_mode()
@@ -186,7 +207,7 @@ class FastPitch(nn.Module):
         hertz_BT = None
         if self.harmonics is not None:
             hertz_BT = self.hertz(contour(spoken.pitch_BL.float(), counts_BL, symbol_BT), speaker)
-        mel_BTM = self.decoded(spoken.x_BLC, symbol_BT, frames_B, voice_B1C, hertz_BT)
+        mel_BTM = self.spoken(self.decoded(spoken.x_BLC, symbol_BT, frames_B, voice_B1C, hertz_BT))
         energy_BL = torch.zeros_like(durations_BL) if spoken.energy_BL is None else spoken.energy_BL
         return Spectrogram(mel_BTM.mT, frames_B, durations_BL, spoken.pitch_BL, energy_BL, counts_BL)
 
@@ -222,8 +243,8 @@ class FastPitch(nn.Module):
         frames_B: Tensor,
         voice_B1C: Tensor | None,
         hertz_BT: Tensor | None = None,
-    ) -> Tensor:
-        """[B, T, M] frames of which each is of the symbol that symbol_BT says; zero in the padding.
+    ) -> Frames:
+        """Frames of which each is of the symbol that symbol_BT says; zero in the padding.
 
         `hertz_BT`: the pitch of each frame, of a model that draws harmonics.
         """
@@ -231,11 +252,25 @@ class FastPitch(nn.Module):
         x_BTC = x_BLC.gather(1, symbol_BT[:, :, None].expand(-1, -1, x_BLC.shape[2]))
         if voice_B1C is not None and self.config.speaker_conditions == "all":
             x_BTC = x_BTC + voice_B1C
-        hidden_BTC = self.decoder(x_BTC, is_frame_BT)
+        return self.projected(self.decoder(x_BTC, is_frame_BT), is_frame_BT, hertz_BT)
+
+    def projected(self, hidden_BTC: Tensor, is_frame_BT: Tensor, hertz_BT: Tensor | None) -> Frames:
+        """The frames of what the decoder gives."""
         mel_BTM = self.projection(hidden_BTC)
-        if self.harmonics is not None and hertz_BT is not None:
-            mel_BTM = mel_BTM + self.harmonics(hidden_BTC, hertz_BT)
-        return mel_BTM * is_frame_BT[:, :, None]
+        keep_BT1 = is_frame_BT[:, :, None].to(mel_BTM.dtype)
+        if self.harmonics is None or hertz_BT is None:
+            return Frames(mel_BTM * keep_BT1)
+        depth_BTM, comb_BTM = self.harmonics.depth(hidden_BTC), self.harmonics.comb(hertz_BT).to(hidden_BTC.dtype)
+        mel_BTM = (mel_BTM + self.harmonics.drawn(depth_BTM) * comb_BTM) * keep_BT1
+        if self.refiner is None:
+            return Frames(mel_BTM)
+        return Frames(mel_BTM, self.refiner.outline(mel_BTM, depth_BTM, comb_BTM, keep_BT1))
+
+    def spoken(self, frames: Frames) -> Tensor:
+        """[B, T, M] frames as they are spoken; zero in the padding."""
+        if self.refiner is None or frames.outline is None:
+            return frames.mel_BTM
+        return refined(frames.mel_BTM, self.refiner(frames.outline))
 
     def hertz(self, pitch_BT: Tensor, speaker: int | Tensor) -> Tensor:
         """Pitch in Hz of deviations from the speakers' means."""
@@ -275,6 +310,11 @@ class FastPitch(nn.Module):
 def rounded_frames(durations_BL: Tensor, pace: float | Tensor = 1.0) -> Tensor:
     """[B, L] int64: frames that symbols of these durations get at this pace, halves rounded up."""
     return (durations_BL.float() / _per_symbol(pace, durations_BL) + 0.5).long()
+
+
+def refined(mel_BTM: Tensor, refined_BTK: Tensor | None) -> Tensor:
+    """Predicted frames with the lowest bins that a refiner predicts, if there is one, in place of theirs."""
+    return mel_BTM if refined_BTK is None else torch.cat([refined_BTK, mel_BTM[..., refined_BTK.shape[2] :]], 2)
 
 
 def _per_symbol(value: float | Tensor, like_BL: Tensor) -> float | Tensor:

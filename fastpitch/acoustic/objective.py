@@ -24,7 +24,7 @@ from fastpitch.acoustic.model import Prediction, Targets
 class Parts(NamedTuple):
     """The parts of a loss, each without its weight.
 
-    The last two count for nothing: how far predicted durations are off, in frames, and how undecided the alignment is,
+    Two count for nothing: how far predicted durations are off, in frames, and how undecided the alignment is,
     in nats per frame.
     """
 
@@ -36,10 +36,13 @@ class Parts(NamedTuple):
     binarisation: Tensor
     duration_error: Tensor
     alignment_entropy: Tensor
+    refiner: Tensor
 
     def divided(self, counts: "Counts") -> "Parts":
         """Means, of sums."""
-        by = dict.fromkeys(("mel", "binarisation", "alignment_entropy"), counts.frames) | {"alignment": counts.clips}
+        by = dict.fromkeys(("mel", "binarisation", "alignment_entropy", "refiner"), counts.frames) | {
+            "alignment": counts.clips
+        }
         return Parts(*(part / by.get(name, counts.symbols) for name, part in self._asdict().items()))
 
 
@@ -106,6 +109,7 @@ def weighted(parts: Parts, weights: LossConfig, binarisation_weight: float) -> T
         + weights.energy * parts.energy
         + weights.alignment * parts.alignment
         + binarisation_weight * parts.binarisation
+        + weights.refiner * parts.refiner
     )
 
 
@@ -132,6 +136,9 @@ def parts_of(prediction: Prediction, targets: Targets, lengths_B: Tensor, counts
     energy_error_BL = torch.zeros_like(log_durations_BL)
     if prediction.energy_BL is not None and prediction.energy_target_BL is not None:
         energy_error_BL = (prediction.energy_BL.float() - prediction.energy_target_BL).square()
+    refiner_error_BT = torch.zeros_like(mel_error_BT)
+    if prediction.refiner_losses_BT is not None:
+        refiner_error_BT = prediction.refiner_losses_BT
     return Parts(
         mel=(mel_error_BT * is_frame_BT).sum(),
         duration=((log_durations_BL - spoken_BL.log1p()).square() * is_symbol_BL).sum(),
@@ -141,4 +148,5 @@ def parts_of(prediction: Prediction, targets: Targets, lengths_B: Tensor, counts
         binarisation=(binarisation_losses(alignment) * is_frame_BT).sum(),
         duration_error=((log_durations_BL.detach().expm1() - spoken_BL).abs() * is_symbol_BL).sum(),
         alignment_entropy=(entropies(alignment) * is_frame_BT).sum(),
+        refiner=(refiner_error_BT * is_frame_BT).sum(),
     ).divided(counts)

@@ -26,7 +26,8 @@ ADVERSARIAL = ("adversarial_loss", "feature_loss", "discriminator_loss")
 DEPENDS_ON = (
     *(f"model.{name}" for name in ("channels", "uses_energy", "harmonics", "speakers", "speaker_conditions")),
     *(f"model.{part}.{size}" for part in ("encoder", "decoder") for size in ("layers", "heads", "head_channels")),
-    *("text.symbol_set", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
+    *(f"model.refiner.{size}" for size in ("layers", "channels", "filter_channels", "bins")),
+    *("text.symbol_set", "trained", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
 )
 
 
@@ -45,6 +46,9 @@ class Run:
             self._start_from_checkpoint()
         self.train_set = self._dataset(training=True)
         self._set_pitch_statistics(is_new=directory.saved is None)
+        if cfg.trained == "refiner":
+            for name, parameter in self.model.named_parameters():
+                parameter.requires_grad_(name.startswith("refiner."))
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         if cfg.data.durations_dir is not None:
             self.model.aligner.requires_grad_(False)  # it stays as it is; no process waits for its gradients

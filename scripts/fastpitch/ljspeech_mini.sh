@@ -2,12 +2,13 @@
 # A voice of real recordings on one CPU core, in steps that go on where they were stopped: a light vocoder of 304 clips of
 # LJSpeech by spectra alone, then against discriminators; FastPitch of the same clips with the durations that pocketsphinx
 # finds (pip install pocketsphinx; without it FastPitch's own aligner learns them), then against a discriminator of mel
-# frames; both in half precision, with checksums, where fastpitch.load("ljspeech-mini") finds them. Fifty clips are held
-# out of everything: RUN_DIR/lists/unseen.txt, twenty of them in test.txt for copy synthesis.
+# frames, then its refiner of the lowest mel bins; all in half precision, with checksums, where
+# fastpitch.load("ljspeech-mini") finds them. Fifty clips are held out of everything: RUN_DIR/lists/unseen.txt, twenty of
+# them in test.txt for copy synthesis.
 #   DATA_DIR=LJSpeech-1.1 bash scripts/fastpitch/ljspeech_mini.sh
 #   DATA_DIR  LJSpeech-1.1, or as much of it as has the first 354 clips             (default LJSpeech-1.1)
 #   RUN_DIR   folder for file lists and runs                              (default runs/ljspeech-mini)
-#   BUDGET    length of the trainings; 1 is that of the published numbers, 40 minutes of a core     (default 1)
+#   BUDGET    length of the trainings; 1 is that of the published numbers, 55 minutes of a core     (default 1)
 #   TUNE      epochs of the vocoder on FastPitch's own spectrograms, before they are packed         (default 0)
 #   VOICES    folder for the voice            (default: the first of SPEECH_VOICES, or ~/.cache/speech-models/voices)
 # shellcheck source=scripts/common.sh
@@ -39,7 +40,9 @@ acoustic() { "$python" -m fastpitch.train "$@" "${speech[@]}"; }
 acoustic configs/fastpitch/ljspeech_mini_voice.toml --output-dir "$RUN_DIR/fastpitch" --epochs "$(times 40)"
 acoustic configs/fastpitch/ljspeech_mini_adversarial.toml --output-dir "$RUN_DIR/fastpitch-adversarial" \
   --epochs "$(times 16)" --checkpoint "$(newest "$RUN_DIR/fastpitch" fastpitch)"
-spectrograms="$(newest "$RUN_DIR/fastpitch-adversarial" fastpitch)"
+acoustic configs/fastpitch/ljspeech_mini_refined.toml --output-dir "$RUN_DIR/fastpitch-refined" \
+  --epochs "$(times 50)" --checkpoint "$(newest "$RUN_DIR/fastpitch-adversarial" fastpitch)"
+spectrograms="$(newest "$RUN_DIR/fastpitch-refined" fastpitch)"
 spoken="$RUN_DIR/vocoder-adversarial/hifigan_final.pt"
 if [ "${TUNE:-0}" -gt 0 ]; then
   "$python" -m fastpitch.mels --checkpoint "$spectrograms" --root "$DATA_DIR" --output "$RUN_DIR/mels" --workers 0 \

@@ -1,0 +1,134 @@
+"""The lowest mel bins predicted anew, from the outline of what the decoder predicted.
+
+Below 0.8 kHz each harmonic has a bin of its own, and that is where a decoder that learned half an hour of speech by
+heart is worst: of what it adds there to the outline, little is right for a text that it never heard, and a
+discriminator makes it bold, not right. So a network sees only what is right of a prediction, blurred frames, and what
+follows from the pitch, where the harmonics of each frame are. It learns a flow from noise to recorded frames (Lipman et
+al. 2023, arXiv:2210.02747; of mel frames Mehta et al. 2024, arXiv:2309.03199). Speech takes the first step alone,
+without noise: the mean of recorded frames of such an outline. It is trained by itself when all else is,
+`trained = "refiner"`.
+
+Shapes: B utterances, T frames, M mel bins, K lowest of them, C channels, W waves.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from common.convolution import Linear, along_time
+from fastpitch.acoustic.config import RefinerConfig
+
+MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
+SPREAD = 0.7  # nepers, about the deviation of recorded values from the outline
+COARSE, FINE = (7, 9), (3, 5)  # frames and bins of the means that the outline is: of the lowest bins, of the others
+OVERLAP, EVERY = 10, 4  # finer means begin so many bins lower, and one in so many is shown
+VOICED_BINS, VOICE_FRAMES = slice(4, 20), 5  # of the mean depth of harmonics, which tells voice
+DOUBT, DOUBT_FRAMES = 0.06, 8  # noise of outlines in training, which are better there than for what was never heard
+WAVES, FASTEST, TIMES = 32, 200.0, 128  # that tell the time, the radians of the fastest, and channels made of them
+
+
+class Outline(NamedTuple):
+    """What is known of the lowest bins, of no gradient: base_BTK their blurred values, condition_BTC all that is."""
+
+    base_BTK: Tensor
+    condition_BTC: Tensor
+    keep_BT1: Tensor
+
+
+class Refiner(nn.Module):
+    """The lowest bins of log-mel frames, given their outline."""
+
+    def __init__(self, config: RefinerConfig, mel_bins: int):
+        super().__init__()
+        self.bins = min(config.bins, mel_bins)
+        self.higher = slice(max(0, self.bins - OVERLAP), mel_bins, EVERY)
+        conditions = 2 * self.bins + len(range(mel_bins)[self.higher]) + 1
+        self.time = nn.Sequential(Linear(2 * WAVES, TIMES), nn.SiLU(), Linear(TIMES, TIMES), nn.SiLU())
+        self.begin = Linear(self.bins + conditions, config.channels)
+        self.blocks = nn.ModuleList(Block(config, dilation=1 + i % 2) for i in range(config.layers))
+        self.end = Linear(config.channels, self.bins)
+        nn.init.zeros_(self.end.weight)
+        nn.init.zeros_(self.end.bias)
+
+    def outline(self, mel_BTM: Tensor, depth_BTM: Tensor, comb_BTM: Tensor, keep_BT1: Tensor) -> Outline:
+        """Of predicted frames, how deep their harmonics are, and where; frames that are not kept are not seen."""
+        mel_BTM, depth_BTM = mel_BTM.detach(), depth_BTM.detach()
+        base_BTK = blurred(mel_BTM, keep_BT1, *COARSE)[..., : self.bins]
+        higher_BTM = blurred(mel_BTM, keep_BT1, *FINE)[..., self.higher]
+        voice_BT1 = blurred(depth_BTM[..., VOICED_BINS].mean(2, keepdim=True), keep_BT1, VOICE_FRAMES, 1)
+        shown_BTM = (torch.cat([base_BTK, higher_BTM], 2) - MEL_CENTRE) * MEL_SCALE
+        condition_BTC = torch.cat([shown_BTM, voice_BT1, comb_BTM[..., : self.bins].to(shown_BTM.dtype)], 2)
+        return Outline(base_BTK, condition_BTC * keep_BT1, keep_BT1)
+
+    def forward(self, outline: Outline) -> Tensor:
+        """[B, T, K] as spoken; zero in the padding."""
+        nothing_BTK = torch.zeros_like(outline.base_BTK)
+        mean_BTK = self.velocity(nothing_BTK, nothing_BTK[:, 0, 0], outline)
+        return (outline.base_BTK + SPREAD * mean_BTK) * outline.keep_BT1
+
+    def losses(self, recorded_BTM: Tensor, outline: Outline) -> Tensor:
+        """[B, T] mean squared errors of the flow, in units of SPREAD; in evaluation of what is spoken."""
+        target_BTK = (recorded_BTM[..., : self.bins].float() - outline.base_BTK.float()) / SPREAD
+        noise_BTK = torch.zeros_like(target_BTK)
+        time_B = noise_BTK[:, 0, 0]
+        if self.training:
+            noise_BTK = torch.randn_like(target_BTK)
+            order_B = torch.randperm(len(time_B), device=time_B.device)  # times that are spread over a batch
+            time_B = (order_B + torch.rand_like(time_B)) / len(time_B)
+            outline = outline._replace(condition_BTC=_doubted(outline.condition_BTC) * outline.keep_BT1)
+        reached_BTK = torch.lerp(noise_BTK, target_BTK, time_B[:, None, None])
+        found_BTK = self.velocity(reached_BTK.to(outline.condition_BTC.dtype), time_B, outline)
+        return (found_BTK.float() - (target_BTK - noise_BTK)).square().mean(2)
+
+    def velocity(self, x_BTK: Tensor, time_B: Tensor, outline: Outline) -> Tensor:
+        """Where x_BTK moves at each utterance's time, 0 (noise) to 1 (speech); arbitrary in the padding."""
+        radians_W = FASTEST ** torch.linspace(0, 1, WAVES, device=time_B.device)
+        angle_BW = time_B.float()[:, None] * radians_W
+        time_BC = self.time(torch.cat([angle_BW.sin(), angle_BW.cos()], 1).to(x_BTK.dtype))
+        h_BTC = self.begin(torch.cat([x_BTK, outline.condition_BTC], 2))
+        for block in self.blocks:
+            h_BTC = block(h_BTC, time_BC, outline.keep_BT1)
+        return self.end(h_BTC)
+
+
+class Block(nn.Module):
+    """A ConvNeXt block (Liu et al. 2022) whose normalised values are scaled and shifted as the time says."""
+
+    def __init__(self, config: RefinerConfig, *, dilation: int):
+        super().__init__()
+        width, reach = config.channels, dilation * (config.kernel // 2)
+        self.depthwise = nn.Conv1d(width, width, config.kernel, padding=reach, dilation=dilation, groups=width)
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+        self.modulation = Linear(TIMES, 2 * width)
+        self.widen = Linear(width, config.filter_channels)
+        self.narrow = Linear(config.filter_channels, width)
+        self.scale_C = nn.Parameter(torch.full((width,), 0.3))
+        nn.init.zeros_(self.modulation.weight)
+        nn.init.zeros_(self.modulation.bias)
+
+    def forward(self, x_BTC: Tensor, time_BC: Tensor, keep_BT1: Tensor) -> Tensor:
+        """The output, as long as the input; of frames outside `keep_BT1` nothing is seen."""
+        scale_B1C, shift_B1C = self.modulation(time_BC)[:, None].chunk(2, 2)
+        y_BTC = self.norm(along_time(self.depthwise, x_BTC * keep_BT1)) * (1 + scale_B1C) + shift_B1C
+        return x_BTC + self.scale_C * self.narrow(self.widen(y_BTC, "gelu"))
+
+
+def blurred(x_BTM: Tensor, keep_BT1: Tensor, frames: int, bins: int) -> Tensor:
+    """Means over `frames` x `bins` values about each, odd numbers, of those that are kept and that there are."""
+    kept_BTM = keep_BT1.to(x_BTM.dtype).expand_as(x_BTM)
+    sums, counts = (
+        F.avg_pool2d(values_BTM[:, None], (frames, bins), stride=1, padding=(frames // 2, bins // 2))[:, 0]
+        for values_BTM in (x_BTM * kept_BTM, kept_BTM)
+    )
+    return sums / counts.clamp(min=1e-3)
+
+
+def _doubted(condition_BTC: Tensor) -> Tensor:
+    """The condition with a noise that changes slowly, of another size for each utterance."""
+    batch, frames, channels = condition_BTC.shape
+    slow_BCT = torch.randn(batch, channels, frames // DOUBT_FRAMES + 2, device=condition_BTC.device)
+    noise_BTC = F.interpolate(slow_BCT, size=frames, mode="linear").mT
+    size_B11 = 2 * DOUBT * torch.rand(batch, 1, 1, device=condition_BTC.device)
+    return condition_BTC + (size_B11 * noise_BTC).to(condition_BTC.dtype)

@@ -1,0 +1,143 @@
+"""A refiner of the lowest mel bins: what it sees and changes, what it learns, and that a run with it can be stopped."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from common import checkpoint
+from common.features import TTS
+from fastpitch import export
+from fastpitch.acoustic.config import Config, ModelConfig, RefinerConfig
+from fastpitch.acoustic.model import FastPitch, Targets, refined
+from fastpitch.acoustic.refiner import SPREAD, Refiner, blurred
+from fastpitch.acoustic.run import NAME
+from fastpitch.front.symbols import TextProcessor
+from fastpitch.speaking.synthesizer import Synthesizer
+from fastpitch.train import main
+from tests.fastpitch.runs import toy_config, write_corpus
+from tests.fastpitch.tiny import LETTERS, SMALL, tiny_model
+
+REFINER = RefinerConfig(layers=2, channels=8, filter_channels=16, bins=12)
+REFINED = replace(SMALL, harmonics=True, refiner=REFINER)
+
+
+def refined_model() -> FastPitch:
+    model = tiny_model(REFINED)
+    model.harmonics.draw(TTS)
+    model.harmonics.depth.weight.normal_(0, 0.02)
+    model.refiner.end.weight.normal_(0, 0.3)
+    return model
+
+
+def test_an_utterance_sounds_the_same_alone_and_in_a_batch():
+    model = refined_model()
+    tokens_BT = torch.randint(1, 140, (2, 9), generator=torch.Generator().manual_seed(1))
+    together = model.infer(tokens_BT, torch.tensor([9, 5]))
+    alone = model.infer(tokens_BT[1:, :5], torch.tensor([5]))
+    frames = int(alone.frames_B)
+    torch.testing.assert_close(alone.mel_BMT[0], together.mel_BMT[1, :, :frames], rtol=0, atol=1e-5)
+    assert not together.mel_BMT[1, :, frames:].any()
+
+
+def test_only_the_lowest_bins_are_changed_and_a_new_refiner_says_their_outline():
+    model = refined_model()
+    tokens_BT, lengths_B = torch.tensor([[5, 6, 7, 8]]), torch.tensor([4])
+    found_BMT = model.infer(tokens_BT, lengths_B).mel_BMT
+    model.refiner.end.weight.zero_()
+    outline_BMT = model.infer(tokens_BT, lengths_B).mel_BMT
+    model.refiner = None
+    plain_BMT = model.infer(tokens_BT, lengths_B).mel_BMT
+    assert torch.equal(found_BMT[:, 12:], plain_BMT[:, 12:])
+    assert (found_BMT[:, :12] - outline_BMT[:, :12]).abs().mean() > 0.05
+    blurred_BTM = blurred(plain_BMT.mT, torch.ones(1, plain_BMT.shape[2], 1), 7, 9)
+    torch.testing.assert_close(outline_BMT.mT[..., :12], blurred_BTM[..., :12])
+
+
+def test_means_are_of_values_that_there_are():
+    x_BTM = torch.tensor([[[1.0, 2], [3, 4], [99, 99]]])
+    keep_BT1 = torch.tensor([[[1.0], [1], [0]]])
+    torch.testing.assert_close(blurred(x_BTM, keep_BT1, 3, 1)[0, :2], torch.tensor([[2.0, 3], [2, 3]]))
+    torch.testing.assert_close(blurred(x_BTM, keep_BT1, 3, 3)[0, :2], torch.full((2, 2), 2.5))
+
+
+def test_it_learns_from_recorded_frames_what_outline_and_pitch_tell_and_changes_nothing_else():
+    torch.manual_seed(0)
+    model = refined_model().requires_grad_(True)
+    model.harmonics.depth.weight.data.zero_()
+    frames_B, lengths_B = torch.tensor([40]), torch.tensor([4])
+    pitch_BT = torch.linspace(-1, 1, 40)[None]
+    comb_BTM = model.harmonics.comb(model.hertz(pitch_BT, 0))
+    recorded_BMT = (torch.linspace(-4, -7, TTS.mel_bins) + comb_BTM).mT
+    targets = Targets(recorded_BMT, frames_B, pitch_BT, torch.zeros(1, 40), torch.tensor([[10, 10, 10, 10]]))
+    optimizer = torch.optim.AdamW(model.refiner.parameters(), lr=1e-2)
+    losses = []
+    for training in [False] + 40 * [True] + [False]:
+        model.refiner.train(training)
+        said = model(torch.tensor([[5, 6, 7, 8]]), lengths_B, targets, torch.tensor([0]))
+        loss = said.refiner_losses_BT.mean()
+        losses.append(float(loss.detach()))
+        if training:
+            model.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert losses[-1] < 0.4 * losses[0]
+    expected = (said.refined_BTK - recorded_BMT.mT[..., :12]).square().mean() / SPREAD**2
+    assert losses[-1] == pytest.approx(float(expected.detach()), rel=1e-3)
+    others = [parameter.grad for name, parameter in model.named_parameters() if not name.startswith("refiner.")]
+    assert not any(grad is not None and grad.any() for grad in others)
+    spoken_BTM = refined(said.mel_BTM, said.refined_BTK)
+    assert torch.equal(spoken_BTM[..., 12:], said.mel_BTM[..., 12:])
+
+
+@pytest.mark.parametrize("part", ["whole", "decoder"])
+def test_what_is_exported_is_refined_too(part):
+    graph = export.graph(Synthesizer(refined_model(), TextProcessor(LETTERS), TTS), part)
+    for inputs in (graph.inputs, *graph.checks):
+        with torch.inference_mode():
+            found, expected = graph.module(**inputs), graph.reference(**inputs)
+        for ours, theirs in zip(found, expected, strict=True):
+            longest = min(ours.shape[-1], theirs.shape[-1])
+            torch.testing.assert_close(ours[..., :longest], theirs[..., :longest], rtol=0, atol=1e-4)
+
+
+def test_a_run_of_the_refiner_leaves_all_else_as_it_was_and_can_be_stopped(tmp_path):
+    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "first", epochs=1)
+    cfg = replace(cfg, model=replace(cfg.model, harmonics=True))
+    main(cfg)
+    first = checkpoint.saved_steps(tmp_path / "first", NAME)[-1][1]
+    model = replace(cfg.model, refiner=REFINER)
+    cfg = replace(cfg, epochs=2, model=model, trained="refiner", checkpoint=first, optim=replace(cfg.optim, lr=1e-2))
+    main(replace(cfg, output_dir=tmp_path / "whole"))
+    stopped = replace(cfg, output_dir=tmp_path / "stopped")
+    main(replace(stopped, steps=2))
+    main(stopped)
+    before, one, other = (
+        checkpoint.load(checkpoint.saved_steps(tmp_path / name, NAME)[-1][1]) for name in ("first", "whole", "stopped")
+    )
+    for name, weight in one["weights"].items():
+        assert torch.equal(weight, other["weights"][name]), name
+        if not name.startswith("refiner."):
+            assert torch.equal(weight, (before["ema"] or before["weights"])[name]), name
+    assert one["weights"]["refiner.end.weight"].any()
+    assert '"dev_refiner_loss"' in (tmp_path / "whole" / "nvlog.json").read_text()
+
+
+def test_what_is_spoken_and_validated_is_always_the_same_and_what_is_learned_is_not():
+    refiner = Refiner(REFINER, 80)
+    torch.nn.init.normal_(refiner.end.weight)
+    mel_BTM, keep_BT1 = torch.randn(1, 30, 80) - 5, torch.ones(1, 30, 1)
+    outline = refiner.outline(mel_BTM, torch.zeros(1, 30, 80), torch.zeros(1, 30, 80), keep_BT1)
+    assert not torch.equal(refiner.losses(mel_BTM, outline), refiner.losses(mel_BTM, outline))
+    refiner.eval()
+    assert torch.equal(refiner.losses(mel_BTM, outline), refiner.losses(mel_BTM, outline))
+    assert torch.equal(refiner(outline), refiner(outline))
+
+
+def test_a_refiner_without_what_it_needs_is_refused():
+    with pytest.raises(ValueError, match="refiner.layers: expected harmonics = true beside it"):
+        ModelConfig(refiner=REFINER)
+    with pytest.raises(ValueError, match=r'trained = "refiner": expected model.refiner.layers above 0'):
+        Config(trained="refiner")
+    with pytest.raises(ValueError, match="kernel = 4: expected an odd number"):
+        RefinerConfig(kernel=4)
