@@ -77,6 +77,26 @@ TABLES = {
             "processor": "{processor_flags}",
         },
     ),
+    "trt_openvino": Table(
+        source="trt_openvino",
+        keys={"config": "model", "seconds_of_audio": "seconds", "threads": "threads", "side": "side"},
+        cells={
+            "p50 / p95 ms of processor time": "{p50:.1f} / {p95:.1f}",
+            "× ONNX Runtime fp32": "{times_faster_than_fp32:.2f}",
+            "× fused": "{times_faster_than_fused:.2f}",
+            "processor": "{processor_flags}",
+        },
+    ),
+    "trt_agreement": Table(
+        source="trt_agreement",
+        keys={"config": "model", "precision": "precision", "runtime": "runtime", "noise": "noise"},
+        cells={
+            "words": "{words}",
+            "as float32": "{agreeing:.2%}",
+            "word errors, %": "{wer:.2f}",
+            "of float32, %": "{exact_wer:.2f}",
+        },
+    ),
     "trt_speech": Table(
         source="trt_speech",
         keys={"config": "voice", "seconds_of_audio": "seconds", "threads": "threads", "side": "side"},

@@ -61,6 +61,9 @@ class RunConfig:
     """Seconds of a chunk; longer recordings are recognised in overlapping chunks. By default those of the model."""
     threads: int = 0
     """Threads of the network; 0 for one per core."""
+    runtime: recognizers.Runtime = "onnxruntime"
+    """Runtime of an ONNX file: onnxruntime, or openvino with the extra of that name, on some processors faster;
+    openvino_bf16 computes the network, not its features, in bfloat16, where the processor has it."""
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -82,7 +85,7 @@ def main(cfg: RunConfig) -> int:
     if left is None:
         return 0
     items, problems = left
-    asr = recognizers.load(cfg.model, threads=cfg.threads)
+    asr = recognizers.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime)
     options: dict[str, Any] = {"decoder": asr.decoder(cfg.decoding)}
     labels: list[str] = []
     if cfg.save_logits is not None:
