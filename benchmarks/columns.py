@@ -340,6 +340,28 @@ TABLES = {
         keys={"device": "device", "batch": "N"},
         cells={"fused, MiB": "{mib:.1f}", "unfused, MiB": "{unfused_mib:.0f}", "times less": "{times_less:.0f}"},
     ),
+    "transducer_trained_time": Table(
+        source="transducer_loss",
+        where={"metric": "trained time"},
+        keys={
+            "device": "device",
+            "utterances": "utterances",
+            "frames": "T",
+            "labels": "U",
+            "joint": "J",
+            "outputs": "W",
+        },
+        cells={
+            "transformers, ms": "{transformers_ms_p50:.0f}",
+            "unfused, ms": "{unfused_ms_p50:.0f}",
+            "all cells, ms": "{all_cells_ms_p50:.0f}",
+            "skipping, ms": "{fused_ms_p50:.0f}",
+            "cells kept": "{kept:.0%}",
+            "transformers / skipping": "{times_faster_than_transformers:.1f}",
+            "unfused / skipping": "{times_faster_than_unfused:.1f}",
+            "error of skipping": "{error_of_skipping:.0e}",
+        },
+    ),
     "transducer_fused_time": Table(
         source="transducer_loss",
         where={"metric": "fused time"},
