@@ -266,8 +266,8 @@ class Config:
     precision: Precision = "fp32"
     """Arithmetic of the network; weights, features and the alignment stay fp32."""
     trained: Literal["all", "refiner"] = "all"
-    """Weights that learn: all, or those of the refiner alone. All others then stay as they are in checkpoint, also the
-    mean and the deviation of the pitch."""
+    """Weights that learn: all, or those of the refiner alone. All others then stay as they are in checkpoint, also mean
+    and deviation of the pitch where data.pitch_mean does not say them."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1234

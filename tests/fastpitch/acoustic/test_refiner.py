@@ -130,8 +130,9 @@ def test_a_run_of_the_refiner_leaves_all_else_as_it_was_and_can_be_stopped(tmp_p
 
 
 def test_a_run_of_the_refiner_needs_all_else_from_a_checkpoint_and_keeps_its_pitch(tmp_path):
-    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", trained="refiner")
-    cfg = replace(cfg, model=replace(cfg.model, harmonics=True, refiner=REFINER))
+    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run")
+    cfg = replace(cfg, data=replace(cfg.data, pitch_mean=(), pitch_std=()))
+    cfg = replace(cfg, trained="refiner", model=replace(cfg.model, harmonics=True, refiner=REFINER))
     expected = r'trained = "refiner": expected checkpoint, the model whose refiner learns'
     with pytest.raises(ConfigError, match=expected), run_of(cfg):
         pass
