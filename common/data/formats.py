@@ -41,7 +41,7 @@ def read_jsonl(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
     """
     content = text_of(path)
     start = _BETWEEN_ITEMS.match(content).end()  # type: ignore[union-attr]
-    if (array := _array_in(content, start)) is not None:
+    if (array := _array_in(path, content, start)) is not None:
         return _objects(path, root, _items(path, content, array, end="]"), with_text=with_text)
     if _is_over_lines(content, start):
         return _objects(path, root, _items(path, content, start, end=""), with_text=with_text)
@@ -272,13 +272,20 @@ def _is_over_lines(content: str, start: int) -> bool:
     return isinstance(record, dict) and "\n" in content[start:end]
 
 
-def _array_in(content: str, start: int) -> int | None:
-    """Where in the one object of a file the items of an array of objects begin; None where it is no such file."""
+def _array_in(path: Path, content: str, start: int) -> int | None:
+    """Where in the one object of a file the items of its array of objects begin; None where it is no such file.
+
+    Raises ManifestError where several of its arrays may be meant, as of a training and a test set.
+    """
     record, end = _decoded_at(content, start)
     is_alone = isinstance(record, dict) and _BETWEEN_ITEMS.match(content, end).end() == len(content)  # type: ignore[union-attr]
     if not is_alone or any(name in record for name in (*NAMES["audio"], *NAMES["text"])):
         return None
-    wanted = next((key for key, value in record.items() if isinstance(value, list) and _are_objects(value)), None)
+    arrays = [key for key, value in record.items() if isinstance(value, list) and _are_objects(value)]
+    of_audio = [key for key in arrays if any(name in record[key][0] for name in (*NAMES["audio"], "files"))]
+    if len(arrays := of_audio or arrays) > 1:
+        raise ManifestError(f"{path}:1: found arrays called {', '.join(arrays)}; expected one, or a file for each")
+    wanted = arrays[0] if arrays else None
     position = start + 1
     while wanted is not None:
         key, position = _decoded_at(content, _BETWEEN_ITEMS.match(content, position).end())  # type: ignore[union-attr]

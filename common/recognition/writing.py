@@ -85,7 +85,9 @@ def rendered(transcript: Transcript, style: Format, *, with_name: bool) -> str:
     """The transcript as text, a line of JSON, or subtitles."""
     match style:
         case "text":
-            return f"{transcript.audio}\t{transcript.text}\n" if with_name else f"{transcript.text}\n"
+            # A name with such characters would look like a row of its own.
+            name = transcript.audio.translate({9: "\\t", 10: "\\n", 13: "\\r"})
+            return f"{name}\t{transcript.text}\n" if with_name else f"{transcript.text}\n"
         case "json":
             return json.dumps(transcript.record(), ensure_ascii=False) + "\n"
         case _:

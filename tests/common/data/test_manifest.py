@@ -285,3 +285,12 @@ def test_json_that_breaks_off_is_no_shorter_manifest(clip):
         (clip.parent / "m.json").write_text(content)
         with pytest.raises(ManifestError, match=r"m\.json:\d+: not JSON"):
             read_manifest(clip.parent / "m.json")
+
+
+def test_of_several_arrays_in_one_object_none_is_taken_in_silence(clip):
+    record = {"audio_filepath": "a.wav", "text": "hi"}
+    (clip.parent / "m.json").write_text(json.dumps({"train": [record], "test": [record]}))
+    with pytest.raises(ManifestError, match=r"m\.json:1: found arrays called train, test; expected one, or a file for"):
+        read_manifest(clip.parent / "m.json")
+    (clip.parent / "m.json").write_text(json.dumps({"authors": [{"name": "x"}], "clips": [record]}))
+    assert [u.id for u in read_manifest(clip.parent / "m.json").utterances] == ["a"]

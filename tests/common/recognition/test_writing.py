@@ -137,3 +137,8 @@ def test_what_is_read_is_not_written_to_by_another_name(link, tmp_path):
     with pytest.raises(ConfigError, match=r"a\.txt: cannot be written to"):
         writing.check([listed], [ITEM._replace(source=recording)], "text", None, tmp_path / "out")
     assert recording.read_bytes() == b"RIFF"
+
+
+def test_a_name_of_several_lines_is_one_row():
+    row = writing.rendered(HELLO._replace(audio="a\tb\nc.wav"), "text", with_name=True)
+    assert row == f"a\\tb\\nc.wav\t{HELLO.text}\n"
