@@ -77,6 +77,26 @@ TABLES = {
             "processor": "{processor_flags}",
         },
     ),
+    "trt_openvino": Table(
+        source="trt_openvino",
+        keys={"config": "model", "seconds_of_audio": "seconds", "threads": "threads", "side": "side"},
+        cells={
+            "p50 / p95 ms of processor time": "{p50:.1f} / {p95:.1f}",
+            "× ONNX Runtime fp32": "{times_faster_than_fp32:.2f}",
+            "× fused": "{times_faster_than_fused:.2f}",
+            "processor": "{processor_flags}",
+        },
+    ),
+    "trt_agreement": Table(
+        source="trt_agreement",
+        keys={"config": "model", "precision": "precision", "runtime": "runtime", "noise": "noise"},
+        cells={
+            "words": "{words}",
+            "as float32": "{agreeing:.2%}",
+            "word errors, %": "{wer:.2f}",
+            "of float32, %": "{exact_wer:.2f}",
+        },
+    ),
     "trt_speech": Table(
         source="trt_speech",
         keys={"config": "voice", "seconds_of_audio": "seconds", "threads": "threads", "side": "side"},
@@ -319,6 +339,28 @@ TABLES = {
         where={"metric": "fused memory"},
         keys={"device": "device", "batch": "N"},
         cells={"fused, MiB": "{mib:.1f}", "unfused, MiB": "{unfused_mib:.0f}", "times less": "{times_less:.0f}"},
+    ),
+    "transducer_trained_time": Table(
+        source="transducer_loss",
+        where={"metric": "trained time"},
+        keys={
+            "device": "device",
+            "utterances": "utterances",
+            "frames": "T",
+            "labels": "U",
+            "joint": "J",
+            "outputs": "W",
+        },
+        cells={
+            "transformers, ms": "{transformers_ms_p50:.0f}",
+            "unfused, ms": "{unfused_ms_p50:.0f}",
+            "all cells, ms": "{all_cells_ms_p50:.0f}",
+            "skipping, ms": "{fused_ms_p50:.0f}",
+            "cells kept": "{kept:.0%}",
+            "transformers / skipping": "{times_faster_than_transformers:.1f}",
+            "unfused / skipping": "{times_faster_than_unfused:.1f}",
+            "error of skipping": "{error_of_skipping:.0e}",
+        },
     ),
     "transducer_fused_time": Table(
         source="transducer_loss",

@@ -1,11 +1,13 @@
 """Transducer losses beside plain torch and transformers: appends rows to benchmarks/results/transducer_loss.jsonl.
 
-    OMP_NUM_THREADS=1 python benchmarks/transducer_loss.py [--repeats 5] [--only losses|errors|fused]
+    OMP_NUM_THREADS=1 python benchmarks/transducer_loss.py [--repeats 5] [--only losses|errors|fused|trained]
+    OMP_NUM_THREADS=1 python benchmarks/transducer_loss.py --only trained --model MODEL --test TEST
 
 Losses with their gradient from logits: RNN-T against anti-diagonals in torch, TDT against transformers' tdt_loss. "In
 place" the gradient takes the place of the logits; otherwise most of the time goes into page faults of a fresh one.
 Errors: against float64. Fused: with the joint, on a synthetic alignment; the other sides make all logits, and have
-anti-diagonals or the native loss behind them. Seconds of processor time, the sides in turns.
+anti-diagonals or the native loss behind them. Trained: the same of the lattices that a trained TDT model (a checkpoint)
+has of its longest utterances, transformers' loss behind all logits. Seconds of processor time, the sides in turns.
 """
 
 import argparse
@@ -16,7 +18,15 @@ import torch
 from torch import Tensor
 
 from common.benchmark import Timings, append_row, compare, peak_memory, ratio
-from transducer.benchmark.loss_sides import LossProblem, antidiagonals, joint_problem, loss_problem, unfused_logits
+from transducer.benchmark.loss_sides import (
+    JointProblem,
+    LossProblem,
+    antidiagonals,
+    joint_problem,
+    loss_problem,
+    trained_problems,
+    unfused_logits,
+)
 from transducer.fused_loss import joint_loss
 from transducer.losses import SKIP_BELOW, rnnt_loss, tdt_loss
 from transducer.plain_losses import plain_losses
@@ -24,6 +34,7 @@ from transducer.plain_losses import plain_losses
 CPU = torch.device("cpu")
 DURATIONS = (0, 1, 2, 3, 4)
 Row = dict[str, object]
+TRAINED = 8  # utterances, the longest
 SHAPES = ((8, 200, 50, 1024), (8, 100, 40, 128))
 
 
@@ -142,16 +153,64 @@ def fused_rows(repeats: int) -> Iterator[Row]:
     yield row
 
 
-def kept_share(problem) -> float:
-    logits_BTUV = unfused_logits(problem).detach().requires_grad_()
-    loss = rnnt_loss(logits_BTUV, *problem[4:], reduction="sum")
-    return (torch.autograd.grad(loss, logits_BTUV)[0] != 0).any(3).double().mean().item()
+def trained_rows(path: str, manifest: str, repeats: int) -> Iterator[Row]:
+    """Utterances one by one, with all their times added up."""
+    problems, durations = trained_problems(path, manifest, TRAINED)
+    sides: dict[str, Callable[[JointProblem], Tensor]] = {
+        "transformers": lambda one: transformers_side(as_logits(one), durations)(unfused_logits(one)),
+        "unfused": lambda one: tdt_loss(unfused_logits(one), *one[4:], durations, reduction="sum"),
+        "all cells": lambda one: joint_loss(*one, durations, reduction="sum", skip_below=0.0),
+        "fused": lambda one: joint_loss(*one, durations, reduction="sum"),
+    }
+
+    def gradients_of(loss: Callable[[JointProblem], Tensor]) -> list[tuple[Tensor, ...]]:
+        return [torch.autograd.grad(loss(one), one.inputs) for one in problems]
+
+    calls = {name: lambda loss=loss: gradients_of(loss) for name, loss in sides.items()}
+    times = compare(calls, device=CPU, warmup=1, repeats=repeats, clock=time.process_time)
+    errors = [
+        float((a - b).norm() / b.norm())
+        for most, whole in zip(calls["fused"](), calls["all cells"](), strict=True)
+        for a, b in zip(most, whole, strict=True)
+    ]
+    kept = [kept_share(one, durations) for one in problems]
+    weight_WJ = problems[0].weight_VJ
+    row: Row = {"metric": "trained time", "batch": 1, "utterances": len(problems), "loss": "TDT", "n": repeats}
+    row |= {"frames": max(one.encoded_BTJ.shape[1] for one in problems)}
+    row |= {"labels": max(one.targets_BL.shape[1] for one in problems)}
+    row |= {"joint": weight_WJ.shape[1], "outputs": weight_WJ.shape[0], "skip_below": SKIP_BELOW}
+    row |= {"kept": sum(kept) / len(kept)}
+    row |= {f"{name.replace(' ', '_')}_ms_p50": timings.percentile(50) for name, timings in times.items()}
+    row |= {
+        "all_cells_times_transformers": ratio(times["all cells"], times["transformers"]),
+        "times_faster_than_transformers": ratio(times["transformers"], times["fused"]),
+        "times_faster_than_unfused": ratio(times["unfused"], times["fused"]),
+        "error_of_skipping": max(errors),
+    }
+    yield row
+
+
+def as_logits(problem: JointProblem) -> LossProblem:
+    """What the loss of logits is computed of."""
+    return LossProblem(unfused_logits(problem), *problem[4:])
+
+
+def kept_share(problem: JointProblem, durations: tuple[int, ...] = ()) -> float:
+    logits_BTUW = unfused_logits(problem).detach().requires_grad_()
+    loss = ours(as_logits(problem), durations)(logits_BTUW)
+    return (torch.autograd.grad(loss, logits_BTUW)[0] != 0).any(3).double().mean().item()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison")
-    parser.add_argument("--only", choices=["losses", "errors", "fused"], help="measurement to make (default all)")
+    parser.add_argument(
+        "--only",
+        choices=["losses", "errors", "fused", "trained"],
+        help="measurement to make; by default all, trained if there is a model",
+    )
+    parser.add_argument("--model", help="checkpoint of a TDT model, for trained")
+    parser.add_argument("--test", help="manifest or corpus folder of its utterances")
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = {
@@ -159,6 +218,10 @@ def main() -> None:
         "errors": error_rows,
         "fused": lambda: fused_rows(options.repeats),
     }
+    if options.only == "trained" and not (options.model and options.test):
+        parser.error("trained: expected --model and --test")
+    if options.model and options.test:
+        rows["trained"] = lambda: trained_rows(options.model, options.test, options.repeats)
     for name, make in rows.items():
         if options.only in (None, name):
             for row in make():

@@ -3,50 +3,52 @@
 Legend of shapes: N samples, C channels.
 """
 
-import io
 import os
-import re
-import shlex
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import soundfile
 import soxr
 
-from common import other_files, piped_flac
+from common.audio_files import RATES, AudioError, Held, open_checked
+
+__all__ = [
+    "INAUDIBLE",
+    "MOST_SECONDS",
+    "QUALITY",
+    "RATES",
+    "Audio",
+    "AudioError",
+    "AudioInfo",
+    "ChannelsCancelError",
+    "Held",
+    "Mix",
+    "Opened",
+    "blocks_of",
+    "change_speed",
+    "check_channel",
+    "info",
+    "of_channels",
+    "opened",
+    "read",
+    "resample",
+    "write",
+]
 
 Read = TypeVar("Read")
-
-# libsndfile silently shortens a file whose header promises more bytes than are there, and says so only in its log:
-# "data : 64000 (should be 31978)" (WAV), "SSND" (AIFF), "Data Size" (AU), "riff" (W64), "Riff size" (RF64).
-_PROMISED_BYTES = re.compile(r"^ *(?:data|SSND|Data Size|riff|Riff size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
-_UNKNOWN_BYTES = 0x7FFF0000  # from here on the size is a placeholder of a program that wrote to a pipe
-_UNKNOWN_SAMPLES = 2**48  # likewise; libsndfile reports 2**63 - 1
 
 INAUDIBLE = 1e-5
 """-100 dB: a recording that never gets louder is silent."""
 QUALITY = "HQ"
 """soxr's recipe for resampling where a caller does not name another."""
-RATES = (1_000, 768_000)
-"""The lowest and the highest sample rate that is taken for one, in Hz."""
 MOST_SECONDS = 100 * 3600.0
 """Longest piece that `read` decodes where its caller does not say otherwise: a file that promises more is refused."""
-_SPOOLED = 1 << 24  # bytes of a recording without a path up to which it stays in memory
-_SAMPLE_COUNT = re.compile(rb"^sample_count -i (\d{1,18})$", re.MULTILINE)  # of NIST's SPHERE
-_OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest one
-_SMALL = 4096  # bytes of a file that may be nothing but a header
 CANCELLED = 0.01
 """Share of its channels' power below which their mean has lost the sound: they are each other's negatives."""
 _BLOCK = 1 << 20  # samples decoded at a time, so that what a header promises takes no memory until it is there
-
-
-class AudioError(ValueError):
-    """A recording cannot be used; the message names the file and what is wrong with it."""
 
 
 class ChannelsCancelError(AudioError):
@@ -55,58 +57,6 @@ class ChannelsCancelError(AudioError):
     def __init__(self, path: "Path | str | Held", channel: int):
         super().__init__(f"{path}: its channels cancel each other in their mean; take channel {channel + 1} alone")
         self.channel = channel
-
-
-class Held:
-    """A recording that has no path, as the bytes of a file; `name` is what messages call it."""
-
-    def __init__(self, content: bytes | IO[bytes], name: str = "audio"):
-        self.file = io.BytesIO(content) if isinstance(content, bytes) else content
-        self.name = name
-
-    @classmethod
-    def of(cls, stream: IO[bytes], name: str) -> "Held":
-        """What is left in `stream`: in memory where it is small, else in a temporary file. Raises AudioError."""
-        if isinstance(stream, io.TextIOBase):
-            raise AudioError(f'{name}: is open as text; expected a file that was opened with mode "rb"')
-        spooled = tempfile.SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115
-        try:
-            shutil.copyfileobj(stream, spooled, 1 << 20)
-        except OSError as error:
-            raise AudioError(f"{name}: cannot be kept in {tempfile.gettempdir()}: {error.strerror}") from error
-        if spooled.tell() == 0 and stream.seekable() and stream.tell() > 0:
-            raise AudioError(f"{name}: nothing is left in it, for it stands at its end; expected audio from there on")
-        return cls(spooled, name)
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def size(self) -> int:
-        """Its bytes; it stays where it is."""
-        at = self.tell()
-        end = self.seek(0, os.SEEK_END)
-        self.seek(at)
-        return end
-
-    def content(self) -> bytes:
-        """All bytes."""
-        self.seek(0)
-        return self.file.read()
-
-    # What libsndfile asks of a file.
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """As of a file."""
-        self.file.seek(offset, whence)
-        return self.tell()
-
-    def tell(self) -> int:
-        """As of a file."""
-        return self.file.tell()
-
-    def read(self, size: int = -1) -> bytes:
-        """As of a file."""
-        return self.file.read(size)
 
 
 class Audio(NamedTuple):
@@ -194,7 +144,8 @@ def opened(
     """
     if offset_seconds < 0 or (seconds is not None and seconds <= 0):
         raise AudioError(f"{path}: a piece of {seconds} s from {offset_seconds} s; expected seconds > 0, offset >= 0")
-    with _opened(path) as sound:
+    with open_checked(path) as sound:
+        check_channel(path, sound.channels, channel)
         rate = sound.samplerate
         start = round(offset_seconds * rate)
         if start >= sound.frames:
@@ -208,6 +159,12 @@ def opened(
         yield Opened(path, sound, rate, start, count, channel)
 
 
+def check_channel(name: Path | str | Held, channels: int, channel: int | None) -> None:
+    """Raises AudioError where a recording of so many channels has none of that number, from 0."""
+    if channel is not None and channel >= channels:
+        raise AudioError(f"{name}: has {channels} channel{'s' if channels > 1 else ''}, and no channel {channel + 1}")
+
+
 def of_channels(read: Callable[[int | None], Read]) -> Read:
     """What `read` gives of the mean of all channels, or of the loudest one where they cancel each other."""
     try:
@@ -218,7 +175,7 @@ def of_channels(read: Callable[[int | None], Read]) -> Read:
 
 def info(path: Path | str | Held) -> AudioInfo:
     """Length and format of a recording, from its header alone; AudioError where `read` would refuse the header too."""
-    with _opened(path) as sound:
+    with open_checked(path) as sound:
         return AudioInfo(sound.frames / sound.samplerate, sound.frames, sound.samplerate, sound.channels)
 
 
@@ -294,100 +251,6 @@ def change_speed(samples: np.ndarray, factor: float, *, quality: str = QUALITY) 
     if not 0 < factor < float("inf"):
         raise ValueError(f"speed {factor}: expected a positive number, 1 for unchanged")
     return resample(samples, factor, 1.0, quality=quality)
-
-
-@contextmanager
-def _opened(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
-    """The open file, once its header has been found to be usable."""
-    path = path if isinstance(path, Held) else Path(path)
-    if _size(path) == 0:
-        raise AudioError(f"{path}: the file is empty (0 bytes); expected audio")
-    if isinstance(path, Held):
-        path.seek(0)
-    try:
-        # As bytes, for names that are no UTF-8.
-        sound = soundfile.SoundFile(path if isinstance(path, Held) else os.fsencode(path))
-    except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless .raw
-        if not isinstance(path, Held) and path.suffix.lower() in (".raw", ".pcm"):
-            shown = shlex.join(["-i", str(path), str(path.with_suffix(".wav"))])
-            raise AudioError(
-                f"{path}: has no header that tells its rate and format; write one, as with: "
-                f"ffmpeg -f s16le -ar 16000 -ac 1 {shown}"
-            ) from error
-        known = other_files.no_audio(_part(path, 0, other_files.FIRST_BYTES), None if isinstance(path, Held) else path)
-        if known is not None:
-            raise AudioError(f"{path}: cannot be read as audio {known}") from error
-        reason = getattr(error, "error_string", str(error)).rstrip(".")
-        raise AudioError(f"{path}: cannot be read as audio ({reason}); {other_files.EXPECTED}") from error
-    with sound:
-        if sound.frames > _UNKNOWN_SAMPLES and sound.format == "FLAC":
-            with _with_length(path) as known:
-                _check_header(path, known)
-                yield known
-            return
-        _check_header(path, sound)
-        yield sound
-
-
-@contextmanager
-def _with_length(path: Path | Held) -> Iterator[soundfile.SoundFile]:
-    """A FLAC file that was written to a pipe, so that its header has no length."""
-    with nullcontext(path.file) if isinstance(path, Held) else path.open("rb") as file:
-        if (samples := piped_flac.samples_in(file)) is None:
-            raise AudioError(f"{path}: its header gives no length, nor does its end; encode it again to a file")
-        known = piped_flac.WithSamples(file, samples)
-        known.seek(0)
-        with soundfile.SoundFile(known) as sound:
-            yield sound
-
-
-def _size(path: Path | Held) -> int:
-    if isinstance(path, Held):
-        return path.size
-    try:
-        size = path.stat().st_size if path.is_file() else None
-    except OSError as error:  # a name that is too long for the file system
-        raise AudioError(f"{path}: {error.strerror}; expected an audio file") from error
-    if size is None:
-        raise AudioError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; expected an audio file")
-    return size
-
-
-def _check_header(path: Path | Held, sound: soundfile.SoundFile) -> None:
-    if sound.format == "OGG" and _is_cut_ogg(path):
-        raise AudioError(f"{path}: truncated: its last page is not whole")
-    if sound.frames == 0:
-        size = _size(path)
-        hint = f", though it has {size} bytes (was it written to a pipe?); encode it again" if size > _SMALL else ""
-        raise AudioError(f"{path}: holds 0 samples{hint}")
-    if not RATES[0] <= sound.samplerate <= RATES[1]:
-        raise AudioError(f"{path}: expected a sample rate of {RATES[0]} to {RATES[1]} Hz, found {sound.samplerate} Hz")
-    if sound.frames > _UNKNOWN_SAMPLES:
-        raise AudioError(f"{path}: its header gives no length (was it written to a pipe?); encode it again to a file")
-    counted = _SAMPLE_COUNT.search(_part(path, 0, 1024)) if sound.format == "NIST" else None
-    if (counted and int(counted[1]) > sound.frames) or "Seems to be a truncated file." in sound.extra_info:
-        raise AudioError(f"{path}: truncated: its header promises more samples than the {sound.frames} that are there")
-    for promised, present in _PROMISED_BYTES.findall(sound.extra_info):
-        if int(present) + sound.channels * 8 <= int(promised) < _UNKNOWN_BYTES:
-            raise AudioError(f"{path}: truncated: its header promises {promised} bytes but {present} are there")
-
-
-def _is_cut_ogg(path: Path | Held) -> bool:
-    """Whether the last page of an Ogg file goes on behind its end: libsndfile drops it without a word."""
-    last = _part(path, max(0, _size(path) - _OGG_PAGE), _OGG_PAGE)
-    page = last[last.rfind(b"OggS\0") :]
-    lengths = page[27 : 27 + page[26]] if len(page) > 26 else b""
-    return len(page) < 27 or len(page) < 27 + page[26] + sum(lengths)
-
-
-def _part(path: Path | Held, start: int, size: int) -> bytes:
-    """Bytes of a file, which stays where it is if it is open."""
-    with nullcontext(path) if isinstance(path, Held) else path.open("rb") as file:
-        before = file.tell()
-        file.seek(start)
-        part = file.read(size)
-        file.seek(before)
-    return part
 
 
 def _skip(sound: soundfile.SoundFile, n_samples: int) -> None:

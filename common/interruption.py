@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from common import starting
+
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)  # the last is what Slurm's --signal sends
 
 
@@ -105,6 +107,7 @@ def ended_by_the_user() -> Iterator[None]:
 
     What was written until then stays. The status is the shell's for such an end: 130, or 141.
     """
+    starting.begin()
     try:
         yield
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ Decoders work without torch, on arrays; what trains and aligns needs it, and is 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ctc import _interruption as _interruption
 from ctc._library import SlowPathWarning, include_dir, library_file
 
 try:

@@ -49,8 +49,7 @@ class BackoffModel(NamedTuple):
 def write_arpa(path: str | Path, model: BackoffModel) -> None:
     """Writes `model`; a name that ends in .gz, .bz2 or .xz is compressed."""
     path = Path(path)
-    partial = path.with_name(f".{path.name}")
-    with packings.open_to_write(partial, name=path.name) as file:
+    with packings.written_whole(path) as partial, packings.open_to_write(partial, name=path.name) as file:
         file.write("\\data\\\n")
         for order, level in enumerate(model.levels, 1):
             file.write(f"ngram {order}={len(level.words)}\n")
@@ -58,7 +57,6 @@ def write_arpa(path: str | Path, model: BackoffModel) -> None:
             file.write(f"\n\\{order}-grams:\n")
             file.writelines(_lines(model, level, has_backoff=order < model.order))
         file.write("\n\\end\\\n")
-    partial.replace(path)
 
 
 def _lines(model: BackoffModel, level: Level, *, has_backoff: bool) -> Iterator[str]:

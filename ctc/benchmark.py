@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ctc._interruption import EndedByTheUser
 from ctc._loss_library import Labels, Options, run
 from ctc.loss import ctc_loss
 from ctc.memory import GradientPool
@@ -145,4 +146,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with EndedByTheUser():
+        main()

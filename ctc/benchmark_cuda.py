@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ctc import _cuda_library
+from ctc._interruption import EndedByTheUser
 from ctc._loss_library import Labels, Options
 from ctc.benchmark import LARGE, MODELS, SHAPES_HELP, SMALL, parse_shape
 from ctc.loss import ctc_loss
@@ -153,4 +154,5 @@ def _shown(value: float | None) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    with EndedByTheUser():
+        main()

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 import ctc
+from ctc._interruption import EndedByTheUser
 from ctc.ngram import estimate
 
 BATCH, FRAMES, LABELS = 64, 836, " abcdefghijklmnopqrstuvwxyz'"
@@ -119,4 +120,5 @@ def report(kind: str, log_probs_BSV: Tensor, targets: list[list[int]], scorer: c
 
 
 if __name__ == "__main__":
-    main()
+    with EndedByTheUser():
+        main()

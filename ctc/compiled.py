@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctc import _native
+from ctc import _native, packings
 from ctc.arpa import ArpaError, BackoffModel, read_arpa
 from ctc.packed import WIDEST, Packed, packed_bytes
 from ctc.tables import NgramAutomaton, is_valid_automaton, ngram_automaton
@@ -52,10 +52,8 @@ def write_model(path: str | Path, model: NgramModel) -> None:
     sizes = (len(automaton.backoff), len(automaton.arc_word), len(automaton.word_bound), *fixed, *widths)
     rest = SIZES.pack(*sizes)
     header = HEADER.pack(MAGIC, zlib.crc32(body, zlib.crc32(rest)), *sizes)
-    partial = path.with_name(f".{path.name}")
-    with partial.open("wb") as file:
+    with packings.written_whole(path) as partial, partial.open("wb") as file:
         file.write(header + bytes(-len(header) % ALIGNMENT) + body)
-    partial.replace(path)
 
 
 def read_model(path: str | Path) -> BackoffModel | NgramModel:

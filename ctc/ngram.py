@@ -11,6 +11,7 @@ shortest history shares g evenly among all words and <unk>. Everything is counte
 
 import argparse
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ctc import packings
+from ctc._interruption import EndedByTheUser
 from ctc.arpa import END, IMPOSSIBLE, SPACE, START, UNKNOWN, ArpaError, BackoffModel, Level, read_arpa, write_arpa
 from ctc.compiled import compile_model, write_model
 
@@ -170,6 +172,13 @@ def _on_disk(paths: Iterable[Path]) -> Iterator[list[Path]]:
         yield kept
 
 
+def _told(error: Exception) -> str:
+    """What an error says; of the system's, which file and why, without their number."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
+
+
 def compile_command(arguments: Sequence[str]) -> None:
     """The command line of `compile`."""
     description = "Compilation of an ARPA file into a file that decoders map into memory."
@@ -182,7 +191,7 @@ def compile_command(arguments: Sequence[str]) -> None:
         model = compile_model(read_arpa(options.arpa))
         write_model(options.output, model)
     except (OSError, ArpaError, ValueError) as error:
-        sys.exit(f"ctc.ngram: {error}")
+        sys.exit(f"ctc.ngram: {_told(error)}")
     size = options.output.stat().st_size
     print(f"{options.output}: {len(model.vocabulary)} words, {len(model.automaton.arc_word)} n-grams, {size} bytes")
 
@@ -209,10 +218,11 @@ def main() -> None:
             model = estimate(read_sentences(texts, unit=options.unit), order=options.order, prune=options.prune)
         write_arpa(options.output, model)
     except (OSError, ValueError) as error:
-        sys.exit(f"ctc.ngram: {error}")
+        sys.exit(f"ctc.ngram: {_told(error)}")
     sizes = ", ".join(f"{len(level.words)} {order}-grams" for order, level in enumerate(model.levels, 1))
     print(f"{options.output}: {sizes}")
 
 
 if __name__ == "__main__":
-    main()
+    with EndedByTheUser():
+        main()

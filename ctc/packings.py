@@ -2,8 +2,10 @@
 
 import bz2
 import codecs
+import contextlib
 import gzip
 import lzma
+import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +77,26 @@ def _in_utf_8(text: bytes) -> bytes:
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return text.decode("utf-16", "replace").encode()
     return text.removeprefix(codecs.BOM_UTF8)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A name to write a file under, which takes the place of `path` when all is well; devices and pipes are written to.
+
+    Raises OSError, which names `path`.
+    """
+    is_device = path.is_char_device() or path.is_fifo()
+    partial = path if is_device else path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield partial
+        if not is_device:
+            partial.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        if not is_device:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
 
 
 def open_to_write(path: Path, *, name: str) -> TextIO:

@@ -6,6 +6,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import common  # noqa: F401  ends commands that are interrupted while they are imported
+
 if TYPE_CHECKING:
     from fastpitch.speaking.synthesizer import Spoken, Synthesizer, load
     from fastpitch.speaking.voicing import Voice, VoicingConfig

@@ -23,6 +23,7 @@ from common.fastest import Choice
 from common.recognition import sharding
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
+from common.recognition.recordings import channel_number, of_channel
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format, tell
 from jasper import data
@@ -44,6 +45,9 @@ class InferenceConfig:
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
     """Longest utterance of manifests, in seconds; longer ones are left out."""
+    channel: str = "mean"
+    """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
+    from 1."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
     """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
@@ -74,6 +78,7 @@ class InferenceConfig:
     """Seconds of a chunk; longer recordings are recognised in overlapping chunks."""
 
     def __post_init__(self) -> None:
+        channel_number(self.channel)
         if not self.inputs:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the checkpoint")
         if self.batch_size < 1 or self.chunk_seconds <= 0:
@@ -99,7 +104,7 @@ def main(cfg: InferenceConfig) -> int:
         for assumption in asr.assumed if world.is_main else ():
             tell(assumption)
         heard = asr.stream(
-            [item.source for item in share(found.items, world)],
+            of_channel((item.source for item in share(found.items, world)), cfg.channel),
             batch_size=cfg.batch_size,
             chunk_seconds=cfg.chunk_seconds,
             decoder=asr.decoder(cfg.decoding),

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import common  # noqa: F401  ends commands that are interrupted while they are imported
 from transducer.hypotheses import Hypothesis
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from common.fastest import Choice
 from common.recognition import sharding
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
+from common.recognition.recordings import channel_number, of_channel
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format
 from common.text.language import Language, Spelling
@@ -39,6 +40,9 @@ class InferenceConfig:
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
     """Longest utterance of manifests, in seconds; longer ones are left out."""
+    channel: str = "mean"
+    """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
+    from 1."""
     format: Format = "text"
     """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
     vtt: subtitles."""
@@ -98,6 +102,7 @@ class InferenceConfig:
             raise ValueError(f"normalize_seconds = {self.normalize_seconds}: expected seconds, at least 0")
         if self.batch_size < 1 or self.max_symbols < 1:
             raise ValueError(f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}: expected above 0")
+        channel_number(self.channel)
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 
@@ -118,7 +123,7 @@ def main(cfg: InferenceConfig) -> int:
             confidence=cfg.confidence, normalize_seconds=cfg.normalize_seconds,
         )  # fmt: skip
         heard = asr.stream(
-            [item.source for item in share(found.items, world)],
+            of_channel((item.source for item in share(found.items, world)), cfg.channel),
             batch_size=cfg.batch_size,
             **asdict(cfg.chunks),
             max_symbols=cfg.max_symbols,

@@ -33,7 +33,7 @@ class AgreementConfig:
     """Which files are compared, and on what."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
-    """The file in fewer bits."""
+    """The file in fewer bits, or for another runtime."""
     exact: Annotated[Path, Positional, arg(metavar="EXACT")]
     """The same model in float32."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
@@ -46,6 +46,8 @@ class AgreementConfig:
     """Signal to noise ratio of white noise that is added, in decibels; none by default."""
     language: Language = "auto"
     """Language of the texts that are compared."""
+    runtime: recognizers.Runtime = "onnxruntime"
+    """Runtime of the first file; the second has ONNX Runtime."""
     threads: int = 1
     """Threads of the networks."""
     name: str = ""
@@ -60,7 +62,10 @@ class AgreementConfig:
 
 def main(cfg: AgreementConfig) -> dict[str, Any]:
     """Compares, appends the row and prints it; returns it. Raises ModelError and AudioError."""
-    models = [recognizers.load(path, threads=cfg.threads) for path in (cfg.model, cfg.exact)]
+    models = [
+        recognizers.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime),
+        recognizers.load(cfg.exact, threads=cfg.threads),
+    ]
     named = find_recordings(cfg.inputs, root=cfg.root)
     for problem in named.problems:
         tell(problem)
@@ -74,7 +79,9 @@ def main(cfg: AgreementConfig) -> dict[str, Any]:
     row = {
         "config": cfg.name or cfg.model.stem,
         "noise_db": None if math.isinf(cfg.noise_db) else cfg.noise_db,
+        "noise": "none" if math.isinf(cfg.noise_db) else f"at {cfg.noise_db:g} dB",
         "precision": models[0].network.facts.get("precision", "fp32"),
+        "runtime": cfg.runtime,
         "quantisation": models[0].network.facts.get("int8"),
         "clips": len(items),
         "words": count.length,
@@ -87,7 +94,7 @@ def main(cfg: AgreementConfig) -> dict[str, Any]:
             row[kind] = round(100 * word_errors(references, [spelled(text) for text in texts]).rate, 2)
     row = benchmark.append_row("trt_agreement", row, device=torch.device("cpu"), folder=cfg.results)
     rates = f", {row['wer']} % of all words wrong and {row['exact_wer']} %" if "wer" in row else ""
-    noise = f" at {cfg.noise_db:g} dB" if row["noise_db"] is not None else ""
+    noise = "" if math.isinf(cfg.noise_db) else f" {row['noise']}"
     print(f"{cfg.model}: {row['agreeing']:.1%} of the {row['words']} words of {cfg.exact}{noise}{rates}")
     return row
 

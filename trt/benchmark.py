@@ -4,9 +4,11 @@
     python -m trt.benchmark configs/jasper/digits.toml --checkpoint jasper_best.pt --threads 1
 
 Exports Jasper or QuartzNet from features on, in each precision, and times ONNX Runtime and torch in turns on the same
-features: `fused` is the network as `jasper.load` runs it, `eager` the same as plain convolutions of torch. Weights are
+features: `fused` is the network as `jasper.load` runs it, `eager` the same as plain convolutions of torch. OpenVINO
+takes part with --sides openvino openvino_bf16, and wav2vec 2.0, from samples on, with --wav2vec2. Weights are
 random without a checkpoint; int8 is then calibrated on noise, which changes what is said but not how long it takes.
-A row per length, batch size and side goes to benchmarks/results/trt_inference.jsonl.
+A row per length, batch size and side goes to benchmarks/results/trt_inference.jsonl; with OpenVINO, to
+trt_openvino.jsonl.
 
 Shapes: B utterances, F mel bands, T feature frames.
 """
@@ -17,16 +19,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import onnxruntime
 import torch
+from torch import Tensor, nn
 
 from common import benchmark, config
 from common.benchmark import RESULTS
 from common.checkpoint import CheckpointError
+from common.export import ExportGraph, samples_example
 from common.logging import processor_flags
 from common.precision import cast_for_inference
 from jasper import export
@@ -34,14 +38,16 @@ from jasper.config import Config
 from jasper.fused import fuse
 from jasper.model import Jasper
 from jasper.recognizer import load_model
-from trt import engine_runtime
+from trt import engine_runtime, recognizers
 from trt.conversion import ExportError, Program, converted
-from trt.depthwise.library import register
 from trt.reduction import Quantisation, to_float16, to_int8
-from trt.runtime import ModelError
+from trt.runtime import Model, ModelError
+from wav2vec2 import export as wav2vec2_export
+from wav2vec2 import recognizer as wav2vec2
+from wav2vec2.run_config import SAMPLE_RATE
 
-Side = Literal["fp32", "fp16", "int8"]
-CALIBRATION_FRAMES = 200
+Side = Literal["fp32", "fp16", "int8", "openvino", "openvino_bf16"]
+CALIBRATION_SECONDS = 8.0
 SHOWN = ("config", "seconds_of_audio", "batch", "side", "megabytes", "p50", "p99")
 
 
@@ -50,13 +56,14 @@ class BenchmarkConfig(Config):
     """What to measure, and the model."""
 
     sides: tuple[Side, ...] = ("fp32", "int8")
-    """Precisions of the exported file."""
+    """Precisions of the exported file in ONNX Runtime; openvino, openvino_bf16: the fp32 one in OpenVINO, with the
+    extra of that name."""
     seconds: tuple[float, ...] = (2.0, 16.7)
     """Lengths of the audio."""
     batch_sizes: tuple[int, ...] = (1,)
     """Utterances per call."""
     threads: int = 1
-    """Threads of torch and of ONNX Runtime."""
+    """Threads of torch and of the runtimes."""
     repeats: int = 20
     """Calls that are timed."""
     warmup: int = 3
@@ -68,6 +75,9 @@ class BenchmarkConfig(Config):
     processor."""
     name: str = ""
     """What the rows call the model; by default the name of the TOML file or of the checkpoint."""
+    wav2vec2: Path | None = None
+    """Checkpoint of a fine-tuned wav2vec 2.0 to measure in place of Jasper, from samples on: `eager` are plain
+    convolutions of torch, `fused` the network as wav2vec2.load runs it."""
     results: Path = RESULTS
     """Folder of the file that rows are appended to."""
 
@@ -76,77 +86,108 @@ def main(cfg: BenchmarkConfig) -> list[dict[str, Any]]:
     """Measures, appends the rows and prints them; returns them. Raises CheckpointError, ExportError and ModelError."""
     torch.set_num_threads(cfg.threads)
     rows = []
+    name = "trt_openvino" if {"openvino", "openvino_bf16"} & set(cfg.sides) else "trt_inference"
     with torch.inference_mode(False), torch.no_grad():
         for row in measured(cfg):
-            rows.append(benchmark.append_row("trt_inference", row, device=torch.device("cpu"), folder=cfg.results))
+            rows.append(benchmark.append_row(name, row, device=torch.device("cpu"), folder=cfg.results))
             about = " ".join(f"{key} {row[key]}" for key in SHOWN)
             print(f"{about} ms, {row['times_faster_than_eager']} x eager, {row['times_faster_than_fused']} x fused")
     return rows
 
 
+class Subject(NamedTuple):
+    """A recogniser that is measured."""
+
+    name: str
+    graph: ExportGraph
+    network: nn.Module
+    fused: Callable[[float], Callable[..., object]]
+    """The network as it runs at home, for so many seconds."""
+    inputs: Callable[[int, float], dict[str, Tensor]]
+    """Noise for a batch of so many utterances, of so many seconds each."""
+
+
 def measured(cfg: BenchmarkConfig) -> Iterator[dict[str, Any]]:
     """A row per length, batch size and side."""
     built = {path.stem: engine_runtime.load(path) for path in cfg.engines}
-    model, cfg = _model(cfg)
-    per_second = cfg.features.sample_rate / cfg.features.hop_samples
-    program = converted(export.graph(model, cfg, "features"))
-    files = {side: _file(program, side, model, cfg) for side in cfg.sides}
-    weights = sum(value.numel() * value.element_size() for value in model.state_dict().values())
+    subject = _jasper(cfg) if cfg.wav2vec2 is None else _wav2vec2(cfg.wav2vec2, cfg.name)
+    program = converted(subject.graph)
+    if program.weights_file:
+        raise ExportError("weights of more than 2 GB are not measured here")
+    files = {side: _file(program, side, subject) for side in cfg.sides}
+    weights = sum(value.numel() * value.element_size() for value in subject.network.state_dict().values())
     sizes = {"eager": weights, "fused": weights} | {side: len(content) for side, content in files.items()}
     sizes |= {path.stem: path.stat().st_size for path in cfg.engines}
-    sessions = {side: _session(content, cfg.threads) for side, content in files.items()}
+    runs = {side: _run(content, side, cfg.threads) for side, content in files.items()}
     clock = time.process_time if cfg.processor_time else time.perf_counter
-    about = {"config": cfg.name, "threads": cfg.threads, "processor_flags": processor_flags()}
+    about = {"config": subject.name, "threads": cfg.threads, "processor_flags": processor_flags()}
     about |= {"clock": "processor" if cfg.processor_time else "wall", "onnxruntime": onnxruntime.__version__}
+    if {"openvino", "openvino_bf16"} & set(cfg.sides):
+        about["openvino"] = metadata.version("openvino")
     for seconds in cfg.seconds:
-        n_frames = round(seconds * per_second)
-        fused = cast_for_inference(fuse(model, frames=n_frames), "fp32")
+        fused = subject.fused(seconds)
         for batch in cfg.batch_sizes:
-            noise = torch.Generator().manual_seed(0)
-            features_BFT = torch.randn(batch, cfg.features.mel_bins, n_frames, generator=noise)
-            frames_B = torch.full((batch,), n_frames)
-            inputs = {"features_BFT": features_BFT.numpy(), "frames_B": frames_B.numpy()}
+            tensors = subject.inputs(batch, seconds)
+            arrays = {name: value.numpy() for name, value in tensors.items()}
             calls: dict[str, Callable[[], object]] = {
-                "eager": partial(model, features_BFT, frames_B),
-                "fused": partial(fused, features_BFT, frames_B),
+                "eager": partial(subject.network, *tensors.values()),
+                "fused": partial(fused, *tensors.values()),
             }
-            calls |= {side: partial(session.run, None, inputs) for side, session in sessions.items()}
-            calls |= {name: partial(engine.run, **inputs) for name, engine in built.items()}
+            calls |= {side: partial(run, **arrays) for side, run in runs.items()}
+            calls |= {name: partial(engine.run, **arrays) for name, engine in built.items()}
             timings = benchmark.compare(
                 calls, device=torch.device("cpu"), warmup=cfg.warmup, repeats=cfg.repeats, clock=clock
             )
             for side, times in timings.items():
                 row = about | {"seconds_of_audio": seconds, "batch": batch, "side": side, **times.summary()}
                 row["megabytes"] = round(sizes[side] / 1e6, 1)
-                for other in ("eager", "fused"):
+                for other in ("eager", "fused", *(["fp32"] if "fp32" in timings else [])):
                     row[f"times_faster_than_{other}"] = round(benchmark.ratio(timings[other], times), 2)
                 yield row
 
 
-def _file(program: Program, side: Side, model: Jasper, cfg: BenchmarkConfig) -> bytes:
-    if side == "fp32":
-        return program.content
+def _file(program: Program, side: Side, subject: Subject) -> bytes:
     if side == "fp16":
         return to_float16(program)
-    random = np.random.default_rng(0)
-    shape = 1, cfg.features.mel_bins, CALIBRATION_FRAMES
-    clips = [
-        {"features_BFT": random.standard_normal(shape).astype(np.float32), "frames_B": np.array([CALIBRATION_FRAMES])}
-        for _ in range(4)
-    ]
-    graph = export.graph(model, cfg, "features")
-    return to_int8(program, clips, graph.metadata, Quantisation(most_errors=float("inf"))).content
+    if side != "int8":
+        return program.content
+    clips = [{name: value.numpy() for name, value in subject.inputs(1, CALIBRATION_SECONDS).items()}]
+    return to_int8(program, clips, subject.graph.metadata, Quantisation(most_errors=float("inf"))).content
 
 
-def _session(content: bytes, threads: int) -> onnxruntime.InferenceSession:
+def _run(content: bytes, side: Side, threads: int) -> Callable[..., object]:
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:  # the bytes are not held beside what is made of them
         file.write(content)
         file.flush()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        register(options, content, threads=threads)
-        return onnxruntime.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
+        if side == "openvino" or side == "openvino_bf16":
+            return recognizers.network(Path(file.name), threads=threads, runtime=side).run
+        return Model(Path(file.name), threads=threads).run
+
+
+def _jasper(cfg: BenchmarkConfig) -> Subject:
+    model, cfg = _model(cfg)
+    per_second = cfg.features.sample_rate / cfg.features.hop_samples
+
+    def fused(seconds: float) -> nn.Module:
+        return cast_for_inference(fuse(model, frames=round(seconds * per_second)), "fp32")
+
+    def inputs(batch: int, seconds: float) -> dict[str, Tensor]:
+        n_frames, noise = round(seconds * per_second), torch.Generator().manual_seed(0)
+        features_BFT = torch.randn(batch, cfg.features.mel_bins, n_frames, generator=noise)
+        return {"features_BFT": features_BFT, "frames_B": torch.full((batch,), n_frames)}
+
+    return Subject(cfg.name, export.graph(model, cfg, "features"), model, fused, inputs)
+
+
+def _wav2vec2(path: Path, name: str) -> Subject:
+    """The network of a checkpoint: plain, and as it runs at home."""
+    recognizer = wav2vec2.load(path, device="cpu")
+    graph = wav2vec2_export.graph(recognizer.model)
+
+    def inputs(batch: int, seconds: float) -> dict[str, Tensor]:
+        return samples_example([round(seconds * SAMPLE_RATE)] * batch)
+
+    return Subject(name or path.stem, graph, graph.module, lambda seconds: recognizer.model, inputs)
 
 
 def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:

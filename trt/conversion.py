@@ -86,7 +86,9 @@ def converted(graph: ExportGraph, *, stem: str = "model") -> Program:
     proto.graph.initializer.extend(
         onnx.numpy_helper.from_array(value.numpy(), name) for name, value in graph.weights.items()
     )
-    full_precision = [node.name for node in proto.graph.node if _is_of(node, graph.full_precision)]
+    full_precision = _full_precision(proto.graph, graph.full_precision)
+    if len(features := _read_outside(proto.graph, full_precision)) == 1:
+        proto.metadata_props.add(key="features_tensor", value=json.dumps(features[0]))
     for node in proto.graph.node:
         del node.metadata_props[:]  # the lines of Python that it came from
     if sum(tensor.ByteSize() for tensor in proto.graph.initializer) <= MOST_BYTES:
@@ -113,6 +115,29 @@ def _moved_out(proto: onnx.ModelProto, stem: str, kept: Collection[str]) -> tupl
         tensor.data_location = onnx.TensorProto.EXTERNAL
     proto.metadata_props.add(key="weights_file", value=json.dumps(file_name))
     return file_name, content
+
+
+def _full_precision(graph: onnx.GraphProto, parts: Sequence[str]) -> list[str]:
+    """The nodes of the parts of a module, with those that torch's optimiser put between them without a record."""
+    kept = {node.name for node in graph.node if _is_of(node, parts)}
+    users = {name: list[str]() for node in graph.node for name in node.input}
+    for node in graph.node:
+        for name in node.input:
+            users[name].append(node.name)
+    for node in reversed(graph.node):  # those that take its outputs come after it
+        takers = [user for name in node.output for user in users.get(name, ())]
+        if takers and kept.issuperset(takers):
+            kept.add(node.name)
+    return [node.name for node in graph.node if node.name in kept]
+
+
+def _read_outside(graph: onnx.GraphProto, nodes: Sequence[str]) -> list[str]:
+    """The tensors in float32 that these nodes give to others."""
+    kept, single = set(nodes), onnx.TensorProto.FLOAT
+    floats = {value.name for value in graph.value_info if value.type.tensor_type.elem_type == single}
+    read = {name for node in graph.node if node.name not in kept for name in node.input}
+    made = [name for node in graph.node if node.name in kept for name in node.output]
+    return [name for name in made if name in read & floats]
 
 
 def _is_of(node: onnx.NodeProto, parts: Sequence[str]) -> bool:

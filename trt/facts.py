@@ -55,6 +55,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "symbols": ("a list of texts", _is_texts),
     "blank": ("a number of a label", _is_count(0)),
     "separator": ("a text", _is_of(str)),
+    "features_tensor": ("a text", _is_of(str)),
     "samples_per_frame": ("1 or more", _is_count(1)),
     "seconds_per_frame": ("a number above 0", _is_positive),
     "chunk_seconds": ("a number above 0", _is_positive),

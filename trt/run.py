@@ -21,6 +21,7 @@ from common import config
 from common.recognition import sharding, writing
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
+from common.recognition.recordings import channel_number, of_channel
 from common.recognition.writing import Format, tell
 from trt import recognizers
 from trt.runtime import ModelError, Recognizer
@@ -39,6 +40,9 @@ class RunConfig:
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     max_seconds: float = math.inf
     """Longest utterance of manifests, in seconds; longer ones are left out."""
+    channel: str = "mean"
+    """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
+    from 1."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
     """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
@@ -61,12 +65,16 @@ class RunConfig:
     """Seconds of a chunk; longer recordings are recognised in overlapping chunks. By default those of the model."""
     threads: int = 0
     """Threads of the network; 0 for one per core."""
+    runtime: recognizers.Runtime = "onnxruntime"
+    """Runtime of an ONNX file: onnxruntime, or openvino with the extra of that name, on some processors faster;
+    openvino_bf16 computes the network, not its features, in bfloat16, where the processor has it."""
 
     def __post_init__(self) -> None:
         if not self.inputs:
             raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
         if self.batch_size < 1 or (self.chunk_seconds is not None and self.chunk_seconds <= 0):
             raise ValueError(f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}: expected above 0")
+        channel_number(self.channel)
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 
@@ -82,7 +90,7 @@ def main(cfg: RunConfig) -> int:
     if left is None:
         return 0
     items, problems = left
-    asr = recognizers.load(cfg.model, threads=cfg.threads)
+    asr = recognizers.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime)
     options: dict[str, Any] = {"decoder": asr.decoder(cfg.decoding)}
     labels: list[str] = []
     if cfg.save_logits is not None:
@@ -92,7 +100,7 @@ def main(cfg: RunConfig) -> int:
     for problem in problems:
         tell(problem)
     failed = len(problems)
-    sources = [item.source for item in items]
+    sources = of_channel((item.source for item in items), cfg.channel)
     found = asr.stream(sources, batch_size=cfg.batch_size, chunk_seconds=cfg.chunk_seconds, **options)
     path = sharding.part_of(cfg.output, cfg.shard)
     with writing.output(path, whole=cfg.shard is not None) as stream:

@@ -26,6 +26,7 @@ from common import config
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.recognition.writing import tell
+from trt import recognizers
 from trt.runtime import ModelError
 from trt.serving.limits import Limits, SelfTestError, give_memory_back
 
@@ -77,6 +78,9 @@ class ServeConfig:
     """Recordings of similar length, or chunks of long ones, that go through the network at once."""
     threads: int = 0
     """Threads of an ONNX network; 0 for one per core."""
+    runtime: recognizers.Runtime = "onnxruntime"
+    """Runtime of a recogniser's ONNX file: onnxruntime, or openvino or openvino_bf16 with the extra openvino; with
+    engine local."""
     device: str = "auto"
     """Device of checkpoints: auto, cpu, cuda or cuda:N."""
     web: bool = False
@@ -90,6 +94,8 @@ class ServeConfig:
             raise ValueError("nothing to serve; name a recogniser with --asr, or a voice with --tts and --vocoder")
         if (self.tts is None) != (self.vocoder is None):
             raise ValueError("a voice needs both --tts and --vocoder")
+        if self.engine == "triton" and self.runtime != "onnxruntime":
+            raise ValueError(f"runtime {self.runtime}: expected engine local; Triton's back end runs onnxruntime")
         if self.engine == "triton" and self.asr is None:
             raise ValueError("engine triton runs a recogniser; name one with --asr")
         if self.voice_engine == "triton" and (self.engine != "triton" or self.tts is None):
@@ -125,7 +131,9 @@ def build(cfg: ServeConfig) -> Gateway:
             if cfg.tts is not None and cfg.vocoder is not None and cfg.voice_engine == "triton":
                 own = own._replace(voice=(cfg.tts, cfg.vocoder))
             triton = Triton(own, ports=cfg.triton_ports)
-        ears = models.load_ears(cfg.asr, batch_size=cfg.batch_size, threads=cfg.threads, device=cfg.device)
+        ears = models.load_ears(
+            cfg.asr, batch_size=cfg.batch_size, threads=cfg.threads, device=cfg.device, runtime=cfg.runtime
+        )
     if cfg.tts is not None and cfg.vocoder is not None:
         voice = models.load_voice(cfg.tts, cfg.vocoder, threads=cfg.threads, device=cfg.device)
         if triton is not None and cfg.voice_engine == "local":

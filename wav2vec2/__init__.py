@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import common  # noqa: F401  ends commands that are interrupted while they are imported
+
 if TYPE_CHECKING:
     from wav2vec2.recognizer import Recognizer, load
 

@@ -31,6 +31,7 @@ from common.fastest import Choice
 from common.recognition import sharding, writing
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import Found, Item, find_recordings
+from common.recognition.recordings import channel_number, of_channel
 from common.recognition.transcribing import Output, in_order, share, status, write_all
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
@@ -52,6 +53,9 @@ class InferenceConfig:
     """Folder that relative paths in manifests start from; by default that of the manifest, or what a .tsv says."""
     max_seconds: float = math.inf
     """Longest utterance of manifests, in seconds; longer ones are left out."""
+    channel: str = "mean"
+    """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
+    from 1."""
     labels: Path | None = None
     """Fairseq's dict.ltr.txt, for a checkpoint that does not name its labels."""
     target_lang: str = ""
@@ -101,6 +105,7 @@ class InferenceConfig:
                 f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}, stride_seconds = "
                 f"{self.stride_seconds}: expected above 0, above 0, and at least 0"
             )
+        channel_number(self.channel)
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
         if self.features is not None and (self.output or self.output_dir or self.save_logits):
             raise ValueError("features: nothing is transcribed then; leave out output, output_dir and save_logits")
@@ -152,7 +157,7 @@ def main(cfg: InferenceConfig) -> int:
 def _transcripts(w: Recognizer, found: Found, cfg: InferenceConfig, world: World, to: Output) -> Iterator[Transcript]:
     """Every transcript, once the first process has written it."""
     own = w.stream(
-        [item.source for item in share(found.items, world)],
+        of_channel((item.source for item in share(found.items, world)), cfg.channel),
         decoder=w.decoder(cfg.decoding),
         keep_log_probs=cfg.save_logits is not None,
         **_shared(cfg),
@@ -167,7 +172,7 @@ def _features(w: Recognizer, found: Found, cfg: InferenceConfig, world: World) -
     for problem in found.problems if world.is_main else ():
         tell(problem)
     own = share(found.items, world)
-    represented = w.represent([item.source for item in own], layers=cfg.layer, **_shared(cfg))
+    represented = w.represent(of_channel((item.source for item in own), cfg.channel), layers=cfg.layer, **_shared(cfg))
     for result in in_order(_saved(own, represented, cfg), len(found.items), world):
         if result.error and world.is_main:
             tell(result.error)

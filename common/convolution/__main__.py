@@ -7,6 +7,7 @@ import argparse
 import sys
 
 from common.convolution import calibrate, native, planning
+from common.interruption import ended_by_the_user
 
 
 def main() -> None:
@@ -27,4 +28,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_by_the_user():
+        main()

@@ -62,8 +62,13 @@ def text_of(path: Path) -> str:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file, as `numbered` gives them. Raises ManifestError."""
+    return numbered(text_of(path))
+
+
+def numbered(text: str) -> Iterator[tuple[int, str]]:
     """The lines that are not blank, numbered from 1. Only \\n ends a line: others may stand in a text."""
-    for number, line in enumerate(text_of(path).split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield number, line.rstrip("\r")
 

@@ -11,21 +11,40 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from common import audio
-from common.data.entries import Entries, Entry, EntryError, ManifestError, found, lines_of, parsed, short, text_of
+from common.data.entries import (
+    Entries,
+    Entry,
+    EntryError,
+    ManifestError,
+    found,
+    lines_of,
+    numbered,
+    parsed,
+    short,
+    text_of,
+)
 from common.data.tables import NAMES
 from common.files import is_file
 
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
-
-
+_BEFORE_VALUE = re.compile(r"\s*:\s*")
 MOST_DIGITS = 15  # of a count of samples
 
 
 def read_jsonl(path: Path, root: Path | None, *, with_text: bool = True) -> Entries:
-    """One JSON object a line: the keys of NeMo's manifests or others of NAMES, and `speeds`: {"0.9": path, ...}."""
+    """One JSON object a line: the keys of NeMo's manifests or others of NAMES, and `speeds`: {"0.9": path, ...}.
+
+    Objects over several lines, and one that holds an array of objects, {"data": [...]}, are read too.
+    """
+    content = text_of(path)
+    start = _BETWEEN_ITEMS.match(content).end()  # type: ignore[union-attr]
+    if (array := _array_in(path, content, start)) is not None:
+        return _objects(path, root, _items(path, content, array, end="]"), with_text=with_text)
+    if _is_over_lines(content, start):
+        return _objects(path, root, _items(path, content, start, end=""), with_text=with_text)
     base = root or path.parent
 
     def parse(line: int, content: str) -> Entry:
@@ -39,7 +58,7 @@ def read_jsonl(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
             raise EntryError(f"found {short(content)}; expected an object with audio_filepath, duration and text")
         return _described(path, base, line, record, with_text=with_text)
 
-    return parsed(path, lines_of(path), parse)
+    return parsed(path, numbered(content), parse)
 
 
 def _described(path: Path, base: Path, line: int, record: dict[str, Any], *, with_text: bool) -> Entry:
@@ -67,6 +86,12 @@ def _described(path: Path, base: Path, line: int, record: dict[str, Any], *, wit
 
 def read_librispeech_json(path: Path, root: Path | None, *, with_text: bool = True) -> Entries:
     """Arrays: NVIDIA's preparation of LibriSpeech, with several speeds of each utterance, or `read_jsonl`'s objects."""
+    content = text_of(path)
+    array = _BETWEEN_ITEMS.match(content).end() + 1  # type: ignore[union-attr]
+    return _objects(path, root, _items(path, content, array, end="]"), with_text=with_text)
+
+
+def _objects(path: Path, root: Path | None, items: Iterable[tuple[int, Any]], *, with_text: bool) -> Entries:
     base = root or path.parent
 
     def parse(line: int, record: Any) -> Entry:
@@ -102,7 +127,7 @@ def read_librispeech_json(path: Path, root: Path | None, *, with_text: bool = Tr
             ),
         )
 
-    return parsed(path, _array_items(path), parse)
+    return parsed(path, items, parse)
 
 
 def read_librispeech(path: Path, root: Path | None) -> Entries:
@@ -214,16 +239,15 @@ def _letters(path: Path, n_entries: int) -> list[str | EntryError]:
     return [text(content) for content in lines]
 
 
-def _array_items(path: Path) -> Iterator[tuple[int, Any]]:
-    """The items of a JSON array with the lines on which they start."""
-    content = text_of(path)
+def _items(path: Path, content: str, position: int, *, end: Literal["]", ""]) -> Iterator[tuple[int, Any]]:
+    """What stands one after the other from `position` on, up to the end of an array or of all, with its lines."""
     decoder = json.JSONDecoder()
-    position, counted, line = _BETWEEN_ITEMS.match(content).end() + 1, 0, 1  # type: ignore[union-attr]
+    counted, line = 0, 1
     while True:
         position = _BETWEEN_ITEMS.match(content, position).end()  # type: ignore[union-attr]
         line += content.count("\n", counted, position)
         counted = position
-        if content[position : position + 1] == "]":
+        if content[position : position + 1] == end:
             return
         try:
             item, position = decoder.raw_decode(content, position)
@@ -232,6 +256,48 @@ def _array_items(path: Path) -> Iterator[tuple[int, Any]]:
         except (ValueError, RecursionError) as error:
             raise ManifestError(f"{path}:{line}: not JSON that can be read ({error})") from error
         yield line, item
+
+
+def _decoded_at(content: str, position: int) -> tuple[Any, int]:
+    """The JSON that stands there, and its end; None where none can be read, which whoever reads the lines tells."""
+    try:
+        return json.JSONDecoder().raw_decode(content, position)
+    except (ValueError, RecursionError):
+        return None, position
+
+
+def _is_over_lines(content: str, start: int) -> bool:
+    """Whether the object that starts there goes on behind the end of its line."""
+    record, end = _decoded_at(content, start)
+    return isinstance(record, dict) and "\n" in content[start:end]
+
+
+def _array_in(path: Path, content: str, start: int) -> int | None:
+    """Where in the one object of a file the items of its array of objects begin; None where it is no such file.
+
+    Raises ManifestError where several of its arrays may be meant, as of a training and a test set.
+    """
+    record, end = _decoded_at(content, start)
+    is_alone = isinstance(record, dict) and _BETWEEN_ITEMS.match(content, end).end() == len(content)  # type: ignore[union-attr]
+    if not is_alone or any(name in record for name in (*NAMES["audio"], *NAMES["text"])):
+        return None
+    arrays = [key for key, value in record.items() if isinstance(value, list) and _are_objects(value)]
+    of_audio = [key for key in arrays if any(name in record[key][0] for name in (*NAMES["audio"], "files"))]
+    if len(arrays := of_audio or arrays) > 1:
+        raise ManifestError(f"{path}:1: found arrays called {', '.join(arrays)}; expected one, or a file for each")
+    wanted = arrays[0] if arrays else None
+    position = start + 1
+    while wanted is not None:
+        key, position = _decoded_at(content, _BETWEEN_ITEMS.match(content, position).end())  # type: ignore[union-attr]
+        position = _BEFORE_VALUE.match(content, position).end()  # type: ignore[union-attr]
+        if key == wanted and content[position] == "[":
+            return position + 1
+        _, position = _decoded_at(content, position)
+    return None
+
+
+def _are_objects(values: list[Any]) -> bool:
+    return bool(values) and all(isinstance(value, dict) for value in values)
 
 
 def _key(record: dict[str, Any], what: str, usual: str) -> str:

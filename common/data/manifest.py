@@ -3,7 +3,8 @@
 | format           | what                                                                                            |
 |------------------|-------------------------------------------------------------------------------------------------|
 | jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds"}; or  |
-|                  | what others call these, such as "path" and "sentence" (`NAMES` of common/data/tables.py)        |
+|                  | what others call these, such as "path" and "sentence" (`NAMES` of common/data/tables.py); also   |
+|                  | over several lines each, or all in one object, {"data": [...]}                                   |
 | librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}, |
 |                  | or of what jsonl has in its lines                                                               |
 | librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
@@ -24,6 +25,7 @@ import functools
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -60,6 +62,7 @@ _READERS: dict[str, Callable[..., Entries]] = {
     "fairseq": formats.read_fairseq,
 }
 _MAY_LACK_TEXT = ("jsonl", "librispeech-json", "pipe", "table", "kaldi")
+_ARRAY_OF_OBJECTS = re.compile(r"\[\s*(?:\{|$)")
 _HEAD = 1 << 16  # bytes of a file by which its format is known
 
 
@@ -264,7 +267,7 @@ def _detected(path: Path) -> str:
     if path.suffix == ".json":
         return "librispeech-json" if first.startswith("[") else "jsonl"
     if path.suffix == ".jsonl":
-        return "jsonl"
+        return "librispeech-json" if _ARRAY_OF_OBJECTS.match(first) else "jsonl"
     if path.suffix == ".scp":
         return "kaldi"
     if tables.header_of(first):

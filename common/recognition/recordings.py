@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 
@@ -35,7 +36,38 @@ Bytes = bytes | bytearray | memoryview
 Source = str | Path | Utterance | Bytes | BinaryIO | Samples | tuple[Samples, int] | dict[str, Any]
 """A recording: a file; an utterance of a manifest; the bytes of a file, or one that is open; samples at the rate that
 the model takes, or with the rate that they have, also as {"array", "sampling_rate"} of Hugging Face's datasets, whose
-{"bytes", "path"} are a file."""
+{"bytes", "path"} are a file. In place of the mean of its channels, one of them: `OneChannel`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneChannel:
+    """One channel of a recording, as the agent's of a telephone call, whose number is counted from 0."""
+
+    source: Any
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise ValueError(f"channel {self.number}: expected a number, counted from 0")
+
+
+def channel_number(channel: str) -> int | None:
+    """The number, from 0, of the channel that is called left, right, or by its number from 1; None for the mean of all.
+
+    Raises ValueError.
+    """
+    named = {"mean": None, "left": 0, "right": 1}
+    if channel in named:
+        return named[channel]
+    if channel.isascii() and channel.isdecimal() and int(channel[:9]) > 0:
+        return int(channel[:9]) - 1
+    raise ValueError(f"channel = {channel!r}: expected mean, left, right, or a number, of which 1 is the left one")
+
+
+def of_channel(sources: Iterable[Source], channel: str) -> list[Source]:
+    """The sources as they are, or one channel of each, as `channel_number` reads it. Raises ValueError."""
+    number = channel_number(channel)
+    return list(sources) if number is None else [OneChannel(source, number) for source in sources]
 
 
 class Recording(NamedTuple):
@@ -92,7 +124,7 @@ def read_ahead(
     for a single source.
     """
     given: Any = sources
-    is_one = isinstance(given, str | Path | Utterance | np.ndarray | Bytes | dict)
+    is_one = isinstance(given, str | Path | Utterance | OneChannel | np.ndarray | Bytes | dict)
     is_pair = isinstance(given, tuple) and len(given) == 2 and any(map(_is_number, given))
     if is_one or is_pair or hasattr(given, "is_floating_point") or hasattr(given, "read"):
         raise TypeError(f"expected a list of recordings, found one {type(sources).__name__}; put it in [ ]")
@@ -147,6 +179,8 @@ def is_silent(samples_N: np.ndarray) -> bool:
 
 def name_of(source: Source) -> str:
     """What messages and results call it."""
+    if isinstance(source, OneChannel):
+        return name_of(source.source)
     if isinstance(source, Utterance):
         return source.id
     if isinstance(source, str | Path | Held):
@@ -158,30 +192,34 @@ def name_of(source: Source) -> str:
 
 def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.ndarray | LongSound:
     given: Any = source
+    channel = None
+    if isinstance(given, OneChannel):
+        given, channel = given.source, given.number
+    decoded = functools.partial(_decoded, rate=rate, long_seconds=long_seconds, trim=trim, channel=channel)
     if isinstance(given, Utterance):
-        return _decoded(given.audio, rate, long_seconds, trim, **given.piece())
+        return decoded(given.audio, piece=given.piece())
     if isinstance(given, Bytes):
-        return _decoded(Held(bytes(given), "bytes"), rate, long_seconds, trim)
+        return decoded(Held(bytes(given), "bytes"))
     if isinstance(given, Held):
-        return _decoded(given, rate, long_seconds, trim)
+        return decoded(given)
     if hasattr(given, "read"):
-        return _decoded(Held.of(given, name_of(given)), rate, long_seconds, trim)
+        return decoded(Held.of(given, name_of(given)))
     if isinstance(given, str | os.PathLike):
-        return _decoded(Path(given), rate, long_seconds, trim)
+        return decoded(Path(given))
     own_rate = rate
     if isinstance(given, dict):
         samples = given.get("array", given.get("raw"))  # of datasets, and of pipelines of transformers
         if samples is None and isinstance(given.get("bytes"), Bytes):
-            return _decoded(Held(bytes(given["bytes"]), str(given.get("path") or "bytes")), rate, long_seconds, trim)
+            return decoded(Held(bytes(given["bytes"]), str(given.get("path") or "bytes")))
         if samples is None and isinstance(given.get("path"), str | os.PathLike):
-            return _decoded(Path(given["path"]), rate, long_seconds, trim)
+            return decoded(Path(given["path"]))
         if samples is None or given.get("sampling_rate") is None:
             keys = ", ".join(map(str, given)) or "nothing"
             raise AudioError(f"dict of {keys}: expected array and sampling_rate, or path, or bytes")
         given = samples, given["sampling_rate"]
     if isinstance(given, tuple):
         given, own_rate = _with_rate(given)
-    samples_N = _array(given, own_rate)
+    samples_N = _array(given, own_rate, channel)
     if len(samples_N) > long_seconds * own_rate:
         parts = range(0, len(samples_N), BLOCK)
         return LongSound(
@@ -207,7 +245,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def _array(given: Any, rate: int) -> np.ndarray:
+def _array(given: Any, rate: int, channel: int | None) -> np.ndarray:
     if hasattr(given, "is_floating_point"):  # a tensor; torch need not be there
         given = given.detach().cpu()
         given = (given.float() if given.is_floating_point() else given).numpy()
@@ -222,8 +260,10 @@ def _array(given: Any, rate: int) -> np.ndarray:
     finite = samples.size and (samples.dtype.kind != "f" or np.isfinite([samples.min(), samples.max()]).all())
     if not finite or not (samples.ndim == 1 or _is_of_channels(samples)):
         raise AudioError(f"array of shape {samples.shape}: expected finite mono samples [N] at {rate} Hz")
+    audio.check_channel("array", min(samples.shape) if samples.ndim == 2 else 1, channel)
     if samples.ndim == 2:
-        samples = _mono(_as_float(samples if samples.shape[0] > samples.shape[1] else samples.T))
+        samples_NC = samples if samples.shape[0] > samples.shape[1] else samples.T
+        samples = _mono(_as_float(samples_NC)) if channel is None else samples_NC[:, channel]
     return _as_float(samples)
 
 
@@ -247,14 +287,24 @@ def _mono(samples_NC: np.ndarray) -> np.ndarray:
 
 
 def _decoded(
-    path: Path | str | Held, rate: int, long_seconds: float, trim: bool, **piece: float
+    path: Path | str | Held,
+    *,
+    rate: int,
+    long_seconds: float,
+    trim: bool,
+    channel: int | None,
+    piece: dict[str, float] | None = None,
 ) -> np.ndarray | LongSound:
+    """What the file holds, of one channel, or of the mean of all unless they cancel each other."""
+
+    options: dict[str, Any] = piece or {}
+
     def decoded(channel: int | None) -> np.ndarray | LongSound:
-        with audio.opened(path, **piece, channel=channel) as sound:
+        with audio.opened(path, **options, channel=channel) as sound:
             if sound.n_samples <= long_seconds * sound.sample_rate:
                 return sound.read(rate).samples
             own_rate = sound.sample_rate
-        blocks = functools.partial(audio.blocks_of, path, **piece, channel=channel, most=BLOCK)
+        blocks = functools.partial(audio.blocks_of, path, **options, channel=channel, most=BLOCK)
         return LongSound(blocks, own_rate, rate, trim=trim, name=str(path))
 
-    return audio.of_channels(decoded)
+    return audio.of_channels(decoded) if channel is None else decoded(channel)

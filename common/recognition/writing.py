@@ -5,15 +5,16 @@ import errno
 import io
 import json
 import os
+import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TextIO
 
 import numpy as np
 
 from common.config import ConfigError
-from common.files import check_writable, is_file, write_text, written_whole
+from common.files import check_writable, write_text, written_whole
 from common.recognition import subtitles
 from common.recognition.inputs import Item
 from common.recognition.transcripts import Transcript
@@ -33,21 +34,33 @@ def check(
     places = [output] if output is not None else []
     if output_dir is not None:
         places += [output_dir / file_name(item.name, style) for item in items]
-    names = {place.name for place in places}
     sources = (getattr(item.source, "audio", item.source) for item in items)
-    read = {path for path in (*inputs, *sources) if isinstance(path, Path) and path.name in names}
-    for path in read:
-        for place in (place for place in places if place.name == path.name and is_file(place)):
-            if is_file(path) and path.samefile(place):
-                raise ConfigError(f"{place}: cannot be written to: it is read; name another output")
+    check_apart(places, (path for path in (*inputs, *sources) if isinstance(path, Path)))
+
+
+def check_apart(places: Sequence[Path], read: Iterable[Path]) -> None:
+    """Raises ConfigError where a file that is written to is one of those that are read, by whatever name or link."""
+    # Where nothing is there yet, as mostly, no file that is read need be looked at.
+    there = {identity: place for place in places if (identity := _identity(place)) is not None}
+    found = next((there[of] for path in read if (of := _identity(path)) in there), None) if there else None
+    if found is not None:
+        raise ConfigError(f"{found}: cannot be written to: it is read; name another output")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What a file is called by in the system, whatever its names are; None where there is none."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def check_file(path: Path | None, read: Sequence[Path]) -> None:
     """Raises ConfigError where a file cannot be written, or is one of those that are read; before long work."""
     if path is None:
         return
-    if any(is_file(path) and is_file(each) and each.samefile(path) for each in read):
-        raise ConfigError(f"{path}: cannot be written to: it is read; name another output")
+    check_apart([path], read)
     with told(path):
         check_writable(path)
 
@@ -72,7 +85,9 @@ def rendered(transcript: Transcript, style: Format, *, with_name: bool) -> str:
     """The transcript as text, a line of JSON, or subtitles."""
     match style:
         case "text":
-            return f"{transcript.audio}\t{transcript.text}\n" if with_name else f"{transcript.text}\n"
+            # A name with such characters would look like a row of its own.
+            name = transcript.audio.translate({9: "\\t", 10: "\\n", 13: "\\r"})
+            return f"{name}\t{transcript.text}\n" if with_name else f"{transcript.text}\n"
         case "json":
             return json.dumps(transcript.record(), ensure_ascii=False) + "\n"
         case _:

@@ -151,7 +151,8 @@ def _listed(code: str) -> list[tuple[str, str, _Reading]]:
     speech = SPEECH[code]
     return [
         *european_forms.rules(code),
-        ("telephone", r"(?<![\w.,])(?:\+\d{1,3}|\(?0\d{1,4}\)?)[\s/-]\d{2,}(?:[\s/-]\d{2,})*(?!\w|[.,]\d)", _telephone),
+        ("telephone",
+         r"(?<![\w.,])(?:\+\d{1,3}|\(?0\d{1,4}\)?)(?:[\s/-]|\s/\s)\d{2,}(?:[\s/-]\d{2,})*(?!\w|[.,]\d)", _telephone),
         ("money", r"(?<![\w.,])\d[\d.]*,\d\d\s?(?:€|EUR\b|£|zł|R\$)|(?:€|£|R\$)\s?\d[\d.]*,\d\d(?!\d)", _price),
         ("length", r"(?<![\d:.])\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", _length),
         ("time", rf"(?<![\d:.,])(?:{_anonymous(speech.times)})(?![\d:])", _time),
@@ -165,7 +166,8 @@ def _listed(code: str) -> list[tuple[str, str, _Reading]]:
         ("year",
          r"(?<![\w.,])(?<!-\d\d-)(?<!-\d-)1[1-9]\d\d(?![\w%€$]|[.,:]\d)" if code == "nl" else "(?!)", _dutch_year),
         ("range",
-         r"(?<=\d)\s?[-–]\s?(?=\d+(?:[.,:]\d+)*\s?(?:[€%$£°]|[^\W\d_]))|(?<=\d{4})[-–](?=\d{4}(?!\d))", _range),
+         r"(?<=\d)\s?[-–]\s?(?=\d+(?:[.,:]\d+)*\s?(?:[€%$£°]|[^\W\d_]))|(?<=\d{4})[-–](?=\d{4}(?!\d))"
+         r"|(?<=\d:\d\d)\s?[-–]\s?(?=\d{1,2}:\d\d(?![\d:]))", _range),
         ("sign", r"(?<![\w.,)\d%€])[-−](?=\d)", lambda match, name: f"{SPEECH[name].minus} "),
         ("sign", r"(?<![\w.,)\d%€+])\+(?=\d)" if code in _PLUS else "(?!)", lambda match, name: _PLUS[name]),
         ("code", r"(?:(?<=PLZ )|(?<=Postleitzahl )|(?<=D-))\d{5}(?!\d)" if code == "de" else "(?!)",

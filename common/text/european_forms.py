@@ -13,6 +13,7 @@ from common.text.european_tables import LANGUAGES
 from common.text.european_words import FORMS
 from common.text.german_forms import GERMAN, Rule
 from common.text.numbers import in_words
+from common.text.romance_forms import ROMANCE
 
 _CAPITAL = "A-ZÄÖÜÁÉÍÓÚÀÈÙÇŚŁŻА-Я"
 
@@ -24,6 +25,7 @@ def rules(code: str) -> list[Rule]:
     words, language = FORMS[code], LANGUAGES[code]
     units = "|".join(re.escape(unit) for unit in sorted(language.units, key=len, reverse=True))
     found: list[Rule] = [
+        *ROMANCE.get(code, []),
         ("range", r"(?<=\d)\s?[-–]\s?(?=\d{1,2}(?:\.|\s?(?:h|Uhr|uur))?(?:\s*[,.;)]|\s*\Z))", _hours_between),
         ("electronic", r"(?<![\w.])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}|(?<!\w)(?:https?://|www\.)[^\s<>\"]*[\w/]",
          _electronic),

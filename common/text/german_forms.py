@@ -112,7 +112,32 @@ def _postcode_of(match: re.Match[str], code: str) -> str | None:
     return " ".join(match[0]) if is_town and not match[0].endswith("00") and not _COUNTED.match(behind) else None
 
 
+_HALVES = {
+    "ein halber": "Liter|Meter|Tag|Apfel|Teelöffel|Esslöffel|TL|EL|Bund|Becher|l",
+    "ein halbes": "Pfund|Kilo|Jahr|Glas|Brot|Hähnchen|Päckchen|kg",
+    "eine halbe": "Stunde|Tasse|Zwiebel|Gurke|Dose|Flasche|Packung|Zitrone|Million|Std\\.",
+}
+
+
+def _half(match: re.Match[str], code: str) -> str | None:
+    """1/2 Liter → ein halber Liter"""
+    behind = text_after(match)
+    return next((half for half, nouns in _HALVES.items() if re.match(rf"\s(?:{nouns})(?!\w)", behind)), None)
+
+
+_ONE_OF = {"kg": "Kilogramm", "g": "Gramm", "m²": "Quadratmeter", "qm": "Quadratmeter", "km": "Kilometer", "l": "Liter",
+           "h": "Stunde", "Std.": "Stunde", "Pers.": "Person", "St.": "Stück", "Min.": "Minute"}  # fmt: skip
+_ELECTRIC = re.compile(r"\d\s?(?:V|W|Volt|Watt)(?!\w)|\b(?:Strom|Sicherung)")
+_HER_AHEAD = re.compile(r"\b(?:Katharina|Maria|Elisabeth)\s(?:[IVX]+\.?\s)?\Z")
+
 GERMAN: list[Rule] = [
+    ("fraction", r"(?<![\w.,/])1/2(?=\s[A-ZÄÖÜlk])", _half),
+    ("measure", rf"(?<=pro )(?:{'|'.join(map(re.escape, _ONE_OF))})(?!\w)", lambda m, code: _ONE_OF[m[0]]),
+    ("measure", r"(?<=\d )A(?=\s*[.,;)]|\s*\Z)", lambda m, code: "Ampere" if _ELECTRIC.search(m.string) else None),
+    ("name", r"d\.\s?Gr\.", lambda m, code: f"{'die' if _HER_AHEAD.search(text_before(m)) else 'der'} Große"),
+    ("score", r"(?<=:\d )n\.\s?V\.", lambda match, code: "nach Verlängerung"),
+    ("score", r"(?<=:\d )n\.\s?E\.", lambda match, code: "nach Elfmeterschießen"),
+    ("abbreviation", r"(?<!\w)Bj\.(?=\s\d{4})", lambda match, code: "Baujahr"),
     ("time", r"(?<![\w.,:])\d{1,2}\s?h(?!\w)", _hour),
     ("abbreviation", r"(?<=bis )spät\.(?=\s\d)", lambda match, code: "spätestens"),
     ("code", r"(?:(?<=\b[Ii]n )|(?<=\baus ))\d{5}(?=\s[A-ZÄÖÜ][a-zäöü])", _postcode_of),

@@ -150,7 +150,9 @@ def _feast(match: re.Match[str]) -> str | None:
     return f"{cardinal(month)}月{cardinal(day)}日" if 1 <= month <= 12 and 1 <= day <= 31 else None
 
 
-_DATED = re.compile(r"(?:日期|日子|截止|期限|生日|时间|截至)(?:是|为|：|:|到|在)?\s?\Z")
+_DATED = re.compile(
+    r"(?:定[于在]|改[到至]|推迟到|提前到|开始于|日期|日子|截止|期限|生日|时间|截至)(?:是|为|：|:|到|在)?\s?\Z"
+)
 
 
 def _day(match: re.Match[str]) -> str | None:
@@ -325,6 +327,8 @@ _RULES = tuple(
         ("code", r"\d{3,}(?![\d.,:-])", _code),
         ("code", r"\d{3,4}(?=\s?[室号房]?(?:[，。,\s]|\Z))", _room),
         ("ratio", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?!\d)", lambda match: f"{_number(match[1])}比{_number(match[2])}"),
+        ("range", r"([1-9]\d{0,2}0{2,6})-([1-9]\d{0,2}0{2,6})(?=\s?[元块万千人个名米件])", _range),
+        ("code", r"1\d{4}(?=(?:客服)?热线)|9\d{4}(?=(?:客服)?热线)", lambda match: digits(match[0])),
         ("telephone", r"(\d{3,4}(?:-\d{3,4})?-\d{4,8})(?!\d)", lambda match: digits(re.sub(r"\D", "", match[1]))),
         ("money", rf"([¥$€£])\s?({_VALUE})(?:\s?-\s?[¥$€£]?({_VALUE}))?({_LARGE})?", _money),
         ("math", rf"{_VALUE}(?:\s?[-+×÷*/]\s?{_VALUE}){{1,20}}\s?=(?:\s?-?{_VALUE})?", _calculation),

@@ -58,15 +58,31 @@ template <typename In> class GradientRow {
         }
     }
 
-    // Whether the gradient of frame t goes past the caches.
+    // Whether the gradient of frame t goes past the caches, but for what lies before the first whole vector of memory.
     bool streams(int64_t t) const {
-        return utterance.past_caches && (uintptr_t)gradient_at(t) % CTC_VECTOR_BYTES == 0 && sizeof(In) == sizeof(Real);
+        return utterance.past_caches && classes > W && sizeof(In) == sizeof(Real) &&
+               (uintptr_t)gradient_at(t) % sizeof(Real) == 0;
+    }
+
+    // The classes before that vector, of a frame that streams.
+    int64_t unaligned_classes(int64_t t) const {
+        return int64_t(-(uintptr_t)gradient_at(t) % CTC_VECTOR_BYTES / sizeof(Real));
     }
 
     // row * factor becomes the gradient of frame t.
-    void write(int64_t t, const Real* row, Real factor) const { write_from(0, t, row, factor); }
+    void write(int64_t t, const Real* row, Real factor) const {
+        const int64_t first = streams(t) ? write_unaligned(t, row, factor) : 0;
+        write_from(first, t, row, factor);
+    }
 
-    // The same from class k, the first of a vector, on.
+    // The same of the unaligned classes alone, whose number it returns.
+    int64_t write_unaligned(int64_t t, const Real* row, Real factor) const {
+        const int64_t count = unaligned_classes(t);
+        store_first(gradient_at(t), V(load(row) * all(factor)), count);
+        return count;
+    }
+
+    // The same from class k on, with which a vector of memory begins if the frame streams.
     void write_from(int64_t k, int64_t t, const Real* row, Real factor) const {
         In* const to = gradient_at(t);
         const V by = all(factor);

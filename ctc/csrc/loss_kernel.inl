@@ -86,6 +86,9 @@ static void mark_unused(const Utterance& u, const Scratch& scratch, const Slots&
     unused[slots.blank] = 0;
 }
 
+// Rows of one utterance lie a batch apart, too far for the processor to foresee.
+constexpr int64_t FRAMES_AHEAD = 10;
+
 // The logits of all slots of a frame, and -inf behind them; returns the largest of each lane.
 template <typename In>
 static inline Floats read_slots(const Utterance& u, const Scratch& scratch, int64_t slots, int64_t t, float* to) {
@@ -101,15 +104,18 @@ static inline Floats read_slots(const Utterance& u, const Scratch& scratch, int6
         for (; s < padded(slots); s += WIDTH) store(to + s, all(-INFINITY));
         return largest;
     }
+    // Few of a row, each in a line of memory of its own: all those of a frame to come are fetched at once.
+    const In* const ahead = (const In*)u.logits + smaller(t + FRAMES_AHEAD, u.frames - 1) * u.logits_stride;
     const int32_t* const class_of_slot = scratch.class_of_slot;
-    for (; s < slots; s++) to[s] = to_real(from[class_of_slot[s]]);
+    for (; s < slots; s++) {
+        __builtin_prefetch(ahead + class_of_slot[s]);
+        to[s] = to_real(from[class_of_slot[s]]);
+    }
     for (; s < padded(slots); s++) to[s] = -INFINITY;
     for (s = 0; s < padded(slots); s += WIDTH) largest = vmax(largest, load(to + s));
     return largest;
 }
 
-// Rows of one utterance lie a batch apart, too far for the processor to foresee.
-constexpr int64_t FRAMES_AHEAD = 10;
 template <typename In> static void prefetch_row(const Utterance& u, int64_t t) {
     if (u.classes > SMALL_ALPHABET) return;
     const In* const row = (const In*)u.logits + smaller(t, u.frames - 1) * u.logits_stride;

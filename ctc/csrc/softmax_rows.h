@@ -83,7 +83,11 @@ template <typename In> class SoftmaxRows {
     template <bool STREAMS> double exponentiate(int64_t t, Real largest, const Real* before, Real factor) const {
         const In* const from = output.logits_at(t);
         const In* const next = output.logits_at(t + 1 < utterance.frames ? t + 1 : t);
-        Real* const gradient = STREAMS ? (Real*)output.gradient_at(t - 1) : nullptr;
+        // Rows need not begin with a vector of memory, as those of 5000 floats do in every other utterance.
+        const int64_t unaligned = STREAMS ? output.write_unaligned(t - 1, before, factor) : 0;
+        Real* const gradient = STREAMS ? (Real*)output.gradient_at(t - 1) + unaligned : nullptr;
+        const Real* const aligned = before + unaligned;
+        const int64_t streamed = (classes - unaligned) / (2 * W) * (2 * W);
         Real* const to = row;
         const V reference = all(largest), by = all(factor);
         const auto exponential = [=](int64_t k, V x) {
@@ -100,17 +104,20 @@ template <typename In> class SoftmaxRows {
                 if (2 * W * sizeof(In) > 64) __builtin_prefetch(next + k + W, 0, 2);
                 even += exponential(k, load_elements(from + k));
                 odd += exponential(k + W, load_elements(from + k + W));
-                if (STREAMS) {
-                    stream(gradient + k, V(load(before + k) * by));
-                    stream(gradient + k + W, V(load(before + k + W) * by));
+                if (STREAMS && k < streamed) {
+                    stream(gradient + k, V(load(aligned + k) * by));
+                    stream(gradient + k + W, V(load(aligned + k + W) * by));
                 }
             }
             sum += sum_of(even + odd);
         }
         V others = {};
         const int64_t rest_begin = k;
-        for (; k < classes; k += W) others += exponential(k, output.logits_from(from, k));
-        if (STREAMS) output.write_from(rest_begin, t - 1, before, factor);
+        for (; k < classes; k += W) {
+            __builtin_prefetch(next + k, 0, 2);
+            others += exponential(k, output.logits_from(from, k));
+        }
+        if (STREAMS) output.write_from(unaligned + smaller(rest_begin, streamed), t - 1, before, factor);
         return sum + sum_of(others);
     }
 

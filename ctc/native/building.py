@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+from ctc._interruption import EndedByTheUser
 from ctc.native import compilers
 from ctc.native.compilers import BuildError, run
 from ctc.native.library import NativeLibrary, can_write
@@ -90,8 +91,9 @@ def command_line(*libraries: NativeLibrary) -> None:
     parser.add_argument("--force", action="store_true", help="compile even if nothing has changed")
     options = parser.parse_args()
     try:
-        for library in libraries:
-            print(build(library, **vars(options)))
+        with EndedByTheUser():
+            for library in libraries:
+                print(build(library, **vars(options)))
     except BuildError as error:
         sys.exit(str(error))
 

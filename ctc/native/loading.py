@@ -4,6 +4,7 @@ import ctypes
 import functools
 import os
 import shutil
+import struct
 import sys
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -21,26 +22,31 @@ SWITCH = "NATIVE_BUILD"
 
 @functools.cache
 def load(library: NativeLibrary) -> ctypes.CDLL | None:
-    """The CPU library; None where it was not built and cannot be."""
-    return ctypes.CDLL(str(library.cpu)) if _is_there(library, "cpu") else None
+    """The CPU library; None where it was not built and cannot be, or cannot be loaded."""
+    return _opened(library, library.cpu) if _is_there(library, "cpu") else None
 
 
 @functools.cache
 def load_cuda(library: NativeLibrary) -> ctypes.CDLL | None:
-    """The CUDA library; None where it was not built and cannot be."""
-    return ctypes.CDLL(str(library.cuda)) if _is_there(library, "cuda") else None
+    """The CUDA library; None where it was not built and cannot be, or cannot be loaded."""
+    return _opened(library, library.cuda) if _is_there(library, "cuda") else None
 
 
 @functools.cache
 def load_binding(library: NativeLibrary) -> ModuleType | None:
-    """The binding, a module of Python; None where it was not built and cannot be."""
+    """The binding, a module of Python; None where it was not built and cannot be, or cannot be loaded."""
     if not _is_there(library, "binding"):
         return None
     loader = ExtensionFileLoader(f"{library.name}_torch", str(library.binding))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
-    module = module_from_spec(spec)
-    loader.exec_module(module)
+    try:
+        _check_length(library.binding)
+        module = module_from_spec(spec)
+        loader.exec_module(module)
+    except (ImportError, OSError) as error:
+        _tell_unusable(library, library.binding, error)
+        return None
     return module
 
 
@@ -48,6 +54,31 @@ def threads() -> int:
     """How many threads kernels may take: as many as torch where it is in use, else one for each core."""
     torch = sys.modules.get("torch")
     return int(torch.get_num_threads()) if torch is not None else len(os.sched_getaffinity(0))
+
+
+def _opened(library: NativeLibrary, path: Path) -> ctypes.CDLL | None:
+    try:
+        _check_length(path)
+        return ctypes.CDLL(str(path))
+    except OSError as error:  # of another processor, cut short, or without a library that it needs
+        _tell_unusable(library, path, error)
+        return None
+
+
+def _check_length(path: Path) -> None:
+    """Raises OSError for a file of ELF that ends before its table of sections does, which would kill the process."""
+    with path.open("rb") as file:
+        head = file.read(64)
+    if len(head) == 64 and head.startswith(b"\x7fELF\x02\x01"):  # of 64 bits, the least significant byte first
+        start, size, count = struct.unpack("<40xQ10x2H2x", head)
+        if start + size * count > path.stat().st_size:
+            raise OSError("the file is cut short")
+
+
+def _tell_unusable(library: NativeLibrary, path: Path, error: Exception) -> None:
+    why = " ".join(str(error).removeprefix(f"{path}: ").split())
+    advice = f"going on without it; {library.command} --force builds it again"
+    print(f"{library.name}: {path} cannot be loaded: {why}; {advice}", file=sys.stderr)
 
 
 def _is_there(library: NativeLibrary, kind: Literal["cpu", "cuda", "binding"]) -> bool:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from common import starting
 from common.interruption import STOPPING, Interrupted, ended_by_the_user, termination
 from tests.training import REPOSITORY
 
@@ -89,3 +90,30 @@ def test_a_signal_that_came_before_ends_what_need_not_be_finished_where_it_was_h
         with pytest.raises(Interrupted):
             work(signals, went_on, is_held=True)
     assert went_on == ["before", "after"]
+
+
+@pytest.mark.parametrize("module", ["jasper.inference", "fastpitch.inference", "trt.run", "ctc.ngram"])
+def test_ctrl_c_while_a_command_is_imported_is_one_line(module, tmp_path):
+    """numpy, which all of them import, stands for torch: here it takes until the signal comes."""
+    (tmp_path / "numpy.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    told = subprocess.run(
+        [sys.executable, "-m", module, "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=False,
+        timeout=60, env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+    )  # fmt: skip
+    assert (told.returncode, told.stdout, told.stderr) == (130, "", "interrupted\n")
+
+
+def test_programs_of_others_that_import_a_package_are_left_alone():
+    code = "import signal, common, ctc; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    told = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert told.stdout == "True\n"
+
+
+def test_a_command_that_has_begun_gets_ctrl_c_as_an_exception(capsys):
+    before = signal.signal(signal.SIGINT, starting.end_at_once)
+    try:
+        with pytest.raises(SystemExit, match=r"^130$"), ended_by_the_user():
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "interrupted\n"

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import ctc
-from ctc import memory
+from ctc import _loss_library, memory
+from ctc._loss_library import Labels, Options
 from ctc.memory import GradientPool
 from tests.ctc.losses import random_batch
 
@@ -73,3 +74,29 @@ def test_the_module_gives_what_the_function_gives_and_reuses_its_gradient():
         assert torch.equal(gradient, torch.autograd.grad(expected, x)[0])
         del gradient
     assert len(addresses) == 1
+
+
+@pytest.mark.parametrize("classes", [1024, 2041, 2049])
+@pytest.mark.parametrize("instruction_set", ["generic", "avx2", "avx512"])
+def test_gradients_past_the_caches_are_those_of_one_utterance_wherever_their_rows_begin(classes, instruction_set):
+    """Of more than 8 MB, something of others behind every row, which begins anywhere within a vector of memory."""
+    frames, batch = 30, 2 * 10**6 // (30 * classes) + 20
+    logits = torch.randn(frames, batch, classes)
+    targets = torch.randint(1, classes, (batch, 5))
+    lengths = torch.randint(10, frames + 1, (batch,)), torch.full((batch,), 5)
+    room = torch.full((frames * batch * (classes + 3) + 1,), 7.0)
+    gradient = room[1:].view(frames, batch, classes + 3)
+    options = Options(reduction="none", instruction_set=instruction_set)
+    try:
+        _loss_library.run(logits, Labels(targets, *lengths, 5), options, gradient[:, :, :classes])
+    except ValueError as refused:
+        pytest.skip(str(refused))
+    assert gradient.nbytes > 8e6
+    assert (gradient[:, :, classes:] == 7).all()
+    assert room[0] == 7
+    for i in range(0, batch, 7):
+        one = logits[:, i : i + 1].clone()
+        alone = torch.empty_like(one)
+        own = Labels(targets[i : i + 1], lengths[0][i : i + 1], lengths[1][i : i + 1], 5)
+        _loss_library.run(one, own, options, alone)
+        assert torch.equal(gradient[:, i, :classes], alone[:, 0])

@@ -125,7 +125,7 @@ def recordings() -> Reader:
 
 
 def manifests() -> Reader:
-    """Manifests, as lines and as arrays of JSON."""
+    """Manifests of JSON: a record a line or over several, arrays, an object around all."""
     entries = [
         {"audio_filepath": f"{name}.wav", "duration": 1.5, "text": f"say {name}"} for name in ("one", "two", "three")
     ]
@@ -140,14 +140,16 @@ def manifests() -> Reader:
         }
     ]
 
+    wrapped = json.dumps({"version": [1, {"a": 2}], "data": entries}, indent=1).encode()
+    over_lines = "\n".join(json.dumps(entry, indent=1) for entry in entries).encode()
+
     def read(path: Path) -> None:
         for name in ("one", "two", "three", "a"):
             (path.parent / f"{name}.wav").touch()
         read_manifest(path)
 
-    return Reader(
-        [(".jsonl", lines), (".jsonl", windows), (".json", json.dumps(array).encode())], read, (ManifestError,)
-    )
+    seeds = [(".jsonl", lines), (".jsonl", windows), (".json", json.dumps(array).encode())]
+    return Reader([*seeds, (".json", wrapped), (".jsonl", over_lines)], read, (ManifestError,))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -315,3 +316,17 @@ def test_weights_that_one_file_cannot_hold_are_in_a_second_one_that_is_named(jas
     with pytest.raises(ExportError, match="its weights are more than 2 GB, which are exported in fp32 alone"):
         main(ExportConfig(checkpoint=jasper, out=tmp_path / "h.onnx", precision="fp16"))
     assert not list(tmp_path.glob("h.*"))
+
+
+def test_a_file_from_samples_on_names_its_features_and_nothing_before_them_is_of_the_network(jasper):
+    model = onnx.load(jasper.with_suffix(".onnx"))
+    name = json.loads({entry.key: entry.value for entry in model.metadata_props}["features_tensor"])
+    makers = {output: node for node in model.graph.node for output in node.output}
+    before, waiting = dict[str, str](), [name]
+    while waiting:
+        if (node := makers.get(waiting.pop())) is not None and node.name not in before:
+            before[node.name] = node.op_type
+            waiting += node.input
+    assert list(before.values()).count("Log") == 1
+    assert list(before.values()).count("Conv") == 1  # the basis of the transform
+    assert "Relu" not in before.values()

@@ -9,6 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from common import audio
+from common.data.manifest import read_manifest
+from common.text.normalize import normalize_english
+from transducer import reference
+from transducer.recognizer import load
+from transducer.weights import on_host
+
 
 class LossProblem(NamedTuple):
     """Random logits of utterances of equal length, blank last, and their targets."""
@@ -89,3 +96,36 @@ def unfused_logits(problem: JointProblem) -> Tensor:
     """logits_BTUV, all of them."""
     encoded_BTJ, predicted_BUJ, weight_VJ, bias_V = problem.inputs
     return F.linear(torch.relu(encoded_BTJ[:, :, None] + predicted_BUJ[:, None]), weight_VJ, bias_V)
+
+
+def trained_problems(path: str, manifest: str, count: int) -> tuple[list[JointProblem], tuple[int, ...]]:
+    """What a trained model's joint has of the `count` longest utterances of a manifest, and its durations.
+
+    Raises ValueError for a model that has no durations, or another activation than ReLU.
+    """
+    asr = load(path, device="cpu")
+    weights, pieces = on_host(asr.model.decoder_weights()), asr.pieces
+    if not weights.durations or weights.activation != "relu":
+        raise ValueError(f"{path}: expected a model of TDT with ReLU in the joint")
+    longest = sorted(read_manifest(manifest).utterances, key=lambda utterance: -utterance.seconds)[:count]
+    problems = []
+    for utterance in longest:
+        sound = audio.read(utterance.audio, sample_rate=asr.feature_config.sample_rate, **utterance.piece()).samples
+        samples_BN = torch.from_numpy(sound)[None]
+        encoded_BSC, frames_B = asr.encode(*asr.features(samples_BN, torch.tensor([samples_BN.shape[1]])))
+        labels = pieces.encode(normalize_english(utterance.text))
+        output_H, state = reference.predict(weights.blank, reference.start_state(weights), weights)
+        outputs = [output_H]
+        for label in labels:
+            output_H, state = reference.predict(label, state, weights)
+            outputs.append(output_H)
+        tensors = (
+            F.linear(encoded_BSC, weights.encoder_weight, weights.encoder_bias),
+            F.linear(torch.stack(outputs)[None], weights.prediction_weight, weights.prediction_bias),
+            weights.output_weight,
+            weights.output_bias,
+        )
+        encoded_BTJ, predicted_BUJ, weight_WJ, bias_W = (x.detach().clone().requires_grad_() for x in tensors)
+        lengths = (torch.tensor(frames_B.tolist()), torch.tensor([len(labels)]))
+        problems.append(JointProblem(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, torch.tensor([labels]), *lengths))
+    return problems, weights.durations

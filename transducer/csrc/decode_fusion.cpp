@@ -77,9 +77,9 @@ int64_t fused_label(void* fusion, const float* scores, int64_t best, int64_t lab
     };
     look(0, [](int64_t) { return 0.0; });
     if (by_internal > 0) {
-        const double unheard = double(internal.logit(internal.of, heard));
         const auto gain = [&](int64_t label) {
-            const double less = unheard - double(internal.logit(internal.of, label));
+            if (label == heard) return 0.0;  // and where no other competes, no internal logit is made
+            const double less = double(internal.logit(internal.of, heard)) - double(internal.logit(internal.of, label));
             return internal.weight * fmax(-internal.most, fmin(internal.most, less));
         };
         // The label that is best so far is a good beginning: few others can be better.

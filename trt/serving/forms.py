@@ -54,13 +54,16 @@ async def read_form(request: Request) -> Form:
 
 
 async def read_json(request: Request, kind: type[Asked]) -> Asked:
-    """The JSON object in the body, checked. Raises RequestError that names the field and what is wrong with it."""
+    """The JSON object in the body, checked; a field that is null counts as one that is not there.
+
+    Raises RequestError that names the field and what is wrong with it.
+    """
     content = b"".join([chunk async for chunk in request.stream()])
     try:
         return kind.model_validate(_object(content))
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "body"
+        field = str(first["loc"][0]) if first["loc"] else "body"
         message = first["msg"].removeprefix("Value error, ")
         raise RequestError(400, f"{field}: {message}", param=field, code="invalid_value") from None
 
@@ -72,7 +75,7 @@ def _object(content: bytes) -> dict[str, Any]:
         raise RequestError(400, f"the body is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise RequestError(400, f"the body is a JSON {type(found).__name__}; expected an object")
-    return found
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class _Parts:

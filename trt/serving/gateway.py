@@ -175,14 +175,14 @@ def _add_routes(gateway: Gateway) -> None:
     async def gone(request: Request, error: ClientGoneError) -> Response:
         return Refusal(None)
 
-    @routes.get("/health")
-    @routes.get("/health/ready")
+    @routes.api_route("/health", methods=["GET", "HEAD"])
+    @routes.api_route("/health/ready", methods=["GET", "HEAD"])
     async def health() -> Response:
         """Whether requests are answered."""
         status = 200 if gateway.ready else 503
         return JSONResponse({"status": "ok" if gateway.ready else "not ready", "models": gateway.models()}, status)
 
-    @routes.get("/health/live")
+    @routes.api_route("/health/live", methods=["GET", "HEAD"])
     async def live() -> dict[str, str]:
         """Whether the process runs."""
         return {"status": "ok"}

@@ -126,7 +126,7 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits) ->
         await socket.close()
     except RequestError as error:
         await _tell(socket, "error", message=error.message)
-        await socket.close(1008)
+        await socket.close(1008, error.message.encode()[:120].decode("utf-8", "ignore"))  # 123 bytes are the most
     except WebSocketDisconnect:
         return
     except Exception:

@@ -107,14 +107,23 @@ class Voice(NamedTuple):
         return found
 
 
-def load_ears(path: Path, *, batch_size: int = 8, threads: int = 0, device: str = "auto") -> Ears:
+def load_ears(
+    path: Path,
+    *,
+    batch_size: int = 8,
+    threads: int = 0,
+    device: str = "auto",
+    runtime: recognizers.Runtime = "onnxruntime",
+) -> Ears:
     """The recogniser in `path`: an ONNX file of trt.export, a checkpoint (.pt, .nemo) or a folder of Hugging Face's.
 
     Raises ModelError, and CheckpointError for a checkpoint that cannot be read.
     """
     if path.suffix in (".onnx", ".engine"):  # the runtime says what it does not take
-        asr = recognizers.load(path, threads=threads)
+        asr = recognizers.load(path, threads=threads, runtime=runtime)
         return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size, {})
+    if runtime != "onnxruntime":
+        raise ModelError(f"{path}: is no ONNX file, which {runtime} wants; export it, or leave out --runtime")
     from common import hub
     from trt import families
 

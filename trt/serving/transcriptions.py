@@ -16,10 +16,13 @@ MEDIA = {"text": "text/plain; charset=utf-8", "srt": "application/x-subrip; char
 MEDIA |= {"vtt": "text/vtt; charset=utf-8"}
 
 
+TRUE, FALSE = ("true", "1"), ("false", "0")
+
+
 class Asked(NamedTuple):
     """A request: the recording, and how its transcript is to be written.
 
-    `prompt`, `temperature` and `language` of OpenAI's are taken and have no effect.
+    `prompt`, `temperature`, `language` and `timestamp_granularities[]` of OpenAI's are checked and have no effect.
     """
 
     file: File
@@ -29,7 +32,7 @@ class Asked(NamedTuple):
 
 
 def asked(form: Form) -> Asked:
-    """What a form asks for. Raises RequestError for one without a recording, or with a format that is not written."""
+    """What a form asks for. Raises RequestError for one without a recording, or with values that OpenAI's has not."""
     if "file" not in form.files:
         known = ", ".join([*form.fields, *form.files]) or "nothing"
         raise RequestError(400, f"no file; expected a recording in the field 'file', found {known}", param="file")
@@ -37,7 +40,12 @@ def asked(form: Form) -> Asked:
     if style not in get_args(Format):
         expected = ", ".join(get_args(Format))
         raise RequestError(400, f"response_format {style!r}: expected one of {expected}", param="response_format")
-    streams = _last(form, "stream", "false").lower() in ("true", "1")
+    streams = _one_of(form, "stream", (*TRUE, *FALSE)) in TRUE
+    for name in ("timestamp_granularities[]", "timestamp_granularities"):
+        _one_of(form, name, ("word", "segment"))
+    if not _is_temperature(_last(form, "temperature", "")):
+        found = _last(form, "temperature", "")[:40]
+        raise RequestError(400, f"temperature {found!r}: expected a number from 0 to 1", param="temperature")
     return Asked(form.files["file"], _last(form, "model", ""), style, streams)  # type: ignore[arg-type]
 
 
@@ -108,6 +116,22 @@ def segments(words: Sequence[Word]) -> list[dict[str, Any]]:
 
 def _word(word: Word) -> dict[str, Any]:
     return {"word": word.text, "start": word.start, "end": word.end, "confidence": word.confidence}
+
+
+def _one_of(form: Form, name: str, known: Sequence[str]) -> str:
+    """The last value of a field, in small letters; "" where it is empty or absent. Raises RequestError for others."""
+    values = [value.strip().lower() for value in form.fields.get(name, ())]
+    for value in values:
+        if value and value not in known:
+            raise RequestError(400, f"{name} {value[:40]!r}: expected one of {', '.join(known)}", param=name)
+    return values[-1] if values else ""
+
+
+def _is_temperature(value: str) -> bool:
+    try:
+        return not value or 0 <= float(value) <= 1
+    except ValueError:
+        return False
 
 
 def _last(form: Form, name: str, default: str) -> str:

@@ -14,8 +14,8 @@ def add_page(routes: FastAPI) -> None:
     contents = {name: (path.read_bytes(), KINDS[path.suffix]) for name, path in files.items()}
     headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 
-    @routes.get("/", include_in_schema=False)
-    @routes.get("/page/{name}", include_in_schema=False)
+    @routes.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    @routes.api_route("/page/{name}", methods=["GET", "HEAD"], include_in_schema=False)
     async def page(name: str = "index.html") -> Response:
         if name not in contents:
             return Response(status_code=404)

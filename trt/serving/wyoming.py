@@ -108,6 +108,7 @@ class _Client:
 
     async def read(self) -> Event | None:
         """The next event; None at the end. Raises RequestError for what is none."""
+        line = b"a line without end"
         try:
             async with asyncio.timeout(IDLE_SECONDS):
                 line = await self._reader.readline()
@@ -117,12 +118,15 @@ class _Client:
             kind, data = told["type"], dict(told.get("data") or {})
             sizes = [int(told.get(name) or 0) for name in ("data_length", "payload_length")]
             if not isinstance(kind, str) or min(sizes) < 0 or max(sizes) > MOST_BYTES:
-                raise ValueError(f"lengths {sizes}")
+                raise ValueError(sizes)
             async with asyncio.timeout(self._server._limits.client_seconds):
-                more, payload = [await self._reader.readexactly(size) for size in sizes]
-            return Event(kind, data | dict(json.loads(more or b"{}")), payload)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise RequestError(400, f"no event of Wyoming's protocol: {str(error)[:100]}") from None
+                line, payload = [await self._reader.readexactly(size) for size in sizes]
+            return Event(kind, data | dict(json.loads(line or b"{}")), payload)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            found, expected = line[:60].decode("utf-8", "replace").strip(), "expected an object of JSON with a type"
+            raise RequestError(
+                400, f"no event of Wyoming's protocol: {found!r}; {expected}, and lengths up to {MOST_BYTES}"
+            ) from None
 
     async def answer(self, event: Event) -> None:
         """What an event asks for; types that are not known are passed over. Raises RequestError."""

@@ -251,6 +251,7 @@ RULES: tuple[Rule, ...] = (
     rule("telephone", r"0\d{2,4}[ -]\d{3,4}[ -]\d{3,4}(?![\w-])|0\d{3} \d{3} \d{3}(?![\w-])", _telephone),
     rule("telephone", r"1-8\d\d-(?=[A-Z\d-]{0,19}[A-Z])[A-Z\d]+(?:-[A-Z\d]+){0,5}(?!\w)", _telephone),
     rule("telephone", r"\d{3}-\d{4}(?![\w-])", _seven_digits),
+    rule("telephone", r"\(0\) ?\d{2,4}[ -]\d{3,4}[ -]\d{3,4}(?![\w-])", _telephone),
     rule("telephone", r"\(0\d{1,4}\) ?\d{3,4}[ -]\d{3,4}(?![\w-])", _telephone),
     rule("telephone", r"\d{3} (?!\d\d00 \d\d00)\d{4} \d{4}(?![\w,-]|[.:]\d)", _telephone),
     rule(
@@ -311,6 +312,12 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule(
         "address",
+        r"(?<=\d\s)([NSEW])\.?(?=\s(?!Minor|Major|Flat|Sharp)[A-Z][a-z]+(?:,\s[A-Z]|\s*\Z))",
+        lambda match, style: DIRECTIONS[match[1]],
+    ),
+    rule("address", r"(?<=,\s)Fl\.?\s?(?=\d)", lambda match, style: "floor "),
+    rule(
+        "address",
         r"([NSEW])\.(?=\s(?:Korea|Africa|America|Carolina|Dakota|Virginia|Ireland|Germany|Sudan|Yorkshire|Sussex)\b)",
         lambda match, style: DIRECTIONS[match[1]],
     ),
@@ -323,6 +330,11 @@ WORD_RULES: tuple[Rule, ...] = (
         "address",
         rf"({'|'.join(STATES)})\s+(\d{{5}})(?:-(\d{{4}}))?\b",
         lambda match, style: f"{STATES[match[1]]} {digits(match[2] + (match[3] or ''))}",
+    ),
+    rule(
+        "address",
+        r"([NS][EW]|[NSEW])(?=\s(?:corner|side|edge|end|coast|bank|entrance)\sof\b)",
+        lambda match, style: DIRECTIONS[match[1]],
     ),
     rule("address", r"NY(?=,\sNY(?!\w))", lambda match, style: STATES["NY"]),
     rule("address", rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*[,.;:!?)]|\Z|\s[a-z])", _state),

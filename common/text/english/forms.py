@@ -59,8 +59,10 @@ _CODE = rf"{_WINDOW}(?:\d{{5,}}|[A-Z\d]{{2,12}})(?:-[A-Z\d]{{1,12}}){{1,6}}(?![\
 # Versions side by side, minutes
 
 _IN_VERSIONS = re.compile(
-    r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP|Ubuntu|Fedora|Debian|Kotlin|(?P<word>Go))"
-    r"\s(?:[\d.]+\s?[/-]\s?)?\Z"
+    r"\b(?:Windows|iOS|iPadOS|Android|macOS|Python|Java|Angular|Xbox|iPhone|PHP|Ubuntu|Fedora|Debian|Kotlin|Chrome|Firefox|Safari"
+    r"|Node(?:\.js)?|PostgreSQL|Postgres|MySQL|Redis|Django|Rails|React|Angular|Swift|Ruby|Rust|CUDA|PyTorch|Blender|Unity"
+    r"|Kubernetes|[Kk]ernel|(?<!\bfirst )(?<!\bsecond )[Vv]ersion|(?P<word>Go))"
+    r"\s(?:v|[\d.]+\s?[/-]\s?)?\Z|(?<![\w-])[vV]\.?\s?\Z"
 )
 
 
@@ -321,7 +323,11 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("letters", r"(?<=[\d)]\()a(?=\))", lambda match, style: style.letters("a")),
     rule("abbreviation", rf"({'|'.join(_MADE)})\.(?=\sby\b)", lambda m, s: _MADE[m[1].lower()], any_case=True),
     rule("abbreviation", r"d\.(?=(?:\s[A-Z][\w'-]+){1,2}\s[67]-\d)", lambda match, style: "defeated"),
-    rule("abbreviation", r"(?:(?<=Q\d\s)|(?<=FY\d\d\s))rev\.", lambda match, style: "revenue"),
+    rule(
+        "abbreviation",
+        r"(?:(?<=Q\d\s)|(?<=FY\d\d\s)|(?<=[Nn]et\s)|(?<=[Tt]otal\s)|(?<=[Aa]d\s))[Rr]ev\.",
+        lambda match, style: "revenue",
+    ),
     rule("reference", r"fwd(?=:)", lambda match, style: "forward", any_case=True),
     rule("abbreviation", r"inv\.(?=\s(?:no|num|#|\d))", lambda match, style: "invoice", any_case=True),
     rule("abbreviation", r"b?cc(?=:\s)", lambda match, style: style.letters(match[0].lower()), any_case=True),

@@ -263,7 +263,7 @@ def _bare(match: re.Match[str], style: Style) -> str | None:
 RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE})|([kK])(?=\s(?:mi|lbs?|kg|ft|hrs?|rpm)\b))?(?P<gap>\s|-)?(?P<unit>{_UNIT}){_POWER}({_PER}{{0,6}})(?![\w²³])(?:\.(?=\s+[a-z\d&]|\s\(|[,;:)/]|-\d))?",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE})|([kK])(?=\s(?:mi|lbs?|kg|ft|hrs?|rpm)\b))?(?P<gap>\s|-)?(?P<unit>{_UNIT}){_POWER}(?:\.(?=/[a-z]))?({_PER}{{0,6}})(?![\w²³])(?:\.(?=\s+[a-z\d&]|\s\(|[,;:)/]|-\d))?",
         _measure,
     ),
     rule("measure", rf"({NUMBER}(?:\s?[A-Za-z]+)?)(/[A-Za-z]+)\b(?!/)", _per_unit),

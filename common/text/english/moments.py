@@ -203,7 +203,7 @@ def _in_years(match: re.Match[str], style: Style) -> str | None:
 
 
 def _years(match: re.Match[str], style: Style) -> str:
-    return f"{year(match[1])} to {cardinal(match[2])}"
+    return f"{year(match[1])} to {pair(match[2])}"
 
 
 _MONTH_AHEAD = re.compile(rf"\b(?:{_SHORT})\.?\s?[-/]\s?\Z", re.IGNORECASE)
@@ -247,6 +247,7 @@ WORD_RULES: tuple[Rule, ...] = (
         any_case=True,
     ),
     rule("date", rf"({_FULL})()(?!\w)(?=\s+\d)", _month_alone, any_case=True),
+    rule("date", rf"({_FULL})()(?=\s?-\s?(?:{_FULL})\b)(?<=[a-z])", _month_alone, any_case=True),
     rule("date", r"((?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?),?\s+(\d{4})\b", _month_alone),
     rule("date", r"(Jan|Feb|Apr|Aug|Sept?|Oct|Nov|Dec)()\.", _month_alone),
     rule("date", rf"({_SHORT})(?=\s?[-/]\s?(?:{_SHORT}|{_FULL})\b)(?<=[A-Z]..)()", _month_alone, any_case=True),

@@ -223,6 +223,7 @@ RULES: tuple[Rule, ...] = (
         r"(\d{3,4})([pi])(?:\b|(?=(?:24|25|30|50|60|120)\b))",
         lambda m, s: f"{in_pairs(m[1])} {m[2]}" if m[1] in _SCREENS else None,
     ),
+    rule("version", r"(\d{1,2})((?:\.x){1,2})(?!\w)", lambda m, s: cardinal(m[1]) + m[2].replace(".", " point ")),
     rule("name", r"(\d{1,2})W-(\d\d)\b", lambda match, style: f"{cardinal(match[1])} w {cardinal(match[2])}"),  # oil
     rule(
         "name",

@@ -75,7 +75,10 @@ _WORDS: tuple[Rule, ...] = (
 _CAPITAL_RULES = _Rules(
     *(rule for rule in money.RULES if rule.kind == "money"), *forms.WORD_RULES, *codes.WORD_RULES, *_WORDS
 )
-_SMALL_RULES = _Rules(*(rule for rule in (*forms.WORD_RULES, *_WORDS) if rule.kind not in ("acronym", "roman")))
+_SMALL_RULES = _Rules(
+    *(rule for rule in codes.WORD_RULES if rule.kind == "telephone"),
+    *(rule for rule in (*forms.WORD_RULES, *_WORDS) if rule.kind not in ("acronym", "roman")),
+)
 _NUMBER_RULES = _Rules(*_NUMBERS)
 _SYMBOL_RULES = _Rules(*_NUMBERS, *forms.SYMBOL_RULES, *symbols.SYMBOL_RULES)
 _ELECTRONIC_RULES = _Rules(*codes.ELECTRONIC_RULES)
@@ -137,9 +140,9 @@ _NUMERIC = frozenset(
 _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
 _RANGE = re.compile(r"-|\s-\s")
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
-_MONTH_NAME = "|".join(short.capitalize() for short in MONTHS if short != "may")
+_MONTH_NAME = "|".join(name.capitalize() for name in (*MONTHS, *MONTHS.values()) if name not in ("may", "march"))
 _GOES_ON = re.compile(
-    rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{_MONTH_NAME})\b|(?:{'|'.join(WEEKDAYS)})\b|[A-Z][a-z]+day\b"
+    rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{_MONTH_NAME})\b|(?:{'|'.join(WEEKDAYS)})\b|[A-Z][a-z]+day\b|(?:present|today|now)\b"
 )
 _SERIAL_AHEAD = re.compile(r"-\d+-\w")
 _SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]\w*\d\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")

@@ -28,7 +28,7 @@ _KING_AHEAD = re.compile(
     r"\s[A-Z]\w+(?:\s[A-Z]\w+)?)\s+\Z"
 )
 _HEIR_AHEAD = re.compile(
-    rf"\b(?:{KINGS}|Robert|John|Thomas|Thurston|David|Joseph|Walter|Harry|Frank|Samuel)\s(?:[A-Z]\.\s)?[A-Z][a-z]+,?\s\Z"
+    rf"\b(?:{KINGS}|Robert|John|Thomas|Thurston|Martin|Michael|Daniel|Donald|Patrick|Andrew|David|Joseph|Walter|Harry|Frank|Samuel)\s(?:[A-Z]\.\s|[A-Z][a-z]+\s)?[A-Z][a-z]+,?\s\Z"
 )
 _OF_A_COUNTRY = re.compile(r"(?:'s)?\sof\s[A-Z]")
 _REIGNED = re.compile(r"\s(?:of\s[A-Z]|ruled|reigned|died|succeeded|\()|'s\b|\Z|[,;:)]")

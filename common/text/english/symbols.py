@@ -60,10 +60,13 @@ _KEYED = re.compile(r"\b(?:[Pp]ress|[Dd]ial|[Hh]it|[Pp]ush|[Ee]nter)\b")
 _KEY_AHEAD = re.compile(r"\b(?:press|dial|hit|push|enter|then|or|and|by|with|the)\s\Z|\d\s\Z", re.IGNORECASE)
 
 
+_NAMED_AHEAD = re.compile(r"\b(?:an?|the|this|each|every|by|with)\s\Z", re.IGNORECASE)
+
+
 def _telephone_key(match: re.Match[str], style: Style) -> str | None:
     """Press * then #."""
     if not (before(match, _KEY_AHEAD) and anywhere(match.string, _KEYED)):
-        return None
+        return "asterisk" if match[0] == "*" and before(match, _NAMED_AHEAD) else None
     return "star" if match[0] == "*" else "pound"
 
 

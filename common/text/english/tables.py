@@ -64,9 +64,9 @@ PRONOUNCED = frozenset([
 # In capitals, said letter by letter although there is such a word.
 SPELLED = frozenset([
     "AD", "AI", "AM", "API", "ATM", "BA", "BBC", "BC", "CD", "CEO", "CFO", "CIA", "CO", "CPU", "CTO", "CV", "DIY",
-    "DJ", "DNA", "DVD", "ER", "ETA", "EU", "FAQ", "FBI", "FM", "GDP", "GOP", "GPS", "GPU", "HD", "HIV", "HR", "IBM",
-    "ID", "IP", "IQ", "IRS", "ISP", "IT", "IV", "JFK", "LA", "LED", "MBA", "MIT", "MRI", "MS", "NBA", "NBC", "NFL",
-    "NHL", "NY", "NYC", "OS", "PC", "PDF", "PE", "PH", "PM", "PR", "QA", "RNA", "RV", "SAT", "SQL", "TB", "TV",
+    "DJ", "DNA", "DVD", "ER", "ETA", "EU", "FAQ", "FBI", "FM", "GDP", "GOP", "GPS", "GPU", "HD", "HIV", "HR", "HTTPS",
+    "IBM", "ID", "IP", "IQ", "IRS", "ISP", "IT", "IV", "JFK", "LA", "LED", "MBA", "MIT", "MRI", "MS", "NBA", "NBC",
+    "NFL", "NHL", "NY", "NYC", "OS", "PC", "PDF", "PE", "PH", "PM", "PR", "QA", "RNA", "RV", "SAT", "SQL", "TB", "TV",
     "UFO", "VAT", "UK", "UN", "URL", "US", "USA", "USB", "UV", "LAX", "VIP", "VP", "VR", "WHO", "XP",
 ])  # fmt: skip
 # Short words that are words in capitals, too, where someone raises the voice.

@@ -62,7 +62,6 @@ _IN_CAPITALS = frozenset(
 
 
 _SMALL_LETTER = re.compile("[a-z]")
-_SEVERAL_WORDS = re.compile(r"[^\W\d_]\b.{0,400}\b[^\W\d_]", re.DOTALL)
 _SMALL_BUT_S = re.compile("[a-rt-z]")
 
 
@@ -137,6 +136,7 @@ _NUMERAL = re.compile(r"X{0,3}(?:IX|IV|V?I{0,3})")
 def _capitals(match: re.Match[str], style: Style) -> str | None:
     """Spelled out if that is how it is said: GPU, HTML, TV; but NASA, HELLO."""
     word, ending = match[1], f"'{match[2][-1]}" if match[2] else ""
+    ending = " ing" if ending == "'g" else ending  # CC'ing
     if not style.for_voice or word.lower() in style.known or word in PRONOUNCED:
         return None
     start, stop = match.span()
@@ -146,7 +146,7 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     if re.match(r"-?\d", rest) and (len(word) == 2 or not re.search("[AEIOUY]", word)):  # SR-71, AR-15
         return style.letters(word)
     shouts = not anywhere(match.string, _SMALL_BUT_S if ending else _SMALL_LETTER)
-    shouts = shouts and anywhere(match.string, _SEVERAL_WORDS)
+    shouts = shouts and _has_loud_words(match.string, word)
     is_acronym = word in SPELLED or pronounce.is_said_by_letter(word.lower())
     is_word_too = word in WORDS_TOO or word in ("US", "ID", "AD")
     is_loud = shouts or _shouted(before_it, rest) or (word == "AM" and before_it.endswith("I "))
@@ -160,6 +160,15 @@ def _capitals(match: re.Match[str], style: Style) -> str | None:
     if pronounce.pronunciations(word.lower()) or (has_vowel and len(word) > _LONGEST_SPELLED):
         return None
     return style.letters(word) + ending
+
+
+def _has_loud_words(text: str, besides: str) -> bool:
+    """Whether a text in capitals has words that are no acronyms; AD 79 and SF 31, LA 24 have none."""
+    beside = (word for word in re.findall(r"[A-Z]{2,}", text[:_READ]) if word != besides)
+    return any(word not in SPELLED and (len(word) > 3 or word in EMPHASISED) for word in beside)
+
+
+_READ = 400  # characters
 
 
 def _shouted(ahead: str, behind: str) -> bool:
@@ -373,8 +382,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"(?:(?<=[a-z],\s)|(?<=[a-z]\.,\s))([A-Z][a-z]+)\.", lambda m, s: OLD_STATES.get(m[1])),
     rule(
         "abbreviation",
-        r"(?:(?<=\bin )|(?<=\bof )|(?<=\bfrom )|(?<=\bto )|(?<=\bN\. )|(?<=\bS\. ))"
-        r"(Ala|Ariz|Calif|Colo|Conn|Fla|Mich|Minn|Mont|Neb|Nev|Okla|Tenn|Tex|Wis|Wyo)\.",
+        r"(Ala|Ariz|Calif|Colo|Conn|Fla|Mich|Minn|Okla|Tenn|Tex|Wis|Wyo)\.(?=,?\s[A-Za-z])",
         lambda m, s: OLD_STATES[m[1]],
     ),
     rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\)))", _party),
@@ -397,5 +405,6 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("letters", rf"{NO_VOWEL}(?![A-Za-z\d_'-]|\.(?!\s+[A-Z]|\s*\Z))", _without_vowels),
     rule("name", r"A(?![A-Za-z'.]|\s[A-Z])", _letter_a),
     *roman.WORD_RULES,
-    rule("acronym", r"([A-Z]{2,})('?s|'d)?(?![A-Za-z])", _capitals),
+    rule("acronym", r"TL;?DR(?!\w)", lambda m, s: s.letters("tldr") if s.for_voice else None, any_case=True),
+    rule("acronym", r"([A-Z]{2,})('?s|'d|'ed|'ing)?(?![A-Za-z])", _capitals),
 )

@@ -249,3 +249,48 @@ def test_what_nobody_wrote_down_is_still_unknown_after_writing(clip):
         write_jsonl(clip.parent / "m.jsonl", [utterance])
         (found,) = read_manifest(clip.parent / "m.jsonl", with_text=False).utterances
         assert (found.text, found.has_text) == ("", utterance.has_text)
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ('{"version": {"data": [1]}, "data": [\n%s,\n%s]}', (2, 3)),
+        ('{"data": [%s, %s]}\n', (1, 1)),
+        ('{"tags": ["x"], "empty": [], "utterances":\n\n[%s,%s], "n": 2}', (3, 3)),
+        ("{indent}{indent}", (1, 5)),
+        ("\n{indent}, {indent}\n", (2, 6)),
+        ("[%s, %s]", (1, 1)),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+def test_json_in_other_layouts_than_a_record_a_line(clip, content, lines, suffix):
+    """One object around all records, records over several lines, an array; errors name the line of their record."""
+    good = {"audio_filepath": "a.wav", "text": "hi"}
+    bad = good | {"audio_filepath": "lost.wav"}
+    if "{indent}" in content:
+        first, second = (json.dumps(record, indent=2) + "\n" for record in (good, bad))
+        filled = content.replace("{indent}", first, 1).replace("{indent}", second, 1)
+    else:
+        filled = content % (json.dumps(good), json.dumps(bad))
+    manifest = clip.parent / f"m.{suffix}"
+    manifest.write_text(filled)
+    found = read_manifest(manifest, on_error="skip")
+    assert found.utterances == [Utterance(id="a", audio=clip, seconds=0.5, text="hi")]
+    assert found.skipped == [f"{manifest}:{lines[1]}: utterance lost: no such audio file: {clip.parent / 'lost.wav'}"]
+
+
+def test_json_that_breaks_off_is_no_shorter_manifest(clip):
+    record = json.dumps({"audio_filepath": "a.wav", "text": "hi"}, indent=1)
+    for content in (f'{{"data": [{record}', f"{record}\n{record[:-5]}", f"{record}]\n{record}", f"[{record},"):
+        (clip.parent / "m.json").write_text(content)
+        with pytest.raises(ManifestError, match=r"m\.json:\d+: not JSON"):
+            read_manifest(clip.parent / "m.json")
+
+
+def test_of_several_arrays_in_one_object_none_is_taken_in_silence(clip):
+    record = {"audio_filepath": "a.wav", "text": "hi"}
+    (clip.parent / "m.json").write_text(json.dumps({"train": [record], "test": [record]}))
+    with pytest.raises(ManifestError, match=r"m\.json:1: found arrays called train, test; expected one, or a file for"):
+        read_manifest(clip.parent / "m.json")
+    (clip.parent / "m.json").write_text(json.dumps({"authors": [{"name": "x"}], "clips": [record]}))
+    assert [u.id for u in read_manifest(clip.parent / "m.json").utterances] == ["a"]

@@ -9,7 +9,7 @@ import torch
 from common import audio
 from common.audio import AudioError
 from common.data.manifest import Utterance
-from common.recognition.recordings import Recording, is_silent, name_of, read, read_ahead
+from common.recognition.recordings import OneChannel, Recording, is_silent, name_of, of_channel, read, read_ahead
 
 
 @pytest.fixture
@@ -168,3 +168,38 @@ def test_an_open_file_that_was_read_already_is_told():
 def test_one_recording_is_no_list_of_them(source):
     with pytest.raises(TypeError, match=r"expected a list of recordings, found one .*; put it in \[ \]"):
         list(read_ahead(source, lambda s: read(s, 16000), on_error="stop"))
+
+
+@pytest.mark.parametrize("seconds", [np.inf, 0.1])
+def test_one_channel_of_a_call_is_heard_alone(tmp_path, seconds):
+    agent, customer = (np.float32(0.4 * np.sin(np.arange(16_000) / by)) for by in (9, 7))
+    both = np.stack([agent, customer], 1)
+    soundfile.write(tmp_path / "a.wav", both, 16_000, subtype="FLOAT")
+    cut = Utterance(id="u", audio=tmp_path / "a.wav", seconds=1, text="", offset_seconds=0)
+    content = (tmp_path / "a.wav").read_bytes()
+    sources = [tmp_path / "a.wav", cut, content, io.BytesIO(content), both, both.T, torch.tensor(both), (both, 16_000)]
+    for channel, expected in (("left", agent), ("right", customer), ("1", agent), ("02", customer)):
+        sources[3].seek(0)
+        for source, one in zip(sources, of_channel(sources, channel), strict=True):
+            found = read(one, 16_000, long_seconds=seconds)
+            assert found.name == name_of(source)
+            np.testing.assert_array_equal(found.samples_N[0:16_000], expected)
+    assert of_channel(sources, "mean") == sources
+
+
+def test_a_channel_that_is_not_there_costs_its_recording_alone(wav, tmp_path):
+    stereo = tmp_path / "stereo.wav"
+    soundfile.write(stereo, np.zeros((800, 2)), 8_000)
+    sources = of_channel([wav, stereo, np.zeros(800)], "right")
+    first, second, third = read_ahead(sources, lambda source: read(source, 8_000), on_error="skip")
+    assert (first.error, second.error) == (f"{wav}: has 1 channel, and no channel 2", "")
+    assert third.error == "array: has 1 channel, and no channel 2"
+    with pytest.raises(AudioError, match=r"stereo\.wav: has 2 channels, and no channel 3$"):
+        read(*of_channel([stereo], "3"), 8_000)
+    for name in ("0", "-1", "1.5", "middle", "", "²"):
+        with pytest.raises(ValueError, match=rf"^channel = '{name}': expected mean, left, right, or a number"):
+            of_channel([wav], name)
+    with pytest.raises(ValueError, match=r"^channel -1: expected a number, counted from 0$"):
+        OneChannel(wav, -1)
+    with pytest.raises(TypeError, match=r"^expected a list of recordings, found one OneChannel; put it in \[ \]$"):
+        read_ahead(OneChannel(wav, 0), lambda source: read(source, 8_000), on_error="skip")

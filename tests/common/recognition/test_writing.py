@@ -121,3 +121,24 @@ def test_a_file_is_checked_before_long_work(tmp_path):
         writing.check_file(tmp_path / "new" / ".." / "m.jsonl", [tmp_path / "m.jsonl"])
     with pytest.raises(ConfigError, match=r"new: cannot be written to: Is a directory$"):
         writing.check_file(tmp_path / "new", [])
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_what_is_read_is_not_written_to_by_another_name(link, tmp_path):
+    recording, listed = tmp_path / "a.wav", tmp_path / "list.txt"
+    recording.write_bytes(b"RIFF")
+    listed.write_text("a.wav")
+    for read, name in ((recording, "other.txt"), (listed, "third.txt")):
+        link(tmp_path / name, read)
+        with pytest.raises(ConfigError, match=rf"{name}: cannot be written to: it is read; name another output$"):
+            writing.check([listed], [ITEM._replace(source=recording)], "text", tmp_path / name, None)
+    (tmp_path / "out").mkdir()
+    link(tmp_path / "out" / "a.txt", recording)
+    with pytest.raises(ConfigError, match=r"a\.txt: cannot be written to"):
+        writing.check([listed], [ITEM._replace(source=recording)], "text", None, tmp_path / "out")
+    assert recording.read_bytes() == b"RIFF"
+
+
+def test_a_name_of_several_lines_is_one_row():
+    row = writing.rendered(HELLO._replace(audio="a\tb\nc.wav"), "text", with_name=True)
+    assert row == f"a\\tb\\nc.wav\t{HELLO.text}\n"

@@ -130,3 +130,27 @@ def test_mandarin_forms() -> None:
     }
     for written, said in cases.items():
         assert spoken_mandarin(written).replace("(", "（").replace(")", "）") == said
+
+
+@pytest.mark.parametrize(
+    ("code", "written", "said"),
+    [
+        ("de", "1/2 Liter Wasser", "ein halber Liter Wasser"),
+        ("de", "1/2 Stunde", "eine halbe Stunde"),
+        ("de", "12 V und 5 A", "12 Volt und 5 Ampere"),
+        ("de", "die Klasse 5 A", "die Klasse 5 A"),
+        ("de", "3:2 n. V.", "3 zu 2 nach Verlängerung"),
+        ("de", "Karl d. Gr.", "Karl der Große"),
+        ("it", "dalle 8.30 alle 12.30", "dalle 8 e 30 alle 12 e 30"),
+        ("it", "sono 8.30 euro", "sono 8.30 euro"),
+        ("it", "cap. V", "capitolo 5"),
+        ("es", "3 millones de €", "3 millones de euros"),
+        ("es", "la versión 2.0", "la versión 2 punto 0"),
+        ("es", "son 2.0 metros", "son 2.0 metros"),
+        ("fr", "500 $ US", "500 dollars américains"),
+        ("fr", "la 2nde Guerre", "la seconde Guerre"),
+    ],
+)
+def test_classes_of_one_language(code: str, written: str, said: str) -> None:
+    tokens = european_tokens(written, code)
+    assert " ".join("".join(t.written if t.spoken is None else t.spoken for t in tokens).split()) == said

@@ -80,3 +80,18 @@ def test_tokens_have_classes_and_lose_no_character():
     found = mandarin_tokens("我有5-6个iPhone 15")
     assert [(t.written, t.kind) for t in found if t.spoken] == [("5-6", "range")]
     assert "".join(token.written for token in found) == "我有5-6个iPhone 15"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("月薪8000-12000元", "月薪八千到一万二千元"),
+        ("电话010-62345678", "电话零一零六二三四五六七八"),
+        ("会议定于5/20下午", "会议定于五月二十日下午"),
+        ("完成5/20", "完成二十分之五"),
+        ("12306热线", "一二三零六热线"),
+        ("12306人", "一万二千三百零六人"),
+    ],
+)
+def test_ranges_days_and_codes_are_told_apart(written, said):
+    assert spoken_mandarin(written) == said

@@ -94,3 +94,16 @@ def test_a_library_that_was_installed_read_only_is_taken_as_it_is(tmp_path: Path
 def test_the_mechanism_needs_no_torch():
     program = "import sys; sys.modules['torch'] = None; from ctc import native; native.NativeLibrary"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@needs_compiler
+@pytest.mark.parametrize("length", [0, 7, 3000, -1])
+def test_a_library_that_was_cut_short_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str], length: int):
+    library = write_product(tmp_path)
+    build(library)
+    library.cpu.write_bytes(library.cpu.read_bytes()[:length])
+    assert load(library) is None
+    told = capfd.readouterr().err
+    assert told.startswith(f"product: {library.cpu} cannot be loaded: ")
+    assert told.endswith(f"; going on without it; {library.command} --force builds it again\n")
+    assert told.count("\n") == 1

@@ -1,3 +1,4 @@
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -6,6 +7,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from ctc import _library as ctc_library
+from ctc import native
 from trt.depthwise import library
 from trt.depthwise.rewriting import joined
 
@@ -144,3 +147,33 @@ def test_the_code_is_for_files_that_ask_for_it_and_few_threads(tmp_path):
     assert library.register(options, tmp_path / "m.onnx", threads=3)
     assert not library.register(onnxruntime.SessionOptions(), content, threads=4)
     assert not library.register(onnxruntime.SessionOptions(), model().SerializeToString(), threads=1)
+
+
+@needs_code
+@pytest.mark.parametrize("how", ["cut short", "without its functions", "of another interface"])
+def test_native_code_that_cannot_be_used_costs_its_speed_and_one_line(tmp_path, monkeypatch, capsys, how):
+    made, inputs = joined_model(), sounds(32, [50, 37])
+    (expected,) = session(made, is_native=True).run(None, inputs)
+    package = tmp_path / "depthwise"
+    (package / "_build").mkdir(parents=True)
+    damaged = native.NativeLibrary(package=package, command=library.LIBRARY.command)
+    if how == "cut short":
+        damaged.cpu.write_bytes(library.LIBRARY.cpu.read_bytes()[:3000])
+    elif how == "without its functions":
+        shutil.copy(ctc_library.LIBRARY.cpu, damaged.cpu)
+    else:
+        content = library.LIBRARY.cpu.read_bytes()
+        damaged.cpu.write_bytes(content.replace(b"RegisterCustomOps", b"RegisterCustomOpz"))
+    monkeypatch.setattr(library, "LIBRARY", damaged)
+    library.is_usable.cache_clear()
+    options, content = onnxruntime.SessionOptions(), made.SerializeToString()
+    for _ in range(2):
+        assert not library.register(options, content, threads=1)
+    told = capsys.readouterr().err
+    assert told.startswith(f"depthwise: {damaged.cpu} cannot be ")
+    assert told.endswith(" --force builds it again\n")
+    assert told.count("\n") == 1
+    options.log_severity_level = 4
+    without = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(without.run(None, inputs)[0], expected)
+    library.is_usable.cache_clear()

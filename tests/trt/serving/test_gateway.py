@@ -263,6 +263,35 @@ def test_a_format_that_is_not_written_is_refused(server, clips):
     assert "response_format 'pdf': expected one of json, text, verbose_json, srt, vtt" in answer.decode()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("stream", "maybe", "stream 'maybe': expected one of true, 1, false, 0"),
+        ("temperature", "nan", "temperature 'nan': expected a number from 0 to 1"),
+        ("temperature", "hot", "temperature 'hot': expected a number from 0 to 1"),
+        ("timestamp_granularities[]", "letter", "timestamp_granularities[] 'letter': expected one of word, segment"),
+    ],
+)
+def test_values_that_openai_has_not_are_refused(server, clips, name, value, message):
+    status, answer = server.transcribe(clips[0].read_bytes(), **{name: value})
+    assert status == 400
+    assert message in json.loads(answer)["error"]["message"]
+
+
+def test_a_field_that_is_null_counts_as_absent_and_a_wrong_kind_is_told_by_its_name(server):
+    asked = {"input": "abc", "response_format": "wav"}
+    null = {"speed": None, "voice": None, "stream_format": None, "instructions": None}
+    assert server.speak(**asked, **null) == server.speak(**asked)
+    assert json.loads(server.speak(input=None)[1])["error"]["message"] == "input: Field required"
+    error = json.loads(server.speak(**asked, voice=["alloy"])[1])["error"]
+    assert (error["param"], error["message"]) == ("voice", "voice: Input should be a valid string")
+
+
+def test_probes_may_ask_without_a_body(server):
+    for path in ("/health", "/health/ready", "/health/live"):
+        assert server.ask("HEAD", path)[0] == 200
+
+
 def test_nothing_of_a_request_reaches_the_file_system(server):
     """Every file that this process opens to write, while it answers requests of several megabytes."""
     written: list[str] = []

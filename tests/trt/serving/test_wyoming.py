@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 import socket
 
 import numpy as np
@@ -120,6 +121,8 @@ def test_unknown_events_are_passed_over_and_a_ping_answered(port):
         b"GET / HTTP/1.1\r\n\r\n",
         b"{}\n",
         b"[]\n",
+        b'{"type": "audio-chunk", "payload_length": "x"}\n',
+        b'{"type": "ping", "data_length": 3}\n[1]',
         b'{"type": "audio-chunk", "payload_length": 99999999}\n',
         b"a" * 100_000,
     ],
@@ -127,8 +130,10 @@ def test_unknown_events_are_passed_over_and_a_ping_answered(port):
 def test_what_is_no_event_ends_the_connection_with_an_error(port, content):
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(content)
-        line = connection.makefile("rb").readline()
+        line, said = connection.makefile("rb").read().split(b"\n", 1)
     assert json.loads(line)["type"] == "error"
+    expected = "no event of Wyoming's protocol: '.*'; expected an object of JSON with a type, and lengths up to [0-9]+"
+    assert re.fullmatch(expected, json.loads(said)["text"])
     assert told(port, [Describe().event()], "info")
 
 

@@ -1,0 +1,32 @@
+"""Ends that users of this package's commands ask for. Imports as little as it can: it is imported first.
+
+While a command that `python -m` starts is imported, Ctrl-C ends it at once, in one line and with status 130.
+"""
+
+import os
+import signal
+import sys
+from types import FrameType, TracebackType
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> None:
+    os.write(2, b"interrupted\n")
+    os._exit(128 + number)
+
+
+class EndedByTheUser:
+    """Within it Ctrl-C ends a command as an exception does, but in one line and with status 130."""
+
+    def __enter__(self) -> None:
+        if signal.getsignal(signal.SIGINT) is _end_at_once:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            print("interrupted", file=sys.stderr)
+            raise SystemExit(128 + signal.SIGINT) from None
+
+
+# So Python calls a program as long as it imports the packages around it; nothing is done to programs of others.
+if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _end_at_once)
