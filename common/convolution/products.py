@@ -77,12 +77,12 @@ def untraced() -> AbstractContextManager[None]:
 
 @contextmanager
 def _untraced() -> Iterator[None]:
-    state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)
+    state, change = torch._C._get_tracing_state(), torch._C._set_tracing_state  # type: ignore[attr-defined]
+    change(None)
     try:
         yield
     finally:
-        torch._C._set_tracing_state(state)
+        change(state)
 
 
 def is_traced() -> bool:
