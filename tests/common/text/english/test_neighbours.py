@@ -112,6 +112,8 @@ CASES = {
     "(0)20 7946 0991": "zero, two zero, seven nine four six, zero nine nine one",
     "2008-09": "two thousand eight to oh nine",
     "CC'ing Bob": "c c ing bob",
+    "I'm 16c.": "i'm sixteen c.",
+    "sugar, 3/4 c.": "sugar, three quarters cup.",
     "PHP 8.x": "p h p eight point x",
 }
 
