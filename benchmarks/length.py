@@ -6,7 +6,8 @@
 
 Recordings of 1, 10 and 60 minutes are made of those in a folder, one after the other; a text for FastPitch of as many
 sentences as take about that long. What a command takes for one second of audio, or for one sentence, is its start, and
-is subtracted. A row per model and length is appended to benchmarks/results/length.jsonl; --plot draws the newest rows.
+is subtracted. All lengths take turns, and --repeats says how often; medians count, and the most memory. A row per
+model and length is appended to benchmarks/results/length.jsonl; --plot draws the newest rows.
 """
 
 import argparse
@@ -174,6 +175,8 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.plot is not None:
         plot(given.plot, given.results)
+    elif given.repeats < 1 or min(given.minutes) <= 0:
+        parser.error(f"--repeats {given.repeats}, --minutes {given.minutes}: expected at least 1, and above 0")
     elif given.recordings is None and any(getattr(given, name) is not None for name in RECOGNISERS):
         parser.error("--recordings: a folder is needed to measure recognisers")
     elif (given.fastpitch is None) != (given.vocoder is None):

@@ -46,12 +46,15 @@ class _Problem(Structure):
 
 def is_one_pass(norms: Sequence[nn.Module], x_BCT: Tensor) -> bool:
     """Whether `normalized` does what these normalisations do: plain ones, in training, on a CPU in float32."""
-    is_ours = products.runs_eagerly(x_BCT) and not products.is_left_to_torch() and x_BCT[:, 0].numel() > 1
+    is_ours = products.runs_eagerly(x_BCT) and not products.is_left_to_torch()
+    is_ours = is_ours and x_BCT.shape[1] > 0 and x_BCT.shape[0] * x_BCT.shape[2] > 1
     return is_ours and all(_is_plain(norm, norms[0]) for norm in norms) and native.load() is not None
 
 
 def _is_plain(norm: nn.Module, first: nn.Module) -> bool:
     if type(norm) is not nn.BatchNorm1d or not norm.training or not norm.affine or norm.momentum is None:
+        return False
+    if norm.weight.dtype != torch.float32:
         return False
     return (norm.momentum, norm.eps) == (getattr(first, "momentum", None), getattr(first, "eps", None))
 
@@ -61,8 +64,14 @@ def normalized(
 ) -> Tensor:
     """Dropout of ReLU of the sum of norm(x), times mask_B1T of ones and zeros; where `is_one_pass`.
 
-    Running statistics follow, as those of the modules do. Random numbers are those of `common.dropout`.
+    Running statistics follow, as those of the modules do. Random numbers are those of `common.dropout`. Raises
+    ValueError for shapes that do not belong together: the library would read beyond them.
     """
+    shape = xs_BCT[0].shape
+    if any(x_BCT.shape != shape for x_BCT in xs_BCT) or mask_B1T.shape != (shape[0], 1, shape[2]):
+        found = [tuple(tensor.shape) for tensor in (*xs_BCT, mask_B1T)]
+        raise ValueError(f"shapes {found}: expected equal ones [B, C, T], and of the mask [B, 1, T]")
+    mask_B1T = mask_B1T.to(xs_BCT[0].dtype)
     for norm in norms:
         if norm.num_batches_tracked is not None:
             norm.num_batches_tracked.add_(1)

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 EXPECTED = "expected WAV, FLAC, OGG or MP3"
@@ -20,6 +21,16 @@ _SOUNDS = (
     ("WavPack", 0, b"wvpk"),
     ("Monkey's Audio", 0, b"MAC "),
 )
+# What is read here, likewise.
+_RECORDINGS = (
+    ("WAV", 8, b"WAVE"),
+    ("FLAC", 0, b"fLaC"),
+    ("OGG", 0, b"OggS"),
+    ("MP3", 0, b"ID3"),
+    ("MP3", 0, b"\xff\xfb"),
+    ("MP3", 0, b"\xff\xf3"),
+    ("AIFF", 8, b"AIFF"),
+)
 # What lies where any file should that was downloaded: what it is, and what is to be done.
 _INSTEAD = (
     ("a pointer of Git LFS", b"version https://git-lfs", "fetch the file: git lfs pull"),
@@ -33,7 +44,7 @@ _OTHERS = (
     ("Parquet", b"par1", "write its recordings to files, and a manifest"),
 )
 _LISTED = re.compile(rb"\.(wav|flac|mp3|ogg|opus|aiff?)\b|^\s*\{", re.IGNORECASE)
-_TEXT = "(Format not recognised); it is text, as lists (.txt) and manifests (.jsonl, .csv) are"
+_TEXT = "text, as lists (.txt) and manifests (.jsonl, .csv) are"
 
 
 def no_audio(first: bytes, path: Path | None) -> str | None:
@@ -41,7 +52,7 @@ def no_audio(first: bytes, path: Path | None) -> str | None:
 
     `path`: where the file is, for the command that converts it.
     """
-    kind = next((kind for kind, at, mark in _SOUNDS if first[at : at + len(mark)] == mark), None)
+    kind = _sound(first, _SOUNDS)
     if kind is not None:
         example = "" if path is None else ", as with: " + shlex.join(["ffmpeg", "-i", str(path), _converted(path)])
         return f"({kind}); convert it to FLAC{example}"
@@ -49,7 +60,7 @@ def no_audio(first: bytes, path: Path | None) -> str | None:
     for what, mark, to_do in (*_INSTEAD, *_OTHERS):
         if begins.startswith(mark):
             return f"({what}); {to_do}"
-    return f"{_TEXT}; {EXPECTED}" if _is_list(first) else None
+    return f"(Format not recognised); it is {_TEXT}; {EXPECTED}" if _is_list(first) else None
 
 
 def instead_of(path: Path, wanted: str) -> str | None:
@@ -65,8 +76,18 @@ def instead_of(path: Path, wanted: str) -> str | None:
     if not first:
         return f"damaged or not {wanted}: it is empty (0 bytes)"
     begins = _begins(first)
-    told = (f"is {what}, and not {wanted}; {to_do}" for what, mark, to_do in _INSTEAD if begins.startswith(mark))
-    return next(told, None)
+    for what, mark, to_do in _INSTEAD:
+        if begins.startswith(mark):
+            return f"is {what}, and not {wanted}; {to_do}"
+    kind = _sound(first, (*_RECORDINGS, *_SOUNDS))
+    if kind is None and not _is_list(first):
+        return None
+    return f"is {_TEXT if kind is None else f'a recording ({kind})'}, and not {wanted}; check the order of arguments"
+
+
+def _sound(first: bytes, known: Iterable[tuple[str, int, bytes]]) -> str | None:
+    """The format of sound that `first` begins, of those that are `known`."""
+    return next((kind for kind, at, mark in known if first[at : at + len(mark)] == mark), None)
 
 
 def _begins(first: bytes) -> bytes:

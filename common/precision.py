@@ -29,8 +29,8 @@ DTYPES: dict[str, torch.dtype] = {
     "int8": torch.float32,  # of all that is not convolutions
 }
 NO_INT8 = (
-    "int8 is for convolutions on a CPU, by the native library that `python -m common.convolution.build` makes: "
-    "take bf16 or fp32"
+    "precision = int8 is for convolutions on a CPU, by the native library that `python -m common.convolution.build` "
+    "makes; take bf16 or fp32"
 )
 
 

@@ -5,8 +5,8 @@
 
 Inputs are noise of fixed length, the same in every run; weights are random unless `--checkpoint` names some. Single
 calls are timed with the device synchronised before and after, warm-up excluded; the modes of inference take turns. A
-row per measurement goes to benchmarks/results/jasper_inference.jsonl or jasper_training.jsonl, and beside the published
-network to jasper_published.jsonl. Training runs under torchrun too.
+row per measurement goes to benchmarks/results/jasper_inference.jsonl or jasper_training.jsonl, beside the published
+network to jasper_published.jsonl, and in int8 to jasper_int8.jsonl. Training runs under torchrun too.
 
 Shapes: B utterances, N samples, F mel bands, T feature frames.
 """
@@ -30,7 +30,7 @@ from common import audio, benchmark, config, distributed, memory
 from common.benchmark import CLOCKS, RESULTS, Clock, Timings
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
-from common.convolution import FusedConvolution
+from common.convolution import FusedConvolution, native
 from common.convolution.native import Instructions, Packed
 from common.convolution.products import left_to_torch
 from common.cuda_graphs import GraphRunner
@@ -74,13 +74,14 @@ class BenchmarkConfig(Config):
     seconds: tuple[float, ...] = ()
     """Lengths of the audio, in seconds. By default 2, 7 and 16.7 for inference, data.max_seconds for training."""
     precisions: tuple[InferencePrecision, ...] = ()
-    """Arithmetic of the network, one or several; by default that of the configuration."""
+    """Arithmetic of the network, one or several; by default that of the configuration. int8: inference on a CPU."""
     modes: tuple[Mode, ...] = ()
     """Forms of the network: as published (plain convolutions in fp32, whatever the precision), as trained, fused for
-    inference, fused and replayed as a CUDA graph, or fused in fp32 whatever the precision. By default the second to the
-    fourth, where there are any; the last and fused for int8."""
+    inference, fused and replayed as a CUDA graph, or fused in fp32 whatever the precision. By default eager, fused and,
+    on a GPU, graph; for int8 fused_fp32 and fused."""
     instructions: Instructions = "automatic"
-    """Vector instructions of the fused network's convolutions on a CPU; ONEDNN_MAX_CPU_ISA sets those of torch."""
+    """Vector instructions of the fused network's convolutions on a CPU, avx512_bf16 for bf16 alone; ONEDNN_MAX_CPU_ISA
+    sets those of torch."""
     parts: tuple[Part, ...] = ("features", "network", "both")
     """Parts that are measured: audio to features, features to log-probabilities, or audio to log-probabilities."""
     repeats: int = 20
@@ -120,14 +121,10 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
 def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
     """A row per precision, length, batch size, part and mode."""
     device = world.device
-    if "graph" in cfg.modes and device.type != "cuda":
-        raise ConfigError(f"modes: graph needs a CUDA device, and this run is on {device}; take eager and fused")
     model, cfg = _model(cfg)
+    modes_of = {precision: _modes(cfg, precision, device) for precision in cfg.precisions or (cfg.precision,)}
     log_mel = LogMel(cfg.features).to(device).eval()
-    for precision in cfg.precisions or (cfg.precision,):
-        modes = cfg.modes or (("eager", "fused", "graph") if device.type == "cuda" else ("eager", "fused"))
-        if precision == "int8" and not cfg.modes:
-            modes = ("fused_fp32", "fused")
+    for precision, modes in modes_of.items():
         with float32_math(precision), torch.inference_mode():
             networks = _networks(model.to(device), modes, precision, cfg.instructions)
             dtype = DTYPES[precision] if device.type == "cuda" else torch.float32  # on a CPU networks cast them
@@ -148,6 +145,25 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
                             slow = timings.get(f"{part} {other}")
                             row[f"times_faster_than_{other}"] = round(benchmark.ratio(slow, times), 3) if slow else None
                         yield row
+
+
+def _modes(cfg: BenchmarkConfig, precision: InferencePrecision, device: torch.device) -> tuple[Mode, ...]:
+    """Forms of the network that are measured in a precision. Raises ConfigError for what it or this machine has not."""
+    if "graph" in cfg.modes and device.type != "cuda":
+        raise ConfigError(f"modes: graph needs a CUDA device, and this run is on {device}; take eager and fused")
+    if precision == "int8" and "eager" in cfg.modes:
+        raise ConfigError("modes: eager has no int8; take fused, fused_fp32 and published")
+    if cfg.instructions != "automatic":
+        best = native.best_instructions()
+        if best is not None and native.INSTRUCTIONS[cfg.instructions] > native.INSTRUCTIONS[best]:
+            raise ConfigError(f"instructions: {cfg.instructions}: this processor has {best} at most")
+        if cfg.instructions == "avx512_bf16" and (precision != "bf16" or "fused_fp32" in cfg.modes):
+            raise ConfigError("instructions: avx512_bf16 is for bf16 alone; take automatic")
+    if cfg.modes:
+        return cfg.modes
+    if precision == "int8":
+        return "fused_fp32", "fused"
+    return ("eager", "fused", "graph") if device.type == "cuda" else ("eager", "fused")
 
 
 def training(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:

@@ -74,7 +74,7 @@ def main(cfg: EvaluationConfig) -> int:
     Raises ConfigError, CheckpointError and ManifestError.
     """
     with distributed.start(cfg.device) as world:
-        writing.check_file(cfg.hypotheses, cfg.manifests)
+        writing.check_file(cfg.hypotheses, (cfg.model, *cfg.manifests))
         asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head)
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
         normalized = compared if cfg.normalize_text else _stripped

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from common import other_files
 from common.audio import RATES
 from common.json_text import parsed
 
@@ -27,7 +28,7 @@ def why_not_onnx(path: Path) -> str:
         start = file.read(4)
     if path.suffix in _CHECKPOINT_SUFFIXES or start.startswith(_CHECKPOINTS):
         return f"is a checkpoint, not an ONNX file; export it: python -m trt.export {path} --out {path.stem}.onnx"
-    return ""
+    return other_files.instead_of(path, "an ONNX file") or ""
 
 
 def _is_count(least: int) -> Callable[[Any], bool]:

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from common.convolution import matmul, native, products
-from common.convolution.algorithms import overlap_save
+from common.convolution.algorithms import LONGEST_BLOCK, overlap_save
 
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64)
 FEWEST_TAPS, FEWEST_CHANNELS = 5, 64
@@ -76,12 +76,14 @@ def fastest(utterances: int, outputs: int, channels: int, filters: int, taps: in
     """Frames of the blocks that are expected to be fastest, forward and backward; None: the direct sum is."""
     size = channels * filters
     direct = 6.0 * utterances * outputs * taps * size / 165e9
-    found = min((_seconds(block, utterances, outputs, channels, filters, taps), block) for block in _blocks(taps))
-    return found[1] if found[0] < WORTH * direct else None
+    found = [(_seconds(block, utterances, outputs, channels, filters, taps), block) for block in _blocks(taps)]
+    seconds, block = min(found, default=(math.inf, 0))
+    return block if seconds < WORTH * direct else None
 
 
 def _blocks(taps: int) -> list[int]:
-    return [block for block in BLOCKS if block >= taps + 4] or [2 * taps]
+    found = [block for block in BLOCKS if block >= taps + 4] or [2 * taps]
+    return [block for block in found if block <= LONGEST_BLOCK]
 
 
 def _seconds(block: int, utterances: int, outputs: int, channels: int, filters: int, taps: int) -> float:

@@ -87,7 +87,7 @@ class FusedConvolution(nn.Module):
         residual_BSO itself; without it the result is a new tensor.
         """
         epilogue = Epilogue(self.bias, residual_BSO, activation, slope, input_slope)
-        if self.packed is None or not runs_natively(x_BTI):
+        if self.packed is None or not runs_natively(x_BTI) or x_BTI.shape[0] == 0:
             return self._direct(x_BTI, lengths, epilogue, out_BSO)
         if x_BTI.stride(2) != 1:
             x_BTI = x_BTI.contiguous()
@@ -129,7 +129,8 @@ class FusedConvolution(nn.Module):
         if self.packed is None:
             return self.weight_OKI
         if isinstance(self.packed, Packed):
-            return native.unpack(self.packed).permute(2, 0, 1).contiguous()
+            with products.untraced():
+                return native.unpack(self.packed).permute(2, 0, 1).contiguous()
         inverse_KP, weight_PIO = torch.linalg.pinv(self.packed.algorithm.weight_PK), self.packed.weight_PIO
         weight_KIO = (inverse_KP @ weight_PIO.double().flatten(1)).view(-1, *weight_PIO.shape[1:])
         return weight_KIO.permute(2, 0, 1).float().contiguous()

@@ -6,7 +6,7 @@ those of AMD it takes the ones for AVX2, at half the speed. oneDNN's convolution
 
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -68,6 +68,21 @@ def runs_eagerly(x: Tensor) -> bool:
     """On a CPU in float32: not under autocast, which has other products, nor in a graph, which has to know of them."""
     is_plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return is_plain and not is_traced()
+
+
+def untraced() -> AbstractContextManager[None]:
+    """Inside, torch.jit.trace records nothing: it has no operator for bits that are taken for another type."""
+    return nullcontext() if torch.compiler.is_compiling() else _untraced()
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    state, change = torch._C._get_tracing_state(), torch._C._set_tracing_state  # type: ignore[attr-defined]
+    change(None)
+    try:
+        yield
+    finally:
+        change(state)
 
 
 def is_traced() -> bool:

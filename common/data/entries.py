@@ -27,6 +27,8 @@ class Entry(NamedTuple):
     offset_seconds: float | None = None
     speeds: tuple[tuple[float, Path], ...] = ()
     has_text: bool = True
+    channel: str = ""
+    """Of the recording's channels the one that is meant, as it is written."""
 
     def error(self, message: str) -> ManifestError:
         """`message` with the place of this entry before it."""

@@ -81,6 +81,7 @@ def _described(path: Path, base: Path, line: int, record: dict[str, Any], *, wit
         speaker=str(record.get(_key(record, "speaker", "speaker"), "")),
         offset_seconds=offset,
         speeds=_speeds(record.get("speeds", {}), base, id),
+        channel="" if record.get("channel") is None else str(record["channel"]),
     )
 
 

@@ -322,11 +322,16 @@ def _checked(entry: Entry | ManifestError, folder: Path | None) -> Utterance | M
         return entry.error(f"no such audio file: {recordings[there.index(None)]}")
     recording, *copies = (path for path in there if path is not None)
     seconds = entry.seconds
-    if seconds is None:
+    if seconds is None or entry.channel:
         try:
-            seconds = audio.info(recording).seconds - (entry.offset_seconds or 0.0)
+            found = audio.info(recording)
         except audio.AudioError as error:
             return entry.error(str(error))
+        if entry.channel and found.channels > 1:
+            return entry.error(
+                f"names channel {entry.channel} of {found.channels}, which an entry cannot; write that one to a file"
+            )
+        seconds = found.seconds - (entry.offset_seconds or 0.0) if seconds is None else seconds
     offset = entry.offset_seconds or 0.0
     if seconds <= 0 or offset < 0:
         return entry.error(f"{seconds:g} s from {offset:g} s; expected a duration > 0 and an offset >= 0")

@@ -24,6 +24,7 @@ NAMES = {
     "id": ("id", "utt_id", "utterance_id", "key"),
     "duration": ("duration", "seconds", "duration_seconds"),
     "offset": ("offset",),
+    "channel": ("channel",),
 }  # fmt: skip
 """What corpora call the same thing: columns of tables, keys of JSON. Of several, the first that is there counts."""
 SEPARATORS = "\t|,;"
@@ -82,6 +83,7 @@ def read_table(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
             speaker=given.get("speaker", ""),
             offset_seconds=offset,
             has_text="text" in given,
+            channel=given.get("channel", ""),
         )
 
     rows = _quoted(path, text, separator) if separator in ",;" else _plain(text, separator)

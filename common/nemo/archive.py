@@ -110,7 +110,7 @@ def opened(path: Path) -> Iterator[Archive]:
         return
     if not path.is_file():
         raise CheckpointError(f"{path}: no such checkpoint")
-    if (other := other_files.instead_of(path, "a .nemo archive")) is not None:
+    if (other := other_files.instead_of(path, "a checkpoint or a .nemo archive")) is not None:
         raise CheckpointError(f"{path}: {other}")
     with tells_damage(path), tarfile.open(path) as tar:
         members = _members(path, tar)

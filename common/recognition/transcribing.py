@@ -33,7 +33,10 @@ class Output(NamedTuple):
         return sharding.left_to_do(found, self.shard, self.style, self.output, self.output_dir)
 
     def check(self, inputs: Sequence[Path], found: Found) -> None:
-        """Raises ConfigError where transcripts of what was found in `inputs` cannot go there; makes the folders."""
+        """Raises ConfigError where transcripts of what was found cannot go there; makes the folders.
+
+        `inputs`: the model and what else the user named to be read.
+        """
         writing.check(inputs, found.items, self.style, self.output, self.output_dir)
         for folder in (self.output_dir, self.save_logits):
             writing.make_folder(folder)

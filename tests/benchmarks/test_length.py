@@ -43,6 +43,10 @@ def test_what_is_missing_on_the_command_line_is_said(tmp_path, capsys):
     for words, message in (
         (["--jasper", "a.pt"], "--recordings: a folder is needed"),
         (["--fastpitch", "a.pt"], "--fastpitch and --vocoder: expected both or none"),
+        (
+            ["--jasper", "a.pt", "--recordings", "a", "--repeats", "0"],
+            "--repeats 0, --minutes [1.0, 10.0, 60.0]: expected at",
+        ),
         (["--recordings", "a"], "nothing to measure: expected the checkpoint of a model, or --plot"),
     ):
         with pytest.raises(SystemExit):

@@ -39,6 +39,21 @@ def test_a_missing_checkpoint_is_named(tmp_path):
         checkpoint.load(tmp_path / "nothing.pt")
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"RIFF\x24\0\0\0WAVEfmt ", r"a recording \(WAV\)"),
+        (b"fLaC\0", r"a recording \(FLAC\)"),
+        (b"\0\0\0\x20ftypM4A ", r"a recording \(MP4 or M4A\)"),
+        (b'{"audio_filepath": "a.wav"}\n', r"text, as lists \(\.txt\) and manifests \(\.jsonl, \.csv\) are"),
+    ],
+)
+def test_a_recording_or_a_manifest_in_place_of_a_checkpoint_is_told(tmp_path, content, told):
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(CheckpointError, match=f"a: is {told}, and not a checkpoint; check the order of arguments$"):
+        checkpoint.load(tmp_path / "a")
+
+
 @pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.9])
 def test_a_truncated_checkpoint_is_named(tmp_path, keep):
     path = tmp_path / "c.pt"

@@ -61,6 +61,13 @@ def test_what_is_not_a_number_stays_so():
     assert not found[:, :2].isnan().any()
 
 
+def test_a_mask_may_be_of_booleans_and_has_to_fit():
+    norms, x_BCT, mask_B1T = norms_of(1, 6), torch.randn(2, 6, 40), torch.rand(2, 1, 40) > 0.5
+    torch.testing.assert_close(normalized(norms, [x_BCT], mask_B1T), normalized(norms, [x_BCT], mask_B1T.float()))
+    with pytest.raises(ValueError, match=r"expected equal ones \[B, C, T\], and of the mask \[B, 1, T\]"):
+        normalized(norms, [x_BCT], mask_B1T[..., :39])
+
+
 def test_inputs_may_have_gaps():
     norms, wide = norms_of(1, 6), torch.randn(2, 6, 80)
     mask_B1T = torch.ones(2, 1, 40)
@@ -100,6 +107,8 @@ def test_other_normalisations_stay_as_they_are():
     assert not is_one_pass([plain, nn.BatchNorm1d(4, momentum=0.2)], x_BCT)
     assert not is_one_pass([plain], torch.randn(1, 4, 1))  # of which torch refuses to make statistics
     assert not is_one_pass([plain], x_BCT.double())
+    assert not is_one_pass([nn.BatchNorm1d(4).bfloat16()], x_BCT)
+    assert not is_one_pass([plain], torch.randn(2, 0, 8))
     with products.left_to_torch():
         assert not is_one_pass([plain], x_BCT)
     with torch.autocast("cpu", torch.bfloat16):

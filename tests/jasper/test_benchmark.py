@@ -73,6 +73,25 @@ def test_graphs_are_refused_without_a_gpu(tmp_path):
         benchmark.main(replace(QUICK, results=tmp_path, modes=("graph",)))
 
 
+@pytest.mark.skipif(native.load() is None, reason="the native library was never built")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"precisions": ("int8",), "modes": ("eager",)},
+            "modes: eager has no int8; take fused, fused_fp32 and published",
+        ),
+        (
+            {"instructions": "avx512_bf16"},
+            "instructions: avx512_bf16.*(bf16 alone; take automatic|this processor has .* at most)",
+        ),
+    ],
+)
+def test_what_an_arithmetic_does_not_have_is_refused(options, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        benchmark.main(replace(QUICK, results=tmp_path, **options))
+
+
 def test_no_repeats_are_refused():
     with pytest.raises(ValueError, match="repeats = 0: expected at least 1"):
         replace(QUICK, repeats=0)

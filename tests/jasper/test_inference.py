@@ -189,6 +189,8 @@ def test_a_place_that_cannot_be_written_to_is_named(model, files, tmp_path, caps
     assert said.err == [f"error: {tmp_path}/file/out: cannot be written to: Not a directory"]
     said = run(capsys, "jasper.inference", model, files[0], "--output", tmp_path)
     assert said.err == [f"error: {tmp_path}: cannot be written to: Is a directory"]
+    said = run(capsys, "jasper.inference", model, files[0], "--output", model)
+    assert said.err == [f"error: {model}: cannot be written to: it is read; name another output"]
 
 
 def test_help_is_the_manual(capsys):

@@ -125,7 +125,7 @@ ALSO_WORDS = frozenset(
         "sen",
     ]
 )
-NAMES_TOO = frozenset(["Al", "Doc", "Ed", "Max", "Oz", "Reg"])
+NAMES_TOO = frozenset(["Al", "Doc", "Ed", "Fed", "Max", "Oz", "Reg"])
 CAPITALISED = frozenset([
     "Messrs", "Drs", "Jr", "Sr", "Prof", "Rev", "Gov", "Sen", "Maj", "Lt", "Capt", "Cmdr", "Sgt", "Cpl", "Esq",
     "Ltd", "Blvd", "Mt", "Adm", "Pvt", "Mme", "Mlle", "Supt", "Ave", "Rd", "Expy", "Pkwy", "Hwy", "Ln", "Ctrl",

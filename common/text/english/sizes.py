@@ -103,6 +103,9 @@ def _cups(match: re.Match[str], style: Style) -> str | None:
     number, letter, dot = match.groups()
     if not dot and (re.match(r"[\d,]{3}|[3-9]\d", number) or not _KITCHEN.match(match.string, match.end())):
         return None  # 200 t rice are tons
+    ends = not match.string[match.end() :].strip()
+    if ends and "/" not in number and not anywhere(match.string, _KITCHEN):  # it costs 16c.
+        return None
     name = _SPOONS["c" if letter == "C" else letter]
     return f"{count(number)} {name if number == '1' or '/' in number[:2] else plural(name)}"
 

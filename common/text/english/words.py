@@ -50,7 +50,11 @@ def _title_or_street(match: re.Match[str], style: Style) -> str:
     ahead = re.search(r"([\w']+)\s+$", match.string[max(0, match.start() - 40) : match.start()])
     if ahead is None or NOT_A_NAME.fullmatch(ahead[1]):
         return title
-    if follows is None or NOT_A_NAME.fullmatch(follows[1]):
+    if follows is None:
+        return street
+    if title == "doctor" and ahead[1].islower() and follows[1][0].isupper():  # said Dr. Who; a street would have a name
+        return title
+    if NOT_A_NAME.fullmatch(follows[1]):
         return street
     is_name = follows[1][0].isupper() or match[0][0].islower()
     return title if is_name else street
@@ -89,6 +93,13 @@ _ORDINAL_AHEAD = re.compile(r"\d(?:st|nd|rd|th)\s\Z")
 def _minute(match: re.Match[str], style: Style) -> str | None:
     """In the 89th min."""
     return f"minute{match[1] or ''}" if before(match, _ORDINAL_AHEAD) else None
+
+
+def _degree(match: re.Match[str], style: Style) -> str:
+    """B.Sc., LL.B. → letters; M.Eng. → m eng"""
+    level, subject = match[0].split(".")[:2]
+    is_spelled = len(subject) < 3 and subject != "Ed"
+    return style.letters(level + subject) if is_spelled else f"{style.letters(level)} {subject.lower()}"
 
 
 def _reference(match: re.Match[str], style: Style) -> str:
@@ -277,6 +288,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"Ms(?=\s[A-Z][a-z])", lambda match, style: ABBREVIATIONS["ms"]),
     rule("abbreviation", r"e\.\s?g\b\.?", lambda match, style: "for example", any_case=True),
     rule("abbreviation", r"i\.\s?e\b\.?", lambda match, style: "that is", any_case=True),
+    rule("abbreviation", r"(?:[BMD]\.(?:Sc|Eng|Ed|Phil|Tech|Com|Arch|Mus)|LL\.[BMD]|Ed\.D)\b\.?", _degree),
     rule("abbreviation", r"ph\.?d\b\.?", lambda match, style: style.letters("phd"), any_case=True),
     rule("abbreviation", r"([ap])\.\s?m\b\.?", lambda match, style: style.half(match[1]), any_case=True),
     rule("reference", r"[Nn]o\.(?=\sof\s(?!course\b)[a-z])", lambda match, style: "number"),

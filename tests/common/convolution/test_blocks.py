@@ -107,3 +107,4 @@ def test_some_block_or_the_direct_sum_is_chosen_for_any_length(outputs):
     chosen = blocks.fastest(2, outputs, 256, 256, 11)
     assert chosen is None or chosen >= 15
     assert blocks.fastest(2, outputs, 256, 256, 71) in (None, 142)
+    assert blocks.fastest(2, outputs, 256, 256, 129) is None  # of which no block is short enough

@@ -294,3 +294,16 @@ def test_of_several_arrays_in_one_object_none_is_taken_in_silence(clip):
         read_manifest(clip.parent / "m.json")
     (clip.parent / "m.json").write_text(json.dumps({"authors": [{"name": "x"}], "clips": [record]}))
     assert [u.id for u in read_manifest(clip.parent / "m.json").utterances] == ["a"]
+
+
+def test_one_channel_of_several_that_an_entry_names_is_not_passed_over(clip):
+    soundfile.write(clip.parent / "two.wav", np.zeros((8000, 2), np.float32), 16000)
+    entries = [{"audio_filepath": name, "text": "", "channel": 1} for name in ("two.wav", clip.name)]
+    (clip.parent / "m.jsonl").write_text("\n".join(map(json.dumps, entries)))
+    (clip.parent / "m.csv").write_text(f"path,text,channel\ntwo.wav,,1\n{clip.name},,1\n")
+    for name, line in (("m.jsonl", 1), ("m.csv", 2)):
+        found = read_manifest(clip.parent / name, on_error="skip")
+        assert [utterance.audio for utterance in found.utterances] == [clip]
+        assert found.skipped[0].endswith(
+            f"{name}:{line}: utterance two: names channel 1 of 2, which an entry cannot; write that one to a file"
+        )

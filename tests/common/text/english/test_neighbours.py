@@ -10,6 +10,12 @@ CASES = {
     "a $7M-a-year deal": "a seven million dollar a year deal",
     "CAD$45": "forty five canadian dollars",
     "a 200K loan": "a two hundred thousand loan",
+    "according to the Fed.": "according to the fed.",
+    "Fed. law": "federal law",
+    "said Dr. Who.": "said doctor who.",
+    "On Elm Dr. We met.": "on elm drive we met.",
+    "a B.Sc., an M.Eng. and an LL.B.": "a b s c, an m eng and an l l b.",
+    "Ed. Miller": "ed. miller",
     "He ran a 10K on Sunday.": "he ran a ten k on sunday.",
     "10k gold in the game": "ten thousand gold in the game",
     "a 10K gold ring": "a ten carat gold ring",
@@ -106,6 +112,8 @@ CASES = {
     "(0)20 7946 0991": "zero, two zero, seven nine four six, zero nine nine one",
     "2008-09": "two thousand eight to oh nine",
     "CC'ing Bob": "c c ing bob",
+    "I'm 16c.": "i'm sixteen c.",
+    "sugar, 3/4 c.": "sugar, three quarters cup.",
     "PHP 8.x": "p h p eight point x",
 }
 
