@@ -147,6 +147,8 @@ class Scorer:
         unknown = self.ngram.unknown_word if self.ngram is not None else 0
         if words is not None:
             return lexicon({labels: numbers.get(word, unknown) for word, labels in self._spelled(words).items()})
+        if not numbers:
+            raise ValueError("model: expected words in it, found none")
         spelled = lexicon_of_texts(numbers, self._number_of)
         if len(spelled.word) == 1:
             letters = "".join(self._number_of)

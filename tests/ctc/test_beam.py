@@ -30,6 +30,7 @@ BACKING_UP = BackoffModel(
         Level(np.array([[0, 3, 4]]), np.log10([0.6]), np.zeros(1)),
     ),
 )
+NO_WORDS = BackoffModel((), (Level(np.empty((0, 1), np.int32), np.empty(0), np.empty(0)),))
 SENTENCES = [line.split() for line in ("ab ba", "ab c", "c ab ba", "cab ab", "ab ab c", "ba c", "b a")]
 
 
@@ -351,6 +352,7 @@ def test_a_prefix_that_leaves_the_beam_and_returns_is_one_hypothesis():
             "unknown_penalty: expected a number .* found -inf",
         ),
         (lambda: Scorer("xy ", model=estimate(SENTENCES, order=1)), "model: the labels 'xy ' spell none of its words"),
+        (lambda: Scorer("ab ", model=NO_WORDS), "model: expected words in it, found none"),
     ],
 )
 def test_wrong_options_are_named(build, message):

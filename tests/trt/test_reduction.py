@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from common.export import ExportGraph, encoded
 from trt.conversion import ExportError, converted
 from trt.ranges import best_range
-from trt.reduction import Quantisation, checked, noisy, to_float16, to_int8
+from trt.reduction import Quantisation, _of_places, checked, noisy, to_float16, to_int8
 
 METADATA = encoded(labels=["a", "b", "c", " ", "<blank>"], blank=4, separator=" ")
 
@@ -188,3 +188,16 @@ def test_noise_is_as_loud_as_asked_for():
     noise_N = noisy(samples_N, 10.0, 0) - samples_N
     assert np.mean(np.square(samples_N)) / np.mean(np.square(noise_N)) == pytest.approx(10, rel=0.05)
     assert noisy(samples_N, float("inf"), 0) is samples_N
+
+
+def test_places_are_counted_in_single_precision_also_where_what_is_heard_says_how_many():
+    single, whole = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    make, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        make("Cast", ["pace"], ["count"], "counts", to=whole),
+        make("Range", ["zero", "count", "one"], ["places"], "ranges"),
+        make("Add", ["pace", "pace"], ["twice"], "adds"),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [value("pace", single, [])], [value("twice", single, [])])
+    assert "ranges" in _of_places(graph)
+    assert "adds" not in _of_places(graph)
