@@ -105,13 +105,13 @@ def update(run: Run, batch: ClipBatch) -> Step:
 
 
 def validate(run: Run, loop: Loop, samples: Samples | None) -> None:
-    """Losses of the weights and of their moving average; the checkpoint with the least mel loss is the best."""
+    """Losses of the weights and of their moving average; the best has the least mel loss, or refiner loss."""
     assert run.validation is not None
     models, found = run.learner.models(), {}
     with loop.validation() as world:
         for phase, model in models.items():
             found[phase] = evaluate(cast(FastPitch, model), run.log_mel, run.validation, world, run.cfg)
-    loop.validated(found, score="mel_loss")
+    loop.validated(found, score="refiner_loss" if run.cfg.trained == "refiner" else "mel_loss")
     if samples is not None and not loop.is_cut:
         samples.write(cast(FastPitch, model), run.log_mel, loop.progress.step)
 

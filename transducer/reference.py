@@ -121,7 +121,7 @@ def joint(encoded_C: Tensor, prediction_H: Tensor, weights: DecoderWeights) -> T
 
 
 def internal_log_probs(prediction_H: Tensor, weights: DecoderWeights) -> Tensor:
-    """The internal language model: [V] of the labels without blank, by a frame of zeros (ILME, Meng et al., 2021)."""
+    """[V] of the labels without blank, by a frame of zeros: the internal language model (arXiv:2011.01991)."""
     nothing_C = weights.encoder_weight.new_zeros(weights.encoder_weight.shape[1])
     return joint(nothing_C, prediction_H, weights)[: weights.blank].double().log_softmax(0)
 

@@ -156,7 +156,7 @@ def _of_places(graph: onnx.GraphProto) -> set[str]:
     counted: set[str] = set()
     nodes = set()
     for node in graph.node:
-        if heard & set(node.input) and node.op_type != "Shape":
+        if heard & set(node.input) and node.op_type not in ("Shape", "Range"):
             heard |= set(node.output)
         elif node.op_type == "Range" or (counted & set(node.input) and node.op_type != "MatMul"):
             counted |= set(node.output)

@@ -39,21 +39,21 @@ class DecodingOptions:
     """How transcripts are found from the probabilities of the labels."""
 
     beam: int = 0
-    """Label sequences kept by the beam search; 0: no search but the best label of every frame, or 100 where another
-    option of decoding needs a search."""
+    """Label sequences kept by the beam search; 0: no search but the best label of every frame, or, where another option
+    of decoding needs a search, 100 by CTC and 4 by a transducer."""
     language_model: Path | None = None
-    """ARPA file (plain, .gz, .bz2 or .xz) or compiled model of words, spelled with the model's labels, for the beam
-    search."""
+    """ARPA file (plain, .gz, .bz2 or .xz) or compiled model of words, spelled with the model's labels, or of the pieces
+    of a transducer, which needs no beam search for it."""
     weight: float = ctc.ScorerOptions.weight
     """Factor of the language model's log-probabilities."""
     internal_weight: float | None = None
     """Factor of the log-probabilities of a transducer's internal language model, subtracted because the language model
-    replaces it: what the prediction network expects as the next label without any audio. By default a third of weight
-    with a language model of pieces, and 0 with one of words."""
+    replaces it: what the prediction network expects as the next label without any audio (Meng et al. 2021,
+    arXiv:2011.01991). By default a third of weight with a language model of pieces, and 0 with one of words."""
     word_bonus: float = ctc.ScorerOptions.word_bonus
     """Score added for every word, because a language model prefers few words."""
     hot_words: tuple[str, ...] = ()
-    """Words or phrases that the beam search favours."""
+    """Words or phrases that are favoured."""
     hot_word_boost: float = 5.0
     """Score added for every hot word."""
     n_best: int = 1

@@ -18,11 +18,10 @@ from common.distributed import World
 from common.learner import Learner
 from common.precision import autocast
 from common.training_state import Part, Progress
-from fastpitch.acoustic.config import AdversaryConfig, Config
+from fastpitch.acoustic.config import MEL_CENTRE, MEL_SCALE, AdversaryConfig, Config
 from fastpitch.acoustic.objective import Loss
 
 SLOPE = 0.2  # of the leaky ReLUs
-MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
 # Kernel and stride of a layer over frames and mel bins, and how many times as wide it is as the first.
 LAYERS = (((3, 9), (1, 2), 1), ((3, 5), (2, 2), 2), ((3, 3), (2, 2), 4), ((3, 3), (1, 2), 4))
 

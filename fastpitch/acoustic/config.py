@@ -16,6 +16,7 @@ from fastpitch.front.symbols import TextConfig
 
 PUBLISHED_BATCH = 256  # clips per step, of all processes, that the published learning rate was made for
 MEAN_HZ, DEVIATION_HZ = 214.72203, 65.72038  # of the pitch of LJSpeech's speaker, over voiced frames
+MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,8 @@ class PredictorConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RefinerConfig:
-    """Predicts the lowest mel bins anew from the outline of the frames; for models that draw harmonics."""
+    """Predicts the lowest mel bins anew from the outline of the frames, by flow matching (Lipman et al. 2023,
+    arXiv:2210.02747); for models that draw harmonics."""
 
     layers: int = 0
     """Blocks of its network; 0 for no refiner."""
@@ -264,7 +266,8 @@ class Config:
     precision: Precision = "fp32"
     """Arithmetic of the network; weights, features and the alignment stay fp32."""
     trained: Literal["all", "refiner"] = "all"
-    """Weights that learn: all, or those of the refiner alone, of a model that is right without it."""
+    """Weights that learn: all, or those of the refiner alone. All others then stay as they are in checkpoint, also mean
+    and deviation of the pitch where data.pitch_mean does not say them."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1234
@@ -292,6 +295,9 @@ class Config:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
         if self.trained == "refiner" and not self.model.refiner.layers:
             raise ValueError('trained = "refiner": expected model.refiner.layers above 0')
+        if self.trained == "refiner" and self.adversary.weight:
+            told = 'expected 0 with trained = "refiner", for a discriminator teaches the decoder alone'
+            raise ValueError(f"adversary.weight = {self.adversary.weight}: {told}")
         check_not_negative(self, "seed", "epochs_this_job", "steps", "samples", "lr_made_for")
         framing = (self.features.sample_rate, self.features.hop_samples)
         if framing != (self.pitch.sample_rate, self.pitch.hop_samples):

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Linear, along_time
-from fastpitch.acoustic.config import RefinerConfig
+from fastpitch.acoustic.config import MEL_CENTRE, MEL_SCALE, RefinerConfig
 
-MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
 SPREAD = 0.7  # nepers, about the deviation of recorded values from the outline
 COARSE, FINE = (7, 9), (3, 5)  # frames and bins of the means that the outline is: of the lowest bins, of the others
 OVERLAP, EVERY = 10, 4  # finer means begin so many bins lower, and one in so many is shown
@@ -84,7 +83,7 @@ class Refiner(nn.Module):
 
     def velocity(self, x_BTK: Tensor, time_B: Tensor, outline: Outline) -> Tensor:
         """Where x_BTK moves at each utterance's time, 0 (noise) to 1 (speech); arbitrary in the padding."""
-        radians_W = FASTEST ** torch.linspace(0, 1, WAVES, device=time_B.device)
+        radians_W = torch.tensor([FASTEST ** (i / (WAVES - 1)) for i in range(WAVES)], device=time_B.device)
         angle_BW = time_B.float()[:, None] * radians_W
         time_BC = self.time(torch.cat([angle_BW.sin(), angle_BW.cos()], 1).to(x_BTK.dtype))
         h_BTC = self.begin(torch.cat([x_BTK, outline.condition_BTC], 2))

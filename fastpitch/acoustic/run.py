@@ -1,11 +1,13 @@
 """A training run of FastPitch: its data, its network and what follows it, new or as the checkpoint says."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from common import checkpoint
+from common.checkpoint import CheckpointError
+from common.config import ConfigError
 from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
@@ -26,13 +28,13 @@ ADVERSARIAL = ("adversarial_loss", "feature_loss", "discriminator_loss")
 DEPENDS_ON = (
     *(f"model.{name}" for name in ("channels", "uses_energy", "harmonics", "speakers", "speaker_conditions")),
     *(f"model.{part}.{size}" for part in ("encoder", "decoder") for size in ("layers", "heads", "head_channels")),
-    *(f"model.refiner.{size}" for size in ("layers", "channels", "filter_channels", "bins")),
+    *(f"model.refiner.{size}" for size in ("layers", "channels", "filter_channels", "kernel", "bins")),
     *("text.symbol_set", "trained", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
 )
 
 
 class Run:
-    """What a training step uses. Raises CheckpointError and the readers' errors."""
+    """What a training step uses. Raises ConfigError, CheckpointError and the readers' errors."""
 
     def __init__(self, cfg: Config, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
@@ -87,11 +89,11 @@ class Run:
         return ClipDataset(utterances, cfg, training=training, keeps_mels=keeps_mels)
 
     def _set_pitch_statistics(self, *, is_new: bool) -> None:
-        """Mean and deviation as configured, or, in a new run, as measured; a run that goes on has those of before."""
+        """Mean and deviation as configured, or, in a new run, as measured; otherwise they stay as they are."""
         data_config = self.cfg.data
         if data_config.pitch_mean:
             set_pitch_statistics(self.model, data_config.pitch_mean, data_config.pitch_std)
-        elif is_new:
+        elif is_new and self.cfg.trained == "all":
             measured = pitch_folder.measured(self.train_set, self.world)
             set_pitch_statistics(self.model, measured.mean, measured.std)
             self.directory.log.event(measured.told)
@@ -99,6 +101,8 @@ class Run:
     def _start_from_checkpoint(self) -> None:
         path, directory = self.cfg.checkpoint, self.directory
         if path is None:
+            if self.cfg.trained == "refiner":
+                raise ConfigError('trained = "refiner": expected checkpoint, the model whose refiner learns')
             return
         path = voices.located(path, voices.ACOUSTIC)
         with checkpoint.usable(path):
@@ -109,7 +113,15 @@ class Run:
             own = self.model.symbols.weight.detach().cpu()
             weights["symbols.weight"], kept = embeddings_of_shared_symbols(weights["symbols.weight"], theirs, own, ours)
             directory.log.event(f"{path}: embeddings of {kept} of {len(ours)} symbols kept, the others start anew")
+        if self.cfg.trained == "refiner" and (absent := self._not_of_refiner(weights)):
+            told = f'{len(absent)} weights that trained = "refiner" leaves as they are, {absent[0]} the first of them'
+            raise CheckpointError(f"{path}: does not have, in the shape that model describes, {told}")
         directory.start_from(self.model, weights, path)
+
+    def _not_of_refiner(self, weights: Mapping[str, Tensor]) -> list[str]:
+        """Names of this model's weights, but those of its refiner, that are not among `weights` in their shape."""
+        own = ((name, w.shape) for name, w in self.model.state_dict().items() if not name.startswith("refiner."))
+        return [name for name, shape in own if name not in weights or weights[name].shape != shape]
 
 
 def build_model(cfg: Config) -> FastPitch:

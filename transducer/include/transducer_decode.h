@@ -75,7 +75,8 @@ TRANSDUCER_API transducerStatus transducer_decode_workspace(const transducerNetw
  * blank: once a label is more probable than blank, the one is emitted whose logit with what they add is largest.
  * What the network knows of the language itself is then taken off: the joint of the prediction network and a frame of zeros
  * gives logits of its own, internal ones. A label gains `internal_weight` times the difference of the internal logit of the
- * label that is best by the network to its own, which counts up to `internal_most` either way. `scorer_states`: NULL, or three numbers of every utterance, which go with `positions`.
+ * label that is best by the network to its own, which counts up to `internal_most` either way.
+ * `scorer_states`: NULL, or three numbers of every utterance, which go with `positions`.
  *
  * TRANSDUCER_INVALID_VALUE: an argument does not fit; or, with its number in `invalid`, an utterance has a length that
  * does not fit, or NaN in a frame: other utterances are then decoded all the same.

@@ -6,17 +6,21 @@ import pytest
 import torch
 
 from common import checkpoint
+from common.checkpoint import CheckpointError
+from common.config import ConfigError, to_dict
 from common.features import TTS
 from fastpitch import export
-from fastpitch.acoustic.config import Config, ModelConfig, RefinerConfig
+from fastpitch.acoustic.checkpoint_import import FORMAT
+from fastpitch.acoustic.config import AdversaryConfig, Config, ModelConfig, RefinerConfig
 from fastpitch.acoustic.model import FastPitch, Targets, refined
 from fastpitch.acoustic.refiner import SPREAD, Refiner, blurred
-from fastpitch.acoustic.run import NAME
+from fastpitch.acoustic.run import NAME, build_model
 from fastpitch.front.symbols import TextProcessor
 from fastpitch.speaking.synthesizer import Synthesizer
 from fastpitch.train import main
-from tests.fastpitch.runs import toy_config, write_corpus
+from tests.fastpitch.runs import run_of, toy_config, write_corpus
 from tests.fastpitch.tiny import LETTERS, SMALL, tiny_model
+from tests.training import logged
 
 REFINER = RefinerConfig(layers=2, channels=8, filter_channels=16, bins=12)
 REFINED = replace(SMALL, harmonics=True, refiner=REFINER)
@@ -120,7 +124,30 @@ def test_a_run_of_the_refiner_leaves_all_else_as_it_was_and_can_be_stopped(tmp_p
         if not name.startswith("refiner."):
             assert torch.equal(weight, (before["ema"] or before["weights"])[name]), name
     assert one["weights"]["refiner.end.weight"].any()
-    assert '"dev_refiner_loss"' in (tmp_path / "whole" / "nvlog.json").read_text()
+    best = checkpoint.load(tmp_path / "whole" / f"{NAME}_best.pt")["progress"]["best"]
+    losses = logged(tmp_path / "whole", "dev_refiner_loss") + logged(tmp_path / "whole", "dev_ema_refiner_loss")
+    assert best == min(losses)
+
+
+def test_a_run_of_the_refiner_needs_all_else_from_a_checkpoint_and_keeps_its_pitch(tmp_path):
+    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run")
+    cfg = replace(cfg, data=replace(cfg.data, pitch_mean=(), pitch_std=()))
+    cfg = replace(cfg, trained="refiner", model=replace(cfg.model, harmonics=True, refiner=REFINER))
+    expected = r'trained = "refiner": expected checkpoint, the model whose refiner learns'
+    with pytest.raises(ConfigError, match=expected), run_of(cfg):
+        pass
+    learned = build_model(replace(cfg, trained="all", model=replace(cfg.model, refiner=RefinerConfig())))
+    learned.pitch_mean.fill_(123)
+    state = {"format": FORMAT, "config": to_dict(cfg), "symbols": [], "weights": learned.state_dict(), "ema": None}
+    begun = replace(cfg, checkpoint=tmp_path / "begun.pt")
+    checkpoint.save(begun.checkpoint, state)
+    with run_of(begun) as run:
+        assert float(run.model.pitch_mean) == 123
+    del state["weights"]["harmonics.depth.weight"]
+    checkpoint.save(begun.checkpoint, state)
+    expected = r"does not have.* 1 weights .* as they are, harmonics.depth.weight the"
+    with pytest.raises(CheckpointError, match=expected), run_of(begun):
+        pass
 
 
 def test_what_is_spoken_and_validated_is_always_the_same_and_what_is_learned_is_not():
@@ -139,5 +166,7 @@ def test_a_refiner_without_what_it_needs_is_refused():
         ModelConfig(refiner=REFINER)
     with pytest.raises(ValueError, match=r'trained = "refiner": expected model.refiner.layers above 0'):
         Config(trained="refiner")
+    with pytest.raises(ValueError, match=r'adversary.weight = 1.0: expected 0 with trained = "refiner"'):
+        Config(trained="refiner", model=REFINED, adversary=AdversaryConfig(weight=1.0))
     with pytest.raises(ValueError, match="kernel = 4: expected an odd number"):
         RefinerConfig(kernel=4)
