@@ -119,6 +119,7 @@ def measure(given: argparse.Namespace) -> None:
                 else recognised(model, given, folder, minutes)
                 for minutes in (SHORTEST, *given.minutes)
             }
+            cost(commands[SHORTEST])  # a first start compiles what is missing
             # In turns: what else runs on the machine then makes all lengths dearer, and not one of them.
             turns = [{minutes: cost(command) for minutes, command in commands.items()} for _ in range(given.repeats)]
             start = median(turn[SHORTEST].processor_seconds for turn in turns)

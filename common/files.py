@@ -56,8 +56,11 @@ def check_writable(path: Path) -> None:
 
 
 def _is_device(path: Path) -> bool:
-    """Whether it is a device or a pipe, as /dev/null and /dev/stdout, whose place no file is to take."""
-    return path.is_char_device() or path.is_fifo()
+    """Whether it is a device, a pipe or what the system calls an open file, whose place no file is to take.
+
+    /dev/stdout is such a name even where it leads to a file.
+    """
+    return path.is_char_device() or path.is_fifo() or str(path).startswith(("/dev/std", "/dev/fd/", "/proc/"))
 
 
 def is_file(path: Path) -> bool:

@@ -85,7 +85,9 @@ def written_whole(path: Path) -> Iterator[Path]:
 
     Raises OSError, which names `path`.
     """
-    is_device = path.is_char_device() or path.is_fifo()
+    # /dev/stdout is the system's name of an open file, even where it leads to one on a disk.
+    is_open = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/"))
+    is_device = is_open or path.is_char_device() or path.is_fifo()
     partial = path if is_device else path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield partial

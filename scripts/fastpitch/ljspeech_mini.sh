@@ -8,7 +8,7 @@
 #   DATA_DIR=LJSpeech-1.1 bash scripts/fastpitch/ljspeech_mini.sh
 #   DATA_DIR  LJSpeech-1.1, or as much of it as has the first 354 clips             (default LJSpeech-1.1)
 #   RUN_DIR   folder for file lists and runs                              (default runs/ljspeech-mini)
-#   BUDGET    length of the trainings; 1 is that of the configurations, 55 minutes of a core        (default 1)
+#   BUDGET    length of the trainings; 1 is that of the configurations, about an hour of a core     (default 1)
 #   TUNE      epochs of the vocoder on FastPitch's own spectrograms, before they are packed         (default 0)
 #   VOICES    folder for the voice            (default: the first of SPEECH_VOICES, or ~/.cache/speech-models/voices)
 # shellcheck source=scripts/common.sh

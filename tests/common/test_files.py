@@ -34,6 +34,14 @@ def test_an_error_of_the_system_names_the_file(tmp_path):
         files.write_text(tmp_path / "file" / "a.txt", "text")
 
 
+def test_a_file_that_is_open_is_written_to_by_the_name_that_the_system_has_for_it(tmp_path):
+    with (tmp_path / "a.txt").open("w") as file:
+        path = Path(f"/proc/self/fd/{file.fileno()}")
+        check_writable(path)
+        write_text(path, "hello")
+    assert (tmp_path / "a.txt").read_text() == "hello"
+
+
 def test_nothing_takes_the_place_of_a_device_or_a_pipe(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -186,6 +186,12 @@ LABELLED = {
     "Sat": "saturday", "Sun": "sunday", "Ref": "reference", "Acct": "account", "Ext": "extension",
     "Dist": "distance", "Elev": "elevation", "Alt": "altitude", "Dims": "dimensions", "Dim": "dimensions",
 }  # fmt: skip
+IRISH_COUNTIES = (
+    "Antrim|Armagh|Carlow|Cavan|Clare|Cork|Derry|Donegal|Down|Dublin|Durham|Fermanagh|Galway|Kerry|Kildare|Kilkenny|Laois"
+    "|Leitrim|Limerick|Longford|Louth|Mayo|Meath|Monaghan|Offaly|Roscommon|Sligo|Tipperary|Tyrone|Waterford|Westmeath"
+    "|Wexford|Wicklow"
+)
+"""And Durham, which is written as they are: Co. Durham."""
 SHORT_PHRASES = {
     "YoY": "year over year", "QoQ": "quarter over quarter", "MoM": "month over month", "YOY": "year over year",
     "SpO": "s p o", "HbA": "h b ay",
