@@ -28,7 +28,7 @@ class Entry(NamedTuple):
     speeds: tuple[tuple[float, Path], ...] = ()
     has_text: bool = True
     channel: str = ""
-    """Of the recording's channels the one that is meant, as it is written."""
+    """The recording's channel that is meant, as it is written; empty for none."""
 
     def error(self, message: str) -> ManifestError:
         """`message` with the place of this entry before it."""

@@ -47,7 +47,7 @@ class Harmonics(nn.Module):
         return self.drawn(self.depth(hidden_BTC)) * self.comb(hertz_BT).to(hidden_BTC.dtype)
 
     def drawn(self, depth_BTM: Tensor) -> Tensor:
-        """Of depths those that are drawn."""
+        """The depths with those that are shallow left out; their gradient is that of all."""
         drawn_BTM = depth_BTM * torch.sigmoid((depth_BTM - SHALLOW) / SHALLOW_EDGE)
         if self.training:
             drawn_BTM = depth_BTM + (drawn_BTM - depth_BTM).detach()

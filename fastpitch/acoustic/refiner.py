@@ -52,7 +52,10 @@ class Refiner(nn.Module):
         nn.init.zeros_(self.end.bias)
 
     def outline(self, mel_BTM: Tensor, depth_BTM: Tensor, comb_BTM: Tensor, keep_BT1: Tensor) -> Outline:
-        """Of predicted frames, how deep their harmonics are, and where; frames that are not kept are not seen."""
+        """What the network sees: blurred predictions, how deep the harmonics are, and where.
+
+        Frames that are not kept are not seen.
+        """
         mel_BTM, depth_BTM = mel_BTM.detach(), depth_BTM.detach()
         base_BTK = blurred(mel_BTM, keep_BT1, *COARSE)[..., : self.bins]
         higher_BTM = blurred(mel_BTM, keep_BT1, *FINE)[..., self.higher]
