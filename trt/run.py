@@ -83,7 +83,7 @@ def main(cfg: RunConfig) -> int:
     if cfg.merge:
         return sharding.merge_parts(cfg.output)
     named = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
-    writing.check((cfg.model, *cfg.inputs), named.items, cfg.format, cfg.output, cfg.output_dir)
+    writing.check((cfg.model, *cfg.decoding.files, *cfg.inputs), named.items, cfg.format, cfg.output, cfg.output_dir)
     for folder in (cfg.output_dir, cfg.save_logits):
         writing.make_folder(folder)
     left = sharding.left_to_do(named, cfg.shard, cfg.format, cfg.output, cfg.output_dir)

@@ -85,6 +85,11 @@ class DecodingOptions:
         return self.thorough is not False
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that decoding reads."""
+        return () if self.language_model is None else (self.language_model,)
+
+    @property
     def knows_language(self) -> bool:
         """Whether there is a language model, or words to favour."""
         return bool(self.language_model or self.hot_words)

@@ -6,9 +6,11 @@ import pytest
 import soundfile
 import torch
 
+import ctc
 import jasper
 from common import audio, config
 from common.data.manifest import Utterance, write_jsonl
+from ctc.ngram import estimate
 from tests.data import shared
 from tests.jasper.tiny import run, save_tiny, tiny_config
 from tests.processes import run_python
@@ -189,6 +191,11 @@ def test_a_place_that_cannot_be_written_to_is_named(model, files, tmp_path, caps
     assert said.err == [f"error: {tmp_path}/file/out: cannot be written to: Not a directory"]
     said = run(capsys, "jasper.inference", model, files[0], "--output", tmp_path)
     assert said.err == [f"error: {tmp_path}: cannot be written to: Is a directory"]
+    language_model = tmp_path / "lm.arpa"
+    ctc.write_arpa(language_model, estimate([["a", "b"]], order=1))
+    flags = ("--decoding.language_model", language_model, "--output", language_model)
+    said = run(capsys, "jasper.inference", model, files[0], *flags)
+    assert said.err == [f"error: {language_model}: cannot be written to: it is read; name another output"]
     said = run(capsys, "jasper.inference", model, files[0], "--output", model)
     assert said.err == [f"error: {model}: cannot be written to: it is read; name another output"]
 
