@@ -186,7 +186,7 @@ def captions() -> Reader:
         async def accept(self, subprotocol: str | None) -> None:
             pass
 
-        async def close(self, code: int = 1000) -> None:
+        async def close(self, code: int = 1000, reason: str = "") -> None:
             pass
 
         async def send_text(self, text: str) -> None:

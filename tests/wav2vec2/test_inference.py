@@ -222,7 +222,7 @@ def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
     ("options", "message"),
     [
         ({"inputs": ()}, r"^nothing to transcribe; name audio files, folders or manifests after the checkpoint$"),
-        ({"batch_size": 0}, r"^batch_size = 0, chunk_seconds = 30\.0, stride_seconds = 5\.0: expected above 0, above"),
+        ({"batch_size": 0}, r"^batch_size = 0, chunk_seconds = 35\.0, stride_seconds = 5\.0: expected above 0, above"),
         ({"output": Path("x"), "output_dir": Path("y")}, r"^output and output_dir: expected one of them, found both$"),
         (
             {"chunk_seconds": math.nan},

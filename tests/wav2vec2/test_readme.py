@@ -26,7 +26,7 @@ def workplace(tmp_path, monkeypatch) -> Path:
     save(tmp_path / "wav2vec2_finetuned.pt", ctc_model("base", layers=6))
     noise = (0.1 * np.random.default_rng(0).standard_normal(8000)).astype(np.float32)
     (tmp_path / "recordings").mkdir()
-    for name in ("a.flac", "talk.wav", "recordings/c.wav"):
+    for name in ("a.flac", "talk.wav", "call.wav", "recordings/c.wav"):
         audio.write(tmp_path / name, noise, 16000)
     (tmp_path / "test.tsv").write_text(f"{tmp_path}\na.flac\t8000\n")
     ctc.write_arpa(tmp_path / "words.arpa", estimate([["TEA", "NOTE"]], order=2))
@@ -34,7 +34,7 @@ def workplace(tmp_path, monkeypatch) -> Path:
 
 
 def test_the_commands_that_transcribe_run(workplace, capsys):
-    assert len(PYTHON) == 5
+    assert len(PYTHON) == 6
     for command in PYTHON:
         said = run(capsys, *command[2:], "--device", "cpu")
         assert said.status == 0, (command, said.err)
