@@ -38,8 +38,10 @@ def kept() -> Iterator[bool]:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Within it Python's collector of garbage passes over what is there now: torch's modules, some 40 ms each time."""
-    gc.collect()
+    """Within it Python's collector of garbage passes over what is there now: torch's modules, some 40 ms each time.
+
+    What is garbage by then is kept to the end. To collect it first would take a second where much is imported.
+    """
     gc.freeze()
     try:
         yield
