@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.columns import TABLES, Table
+from benchmarks.columns import TABLES
 from benchmarks.summary import summary
+from benchmarks.table import Table
 from common.benchmark import RESULTS, newest, read_rows
 
 ROOT = Path(__file__).resolve().parent.parent

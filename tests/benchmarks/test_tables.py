@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import tables
-from benchmarks.columns import TABLES, Table
+from benchmarks.columns import TABLES
+from benchmarks.table import Table
 from benchmarks.tables import TablesError
 
 SIMPLE = Table(source="things", keys={"batch": "batch"}, cells={"ms": "{p50:.1f}", "MiB": "{memory:,}"})

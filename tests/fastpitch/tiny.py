@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from common.features import TTS
+from fastpitch import export
 from fastpitch.acoustic.config import ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.front.symbols import TextConfig, TextProcessor
@@ -35,3 +36,14 @@ def tiny_synthesizer(config: ModelConfig = SMALL, text: TextConfig = LETTERS, **
 
 def speakers(count: int) -> ModelConfig:
     return replace(SMALL, speakers=count)
+
+
+def assert_leaves_as_it_speaks(model: FastPitch, part: str) -> None:
+    """The exported part of the model, on its example and its checks, gives what the synthesizer does."""
+    graph = export.graph(Synthesizer(model, TextProcessor(LETTERS), TTS), part)
+    for inputs in (graph.inputs, *graph.checks):
+        with torch.inference_mode():
+            found, expected = graph.module(**inputs), graph.reference(**inputs)
+        for ours, theirs in zip(found, expected, strict=True):
+            longest = min(ours.shape[-1], theirs.shape[-1])
+            torch.testing.assert_close(ours[..., :longest], theirs[..., :longest], rtol=0, atol=1e-4)

@@ -138,6 +138,28 @@ inline size_t points_bytes(const points_problem& p) {
 // Instructions for products of floats: those that are asked for, the widest for 0; -1 where this processor lacks them.
 int32_t floats_of(int32_t instructions);
 
+#ifdef NATIVE_HAS_AVX2
+#define FOR_AVX2(kernel) kernel
+#else
+#define FOR_AVX2(kernel) nullptr
+#endif
+#ifdef NATIVE_HAS_AVX512
+#define FOR_AVX512(kernel) kernel
+#else
+#define FOR_AVX512(kernel) nullptr
+#endif
+
+// Runs the kernel of the problem's instructions, of generic ones, AVX2 and AVX-512; a null one was not compiled.
+template <class Problem>
+int32_t dispatched(const Problem& problem, void (*const (&kernels)[3])(const Problem&)) {
+    const int32_t instructions = floats_of(problem.instructions);
+    if (instructions < CONVOLUTION_GENERIC) return CONVOLUTION_NO_INSTRUCTIONS;
+    const auto kernel = kernels[instructions - CONVOLUTION_GENERIC];
+    if (!kernel) return CONVOLUTION_NO_INSTRUCTIONS;
+    kernel(problem);
+    return CONVOLUTION_SUCCESS;
+}
+
 void product_generic(const product_problem& problem);
 void product_avx2(const product_problem& problem);
 void product_avx512(const product_problem& problem);

@@ -13,29 +13,13 @@ bool is_valid(const normalization_problem& p) {
 
 int32_t run(const normalization_problem* problem, void (*const (&kernels)[3])(const normalization_problem&)) {
     if (!problem || !is_valid(*problem)) return CONVOLUTION_INVALID_VALUE;
-    const int32_t instructions = floats_of(problem->instructions);
-    if (instructions < CONVOLUTION_GENERIC) return CONVOLUTION_NO_INSTRUCTIONS;
-    const auto kernel = kernels[instructions - CONVOLUTION_GENERIC];
-    if (!kernel) return CONVOLUTION_NO_INSTRUCTIONS;
-    kernel(*problem);
-    return CONVOLUTION_SUCCESS;
+    return dispatched(*problem, kernels);
 }
 
 }  // namespace
 }  // namespace convolution
 
 using namespace convolution;
-
-#ifdef NATIVE_HAS_AVX2
-#define FOR_AVX2(kernel) kernel
-#else
-#define FOR_AVX2(kernel) nullptr
-#endif
-#ifdef NATIVE_HAS_AVX512
-#define FOR_AVX512(kernel) kernel
-#else
-#define FOR_AVX512(kernel) nullptr
-#endif
 
 int32_t normalization_forward(const normalization_problem* problem) {
     return run(problem, {normalize_generic, FOR_AVX2(normalize_avx2), FOR_AVX512(normalize_avx512)});

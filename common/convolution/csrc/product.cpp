@@ -83,24 +83,8 @@ bool is_valid(const points_problem& p) {
 int32_t run(const points_problem* problem, void (*const (&kernels)[3])(const points_problem&)) {
     if (!problem || !is_valid(*problem)) return CONVOLUTION_INVALID_VALUE;
     if (problem->workspace_bytes < points_bytes(*problem)) return CONVOLUTION_INVALID_VALUE;
-    const int32_t instructions = floats_of(problem->instructions);
-    if (instructions < CONVOLUTION_GENERIC) return CONVOLUTION_NO_INSTRUCTIONS;
-    const auto kernel = kernels[instructions - CONVOLUTION_GENERIC];
-    if (!kernel) return CONVOLUTION_NO_INSTRUCTIONS;
-    kernel(*problem);
-    return CONVOLUTION_SUCCESS;
+    return dispatched(*problem, kernels);
 }
-
-#ifdef NATIVE_HAS_AVX2
-#define FOR_AVX2(kernel) kernel
-#else
-#define FOR_AVX2(kernel) nullptr
-#endif
-#ifdef NATIVE_HAS_AVX512
-#define FOR_AVX512(kernel) kernel
-#else
-#define FOR_AVX512(kernel) nullptr
-#endif
 
 }  // namespace
 

@@ -9,17 +9,14 @@ from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.config import ConfigError, to_dict
 from common.features import TTS
-from fastpitch import export
 from fastpitch.acoustic.checkpoint_import import FORMAT
 from fastpitch.acoustic.config import AdversaryConfig, Config, ModelConfig, RefinerConfig
 from fastpitch.acoustic.model import FastPitch, Targets, refined
 from fastpitch.acoustic.refiner import SPREAD, Refiner, blurred
 from fastpitch.acoustic.run import NAME, build_model
-from fastpitch.front.symbols import TextProcessor
-from fastpitch.speaking.synthesizer import Synthesizer
 from fastpitch.train import main
 from tests.fastpitch.runs import run_of, toy_config, write_corpus
-from tests.fastpitch.tiny import LETTERS, SMALL, tiny_model
+from tests.fastpitch.tiny import SMALL, assert_leaves_as_it_speaks, tiny_model
 from tests.training import logged
 
 REFINER = RefinerConfig(layers=2, channels=8, filter_channels=16, bins=12)
@@ -96,13 +93,7 @@ def test_it_learns_from_recorded_frames_what_outline_and_pitch_tell_and_changes_
 
 @pytest.mark.parametrize("part", ["whole", "decoder"])
 def test_what_is_exported_is_refined_too(part):
-    graph = export.graph(Synthesizer(refined_model(), TextProcessor(LETTERS), TTS), part)
-    for inputs in (graph.inputs, *graph.checks):
-        with torch.inference_mode():
-            found, expected = graph.module(**inputs), graph.reference(**inputs)
-        for ours, theirs in zip(found, expected, strict=True):
-            longest = min(ours.shape[-1], theirs.shape[-1])
-            torch.testing.assert_close(ours[..., :longest], theirs[..., :longest], rtol=0, atol=1e-4)
+    assert_leaves_as_it_speaks(refined_model(), part)
 
 
 def test_a_run_of_the_refiner_leaves_all_else_as_it_was_and_can_be_stopped(tmp_path):
