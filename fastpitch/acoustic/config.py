@@ -80,9 +80,11 @@ class RefinerConfig:
     """Frames that a block spans (odd)."""
     bins: int = 32
     """Number of mel bins that it predicts, from the lowest."""
+    window: int = 0
+    """Frames of every clip, at a random place, that it learns from in a step; 0 for all of them."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "layers")
+        check_not_negative(self, "layers", "window")
         check_positive(self, "channels", "filter_channels", "kernel", "bins")
         _check_kernel(self.kernel)
 

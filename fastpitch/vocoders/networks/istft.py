@@ -57,11 +57,16 @@ class IstftGenerator(nn.Module):
         self._initialize()
 
     def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> Tensor:
-        """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end."""
+        """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end.
+
+        In training it is that of the network alone, without pulses and corrections, which need no training.
+        """
         magnitude_BTK, phase_BTK, keep_BT1 = self.polar(mel_BMT, frames_B)
         with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
             spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
             audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
+            if self.training:
+                return audio_BN
             if self.cfg.phases == "pulses":
                 spectrum_BTK = magnitude_BTK * self._pulsed(audio_BN, phase_BTK, keep_BT1)
                 audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)

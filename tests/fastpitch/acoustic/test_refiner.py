@@ -152,6 +152,32 @@ def test_what_is_spoken_and_validated_is_always_the_same_and_what_is_learned_is_
     assert torch.equal(refiner(outline), refiner(outline))
 
 
+def test_what_it_learns_of_is_a_window_of_each_utterance_within_its_frames():
+    refiner = Refiner(replace(REFINER, window=4), 80)
+    recorded_BTM = torch.zeros(3, 10, 80)
+    recorded_BTM[:, :, :12] = torch.tensor([[1.0], [2.0], [3.0]])[:, :, None] * SPREAD
+    keep_BT1 = (torch.arange(10) < torch.tensor([[10], [6], [2]]))[:, :, None].float()
+    recorded_BTM *= keep_BT1
+    outline = refiner.outline(*(torch.zeros(3, 10, 80) for _ in range(3)), keep_BT1)
+    seen = [refiner._windows(recorded_BTM, outline) for _ in range(50)]
+    assert {found_BTM.shape[1] for found_BTM, _ in seen} == {4}
+    assert all(own.keep_BT1[:2].all() and own.keep_BT1[2, :, 0].tolist() == [1, 1, 0, 0] for _, own in seen)
+    losses_BT = refiner.losses(recorded_BTM, outline)
+    assert losses_BT.shape == (3, 10)
+    assert torch.equal(losses_BT, losses_BT[:, :1].expand(-1, 10))
+    refiner.eval()  # in evaluation all frames count
+    expected_B1 = torch.tensor([[1.0], [4], [9]])
+    torch.testing.assert_close(refiner.losses(recorded_BTM, outline) * keep_BT1[..., 0], expected_B1 * keep_BT1[..., 0])
+
+
+def test_the_place_of_a_window_changes_from_step_to_step():
+    refiner = Refiner(replace(REFINER, window=2), 80)
+    frame_BTM = torch.arange(30.0)[None, :, None].expand(1, 30, 80)
+    outline = refiner.outline(*(torch.zeros(1, 30, 80) for _ in range(3)), torch.ones(1, 30, 1))
+    starts = {int(refiner._windows(frame_BTM, outline)[0][0, 0, 0]) for _ in range(300)}
+    assert starts == set(range(29))
+
+
 def test_a_refiner_without_what_it_needs_is_refused():
     with pytest.raises(ValueError, match="refiner.layers: expected harmonics = true beside it"):
         ModelConfig(refiner=REFINER)
