@@ -82,9 +82,14 @@ class RefinerConfig:
     """Number of mel bins that it predicts, from the lowest."""
     window: int = 0
     """Frames of every clip, at a random place, that it learns from in a step; 0 for all of them."""
+    share: float = 1.0
+    """Part of the way from the decoder's lowest bins to its own that is spoken: 1 sounds best, less keeps more of what
+    tells one consonant from another."""
 
     def __post_init__(self) -> None:
         check_not_negative(self, "layers", "window")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share = {self.share:g}: expected above 0, at most 1")
         check_positive(self, "channels", "filter_channels", "kernel", "bins")
         _check_kernel(self.kernel)
 

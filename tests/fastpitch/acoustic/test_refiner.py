@@ -55,6 +55,18 @@ def test_only_the_lowest_bins_are_changed_and_a_new_refiner_says_their_outline()
     torch.testing.assert_close(outline_BMT.mT[..., :12], blurred_BTM[..., :12])
 
 
+def test_a_share_lies_between_what_the_decoder_and_the_refiner_say():
+    found = {}
+    for share in (1.0, 0.25):
+        torch.manual_seed(0)
+        model = refined_model()
+        model.config = replace(model.config, refiner=replace(REFINER, share=share))
+        found[share] = model.infer(torch.tensor([[5, 6, 7, 8]]), torch.tensor([4])).mel_BMT
+    model.refiner = None
+    plain_BMT = model.infer(torch.tensor([[5, 6, 7, 8]]), torch.tensor([4])).mel_BMT
+    torch.testing.assert_close(found[0.25], plain_BMT + 0.25 * (found[1.0] - plain_BMT))
+
+
 def test_means_are_of_values_that_there_are():
     x_BTM = torch.tensor([[[1.0, 2], [3, 4], [99, 99]]])
     keep_BT1 = torch.tensor([[[1.0], [1], [0]]])
@@ -185,5 +197,7 @@ def test_a_refiner_without_what_it_needs_is_refused():
         Config(trained="refiner")
     with pytest.raises(ValueError, match=r'adversary.weight = 1.0: expected 0 with trained = "refiner"'):
         Config(trained="refiner", model=REFINED, adversary=AdversaryConfig(weight=1.0))
+    with pytest.raises(ValueError, match="share = 0: expected above 0, at most 1"):
+        RefinerConfig(share=0)
     with pytest.raises(ValueError, match="kernel = 4: expected an odd number"):
         RefinerConfig(kernel=4)
