@@ -8,10 +8,12 @@ Copy synthesis: `--clips` are said again from their mel spectrograms. Speech: Fa
 texts of `--texts`, of which the reader's recordings are judged too. File lists are `wavs/a.wav|text`, relative to the
 folder. Judges (benchmarks/judges.py) whose package is not there are left out by name. The likeness is that to twenty
 other recordings. --voice names whose corpus it is, if it is not that of ljspeech-mini. Times are the processor's, one
-thread. Appends rows to benchmarks/results/voices.jsonl.
+thread. Intervals, and how much more is misheard of one side than of another, are of clips drawn anew from these.
+Appends rows to benchmarks/results/voices.jsonl.
 """
 
 import argparse
+import itertools
 import math
 import sys
 import time
@@ -68,9 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     for part, source, sides in parts:
         named = f"{part}, {options.voice}" if options.voice else part
         clips = recordings(lines(options.root, source))
+        spoken: dict[str, Said] = {}
         for side, say in sides.items():
             if not options.sides or side in options.sides:
-                verdicts.append(judged(named, side, said(say, clips), found, reader))
+                spoken[side] = said(say, clips)
+                verdicts.append(judged(named, side, spoken[side], found, reader))
+        if any(judge.name == "wer_percent" for judge in found):
+            compared(spoken)
     return verdicts
 
 
@@ -158,6 +164,13 @@ def judged(part: str, side: str, spoken: Said, found: Sequence[Judge], reader: S
     print(row, flush=True)
     append_row("voices", row, device=torch.device("cpu"))
     return Verdicts(side, row)
+
+
+def compared(spoken: dict[str, Said]) -> None:
+    """Prints how many more words are misheard of each side than of each other."""
+    for (one, ours), (other, theirs) in itertools.combinations(reversed(spoken.items()), 2):
+        more, low, high = judges.wer_difference(ours.clips, theirs.clips)
+        print(f"misheard of {one} less {other}: {more:+.1f} % of the words (95 % interval {low:+.1f} to {high:+.1f})")
 
 
 def lines(root: Path, path: Path | None) -> list[Utterance]:
