@@ -134,7 +134,7 @@ class Refiner(nn.Module):
         for i, block in enumerate(self.blocks):
             for name in ("weight", "bias"):
                 del weights[f"blocks.{i}.modulation.{name}"]
-            scale_C, shift_C = block.modulation(time_C).chunk(2)  # type: ignore[operator, union-attr]
+            scale_C, shift_C = block.modulation(time_C).chunk(2)  # type: ignore[operator]
             widen = f"blocks.{i}.widen"
             weights[f"{widen}.bias"] = weights[f"{widen}.bias"] + weights[f"{widen}.weight"] @ shift_C
             weights[f"{widen}.weight"] = weights[f"{widen}.weight"] * (1 + scale_C)

@@ -122,8 +122,8 @@ class Run:
             told = f'{len(absent)} weights that trained = "refiner" leaves as they are, {absent[0]} the first of them'
             raise CheckpointError(f"{path}: does not have, in the shape that model describes, {told}")
         if self.cfg.teacher is not None:  # the refiner begins anew, of whatever size the checkpoint's own is
-            own = {name: weight for name, weight in self.model.state_dict().items() if name.startswith("refiner.")}
-            weights = {name: weight for name, weight in weights.items() if not name.startswith("refiner.")} | own
+            weights = {name: weight for name, weight in weights.items() if not name.startswith("refiner.")}
+            weights |= {name: weight for name, weight in self.model.state_dict().items() if name.startswith("refiner.")}
         directory.start_from(self.model, weights, path)
 
     def _not_of_refiner(self, weights: Mapping[str, Tensor]) -> list[str]:

@@ -95,7 +95,7 @@ class IstftGenerator(nn.Module):
         """
         pitch = pitch_of(audio_BN, self.window_S, self.hop_samples, self.sample_rate)
         if train_B2T is not None:
-            pitch = Pitch(*train_B2T.unbind(1), pitch.voicing_BT)
+            pitch = Pitch(train_B2T[:, 0], train_B2T[:, 1], pitch.voicing_BT)
         beats_BTK = stft(pulses(pitch, keep_BT1, self.hop_samples), self.window_S, self.hop_samples)
         voicing_BT1 = pitch.voicing_BT[..., None]
         noise_BTK = torch.polar(torch.ones_like(phase_BTK), NOISE * phase_BTK)
