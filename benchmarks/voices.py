@@ -58,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     if options.clips is None and options.texts is None:
         parser().error("nothing to judge: expected --clips, --texts or both")
     torch.set_num_threads(1)
-    found, missing = judges.available(JUDGES)
+    asked = [judge for judge in JUDGES if not options.judges or judge.name in options.judges]
+    found, missing = judges.available(asked)
     for message in missing:
         print(message, file=sys.stderr)
     vocoders = dict(pair.split("=", 1) if "=" in pair else (Path(pair).stem, pair) for pair in options.vocoder)
@@ -98,6 +99,9 @@ def parser() -> argparse.ArgumentParser:
         help="copy synthesis also with the pitch of the recording, of vocoders that take it",
     )
     made.add_argument("--sides", nargs="*", help="sides that are judged (default: all)")
+    made.add_argument(
+        "--judges", nargs="*", choices=[judge.name for judge in JUDGES], help="judges that are asked (default: all)"
+    )
     made.add_argument("--voice", default="", help="name of the voice in the table (default: none, ljspeech-mini's)")
     made.add_argument("--fastpitch", help="checkpoint of FastPitch, or a voice's name")
     return made
