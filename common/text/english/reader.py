@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from common.text.english import (
+    acronyms,
     codes,
     forms,
     law_and_medicine,
@@ -71,6 +72,7 @@ _WORDS: tuple[Rule, ...] = (
     *measures.WORD_RULES,
     *sizes.WORD_RULES,
     *words.WORD_RULES,
+    *acronyms.WORD_RULES,
 )
 _CAPITAL_RULES = _Rules(
     *(rule for rule in money.RULES if rule.kind == "money"), *forms.WORD_RULES, *codes.WORD_RULES, *_WORDS
@@ -87,7 +89,7 @@ _NO_RULES = _Rules()
 # Digits behind a letter.
 _WITHIN_RULES = _Rules(*(rule for rule in _NUMBERS if rule.kind in ("ordinal", "number", "version")))
 
-_PLAIN = re.compile(rf"\s+|(?!(?:{words.NO_VOWEL}|[ivxl]{{1,6}})(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
+_PLAIN = re.compile(rf"\s+|(?!(?:{acronyms.NO_VOWEL}|[ivxl]{{1,6}})(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SPECIAL = frozenset(
