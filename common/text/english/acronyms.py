@@ -130,6 +130,7 @@ def _formula(match: re.Match[str], style: Style) -> str | None:
 WORD_RULES: tuple[Rule, ...] = (
     rule("name", r"(?:[A-Z][a-z]?[\d₀-₉]*|\((?:[A-Z][a-z]?[\d₀-₉]*)+\)[\d₀-₉]+){2,}(?![A-Za-z\d])", _formula),
     rule("name", rf"(?:{'|'.join(MIXED_CASE)})(?!\w)", _mixed_name),
+    rule("name", r"IPv(?=[46](?!\w))", _mixed_name),
     rule("abbreviation", rf"({'|'.join(SHORT_PHRASES)})(?![A-Za-z])", lambda match, style: SHORT_PHRASES[match[1]]),
     rule("name", r"Ph\.?Ds(?!\w)", lambda match, style: style.letters("phd") + "'s"),
     rule("name", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", _mixed_case),

@@ -117,6 +117,22 @@ _SPECIAL = frozenset(
         "ea",
         "yr",
         "mo",
+        "exc",
+        "pgs",
+        "pg",
+        "est",
+        "inc",
+        "incl",
+        "nos",
+        "he",
+        "she",
+        "his",
+        "her",
+        "him",
+        "himself",
+        "cal",
+        "div",
+        "ins",
         *messages.PLAIN_TOO,
         *law_and_medicine.PLAIN_TOO,
         *MONTHS,
@@ -150,7 +166,7 @@ _SERIAL_AHEAD = re.compile(r"-\d+-\w")
 _SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]\w*\d\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER}){{0,20}}\s?=")
 _TERM_BEHIND = re.compile(r"[=+*×÷]\s?[\d.]+\Z")
-_TIMES = re.compile(r"(\s?[x×*]\s?)(?=\.?\d)")
+_TIMES = re.compile(r"(\s?(?:[x×*]|(?<=\d)X(?=\d)|(?<=\d\s)X(?=\s\d))\s?)(?=[$£€]?\.?\d)")
 _MULTIPLIED = re.compile(
     rf"{NUMBER}(?:\s?-?(?:k?g|m?c?g|m[lL]|L|oz|lbs?)\b|\^\d|[⁰¹²³⁴-⁹]|(?:\s?[-+*/x×÷]\s?{NUMBER}){{0,4}}\s?=)"
 )
@@ -192,7 +208,12 @@ def _between(text: str, position: int, previous: str) -> Token | None:
     if previous not in _NUMERIC:
         return None
     if times := _TIMES.match(text, position):
-        is_product = "x" not in times[0] or times[0] == "x " or _MULTIPLIED.match(text, times.end())
+        is_product = (
+            "x" not in times[0].lower()
+            or times[0] == "x "
+            or text[times.end()] in "$£€"
+            or _MULTIPLIED.match(text, times.end())
+        )
         return Token(times[0], "math", "times" if is_product else "by")
     dash = _RANGE.match(text, position)
     if dash is None or not _GOES_ON.match(text, dash.end()):

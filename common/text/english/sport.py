@@ -30,7 +30,8 @@ _PLAYED_AHEAD = re.compile(
     r"|start(?:ed|s)?(?:\sout)?)|'(?:re|s))(?:\snow)?(?:\s(?:an?|at))?\s\(?\Z"
 )
 _OF_A_SEASON = re.compile(
-    r"\)?\s(?:overall|(?:on|in)\sthe\s(?:season|year|road|division|conference|league|series)(?!'|\s(?:of|to|table))"
+    r"\)?\s(?:overall|(?:in|over)\s(?:their|his|her|its|our|my)\s(?:last|past|first|previous)\s"
+    r"(?:\d+|two|three|four|five|six|seven|eight|nine|ten|dozen)\b|(?:on|in)\sthe\s(?:season|year|road|division|conference|league|series)(?!'|\s(?:of|to|table))"
     r"|all-time|lifetime|(?:this|last)\sseason|in\s(?:\w+\s)?(?:conference|league|division|district|games|play)\b(?!\swith))"
 )
 _RECORD_BEHIND = re.compile(
@@ -95,7 +96,7 @@ def _pace(match: re.Match[str], style: Style) -> str:
     return f"{minutes} per {'kilometer' if match[3].startswith('k') else 'mile'}"
 
 
-_CRICKET = re.compile(r"\b(?:overs|wickets?|innings|batsm[ae]n|bowled|declared|cricket|all out)\b")
+_CRICKET = re.compile(r"\b(?:overs|ov|wickets?|innings|batsm[ae]n|bowled|declared|cricket|all out)\b")
 _ON_A_DAY = re.compile(r"\b(?:on|by|since|until|till|from)\s\Z", re.IGNORECASE)
 
 
@@ -131,4 +132,12 @@ RULES: tuple[Rule, ...] = (
     rule("time", r"(\d{1,2}):([0-5]\d)(?:\s?/\s?|\sper\s)(mi(?:les?)?|km?|kilomet(?:er|re))(?!\w)", _pace),
     rule("distance", r"(\d{1,3})[kK](?=:?\s(?:in\s)?\d{1,2}:\d\d(?!\d))", lambda m, s: f"{cardinal(m[1])} k"),
     rule("number", r"(\d{1,3})\sHR(s?)(?!\w)", _home_runs),
+    rule(
+        "score", r"(\d{1,2}(?:\.\d)?)\sovs?\b\.?", lambda m, s: f"{cardinal(m[1])} {'over' if m[1] == '1' else 'overs'}"
+    ),
+    rule(
+        "average",
+        r"\.(\d)00(?=\s(?:record|ball|team|mark|season|winning|baseball|club|hitter)\b)",
+        lambda m, s: f"{cardinal(m[1])} hundred",
+    ),
 )

@@ -66,6 +66,8 @@ def _abbreviation(match: re.Match[str], style: Style) -> str | None:
         and anywhere(match.string, _SMALL_LETTER)
     ):
         return None
+    if match[1].islower() and match.string[match.end() : match.end() + 1].isalpha():  # pd.DataFrame
+        return None
     goes_on = _GOES_ON.match(match.string, match.end())
     is_word = (
         match[1] in ALSO_WORDS or match[1] in NAMES_TOO
@@ -149,7 +151,68 @@ def _grade(match: re.Match[str], style: Style) -> str | None:
     return f"{style.letters(match[1])} {'plus' if match[2] == '+' else 'minus'}"
 
 
+def _either_of_two(match: re.Match[str], style: Style) -> str | None:
+    """he/she"""
+    first, last = match[0].split("/")
+    return f"{first} or {last}" if first.lower() != last.lower() else None
+
+
+_ESTIMATED = re.compile(
+    r"\.?\s(?:time|costs?|arrival|delivery|completion|value|price|total|wait|repairs?|travel|budget|duration|reading|date|ship\w*"
+    r"|weight|[$£€~]|\d+(?:\.\d+)?\s?(?:-\s?\d+\s?)?(?:min|h|d|w|mo|k|%|people|miles|km|mi|million|billion))"
+)
+_INCLUDED = re.compile(
+    r"\.?\s(?:VAT|GST|HST|taxes|tax|p&p|P&P|postage|delivery|shipping|breakfast|bills|free|wifi|parking|service|utilities|fees|batteries)\b"
+)
+# Behind the first word, before the second
+_EXTRA = {
+    "adv": ("advance", "(?:notice|booking|tickets?|purchase|payment)"), "alg": ("algebra", "(?:\\d|I)"),
+    "trig": ("trig", "\\d"), "div": ("divided", "by\\b"), "prof": ("professional", "(?:dev|development)"),
+    "dev": ("development", "(?:team|kit|board|tools?|plan|cycle)"), "rt": ("right", "Hon"),
+    "sep": ("separate", "[a-z]"),
+    "sub": ("substitute", "(?:teacher|for)"), "vet": ("veterinary", "(?:clinic|med|bill)"),
+    "trans": ("transaction", "(?:fee|date|id|no|amount)"),
+    "ins": ("insurance", "(?:co|claim|card|policy|agent|agency|premium)"),
+    "occ": ("occupancy", "(?:limit|rate|\\d)"), "util": ("utilities", "(?:incl|not)"),
+    "pref": ("preferred", "(?:not|but|time|\\d)"),
+    "cal": ("calories", "(?:per|a|from)\\b"), "kit": ("kitchen", "(?:w/|with|has|and|&)"),
+    "acad": ("academic", "(?:year|advis|probation)"),
+    "mo": ("monthly", "(?:rent|fee|payment|cost|pmt|bill|budget)"), "wkly": ("weekly", "[a-z]"),
+}  # fmt: skip
+
+
+def _by_what_follows(match: re.Match[str], style: Style) -> str | None:
+    """adv. notice, div. by, mo. rent"""
+    said, behind = _EXTRA[match[1].lower()]
+    return said if re.match(rf"\s{behind}", match.string[match.end() :]) else None
+
+
 WORD_RULES: tuple[Rule, ...] = (
+    rule("abbreviation", r"RE(?=:)|FW(?=:)", lambda match, style: "re" if match[0] == "RE" else style.letters("fw")),
+    rule(
+        "abbreviation",
+        r"[Ee]st\b\.?",
+        lambda m, s: "estimated" if _ESTIMATED.match(m.string, m.end()) and m[0][-1] == "." else None,
+    ),
+    rule(
+        "abbreviation", r"(?:inc|incl)\b\.?", lambda m, s: "including" if _INCLUDED.match(m.string, m.end()) else None
+    ),
+    rule("abbreviation", r"exc?l?\b\.?", lambda m, s: "excluding" if _INCLUDED.match(m.string, m.end()) else None),
+    rule("abbreviation", rf"({'|'.join(_EXTRA)})\.", _by_what_follows, any_case=True),
+    rule("abbreviation", r"Nos(?=\s\d)", lambda match, style: "numbers"),
+    rule("reference", r"No\s(?=\d{1,3}\s*(?:[,.;:)](?!\d)|\Z))", lambda match, style: "number "),
+    rule("abbreviation", r"pgs?\s(?=\d)", lambda match, style: "pages " if "s" in match[0] else "page "),
+    rule("abbreviation", r"op\.\scit\b\.?", lambda match, style: "op cit"),
+    rule("abbreviation", r"w/e(?=\s\d)", lambda match, style: "week ending"),
+    rule("abbreviation", r"r/t(?=\s(?:ticket|flight|fare|airfare|trip))", lambda match, style: "round trip"),
+    rule("abbreviation", r"w/(?=\s*[.,;!?)]|\s*\Z)", lambda match, style: "with"),
+    rule(
+        "abbreviation",
+        r"(?:s?he/s?he|his/hers?|her/his|him/her|himself/herself)(?!\w|/)",
+        _either_of_two,
+        any_case=True,
+    ),
+    rule("abbreviation", r"s/he(?!\w)", lambda match, style: "he or she"),
     rule("name", r"(?<=\b[Dd]ew )pt(?!\w)\.?|(?<=ing )pt(?!\w)\.?", lambda match, style: "point"),
     rule("abbreviation", r"[Cc]or\.(?=\sof\b)", lambda match, style: "corner"),
     rule(
@@ -161,7 +224,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"(st)\.", _title_or_street, any_case=True),
     rule("abbreviation", r"(St)(?![\w.])", _title_or_street),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(st)(?=\W*\Z)", lambda match, style: "street"),
-    rule("abbreviation", r"(dr)(?!\w)\.?", _title_or_street, any_case=True),
+    rule("abbreviation", r"(?<!/)(dr)(?!\w)\.?", _title_or_street, any_case=True),
     rule("abbreviation", r"(mrs?)(?!\w)\.?", _abbreviation, any_case=True),
     rule("abbreviation", r"Ms(?=\s[A-Z][a-z])", lambda match, style: ABBREVIATIONS["ms"]),
     rule("abbreviation", r"e\.\s?g\b\.?", lambda match, style: "for example", any_case=True),
