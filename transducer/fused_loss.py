@@ -205,6 +205,9 @@ def _joint_losses_op(
         joints = BatchJoint(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, labels, activation, dropout, seeds_B)
         return *joints.losses(options), labels.frames_B.new_empty(0), labels.frames_B.new_empty(len(frames_B), 2)
     _loss_library.check((*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ)), labels, options)
+    if encoded_BTJ.dtype == torch.float32 and not dropout:
+        joint_inputs = (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W)
+        return _loss_library.joint_losses(*joint_inputs, labels, options, activation)
     losses, lattices, cells = [], [], []
     for n, (T, L) in enumerate(zip(frames_B.tolist(), labels_B.tolist(), strict=True)):
         inputs = (encoded_BTJ[n, :T], predicted_BUJ[n, : L + 1], weight_WJ, bias_W)
