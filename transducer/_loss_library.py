@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
+from transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
 
@@ -46,7 +46,6 @@ class JointInputs(Structure):
     )
 
 
-ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2}
 PROTOTYPES = {
     "transducer_lattices_bytes": (POINTER(Problem), POINTER(c_size_t)),
     "transducer_loss": (POINTER(Problem), *(c_void_p,) * 6, POINTER(c_int64)),
@@ -199,9 +198,10 @@ class NativeLattice:
 
 
 class JointLosses(NamedTuple):
-    """Of a batch; of each utterance one behind the other its lattice and the numbers of the cells that are not skipped."""
+    """Of a batch: losses; lattices, and the numbers of cells that are not skipped, one utterance behind the other."""
 
     losses_B: Tensor
+    """float64."""
     lattices: Tensor
     cells: Tensor
     sizes_B2: Tensor
@@ -217,10 +217,11 @@ def joint_losses(
     options: Options,
     activation: str,
 ) -> JointLosses:
-    """The losses, float64 [B], of a joint in float32 that the library computes itself. Lengths and labels have to fit."""
+    """The losses of a joint in float32, which the library computes itself. Lengths and labels have to fit."""
     library = loaded()
-    encoded_BTJ, predicted_BUJ = (x if x.stride(2) == 1 else x.contiguous() for x in (encoded_BTJ, predicted_BUJ))
-    weight_WJ, bias_W = weight_WJ.contiguous(), bias_W.contiguous()
+    inputs = (x.resolve_neg() for x in (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W))
+    encoded_BTJ, predicted_BUJ, weight_WJ, bias_W = (x if x.stride(-1) == 1 else x.contiguous() for x in inputs)
+    weight_WJ = weight_WJ.contiguous()
     shape = (*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ))
     problem, _durations = problem_of(encoded_BTJ.dtype, shape, options)
     problem.targets_stride = labels.targets_BL.shape[1]

@@ -42,7 +42,7 @@ typedef enum {
     TRANSDUCER_AVX512 = 3
 } transducerInstructionSet;
 
-/* Softmaxes in float are wrong by more than s times this. */
+/* A model's 1 - p that is less counts as much: rounding in float is more than such a gradient. */
 #define TRANSDUCER_SURE 1e-4
 
 /* What is computed. Strides count elements; the classes of a cell are adjacent, its durations behind them. */
@@ -67,8 +67,8 @@ typedef struct {
     int32_t loss_only;               /* not 0: no gradient will be asked for */
     double sigma;                    /* is taken off the log-probability of every label and blank */
     double fastemit;                 /* l: gradients of emitting a label, and the loss, times 1 + l (Yu et al. 2021) */
-    double skip_below;               /* s: cells with less than s (1 - p) of the probability of all paths, p, which sigma
-                                        counts nothing in, get gradient 0 unread; of 1 - p at least TRANSDUCER_SURE counts */
+    double skip_below;               /* s: cells that less than s max(1 - p, TRANSDUCER_SURE) of the probability of all
+                                        paths, p, goes through get gradient 0 unread; p without what sigma takes off */
 } transducerProblem;
 
 /* Bytes of `lattices`, which the loss writes and the gradient reads, and of the workspace of a gradient: they depend on
@@ -123,10 +123,10 @@ TRANSDUCER_API transducerStatus transducer_cell_gradients(const transducerProble
                                                           int64_t frame_count, int64_t label_count, double scale,
                                                           const void* lattice, void* workspace);
 
-/* ---- The same fused with the joint, in float: logits W a(encoded + predicted) + bias, of a tile of cells at a time. With
- * `skip_below` not 0, frames are walked from the first on, and the joint is computed only of cells that something worth
- * counting reaches: what is left out is less than skip_below (1 - p) / 100 of the probability of all paths, p; of 1 - p at
- * least TRANSDUCER_SURE counts. If nothing can be left out, as of an untrained model, all cells are computed. ---- */
+/* ---- The same fused with the joint, in float: logits W a(encoded + predicted) + bias, of some cells at a time. With
+ * `skip_below` not 0, and sigma not negative, frames are walked from the first on, and the joint is computed only of cells
+ * that something worth counting reaches: what is left out is less than skip_below * 1e-6 of the probability of all paths.
+ * If little can be left out, as of an untrained model, all cells are computed. ---- */
 typedef struct {
     const float* encoded;    /* frames of the batch, projected to the width of the joint, whose numbers are adjacent */
     const float* predicted;  /* positions of the batch likewise */
