@@ -36,7 +36,8 @@ ABBREVIATIONS = {
     "tech": "tech", "hosp": "hospital", "ctr": "center", "mts": "mountains", "isl": "island", "cres": "crescent",
     "terr": "terrace", "sq": "square", "pl": "place", "ct": "court", "tsp": "teaspoon", "tbsp": "tablespoon",
     "pkg": "package", "oz": "ounce", "lb": "pound", "lbs": "pounds", "gal": "gallon", "hr": "hour", "hrs": "hours",
-    "yr": "year", "yrs": "years", "mo": "month", "wk": "week", "wks": "weeks", "mins": "minutes", "mss": "manuscripts",
+    "yr": "year", "yrs": "years", "mo": "month", "wk": "week", "wks": "weeks", "mins": "minutes", "secs": "seconds",
+    "mss": "manuscripts",
     "dbl": "double", "reg": "regular", "req": "required", "resp": "respectively",
     "exc": "except", "flt": "flight", "civ": "civil",
     "rec": "recreation",
@@ -69,7 +70,8 @@ ABBREVIATIONS = {
 # Those that messages write without a dot, and that are no words.
 WITHOUT_DOT = (
     "mgr", "mgmt", "govt", "dept", "acct", "asst", "appt", "recd", "pkg", "qty", "bldg", "hwy", "natl", "intl",
-    "approx", "mtg", "yrs", "wks", "qtr", "mkt", "pymt", "pmt", "qtrly", "stmt", "resv", "mktg", "reqd", "pymts",
+    "approx", "mtg", "yrs", "wks", "hrs", "mins", "secs", "qtr", "mkt", "pymt", "pmt", "qtrly", "stmt", "resv", "mktg",
+    "reqd", "pymts",
     "whse",
     "bsmt", "hdwd", "flrs", "yrly", "mthly", "hrly", "maint", "mfr", "cllr", "unfurn",
 )  # fmt: skip

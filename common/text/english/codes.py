@@ -314,6 +314,7 @@ def _side(match: re.Match[str], style: Style) -> str | None:
 
 
 WORD_RULES: tuple[Rule, ...] = (
+    rule("card", r"(?:[xX]{3,4}[\s-]?)(?:[xX]{2,4}[\s-]?){0,3}(\d{4})(?!\w)", lambda match, style: digits(match[1])),
     rule("direction", r"(?:(?<=[Tt]urn )|(?<=[Bb]ear )|(?<=[Kk]eep ))[RL](?!\w)|[RL](?=\s(?:on|onto|at)\s)", _side),
     rule("address", r"[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}(?!\w)|[A-Z]\d[A-Z]\s?\d[A-Z]\d(?!\w)", _postcode),
     rule("telephone", r"x\.?\s?(\d{1,5})(?!\w)", _extension),

@@ -161,7 +161,10 @@ _MACHINES = re.compile(
     r"|sensors?|lens(?:es)?|pictures?|horsepower)\b"
 )
 _VOLTS = re.compile(r"\d\s?(?:VAC|VDC|V|Hz|kW)(?![A-Za-z])")
-_SCALE_BESIDE = re.compile(r"\d\s?°\s?[CF]\b|\bkelvin", re.IGNORECASE)
+_SCALE_BESIDE = re.compile(
+    r"\d\s?°\s?[CF]\b|\b(?:kelvin|heated|cooled|warmed|temperatures?|melting|boiling|superconduct\w*|cryogenic|anneal\w*|sinter\w*)",
+    re.IGNORECASE,
+)
 
 
 def _is_kelvin(match: re.Match[str]) -> bool:

@@ -269,6 +269,11 @@ RULES: tuple[Rule, ...] = (
         r"(\d+\.\d+)/(\d+)(?![\w/]|\.\d|\s?(?:[KMGT]B|k?m|k?g|L|ml|mi|lbs?)\b)",
         lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}",
     ),
+    rule(
+        "score",
+        r"(\d{1,2}(?:\.\d{1,2})?)/(4\.0|5\.0|10\.0)(?![\w/]|\.\d)",
+        lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}",
+    ),
     rule("math", r"(\d+)x/([a-z]+)", lambda m, s: f"{cardinal(m[1])} times per {PERIODS.get(m[2], m[2])}"),
     rule(
         "math",

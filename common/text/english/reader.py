@@ -160,10 +160,14 @@ _RANGE = re.compile(r"-|\s-\s")
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _MONTH_NAME = "|".join(name.capitalize() for name in (*MONTHS, *MONTHS.values()) if name not in ("may", "march"))
 _GOES_ON = re.compile(
-    rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{_MONTH_NAME})\b|(?:{'|'.join(WEEKDAYS)})\b|[A-Z][a-z]+day\b|(?:present|today|now)\b"
+    rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{_MONTH_NAME})\b|(?:{'|'.join(WEEKDAYS)}|{'|'.join(WEEKDAYS).upper()})\b|[A-Z][a-z]+day\b|(?:present|today|now)\b"
 )
 _SERIAL_AHEAD = re.compile(r"-\d+-\w")
 _SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]\w*\d\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
+_NAMED_BEHIND = re.compile(
+    r"\b(?:Exit|Gate|Room|Route|Rte\.?|Bus|Line|Platform|Track|Step|Item|Lesson|Stop|Mile|Lot|Table)\s\d+[A-Z]?\Z"
+)
+_COUNTED = re.compile(r"[$£€]|\d[\d.,]*\s?[a-z]")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER}){{0,20}}\s?=")
 _TERM_BEHIND = re.compile(r"[=+*×÷]\s?[\d.]+\Z")
 _TIMES = re.compile(r"(\s?(?:[x×*]|(?<=\d)X(?=\d)|(?<=\d\s)X(?=\s\d))\s?)(?=[$£€]?\.?\d)")
@@ -219,6 +223,8 @@ def _between(text: str, position: int, previous: str) -> Token | None:
     if dash is None or not _GOES_ON.match(text, dash.end()):
         return None
     ahead = text[max(0, position - 40) : position]
+    if len(dash[0]) > 1 and _NAMED_BEHIND.search(ahead) and _COUNTED.match(text, dash.end()):
+        return None
     if _SERIAL_AHEAD.match(text, position) or _SERIAL_BEHIND.search(ahead):
         return Token(dash[0], "serial", "")
     subtracts = _EQUALS.match(text, position) or _TERM_BEHIND.search(ahead)

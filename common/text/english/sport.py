@@ -67,6 +67,7 @@ def _record(match: re.Match[str], style: Style) -> str | None:
         or (_OF_A_SEASON.match(text, behind) and (before(match, _GOES_ON) or before(match, _PLAYED_AHEAD)))
         or (before(match, _TEAM_AHEAD) and text.startswith(")", behind) and anywhere(text, _OF_TEAMS))
         or (before(match, _PLAYED_AHEAD) and anywhere(text, _OF_STANDINGS))
+        or (before(match, _TEAM_IS) and _STANDS_ALONE.match(text, behind))
         or (match[0].endswith("-0") and before(match, _UNBEATEN_AHEAD) and _STANDS_ALONE.match(text, behind))
     )
     if not is_record or before(match, _SCORE_AHEAD):
@@ -75,6 +76,9 @@ def _record(match: re.Match[str], style: Style) -> str | None:
     return f"{' '.join(first)} and {last}"
 
 
+_TEAM_IS = re.compile(
+    r"\b[Tt]he\s(?!Scores?|Results?|Odds)[A-Z][\w']+(?:\s[A-Z]\w+)?\s(?:are|were|finished|started|went|sit\sat|stand\sat)(?:\snow)?\s\Z"
+)
 _TEAM_AHEAD = re.compile(r"\b[A-Z][a-z]+s?\s\(\Z")
 _OF_TEAMS = re.compile(
     r"\b(?:hosts?|visits?|faces?|plays?|take\son|takes\son|season|playoffs?|at\shome|seeds?|defeated|tip-?off|kick-?off)\b"
@@ -121,7 +125,19 @@ def _home_runs(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} {style.letters('hr')}{match[2] and chr(39) + 's'}"
 
 
+_STATS_AHEAD = re.compile(
+    r"\b(?:had|has|with|averag\w+|post(?:s|ed|ing)|line(?:\sof|:)|dropp?(?:s|ed)?|put\sup|put(?:s|ting)\sup|slash(?:ed|ing)?)(?:\san?)?\s\Z"
+)
+
+
+def _stats(match: re.Match[str], style: Style) -> str | None:
+    """28/7/11, and no day"""
+    is_line = before(match, _STATS_AHEAD)
+    return " ".join(cardinal(n) for n in match[0].split("/")) if is_line else None
+
+
 RULES: tuple[Rule, ...] = (
+    rule("score", r"[1-9]\d?/[1-9]?\d/[1-9]?\d(?![\w/])", _stats),
     rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),
     rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),
     rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),

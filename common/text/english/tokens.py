@@ -89,8 +89,8 @@ _THING = re.compile(
 )
 # More of the same thing: a 27" 144Hz monitor, 12V 5A power supply.
 _ALSO = re.compile(
-    r"(?:,?\s(?:\d[\d.,/]*[\s-]?(?:[\"″]|in(?:ch)?\.?|[kMG]?Hz|[KMGT]B|m?A|k?W|V|m?Ah|cc|hp|MP|px|ft|lb|oz|mm|cm|m[lL]|L|kg|g|K|p"
-    r"|-?inch|-?core|-?speed|-?pin|-?port|-?door)(?![\w²³/])|x\s\d+(?:mm|cm|m|ft|\")))+"
+    r"(?:,?\s(?:\d[\d.,/]*[\s-]?(?:in-\d|[\"″]|in(?:ch)?\.?|[kMG]?Hz|[KMGT]B|m?A|k?W|V|m?Ah|cc|hp|MP|px|ft|lb|oz|mm|cm|m[lL]|L|kg|g|K|p"
+    r"|-[a-z]{3,}|-?inch|-?core|-?speed|-?pin|-?port|-?door)(?![\w²³/])|x\s\d+(?:mm|cm|m|ft|\")))+"
 )
 
 

@@ -76,7 +76,23 @@ def _weekday_among(match: re.Match[str], style: Style) -> str:
     return WEEKDAYS[match[1] or match[2]]
 
 
+_LOUD = {name.upper(): day for name, day in WEEKDAYS.items()}
+_LOUD_NAMES = "|".join(sorted(_LOUD, key=len, reverse=True))
+_HELD_ON = re.compile(r"\b(?:Th|Tu)\s\d")
+
+
+def _initial(match: re.Match[str], style: Style) -> str | None:
+    """T 2-4, Th 10-12"""
+    return _INITIALS[match[1]] if anywhere(match.string, _HELD_ON) else None
+
+
 WORD_RULES: tuple[Rule, ...] = (
+    rule(
+        "date",
+        rf"({_LOUD_NAMES})(?:(?=\.?\s?[-/&]\s?(?:{_LOUD_NAMES})\b)|(?<=-...)(?<=[A-Z]-...)(?!\w)|(?<=-....)(?<=[A-Z]-....)(?!\w)|(?<!SAT)(?=:?\s\d)|(?<!SAT)(?=:?\s(?:CLOSED|ONLY)))",
+        lambda match, style: _LOUD[match[1]],
+    ),
+    rule("date", r"(M|Tu|T|W|Th|F)(?=\s\d{1,2}(?::\d\d)?\s?-\s?\d)", _initial),
     rule("date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\s?-\s?(Mo|Tu|We(?!\s[a-z])|Th|Fr|Sa|Su)(?!\w)", _two_days),
     rule("date", r"(?:M/W/F|M/W|T/Th|Tu/Th|T/R)(?!\w|/)", _listed),
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),

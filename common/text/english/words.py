@@ -177,7 +177,8 @@ _EXTRA = {
     "pref": ("preferred", "(?:not|but|time|\\d)"),
     "cal": ("calories", "(?:per|a|from)\\b"), "kit": ("kitchen", "(?:w/|with|has|and|&)"),
     "acad": ("academic", "(?:year|advis|probation)"),
-    "mo": ("monthly", "(?:rent|fee|payment|cost|pmt|bill|budget)"), "wkly": ("weekly", "[a-z]"),
+    "sec": ("security", "dep"), "mo": ("monthly", "(?:rent|fee|payment|cost|pmt|bill|budget)"),
+    "wkly": ("weekly", "[a-z]"),
 }  # fmt: skip
 
 
@@ -199,6 +200,11 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule("abbreviation", r"exc?l?\b\.?", lambda m, s: "excluding" if _INCLUDED.match(m.string, m.end()) else None),
     rule("abbreviation", rf"({'|'.join(_EXTRA)})\.", _by_what_follows, any_case=True),
+    rule(
+        "abbreviation",
+        r"(?:(?<=security )|(?<=sec\. )|(?<=pet )|(?<=damage )|(?<=[$£€]\d\d\d )|(?<=no ))dep\.",
+        lambda match, style: "deposit",
+    ),
     rule("abbreviation", r"Nos(?=\s\d)", lambda match, style: "numbers"),
     rule("reference", r"No\s(?=\d{1,3}\s*(?:[,.;:)](?!\d)|\Z))", lambda match, style: "number "),
     rule("abbreviation", r"pgs?\s(?=\d)", lambda match, style: "pages " if "s" in match[0] else "page "),
