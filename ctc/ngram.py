@@ -157,7 +157,7 @@ def _check_apart(output: Path, read: Iterable[Path]) -> None:
 
 
 @contextlib.contextmanager
-def _on_disk(paths: Iterable[Path]) -> Iterator[list[Path]]:
+def on_disk(paths: Iterable[Path]) -> Iterator[list[Path]]:
     """The paths of texts, of which pipes and "-", standard input, are kept in files meanwhile: they are read twice."""
     with tempfile.TemporaryDirectory() as folder:
         kept = []
@@ -217,7 +217,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         _check_apart(options.output, options.text)
-        with _on_disk(options.text) as texts:
+        with on_disk(options.text) as texts:
             model = estimate(read_sentences(texts, unit=options.unit), order=options.order, prune=options.prune)
         write_arpa(options.output, model)
     except BrokenPipeError:
