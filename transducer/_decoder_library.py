@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
+from transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
 from transducer.weights import INTERNAL_MOST, Decoded, DecoderWeights, arrays_of
 
 if TYPE_CHECKING:  # scorers are of `ctc` with torch
@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # scorers are of `ctc` with torch
 ALIGNMENT = 64  # bytes, as the vector units of the kernels like it
 PANEL = 32
 """Widths are padded to a multiple of it, and so many rows of a packed matrix lie beside each other."""
-ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2}
 
 
 class Network(Structure):
@@ -32,7 +31,7 @@ class Network(Structure):
         *((name, c_int64) for name in ("classes", "encoder", "hidden", "joint", "layers", "duration_count")),
         *((name, c_void_p) for name in ("durations", "first_gates", "gate_weights", "gate_biases")),
         *((name, c_void_p) for name in ("encoder_weights", "encoder_bias", "prediction_weights")),
-        *((name, c_void_p) for name in ("output_weights", "output_bias")),
+        *((name, c_void_p) for name in ("output_weights", "output_bias", "output_rows")),
         ("activation", c_int32),
     )
 
@@ -141,7 +140,8 @@ class NativeNetwork:
             aligned(np.concatenate([_lengthened(part[:, None], -np.inf)[:, 0] for part in biases])),
         ]
         placed = [place(array) for array in arrays]
-        self._kept = [part.kept for part in (*placed, *gate_weights, *gate_biases)]
+        rows = aligned(_widened(outputs[0])) if place is in_memory else None  # kernels of a GPU take no language model
+        self._kept = [rows, *(part.kept for part in (*placed, *gate_weights, *gate_biases))]
         table, encoder, encoder_bias, prediction, output, output_bias = (part.address for part in placed)
         pointers = c_void_p * len(own.lstm)
         self._gate_weights = pointers(*(part.address for part in gate_weights))
@@ -162,6 +162,7 @@ class NativeNetwork:
             prediction_weights=prediction,
             output_weights=output,
             output_bias=output_bias,
+            output_rows=None if rows is None else rows.ctypes.data,
             activation=ACTIVATIONS[own.activation],
         )
 

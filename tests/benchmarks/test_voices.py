@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -52,6 +53,16 @@ def test_every_side_is_judged_and_a_judge_that_is_not_there_is_left_out_by_name(
     assert [row["side"] for row in rows] == ["recordings", "Griffin-Lim", "light"]
 
 
+def test_a_vocoder_that_takes_pitch_is_a_side_with_it_too(corpus, monkeypatch):
+    monkeypatch.setattr(voices, "JUDGES", ())
+    monkeypatch.setattr(judges, "is_there", lambda package: False)
+    pulsed = save_hifigan(corpus / "pulsed.pt", replace(ISTFT, istft=replace(ISTFT.istft, phases="pulses")))
+    plain = save_hifigan(corpus / "plain.pt", ISTFT)
+    given = ["--clips", str(corpus / "test.txt"), "--vocoder", str(pulsed), "--vocoder", str(plain), "--given-pitch"]
+    found = [each.side for each in voices.main([str(corpus), *given])]
+    assert found == ["recordings", "Griffin-Lim", "pulsed", "pulsed, given pitch", "plain"]
+
+
 def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch):
     monkeypatch.setattr(voices, "JUDGES", ())
     argument = ["--texts", str(corpus / "test.txt"), "--sides", "recordings"]
@@ -64,7 +75,7 @@ def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch
 def test_rows_of_another_voice_have_its_name(corpus, monkeypatch):
     monkeypatch.setattr(voices, "JUDGES", (Judge("near", (), lambda clips, _: 1.0, needs_reference=True),))
     argument = [str(corpus), "--clips", str(corpus / "test.txt"), "--sides", "recordings", "--voice", "quickstart"]
-    (found,) = voices.main(argument)
+    (found,) = voices.main([*argument, "--judges", "near"])
     assert found.row["part"] == "copy synthesis, quickstart"
     assert found.row["near"] == 1
 
@@ -110,6 +121,28 @@ def test_words_are_counted_without_marks(monkeypatch):
     clip = Clip(np.zeros(10), RATE, "The governor’s hall; was?")
     assert judges.plain_words(clip.text) == "the governor's hall was"
     assert judges.wer_percent([clip], []) == 25.0
+
+
+def test_the_interval_of_words_misheard_is_that_of_clips_drawn_anew(monkeypatch):
+    monkeypatch.setattr(judges, "recognised", lambda clip: "one two" if clip.rate == 1 else "one three")
+    right, wrong = Clip(np.zeros(1), 1, "One two."), Clip(np.zeros(1), 2, "One two.")
+    assert (judges.wer_low([right] * 9, []), judges.wer_high([wrong] * 9, [])) == (0, 50)
+    half = [right, wrong] * 50
+    assert judges.wer_percent(half, []) == 25
+    # Of 100 clips a share of one half has a deviation of 5 %, and half of the words of each is misheard.
+    assert judges.wer_low(half, []) == pytest.approx(25 - 1.96 * 2.5, abs=0.6)
+    assert judges.wer_high(half, []) == pytest.approx(25 + 1.96 * 2.5, abs=0.6)
+    assert judges.wer_difference(half, half) == (0, 0, 0)
+    assert judges.wer_difference([wrong] * 9, [right] * 9) == (50, 50, 50)
+
+
+def test_sides_are_compared_in_what_is_misheard(corpus, monkeypatch, capsys):
+    monkeypatch.setattr(voices, "JUDGES", (Judge("wer_percent", (), judges.wer_percent),))
+    monkeypatch.setattr(judges, "is_there", lambda package: False)
+    monkeypatch.setattr(judges, "recognised", lambda clip: "one")
+    voices.main([str(corpus), "--clips", str(corpus / "test.txt")])
+    told = "misheard of Griffin-Lim less recordings: +0.0 % of the words (95 % interval +0.0 to +0.0)"
+    assert told in capsys.readouterr().out
 
 
 def test_the_likeness_is_that_to_the_mean_of_the_reader(monkeypatch):

@@ -16,8 +16,6 @@
 extern "C" {
 #endif
 
-typedef enum { TRANSDUCER_RELU = 0, TRANSDUCER_TANH = 1, TRANSDUCER_SIGMOID = 2 } transducerActivation;
-
 /* Prediction network and joint. Widths H, J and 4 x H count padded to a multiple of 32, with zeros; C does not. A packed
  * matrix of n rows and k columns lies as [n / 32][k][32]: 32 rows beside each other, column after column. */
 typedef struct {
@@ -38,6 +36,8 @@ typedef struct {
     const float* prediction_weights; /* packed [J][H] */
     const float* output_weights;     /* packed [classes padded to 32, then durations padded to 32][J] */
     const float* output_bias;        /* the same rows; -infinity for those that pad */
+    const float* output_rows;        /* [classes][J padded to 32], the same unpacked, for single logits; NULL where no internal
+                                      * weight is used */
     int32_t activation;              /* transducerActivation of the joint */
 } transducerNetwork;
 
