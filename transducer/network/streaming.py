@@ -133,6 +133,7 @@ class EncoderStreams:
             tails.append(like.new_zeros(slots, channels, 1, bins))
             bins = bins // 2 + 1
         heads = (cfg.heads, cfg.width // cfg.heads)
+        like = self.encoder.blocks[0].attention.qkv.weight  # which may be of another type than what subsamples
         return tails, [
             Past(like.new_zeros(slots, self.kept, 2, *heads), like.new_zeros(slots, cfg.width, cfg.kernel - 1))
             for _ in range(cfg.layers)
