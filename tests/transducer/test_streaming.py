@@ -79,9 +79,9 @@ def plain(words) -> list:
 def test_a_stream_takes_half_the_digits_inside_of_its_modules_too(speech, precision):
     asr = streaming(1, precision=precision)
     assert fed(asr.session(), speech[:32_000], [5_000])
-    streams = EncoderStreams(asr.model.encoder, tiny.MEL_BINS, lookahead=1, slots=1)
-    kinds = {tensor.dtype for tensor in streams._tensors()}
-    assert kinds == {torch.float32, DTYPES[precision]}
+    tails, pasts = EncoderStreams(asr.model.encoder, 1, tiny.MEL_BINS)._empty(1)
+    assert {tail.dtype for tail in tails} == {torch.float32}
+    assert {past.keys_values_BR2HD.dtype for past in pasts} == {DTYPES[precision]}
 
 
 @pytest.mark.parametrize(
