@@ -289,6 +289,7 @@ TABLES = {
             "PESQ": "{pesq:.2f}",
             "STOI": "{stoi:.3f}",
             "words pocketsphinx mishears": "{wer_percent:.1f} %",
+            "of other clips, 95 %": "{wer_low:.0f} to {wer_high:.0f} %",
             "likeness": "{likeness:.2f}",
             "hum, dB": "{hum_db:.1f}",
             "coherence": "{coherence:.2f}",

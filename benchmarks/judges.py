@@ -9,7 +9,7 @@ import importlib.util
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,8 +77,40 @@ def stoi(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
 
 def wer_percent(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
     """Words that pocketsphinx, with its model of English, hears wrongly, in percent of those said."""
-    said = [plain_words(clip.text) for clip in clips]
-    return 100 * word_errors(said, [recognised(clip) for clip in clips]).rate
+    errors_C, words_C = misheard(clips).T
+    return 100 * float(errors_C.sum() / words_C.sum())
+
+
+def wer_low(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+    """Lower end of the 95 % interval of `wer_percent`, of clips drawn anew from these."""
+    return _interval(misheard(clips))[0]
+
+
+def wer_high(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+    """Its upper end."""
+    return _interval(misheard(clips))[1]
+
+
+def wer_difference(clips: Sequence[Clip], others: Sequence[Clip]) -> tuple[float, float, float]:
+    """How many more words are misheard of `clips` than of others that say the same, in percent of those said, and the
+    95 % interval of clips drawn anew, both of a pair together."""
+    ours_C2, theirs_C2 = misheard(clips), misheard(others)
+    more_C2 = np.stack([ours_C2[:, 0] - theirs_C2[:, 0], ours_C2[:, 1]], 1)
+    return 100 * float(more_C2[:, 0].sum() / more_C2[:, 1].sum()), *_interval(more_C2)
+
+
+def misheard(clips: Sequence[Clip]) -> np.ndarray:
+    """[clips, 2] words that pocketsphinx hears wrongly, and words that are said."""
+    counted = [word_errors([plain_words(clip.text)], [recognised(clip)]) for clip in clips]
+    return np.array([(count.errors, count.length) for count in counted], float)
+
+
+def _interval(counts_C2: np.ndarray, draws: int = 10_000) -> tuple[float, float]:
+    """95 % of what clips drawn anew, as many and with repetition, would give: percent of the words that are said."""
+    drawn_DC = np.random.default_rng(0).integers(len(counts_C2), size=(draws, len(counts_C2)))
+    sums_D2 = counts_C2[drawn_DC].sum(1)
+    low, high = np.percentile(100 * sums_D2[:, 0] / np.maximum(sums_D2[:, 1], 1), [2.5, 97.5])
+    return float(low), float(high)
 
 
 def likeness(clips: Sequence[Clip], reader: Sequence[Clip]) -> float:
@@ -102,6 +134,8 @@ JUDGES = (
     Judge("pesq", ("pesq",), pesq, needs_reference=True),
     Judge("stoi", ("pystoi",), stoi, needs_reference=True),
     Judge("wer_percent", ("pocketsphinx",), wer_percent),
+    Judge("wer_low", ("pocketsphinx",), wer_low),
+    Judge("wer_high", ("pocketsphinx",), wer_high),
     Judge("likeness", ("resemblyzer", "webrtcvad"), likeness),
     Judge("hum_db", ("scipy",), hum_db),
     Judge("coherence", ("scipy",), coherence),
@@ -122,9 +156,14 @@ def world(clip: Clip) -> np.ndarray:
 
 def recognised(clip: Clip) -> str:
     """What pocketsphinx hears."""
+    return _recognised(_pcm(clip))
+
+
+@lru_cache(1000)  # several judges ask for the same
+def _recognised(pcm: bytes) -> str:
     decoder = _decoder()
     decoder.start_utt()
-    decoder.process_raw(_pcm(clip), full_utt=True)
+    decoder.process_raw(pcm, full_utt=True)
     decoder.end_utt()
     said = decoder.hyp()
     return said.hypstr if said is not None else ""

@@ -8,10 +8,12 @@ Copy synthesis: `--clips` are said again from their mel spectrograms. Speech: Fa
 texts of `--texts`, of which the reader's recordings are judged too. File lists are `wavs/a.wav|text`, relative to the
 folder. Judges (benchmarks/judges.py) whose package is not there are left out by name. The likeness is that to twenty
 other recordings. --voice names whose corpus it is, if it is not that of ljspeech-mini. Times are the processor's, one
-thread. Appends rows to benchmarks/results/voices.jsonl.
+thread. Intervals, and how much more is misheard of one side than of another, are of clips drawn anew from these.
+Appends rows to benchmarks/results/voices.jsonl.
 """
 
 import argparse
+import itertools
 import math
 import sys
 import time
@@ -32,10 +34,13 @@ from common.checkpoint import CheckpointError
 from common.data.manifest import ManifestError, Utterance, read_sources
 from common.features import TTS, LogMel
 from fastpitch.acoustic.griffin_lim import griffin_lim
+from fastpitch.acoustic.harmonics import through_unvoiced
+from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
 from fastpitch.speaking import sound
 from fastpitch.vocoders.vocoder import VocoderError
 
 READER_CLIPS = 20
+COMBS = PitchConfig(method="combs", lowest_hz=60, highest_hz=500)  # as the voice learned its pitch
 COPY, SPEECH = "copy synthesis", "speech"
 Say = Callable[[Clip], np.ndarray]  # what a side makes of a recording, or of its text
 
@@ -62,15 +67,19 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     verdicts = []
     parts: list[tuple[str, Path, dict[str, Say]]] = []
     if options.clips is not None:
-        parts.append((COPY, options.clips, copy_sides(vocoders)))
+        parts.append((COPY, options.clips, copy_sides(vocoders, given_pitch=options.given_pitch)))
     if options.texts is not None:
         parts.append((SPEECH, options.texts, speech_sides(options.fastpitch, vocoders)))
     for part, source, sides in parts:
         named = f"{part}, {options.voice}" if options.voice else part
         clips = recordings(lines(options.root, source))
+        spoken: dict[str, Said] = {}
         for side, say in sides.items():
             if not options.sides or side in options.sides:
-                verdicts.append(judged(named, side, said(say, clips), found, reader))
+                spoken[side] = said(say, clips)
+                verdicts.append(judged(named, side, spoken[side], found, reader))
+        if any(judge.name == "wer_percent" for judge in found):
+            compared(spoken)
     return verdicts
 
 
@@ -82,6 +91,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--texts", type=Path, help="file list of what FastPitch has not seen")
     made.add_argument(
         "--vocoder", action="append", default=[], help="NAME=CHECKPOINT, or a voice's name; several are several sides"
+    )
+    made.add_argument(
+        "--given-pitch", action="store_true", help="pitch of the recording for vocoders that take it, in copy synthesis"
     )
     made.add_argument("--sides", nargs="*", help="sides that are judged (default: all)")
     made.add_argument("--voice", default="", help="name of the voice in the table (default: none, ljspeech-mini's)")
@@ -96,8 +108,11 @@ class Said(NamedTuple):
     seconds: float
 
 
-def copy_sides(vocoders: dict[str, str]) -> dict[str, Say]:
-    """What says recordings again, by name; WORLD where pyworld is there."""
+def copy_sides(vocoders: dict[str, str], *, given_pitch: bool = False) -> dict[str, Say]:
+    """What says recordings again, by name; WORLD where pyworld is there.
+
+    `given_pitch`: vocoders that take it get the pitch of the recording too, as WORLD does.
+    """
     log_mel = LogMel(TTS).eval()
 
     def mel(clip: Clip) -> Tensor:
@@ -107,6 +122,8 @@ def copy_sides(vocoders: dict[str, str]) -> dict[str, Say]:
     def by(path: str) -> Say:
         vocoder = fastpitch.load_vocoder(path, device="cpu")
         vocoder.require(TTS)
+        if given_pitch and vocoder.takes_pitch:
+            return lambda clip: vocoder(mel(clip), pitch_BT=pitch(clip))[0].numpy()
         return lambda clip: vocoder(mel(clip))[0].numpy()
 
     sides: dict[str, Say] = {
@@ -118,6 +135,12 @@ def copy_sides(vocoders: dict[str, str]) -> dict[str, Say]:
     else:
         print(f"WORLD is left out: pyworld not installed; {judges.INSTALL}", file=sys.stderr)
     return sides | {name: by(path) for name, path in vocoders.items()}
+
+
+def pitch(clip: Clip) -> Tensor:
+    """[1, T] in Hz by combs, straight lines where there is no voice."""
+    hertz_1T = torch.from_numpy(extract_pitch(clip.samples_N, COMBS))[None]
+    return through_unvoiced(hertz_1T) if hertz_1T.any() else torch.full_like(hertz_1T, COMBS.lowest_hz)
 
 
 def speech_sides(path: str | None, vocoders: dict[str, str]) -> dict[str, Say]:
@@ -158,6 +181,13 @@ def judged(part: str, side: str, spoken: Said, found: Sequence[Judge], reader: S
     print(row, flush=True)
     append_row("voices", row, device=torch.device("cpu"))
     return Verdicts(side, row)
+
+
+def compared(spoken: dict[str, Said]) -> None:
+    """Prints how many more words are misheard of each side than of each other."""
+    for (one, ours), (other, theirs) in itertools.combinations(reversed(spoken.items()), 2):
+        more, low, high = judges.wer_difference(ours.clips, theirs.clips)
+        print(f"misheard of {one} less {other}: {more:+.1f} % of the words (95 % interval {low:+.1f} to {high:+.1f})")
 
 
 def lines(root: Path, path: Path | None) -> list[Utterance]:

@@ -15,7 +15,10 @@ def _end_at_once(number: int, _frame: FrameType | None) -> None:
 
 
 class EndedByTheUser:
-    """Within it Ctrl-C ends a command as an exception does, but in one line and with status 130."""
+    """Within it Ctrl-C ends a command as an exception does, but in one line and with status 130.
+
+    A reader of the output who left, as `head` does, ends it without a word, with status 141.
+    """
 
     def __enter__(self) -> None:
         if signal.getsignal(signal.SIGINT) is _end_at_once:
@@ -25,6 +28,9 @@ class EndedByTheUser:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             print("interrupted", file=sys.stderr)
             raise SystemExit(128 + signal.SIGINT) from None
+        if kind is not None and issubclass(kind, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python still has to flush
+            raise SystemExit(128 + signal.SIGPIPE) from None
 
 
 # So Python calls a program as long as it imports the packages around it; nothing is done to programs of others.

@@ -157,7 +157,7 @@ def _check_apart(output: Path, read: Iterable[Path]) -> None:
 
 
 @contextlib.contextmanager
-def _on_disk(paths: Iterable[Path]) -> Iterator[list[Path]]:
+def on_disk(paths: Iterable[Path]) -> Iterator[list[Path]]:
     """The paths of texts, of which pipes and "-", standard input, are kept in files meanwhile: they are read twice."""
     with tempfile.TemporaryDirectory() as folder:
         kept = []
@@ -190,10 +190,13 @@ def compile_command(arguments: Sequence[str]) -> None:
         _check_apart(options.output, [options.arpa])
         model = compile_model(read_arpa(options.arpa))
         write_model(options.output, model)
+    except BrokenPipeError:
+        raise
     except (OSError, ArpaError, ValueError) as error:
         sys.exit(f"ctc.ngram: {_told(error)}")
     size = options.output.stat().st_size
-    print(f"{options.output}: {len(model.vocabulary)} words, {len(model.automaton.arc_word)} n-grams, {size} bytes")
+    n_grams = len(model.automaton.arc_word)
+    print(f"{options.output}: {len(model.vocabulary)} words, {n_grams} n-grams, {size} bytes", file=sys.stderr)
 
 
 def main() -> None:
@@ -214,13 +217,15 @@ def main() -> None:
     options = parser.parse_args()
     try:
         _check_apart(options.output, options.text)
-        with _on_disk(options.text) as texts:
+        with on_disk(options.text) as texts:
             model = estimate(read_sentences(texts, unit=options.unit), order=options.order, prune=options.prune)
         write_arpa(options.output, model)
+    except BrokenPipeError:
+        raise
     except (OSError, ValueError) as error:
         sys.exit(f"ctc.ngram: {_told(error)}")
     sizes = ", ".join(f"{len(level.words)} {order}-grams" for order, level in enumerate(model.levels, 1))
-    print(f"{options.output}: {sizes}")
+    print(f"{options.output}: {sizes}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,9 @@ def main(cfg: MelsConfig) -> list[str]:
     device = distributed.pick_device(cfg.device)
     model = load(cfg.checkpoint, device=str(device)).model
     run = _configuration(cfg)
+    if model.aligner is None and run.data.durations_dir is None:
+        told = "expected --durations_dir, or the checkpoint that the voice was packed from"
+        raise CheckpointError(f"{cfg.checkpoint}: has no aligner, as a packed voice; {told}")
     utterances, left_out = data.read_utterances(cfg.sources, run, training=False)  # clips of any length
     cfg.output.mkdir(parents=True, exist_ok=True)
     missing = [utterance for utterance in utterances if not _path(cfg, utterance.id).is_file()]

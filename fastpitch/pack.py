@@ -2,9 +2,9 @@
 
     python -m fastpitch.pack NAME --fastpitch runs/voice/fastpitch_best.pt --vocoder runs/vocoder/hifigan_final.pt
 
-Only what speaks is kept: averaged weights where there are any, matrices in half precision, vectors in float32, the
-configuration without the paths of the training. `fastpitch.load("NAME")` and `load_vocoder` find it
-(`fastpitch/voices.py` says where).
+Only what speaks is kept: averaged weights where there are any, no aligner, of a refiner the one step that speech takes;
+matrices in half precision, vectors in float32, the configuration without the paths of the training.
+`fastpitch.load("NAME")` and `load_vocoder` find it (`fastpitch/voices.py` says where).
 """
 
 import sys
@@ -20,6 +20,9 @@ from common import checkpoint, config, files
 from common.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import
+from fastpitch.acoustic.checkpoint_import import Imported
+from fastpitch.acoustic.config import Config
+from fastpitch.acoustic.refiner import Refiner
 from fastpitch.vocoders import hifigan_import
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
@@ -63,6 +66,7 @@ def main(cfg: PackConfig) -> Path:
         vocoder = hifigan_import.read(state, vocoder_path)
         if vocoder.delay_samples:
             raise CheckpointError(f"{vocoder_path}: is of another repository, half a hop late; fine-tune it here first")
+        spoken, weights = as_spoken(acoustic, acoustic_path)
     settings = corrected(vocoder.config, cfg.corrections, cfg.phases, vocoder_path)
     load_vocoder(vocoder_path, device="cpu").require(acoustic.config.features, owner=str(acoustic_path))
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,9 +75,9 @@ def main(cfg: PackConfig) -> Path:
         folder / voices.ACOUSTIC,
         {
             "format": checkpoint_import.FORMAT,
-            "weights": halved(acoustic.ema or acoustic.weights),
+            "weights": halved(weights),
             "ema": None,
-            "config": described(acoustic.config),
+            "config": described(spoken),
         },
     )
     checkpoint.save(
@@ -106,6 +110,25 @@ def corrected(
         return replace(settings, istft=replace(settings.istft, **changes))  # type: ignore[arg-type]
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from None
+
+
+def as_spoken(found: Imported, path: Path) -> tuple[Config, dict[str, Tensor]]:
+    """Configuration and weights of a model that says the same, without what only training needs.
+
+    Raises CheckpointError where the weights are not those of the configuration.
+    """
+    sizes, weights = found.config.model.refiner, checkpoint.widened(found.ema or found.weights)
+    weights = {name: weight for name, weight in weights.items() if not name.startswith("aligner.")}
+    if sizes.layers:
+        part = "refiner."
+        own = {name.removeprefix(part): weight for name, weight in weights.items() if name.startswith(part)}
+        refiner = Refiner(sizes, found.config.features.mel_bins)
+        checkpoint.fill(refiner, own, path)
+        refiner = refiner.as_spoken()
+        sizes = refiner.config
+        weights = {name: weight for name, weight in weights.items() if not name.startswith(part)}
+        weights |= {f"{part}{name}": weight for name, weight in refiner.state_dict().items()}
+    return replace(found.config, model=replace(found.config.model, aligner=False, refiner=sizes)), weights
 
 
 def halved(weights: dict[str, Tensor]) -> dict[str, Tensor]:

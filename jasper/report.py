@@ -27,6 +27,7 @@ from common.data.manifest import ManifestError, Utterance
 from common.features import LogMel
 from common.logging import read_events
 from common.metrics import ErrorCount, align_words, word_errors
+from common.recognition import writing
 from common.recognition.scoring import Evaluation
 from common.recognition.transcripts import Transcript
 from common.report_page import to_flac, to_png
@@ -77,6 +78,7 @@ def main(cfg: ReportConfig) -> Path:
     Raises ConfigError, CheckpointError, ManifestError and AudioError.
     """
     checkpoint = cfg.checkpoint or cfg.run_dir / "jasper_best.pt"
+    writing.check_file(cfg.output, [checkpoint, *map(Path, cfg.data.validation)])
     asr = load(checkpoint, device=cfg.device)
     own = asr.config.data
     chosen = replace(own, root=cfg.data.root or own.root, validation=cfg.data.validation or own.validation)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,16 +47,6 @@ def finish(process: "subprocess.Popen[str]") -> str:
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said
     return said
-
-
-def terminate_while_training(process: "subprocess.Popen[str]") -> None:
-    """SIGTERM after the first step; it must end well."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "iter" in line:
-            process.send_signal(signal.SIGTERM)
-            break
-    finish(process)
 
 
 def state_of(folder: Path) -> dict[str, Any]:

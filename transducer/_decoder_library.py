@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
+from transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
 from transducer.weights import INTERNAL_MOST, Decoded, DecoderWeights, arrays_of
 
 if TYPE_CHECKING:  # scorers are of `ctc` with torch
@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # scorers are of `ctc` with torch
 ALIGNMENT = 64  # bytes, as the vector units of the kernels like it
 PANEL = 32
 """Widths are padded to a multiple of it, and so many rows of a packed matrix lie beside each other."""
-ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2}
 
 
 class Network(Structure):

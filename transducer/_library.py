@@ -18,6 +18,7 @@ LIBRARY = native.NativeLibrary(
 
 
 INSTRUCTION_SETS = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3}
+ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2}
 SUCCESS, INVALID_VALUE = 0, 2
 
 

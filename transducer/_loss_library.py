@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
+from transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
 
@@ -33,6 +33,19 @@ class Problem(Structure):
     )
 
 
+class JointInputs(Structure):
+    """`transducerJoint` of transducer_loss.h, field by field."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("encoded", "predicted")),
+        *((name, c_int64) for name in ("encoded_batch_stride", "encoded_frame_stride")),
+        *((name, c_int64) for name in ("predicted_batch_stride", "predicted_position_stride")),
+        *((name, c_void_p) for name in ("weights", "bias")),
+        ("width", c_int64),
+        ("activation", c_int32),
+    )
+
+
 PROTOTYPES = {
     "transducer_lattices_bytes": (POINTER(Problem), POINTER(c_size_t)),
     "transducer_loss": (POINTER(Problem), *(c_void_p,) * 6, POINTER(c_int64)),
@@ -44,6 +57,8 @@ PROTOTYPES = {
         *(POINTER(Problem), c_int64, c_int64, c_void_p, POINTER(c_double), c_void_p),
         POINTER(c_int64),
     ),
+    "transducer_joint_workspace_bytes": (POINTER(Problem), POINTER(JointInputs), POINTER(c_size_t)),
+    "transducer_joint_losses": (POINTER(Problem), POINTER(JointInputs), *(c_void_p,) * 8),
     "transducer_cell_gradients": (
         *(POINTER(Problem), c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, c_double, c_void_p),
         c_void_p,
@@ -182,6 +197,59 @@ class NativeLattice:
         )
 
 
+class JointLosses(NamedTuple):
+    """Of a batch: losses; lattices, and the numbers of cells that are not skipped, one utterance behind the other."""
+
+    losses_B: Tensor
+    """float64."""
+    lattices: Tensor
+    cells: Tensor
+    sizes_B2: Tensor
+    """Bytes of each lattice, and how many cells it keeps."""
+
+
+def joint_losses(
+    encoded_BTJ: Tensor,
+    predicted_BUJ: Tensor,
+    weight_WJ: Tensor,
+    bias_W: Tensor,
+    labels: Labels,
+    options: Options,
+    activation: str,
+) -> JointLosses:
+    """The losses of a joint in float32, which the library computes itself. Lengths and labels have to fit."""
+    library = loaded()
+    inputs = (x.resolve_neg() for x in (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W))
+    encoded_BTJ, predicted_BUJ, weight_WJ, bias_W = (x if x.stride(-1) == 1 else x.contiguous() for x in inputs)
+    weight_WJ = weight_WJ.contiguous()
+    shape = (*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ))
+    problem, _durations = problem_of(encoded_BTJ.dtype, shape, options)
+    problem.targets_stride = labels.targets_BL.shape[1]
+    joint = JointInputs(
+        encoded_BTJ.data_ptr(),
+        predicted_BUJ.data_ptr(),
+        *encoded_BTJ.stride()[:2],
+        *predicted_BUJ.stride()[:2],
+        weight_WJ.data_ptr(),
+        bias_W.data_ptr(),
+        weight_WJ.shape[1],
+        ACTIVATIONS[activation],
+    )
+    lengths = list(zip(labels.frames_B.tolist(), labels.labels_B.tolist(), strict=True))
+    bytes_B = [size_of(library.transducer_lattice_bytes, problem, *own) for own in lengths]
+    offsets = torch.tensor([0, *(T * (L + 1) for T, L in lengths)]).cumsum(0).tolist()
+    lattices = torch.empty(sum(bytes_B), dtype=torch.uint8)
+    kept = torch.empty(offsets[-1], dtype=torch.int64)
+    losses_B, kept_B = torch.empty(len(lengths), dtype=torch.float64), torch.empty(len(lengths), dtype=torch.int64)
+    workspace = torch.empty(size_of(library.transducer_joint_workspace_bytes, problem, joint), dtype=torch.uint8)
+    outputs = (losses_B, lattices, kept, kept_B, workspace)
+    call(library.transducer_joint_losses, problem, joint, *labels.pointers, *(x.data_ptr() for x in outputs))
+    counts = kept_B.tolist()
+    cells = torch.cat([kept[:0], *(kept[at : at + n] for at, n in zip(offsets, counts, strict=False))])
+    sizes_B2 = torch.tensor([bytes_B, counts], dtype=torch.int64).T.contiguous()
+    return JointLosses(losses_B, lattices, cells, sizes_B2)
+
+
 def problem_of(dtype: torch.dtype, shape: Sequence[int], options: Options) -> tuple[Problem, object]:
     """`transducerProblem` for logits of `shape` [B, T, U, W], and what must live as long as it."""
     batch, frames, positions, outputs = shape
@@ -219,9 +287,14 @@ def loaded() -> ctypes.CDLL:
 
 def memory(measure: Callable[..., int], *arguments: object) -> Tensor:
     """As much memory as a function of the library wants, all 0, aligned to 64 bytes, as all of torch's is."""
+    return torch.zeros(size_of(measure, *arguments), dtype=torch.uint8)
+
+
+def size_of(measure: Callable[..., int], *arguments: object) -> int:
+    """The bytes that a function of the library wants."""
     count = c_size_t()
     call(measure, *arguments, count)
-    return torch.zeros(count.value, dtype=torch.uint8)
+    return count.value
 
 
 def call(function: Callable[..., int], *arguments: object) -> None:

@@ -1,9 +1,10 @@
-"""The losses fused with the joint: logits are made a tile of cells at a time, and made again in backward.
+"""The losses fused with the joint: logits are made a few cells at a time, and made again in backward.
 
 An utterance has T x U cells with an output for every label; of 200 frames, 50 labels and 1,024 pieces these are 40 MB,
 and as much for their gradient, the joint's hidden values and theirs. A tile is a thousandth of that. In backward cells
-through which next to none of the probability goes are left out, which are most of them once a model has learned. On a
-GPU a tile is of all utterances, and larger (`joint_tiles.py`).
+through which next to none of the probability goes are left out, which are most of them once a model has learned. In
+float32 and without dropout the loss is one native call, which does not make the logits of cells either that next to
+nothing reaches (`csrc/joint_cells.h`). On a GPU a tile is of all utterances, and larger (`joint_tiles.py`).
 
 Shapes: B utterances, T frames, L labels, U positions: L + 1, J joint, V labels and blank, W outputs: V, then one per
 duration, N cells of a tile.
@@ -49,7 +50,9 @@ def joint_loss(
     `encoded_BTJ` and `predicted_BUJ` are frames and label positions, projected to the width of the joint; `activation`
     is that of their sum, and `dropout` the probability that one of its numbers becomes 0, drawn from torch's generator.
     All else is as in `transducer.losses`: gradients go to the four tensors, and on a CPU those of an utterance's frames
-    and positions are bitwise the same in every batch; on a GPU they are as far as torch's products are.
+    and positions are bitwise the same in every batch; on a GPU they are as far as torch's products are. In float32
+    and without dropout `skip_below` leaves cells out of a CPU's loss too, with less than a millionth of it of the
+    probability of all paths together.
 
     Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types.
     """
@@ -205,6 +208,9 @@ def _joint_losses_op(
         joints = BatchJoint(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, labels, activation, dropout, seeds_B)
         return *joints.losses(options), labels.frames_B.new_empty(0), labels.frames_B.new_empty(len(frames_B), 2)
     _loss_library.check((*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ)), labels, options)
+    if encoded_BTJ.dtype == torch.float32 and not dropout:
+        joint_inputs = (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W)
+        return _loss_library.joint_losses(*joint_inputs, labels, options, activation)
     losses, lattices, cells = [], [], []
     for n, (T, L) in enumerate(zip(frames_B.tolist(), labels_B.tolist(), strict=True)):
         inputs = (encoded_BTJ[n, :T], predicted_BUJ[n, : L + 1], weight_WJ, bias_W)

@@ -25,7 +25,8 @@ from transducer.plain_losses import plain_losses
 Lengths = Tensor | Sequence[int]
 Reduction = Literal["none", "mean", "sum"]
 SKIP_BELOW = 1e-9
-"""Cells of the lattice with less than this of the probability of all paths have gradient 0 and are not read again."""
+"""Cells of the lattice with less than this of the probability of all paths, times what other sequences have of it, have
+gradient 0 and are not read again."""
 
 
 def rnnt_loss(
@@ -45,7 +46,8 @@ def rnnt_loss(
     `blank` is a class, counted from the end if negative. `reduction`: "none" gives the losses [B], "sum" their sum,
     "mean" their mean over utterances. `fastemit`, l, multiplies the loss, and the gradient of emitting a label, by
     1 + l, which makes labels early (Yu et al. 2021).
-    `skip_below`: the gradient is 0 where less of the probability of all paths goes through a cell; 0 computes all.
+    `skip_below`: the gradient is 0 where less of the probability of all paths goes through a cell, times 1 - p, which
+    other sequences have, or 1e-4 where that is more: a model that is sure has a small gradient. 0 computes all.
     `in_place`: backward writes the gradient over the logits, which nobody may need any more; saves its memory.
 
     The loss is float64 for float64 logits, else float32; half types are summed in float32. An utterance without a path

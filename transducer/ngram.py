@@ -15,9 +15,10 @@ import ctc
 from common import config
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.recognition import writing
 from common.text.pieces import Pieces
 from common.text.vocabulary import VocabularyError
-from ctc.ngram import estimate
+from ctc.ngram import estimate, on_disk
 from ctc.packings import lines_of
 from transducer.checkpoints.reading import read_model
 
@@ -29,7 +30,8 @@ class NgramConfig:
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """A .nemo archive, a folder of transformers, or a checkpoint of this repository."""
     texts: Annotated[tuple[Path, ...], Positional, arg(metavar="TEXT")]
-    """Text files, one sentence per line, in capitals and with punctuation as the model writes them."""
+    """Text files, one sentence per line, in capitals and with punctuation as the model writes them; - for standard
+    input."""
     output: Annotated[Path, arg(aliases=("-o",))]
     """ARPA file to write; .gz, .bz2 and .xz compress it."""
     order: int = 4
@@ -39,29 +41,31 @@ class NgramConfig:
 
 
 def main(cfg: NgramConfig) -> int:
-    """Writes the model; returns the exit status. Raises CheckpointError and ConfigError."""
+    """Writes the model; returns the exit status. Raises CheckpointError, ConfigError and OSError."""
+    writing.check_file(cfg.output, [cfg.model, *cfg.texts])
     _, imported = read_model(cfg.model, ema=None)
     try:
-        model = estimate(sentences(cfg.texts, imported.pieces), order=cfg.order, prune=cfg.prune)
+        with on_disk(cfg.texts) as texts:
+            model = estimate(sentences(texts, imported.pieces, names=cfg.texts), order=cfg.order, prune=cfg.prune)
         ctc.write_arpa(cfg.output, model)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise ConfigError(f"ngram: {error}") from None
     sizes = ", ".join(f"{len(level.words)} {order}-grams" for order, level in enumerate(model.levels, 1))
-    print(f"{cfg.output}: {sizes}")
+    writing.tell(f"{cfg.output}: {sizes}")
     return 0
 
 
-def sentences(texts: Sequence[Path], pieces: Pieces) -> Iterator[list[str]]:
-    """The pieces of every line that is not empty. Raises VocabularyError, which names the file and line."""
-    for path in texts:
+def sentences(texts: Sequence[Path], pieces: Pieces, *, names: Sequence[Path]) -> Iterator[list[str]]:
+    """The pieces of every line that is not empty. Raises VocabularyError, which says in which text and line."""
+    for path, name in zip(texts, names, strict=True):
         for number, line in enumerate(lines_of(path), 1):
             if words := " ".join(line.split()):
                 try:
                     yield [pieces.labels[index] for index in pieces.encode(words)]
                 except VocabularyError as error:
-                    raise VocabularyError(f"{path}:{number}: {error}") from None
+                    raise VocabularyError(f"{name}:{number}: {error}") from None
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError):
+    with config.reported(CheckpointError, OSError):
         sys.exit(main(config.parse_flags(NgramConfig, None, sys.argv[1:], description=__doc__ or "")))

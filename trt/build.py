@@ -16,8 +16,8 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
-from common.files import check_writable, write_text, written_whole
-from common.recognition.writing import tell
+from common.files import write_text, written_whole
+from common.recognition.writing import check_file, tell
 from trt.engines import EngineError, Precision, build, description
 
 
@@ -45,7 +45,7 @@ class BuildConfig:
 def main(cfg: BuildConfig) -> Path:
     """Writes the engine and its description; returns the engine's path. Raises EngineError and OSError."""
     out = cfg.out or cfg.model.with_suffix(".engine")
-    check_writable(out)
+    check_file(out, [cfg.model])
     built = build(cfg.model, precision=cfg.precision, capabilities=cfg.compute_capability, sizes=cfg.profile)
     with written_whole(out) as file:
         file.write(built.content)

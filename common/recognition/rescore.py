@@ -15,6 +15,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
+from common.recognition import writing
 from common.recognition.rescoring import CausalModel, candidates_of, read_lists, rescored, with_log_probs
 
 
@@ -38,6 +39,7 @@ class RescoreConfig:
 
 def main(cfg: RescoreConfig) -> int:
     """Writes the transcripts in their new order; returns the exit status. Raises ConfigError."""
+    writing.check_file(cfg.output, [cfg.lists])
     records = list(read_lists(cfg.lists))
     lists = with_log_probs([candidates_of(record) for record in records], CausalModel(cfg.model, device=cfg.device))
     with cfg.output.open("w", encoding="utf-8") as file:

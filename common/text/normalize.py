@@ -48,7 +48,7 @@ _VARIANTS = str.maketrans(
         **dict.fromkeys("“”„«»", '"'),
         **dict.fromkeys("–‒‑", "-"),
         **dict.fromkeys("\u00a0\u2009\u202f", " "),
-        **dict.fromkeys("™®©", ""),
+        **dict.fromkeys("™®©†‡", ""),
         **{
             fraction: f" {top}/{bottom}"
             for fraction, top, bottom in zip("½⅓⅔¼¾⅕⅛⅜⅝⅞", "1121311357", "2334458888", strict=True)

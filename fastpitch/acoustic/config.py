@@ -80,6 +80,9 @@ class RefinerConfig:
     """Frames that a block spans (odd)."""
     bins: int = 32
     """Number of mel bins that it predicts, from the lowest."""
+    learns: Literal["flow", "mean"] = "flow"
+    """What the network learns: the flow, of which speech takes one step, or the mean that this step leads to, best of a
+    larger refiner (teacher); a packed voice has a mean."""
 
     def __post_init__(self) -> None:
         check_not_negative(self, "layers")
@@ -108,6 +111,8 @@ class ModelConfig:
     """Whether the harmonics of each frame's pitch are drawn into its mel values, as deep as the decoder says. Pitch
     then goes on through unvoiced symbols. For little speech, which teaches no harmonics."""
     refiner: RefinerConfig = field(default_factory=RefinerConfig)
+    aligner: bool = True
+    """Whether there is an aligner, which finds durations in training; a packed voice has none."""
     speakers: int = 1
     """Number of voices; with more than one, each has an embedding."""
     speaker_weight: float = 1.0
@@ -277,6 +282,9 @@ class Config:
     checkpoint: Path | None = None
     """Checkpoint whose weights are the start (ours, DeepLearningExamples', or a name of the hub); embeddings of symbols
     that both know are kept."""
+    teacher: Path | None = None
+    """Checkpoint whose refiner is imitated by one that learns a mean, in place of recorded frames; with trained =
+    "refiner"."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(log_steps=10, validate_epochs=10, save_epochs=20))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400, 500, 600, 700, 800, 900)
     """Epochs whose checkpoints are kept, besides the last two and the best."""
@@ -295,6 +303,10 @@ class Config:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
         if self.trained == "refiner" and not self.model.refiner.layers:
             raise ValueError('trained = "refiner": expected model.refiner.layers above 0')
+        if self.teacher is not None and (self.trained != "refiner" or self.model.refiner.learns != "mean"):
+            raise ValueError(
+                f'teacher = {self.teacher}: expected trained = "refiner" and model.refiner.learns = "mean"'
+            )
         if self.trained == "refiner" and self.adversary.weight:
             told = 'expected 0 with trained = "refiner", for a discriminator teaches the decoder alone'
             raise ValueError(f"adversary.weight = {self.adversary.weight}: {told}")

@@ -113,17 +113,22 @@ class FastPitch(nn.Module):
         self.projection = Linear(channels, mel_bins)
         self.harmonics = Harmonics(channels, mel_bins) if config.harmonics else None
         self.refiner = Refiner(config.refiner, mel_bins) if config.refiner.layers else None
-        self.aligner = Aligner(channels, mel_bins)
+        self.aligner = Aligner(channels, mel_bins) if config.aligner else None
         self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
 
     def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: Targets, speaker_B: Tensor) -> Prediction:
-        """Predictions for training, conditioned on recorded pitch, energy and durations, learned ones or given ones."""
+        """Predictions for training, conditioned on recorded pitch, energy and durations, learned ones or given ones.
+
+        Raises ValueError where durations are neither given nor found, for want of an aligner.
+        """
         voice_B1C = self.voice(speaker_B, len(tokens_BL))
         is_symbol_BL = inside(lengths_B, tokens_BL.shape[1])
         symbols_BLC = self.symbols(tokens_BL) * is_symbol_BL[:, :, None]
         if targets.durations_BL.numel():
             alignment = given_alignment(targets.durations_BL, targets.mel_BMT.shape[2])
+        elif self.aligner is None:
+            raise ValueError("FastPitch: no durations, and a model without an aligner; expected one or the other")
         else:
             alignment = self.aligner(symbols_BLC, lengths_B, targets.mel_BMT, targets.frames_B)
         pitch_BL = mean_over_symbols(targets.pitch_BT, alignment.durations_BL)

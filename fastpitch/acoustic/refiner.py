@@ -6,11 +6,14 @@ discriminator makes it bold, not right. So a network sees only what is right of 
 follows from the pitch, where the harmonics of each frame are. It learns a flow from noise to recorded frames (Lipman et
 al. 2023, arXiv:2210.02747; of mel frames Mehta et al. 2024, arXiv:2309.03199). Speech takes the first step alone,
 without noise: the mean of recorded frames of such an outline. It is trained by itself when all else is,
-`trained = "refiner"`.
+`trained = "refiner"`. Another, smaller one may learn that mean alone from it (`learns = "mean"`), and a voice that is
+packed has no more than it.
 
 Shapes: B utterances, T frames, M mel bins, K lowest of them, C channels, W waves.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -37,15 +40,23 @@ class Outline(NamedTuple):
 
 
 class Refiner(nn.Module):
-    """The lowest bins of log-mel frames, given their outline."""
+    """The lowest bins of log-mel frames, given their outline.
+
+    `wanted`: what is to be learned in place of recorded frames, [B, T, K] of an outline, by one that learns a mean.
+    """
 
     def __init__(self, config: RefinerConfig, mel_bins: int):
         super().__init__()
+        self.config, self.mel_bins = config, mel_bins
         self.bins = min(config.bins, mel_bins)
         self.higher = slice(max(0, self.bins - OVERLAP), mel_bins, EVERY)
+        self.wanted: Callable[[Outline], Tensor] | None = None
         conditions = 2 * self.bins + len(range(mel_bins)[self.higher]) + 1
-        self.time = nn.Sequential(Linear(2 * WAVES, TIMES), nn.SiLU(), Linear(TIMES, TIMES), nn.SiLU())
-        self.begin = Linear(self.bins + conditions, config.channels)
+        self.time, seen = None, conditions
+        if config.learns == "flow":
+            self.time = nn.Sequential(Linear(2 * WAVES, TIMES), nn.SiLU(), Linear(TIMES, TIMES), nn.SiLU())
+            seen += self.bins
+        self.begin = Linear(seen, config.channels)
         self.blocks = nn.ModuleList(Block(config, dilation=1 + i % 2) for i in range(config.layers))
         self.end = Linear(config.channels, self.bins)
         nn.init.zeros_(self.end.weight)
@@ -66,54 +77,93 @@ class Refiner(nn.Module):
 
     def forward(self, outline: Outline) -> Tensor:
         """[B, T, K] as spoken; zero in the padding."""
+        return (outline.base_BTK + SPREAD * self.mean(outline)) * outline.keep_BT1
+
+    def mean(self, outline: Outline) -> Tensor:
+        """[B, T, K] the mean of what there is beside the outline, in units of SPREAD; arbitrary in the padding."""
+        if self.time is None:
+            return self._found(outline.condition_BTC, None, outline.keep_BT1)
         nothing_BTK = torch.zeros_like(outline.base_BTK)
-        mean_BTK = self.velocity(nothing_BTK, nothing_BTK[:, 0, 0], outline)
-        return (outline.base_BTK + SPREAD * mean_BTK) * outline.keep_BT1
+        return self.velocity(nothing_BTK, nothing_BTK[:, 0, 0], outline)
 
     def losses(self, recorded_BTM: Tensor, outline: Outline) -> Tensor:
-        """[B, T] mean squared errors of the flow, in units of SPREAD; in evaluation of what is spoken."""
-        target_BTK = (recorded_BTM[..., : self.bins].float() - outline.base_BTK.float()) / SPREAD
-        noise_BTK = torch.zeros_like(target_BTK)
-        time_B = noise_BTK[:, 0, 0]
+        """[B, T] mean squared errors of what is learned, in units of SPREAD; in evaluation of what is spoken."""
         if self.training:
-            noise_BTK = torch.randn_like(target_BTK)
-            order_B = torch.randperm(len(time_B), device=time_B.device)  # times that are spread over a batch
-            time_B = (order_B + torch.rand_like(time_B)) / len(time_B)
             outline = outline._replace(condition_BTC=_doubted(outline.condition_BTC) * outline.keep_BT1)
+        wanted_BTK = recorded_BTM[..., : self.bins]
+        if self.wanted is not None:
+            with torch.no_grad():
+                wanted_BTK = self.wanted(outline)
+        target_BTK = (wanted_BTK.float() - outline.base_BTK.float()) / SPREAD
+        if self.time is None or not self.training:
+            return (self.mean(outline).float() - target_BTK).square().mean(2)
+        noise_BTK = torch.randn_like(target_BTK)
+        time_B = noise_BTK[:, 0, 0]
+        order_B = torch.randperm(len(time_B), device=time_B.device)  # times that are spread over a batch
+        time_B = (order_B + torch.rand_like(time_B)) / len(time_B)
         reached_BTK = torch.lerp(noise_BTK, target_BTK, time_B[:, None, None])
         found_BTK = self.velocity(reached_BTK.to(outline.condition_BTC.dtype), time_B, outline)
         return (found_BTK.float() - (target_BTK - noise_BTK)).square().mean(2)
 
     def velocity(self, x_BTK: Tensor, time_B: Tensor, outline: Outline) -> Tensor:
         """Where x_BTK moves at each utterance's time, 0 (noise) to 1 (speech); arbitrary in the padding."""
+        seen_BTC = torch.cat([x_BTK, outline.condition_BTC], 2)
+        return self._found(seen_BTC, self._times(time_B, x_BTK.dtype), outline.keep_BT1)
+
+    def _times(self, time_B: Tensor, dtype: torch.dtype) -> Tensor:
+        assert self.time is not None
         radians_W = torch.tensor([FASTEST ** (i / (WAVES - 1)) for i in range(WAVES)], device=time_B.device)
         angle_BW = time_B.float()[:, None] * radians_W
-        time_BC = self.time(torch.cat([angle_BW.sin(), angle_BW.cos()], 1).to(x_BTK.dtype))
-        h_BTC = self.begin(torch.cat([x_BTK, outline.condition_BTC], 2))
+        return self.time(torch.cat([angle_BW.sin(), angle_BW.cos()], 1).to(dtype))
+
+    def _found(self, seen_BTC: Tensor, time_BC: Tensor | None, keep_BT1: Tensor) -> Tensor:
+        h_BTC = self.begin(seen_BTC)
         for block in self.blocks:
-            h_BTC = block(h_BTC, time_BC, outline.keep_BT1)
+            h_BTC = block(h_BTC, time_BC, keep_BT1)
         return self.end(h_BTC)
+
+    @torch.no_grad()
+    def as_spoken(self) -> "Refiner":
+        """One that says the same and holds no more than it takes: neither time, nor noise."""
+        if self.time is None:
+            return self
+        spoken = Refiner(replace(self.config, learns="mean"), self.mel_bins)
+        weights = {name: weight for name, weight in self.state_dict().items() if not name.startswith("time.")}
+        weights["begin.weight"] = weights["begin.weight"][:, self.bins :]  # what it sees beside x, which is zero
+        time_C = self._times(torch.zeros(1, device=self.end.weight.device), self.end.weight.dtype)[0]
+        for i, block in enumerate(self.blocks):
+            for name in ("weight", "bias"):
+                del weights[f"blocks.{i}.modulation.{name}"]
+            scale_C, shift_C = block.modulation(time_C).chunk(2)  # type: ignore[operator]
+            widen = f"blocks.{i}.widen"
+            weights[f"{widen}.bias"] = weights[f"{widen}.bias"] + weights[f"{widen}.weight"] @ shift_C
+            weights[f"{widen}.weight"] = weights[f"{widen}.weight"] * (1 + scale_C)
+        spoken.load_state_dict(weights)
+        return spoken.to(self.end.weight.device).train(self.training)
 
 
 class Block(nn.Module):
-    """A ConvNeXt block (Liu et al. 2022) whose normalised values are scaled and shifted as the time says."""
+    """A ConvNeXt block (Liu et al. 2022) whose normalised values are scaled and shifted as the time, if any, says."""
 
     def __init__(self, config: RefinerConfig, *, dilation: int):
         super().__init__()
         width, reach = config.channels, dilation * (config.kernel // 2)
         self.depthwise = nn.Conv1d(width, width, config.kernel, padding=reach, dilation=dilation, groups=width)
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
-        self.modulation = Linear(TIMES, 2 * width)
+        self.modulation = Linear(TIMES, 2 * width) if config.learns == "flow" else None
         self.widen = Linear(width, config.filter_channels)
         self.narrow = Linear(config.filter_channels, width)
         self.scale_C = nn.Parameter(torch.full((width,), 0.3))
-        nn.init.zeros_(self.modulation.weight)
-        nn.init.zeros_(self.modulation.bias)
+        if self.modulation is not None:
+            nn.init.zeros_(self.modulation.weight)
+            nn.init.zeros_(self.modulation.bias)
 
-    def forward(self, x_BTC: Tensor, time_BC: Tensor, keep_BT1: Tensor) -> Tensor:
+    def forward(self, x_BTC: Tensor, time_BC: Tensor | None, keep_BT1: Tensor) -> Tensor:
         """The output, as long as the input; of frames outside `keep_BT1` nothing is seen."""
-        scale_B1C, shift_B1C = self.modulation(time_BC)[:, None].chunk(2, 2)
-        y_BTC = self.norm(along_time(self.depthwise, x_BTC * keep_BT1)) * (1 + scale_B1C) + shift_B1C
+        y_BTC = self.norm(along_time(self.depthwise, x_BTC * keep_BT1))
+        if self.modulation is not None and time_BC is not None:
+            scale_B1C, shift_B1C = self.modulation(time_BC)[:, None].chunk(2, 2)
+            y_BTC = y_BTC * (1 + scale_B1C) + shift_B1C
         return x_BTC + self.scale_C * self.narrow(self.widen(y_BTC, "gelu"))
 
 

@@ -1,6 +1,7 @@
 """A training run of FastPitch: its data, its network and what follows it, new or as the checkpoint says."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.acoustic.objective import Parts
+from fastpitch.acoustic.refiner import Refiner
 from fastpitch.front.symbols import TextProcessor
 
 NAME = "fastpitch"  # checkpoints in a run directory start with it
@@ -28,7 +30,8 @@ ADVERSARIAL = ("adversarial_loss", "feature_loss", "discriminator_loss")
 DEPENDS_ON = (
     *(f"model.{name}" for name in ("channels", "uses_energy", "harmonics", "speakers", "speaker_conditions")),
     *(f"model.{part}.{size}" for part in ("encoder", "decoder") for size in ("layers", "heads", "head_channels")),
-    *(f"model.refiner.{size}" for size in ("layers", "channels", "filter_channels", "kernel", "bins")),
+    *(f"model.refiner.{size}" for size in ("layers", "channels", "filter_channels", "kernel", "bins", "learns")),
+    "teacher",
     *("text.symbol_set", "trained", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
 )
 
@@ -52,7 +55,9 @@ class Run:
             for name, parameter in self.model.named_parameters():
                 parameter.requires_grad_(name.startswith("refiner."))
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        if cfg.data.durations_dir is not None:
+        if cfg.teacher is not None and self.model.refiner is not None:
+            self.model.refiner.wanted = refiner_of(cfg.teacher, like=self.model.refiner).to(self.world.device).forward
+        if cfg.data.durations_dir is not None and self.model.aligner is not None:
             self.model.aligner.requires_grad_(False)  # it stays as it is; no process waits for its gradients
         self.learner = Learner(self.model, cfg, self.world, parameters=trained)
         self.adversary = Adversary(cfg, self.world) if cfg.adversary.weight else None
@@ -116,6 +121,9 @@ class Run:
         if self.cfg.trained == "refiner" and (absent := self._not_of_refiner(weights)):
             told = f'{len(absent)} weights that trained = "refiner" leaves as they are, {absent[0]} the first of them'
             raise CheckpointError(f"{path}: does not have, in the shape that model describes, {told}")
+        if self.cfg.teacher is not None:  # the refiner begins anew, of whatever size the checkpoint's own is
+            weights = {name: weight for name, weight in weights.items() if not name.startswith("refiner.")}
+            weights |= {name: weight for name, weight in self.model.state_dict().items() if name.startswith("refiner.")}
         directory.start_from(self.model, weights, path)
 
     def _not_of_refiner(self, weights: Mapping[str, Tensor]) -> list[str]:
@@ -130,6 +138,26 @@ def build_model(cfg: Config) -> FastPitch:
     if model.harmonics is not None:
         model.harmonics.draw(cfg.features)
     return model
+
+
+def refiner_of(path: Path, *, like: Refiner) -> Refiner:
+    """The refiner of the checkpoint at `path`, of as many mel bins as the one that learns of it.
+
+    Raises CheckpointError.
+    """
+    path = voices.located(path, voices.ACOUSTIC)
+    with checkpoint.usable(path):
+        found = read(checkpoint.load(path), path)
+        sizes, mel_bins = found.config.model.refiner, found.config.features.mel_bins
+        if not sizes.layers or (sizes.bins, mel_bins) != (like.config.bins, like.mel_bins):
+            had = f"predicts {sizes.bins} of {mel_bins} mel bins" if sizes.layers else "is not there"
+            told = f"expected one of {like.config.bins} of {like.mel_bins}"
+            raise CheckpointError(f"{path}: cannot teach this refiner: its own {had}; {told}")
+        weights, part = checkpoint.widened(found.ema or found.weights), "refiner."
+        teacher = Refiner(sizes, mel_bins)
+        own = {name.removeprefix(part): weight for name, weight in weights.items() if name.startswith(part)}
+        checkpoint.fill(teacher, own, path)
+    return teacher.eval().requires_grad_(False)
 
 
 def set_pitch_statistics(model: FastPitch, mean: Sequence[float], deviation: Sequence[float]) -> None:

@@ -30,6 +30,7 @@ from fastpitch.vocoders.networks.fused import FusedHifigan, is_faster_fused
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.istft import IstftGenerator
+from fastpitch.vocoders.networks.pulses import one_train
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.networks.weight_norm import folded
 
@@ -105,14 +106,30 @@ class Vocoder:
         """Frames on either side of its own that a sample of audio depends on."""
         return self.generator.context_frames
 
-    def __call__(self, mel_BMT: Tensor, frames_B: Tensor | None = None, *, sigma: float = 0.0, seed: int = 0) -> Tensor:
+    @property
+    def takes_pitch(self) -> bool:
+        """Whether pitch may be given: to a light vocoder with phases of pulses."""
+        return isinstance(self.generator, IstftGenerator) and self.generator.cfg.phases == "pulses"
+
+    def __call__(
+        self,
+        mel_BMT: Tensor,
+        frames_B: Tensor | None = None,
+        *,
+        pitch_BT: Tensor | None = None,
+        sigma: float = 0.0,
+        seed: int = 0,
+    ) -> Tensor:
         """Audio [B, T hop], float32 on the vocoder's device: of each utterance the same as if it were alone.
 
-        What lies beyond `frames_B[b]` frames is ignored, and silent. `sigma` is the deviation of the noise WaveGlow
-        starts from, drawn from `seed`, the same for every utterance; the other vocoders have none. Raises VocoderError.
+        What lies beyond `frames_B[b]` frames is ignored, and silent. `pitch_BT`: the pitch of the frames in Hz, also
+        where there is no voice, for a vocoder that `takes_pitch`; without it that finds the pitch itself. `sigma` is
+        the deviation of the noise WaveGlow starts from, drawn from `seed`, the same for every utterance; the other
+        vocoders have none. Raises VocoderError.
         """
         mel_BMT, frames_B = self._checked(mel_BMT, frames_B)
-        return self._voice(mel_BMT, frames_B, self._noise(mel_BMT.shape[2], sigma, seed))
+        train_B2T = self._train(pitch_BT, mel_BMT)
+        return self._voice(mel_BMT, frames_B, self._noise(mel_BMT.shape[2], sigma, seed), train_B2T)
 
     def stream(
         self,
@@ -120,18 +137,20 @@ class Vocoder:
         frames_B: Tensor | None = None,
         *,
         chunk_frames: int = CHUNK_FRAMES,
+        pitch_BT: Tensor | None = None,
         sigma: float = 0.0,
         seed: int = 0,
     ) -> Iterator[Tensor]:
         """The audio of a call in pieces of `chunk_frames` frames, each as soon as it is there."""
         mel_BMT, frames_B = self._checked(mel_BMT, frames_B)
-        noise_GP = self._noise(mel_BMT.shape[2], sigma, seed)
+        noise_GP, train_B2T = self._noise(mel_BMT.shape[2], sigma, seed), self._train(pitch_BT, mel_BMT)
 
         def voice(start: int, end: int) -> Tensor:
             inside_B = None if frames_B is None else (frames_B - start).clamp(0, end - start)
             positions = 0 if noise_GP is None else self.hop_samples // len(noise_GP)
             noise = None if noise_GP is None else noise_GP[:, start * positions : end * positions]
-            return self._voice(mel_BMT[:, :, start:end], inside_B, noise)
+            train = None if train_B2T is None else train_B2T[:, :, start:end]
+            return self._voice(mel_BMT[:, :, start:end], inside_B, noise, train)
 
         yield from _pieces(voice, mel_BMT.shape[2], chunk_frames, self.context_frames, self.hop_samples)
 
@@ -160,16 +179,34 @@ class Vocoder:
                 )
 
     @torch.inference_mode()
-    def _voice(self, mel_BMT: Tensor, frames_B: Tensor | None, noise_GP: Tensor | None) -> Tensor:
+    def _voice(
+        self, mel_BMT: Tensor, frames_B: Tensor | None, noise_GP: Tensor | None, train_B2T: Tensor | None = None
+    ) -> Tensor:
         """`noise_GP`: of all of them the same, or [B, G, P]."""
         if not mel_BMT.shape[2]:
             return torch.zeros(len(mel_BMT), 0, device=self.device)
         with float32_math(self.precision):
+            if train_B2T is not None and isinstance(self.generator, IstftGenerator):
+                return self.generator(mel_BMT, frames_B, train_B2T).float()
             if not isinstance(self.generator, Waveglow | FusedWaveglow):
                 return self.generator(mel_BMT, frames_B).float()
             assert noise_GP is not None
             z_BGP = noise_GP.to(mel_BMT.dtype).expand(len(mel_BMT), -1, -1)
             return self.generator.inverse(mel_BMT, z_BGP, frames_B).float()
+
+    def _train(self, pitch_BT: Tensor | None, mel_BMT: Tensor) -> Tensor | None:
+        """[B, 2, T], `pulses.one_train` of this pitch."""
+        if pitch_BT is None:
+            return None
+        if not self.takes_pitch:
+            raise VocoderError(f"{self.name}: takes no pitch; a light vocoder with phases of pulses does")
+        if pitch_BT.shape != (len(mel_BMT), mel_BMT.shape[2]) or not bool((pitch_BT > 0).all()):
+            raise VocoderError(
+                f"{self.name}: pitch of shape {tuple(pitch_BT.shape)} for mel spectrograms of shape "
+                f"{tuple(mel_BMT.shape)}, {int((~(pitch_BT > 0)).sum())} values not above 0; expected Hz of every "
+                "frame, also where there is no voice"
+            )
+        return one_train(pitch_BT.to(self.device), self.hop_samples, self.sample_rate)
 
     def _noise(self, frames: int, sigma: float, seed: int) -> Tensor | None:
         """[G, P], a beginning of the noise of any longer utterance; on the CPU drawn, so that devices agree."""

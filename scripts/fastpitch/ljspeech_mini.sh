@@ -2,8 +2,8 @@
 # A voice of real recordings on one CPU core, in steps that go on where they were stopped: a light vocoder of 304 clips of
 # LJSpeech by spectra alone, then against discriminators; FastPitch of the same clips with the durations that pocketsphinx
 # finds (pip install pocketsphinx; without it FastPitch's own aligner learns them), then against a discriminator of mel
-# frames, then its refiner of the lowest mel bins; all in half precision, with checksums, where
-# fastpitch.load("ljspeech-mini") finds them. Fifty clips are held out of everything: RUN_DIR/lists/unseen.txt, twenty of
+# frames, then its refiner of the lowest mel bins, then a small refiner that imitates that one; all in half precision,
+# with checksums, where fastpitch.load("ljspeech-mini") finds them. Fifty clips are held out of everything: RUN_DIR/lists/unseen.txt, twenty of
 # them in test.txt for copy synthesis.
 #   DATA_DIR=LJSpeech-1.1 bash scripts/fastpitch/ljspeech_mini.sh
 #   DATA_DIR  LJSpeech-1.1, or as much of it as has the first 354 clips             (default LJSpeech-1.1)
@@ -42,7 +42,10 @@ acoustic configs/fastpitch/ljspeech_mini_adversarial.toml --output-dir "$RUN_DIR
   --epochs "$(times 16)" --checkpoint "$(newest "$RUN_DIR/fastpitch" fastpitch)"
 acoustic configs/fastpitch/ljspeech_mini_refined.toml --output-dir "$RUN_DIR/fastpitch-refined" \
   --epochs "$(times 50)" --checkpoint "$(newest "$RUN_DIR/fastpitch-adversarial" fastpitch)"
-spectrograms="$(newest "$RUN_DIR/fastpitch-refined" fastpitch)"
+refined="$(newest "$RUN_DIR/fastpitch-refined" fastpitch)"
+acoustic configs/fastpitch/ljspeech_mini_small.toml --output-dir "$RUN_DIR/fastpitch-small" \
+  --epochs "$(times 30)" --checkpoint "$refined" --teacher "$refined"
+spectrograms="$(newest "$RUN_DIR/fastpitch-small" fastpitch)"
 spoken="$RUN_DIR/vocoder-adversarial/hifigan_final.pt"
 if [ "${TUNE:-0}" -gt 0 ]; then
   "$python" -m fastpitch.mels --checkpoint "$spectrograms" --root "$DATA_DIR" --output "$RUN_DIR/mels" --workers 0 \

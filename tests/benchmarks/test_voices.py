@@ -112,6 +112,28 @@ def test_words_are_counted_without_marks(monkeypatch):
     assert judges.wer_percent([clip], []) == 25.0
 
 
+def test_the_interval_of_words_misheard_is_that_of_clips_drawn_anew(monkeypatch):
+    monkeypatch.setattr(judges, "recognised", lambda clip: "one two" if clip.rate == 1 else "one three")
+    right, wrong = Clip(np.zeros(1), 1, "One two."), Clip(np.zeros(1), 2, "One two.")
+    assert (judges.wer_low([right] * 9, []), judges.wer_high([wrong] * 9, [])) == (0, 50)
+    half = [right, wrong] * 50
+    assert judges.wer_percent(half, []) == 25
+    # Of 100 clips a share of one half has a deviation of 5 %, and half of the words of each is misheard.
+    assert judges.wer_low(half, []) == pytest.approx(25 - 1.96 * 2.5, abs=0.6)
+    assert judges.wer_high(half, []) == pytest.approx(25 + 1.96 * 2.5, abs=0.6)
+    assert judges.wer_difference(half, half) == (0, 0, 0)
+    assert judges.wer_difference([wrong] * 9, [right] * 9) == (50, 50, 50)
+
+
+def test_sides_are_compared_in_what_is_misheard(corpus, monkeypatch, capsys):
+    monkeypatch.setattr(voices, "JUDGES", (Judge("wer_percent", (), judges.wer_percent),))
+    monkeypatch.setattr(judges, "is_there", lambda package: False)
+    monkeypatch.setattr(judges, "recognised", lambda clip: "one")
+    voices.main([str(corpus), "--clips", str(corpus / "test.txt")])
+    told = "misheard of Griffin-Lim less recordings: +0.0 % of the words (95 % interval +0.0 to +0.0)"
+    assert told in capsys.readouterr().out
+
+
 def test_the_likeness_is_that_to_the_mean_of_the_reader(monkeypatch):
     monkeypatch.setattr(judges, "_embedding", lambda clip: np.array([1.0, 0.0]) if clip.text else np.array([0.0, 1.0]))
     assert judges.likeness([Clip(np.zeros(1), 1, "a")], [Clip(np.zeros(1), 1, "b")]) == 1.0

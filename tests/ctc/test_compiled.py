@@ -48,7 +48,7 @@ def test_the_command_compiles_an_arpa_file(tmp_path, model):
     command = [sys.executable, "-m", "ctc.ngram", "compile", "lm.arpa.gz", "-o", "lm.ngram"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     size = (tmp_path / "lm.ngram").stat().st_size
-    assert done.stdout == f"lm.ngram: 8 words, {len(model.automaton.arc_word)} n-grams, {size} bytes\n"
+    assert done.stderr == f"lm.ngram: 8 words, {len(model.automaton.arc_word)} n-grams, {size} bytes\n"
     (tmp_path / "lm.arpa.gz").write_bytes(b"text")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1

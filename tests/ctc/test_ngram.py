@@ -3,7 +3,9 @@
 import gzip
 import itertools
 import math
+import os
 import random
+import signal
 import subprocess
 import sys
 
@@ -107,8 +109,21 @@ def test_the_command_writes_a_model(tmp_path):
     (tmp_path / "text").write_text("ab c\n\nb ca\n")
     command = [sys.executable, "-m", "ctc.ngram", "text", "-o", "lm.arpa", "--order", "2", "--unit", "character"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == "lm.arpa: 7 1-grams, 8 2-grams\n"
+    assert done.stderr == "lm.arpa: 7 1-grams, 8 2-grams\n"
     assert set(read_arpa(tmp_path / "lm.arpa").vocabulary) == {UNKNOWN, START, END, "a", "b", "c", "|"}
+
+
+def test_a_model_goes_down_a_pipe_alone_and_a_reader_who_leaves_ends_it_quietly(tmp_path):
+    (tmp_path / "text").write_text("ab c\n")
+    command = [sys.executable, "-m", "ctc.ngram", "text", "-o", "/dev/stdout", "--order", "1"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    left = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (left.returncode, left.stderr) == (128 + signal.SIGPIPE, b"")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\n\\end\\\n")
+    assert done.stderr == "/dev/stdout: 5 1-grams\n"
 
 
 def test_the_command_names_a_missing_file(tmp_path):

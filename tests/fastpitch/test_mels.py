@@ -6,13 +6,24 @@ import numpy as np
 import pytest
 import torch
 
+from common import checkpoint
+from common.checkpoint import CheckpointError
+from common.config import to_dict
 from common.data.manifest import read_sources
 from common.features import TTS
+from fastpitch.acoustic.checkpoint_import import FORMAT, read
+from fastpitch.acoustic.config import Config, RefinerConfig
+from fastpitch.acoustic.model import FastPitch
+from fastpitch.front.symbols import TextProcessor
 from fastpitch.mels import MelsConfig, main
+from fastpitch.pack import as_spoken
 from fastpitch.vocoders.config import DataConfig
 from fastpitch.vocoders.training.data import Segment, SegmentDataset
 from tests.data import shared
+from tests.fastpitch.tiny import LETTERS, SMALL, tiny_model
 from tests.fastpitch.vocoders.corpus import LENGTHS, write_corpus
+
+REFINED = replace(SMALL, harmonics=True, refiner=RefinerConfig(layers=2, channels=8, filter_channels=16, bins=12))
 
 
 @pytest.fixture
@@ -63,3 +74,51 @@ def test_a_spectrogram_is_the_same_alone_and_in_a_batch(cfg):
     (cfg.output / "c0.npy").unlink()
     main(cfg)
     torch.testing.assert_close(torch.from_numpy(np.load(cfg.output / "c0.npy")), together, rtol=0, atol=1e-4)
+
+
+def refined_checkpoint(cfg: MelsConfig) -> tuple[Path, FastPitch]:
+    """A small model with a refiner that says something, and its file."""
+    model = tiny_model(REFINED)
+    model.harmonics.draw(TTS)
+    model.harmonics.depth.weight.normal_(0, 0.02)
+    model.refiner.end.weight.normal_(0, 0.3)
+    settings = Config(model=model.config, text=LETTERS)
+    path = cfg.root / "refined.pt"
+    checkpoint.save(path, {"format": FORMAT, "config": to_dict(settings), "weights": model.state_dict(), "ema": None})
+    return path, model
+
+
+def test_spectrograms_are_refined_as_they_are_spoken(cfg):
+    path, model = refined_checkpoint(cfg)
+    main(replace(cfg, checkpoint=path))
+    refined_MT = np.load(cfg.output / "c0.npy")
+    model.refiner.end.weight.zero_()  # then the lowest bins are the outline alone
+    weights = model.state_dict()
+    state = checkpoint.load(path)
+    checkpoint.save(path, state | {"weights": weights})
+    main(replace(cfg, checkpoint=path, output=cfg.output / "outline"))
+    outline_MT = np.load(cfg.output / "outline" / "c0.npy")
+    assert np.array_equal(refined_MT[12:], outline_MT[12:])
+    assert np.abs(refined_MT[:12] - outline_MT[:12]).mean() > 0.05
+
+
+def test_a_voice_that_was_packed_without_its_aligner_asks_for_durations_and_then_says_the_same(cfg):
+    path, _ = refined_checkpoint(cfg)
+    state = checkpoint.load(path)
+    spoken, weights = as_spoken(read(state, path), path)
+    packed = cfg.root / "packed.pt"
+    checkpoint.save(packed, state | {"weights": weights, "config": to_dict(spoken)})
+    expected = r"packed.pt: has no aligner, as a packed voice; expected --durations_dir, or the checkpoint"
+    with pytest.raises(CheckpointError, match=expected):
+        main(replace(cfg, checkpoint=packed))
+    tokens_L = torch.tensor(TextProcessor(LETTERS).encode("tone 0").tokens)
+    durations_L = torch.ones_like(tokens_L)
+    durations_L[-1] = 1 + LENGTHS[0] // TTS.hop_samples - (len(tokens_L) - 1)
+    checkpoint.save(cfg.root / "c0.pt", torch.stack([tokens_L, durations_L]))
+    (cfg.root / "one.txt").write_text("wavs/c0.wav|tone 0\n")
+    given = replace(cfg, sources=("one.txt",), durations_dir=cfg.root)
+    found = []
+    for name, each in (("whole", path), ("packed", packed)):
+        assert main(replace(given, checkpoint=each, output=cfg.output / name)) == []
+        found.append(torch.from_numpy(np.load(cfg.output / name / "c0.npy")))
+    torch.testing.assert_close(*found, rtol=0, atol=1e-5)

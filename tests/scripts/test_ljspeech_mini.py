@@ -57,9 +57,11 @@ def test_the_stages_follow_each_other_and_a_budget_stretches_all_of_them(python,
     (tmp_path / "run" / "vocoder" / "hifigan_step00000003.pt").touch()
     (tmp_path / "run" / "fastpitch-adversarial").mkdir()
     (tmp_path / "run" / "fastpitch-refined").mkdir()
+    (tmp_path / "run" / "fastpitch-small").mkdir()
     (tmp_path / "run" / "fastpitch" / "fastpitch_step00000009.pt").touch()
     (tmp_path / "run" / "fastpitch-adversarial" / "fastpitch_step00000005.pt").touch()
     (tmp_path / "run" / "fastpitch-refined" / "fastpitch_step00000006.pt").touch()
+    (tmp_path / "run" / "fastpitch-small" / "fastpitch_step00000004.pt").touch()
     (tmp_path / "run" / "vocoder-adversarial" / "hifigan_step00000007.pt").touch()
     variables = {"DATA_DIR": str(tmp_path), "RUN_DIR": str(tmp_path / "run"), "VOICES": str(tmp_path / "voices")}
     told = call("ljspeech_mini.sh", python, **variables)
@@ -73,7 +75,7 @@ def test_the_stages_follow_each_other_and_a_budget_stretches_all_of_them(python,
     said = told.stdout.split("\n")
     modules = [said[place + 1] for place, word in enumerate(said) if word == "-m"]
     vocoder = "fastpitch.vocoders.train"
-    acoustic = ["fastpitch.align", "fastpitch.train", "fastpitch.train", "fastpitch.train"]
+    acoustic = ["fastpitch.align", *4 * ["fastpitch.train"]]
     assert modules == [vocoder, vocoder, *acoustic, "fastpitch.mels", vocoder, "fastpitch.pack"]
     assert [said[place + 1] for place, word in enumerate(said) if word == "--epochs"] == [
         "120",
@@ -81,10 +83,14 @@ def test_the_stages_follow_each_other_and_a_budget_stretches_all_of_them(python,
         "80",
         "32",
         "100",
+        "60",
         "8",
     ]
     assert said.count(str(tmp_path / "run/fastpitch-adversarial/fastpitch_step00000005.pt")) == 1  # for the refiner
-    assert said.count(str(tmp_path / "run/fastpitch-refined/fastpitch_step00000006.pt")) == 2  # spectrograms, voice
+    assert (
+        said.count(str(tmp_path / "run/fastpitch-refined/fastpitch_step00000006.pt")) == 2
+    )  # the small one's start and teacher
+    assert said.count(str(tmp_path / "run/fastpitch-small/fastpitch_step00000004.pt")) == 2  # spectrograms, voice
     assert said[said.index("--steps") + 1] == "6080"
     assert str(tmp_path / "run/vocoder-adversarial/hifigan_step00000007.pt") in said
     assert str(tmp_path / "run/vocoder/hifigan_best.pt") in said
@@ -95,6 +101,12 @@ def test_the_configurations_are_read():
     folder = REPOSITORY / "configs"
     for name in ("ljspeech_mini", "ljspeech_mini_adversarial", "ljspeech_mini_tuned"):
         assert config.load(HifiganRun, folder / "hifigan" / f"{name}.toml").istft.channels == 256
-    for name in ("ljspeech_mini_voice", "ljspeech_mini_adversarial", "ljspeech_mini_refined"):
+    for name in ("ljspeech_mini_voice", "ljspeech_mini_adversarial", "ljspeech_mini_refined", "ljspeech_mini_small"):
         assert config.load(Config, folder / "fastpitch" / f"{name}.toml").model.encoder.filter_channels == 384
     assert config.load(Config, folder / "fastpitch" / "ljspeech_mini_adversarial.toml").adversary.weight == 1
+    for name in ("ljspeech_mini_v3", "ljspeech_mini_v3_adversarial"):
+        anchor = config.load(HifiganRun, folder / "hifigan" / f"{name}.toml")
+        assert (anchor.generator, anchor.hifigan) == (
+            "hifigan",
+            config.load(HifiganRun, folder / "hifigan" / "v3.toml").hifigan,
+        )

@@ -150,6 +150,16 @@ def test_forty_durations_are_more_than_a_warp_has_lanes():
     torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.05])
+def test_the_kernels_skip_the_cells_that_the_cpu_skips(sigma: float, monkeypatch: pytest.MonkeyPatch):
+    options = {"sigma": sigma, "skip_below": 1e-4}
+    _, gradient = loss_tests.loss_and_gradient(loss_tests.sure_batch(), (0, 1), **options)
+    monkeypatch.setattr(_cuda_library, "serves", lambda _: False)
+    _, expected = loss_tests.loss_and_gradient(loss_tests.sure_batch(), (0, 1), **options)
+    assert torch.equal((gradient == 0).all(-1), (expected == 0).all(-1))
+    torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-12)
+
+
 def test_what_is_too_large_for_the_kernels_goes_to_plain_torch(monkeypatch: pytest.MonkeyPatch):
     durations = tuple(range(_cuda_library.MOST_DURATIONS + 1))
     batch = loss_tests.random_batch(durations=durations)

@@ -42,6 +42,30 @@ def unfused(inputs: Inputs, labels: Labels, durations: tuple[int, ...], activati
     return losses.rnnt_loss(logits_BTUW, *labels, **options)
 
 
+def sure_problem(sharpness: float, *, durations: tuple[int, ...] = (), frames: int = 60) -> tuple[Inputs, Labels]:
+    """Two utterances in float32 whose targets have nearly all of the probability, the second with a target of its own.
+
+    Unit u is 1 where label u is due and 0 elsewhere, but for some noise; a label takes no time and a blank one frame.
+    """
+    random = torch.Generator().manual_seed(2)
+    positions, classes = 9, 12
+    due_T = torch.arange(frames) * positions // frames
+    encoded_TJ = F.one_hot(due_T, positions).float() + 0.01 * torch.randn(frames, positions, generator=random)
+    predicted_UJ = torch.eye(positions) - 1
+    targets_L = torch.randint(0, classes - 1, (positions - 1,), generator=random)
+    weight_WJ = 0.1 * torch.randn(classes + len(durations), positions, generator=random)
+    weight_WJ[targets_L, torch.arange(positions - 1)] += 2 * sharpness
+    bias_W = torch.zeros(classes + len(durations))
+    bias_W[classes - 1] = sharpness
+    if durations:
+        bias_W[classes + durations.index(1)] = sharpness
+        weight_WJ[classes + durations.index(0), :-1] += 2 * sharpness
+    inputs = (encoded_TJ.expand(2, -1, -1), predicted_UJ.expand(2, -1, -1), weight_WJ, bias_W)
+    targets_BL = torch.stack([targets_L, targets_L])
+    labels = (targets_BL, torch.tensor([frames, frames // 2]), torch.tensor([positions - 1, positions // 2]))
+    return tuple(x.clone().requires_grad_() for x in inputs), labels  # type: ignore[return-value]
+
+
 def finite_sum(losses_B: Tensor) -> Tensor:
     return losses_B[losses_B.isfinite()].sum()
 
@@ -90,6 +114,95 @@ def test_the_gradient_of_an_utterance_is_bitwise_the_same_alone_and_in_a_batch()
             assert torch.equal(own_gradients[1][0], gradients[1][n, : L + 1])
         assert not gradients[0][n, T:].any()
         assert not gradients[1][n, L + 1 :].any()
+
+
+def read_cells(inputs: Inputs, labels: Labels, durations: tuple[int, ...], **options) -> list[int]:
+    """Of how many cells of each utterance the joint was computed: they have a sum of exponentials."""
+    own = _loss_library.Options(blank=11, durations=durations, **options)
+    found = _loss_library.joint_losses(*(x.detach() for x in inputs), _loss_library.Labels(*labels), own, "relu")
+    counts = []
+    for lattice, T, L in zip(found.lattices.split(found.sizes_B2[:, 0].tolist()), *labels[1:], strict=True):
+        stride, planes = -(-(int(L) + 1) // 8) * 8, 5 + len(durations)
+        planes_TPU = lattice.view(torch.float64)[: int(T) * planes * stride].view(int(T), planes, stride)
+        counts.append(int((planes_TPU[:, 4] > 0).sum()))
+    return counts
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 8.0, 16.0])
+@pytest.mark.parametrize("durations", [(), (0, 1, 2)])
+def test_cells_that_nothing_reaches_are_not_computed_and_nothing_is_missing(
+    durations: tuple[int, ...], sharpness: float
+):
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    inputs, labels = sure_problem(sharpness, durations=durations)
+    whole, most = (
+        fused(*inputs, *labels, durations, reduction="none", skip_below=skip_below) for skip_below in (0.0, 1e-9)
+    )
+    assert torch.equal(most, whole)
+    wide = tuple(x.detach().double() for x in inputs)
+    expected = fused(*wide, *labels, durations, reduction="none", skip_below=0.0)
+    torch.testing.assert_close(most.double(), expected, rtol=1e-5, atol=5e-6)
+    for n in range(2):
+        gradients, wanted = (torch.autograd.grad(x[n], inputs, retain_graph=True) for x in (most, whole))
+        for gradient, own in zip(gradients, wanted, strict=True):
+            assert (gradient - own).norm() <= 1e-6 * own.norm()
+    all_cells = [T * (L + 1) for T, L in zip(*(x.tolist() for x in labels[1:]), strict=True)]
+    assert read_cells(inputs, labels, durations, skip_below=0) == all_cells
+    if sharpness > 1:
+        assert read_cells(inputs, labels, durations)[0] < 0.6 * all_cells[0]
+
+
+@pytest.mark.parametrize("instruction_set", ["generic", "avx2", "avx512"])
+def test_every_instruction_set_leaves_out_the_same(instruction_set: str):
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    inputs, labels = sure_problem(8.0, durations=(0, 1, 2))
+    try:
+        found = read_cells(inputs, labels, (0, 1, 2), instruction_set=instruction_set)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    assert found == read_cells(inputs, labels, (0, 1, 2), instruction_set="generic")
+
+
+def test_a_bad_number_spoils_its_utterance_though_every_path_jumps_over_it():
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    inputs, labels = sure_problem(12.0, durations=(0, 1, 2))
+    with torch.no_grad():
+        inputs[3][12:] = torch.tensor([12.0, 0.0, 24.0])  # a blank takes two frames
+        inputs[0][1, 7] = torch.nan
+    found = fused(*inputs, *labels, (0, 1, 2), reduction="none")
+    assert found[0].isfinite()
+    assert found[1].isnan()
+    encoded, *_ = torch.autograd.grad(found.sum(), inputs)
+    assert encoded[0].isfinite().all()
+    assert encoded[1, :30].isnan().any(1).all()  # where the activation lets a gradient through
+
+
+def test_targets_without_a_path_cost_infinity_and_have_no_gradient():
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    inputs, (targets, _, counts) = sure_problem(4.0, durations=(0, 1))
+    found = fused(*inputs, targets, [59, 31], counts, (2, 4), reduction="none")
+    assert found.tolist() == [torch.inf, torch.inf]
+    assert not any(x.any() for x in torch.autograd.grad(found.sum(), inputs))
+
+
+def test_threads_and_batches_do_not_change_a_bit_of_what_is_left_out(monkeypatch: pytest.MonkeyPatch):
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    (encoded, predicted, *layer), (targets, frames, counts) = sure_problem(8.0, frames=300)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    together = fused(encoded, predicted, *layer, targets, frames, counts, reduction="none")
+    gradients = torch.autograd.grad(together.sum(), (encoded, predicted))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    T, L = int(frames[1]), int(counts[1])
+    own = (encoded[1:, :T], predicted[1:, : L + 1])
+    alone = fused(*own, *layer, targets[1:, :L], [T], [L], reduction="none")
+    assert torch.equal(alone[0], together[1])
+    for gradient, whole in zip(torch.autograd.grad(alone.sum(), own), gradients, strict=True):
+        assert torch.equal(gradient[0], whole[1, : gradient.shape[1]])
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

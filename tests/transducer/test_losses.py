@@ -255,6 +255,31 @@ def test_cells_that_are_skipped_have_gradient_0_and_the_rest_is_as_it_was():
     assert whole[is_skipped].abs().max() < 1e-3
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.05])
+def test_what_is_skipped_is_little_of_a_gradient_that_is_little_itself(sigma: float):
+    """A model that is sure of its targets: what is skipped is compared with what is left to other sequences."""
+    logits, targets, frames, counts = sure_batch()
+    options = {"sigma": sigma, "skip_below": 1e-4}
+    found, gradient = loss_and_gradient((logits, targets, frames, counts), (0, 1), **options)
+    _, whole = loss_and_gradient((logits, targets, frames, counts), (0, 1), **(options | {"skip_below": 0.0}))
+    assert found.item() - sigma * 27 < 2e-2
+    assert (gradient == 0).all(-1).sum() > (whole == 0).all(-1).sum()
+    assert (gradient - whole).norm() <= 1e-3 * whole.norm()
+
+
+def sure_batch() -> Batch:
+    """An utterance whose label u is due at frame 3 u; durations 0 and 1."""
+    torch.manual_seed(0)
+    targets = torch.randint(0, 11, (1, 7))
+    logits = torch.randn(1, 20, 8, 14, dtype=torch.float64)
+    logits[..., 11] += 14
+    logits[..., 13] += 14
+    for u, label in enumerate(targets[0].tolist()):
+        logits[0, 3 * u, u, label] += 28
+        logits[0, 3 * u, u, 12] += 28
+    return logits, targets, torch.tensor([20]), torch.tensor([7])
+
+
 def test_reductions_are_the_losses_their_sum_and_their_mean_over_utterances(path: str):
     batch = random_batch(durations=(0, 1))
     batch = (batch[0][:4], *(x[:4] for x in batch[1:]))

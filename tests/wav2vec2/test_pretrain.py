@@ -24,7 +24,6 @@ from tests.training import (
     on_record,
     run_module,
     state_of,
-    terminate_while_training,
 )
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain
@@ -140,17 +139,6 @@ def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(pretrain_config(corpus, tmp_path, max_updates=12, data={"validation": ()}))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
-
-
-@pytest.mark.slow
-def test_sigterm_saves_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path):
-    cfg = pretrain_config(corpus, tmp_path / "whole", max_updates=60, data={"validation": ()})
-    main(cfg)
-    (tmp_path / "cfg.toml").write_text(config.to_toml(replace(cfg, output_dir=tmp_path / "stopped")))
-    terminate_while_training(run_module("wav2vec2.pretrain", tmp_path / "cfg.toml"))
-    assert 0 < state_of(tmp_path / "stopped")["progress"]["step"] < 60
-    main(replace(cfg, output_dir=tmp_path / "stopped"))
-    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus, tmp_path):

@@ -48,10 +48,36 @@ struct Cells {
     }
 };
 
+// Which cells of a frame were read: from `first` to `last`, none where that is less. The others have no way out.
+struct Band {
+    int64_t first, last;
+};
+
+// The joint of one utterance.
+struct JointRows {
+    const float *encoded, *predicted;
+    int64_t encoded_stride, predicted_stride, width;
+    const float *weights, *bias;  // packed, and padded likewise
+    int32_t activation;
+    double largest_factor;  // of any output: the sum of its weights' sizes
+    double largest_bias;
+};
+
+// Scratch of a thread. Rows of the joint are computed so many at a time.
+constexpr int64_t JOINT_ROWS = 96;
+struct JointScratch {
+    Band* bands;            // [frames]
+    float *hidden, *logits;  // rows of the joint's width and of all outputs, both padded
+    int32_t* positions;     // [positions]
+};
+
 struct Kernels {
+    // Reads the cells of the joint that count, and walks. NaN where the loss is.
+    double (*walk_joint)(const Cells& cells, const JointRows& joint, const JointScratch& scratch);
     // Reads one row of logits. False where one is NaN or +infinity.
     bool (*read_cell)(const Cells& cells, const void* logits, int64_t t, int64_t u);
-    double (*walk)(const Cells& cells, bool wants_flows);
+    // `bands`: of every frame; NULL where all cells were read.
+    double (*walk)(const Cells& cells, bool wants_flows, const Band* bands);
     // `row`: scratch of padded_classes doubles. `streams`: the gradient is to go past the caches.
     void (*write_gradient)(const Cells& cells, const void* logits, void* gradient, int64_t t, int64_t u, double scale,
                            bool has_normaliser, bool streams, void* row);

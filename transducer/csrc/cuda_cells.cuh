@@ -3,6 +3,7 @@
 // begin      lengths and labels checked                                         a warp an utterance
 // read       log-probabilities of a cell's label, blank and durations           a warp a cell
 // walk       alpha and beta in double, by anti-diagonals; the losses            two blocks an utterance
+// threshold  of the cells that the gradient skips                              a warp an utterance
 // gradient   softmax times occupancy less flows                                 a warp a cell
 //
 // Planes lie in anti-diagonals: cells (t, u) with the same t + u are neighbours, since a step of the walk takes them.
@@ -27,6 +28,7 @@ enum State : int32_t {
 struct Outcome {
     int64_t frames, labels;  // 0 if INVALID
     double log_probability;  // of all paths
+    double skip_below;       // of cells with less of it
     int32_t state;           // State
 };
 
@@ -186,7 +188,7 @@ static __global__ void __launch_bounds__(WARP)
             fits &= label >= 0 && label < p.classes && label != p.blank;
         }
     fits = __ballot_sync(ALL_LANES, fits) == ALL_LANES;
-    if (lane_index() == 0) b.outcomes[n] = {fits ? frames : 0, fits ? labels : 0, 0, fits ? FITTING : INVALID};
+    if (lane_index() == 0) b.outcomes[n] = {fits ? frames : 0, fits ? labels : 0, 0, 0, fits ? FITTING : INVALID};
 }
 
 template <typename In>

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(CELLS_PER_BLOCK* WARP)
     const Lattice lattice(b, c.utterance);
     const Flows flows = flows_of(lattice, outcome.log_probability, c.frame, c.position);
     const double of_label = flows.label * (1 + p.fastemit), occupancy = flows.blank + of_label;
-    if (!(occupancy > 0 && occupancy >= p.skip_below)) return fill_row(to, outputs, 0);
+    if (!(occupancy > 0 && occupancy >= outcome.skip_below)) return fill_row(to, outputs, 0);
 
     const double scale = scales[c.utterance];
     const Real largest = Real(lattice.at(LARGEST_PLANE, c.frame, c.position));
@@ -180,6 +180,7 @@ transducerStatus transducer_walk_cuda(const transducerProblem* problem, double* 
     const int64_t wanted = round_up(p.positions < p.frames ? p.positions : p.frames, WARP);
     const int64_t threads = wanted < WARP ? WARP : wanted < MOST_WALK_THREADS ? wanted : MOST_WALK_THREADS;
     CTC_LAUNCH(walk_kernel, unsigned(p.loss_only ? p.batch : 2 * p.batch), unsigned(threads), 0, stream, b, losses);
+    if (!p.loss_only) CTC_LAUNCH(threshold_kernel, unsigned(p.batch), WARP, 0, stream, b);
     return status();
 }
 

@@ -70,4 +70,24 @@ static __global__ void __launch_bounds__(MOST_WALK_THREADS)
     losses[n] = loss == 0 ? 0 : loss;  // no minus before 0
 }
 
+// As `skipped_below` of the CPU: relative to what other sequences have of the probability, without what sigma took off.
+static __global__ void __launch_bounds__(WARP) threshold_kernel(const __grid_constant__ Batch b) {
+    const transducerProblem& p = b.problem;
+    const int64_t n = blockIdx.x;
+    const Lattice lattice(b, n);
+    const double log_probability = b.outcomes[n].log_probability;
+    double steps = 0;
+    if (p.sigma != 0 && log_probability > -double(INFINITY)) {
+        const int64_t positions = lattice.labels + 1;
+        for (int64_t i = lane_index(); i < lattice.frames * positions; i += WARP) {
+            const int64_t t = i / positions, u = i % positions;
+            steps += exp(lattice.at(ALPHA_PLANE, t, u) + lattice.at(BETA_PLANE, t, u) - log_probability);
+        }
+    }
+    steps = warp_sum(steps);
+    if (lane_index() != 0) return;
+    const double others = -expm1(log_probability + p.sigma * steps);
+    b.outcomes[n].skip_below = p.skip_below * (others > TRANSDUCER_SURE ? others : TRANSDUCER_SURE);
+}
+
 }  // namespace transducer_cuda

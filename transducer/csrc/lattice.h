@@ -16,8 +16,8 @@ class Lattice {
     static constexpr int W = LANES<double>;
 
   public:
-    explicit Lattice(const Cells& cells)
-        : cells(cells), shape(cells.shape), durations(cells.problem.durations),
+    Lattice(const Cells& cells, const Band* bands)
+        : cells(cells), bands(bands), shape(cells.shape), durations(cells.problem.durations),
           duration_count(cells.problem.duration_count), end(cells.scratch(0)), largest(cells.scratch(1)),
           sums(cells.scratch(2)), stay(cells.scratch(3)) {}
 
@@ -25,11 +25,14 @@ class Lattice {
     double walk_to_start() {
         for (int64_t u = 0; u < shape.stride; u++) end[u] = u == shape.labels ? 0 : -INFINITY;
         for (int64_t t = shape.frames - 1; t >= 0; t--) {
-            const bool stays = leaving_ways(t);
+            const Band band = band_of(t);
             double* const to_end = cells.plane(t, TO_END_PLANE);
-            for (int64_t u = shape.positions; u < shape.stride; u++) to_end[u] = -INFINITY;
+            for (int64_t u = 0; u < band.first; u++) to_end[u] = -INFINITY;
+            for (int64_t u = band.last + 1; u < shape.stride; u++) to_end[u] = -INFINITY;
+            if (band.last < band.first) continue;
+            const bool stays = leaving_ways(t, vectors_of(band));
             double next = -INFINITY;
-            for (int64_t u = shape.labels; u >= 0; u--) {
+            for (int64_t u = band.last; u >= band.first; u--) {
                 const double score = stays ? stay[u] + next : -INFINITY;
                 next = log_of_sum(largest[u], sums[u], score);
                 to_end[u] = next;
@@ -44,13 +47,21 @@ class Lattice {
         if (shape.frames) cells.occupancies(0)[0] = 1;
         for (int64_t t = 0; t < shape.frames; t++) {
             double* const occupied = cells.occupancies(t);
-            spread_within(t, occupied);
-            spread(t, occupied);
+            const Band band = band_of(t);
+            if (band.first <= band.last) {
+                spread_within(t, vectors_of(band), occupied);
+                spread(t, vectors_of(band), occupied);
+            }
             clear(occupied);
         }
     }
 
   private:
+    Band band_of(int64_t t) const { return bands ? bands[t] : Band{0, shape.labels}; }
+
+    // From the first position of a vector to behind the last of one.
+    Band vectors_of(Band band) const { return {band.first / W * W, smaller(round_up(band.last + 1, W), shape.stride)}; }
+
     // log(sum e^largest + e^score)
     static double log_of_sum(double largest, double sum, double score) {
         if (score == -INFINITY) return sum > 0 ? largest + log(sum) : -INFINITY;
@@ -96,10 +107,10 @@ class Lattice {
 
     // Of the ways that leave frame t, the largest and the sum relative to it; and `stay`, the score of the one that
     // does not. Returns whether there is one.
-    bool leaving_ways(int64_t t) {
+    bool leaving_ways(int64_t t, Band band) {
         const double* const blanks = cells.plane(t, BLANK_PLANE);
         const double* const labels = cells.plane(t, LABEL_PLANE);
-        for (int64_t u = 0; u < shape.stride; u += W) {
+        for (int64_t u = band.first; u < band.last; u += W) {
             const Doubles blank = load(blanks + u), label = load(labels + u);
             Doubles most = all(-double(INFINITY));
             for_ways(t, u, blank, label, [&](Doubles score) { most = vmax(most, score); });
@@ -113,7 +124,7 @@ class Lattice {
         for_durations(t, [&](int64_t d, const double* scores, bool, bool) {
             if (d != 0) return;
             stays = true;
-            for (int64_t u = 0; u < shape.stride; u += W)
+            for (int64_t u = band.first; u < band.last; u += W)
                 store(stay + u, Doubles(load(labels + u) + (scores ? load(scores + u) : Doubles{})));
         });
         return stays;
@@ -123,28 +134,28 @@ class Lattice {
     static Doubles finite(Doubles x) { return x > all(-double(INFINITY)) ? x : Doubles{}; }
 
     // Labels of duration 0 hand occupancy on to their neighbours; `stay` becomes their conditional probability.
-    void spread_within(int64_t t, double* occupied) {
+    void spread_within(int64_t t, Band band, double* occupied) {
         const double* const to_end = cells.plane(t, TO_END_PLANE);
         const double* const labels = cells.plane(t, LABEL_PLANE);
-        for (int64_t u = 0; u < shape.stride; u += W) store(stay + u, Doubles{});
+        for (int64_t u = band.first; u < band.last; u += W) store(stay + u, Doubles{});
         for_durations(t, [&](int64_t d, const double* scores, bool, bool) {
             if (d != 0) return;
-            for (int64_t u = 0; u < shape.stride; u += W) {
+            for (int64_t u = band.first; u < band.last; u += W) {
                 const Doubles score = load(labels + u) + (scores ? load(scores + u) : Doubles{});
                 const Doubles way = score + load(to_end + u + 1);
                 store(stay + u, exp_of(vmin(way - finite(load(to_end + u)))));
             }
-            for (int64_t u = 0; u < shape.labels; u++) occupied[u + 1] += occupied[u] * stay[u];
+            for (int64_t u = band.first; u < smaller(band.last, shape.labels); u++) occupied[u + 1] += occupied[u] * stay[u];
         });
     }
 
     static Doubles vmin(Doubles x) { return x < Doubles{} ? x : Doubles{}; }
 
-    void spread(int64_t t, const double* occupied) {
+    void spread(int64_t t, Band band, const double* occupied) {
         const double* const to_end = cells.plane(t, TO_END_PLANE);
         double *const blanks = cells.plane(t, BLANK_PLANE), *const labels = cells.plane(t, LABEL_PLANE);
         const double label_factor = 1 + cells.problem.fastemit;
-        for (int64_t u = 0; u < shape.stride; u += W) {
+        for (int64_t u = band.first; u < band.last; u += W) {
             const Doubles blank = load(blanks + u), label = load(labels + u), here = load(occupied + u);
             const Doubles reference = finite(load(to_end + u));
             Doubles blank_flow = {}, label_flow = {};
@@ -171,12 +182,13 @@ class Lattice {
         }
         for (int64_t i = 0; i < duration_count; i++)  // those longer than the utterance
             if (durations[i] > shape.longest_duration)
-                for (int64_t u = 0; u < shape.stride; u += W) store(cells.plane(t, DURATION_PLANE + i) + u, Doubles{});
+                for (int64_t u = band.first; u < band.last; u += W) store(cells.plane(t, DURATION_PLANE + i) + u, Doubles{});
     }
 
     static void add(double* to, Doubles v) { store(to, Doubles(load(to) + v)); }
 
     const Cells& cells;
+    const Band* bands;
     const LatticeShape& shape;
     const int32_t* durations;
     int64_t duration_count;

@@ -1,5 +1,5 @@
 // The kernels of the losses for one instruction set.
-#include "cell.h"
+#include "joint_cells.h"
 #include "lattice.h"
 
 namespace CTC_ISA {
@@ -37,12 +37,17 @@ static bool read_any_cell(const Cells& cells, const void* logits, int64_t t, int
     return of_type<ReadCell>(cells.problem.type, &cells, logits, t, u);
 }
 
-static double walk(const Cells& cells, bool wants_flows) {
+static double walk(const Cells& cells, bool wants_flows, const Band* bands) {
     const FlushDenormals flushing;
-    Lattice lattice(cells);
+    Lattice lattice(cells, bands);
     const double log_probability = lattice.walk_to_start();
     if (wants_flows && log_probability > -INFINITY) lattice.walk_to_end();
     return log_probability;
+}
+
+static double walk_joint(const Cells& cells, const JointRows& joint, const JointScratch& scratch) {
+    const FlushDenormals flushing;
+    return JointCells(cells, joint, scratch).read() ? walk(cells, true, scratch.bands) : NAN;
 }
 
 static void write_any_gradient(const Cells& cells, const void* logits, void* gradient, int64_t t, int64_t u,
@@ -55,6 +60,6 @@ static void fill_any(void* gradient, int64_t count, int32_t type, double value, 
     of_type<Fill>(type, gradient, count, value, streams);
 }
 
-const Kernels kernels = {read_any_cell, walk, write_any_gradient, fill_any};
+const Kernels kernels = {walk_joint, read_any_cell, walk, write_any_gradient, fill_any};
 
 }  // namespace CTC_ISA

@@ -2,7 +2,7 @@
 // other rows there are, so that a row's result does not depend on them.
 #pragma once
 
-#include "job.h"
+#include "network.h"
 #include "simd.h"
 
 namespace CTC_ISA {

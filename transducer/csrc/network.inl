@@ -3,23 +3,11 @@
 
 #include <string.h>
 
-#include "exponential.h"
+#include "activation.h"
 #include "job.h"
 #include "multiply.h"
 
 namespace CTC_ISA {
-
-static inline Floats sigmoid(Floats x) {
-    const Floats e = exp_of(x < Floats{} ? x : -x);
-    const Floats small = e / (1.0f + e);
-    return x < Floats{} ? small : 1.0f - small;
-}
-
-static inline Floats tanh_of(Floats x) {
-    const Floats e = exp_of(2.0f * (x < Floats{} ? x : -x));
-    const Floats size = (1.0f - e) / (1.0f + e);
-    return x < Floats{} ? -size : size;
-}
 
 // The state of a row is its hidden vectors, layer after layer, then its cells, then the projected output.
 class Network {
@@ -56,12 +44,7 @@ class Network {
 
     // Input of the output layer, of a projected frame and a projected output of the prediction network.
     void activate(const float* e, const float* g, float* to) const {
-        for (int64_t j = 0; j < joint; j += W) {
-            const Floats x = load(e + j) + load(g + j);
-            store(to + j, net.activation == TRANSDUCER_RELU   ? vmax(Floats{}, x)  // NaN stays
-                          : net.activation == TRANSDUCER_TANH ? tanh_of(x)
-                                                              : sigmoid(x));
-        }
+        for (int64_t j = 0; j < joint; j += W) store(to + j, activated(load(e + j) + load(g + j), net.activation));
     }
 
     void project(const float* frames, int64_t stride, int64_t count, float* projected) const {

@@ -16,8 +16,6 @@
 extern "C" {
 #endif
 
-typedef enum { TRANSDUCER_RELU = 0, TRANSDUCER_TANH = 1, TRANSDUCER_SIGMOID = 2 } transducerActivation;
-
 /* Prediction network and joint. Widths H, J and 4 x H count padded to a multiple of 32, with zeros; C does not. A packed
  * matrix of n rows and k columns lies as [n / 32][k][32]: 32 rows beside each other, column after column. */
 typedef struct {

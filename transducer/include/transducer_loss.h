@@ -32,6 +32,8 @@ typedef enum {
     TRANSDUCER_BFLOAT16 = 3
 } transducerType;
 
+typedef enum { TRANSDUCER_RELU = 0, TRANSDUCER_TANH = 1, TRANSDUCER_SIGMOID = 2 } transducerActivation;
+
 /* AUTOMATIC takes the best that the processor has. */
 typedef enum {
     TRANSDUCER_AUTOMATIC = 0,
@@ -39,6 +41,9 @@ typedef enum {
     TRANSDUCER_AVX2 = 2,
     TRANSDUCER_AVX512 = 3
 } transducerInstructionSet;
+
+/* A model's 1 - p that is less counts as much: rounding in float is more than such a gradient. */
+#define TRANSDUCER_SURE 1e-4
 
 /* What is computed. Strides count elements; the classes of a cell are adjacent, its durations behind them. */
 typedef struct {
@@ -62,7 +67,8 @@ typedef struct {
     int32_t loss_only;               /* not 0: no gradient will be asked for */
     double sigma;                    /* is taken off the log-probability of every label and blank */
     double fastemit;                 /* l: gradients of emitting a label, and the loss, times 1 + l (Yu et al. 2021) */
-    double skip_below;               /* cells with less of the probability of all paths get gradient 0 unread */
+    double skip_below;               /* s: cells that less than s max(1 - p, TRANSDUCER_SURE) of the probability of all
+                                        paths, p, goes through get gradient 0 unread; p without what sigma takes off */
 } transducerProblem;
 
 /* Bytes of `lattices`, which the loss writes and the gradient reads, and of the workspace of a gradient: they depend on
@@ -116,6 +122,35 @@ TRANSDUCER_API transducerStatus transducer_cell_gradients(const transducerProble
                                                           const int64_t* cells, int64_t count, const int64_t* labels,
                                                           int64_t frame_count, int64_t label_count, double scale,
                                                           const void* lattice, void* workspace);
+
+/* ---- The same fused with the joint, in float: logits W a(encoded + predicted) + bias, of some cells at a time. With
+ * `skip_below` not 0, and sigma not negative, frames are walked from the first on, and the joint is computed only of cells
+ * that something worth counting reaches: what is left out is less than skip_below * 1e-6 of the probability of all paths.
+ * If little can be left out, as of an untrained model, all cells are computed. ---- */
+typedef struct {
+    const float* encoded;    /* frames of the batch, projected to the width of the joint, whose numbers are adjacent */
+    const float* predicted;  /* positions of the batch likewise */
+    int64_t encoded_batch_stride;
+    int64_t encoded_frame_stride;
+    int64_t predicted_batch_stride;
+    int64_t predicted_position_stride;
+    const float* weights; /* [classes + duration_count, width] */
+    const float* bias;    /* [classes + duration_count] */
+    int64_t width;
+    int32_t activation; /* transducerActivation */
+} transducerJoint;
+
+/* Lattices lie one behind the other, that of utterance n in transducer_lattice_bytes; `workspace` is aligned to 64 bytes,
+ * of a size that depends on width, frames, positions, classes, duration_count and threads alone. */
+TRANSDUCER_API transducerStatus transducer_joint_workspace_bytes(const transducerProblem* problem,
+                                                                 const transducerJoint* joint, size_t* bytes);
+
+/* As transducer_loss and transducer_walk. `kept` has room for frame_counts[n] * (label_counts[n] + 1) numbers of each
+ * utterance, one utterance behind the other, and takes those of the cells that are not skipped; `kept_counts` how many. */
+TRANSDUCER_API transducerStatus transducer_joint_losses(const transducerProblem* problem, const transducerJoint* joint,
+                                                        const int64_t* targets, const int64_t* frame_counts,
+                                                        const int64_t* label_counts, double* losses, void* lattices,
+                                                        int64_t* kept, int64_t* kept_counts, void* workspace);
 
 /* ---- On a CUDA device: the library of transducer_cuda. All pointers but `problem` and its durations are to memory of the
  * device; `threads` and `instruction_set` mean nothing. Calls launch kernels on `stream` and return: nothing waits for

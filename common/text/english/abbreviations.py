@@ -36,7 +36,8 @@ ABBREVIATIONS = {
     "tech": "tech", "hosp": "hospital", "ctr": "center", "mts": "mountains", "isl": "island", "cres": "crescent",
     "terr": "terrace", "sq": "square", "pl": "place", "ct": "court", "tsp": "teaspoon", "tbsp": "tablespoon",
     "pkg": "package", "oz": "ounce", "lb": "pound", "lbs": "pounds", "gal": "gallon", "hr": "hour", "hrs": "hours",
-    "yr": "year", "yrs": "years", "mo": "month", "wk": "week", "wks": "weeks", "mins": "minutes", "mss": "manuscripts",
+    "yr": "year", "yrs": "years", "mo": "month", "wk": "week", "wks": "weeks", "mins": "minutes", "secs": "seconds",
+    "mss": "manuscripts",
     "dbl": "double", "reg": "regular", "req": "required", "resp": "respectively",
     "exc": "except", "flt": "flight", "civ": "civil",
     "rec": "recreation",
@@ -53,11 +54,26 @@ ABBREVIATIONS = {
     "acctg": "accounting",
     "rcpt": "receipt", "avail": "available", "engr": "engineer", "precip": "precipitation", "unltd": "unlimited",
     "vit": "vitamin", "utils": "utilities",
+    "adj": "adjunct", "cdr": "commander", "cllr": "councillor", "exec": "executive", "mfr": "manufacturer",
+    "pd": "paid", "poss": "possibly", "treas": "treasurer", "furn": "furnished", "unfurn": "unfurnished",
+    "hdwd": "hardwood", "flrs": "floors", "bsmt": "basement", "lrg": "large", "refrig": "refrigerator",
+    "yrly": "yearly", "mthly": "monthly", "hrly": "hourly", "addl": "additional", "depts": "departments",
+    "descr": "description", "equip": "equipment", "estd": "established", "govts": "governments", "inv": "invoice",
+    "invt": "inventory", "lic": "license", "maint": "maintenance", "mktg": "marketing", "nbr": "number",
+    "recv": "received", "reqd": "required", "secy": "secretary", "whse": "warehouse", "wknds": "weekends",
+    "yday": "yesterday", "assy": "assembly", "attys": "attorneys", "chgs": "charges", "ctn": "carton",
+    "ctns": "cartons", "cyl": "cylinder", "educ": "education", "elec": "electric", "hgt": "height",
+    "mech": "mechanical", "pfc": "private first class", "prac": "practice", "pymts": "payments", "qtrs": "quarters",
+    "resv": "reservation", "sgd": "signed", "stmt": "statement", "surg": "surgery", "ssgt": "staff sergeant",
+    "msgt": "master sergeant", "gdn": "garden", "gdns": "gardens",
 }  # fmt: skip
 # Those that messages write without a dot, and that are no words.
 WITHOUT_DOT = (
     "mgr", "mgmt", "govt", "dept", "acct", "asst", "appt", "recd", "pkg", "qty", "bldg", "hwy", "natl", "intl",
-    "approx", "mtg", "yrs", "wks", "qtr", "mkt", "pymt", "pmt", "qtrly",
+    "approx", "mtg", "yrs", "wks", "hrs", "mins", "secs", "qtr", "mkt", "pymt", "pmt", "qtrly", "stmt", "resv", "mktg",
+    "reqd", "pymts",
+    "whse",
+    "bsmt", "hdwd", "flrs", "yrly", "mthly", "hrly", "maint", "mfr", "cllr", "unfurn",
 )  # fmt: skip
 # Words of their own at the end of a sentence.
 ALSO_WORDS = frozenset(

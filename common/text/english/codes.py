@@ -3,9 +3,9 @@
 import re
 
 from common.text import pronounce
-from common.text.english.tables import DIRECTIONS, DOMAINS, EXTENSIONS, MARKS, STATES, STREETS
+from common.text.english.tables import DIRECTIONS, DOMAINS, DOMAINS_BEFORE_A_PATH, EXTENSIONS, MARKS, STATES, STREETS
 from common.text.english.tokens import Rule, Style, anywhere, before, rule
-from common.text.numbers import cardinal, digits, in_pairs
+from common.text.numbers import cardinal, digits, in_pairs, year
 
 # Numbers that have a name of their own.
 _NAMED = {"401": "four oh one k", "403": "four oh three b", "911": "nine one one", "411": "four one one"}
@@ -24,13 +24,16 @@ def _letters_or_word(part: str, style: Style) -> str:
     return style.letters(part) if style.for_voice and is_short and not is_word else part
 
 
+_YEAR_IN_A_NAME = re.compile("(?:19[5-9]|20[0-4])\\d")
+
+
 def _electronic(match: re.Match[str], style: Style) -> str:
     """example.com/a_b → example dot com slash a underscore b"""
     words = []
     written = re.sub(r"^https?://", "", match[0].rstrip("/"), flags=re.IGNORECASE)
     for part in re.findall(r"[^\W\d_]+|\d+|.", written):
         if part.isdigit():
-            words.append(digits(part))
+            words.append(year(part) if style.for_voice and _YEAR_IN_A_NAME.fullmatch(part) else digits(part))
         elif part.isalpha():
             words.append(_letters_or_word(part, style))
         else:
@@ -198,19 +201,24 @@ def _state(match: re.Match[str], style: Style) -> str | None:
 _ELECTRONIC_TAIL = r"(?:[/?#][^\s<>\"]*[^\s<>\".,;:!?)\]])?"
 _MAIL = rf"[^\W_][\w.+&-]{{0,99}}@[\w-]{{1,99}}(?:\.[\w-]{{1,99}}){{1,9}}{_ELECTRONIC_TAIL}/?"
 _URL = r"(?:(?:https?|ftp|file)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]]"
-_SITE = rf"[A-Za-z][\w-]{{0,99}}\.(?:[\w-]{{1,99}}\.){{0,9}}(?:{DOMAINS})(?![\w'])(?!\.\w){_ELECTRONIC_TAIL}"
+_SITE = (
+    rf"[A-Za-z][\w-]{{0,99}}\.(?:[\w-]{{1,99}}\.){{0,9}}"
+    rf"(?:{DOMAINS}|(?:{DOMAINS_BEFORE_A_PATH})(?=/\w))(?![\w'])(?!\.\w){_ELECTRONIC_TAIL}"
+)
 _STREET_AHEAD = (
     rf"(?=\s(?:(?:[NSEW]|[NS][EW])\.?\s)?(?:[A-Z][a-z]+\s|\d+(?:st|nd|rd|th)\s){{1,4}}(?:(?:{STREETS})\b|st\b))"
 )
 
 _FOLDERS = r"(?:\.{1,2}/|~/|/)?(?:[\w.-]{1,99}/){0,20}"
-_FILE = rf"(?:{_FOLDERS}[\w-]{{1,99}}(?:\.[\w-]{{1,99}}){{0,9}}|(?<![\w.)]))\.(?:{EXTENSIONS})(?![\w'])"
+_FILE = (
+    rf"(?:{_FOLDERS}[\w-]{{1,99}}(?:\(\d{{1,3}}\))?(?:\.[\w-]{{1,99}}){{0,9}}|(?<![\w.)]))\.(?:{EXTENSIONS})(?![\w'])"
+)
 _PATH = (
     r"(?:[A-Z]:\\(?:[\w.$-]{1,99}\\){0,20}|~/|\.{1,2}/|/(?=[\w.-]{1,99}/))(?:[\w.-]{1,99}/){0,20}(?:[\w.$-]{0,99}\w)?"
 )
 ELECTRONIC_AHEAD = re.compile(  # every branch begins with a sign, so that the search passes over letters
     r"@[\w-]+\.\w|:(?://|\\)|_(?<=[^\W_]_)[^\W_]|~/|/(?<!\S/)\w"
-    r"|\.(?:(?<=\w\.)(?:[a-zA-Z]{2}|mp\d)|(?<=www\.)|/|(?<!\S\.)[a-z]{2})"
+    r"|\.(?:(?<=[\w)]\.)(?:[a-zA-Z]{2}|mp\d)|(?<=www\.)|/|(?<!\S\.)[a-z]{2})"
 )
 """Without it a text has no electronic token."""
 
@@ -267,7 +275,11 @@ RULES: tuple[Rule, ...] = (
         r"(401(?:\(k\)|[kK](?!\s(?:an?|per|each|people|views|users|followers|subscribers|downloads)\b))|403(?:\(b\)|b))(s)?(?!\w)",
         lambda m, s: _NAMED[m[1][:3]] + ("'s" if m[2] else ""),
     ),
-    rule("named number", r"[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people)\b)", lambda m, s: _NAMED[m[0]]),
+    rule(
+        "named number",
+        r"[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people|Turbo|GT\d|Carrera|Targa)\b)",
+        lambda m, s: _NAMED[m[0]],
+    ),
     rule("code", r"(?<=ISBN )\d[\dX-]+", lambda match, style: digits(match[0])),
     rule(
         "address",
@@ -302,6 +314,7 @@ def _side(match: re.Match[str], style: Style) -> str | None:
 
 
 WORD_RULES: tuple[Rule, ...] = (
+    rule("card", r"(?:[xX]{3,4}[\s-]?)(?:[xX]{2,4}[\s-]?){0,3}(\d{4})(?!\w)", lambda match, style: digits(match[1])),
     rule("direction", r"(?:(?<=[Tt]urn )|(?<=[Bb]ear )|(?<=[Kk]eep ))[RL](?!\w)|[RL](?=\s(?:on|onto|at)\s)", _side),
     rule("address", r"[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}(?!\w)|[A-Z]\d[A-Z]\s?\d[A-Z]\d(?!\w)", _postcode),
     rule("telephone", r"x\.?\s?(\d{1,5})(?!\w)", _extension),

@@ -305,6 +305,11 @@ RULES: tuple[Rule, ...] = (
         lambda m, s: f"{cardinal(m[1])} bedroom {cardinal(m[2])} bath",
     ),
     rule(
+        "rooms",
+        r"(\d)\s?(BR|BA)s?(?!\w|\s?[\d(])",
+        lambda m, s: f"{cardinal(m[1])} {'bedroom' if m[2] == 'BR' else 'bath'}",
+    ),
+    rule(
         "time",
         r"(\d{1,3})'(?=\s(?:before|after|later|into|walk|drive|ago|break)\b)",
         lambda m, s: f"{cardinal(m[1])} minutes",

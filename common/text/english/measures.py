@@ -15,18 +15,18 @@ from common.text.english.tokens import (
     of_a_thing,
     rule,
 )
-from common.text.english.units import BARE, BARE_PER, MANY, ONLY_AFTER_A_SLASH, PERIODS, UNITS
+from common.text.english.units import BARE, BARE_PER, IN_THIS_CASE, MANY, ONLY_AFTER_A_SLASH, PERIODS, UNITS
 from common.text.numbers import cardinal, fraction, plural
 
 MIXED = r"\d+(?:\s|-)\d+/\d+"
 _UNIT = (
-    r"(?:°\s?[CF]\b|[%‰°℃℉]|(?:sq|cu)\.?[\s-](?:ft|in|mi|m|km|yds?)\b\.?|fl\.?\s?oz\b"
+    r"(?:°\s?[CF]\b|[%‰°℃℉]|deg(?:s|rees)?\.?\s[CF](?![\w#+])|(?:sq|cu)\.?[\s-](?:ft|in|mi|m|km|yds?)\b\.?|fl\.?\s?oz\b"
     r"|(?:ft|lbs?|kN|N|kW|W|A|Pa|n)[·⋅-](?:lbs?|ft|m|h|s)\b|[A-Za-zµμΩ]+)"
 )
 _POWER = r"([²³]|\^?[23](?!\d))?"
 _OF_TIMES = r"[1-9]\d{0,2}\s?(?=(?:h|hrs?|hours?|d|days?|min|wks?|weeks?|months?|s|sec)\b)"
 _PER = rf"(?:\s?/\s?(?:{_OF_TIMES}|10*\s?)?(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+(?:[²³]|\^?[23](?!\d))?)"
-_LINK = re.compile(r"\s?/\s?([1-9]\d*)?\s?((?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+)([²³]|\^?[23])?")
+_LINK = re.compile(r"\s?/\s?([1-9]\d*(?:\.\d)?)?\s?((?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+)([²³]|\^?[23])?")
 _POWERS = {"²": "square", "2": "square", "³": "cubic", "3": "cubic", "sq": "square", "cu": "cubic"}
 _BITS = {"kb": "kilobit", "Kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit"}  # MB/s are megabytes
 
@@ -36,8 +36,12 @@ def _named(unit: str, style: Style) -> str | None:
     if unit in style.units:
         return style.units[unit]
     unit = unit.replace(" ", "").replace("⋅", "·").removesuffix(".")
+    if unit.startswith("deg") and unit[-1] in "CF":
+        return f"degree {'celsius' if unit[-1] == 'C' else 'fahrenheit'}"
     if unit in UNITS or (len(unit) == 1 and unit != "°"):
         return UNITS.get(unit)
+    if unit.lower() in IN_THIS_CASE:
+        return None
     return UNITS.get(unit.lower()) or UNITS.get(unit.lower().replace(".", ""))
 
 
@@ -46,7 +50,7 @@ def _several(name: str) -> str:
     head, per, rest = name.partition(" per ")
     if " of " in head or head.startswith(("degree ", "part ")):
         first, _, others = head.partition(" ")
-        return f"{plural(first)} {others}{per}{rest}"
+        return f"{MANY.get(first) or plural(first)} {others}{per}{rest}"
     words = head.split()
     if words[-1] == "mille" or head == "c c" or words[-1].endswith("hertz"):
         return name
@@ -68,7 +72,7 @@ def _below(chain: str, style: Style) -> str | None:
     """`/100km` → per one hundred kilometers; `/kg/min` → per kilogram per minute; /s² → per second squared."""
     said = []
     for count, unit, power in _LINK.findall(chain):
-        name = PERIODS.get(unit) or (_with_power(unit, None, style) if len(unit) > 1 or unit in "gmLVKWJNA" else None)
+        name = PERIODS.get(unit) or (_with_power(unit, None, style) if len(unit) > 1 or unit in "gmLlVKWJNA" else None)
         if name is None and re.fullmatch("[a-z]{3,}", unit) and not power:
             name = unit
         if name is None:
@@ -98,12 +102,16 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     is_alone = hyphen != " " or not of_a_thing(match)  # 5 A students
     is_time = is_time or (unit == "A" and is_alone and anywhere(match.string, _VOLTS))
     is_time = is_time or (unit == "K" and is_alone and _is_kelvin(match))
-    if unit == "mo" and (not hyphen or re.match(r"\.?\s?(?:old|ago|baby|contract)\b|\.?\s?[@=]", behind)):
+    if unit == "mo" and not _NO_MONTHS.match(behind):
         is_time = True
+    is_time = is_time or (unit == "v" and not hyphen and number.isdigit())
+    is_time = is_time or (unit == "sf" and len(number) > 2 and not number.startswith("0"))
+    if unit == "pt" and _OF_A_LETTER.match(behind):
+        return f"{count(number)} point{'' if _FONT.match(behind) or number == '1' or hyphen == '-' else 's'}"
     if unit == "l" and not chain and (not hyphen or _POURED.match(behind)):
         return f"{count(number)} {'liter' if number == '1' or '/' in number or before_noun(match) else 'liters'}"
     if (unit in ONLY_AFTER_A_SLASH and not (chain or is_time)) or (
-        power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "mi", "in")
+        power and unit not in ("m", "km", "cm", "mm", "ft", "yd", "yds", "mi", "in", "dm", "nm", "µm", "μm")
     ):
         return None
     if unit in ("HP", "MP") and anywhere(match.string, _GAMES) and not anywhere(match.string, _MACHINES):
@@ -153,14 +161,22 @@ _MACHINES = re.compile(
     r"|sensors?|lens(?:es)?|pictures?|horsepower)\b"
 )
 _VOLTS = re.compile(r"\d\s?(?:VAC|VDC|V|Hz|kW)(?![A-Za-z])")
-_SCALE_BESIDE = re.compile(r"\d\s?°\s?[CF]\b|\bkelvin", re.IGNORECASE)
+_SCALE_BESIDE = re.compile(
+    r"\d\s?°\s?[CF]\b|\b(?:kelvin|heated|cooled|warmed|temperatures?|melting|boiling|superconduct\w*|cryogenic|anneal\w*|sinter\w*)",
+    re.IGNORECASE,
+)
 
 
 def _is_kelvin(match: re.Match[str]) -> bool:
     return match["gap"] == " " and anywhere(match.string, _SCALE_BESIDE)
 
 
-_POURED = re.compile(r"\sof\s(?!the\b)[a-z]")  # 2 l of water
+_POURED = re.compile(r"\sof\s(?!the\b)[a-z]|\s?[,;)]|\s?\Z|\s(?:bottle|jug|tank|pot|pan|engine)")  # 2 l of water
+_NO_MONTHS = re.compile(r"\s(?:money|problems?|time|better|like)\b")
+_FONT = re.compile(r"\.?\s(?:font|type|text|serif|headings?|letters)\b")
+_OF_A_LETTER = re.compile(
+    r"\.?\s(?:font|type|text|serif|headings?|letters|Times|Arial|Helvetica|Calibri|lead|margin|bold|scale|increase|drop|rise|gain)\b"
+)
 _ELECTRIC = re.compile(r"\s?(?:[,;)]|\.?\Z)|\s(?:at\s\d|of\s(?:current|force)|fuse|current|breaker)")
 _SOMETHING = re.compile(r"\s(?:the|an?|this|that|these|those|my|your|his|her|its|our|their)\b")
 _FEET_AHEAD = re.compile(r"\d\s?(?:ft|feet|foot)\.?\s\Z")
@@ -260,10 +276,25 @@ def _bare(match: re.Match[str], style: Style) -> str | None:
     return f"{_several(name) if unit in UNITS else name}{below}"
 
 
+def _dose(match: re.Match[str], style: Style) -> str | None:
+    """500 mg/5 mL, 52 kcal/100 g; but 150kg/330lb are the same"""
+    number, unit, count_of, below = match.groups()
+    name, name_below = _named(unit, style), _named(below, style)
+    if name is None or name_below is None:
+        return None
+    of = name_below if count_of == "1" else f"{cardinal(count_of)} {_several(name_below)}"
+    return f"{cardinal(number)} {name if number == '1' else _several(name)} per {of}"
+
+
 RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE})|([kK])(?=\s(?:mi|lbs?|kg|ft|hrs?|rpm)\b))?(?P<gap>\s|-)?(?P<unit>{_UNIT}){_POWER}(?:\.(?=/[a-z]))?({_PER}{{0,6}})(?![\w²³])(?:\.(?=\s+[a-z\d&]|\s\(|[,;:)/]|-\d))?",
+        rf"({NUMBER})\s?(mg|mcg|µg|μg|g|IU|mEq|mmol|cal|kcal|kJ)/(\d{{1,4}}(?:\.\d)?)\s?(m[lL]|L|l|tsp|tbsp|(?<=100\s)g|(?<=100)g|(?<=l/\d)oz|(?<=l/\d\s)oz)(?!\w)",
+        _dose,
+    ),
+    rule(
+        "measure",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\s({LARGE})|([kK])(?=\s(?:mi|lbs?|kg|ft|hrs?|rpm)\b))?(?P<gap>\s|-)?(?P<unit>{_UNIT}){_POWER}(?:\.(?=/[a-z]))?({_PER}{{0,6}})(?![\w²³])(?:\.(?=\s+[a-z\d&]|\s\(|[,;:)/]|-\d|\s-\s\d))?",
         _measure,
     ),
     rule("measure", rf"({NUMBER}(?:\s?[A-Za-z]+)?)(/[A-Za-z]+)\b(?!/)", _per_unit),

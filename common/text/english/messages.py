@@ -7,7 +7,9 @@ from common.text.english.tokens import BEGINNING, Rule, Style, before, rule
 from common.text.numbers import plural
 
 SHORT = {
-    "thx": "thanks", "thnx": "thanks", "pls": "please", "plz": "please", "ppl": "people", "tmrw": "tomorrow",
+    "thx": "thanks", "ofc": "of course",
+    "tks": "thanks", "tnx": "thanks", "thru": "through", "xtra": "extra",
+    "thnx": "thanks", "pls": "please", "plz": "please", "ppl": "people", "tmrw": "tomorrow",
     "tmr": "tomorrow", "msg": "message", "msgs": "messages", "bday": "birthday", "abt": "about", "tho": "though",
     "wknd": "weekend", "yest": "yesterday", "wkt": "wicket", "wkts": "wickets", "hv": "have", "gd": "good",
     "btwn": "between", "tmw": "tomorrow", "wkly": "weekly",
@@ -17,7 +19,7 @@ SHORT = {
 }  # fmt: skip
 # Capitals of these are other names.
 _ALSO_CAPITALS = frozenset(
-    ["msg", "hv", "gd", "tho", "abt", "tmr", "tmw", "ur", "pmt", "yest", "wkt", "mtg", "mkt", "mgr", "hwy"]
+    ["msg", "hv", "gd", "tho", "abt", "tmr", "tmw", "ur", "tnx", "pmt", "yest", "wkt", "mtg", "mkt", "mgr", "hwy"]
 )
 _ONLY_SHORT = frozenset(SHORT) - _ALSO_CAPITALS
 
@@ -53,6 +55,16 @@ _SPELLED = (
     "afk",
     "ily",
     "wyd",
+    "ttyl",
+    "omfg",
+    "istg",
+    "iykyk",
+    "tfw",
+    "ootd",
+    "grwm",
+    "hmu",
+    "wbu",
+    "hbu",
 )
 PLAIN_TOO = frozenset([*SHORT, *_ELIDED, *_SPELLED])
 """Words of small letters that are read otherwise than they are written."""

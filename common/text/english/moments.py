@@ -2,15 +2,16 @@
 
 import re
 
-from common.text.english.tables import MONTH_NAMES, MONTHS, WEEKDAYS
-from common.text.english.tokens import Rule, Style, before, rule, text_before
+from common.text.english import weekdays
+from common.text.english.tables import MONTH_NAMES, MONTHS
+from common.text.english.tokens import Rule, Style, anywhere, before, rule, text_before
 from common.text.numbers import cardinal, digits, ordinal, pair, plural, year
 
 # "may" and "march" are months with a capital only.
 _FULL = rf"(?:(?:{'|'.join(name for name in MONTH_NAMES if name not in ('march', 'may'))})|(?-i:March|May|MARCH|MAY))"
 _SHORT = rf"(?:{'|'.join(short for short in MONTHS if short not in ('may', 'mar'))}|(?-i:Mar|MAR))"
 _MONTH = rf"(?:{_FULL}|{_SHORT}\b\.?(?!'))"
-_WEEKDAY = "|".join(sorted(WEEKDAYS, key=len, reverse=True))
+_WEEKDAY = weekdays.NAMES
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _YEAR_AFTER = r"(?:(?:,\s*|\s+)(\d{4})(?![\w%]|[.,:]\d))?"
 # Before four digits that are no year, a word in the plural follows: 1066 items.
@@ -69,9 +70,10 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     return _date(int(first), second, in_year)
 
 
+_COUNTED_AHEAD = re.compile(r"(?:\d|\b(?:is|a|an|scored?|got|was|by|went|shot|hit))\s\Z")
 _IN_A_SUM = re.compile(r"[=+×÷*]\s?\Z")
 _PART_OF = re.compile(
-    r"\s(?:(?:of|people|students|questions|marks|points|correct|inch\w*|in|the|a|miles?|cups?)\b|\(\d)"
+    r"\s(?:(?:of|people|students|questions|marks|points|correct|inch\w*|in|the|a|miles?|cups?|acres?|tanks?|sheets?|size|price|full)\b|\(\d)"
 )
 _WEEKDAY_AHEAD = re.compile(rf"\b(?:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?\s\Z")
 _ON = re.compile(
@@ -79,7 +81,23 @@ _ON = re.compile(
     r"|eta:?|arriv(?:es?|ed|ing)|deliver(?:y|ed):?|posted:?|updated:?|\d{1,2}/\d{1,2} (?:to|and|or|through)"
     r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:week|weekend) of"
     r"|(?:birthday|bday|b-day|date|day) (?:is|was)"
+    r"|(?:e-?mail|letter|mail|memo|message|invoice|order|report|statement|meeting|minutes|call|visit|appt\.?|appointment"
+    r"|session|flight|booking|issue|edition|post|game|night|evening|morning|afternoon|week|as|ending|beginning|commencing"
+    r"|effective|eff\.|dtd\.?|w/[ec]|received|rcvd\.?|paid|scheduled|rescheduled|moved|postponed|delayed|pushed|dob:?|date:?)"
+    r"(?:\s(?:of|on|for|to|until|till|from))?"
     rf"|(?-i:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?)\s\Z",
+    re.IGNORECASE,
+)
+# A fraction of nothing: we meet on 3/4.
+_MET = re.compile(
+    r"\b(?:on|until|till|dated|due|posted:?|expires?|starts?|ends?|opens?|date:?|dob:?|as of)\s\Z", re.IGNORECASE
+)
+_NOTHING_BEHIND = re.compile(
+    r"\s*(?:[,;.!?)]|\Z)|\s(?:at|@|from|for|and|or|to|we|i|so|but|if|with|because|through|thru|until|till|about)\s",
+    re.IGNORECASE,
+)
+_OF_MATHS = re.compile(
+    r"[=+*×÷^π√<>]|\b(?:odds|ratio|fractions?|equals?|times|divided|multipl\w+|simplif\w+|slope|music|rhythm|beats?|bars?|inch\w*)\b",
     re.IGNORECASE,
 )
 
@@ -96,6 +114,10 @@ def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
     if day == 1 < month:  # a first of a month, since nobody writes such a fraction
         return _numbers(match, style)
     is_part = (month, day) in ((1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 5), (1, 8)) or day == 16
+    if before(match, _MET) and _NOTHING_BEHIND.match(match.string, match.end()):
+        is_part = False
+    if month > day and not anywhere(match.string, _OF_MATHS) and not before(match, _COUNTED_AHEAD):
+        return _numbers(match, style)  # above one: nobody writes such a fraction
     is_day = (
         (not is_part or before(match, _WEEKDAY_AHEAD))
         if before(match, _ON)
@@ -161,31 +183,9 @@ def _month_alone(match: re.Match[str], style: Style) -> str | None:
     return f"{said} {year(match[2])}" if match[2] else said
 
 
-_ON_A_DAY = re.compile(r"\b(?:on|this|next|last|every|by|until|till|since|and|or|open|closed)\s\Z", re.IGNORECASE)
-
-
-def _weekday(match: re.Match[str], style: Style) -> str | None:
-    """Sat and Sun, too, where they can be nothing else."""
-    is_word = match[1] in ("Sat", "Sun", "Wed", "Mon")
-    return WEEKDAYS[match[1]] if not is_word or before(match, _ON_A_DAY) else None
-
-
-_DAYS = {day[:2]: day.lower() for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")}
-
-
 def _form_of_a_date(match: re.Match[str], style: Style) -> str:
     """MM/DD/YYYY"""
     return "month day year" if match[0].startswith("M") else "day month year"
-
-
-def _two_days(match: re.Match[str], style: Style) -> str:
-    """Tu-Su"""
-    return f"{_DAYS[match[1]]} to {_DAYS[match[2]]}"
-
-
-def _weekday_among(match: re.Match[str], style: Style) -> str:
-    """Mon/Wed/Fri"""
-    return WEEKDAYS[match[1] or match[2]]
 
 
 def _month_and_short_year(match: re.Match[str], style: Style) -> str:
@@ -253,20 +253,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("date", rf"({_SHORT})(?=\s?[-/]\s?(?:{_SHORT}|{_FULL})\b)(?<=[A-Z]..)()", _month_alone, any_case=True),
     rule("date", rf"({_SHORT})()(?!\w)\.?", _month_behind_another, any_case=True),
     rule("date", r"(?:MM[/-]DD|DD[/-]MM)[/-]YY(?:YY)?(?!\w)", _form_of_a_date),
-    rule("date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\s?-\s?(Mo|Tu|We(?!\s[a-z])|Th|Fr|Sa|Su)(?!\w)", _two_days),
-    rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
-    rule(
-        "date",
-        rf"({_WEEKDAY})(?:\.(?=,?\s)|\.?(?=\s?-\s?(?:{_WEEKDAY})\b)|(?<=-...)(?!\w)|(?=,\s+(?:(?i:{_MONTH})|\d)|\s(?:the\s|@\s?|(?<!Sat\s)at\s)?\d|\sat\s\d{{1,2}}(?::\d\d|\s?[ap]\.?m)|\s(?:morning|afternoon|evening|night)\b))",
-        lambda match, style: WEEKDAYS[match[1]],
-    ),
-    rule("date", rf"({_WEEKDAY})(?=\s?[/&]\s?(?:{_WEEKDAY})\b)|(?<=[a-z]{{3}}/)({_WEEKDAY})(?!\w)", _weekday_among),
-    rule(
-        "date",
-        r"M\s?-\s?(Th|F)(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)",
-        lambda match, style: f"monday to {'friday' if match[1] == 'F' else 'thursday'}",
-    ),
-    rule("date", rf"({_WEEKDAY})(?![\w'-])", _weekday),
+    *weekdays.WORD_RULES,
     rule("date", rf"({_MONTH})\s'(\d\d)(?!\w)", _month_and_short_year, any_case=True),
     rule("date", r"ca?\.\s?(?=\d{3,4}(?!\w))", lambda match, style: "circa"),
 )

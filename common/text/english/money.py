@@ -3,18 +3,30 @@
 import re
 
 from common.text.english.tokens import LARGE, NUMBER, Rule, Style, before, before_noun, rule
-from common.text.english.units import CURRENCIES, MAGNITUDES, PERIODS, UNITS
-from common.text.numbers import cardinal
+from common.text.english.units import CURRENCIES, MAGNITUDES, MANY, PERIODS, UNITS
+from common.text.numbers import cardinal, plural
 
 _SIGN = (
-    r"(?:(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|AU?\$|CA?\$|HK\$|NZ\$|NT\$|MX\$|S\$|R\$|Rs\.?(?=\s?\d)|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡])"
+    r"(?:(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|AU?\$|CA?\$|HK\$|NZ\$|NT\$|MX\$|S\$|R\$|Rs\.?(?=\s?\d)"
+    r"|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡₨₵৳₸₾]|(?:CN|JP)¥|RM(?=\d)|Rp\.?(?=\s?\d)|K[Ss]h\.?(?=\s?\d))"
 )
-_CODE = "USD|CAD|AUD|EUR|GBP|JPY|CNY|RMB|CHF|INR|SEK|NOK|DKK|PLN|CZK|HUF|KRW|SGD|HKD|NZD|ZAR|RUB|THB|AED|MXN|BRL|BTC"
-_EUROPEAN = r"\d{1,3}(?:\.\d{3})*,\d\d(?!\d)"  # 1.250,50 €
+_CODE = (
+    "USD|CAD|AUD|EUR|GBP|JPY|CNY|RMB|CHF|INR|SEK|NOK|DKK|PLN|CZK|HUF|KRW|SGD|HKD|NZD|ZAR|RUB|THB|AED|MXN|BRL|BTC"
+    "|PKR|ISK|RON|BGN|ILS|UAH|VND|MYR|IDR|NGN|KES|GHS|EGP|SAR|QAR|KWD|BHD|OMR|JOD|UYU|DOP|TWD|LKR|BDT|NPR|JMD|TZS|UGX|KZT|CRC|FJD"
+)
+# Words or names, too: only behind an amount, or before one of four digits or with a comma.
+_CODE_TOO = "TRY|PHP|COP|PEN|MAD|NIS|ARS|CLP|ETH|USDT|LTC"
+_EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3})+),\d\d(?!\d|,\d)"  # 1.250,50 €
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER})"
-_PART = rf"(?:[\s-]?({LARGE})\b|\s?(mn|mln|mil|bln|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w']|-(?!(?:an?|per)-)[A-Za-z]))?"
+_PART = (
+    rf"(?:[\s-]?({LARGE})\b|\s?(mn|mln|mill?|mio|bil|bln|lakhs?|crores?|(?<=[\d₹] )cr|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)"
+    r"(?![\w']|-(?!(?:an?|per)-)[A-Za-z]))?"
+)
 _TO = rf"(?:\s?-\s?({_AMOUNT}){_PART}(?![\w-]|[.,:]\d|/\d))?"
-_PER = r"(?:\s?/\s?(sq\.?\s?\w+|[A-Za-z]+)\b(?:\.(?=\s[a-z\d(]|[,;)]))?)?"
+_PER = (
+    r"(?:\s?/\s?(sq\.?\s?\w+|\d{1,4}\s?(?:k?g|m[lL]|L|l|lbs?|oz|m|ft|km|mi|yds?)|[A-Za-z]+)\b"
+    r"(?:\.(?=\s[a-z\d(]|[,;)]))?)?"
+)
 _ARTICLE = re.compile(r"\b(?:a|an|another|this|that|each|every)\s\Z", re.IGNORECASE)
 _NOTE = re.compile(
     r"\s(?:bill|note|coin|gift|fine|ticket|cheque|check|voucher|coupon|fee|deposit|discount)|-(?:a|an|per)-\w+\s[a-z]"
@@ -48,7 +60,7 @@ _RESOLUTIONS = frozenset(["144", "240", "360", "480", "540", "576", "720", "1080
 
 def _plain(number: str) -> str:
     """`1.250,50` → 1250.50"""
-    return number.replace(".", "").replace(",", ".") if re.fullmatch(_EUROPEAN, number) else number
+    return number.replace(".", "").replace(" ", "").replace(",", ".") if re.fullmatch(_EUROPEAN, number) else number
 
 
 def _amount(number: str, magnitude: str | None, currency: str, *, one: bool = False) -> str:
@@ -66,7 +78,9 @@ def _amount(number: str, magnitude: str | None, currency: str, *, one: bool = Fa
     spoken = []
     if whole.strip("0"):
         spoken.append(f"{cardinal(whole)} {singular if whole == '1' or one else several}")
-    if parts != "00" or not spoken:
+    if not spoken and parts == "00":
+        spoken.append(f"{cardinal(whole or '0')} {several}")
+    elif parts != "00":
         of_one = parts == "01" or (one and one_part != "penny")  # a $0.99 app
         spoken.append(f"{cardinal(str(int(parts)))} {one_part if of_one else many_parts}")
     return " ".join(spoken)
@@ -104,6 +118,9 @@ def _per(unit: str) -> str:
         return f" per square {UNITS.get(words[0][2:], words[0][2:])}"
     if unit == "ea":
         return " each"
+    if several := re.fullmatch(r"(\d+)\s?([A-Za-z]+)", unit):
+        name = UNITS.get(several[2]) or UNITS.get(several[2].lower()) or several[2]
+        return f" per {cardinal(several[1])} {MANY.get(name) or plural(name)}"
     return f" per {PERIODS.get(unit) or UNITS.get(unit) or UNITS.get(unit.lower()) or unit}"
 
 
@@ -139,7 +156,48 @@ def _lost(match: re.Match[str], style: Style) -> str:
     return f"minus {_amount(match[2], match[3], match[1])}"
 
 
+_PAID = {
+    "pp": "person", "pcm": "calendar month", "pw": "week", "pppn": "person per night", "pm": "month", "ph": "hour",
+    "pa": "annum", "pn": "night",
+}  # fmt: skip
+
+
+def _paid(match: re.Match[str], style: Style) -> str:
+    """£500pw, $20pp"""
+    return f"{_amount(match[2], match[3], match[1])} per {_PAID[match[4]]}"
+
+
+_NOTES = {"1": "ones", "5": "fives", "10": "tens", "20": "twenties", "50": "fifties", "100": "hundreds"}
+_MANY = {"10": "tens", "100": "hundreds", "1000": "thousands", "1,000": "thousands"}
+
+
+def _notes(match: re.Match[str], style: Style) -> str:
+    """in $20s, $100s of dollars, $10s of millions"""
+    sign, number, large = match.groups()
+    if large:
+        return f"{_MANY.get(number) or plural(cardinal(number))} of {large} of {CURRENCIES[sign][1]}"
+    return _NOTES.get(number) or f"{plural(cardinal(number))} of {CURRENCIES[sign][1]}"
+
+
+def _grouped(match: re.Match[str], style: Style) -> str:
+    """€1 250, 12 500 kr"""
+    sign, number, behind = match.groups()
+    currency = sign or behind
+    return f"{cardinal(number.replace(' ', ''))} {CURRENCIES[currency][1]}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule("money", rf"([$£€])({NUMBER})\s?([kKmM])?(pppn|pcm|pw|pp|pm|ph|pa|pn)(?!\w)", _paid),
+    rule("money", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?", _notes),
+    rule("money", r"([€])\s?(\d{1,3}(?: \d{3})+)()(?![\d.,])", _grouped),
+    rule("money", rf"()(\d{{1,3}}(?: \d{{3}})+)\s?(€|kr|(?:{_CODE})\b)(?!\w)", _grouped),
+    rule("money", r"(R)(\d{1,3}(?:,\d{3})+(?:\.\d\d)?|\d+\.\d\d)(?![\w.])", lambda m, s: _amount(m[2], None, "ZAR")),
+    rule(
+        "money",
+        rf"({_CODE_TOO})\s(\d{{1,3}}(?:,\d{{3}})+(?:\.\d\d)?|\d{{4,}}|\d+\.\d\d)(?![\w.])",
+        lambda m, s: _amount(m[2], None, m[1]),
+    ),
+    rule("money", rf"({NUMBER})\s({_CODE_TOO})(?!\w|\s?\d)", lambda m, s: _amount(m[1], None, m[2])),
     rule("money", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b)?", _lost),
     rule("money", r"(\d{1,2})/(?=[$£€]\d)", lambda match, style: f"{cardinal(match[1])} for "),
     rule(
@@ -149,7 +207,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "money",
-        rf"({_AMOUNT}){_PART}\s?([£€¥₹¢₩₽₿฿₫₪₺₴]|(?:{_CODE})\b|zl|kr(?=[\s,.;:!?)]|\Z)|\$(?!\d)){_PER}",
+        rf"({_AMOUNT}){_PART}\s?([£€¥₹¢₩₽₿฿₫₪₺₴]|円|(?:{_CODE})\b|zl|Kc|kr(?=[\s,.;:!?)]|\Z)|\$(?!\d)){_PER}",
         _money_behind,
     ),
     rule("money", r"([$£€¥₹])/([a-zA-Z]+)\b", _price),

@@ -274,6 +274,12 @@ RULES: tuple[Rule, ...] = (
         lambda m, s: f"{in_pairs(m[1])} {in_pairs(m[2])}",
     ),
     rule("count", r"(\d{1,3})/(\d{1,3})(?![\w/]|[.,]\d)", _so_many_of),
+    rule(
+        "name",
+        r"7[0-8]7(?=\s(?:MAX|Max|[Dd]reamliner|jet|plane|aircraft|jumbo|pilot|crash)\b)",
+        lambda m, s: in_pairs(m[0]),
+    ),
+    rule("name", r"911(?=\s(?:Turbo|GT\d|Carrera|Targa)\b)", lambda m, s: "nine eleven"),
     rule("name", r"(7[0-8]7)-(\d{3})(?![\w-])", lambda m, s: f"{in_pairs(m[1])} {in_pairs(m[2])}"),
     rule("name", r"((?<=[A-Za-z]-)\d{1,4}|(?<=\dx)\d{1,2}|\d{3})s\b", _several),
 )

@@ -35,7 +35,7 @@ _CODE_AHEAD = re.compile(
 _LETTER_AHEAD = re.compile(r"(?<!\dx)(?<=[^\W\d_])\Z")
 _NAME_AHEAD = re.compile(
     r"\b(?:Boeing|Airbus|Flight(?:\s[A-Z]{2})?|Route|Rte\.?|Rt\.?|Highway|Interstate|Hwy|Room|Rm\.?|Area|(?-i:Rule)|R\.\sEvid\.|Porsche|Peugeot|Xbox|Box"
-    rf"|RTX|GTX|RX|Radeon|Ryzen\s\d|Core|Apartment|Apt\.?|Flat|Suite|Ste\.?|Ferrari|Port|HTTP|Error|Status|Bus|Train|Locker|Channel"
+    rf"|Office|Microsoft|RTX|GTX|RX|Radeon|Ryzen\s\d|Core|Apartment|Apt\.?|Flat|Suite|Ste\.?|Ferrari|Port|HTTP|Error|Status|Bus|Train|Locker|Channel"
     rf"|(?-i:ISO|IEC|DIN|RFC|IEEE)|Gate|Building|Bldg\.?|Fahrenheit|Psalm|Ps\.|Bay|Cabin|Lot|Hall|(?-i:Unit|Extension|Form|Building|{COURSES})\.?)\s\Z"
     r"|\b(?:US|I|CA|SR|Route|Form)-\Z|[A-Za-z]\d+-\Z|\b[A-Za-z]{1,6}-(?<!\ba-)(?<!non-)(?<!pre-)(?<!mid-)(?<!post-)(?<!over-)(?<!sub-)(?<!top-)\Z",
     re.IGNORECASE,
@@ -159,6 +159,21 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
     if before(match, _SERIAL_AHEAD) or (letter in "KMB" and before(match, PLACE_AHEAD)):
         return None
     follows = match.string[match.end() :]
+    if (
+        letter in "kK"
+        and match[1] in ("2", "4", "5", "8")
+        and re.match(
+            r"\s(?:video|tv|TV|monitor|display|screen|resolution|res|film|movie|camera|footage|stream\w*|gaming|60|Blu)",
+            follows,
+        )
+    ):
+        return None
+    if (
+        letter == "M"
+        and match[1] == "3"
+        and re.match(r"'s|\s(?:[A-Z][a-z]|tape|stock|mask|adhesive|hooks?|company|strips?|respirator)", follows)
+    ):
+        return None
     if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):
         return None
     if letter == "K" and match[1].isdigit() and len(match[1]) == 4 and _is_of_light(match):
@@ -232,6 +247,12 @@ _ROUGHLY = {
 }  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        "code",
+        r"(?:(?<=Agent )|(?<=agent )|(?<=Bond )|(?<=Bond, ))007(?!\w)|007(?=\s(?:movie|film|theme))",
+        lambda match, style: "double oh seven",
+    ),
+    rule("number", r"\d{1,3}(?:'\d{3})+(?![\w'])", lambda match, style: cardinal(match[0].replace("'", ","))),
     rule("code", r"0x([\dA-Fa-f]+)\b", _hexadecimal),
     rule("code", r"(?:999|112|911|000)(?!\w|[.,:/-]\d)(?!\s(?!or\b|and\b|if\b|in\b|for\b|now\b)[a-z])", _emergency),
     rule(
@@ -248,7 +269,17 @@ RULES: tuple[Rule, ...] = (
         r"(\d+\.\d+)/(\d+)(?![\w/]|\.\d|\s?(?:[KMGT]B|k?m|k?g|L|ml|mi|lbs?)\b)",
         lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}",
     ),
+    rule(
+        "score",
+        r"(\d{1,2}(?:\.\d{1,2})?)/(4\.0|5\.0|10\.0)(?![\w/]|\.\d)",
+        lambda m, s: f"{cardinal(m[1])} out of {cardinal(m[2])}",
+    ),
     rule("math", r"(\d+)x/([a-z]+)", lambda m, s: f"{cardinal(m[1])} times per {PERIODS.get(m[2], m[2])}"),
+    rule(
+        "math",
+        r"(\d+)X(?=\s(?:more|faster|better|larger|bigger|the|as|higher|cheaper|slower|return|daily|a|per))",
+        _times,
+    ),
     rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|(?:a|in|on|by|at|or)\s)|,\s[a-z]{2})", _times),
     rule(
         "math",

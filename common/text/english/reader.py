@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from common.text.english import (
+    acronyms,
     codes,
     forms,
     law_and_medicine,
@@ -71,6 +72,7 @@ _WORDS: tuple[Rule, ...] = (
     *measures.WORD_RULES,
     *sizes.WORD_RULES,
     *words.WORD_RULES,
+    *acronyms.WORD_RULES,
 )
 _CAPITAL_RULES = _Rules(
     *(rule for rule in money.RULES if rule.kind == "money"), *forms.WORD_RULES, *codes.WORD_RULES, *_WORDS
@@ -87,7 +89,7 @@ _NO_RULES = _Rules()
 # Digits behind a letter.
 _WITHIN_RULES = _Rules(*(rule for rule in _NUMBERS if rule.kind in ("ordinal", "number", "version")))
 
-_PLAIN = re.compile(rf"\s+|(?!(?:{words.NO_VOWEL}|[ivxl]{{1,6}})(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
+_PLAIN = re.compile(rf"\s+|(?!(?:{acronyms.NO_VOWEL}|[ivxl]{{1,6}})(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)")
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SPECIAL = frozenset(
@@ -115,6 +117,22 @@ _SPECIAL = frozenset(
         "ea",
         "yr",
         "mo",
+        "exc",
+        "pgs",
+        "pg",
+        "est",
+        "inc",
+        "incl",
+        "nos",
+        "he",
+        "she",
+        "his",
+        "her",
+        "him",
+        "himself",
+        "cal",
+        "div",
+        "ins",
         *messages.PLAIN_TOO,
         *law_and_medicine.PLAIN_TOO,
         *MONTHS,
@@ -142,13 +160,17 @@ _RANGE = re.compile(r"-|\s-\s")
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _MONTH_NAME = "|".join(name.capitalize() for name in (*MONTHS, *MONTHS.values()) if name not in ("may", "march"))
 _GOES_ON = re.compile(
-    rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{_MONTH_NAME})\b|(?:{'|'.join(WEEKDAYS)})\b|[A-Z][a-z]+day\b|(?:present|today|now)\b"
+    rf"[$£€¥₹₩]?\.?\d|(?i:{_MONTH})\w*\.?\s\d|(?:{_MONTH_NAME})\b|(?:{'|'.join(WEEKDAYS)}|{'|'.join(WEEKDAYS).upper()})\b|[A-Z][a-z]+day\b|(?:present|today|now)\b"
 )
 _SERIAL_AHEAD = re.compile(r"-\d+-\w")
 _SERIAL_BEHIND = re.compile(r"\w-\d+\Z|(?<!\w)[A-Za-z]\w*\d\Z|\b(?:Boeing|Airbus|Embraer|Cessna)\s\w+\Z")
+_NAMED_BEHIND = re.compile(
+    r"\b(?:Exit|Gate|Room|Route|Rte\.?|Bus|Line|Platform|Track|Step|Item|Lesson|Stop|Mile|Lot|Table)\s\d+[A-Z]?\Z"
+)
+_COUNTED = re.compile(r"[$£€]|\d[\d.,]*\s?[a-z]")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER}){{0,20}}\s?=")
 _TERM_BEHIND = re.compile(r"[=+*×÷]\s?[\d.]+\Z")
-_TIMES = re.compile(r"(\s?[x×*]\s?)(?=\.?\d)")
+_TIMES = re.compile(r"(\s?(?:[x×*]|(?<=\d)X(?=\d)|(?<=\d\s)X(?=\s\d))\s?)(?=[$£€]?\.?\d)")
 _MULTIPLIED = re.compile(
     rf"{NUMBER}(?:\s?-?(?:k?g|m?c?g|m[lL]|L|oz|lbs?)\b|\^\d|[⁰¹²³⁴-⁹]|(?:\s?[-+*/x×÷]\s?{NUMBER}){{0,4}}\s?=)"
 )
@@ -190,12 +212,19 @@ def _between(text: str, position: int, previous: str) -> Token | None:
     if previous not in _NUMERIC:
         return None
     if times := _TIMES.match(text, position):
-        is_product = "x" not in times[0] or times[0] == "x " or _MULTIPLIED.match(text, times.end())
+        is_product = (
+            "x" not in times[0].lower()
+            or times[0] == "x "
+            or text[times.end()] in "$£€"
+            or _MULTIPLIED.match(text, times.end())
+        )
         return Token(times[0], "math", "times" if is_product else "by")
     dash = _RANGE.match(text, position)
     if dash is None or not _GOES_ON.match(text, dash.end()):
         return None
     ahead = text[max(0, position - 40) : position]
+    if len(dash[0]) > 1 and _NAMED_BEHIND.search(ahead) and _COUNTED.match(text, dash.end()):
+        return None
     if _SERIAL_AHEAD.match(text, position) or _SERIAL_BEHIND.search(ahead):
         return Token(dash[0], "serial", "")
     subtracts = _EQUALS.match(text, position) or _TERM_BEHIND.search(ahead)

@@ -3,7 +3,7 @@
 import re
 
 from common.text.english.tables import COUNTED, KINGS
-from common.text.english.tokens import Rule, Style, before, rule
+from common.text.english.tokens import Rule, Style, anywhere, before, rule
 from common.text.numbers import cardinal, ordinal, year
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
@@ -53,6 +53,8 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
     numeral, own = match[1], "'s" if match[2] else ""
     if not _NUMERAL.fullmatch(numeral) or numeral in ("L", "C", "D", "M"):  # "Grade C beef", "Class D airspace"
         return None
+    if numeral == "IV" and anywhere(match.string, _OF_MEDICINE):
+        return None
     number = roman(numeral)
     if before(match, _COUNTED_AHEAD):
         is_pronoun = numeral == "I" and before(match, _SHORT_AHEAD) and _SAID_BY_ME.match(match.string, match.end())
@@ -77,6 +79,9 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(number)}{own}" if is_name and before(match, _WORD_AHEAD) else None
 
 
+_OF_MEDICINE = re.compile(
+    r"\b(?:fluids?|drip|saline|NaCl|mg|m[lL]|antibiotics?|bolus|infusion|catheter|patients?|nurse|hospital|dose|doses|therapy|push)\b"
+)
 _NAME_AHEAD = re.compile(r"\b[A-Z][a-z]+\s\Z")
 _WORD_AHEAD = re.compile(r"(?:[a-z]|[A-Z]\d|\d)\s\Z")
 
@@ -115,7 +120,18 @@ def world_war(match: re.Match[str], style: Style) -> str:
     return f"world war {cardinal(roman(match[1]))}"
 
 
+def _chords(match: re.Match[str], style: Style) -> str | None:
+    """a ii-V-I in C"""
+    chords = match[0].upper().split("-")
+    is_progression = len(set(chords)) > 1 and all(map(_CHORD.fullmatch, chords))
+    return " ".join(cardinal(roman(chord)) for chord in chords) if is_progression else None
+
+
+_CHORD = re.compile("I{1,3}|IV|VI{0,2}")
+
+
 WORD_RULES: tuple[Rule, ...] = (
+    rule("music", r"[ivIV]{1,3}(?:-[ivIV]{1,3}){2,5}(?![\w-])", _chords),
     rule("abbreviation", r"WW(II?)(?!\w)", world_war),
     rule("number", r"([ivxl]{1,6})\s?-\s?([ivxl]{1,6})(?![\w'])", _small_range),
     rule("number", r"([ivxl]{1,6})(?![\w'-])", _small),

@@ -87,6 +87,21 @@ def _age(match: re.Match[str], style: Style) -> str:
     return f"{cardinal(match[1])} {'year' if one else 'years'} old"
 
 
+_LASTING_DAYS = re.compile(r"(?:\b\d{1,3}\s?-\s?|\b(?:for|in|after|within|every|x|of|lasts|takes|took)\s)\Z")
+_CUT_AHEAD = re.compile(r"\b(?:into|in|to|by|of)\s\Z")
+
+
+def _in_parts(match: re.Match[str], style: Style) -> str | None:
+    """Cut it into 1/8s, which are no parts of a second."""
+    if not before(match, _CUT_AHEAD) or match[1] in ("1", "0"):
+        return None
+    return _several_parts(match[1])
+
+
+def _several_parts(bottom: str) -> str:
+    return fraction("2", bottom, improper=True).partition(" ")[2]
+
+
 def _of_a_second(match: re.Match[str], style: Style) -> str:
     return f"{fraction('1', '2') if match[1] == '2' else 'one ' + ordinal(match[1]).removeprefix('one ')} of a second"
 
@@ -140,12 +155,12 @@ def _basis_points(match: re.Match[str], style: Style) -> str | None:
 RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),;]|(?<=c\.)\s*\Z)|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b|then\b|stop\b|scanner|batter|lorr|truck|train)[a-z]{{3}}))",
+        rf"({MIXED}|\d+/\d+|{NUMBER})\s?([cCtT])(?:(\.)(?=\s[a-z]|[),;]|(?<=c\.)\s*\Z)|(?<=/\d\sc)(?=\s*(?:[,;)]|\Z))|(?<=\s[ctT])(?=\s(?!of\b|shirts?\b|rex|cells?\b|bones?\b|then\b|stop\b|scanner|batter|lorr|truck|train)[a-z]{{3}}))",
         _cups,
     ),
     rule(
         "measure",
-        rf"({NUMBER})'(?!\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b|(?:above|below|elev\w*|gain|climb|drop|ladder|boat|yacht|trailer|truck|ceilings?)\b|of\s(?:elev\w*|gain|climb\w*|descent|vert\w*|rope|cable|fenc\w+|wire|hose|pipe|water|snow)\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d'))",
+        rf"({NUMBER})'(?!(?![x×]\s?\d)\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b|(?:above|below|elev\w*|gain|climb|drop|ladder|boat|yacht|trailer|truck|ceilings?)\b|of\s(?:elev\w*|gain|climb\w*|descent|vert\w*|rope|cable|fenc\w+|wire|hose|pipe|water|snow)\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d')|(?<=[x×]\d')|(?<=[x×]\d\d')|(?<=[x×]\d\d\d'))",
         _feet,
     ),
     rule("measure", rf"({NUMBER})\s?([FC])(?![\w'+#-]|/(?!\d|gas)|\.\w)", _temperature),
@@ -157,7 +172,28 @@ RULES: tuple[Rule, ...] = (
         rf"({NUMBER})°(?=\s(?:angles?|turns?|views?|rotations?|videos?|cameras?|bends?|arcs?|panoramas?)\b)",
         lambda m, s: f"{cardinal(m[1])} degree",
     ),
-    rule("height", r"(\d{1,2})'\s?(\d{1,2}(?:\s\d/\d)?)(?:\"|''|”)", _height),
+    rule("height", r"(\d{1,2})'[\s-]?(\d{1,2}(?:\.\d|\s\d/\d)?)(?:\"|″|''|”)", _height),
+    rule(
+        "height",
+        r"(\d{1,2})\s?ft\.?\s?(\d{1,2})(?![\w./'\"-]|\s?(?:x\s?\d|lbs?|kg|by|feet|ft|of|to|people|in|ins|inch|inches|%)\b|\.\d)",
+        lambda m, s: f"{cardinal(m[1])} feet {cardinal(m[2])}" if int(m[2]) < 12 else None,
+    ),
+    rule(
+        "measure",
+        r"(\d{1,2})\s?st(?=\.?\s?\d{1,2}(?:\.\d)?\s?lbs?\b)",
+        lambda m, s: f"{cardinal(m[1])} stone",
+    ),
+    rule(
+        "measure",
+        r"(\d{1,3})\s?V(AC|DC)(?!\w)",
+        lambda m, s: f"{cardinal(m[1])} {'volt' if before_noun(m) or of_a_thing(m) else 'volts'} {s.letters(m[2])}",
+    ),
+    rule("measure", r"1/(\d{1,2})s(?!\w)(?!\s(?:shutter|exposure))", _in_parts),
+    rule(
+        "measure",
+        r"(\d{1,3})\s(d)(?!\w|['.]\w)",
+        lambda m, s: f"{cardinal(m[1])} days" if before(m, _LASTING_DAYS) else None,
+    ),
     rule("age", r"(\d+)[\s-]?(?:yo|y/o|y\.o)\b\.?", _age),
     rule("measure", r"1/(\d{1,4})\s?s(?:ec)?\b", _of_a_second),
     rule(
@@ -180,7 +216,7 @@ RULES: tuple[Rule, ...] = (
 INCH_RULES: tuple[Rule, ...] = (
     rule(
         "measure",
-        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z(]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d)|(?<=/\d)\sin(?=\s*[,;)]|\s*\Z))(?!\w)",
+        rf"({MIXED}|\d+/\d+|{NUMBER})(?:\"|″|[\s-]?in\.(?=\s[a-z(]|\s*\Z|\s?[x×])|\s?in(?=\s(?:tall|long|wide|high|deep|thick)\b)|\s?in(?=\s?[x×]\s?\d)|\s?in\.?(?=\s?(?:=|≈|/\s?\d|\(\d))|(?<=\(\d)\sin(?=\))|(?<=\(\d\d)\sin(?=\))|(?<=/\d)\sin(?=\s*[,;)]|\s*\Z))(?!(?!x\s?\d)\w)",
         _inches,
     ),
 )

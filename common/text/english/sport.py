@@ -30,7 +30,8 @@ _PLAYED_AHEAD = re.compile(
     r"|start(?:ed|s)?(?:\sout)?)|'(?:re|s))(?:\snow)?(?:\s(?:an?|at))?\s\(?\Z"
 )
 _OF_A_SEASON = re.compile(
-    r"\)?\s(?:overall|(?:on|in)\sthe\s(?:season|year|road|division|conference|league|series)(?!'|\s(?:of|to|table))"
+    r"\)?\s(?:overall|(?:in|over)\s(?:their|his|her|its|our|my)\s(?:last|past|first|previous)\s"
+    r"(?:\d+|two|three|four|five|six|seven|eight|nine|ten|dozen)\b|(?:on|in)\sthe\s(?:season|year|road|division|conference|league|series)(?!'|\s(?:of|to|table))"
     r"|all-time|lifetime|(?:this|last)\sseason|in\s(?:\w+\s)?(?:conference|league|division|district|games|play)\b(?!\swith))"
 )
 _RECORD_BEHIND = re.compile(
@@ -66,6 +67,7 @@ def _record(match: re.Match[str], style: Style) -> str | None:
         or (_OF_A_SEASON.match(text, behind) and (before(match, _GOES_ON) or before(match, _PLAYED_AHEAD)))
         or (before(match, _TEAM_AHEAD) and text.startswith(")", behind) and anywhere(text, _OF_TEAMS))
         or (before(match, _PLAYED_AHEAD) and anywhere(text, _OF_STANDINGS))
+        or (before(match, _TEAM_IS) and _STANDS_ALONE.match(text, behind))
         or (match[0].endswith("-0") and before(match, _UNBEATEN_AHEAD) and _STANDS_ALONE.match(text, behind))
     )
     if not is_record or before(match, _SCORE_AHEAD):
@@ -74,6 +76,9 @@ def _record(match: re.Match[str], style: Style) -> str | None:
     return f"{' '.join(first)} and {last}"
 
 
+_TEAM_IS = re.compile(
+    r"\b[Tt]he\s(?!Scores?|Results?|Odds)[A-Z][\w']+(?:\s[A-Z]\w+)?\s(?:are|were|finished|started|went|sit\sat|stand\sat)(?:\snow)?\s\Z"
+)
 _TEAM_AHEAD = re.compile(r"\b[A-Z][a-z]+s?\s\(\Z")
 _OF_TEAMS = re.compile(
     r"\b(?:hosts?|visits?|faces?|plays?|take\son|takes\son|season|playoffs?|at\shome|seeds?|defeated|tip-?off|kick-?off)\b"
@@ -95,7 +100,7 @@ def _pace(match: re.Match[str], style: Style) -> str:
     return f"{minutes} per {'kilometer' if match[3].startswith('k') else 'mile'}"
 
 
-_CRICKET = re.compile(r"\b(?:overs|wickets?|innings|batsm[ae]n|bowled|declared|cricket|all out)\b")
+_CRICKET = re.compile(r"\b(?:overs|ov|wickets?|innings|batsm[ae]n|bowled|declared|cricket|all out)\b")
 _ON_A_DAY = re.compile(r"\b(?:on|by|since|until|till|from)\s\Z", re.IGNORECASE)
 
 
@@ -120,7 +125,19 @@ def _home_runs(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} {style.letters('hr')}{match[2] and chr(39) + 's'}"
 
 
+_STATS_AHEAD = re.compile(
+    r"\b(?:had|has|with|averag\w+|post(?:s|ed|ing)|line(?:\sof|:)|dropp?(?:s|ed)?|put\sup|put(?:s|ting)\sup|slash(?:ed|ing)?)(?:\san?)?\s\Z"
+)
+
+
+def _stats(match: re.Match[str], style: Style) -> str | None:
+    """28/7/11, and no day"""
+    is_line = before(match, _STATS_AHEAD)
+    return " ".join(cardinal(n) for n in match[0].split("/")) if is_line else None
+
+
 RULES: tuple[Rule, ...] = (
+    rule("score", r"[1-9]\d?/[1-9]?\d/[1-9]?\d(?![\w/])", _stats),
     rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),
     rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),
     rule("score", r"(?<=[67]-[67]\s\()\d{1,2}-\d{1,2}(?=\))", _set),
@@ -131,4 +148,12 @@ RULES: tuple[Rule, ...] = (
     rule("time", r"(\d{1,2}):([0-5]\d)(?:\s?/\s?|\sper\s)(mi(?:les?)?|km?|kilomet(?:er|re))(?!\w)", _pace),
     rule("distance", r"(\d{1,3})[kK](?=:?\s(?:in\s)?\d{1,2}:\d\d(?!\d))", lambda m, s: f"{cardinal(m[1])} k"),
     rule("number", r"(\d{1,3})\sHR(s?)(?!\w)", _home_runs),
+    rule(
+        "score", r"(\d{1,2}(?:\.\d)?)\sovs?\b\.?", lambda m, s: f"{cardinal(m[1])} {'over' if m[1] == '1' else 'overs'}"
+    ),
+    rule(
+        "average",
+        r"\.(\d)00(?=\s(?:record|ball|team|mark|season|winning|baseball|club|hitter)\b)",
+        lambda m, s: f"{cardinal(m[1])} hundred",
+    ),
 )

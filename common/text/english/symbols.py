@@ -4,7 +4,7 @@ import re
 
 from common.text.english.tables import GREEK, SYMBOLS
 from common.text.english.tokens import Rule, Style, anywhere, before, rule
-from common.text.numbers import cardinal
+from common.text.numbers import cardinal, digits
 
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁻⁺", "01234567890123456789-+")
 
@@ -85,6 +85,8 @@ def _heart(match: re.Match[str], style: Style) -> str | None:
 
 
 SYMBOL_RULES: tuple[Rule, ...] = (
+    rule("card", r"(?:[*•]{2,}[\s-]?)+(\d{2,4})(?!\w)", lambda match, style: digits(match[1])),
+    rule("electronic", r"/(?:(?<=localhost/)|(?<=localhost:\d\d\d\d/))(?=\w)", lambda match, style: "slash"),
     rule("key", r"(?<!\S)[*#](?=[\s,.;)]|\Z)", _telephone_key),
     rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≥|>=)(?=[$£€]?\.?\d)", lambda match, style: "at least"),
     rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≤|<=)(?=[$£€]?\.?\d)", lambda match, style: "at most"),

@@ -38,7 +38,7 @@ ELEMENTS = frozenset([
 # Spelled, although in two cases.
 MIXED_CASE = (
     "pH", "IMDb", "NaCl", "NaOH", "KCl", "HCl", "LiCl", "AgCl", "ZnO", "MgO", "CaO", "GaAs", "IoT", "LoL", "WoW",
-    "VoIP", "Rx",
+    "VoIP", "Rx", "IPv", "PCIe", "NVMe",
 )  # fmt: skip
 # Words without a vowel; others are spelled.
 INTERJECTIONS = frozenset([
@@ -59,12 +59,22 @@ PRONOUNCED = frozenset([
     "RAM", "ROM", "LAN", "WAN", "WIFI", "SARS", "COVID", "NAFTA", "ASAP", "FIFA", "UEFA", "DRAM", "SWAT", "ZIP",
     "CAT", "COP", "PET", "ICE", "TAB", "ALT", "BAR", "BASIC", "COBOL", "IKEA", "LEGO", "FEMA", "OSHA", "HIPAA",
     "DOS", "TASER", "YOLO", "FOMO", "BOGO", "MOOC", "POTUS", "SCOTUS", "FLOTUS", "CRISPR", "SPAC", "TEFL", "TOEFL",
-    "NORAD", "CAPTCHA", "YIMBY", "SWOT", "FUBAR", "EBITDA", "LIDAR", "FAFSA", "ICANN", "HELOC",
+    "JSON", "YAML", "SATA", "MAGA", "NOAA", "GAAP", "OLED", "AMOLED", "QLED", "IMAX", "RICO", "PETA", "NIMBY", "ASCII",
+    "EULA", "LASIK", "HEPA", "MOMA", "ISIS", "BIOS", "RAID", "NASDAQ", "OPEC", "TRON", "CERN", "INSEAD", "MENSA",
+    "AWOL",
+    "NASCAR", "GITMO", "SONAR", "TARP", "VESA", "CMOS", "NAND", "CONCACAF", "NORAD", "CAPTCHA", "YIMBY", "SWOT",
+    "FUBAR", "EBITDA", "LIDAR", "FAFSA", "ICANN", "HELOC",
 ])  # fmt: skip
 # In capitals, said letter by letter although there is such a word.
 SPELLED = frozenset([
     "AD", "AI", "AM", "API", "ATM", "BA", "BBC", "BC", "CD", "CEO", "CFO", "CIA", "CO", "CPU", "CTO", "CV", "DIY",
-    "DJ", "DNA", "DVD", "ER", "ETA", "EU", "FAQ", "FBI", "FM", "GDP", "GOP", "GPS", "GPU", "HD", "HIV", "HR", "HTTPS",
+    "DJ", "DNA", "DVD", "ER", "ETA", "EU", "FAQ", "FBI", "FM", "AFAIK", "ICYMI", "ROTFL", "UNHCR", "ROI", "IELTS",
+    "TOEIC", "AAPL", "UNAIDS", "NAACP", "MSRP",
+    "UEFI", "IIRC", "ROFL", "CCTV", "EPA", "AAA", "IOU", "IUD", "UTI", "AED", "ATV", "ACL", "ADA", "USDA", "UAE", "AOL",
+    "ESPN", "IRA", "ETF", "IPO", "APY", "APR", "ABS", "EIN", "IDE", "GUI", "AWS", "OCD", "UCLA", "ACLU", "AARP",
+    "LGBTQIA",
+    "OEM", "ODM", "EOM", "EOW", "EOY", "OOO", "OTC", "OTA", "SUV", "USMC", "USPS", "USAF", "GDP", "GOP", "GPS", "GPU",
+    "HD", "HIV", "HR", "HTTPS",
     "IBM", "ID", "IP", "IQ", "IRS", "ISP", "IT", "IV", "JFK", "LA", "LED", "MBA", "MIT", "MRI", "MS", "NBA", "NBC",
     "NFL", "NHL", "NY", "NYC", "OS", "PC", "PDF", "PE", "PH", "PM", "PR", "QA", "RNA", "RV", "SAT", "SQL", "TB", "TV",
     "UFO", "VAT", "UK", "UN", "URL", "US", "USA", "USB", "UV", "LAX", "VIP", "VP", "VR", "WHO", "XP",
@@ -75,7 +85,11 @@ EMPHASISED = frozenset([
     "ART", "AS", "ASK", "AT", "ATE", "BAD", "BAG", "BAN", "BAT", "BE", "BED", "BEE", "BET", "BIG", "BIO", "BIT",
     "BOX", "BOY", "BUS", "BUT", "BUY", "BY", "BYE", "CAN", "CAP", "CAR", "COW", "CRY", "CUP", "CUT", "DAD", "DAM",
     "DAY", "DEF", "DID", "DIE", "DO", "DOG", "DRY", "DUE", "EAR", "EAT", "EGG", "EH", "END", "EVE", "EYE", "FAN",
-    "FAR", "FAT", "FEW", "FIT", "FIX", "FLY", "FOR", "FOX", "FUN", "GAP", "GAS", "GEL", "GET", "GIF", "GO", "GOD",
+    "FAR", "FAT", "FEE", "FEW", "MAX", "MID", "NAH", "MEH", "PIG", "PUB", "HUB", "DIG", "DOT", "CUB", "BUG", "BUN",
+    "BIN", "BAY", "AXE", "ACE", "ADS", "FIG", "FIN", "FOG", "FUR", "GEM", "GUT", "HUT", "JAW", "JOG", "MUG", "NUN",
+    "OAT",
+    "OWE", "PAW", "PEA", "RAG", "RIM", "RUM", "RYE", "SPY", "SUE", "TAN", "TUB", "TUG", "WAX", "YAM", "ZEN", "FIT",
+    "FIX", "FLY", "FOR", "FOX", "FUN", "GAP", "GAS", "GEL", "GET", "GIF", "GO", "GOD",
     "GOT", "GUN", "GUY", "GYM", "HA", "HAD", "HAM", "HAS", "HAT", "HAY", "HE", "HEN", "HER", "HEY", "HI", "HIM",
     "HIS", "HIT", "HMM", "HOP", "HOT", "HOW", "HUG", "HUH", "I", "ICE", "IF", "ILL", "IN", "INK", "ION", "IS", "IT",
     "ITS", "JAM", "JAR", "JET", "JOB", "JOY", "KEY", "KID", "LAD", "LAN", "LAP", "LAW", "LAY", "LEG", "LET", "LIE",
@@ -114,8 +128,11 @@ MARKS = {
 }  # fmt: skip
 DOMAINS = (
     "com|org|net|edu|gov|mil|int|io|ai|dev|app|info|biz|co|uk|de|fr|eu|us|ca|it|es|nl|ch|at|jp|cn|in|au|nz|se|no|dk|pl"
-    "|ru|br|mx|sm|tv|me|ly|gg|fm"
+    "|ru|br|mx|sm|tv|me|ly|gg|fm|xyz|shop|store|online|site|blog|news|club|live|cloud|tech|page|link|aero|jobs|museum|travel"
+    "|ie|gr|pt|cz|hu|ro|sg|hk|kr|tw|th|vn|ph|tr|ua|za|ar|cl|pe|fi|lt|lv|ee|sk|si|hr|bg|rs|kz|ir|il|sa|ae|eg|ng|ke|pk|bd|lk"
 )
+"""Those that are no words of English, behind a full stop that lacks its space."""
+DOMAINS_BEFORE_A_PATH = "be|to|is|it|at|so|my|la|im|id|am|be|cc|ws|gl|gd|vc|do|page|link|as|by"
 EXTENSIONS = (
     "pdf|html?|txt|docx?|xlsx?|pptx?|csv|tsv|json|jsonl|ya?ml|toml|xml|md|py|ipynb|js|jsx|ts|tsx|css|cpp|cu|java|sh|bat|exe"
     "|dll|zip|tar|gz|xz|rar|png|jpe?g|gif|svg|bmp|tiff|webp|mp3|mp4|wav|flac|ogg|mov|avi|mkv|log|cfg|ini|conf|bak|tmp|sql|db"

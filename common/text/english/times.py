@@ -4,11 +4,12 @@ import re
 from itertools import pairwise
 
 from common.text.english.abbreviations import BOOKS, VERSES
-from common.text.english.tokens import Rule, Style, before, before_noun, rule
-from common.text.numbers import cardinal, pair
+from common.text.english.tokens import Rule, Style, anywhere, before, before_noun, rule
+from common.text.numbers import cardinal, digits, pair
 
 _ZONE_NAME = (
-    r"(?:[ecmp]\.?[sd]\.?t|(?-i:[ECMP]T|IST|AEST|AEDT|JST|KST|HKT|SGT|EET|WET|MSK|SAST|NZST|NZDT)|gmt|utc|cest|cet|bst)"
+    r"(?:[ecmp]\.?[sd]\.?t|(?-i:[ECMP]T|IST|AEST|AEDT|JST|KST|HKT|SGT|EET|WET|MSK|SAST|NZST|NZDT"
+    r"|AK[SD]T|H[SD]T|N[SD]T|A[SD]T|PKT|AC[SD]T|AW[SD]T|EEST|WEST|BRT|ART|CLT|EAT|CAT|WAT|GST|PHT|ICT|WIB|NPT|TRT)|gmt|utc|cest|cet|bst)"
 )
 _ZONE = rf"(?:\s?\(?({_ZONE_NAME}(?!\w))(?:\s?([+-])\s?(\d{{1,2}})(?::?(\d\d))?(?!\w))?\)?)?"
 _CLOCK_NOT_RATIO = re.compile(r"\b(?:ratio|score|odds|beat|won|lost|aspect)\b[^.]*\Z", re.IGNORECASE)
@@ -40,7 +41,10 @@ def _clock(match: re.Match[str], style: Style) -> str | None:
         return None
     if not half and not second and before(match, _CLOCK_NOT_RATIO):
         return None
-    if second and (minute == "00" or (not half and (len(match[1]) == 2 or _is_length(match)))):
+    if second and (
+        minute == "00"
+        or (not half and (len(match[1]) == 2 or _is_length(match) or (hour < 6 and not before(match, _AT_A_TIME))))
+    ):
         spoken = [_duration(hour, int(minute), int(second))]
     else:
         spoken = [cardinal(str(hour))]
@@ -70,6 +74,21 @@ def _offset(sign: str | None, hours: str | None, minutes: str | None) -> list[st
     if not sign or not hours:
         return []
     return ["plus" if sign == "+" else "minus", cardinal(str(int(hours))), *([cardinal(minutes)] if minutes else [])]
+
+
+def _to_the_hundredth(match: re.Match[str], style: Style) -> str:
+    """1:02:03.5, a length of time"""
+    hours, minutes, seconds = match.groups()
+    whole, _, part = seconds.partition(".")
+    said = _duration(int(hours), int(minutes), int(whole)).removesuffix(" seconds").removesuffix(" second")
+    return f"{said} point {digits(part)} seconds"
+
+
+def _minutes_and_seconds(match: re.Match[str], style: Style) -> str:
+    """3:45 min"""
+    if match[2] == "00":
+        return f"{cardinal(match[1])} minute{'' if match[1] == '1' else 's'}"
+    return f"{cardinal(match[1])} {pair(match[2])} minutes"
 
 
 def _zone(match: re.Match[str], style: Style) -> str:
@@ -159,6 +178,8 @@ _RATIO_AHEAD = re.compile(
 )
 _MIXED_AHEAD = re.compile(r"\b[Mm]ix(?:ed)?(?:\s(?:it|them|well|with|water|\w+\s(?:and|with)\s\w+))?:?\s\Z")
 _RATIO_BEHIND = re.compile(r"\s(?:(?:[a-z]+\s){0,2}(?:solution|dilution|ratio|scale|mixture|concentration)|mix)\b")
+_BRACKETED = re.compile(r"\(\Z")
+_MIXTURE = re.compile(r"\b(?:[Mm]ix\w*|parts?|[Dd]ilut\w*|ratio)\b")
 _BY_VOLUME = re.compile(r"\s\(?(?:[vw]/[vw]\b|by\s(?:volume|weight)\b)")
 _THING_AHEAD = re.compile(r"\b(?:an?|the|with|using|in)\s\Z", re.IGNORECASE)
 
@@ -169,12 +190,17 @@ def _dilution(match: re.Match[str], style: Style) -> str | None:
     if _HALF_BEHIND.match(text, stop) or match[1] == "00":
         return None
     if len(match[1]) == 2 and match[1] < "60":  # may be a time
-        is_ratio = bool(_BY_VOLUME.match(text, stop)) or (
-            not before(match, _BY_THE_CLOCK)
-            and (
-                before(match, _RATIO_AHEAD)
-                or before(match, _MIXED_AHEAD)
-                or (before(match, _THING_AHEAD) and _RATIO_BEHIND.match(text, stop))
+        is_bracketed = before(match, _BRACKETED) and anywhere(text, _MIXTURE)
+        is_ratio = (
+            is_bracketed
+            or bool(_BY_VOLUME.match(text, stop))
+            or (
+                not before(match, _BY_THE_CLOCK)
+                and (
+                    before(match, _RATIO_AHEAD)
+                    or before(match, _MIXED_AHEAD)
+                    or (before(match, _THING_AHEAD) and _RATIO_BEHIND.match(text, stop))
+                )
             )
         )
     else:
@@ -223,6 +249,12 @@ RULES: tuple[Rule, ...] = (
         any_case=True,
     ),
     rule("time", r"(\d{1,2})([ap])m?\s?-\s?(\d{1,2})([ap])m?\b", _halves),
+    rule("time", r"(\d{1,2})(A)\s?-\s?(\d{1,2})(P)(?!\w)", _halves),
+    rule("time", rf"([1-9]|1[0-2])([0-5]\d)()\s?([ap])(?:m\b|\.\s?m\b\.?){_ZONE}", _clock, any_case=True),
+    rule("time", r"(\d{1,2}):(\d\d):(\d\d\.\d{1,3})(?!\w)", _to_the_hundredth),
+    rule("time", r"(\d{1,3}):([0-5]\d)\s?mins?(?!\w)\.?", _minutes_and_seconds),
+    rule("ratio", r"(\d{1,4})\s:\s(\d{1,4})(?!\w|[.:]\d)", lambda m, s: f"{cardinal(m[1])} to {cardinal(m[2])}"),
+    rule("time", r"(\d{1,2})\s?-\s?(noon|midnight)\b", lambda m, s: f"{cardinal(m[1])} to {m[2]}", any_case=True),
     rule("time", r"(\d{1,2})h(\d\d)(?!\w)", _hour_with_h),
     rule(
         "time",

@@ -12,7 +12,10 @@ LETTER_A = "ay"
 GIVEN = "given"
 """The class of tokens whose reading does not come from the text; they are said without spaces around them."""
 
-NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,3}(?:(?: \d{3}){2,}| 000)(?![\d.,:/-])|\d+(?:\.\d+)?|\.\d+)"
+NUMBER = (
+    r"(?:\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?![\d,])(?:\.\d+)?"
+    r"|\d{1,3}(?:(?: \d{3}){2,}| 000)(?![\d.,:/-])|\d+(?:\.\d+)?|\.\d+)"
+)
 LARGE = "hundred|thousand|million|billion|trillion"
 
 
@@ -77,16 +80,30 @@ _NOUN = re.compile(
 )
 _THING = re.compile(
     r"\)?\s(?:(?-i:[A-Z\d]+)\s)?(?:pan|tin|tray|dish|skillet|pizza|nail|screw|plank|ruler|board|poster|rug|monitor|ssd|hdd|ram|memory|storage|card|stick|model|phone|camera|screen|display|laptop|television|tv|tablet|bulb|battery|bag|bottle|can|jar|box|package|drive|charger|cable"
-    r"|winds?|gust|speed|zone|run|race|walk|hike|ride|swim|radius|limit|fence|wall|pipe|lens|motor|engine|socket|outlet)s?\b",
+    r"|winds?|gust|speed|zone|run|race|walk|hike|ride|swim|radius|limit|fence|wall|pipe|lens|motor|engine|socket|outlet"
+    r"|(?:power\s)?supply|adapter|adaptor|inverter|heater|oven|microwave|fuse|breaker|circuit|amp|amplifier|speaker|tank|bucket"
+    r"|pot|container|jug|cup|mug|glass|pack|rope|cord|hose|ladder|table|desk|mattress|wire|tube|bolt|dash|sprint|hurdles|relay"
+    r"|freestyle|backstroke|breaststroke|butterfly|medley|steak|burger|ribeye|fillet|filet|patty|carton|gap|lift|climb|fish"
+    r"|telescope|drill|blade|flashlight|laser|panel|generator|solar|router|lot)s?\b",
     re.IGNORECASE,
+)
+# More of the same thing: a 27" 144Hz monitor, 12V 5A power supply.
+_ALSO = re.compile(
+    r"(?:,?\s(?:\d[\d.,/]*[\s-]?(?:in-\d|[\"″]|in(?:ch)?\.?|[kMG]?Hz|[KMGT]B|m?A|k?W|V|m?Ah|cc|hp|MP|px|ft|lb|oz|mm|cm|m[lL]|L|kg|g|K|p"
+    r"|-[a-z]{3,}|-?inch|-?core|-?speed|-?pin|-?port|-?door)(?![\w²³/])|x\s\d+(?:mm|cm|m|ft|\")))+"
 )
 
 
 def before_noun(match: re.Match[str]) -> bool:
     """Whether a measure says what a thing is like, as in "a 60 W bulb", and so stands in the singular."""
-    if _THING.match(match.string, match.end()):
+    text, behind = match.string, match.end()
+    if _THING.match(text, behind):
         return True
-    return before(match, _DETERMINER) and bool(_NOUN.match(match.string, match.end()))
+    if also := _ALSO.match(text, behind):
+        behind = also.end()
+        if _THING.match(text, behind):
+            return True
+    return before(match, _DETERMINER) and bool(_NOUN.match(text, behind))
 
 
 def of_a_thing(match: re.Match[str]) -> bool:

@@ -1,9 +1,7 @@
-"""Words that are not said as they are written: abbreviations, initials, acronyms, Roman numerals."""
+"""Words that are not said as they are written: abbreviations and initials."""
 
 import re
 
-from common.text import pronounce
-from common.text.english import roman
 from common.text.english.abbreviations import (
     ABBREVIATIONS,
     ALSO_WORDS,
@@ -17,23 +15,11 @@ from common.text.english.abbreviations import (
     NAMES_TOO,
     OLD_STATES,
     REFERENCES,
-    SHORT_PHRASES,
     SLASHED,
 )
 from common.text.english.symbols import POWERS
-from common.text.english.tables import (
-    ELEMENTS,
-    EMPHASISED,
-    INTERJECTIONS,
-    MIXED_CASE,
-    PRONOUNCED,
-    SPELLED,
-    STATES,
-    STREETS,
-    WORDS_TOO,
-)
+from common.text.english.tables import STATES, STREETS
 from common.text.english.tokens import Rule, Style, anywhere, before, rule
-from common.text.english.units import UNITS
 from common.text.numbers import cardinal
 
 # What follows "St." or "Dr." where it ends an address: these words do not begin a name.
@@ -67,7 +53,6 @@ _IN_CAPITALS = frozenset(
 
 
 _SMALL_LETTER = re.compile("[a-z]")
-_SMALL_BUT_S = re.compile("[a-rt-z]")
 
 
 _GOES_ON = re.compile(r",?\s(?:[a-z\d$£€¥<>~#(@]|[A-Z]\.)|,|-[a-z]")
@@ -80,6 +65,8 @@ def _abbreviation(match: re.Match[str], style: Style) -> str | None:
         and match[1] not in _IN_CAPITALS
         and anywhere(match.string, _SMALL_LETTER)
     ):
+        return None
+    if match[1].islower() and match.string[match.end() : match.end() + 1].isalpha():  # pd.DataFrame
         return None
     goes_on = _GOES_ON.match(match.string, match.end())
     is_word = (
@@ -137,114 +124,6 @@ def _initials(match: re.Match[str], style: Style) -> str | None:
     return style.letters(letters)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Capitals
-
-NO_VOWEL = "[bcdfghjklmnpqrstvwxz]{2,5}"
-_LONGEST_SPELLED = 4
-_NUMERAL = re.compile(r"X{0,3}(?:IX|IV|V?I{0,3})")
-
-
-def _capitals(match: re.Match[str], style: Style) -> str | None:
-    """Spelled out if that is how it is said: GPU, HTML, TV; but NASA, HELLO."""
-    word, ending = match[1], f"'{match[2][-1]}" if match[2] else ""
-    ending = " ing" if ending == "'g" else ending  # CC'ing
-    if not style.for_voice or word.lower() in style.known or word in PRONOUNCED:
-        return None
-    start, stop = match.span()
-    before_it, rest = match.string[max(0, start - 40) : start], match.string[stop : stop + 40]
-    if before_it[-1:].isdigit() and len(word) <= 3:  # C-3PO, 4WD
-        return style.letters(word)
-    if re.match(r"-?\d", rest) and (len(word) == 2 or not re.search("[AEIOUY]", word)):  # SR-71, AR-15
-        return style.letters(word)
-    shouts = not anywhere(match.string, _SMALL_BUT_S if ending else _SMALL_LETTER)
-    shouts = shouts and _has_loud_words(match.string, word)
-    is_acronym = word in SPELLED or pronounce.is_said_by_letter(word.lower())
-    is_word_too = word in WORDS_TOO or word in ("US", "ID", "AD")
-    is_loud = shouts or _shouted(before_it, rest) or (word == "AM" and before_it.endswith("I "))
-    if is_acronym and not (is_word_too and is_loud):
-        return style.letters(word) + ending
-    if _NUMERAL.fullmatch(word) and re.search(r"[A-Za-z]\s\Z", before_it):
-        return None
-    if len(word) <= 3 and not shouts and word not in EMPHASISED and not _shouted(before_it, rest):  # ERA, COB
-        return style.letters(word) + ending
-    has_vowel = bool(re.search(r"[AEIOUY]", word))
-    if pronounce.pronunciations(word.lower()) or (has_vowel and len(word) > _LONGEST_SPELLED):
-        return None
-    return style.letters(word) + ending
-
-
-def _has_loud_words(text: str, besides: str) -> bool:
-    """Whether a text in capitals has words that are no acronyms; AD 79 and SF 31, LA 24 have none."""
-    beside = (word for word in re.findall(r"[A-Z]{2,}", text[:_READ]) if word != besides)
-    return any(word not in SPELLED and (len(word) > 3 or word in EMPHASISED) for word in beside)
-
-
-_READ = 400  # characters
-
-
-def _shouted(ahead: str, behind: str) -> bool:
-    """Whether a word in capitals stands beside another that is a word: THE CAT sat."""
-    beside = [*re.findall(r"\b([A-Z]{2,})\W{1,2}\Z", ahead), *re.findall(r"\A\W{1,2}([A-Z]{2,})\b", behind)]
-    return any(
-        re.search("[AEIOUY]", word)
-        and word not in PRONOUNCED
-        and pronounce.pronunciations(word.lower())
-        and not pronounce.is_said_by_letter(word.lower())
-        for word in beside
-    )
-
-
-def _without_vowels(match: re.Match[str], style: Style) -> str | None:
-    """npm, html: no word, although in small letters; but hmm."""
-    is_word = match[0] in INTERJECTIONS or match[0] in style.known or pronounce.pronunciations(match[0])
-    return style.letters(match[0]) if style.for_voice and not is_word else None
-
-
-def _mixed_case(match: re.Match[str], style: Style) -> str | None:
-    """iOS, macOS, mRNA, OpenAI: what stands in capitals is spelled."""
-    if not style.for_voice:
-        return None
-    first, capitals, ending = match.groups()
-    is_spelled = capitals in SPELLED or not re.search("[AEIOUY]", capitals) or len(first) == 1
-    if not is_spelled or (len(capitals) > 3 and pronounce.pronunciations(capitals.lower())):
-        return None  # ReLU
-    said = capitals if capitals in PRONOUNCED else style.letters(capitals)
-    return f"{style.letters(first) if len(first) == 1 else first} {said}{ending and chr(39) + 's'}"
-
-
-_LETTER_AHEAD = re.compile(
-    r"(?:\d|\b(?:[a-z]+|Plan|Grade|Hepatitis|Vitamin|Group|Type|Section|Option|Class|Part|Block)\s)\Z"
-)
-
-
-def _letter_a(match: re.Match[str], style: Style) -> str | None:
-    """A4, 23A, vitamin A: the letter, and not the article."""
-    is_letter = re.match(r"-?\d|\+", match.string[match.end() :]) or before(match, _LETTER_AHEAD)
-    return style.letters("A") if style.for_voice and is_letter else None
-
-
-def _mixed_name(match: re.Match[str], style: Style) -> str | None:
-    return style.letters(match[0].lower()) if style.for_voice else None
-
-
-_ELEMENT = re.compile(r"([A-Z][a-z]?|\))([\d₀-₉]*)")
-
-
-def _formula(match: re.Match[str], style: Style) -> str | None:
-    """H2SO4 → H two S O four, but COP27 is no formula, nor is any name with other letters than those of elements."""
-    parts = _ELEMENT.findall(match[0])
-    has_number_within = any(number for _, number in parts[:-1])
-    is_formula = len(parts) == 2 or has_number_within or not match[0].isupper()
-    has_number = any(number for _, number in parts) or (len(parts) > 2 and not match[0].isupper())  # NaClO has none
-    if not (is_formula and has_number and all(element in ELEMENTS or element == ")" for element, _ in parts)):
-        return None
-    return " ".join(
-        f"{style.letters(element.strip(')'))} {cardinal(number.translate(POWERS)) if number else ''}".strip()
-        for element, number in parts
-    )
-
-
 _SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "sec": "sections", "vol": "volumes"}
 _RANKED = re.compile(r"\b(?:the|an?|his|her|my|our|your|their|is|was|at|as|from|to|of|and|world|seed|ranked)\s\Z")
 _PATIENT = re.compile(
@@ -272,7 +151,74 @@ def _grade(match: re.Match[str], style: Style) -> str | None:
     return f"{style.letters(match[1])} {'plus' if match[2] == '+' else 'minus'}"
 
 
+def _either_of_two(match: re.Match[str], style: Style) -> str | None:
+    """he/she"""
+    first, last = match[0].split("/")
+    return f"{first} or {last}" if first.lower() != last.lower() else None
+
+
+_ESTIMATED = re.compile(
+    r"\.?\s(?:time|costs?|arrival|delivery|completion|value|price|total|wait|repairs?|travel|budget|duration|reading|date|ship\w*"
+    r"|weight|[$£€~]|\d+(?:\.\d+)?\s?(?:-\s?\d+\s?)?(?:min|h|d|w|mo|k|%|people|miles|km|mi|million|billion))"
+)
+_INCLUDED = re.compile(
+    r"\.?\s(?:VAT|GST|HST|taxes|tax|p&p|P&P|postage|delivery|shipping|breakfast|bills|free|wifi|parking|service|utilities|fees|batteries)\b"
+)
+# Behind the first word, before the second
+_EXTRA = {
+    "adv": ("advance", "(?:notice|booking|tickets?|purchase|payment)"), "alg": ("algebra", "(?:\\d|I)"),
+    "trig": ("trig", "\\d"), "div": ("divided", "by\\b"), "prof": ("professional", "(?:dev|development)"),
+    "dev": ("development", "(?:team|kit|board|tools?|plan|cycle)"), "rt": ("right", "Hon"),
+    "sep": ("separate", "[a-z]"),
+    "sub": ("substitute", "(?:teacher|for)"), "vet": ("veterinary", "(?:clinic|med|bill)"),
+    "trans": ("transaction", "(?:fee|date|id|no|amount)"),
+    "ins": ("insurance", "(?:co|claim|card|policy|agent|agency|premium)"),
+    "occ": ("occupancy", "(?:limit|rate|\\d)"), "util": ("utilities", "(?:incl|not)"),
+    "pref": ("preferred", "(?:not|but|time|\\d)"),
+    "cal": ("calories", "(?:per|a|from)\\b"), "kit": ("kitchen", "(?:w/|with|has|and|&)"),
+    "acad": ("academic", "(?:year|advis|probation)"),
+    "sec": ("security", "dep"), "mo": ("monthly", "(?:rent|fee|payment|cost|pmt|bill|budget)"),
+    "wkly": ("weekly", "[a-z]"),
+}  # fmt: skip
+
+
+def _by_what_follows(match: re.Match[str], style: Style) -> str | None:
+    """adv. notice, div. by, mo. rent"""
+    said, behind = _EXTRA[match[1].lower()]
+    return said if re.match(rf"\s{behind}", match.string[match.end() :]) else None
+
+
 WORD_RULES: tuple[Rule, ...] = (
+    rule("abbreviation", r"RE(?=:)|FW(?=:)", lambda match, style: "re" if match[0] == "RE" else style.letters("fw")),
+    rule(
+        "abbreviation",
+        r"[Ee]st\b\.?",
+        lambda m, s: "estimated" if _ESTIMATED.match(m.string, m.end()) and m[0][-1] == "." else None,
+    ),
+    rule(
+        "abbreviation", r"(?:inc|incl)\b\.?", lambda m, s: "including" if _INCLUDED.match(m.string, m.end()) else None
+    ),
+    rule("abbreviation", r"exc?l?\b\.?", lambda m, s: "excluding" if _INCLUDED.match(m.string, m.end()) else None),
+    rule("abbreviation", rf"({'|'.join(_EXTRA)})\.", _by_what_follows, any_case=True),
+    rule(
+        "abbreviation",
+        r"(?:(?<=security )|(?<=sec\. )|(?<=pet )|(?<=damage )|(?<=[$£€]\d\d\d )|(?<=no ))dep\.",
+        lambda match, style: "deposit",
+    ),
+    rule("abbreviation", r"Nos(?=\s\d)", lambda match, style: "numbers"),
+    rule("reference", r"No\s(?=\d{1,3}\s*(?:[,.;:)](?!\d)|\Z))", lambda match, style: "number "),
+    rule("abbreviation", r"pgs?\s(?=\d)", lambda match, style: "pages " if "s" in match[0] else "page "),
+    rule("abbreviation", r"op\.\scit\b\.?", lambda match, style: "op cit"),
+    rule("abbreviation", r"w/e(?=\s\d)", lambda match, style: "week ending"),
+    rule("abbreviation", r"r/t(?=\s(?:ticket|flight|fare|airfare|trip))", lambda match, style: "round trip"),
+    rule("abbreviation", r"w/(?=\s*[.,;!?)]|\s*\Z)", lambda match, style: "with"),
+    rule(
+        "abbreviation",
+        r"(?:s?he/s?he|his/hers?|her/his|him/her|himself/herself)(?!\w|/)",
+        _either_of_two,
+        any_case=True,
+    ),
+    rule("abbreviation", r"s/he(?!\w)", lambda match, style: "he or she"),
     rule("name", r"(?<=\b[Dd]ew )pt(?!\w)\.?|(?<=ing )pt(?!\w)\.?", lambda match, style: "point"),
     rule("abbreviation", r"[Cc]or\.(?=\sof\b)", lambda match, style: "corner"),
     rule(
@@ -284,7 +230,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"(st)\.", _title_or_street, any_case=True),
     rule("abbreviation", r"(St)(?![\w.])", _title_or_street),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(st)(?=\W*\Z)", lambda match, style: "street"),
-    rule("abbreviation", r"(dr)(?!\w)\.?", _title_or_street, any_case=True),
+    rule("abbreviation", r"(?<!/)(dr)(?!\w)\.?", _title_or_street, any_case=True),
     rule("abbreviation", r"(mrs?)(?!\w)\.?", _abbreviation, any_case=True),
     rule("abbreviation", r"Ms(?=\s[A-Z][a-z])", lambda match, style: ABBREVIATIONS["ms"]),
     rule("abbreviation", r"e\.\s?g\b\.?", lambda match, style: "for example", any_case=True),
@@ -412,15 +358,4 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"([A-Za-z]{2,6})\.", _abbreviation),
     rule("abbreviation", rf"(?!Ave\s(?:Maria|Verum)\b)({'|'.join(CAPITALISED)})(?!\w)", _abbreviation),
     rule("initials", r"(?:[A-Za-z]\.){2,}(?!\w)|(?:[A-Za-z]\.)+[A-Za-z](?!\w)", _initials),
-    rule("name", r"(?:[A-Z][a-z]?[\d₀-₉]*|\((?:[A-Z][a-z]?[\d₀-₉]*)+\)[\d₀-₉]+){2,}(?![A-Za-z\d])", _formula),
-    rule("name", rf"(?:{'|'.join(MIXED_CASE)})(?!\w)", _mixed_name),
-    rule("abbreviation", rf"({'|'.join(SHORT_PHRASES)})(?![A-Za-z])", lambda match, style: SHORT_PHRASES[match[1]]),
-    rule("name", r"Ph\.?Ds(?!\w)", lambda match, style: style.letters("phd") + "'s"),
-    rule("name", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", _mixed_case),
-    rule("letters", r"[a-z]{2,3}(?=[²³])", lambda m, s: s.letters(m[0]) if m[0] not in UNITS else None),
-    rule("letters", rf"{NO_VOWEL}(?![A-Za-z\d_'-]|\.(?!\s+[A-Z]|\s*\Z))", _without_vowels),
-    rule("name", r"A(?![A-Za-z'.]|\s[A-Z])", _letter_a),
-    *roman.WORD_RULES,
-    rule("acronym", r"TL;?DR(?!\w)", lambda m, s: s.letters("tldr") if s.for_voice else None, any_case=True),
-    rule("acronym", r"([A-Z]{2,})('?s|'d|'ed|'ing)?(?![A-Za-z])", _capitals),
 )

@@ -18,7 +18,7 @@ from common.convolution import Linear, along_time
 from common.features import LogMelConfig, mel_filters
 from common.lengths import inside
 from fastpitch.vocoders.networks.config import IstftConfig
-from fastpitch.vocoders.networks.pulses import centred_frames, pitch_of, pulses
+from fastpitch.vocoders.networks.pulses import Pitch, centred_frames, pitch_of, pulses
 
 MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
 LOUDEST = 7.0  # log-magnitude of a frame that is a sine at full scale: n_fft / 4 * 4
@@ -56,14 +56,17 @@ class IstftGenerator(nn.Module):
         self._set_constants(torch.device("cpu"))
         self._initialize()
 
-    def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> Tensor:
-        """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end."""
+    def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None, train_B2T: Tensor | None = None) -> Tensor:
+        """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end.
+
+        `train_B2T`: where pulses are, as `pulses.one_train` says, in place of those of the audio's own pitch.
+        """
         magnitude_BTK, phase_BTK, keep_BT1 = self.polar(mel_BMT, frames_B)
         with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
             spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
             audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
             if self.cfg.phases == "pulses":
-                spectrum_BTK = magnitude_BTK * self._pulsed(audio_BN, phase_BTK, keep_BT1)
+                spectrum_BTK = magnitude_BTK * self._pulsed(audio_BN, phase_BTK, keep_BT1, train_B2T)
                 audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
             return self._corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1)
 
@@ -84,13 +87,15 @@ class IstftGenerator(nn.Module):
         pulses = 3 * reach + 1 if self.cfg.phases == "pulses" else 0
         return (self.cfg.layers + 1) * (self.cfg.kernel // 2) + reach * (1 + 2 * self.cfg.corrections) + pulses
 
-    def _pulsed(self, audio_BN: Tensor, phase_BTK: Tensor, keep_BT1: Tensor) -> Tensor:
+    def _pulsed(self, audio_BN: Tensor, phase_BTK: Tensor, keep_BT1: Tensor, train_B2T: Tensor | None = None) -> Tensor:
         """[B, T, K] of magnitude 1: the phases of pulses where `audio_BN` is voiced, elsewhere those of a noise.
 
         A multiple of the network's phases is as good as drawn, and the same in every batch and stream; its own phases
         in silence, which change little from frame to frame, are a hum.
         """
         pitch = pitch_of(audio_BN, self.window_S, self.hop_samples, self.sample_rate)
+        if train_B2T is not None:
+            pitch = Pitch(train_B2T[:, 0], train_B2T[:, 1], pitch.voicing_BT)
         beats_BTK = stft(pulses(pitch, keep_BT1, self.hop_samples), self.window_S, self.hop_samples)
         voicing_BT1 = pitch.voicing_BT[..., None]
         noise_BTK = torch.polar(torch.ones_like(phase_BTK), NOISE * phase_BTK)

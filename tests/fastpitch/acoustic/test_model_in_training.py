@@ -181,3 +181,11 @@ def test_training_on_a_ragged_batch_computes_what_the_paper_says(uses_energy, co
     for name, mine, theirs in zip(("logits", *learned), *gradients, strict=True):
         assert theirs.abs().max() > 1e-6, name
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_a_model_without_an_aligner_asks_for_durations():
+    model = FastPitch(replace(SMALL, aligner=False), n_symbols=SYMBOLS, mel_bins=MEL_BINS)
+    frames_1T = torch.zeros(1, 9)
+    targets = Targets(torch.zeros(1, MEL_BINS, 9), torch.tensor([9]), frames_1T, frames_1T)
+    with pytest.raises(ValueError, match="no durations, and a model without an aligner; expected one or the other"):
+        model(torch.tensor([[1, 2]]), torch.tensor([2]), targets, torch.tensor([0]))

@@ -1,6 +1,7 @@
 """A refiner of the lowest mel bins: what it sees and changes, what it learns, and that a run with it can be stopped."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -152,7 +153,74 @@ def test_what_is_spoken_and_validated_is_always_the_same_and_what_is_learned_is_
     assert torch.equal(refiner(outline), refiner(outline))
 
 
+def random_refiner(**sizes: object) -> Refiner:
+    torch.manual_seed(0)
+    refiner = Refiner(replace(REFINER, **sizes), 80).eval()
+    for weight in refiner.state_dict().values():
+        weight.normal_(0, 0.3)
+    return refiner
+
+
+def test_what_is_spoken_takes_less_than_what_is_learned_and_says_the_same():
+    refiner = random_refiner()
+    spoken = refiner.as_spoken()
+    outline = refiner.outline(
+        torch.randn(2, 30, 80) - 5, torch.rand(2, 30, 80), torch.randn(2, 30, 80), torch.ones(2, 30, 1)
+    )
+    torch.testing.assert_close(spoken(outline), refiner(outline), rtol=1e-4, atol=1e-4)
+    assert spoken.config.learns == "mean"
+    assert spoken.as_spoken() is spoken
+    unused = {name for name in refiner.state_dict() if name.startswith("time.") or ".modulation." in name}
+    assert set(refiner.state_dict()) - set(spoken.state_dict()) == unused
+    assert spoken.begin.in_features == refiner.begin.in_features - REFINER.bins
+
+
+def test_a_small_refiner_learns_the_mean_of_a_larger_one():
+    torch.manual_seed(0)
+    teacher, pupil = random_refiner(), Refiner(replace(REFINER, layers=1, learns="mean"), 80)
+    pupil.wanted = teacher.forward
+    outline = teacher.outline(
+        torch.randn(2, 40, 80) - 5, torch.rand(2, 40, 80), torch.randn(2, 40, 80), torch.ones(2, 40, 1)
+    )
+    unheard_BTM = torch.full((2, 40, 80), float("nan"))  # what was recorded counts for nothing
+    optimizer = torch.optim.AdamW(pupil.parameters(), lr=1e-2)
+    losses = []
+    for training in [False] + 60 * [True] + [False]:
+        loss = pupil.train(training).losses(unheard_BTM, outline).mean()
+        losses.append(float(loss.detach()))
+        if training:
+            pupil.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert losses[-1] < 0.5 * losses[0]
+    expected = (pupil(outline) - teacher(outline)).square().mean() / SPREAD**2
+    assert losses[-1] == pytest.approx(float(expected.detach()), rel=1e-3)
+
+
+def test_a_run_learns_of_a_teacher_and_refuses_one_that_cannot_teach(tmp_path):
+    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
+    cfg = replace(cfg, model=replace(cfg.model, harmonics=True, refiner=REFINER))
+    taught, plain = tmp_path / "taught.pt", tmp_path / "plain.pt"
+    for path, of in ((taught, cfg), (plain, replace(cfg, model=replace(cfg.model, refiner=RefinerConfig())))):
+        weights = build_model(of).state_dict()
+        if of.model.refiner.layers:
+            weights["refiner.end.weight"].normal_()
+        checkpoint.save(path, {"format": FORMAT, "config": to_dict(of), "symbols": [], "weights": weights, "ema": None})
+    small = replace(cfg.model, refiner=replace(REFINER, layers=1, learns="mean"))
+    cfg = replace(cfg, trained="refiner", model=small, checkpoint=taught, teacher=taught)
+    main(cfg)
+    assert checkpoint.load(checkpoint.saved_steps(tmp_path / "run", NAME)[-1][1])["weights"]["refiner.end.weight"].any()
+    expected = r"plain.pt: cannot teach this refiner: its own is not there; expected one of 12 of \d+"
+    with pytest.raises(CheckpointError, match=expected), run_of(replace(cfg, output_dir=tmp_path / "x", teacher=plain)):
+        pass
+    wider = replace(cfg, output_dir=tmp_path / "y", model=replace(small, refiner=replace(small.refiner, bins=8)))
+    with pytest.raises(CheckpointError, match=r"its own predicts 12 of \d+ mel bins; expected one of 8"), run_of(wider):
+        pass
+
+
 def test_a_refiner_without_what_it_needs_is_refused():
+    with pytest.raises(ValueError, match=r'teacher = a.pt: expected trained = "refiner" and model.refiner.learns'):
+        Config(trained="refiner", model=REFINED, teacher=Path("a.pt"))
     with pytest.raises(ValueError, match="refiner.layers: expected harmonics = true beside it"):
         ModelConfig(refiner=REFINER)
     with pytest.raises(ValueError, match=r'trained = "refiner": expected model.refiner.layers above 0'):

@@ -73,6 +73,57 @@ static void check_pieces(Case& c, long which) {
     }
 }
 
+// The loss fused with the joint, against that of its logits, by every instruction set. Inputs of some size make lattices
+// of which cells are left out.
+static void check_joint(Random& random, Case& c, int32_t instruction_set, long which) {
+    transducerProblem& p = c.problem;
+    p.durations = c.durations.data();
+    p.instruction_set = instruction_set;
+    p.skip_below = between(random, 0, 3) ? 1e-9 : 0;
+    const int64_t width = between(random, 1, 70), outputs = p.classes + p.duration_count;
+    std::normal_distribution<float> normal(0, between(random, 0, 1) ? 1.0f : 4.0f);
+    std::vector<float> encoded(size_t(p.batch * p.frames * width)), predicted(size_t(p.batch * p.positions * width)),
+        weights(size_t(outputs * width)), bias(size_t(outputs), 0.5f);
+    for (std::vector<float>* each : {&encoded, &predicted, &weights})
+        for (float& x : *each) x = normal(random);
+    if (!between(random, 0, 9)) encoded[0] = NAN;
+    const transducerJoint joint = {encoded.data(), predicted.data(), p.frames * width, width, p.positions * width, width,
+                                   weights.data(), bias.data(), width, TRANSDUCER_RELU};
+    size_t bytes = 0, all_bytes = 0, of_one = 0;
+    if (transducer_joint_workspace_bytes(&p, &joint, &bytes) != TRANSDUCER_SUCCESS) return;  // not of this machine
+    int64_t cells = 0;
+    for (int64_t n = 0; n < p.batch; n++) {
+        transducer_lattice_bytes(&p, c.frames[size_t(n)], c.labels[size_t(n)], &of_one);
+        all_bytes += of_one;
+        cells += c.frames[size_t(n)] * (c.labels[size_t(n)] + 1);
+    }
+    const Guarded lattices(all_bytes), workspace(bytes);
+    std::vector<int64_t> kept(size_t(cells) + 1), counts(size_t(p.batch));
+    std::vector<double> losses(size_t(p.batch)), expected(size_t(p.batch));
+    check(transducer_joint_losses(&p, &joint, c.targets.data(), c.frames.data(), c.labels.data(), losses.data(), lattices,
+                                  kept.data(), counts.data(), workspace) == TRANSDUCER_SUCCESS, "loss of a joint", which);
+    std::vector<float> logits(size_t(p.batch * p.frames * p.positions * outputs));
+    for (size_t i = 0; i < logits.size(); i++) {
+        const size_t k = i % size_t(outputs), cell = i / size_t(outputs), u = cell % size_t(p.positions);
+        const size_t frame = cell / size_t(p.positions), n = frame / size_t(p.frames);
+        double sum = bias[k];
+        for (size_t j = 0; j < size_t(width); j++) {
+            const float x = encoded[frame * size_t(width) + j] + predicted[(n * size_t(p.positions) + u) * size_t(width) + j];
+            sum += double(x <= 0 ? 0 : x) * double(weights[k * size_t(width) + j]);
+        }
+        logits[i] = float(sum);
+    }
+    transducer_lattices_bytes(&p, &bytes);
+    const Guarded whole(bytes);
+    transducer_loss(&p, logits.data(), c.targets.data(), c.frames.data(), c.labels.data(), expected.data(), whole, nullptr);
+    for (size_t n = 0; n < size_t(p.batch); n++) {
+        const bool is_same = isfinite(expected[n]) ? fabs(losses[n] - expected[n]) <= 1e-4 + 1e-5 * expected[n]
+                                                   : isnan(expected[n]) == isnan(losses[n]) && !isfinite(losses[n]);
+        check(is_same, "loss of a joint is that of its logits", which);
+        check(counts[n] >= 0 && counts[n] <= c.frames[n] * (c.labels[n] + 1), "cells that are kept", which);
+    }
+}
+
 static void check_refusals() {
     Random random(1);
     Case c = random_case(random);
@@ -100,6 +151,7 @@ int main(int count, char** arguments) {
             Case c = random_case(random);
             for (int32_t set = TRANSDUCER_GENERIC; set <= TRANSDUCER_AVX512; set++) check_case(c, set, i);
             check_pieces(c, i);
+            for (int32_t set = TRANSDUCER_GENERIC; set <= TRANSDUCER_AVX512; set++) check_joint(random, c, set, i);
         }
     };
     check_refusals();

@@ -156,7 +156,7 @@ CASES = {
         "Open report_final.pdf": "open report underscore final dot p d f",
         "decoding.hot_words": "decoding dot hot underscore words",
         "C:\\Users and ~/docs": "c colon backslash users and tilde slash docs",
-        "and/or he/she": "and or he she",
+        "and/or he/she": "and or he or she",
         "#BlackLivesMatter @john_doe9": "hashtag black lives matter at john underscore doe nine",
         "npm, hmm": "n p m, hmm",
         "iOS, mRNA, OpenAI, ReLU": "i o s, m r n ay, open ay i, relu",
