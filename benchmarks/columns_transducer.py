@@ -138,6 +138,24 @@ TABLES = {
             "× greedy": "{times_greedy:.2f}",
         },
     ),
+    "transducer_rare_words": Table(
+        source="transducer_rare_words",
+        keys={
+            "rare": "occurrences",
+            "sentences": "sentences",
+            "draws": "draws",
+            "audio": "audio",
+            "decoding": "decoding",
+        },
+        cells={
+            "words": "{words}",
+            "wrong": "{words_wrong}",
+            "rare": "{rare_words}",
+            "missing": "{rare_words_missing}",
+            "better": "{better}",
+            "worse": "{worse}",
+        },
+    ),
     "transducer_beam_heads": Table(
         source="transducer_beam",
         where={"heads": "640, V 1024"},

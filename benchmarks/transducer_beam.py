@@ -162,10 +162,10 @@ def variants(arpa: Path, options: argparse.Namespace) -> dict[str, dict]:
 
 
 def encoded(
-    asr: transducer.Recognizer, utterances: Sequence, batch: int, noise: float | None
+    asr: transducer.Recognizer, utterances: Sequence, batch: int, noise: float | None, *, seed: int = 0
 ) -> list[tuple[torch.Tensor, list[int]]]:
-    """Encoder frames, `batch` utterances at once."""
-    frames, random = [], torch.Generator().manual_seed(0)
+    """Encoder frames, `batch` utterances at once; `seed` draws the noise."""
+    frames, random = [], torch.Generator().manual_seed(seed)
     for utterance in utterances:
         samples = torch.from_numpy(audio.read(utterance.audio, sample_rate=16_000, **utterance.piece()).samples)
         samples = with_noise(samples, noise, random)

@@ -37,7 +37,7 @@ from fastpitch.acoustic.griffin_lim import griffin_lim
 from fastpitch.acoustic.harmonics import through_unvoiced
 from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
 from fastpitch.speaking import sound
-from fastpitch.vocoders.vocoder import VocoderError
+from fastpitch.vocoders.vocoder import Vocoder, VocoderError
 
 READER_CLIPS = 20
 COMBS = PitchConfig(method="combs", lowest_hz=60, highest_hz=500)  # as the voice learned its pitch
@@ -58,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     if options.clips is None and options.texts is None:
         parser().error("nothing to judge: expected --clips, --texts or both")
     torch.set_num_threads(1)
-    found, missing = judges.available(JUDGES)
+    asked = [judge for judge in JUDGES if not options.judges or judge.name in options.judges]
+    found, missing = judges.available(asked)
     for message in missing:
         print(message, file=sys.stderr)
     vocoders = dict(pair.split("=", 1) if "=" in pair else (Path(pair).stem, pair) for pair in options.vocoder)
@@ -93,9 +94,14 @@ def parser() -> argparse.ArgumentParser:
         "--vocoder", action="append", default=[], help="NAME=CHECKPOINT, or a voice's name; several are several sides"
     )
     made.add_argument(
-        "--given-pitch", action="store_true", help="pitch of the recording for vocoders that take it, in copy synthesis"
+        "--given-pitch",
+        action="store_true",
+        help="copy synthesis also with the pitch of the recording, of vocoders that take it",
     )
     made.add_argument("--sides", nargs="*", help="sides that are judged (default: all)")
+    made.add_argument(
+        "--judges", nargs="*", choices=[judge.name for judge in JUDGES], help="judges that are asked (default: all)"
+    )
     made.add_argument("--voice", default="", help="name of the voice in the table (default: none, ljspeech-mini's)")
     made.add_argument("--fastpitch", help="checkpoint of FastPitch, or a voice's name")
     return made
@@ -111,7 +117,7 @@ class Said(NamedTuple):
 def copy_sides(vocoders: dict[str, str], *, given_pitch: bool = False) -> dict[str, Say]:
     """What says recordings again, by name; WORLD where pyworld is there.
 
-    `given_pitch`: vocoders that take it get the pitch of the recording too, as WORLD does.
+    `given_pitch`: vocoders that take it say them once more, given the pitch of the recording too, as WORLD is.
     """
     log_mel = LogMel(TTS).eval()
 
@@ -119,12 +125,12 @@ def copy_sides(vocoders: dict[str, str], *, given_pitch: bool = False) -> dict[s
         samples_N = torch.from_numpy(clip.samples_N)
         return log_mel(samples_N[None], torch.tensor([len(samples_N)])).features_BFT
 
-    def by(path: str) -> Say:
-        vocoder = fastpitch.load_vocoder(path, device="cpu")
+    def by(name: str, vocoder: Vocoder) -> dict[str, Say]:
         vocoder.require(TTS)
+        ways: dict[str, Say] = {name: lambda clip: vocoder(mel(clip))[0].numpy()}
         if given_pitch and vocoder.takes_pitch:
-            return lambda clip: vocoder(mel(clip), pitch_BT=pitch(clip))[0].numpy()
-        return lambda clip: vocoder(mel(clip))[0].numpy()
+            ways[f"{name}, given pitch"] = lambda clip: vocoder(mel(clip), pitch_BT=pitch(clip))[0].numpy()
+        return ways
 
     sides: dict[str, Say] = {
         "recordings": lambda clip: clip.samples_N,
@@ -134,7 +140,9 @@ def copy_sides(vocoders: dict[str, str], *, given_pitch: bool = False) -> dict[s
         sides["WORLD"] = judges.world
     else:
         print(f"WORLD is left out: pyworld not installed; {judges.INSTALL}", file=sys.stderr)
-    return sides | {name: by(path) for name, path in vocoders.items()}
+    for name, path in vocoders.items():
+        sides |= by(name, fastpitch.load_vocoder(path, device="cpu"))
+    return sides
 
 
 def pitch(clip: Clip) -> Tensor:

@@ -31,7 +31,7 @@ class Network(Structure):
         *((name, c_int64) for name in ("classes", "encoder", "hidden", "joint", "layers", "duration_count")),
         *((name, c_void_p) for name in ("durations", "first_gates", "gate_weights", "gate_biases")),
         *((name, c_void_p) for name in ("encoder_weights", "encoder_bias", "prediction_weights")),
-        *((name, c_void_p) for name in ("output_weights", "output_bias")),
+        *((name, c_void_p) for name in ("output_weights", "output_bias", "output_rows")),
         ("activation", c_int32),
     )
 
@@ -140,7 +140,8 @@ class NativeNetwork:
             aligned(np.concatenate([_lengthened(part[:, None], -np.inf)[:, 0] for part in biases])),
         ]
         placed = [place(array) for array in arrays]
-        self._kept = [part.kept for part in (*placed, *gate_weights, *gate_biases)]
+        rows = aligned(_widened(outputs[0])) if place is in_memory else None  # kernels of a GPU take no language model
+        self._kept = [rows, *(part.kept for part in (*placed, *gate_weights, *gate_biases))]
         table, encoder, encoder_bias, prediction, output, output_bias = (part.address for part in placed)
         pointers = c_void_p * len(own.lstm)
         self._gate_weights = pointers(*(part.address for part in gate_weights))
@@ -161,6 +162,7 @@ class NativeNetwork:
             prediction_weights=prediction,
             output_weights=output,
             output_bias=output_bias,
+            output_rows=None if rows is None else rows.ctypes.data,
             activation=ACTIVATIONS[own.activation],
         )
 

@@ -238,6 +238,13 @@ _DECLINED = re.compile(
     re.IGNORECASE,
 )
 _NOMINATIVE = re.compile(r"(?:\A|[.!?:]\s)Der\s\Z|\b(?:ist|war|sind|wird)\sder\s\Z")
+# der zweite Weltkrieg: no feminine noun, which would be in the dative or genitive behind "der".
+_MASCULINE = re.compile(
+    r"(?:[A-ZÄÖÜ]\w*)?(?:[Kk]rieg|[Tt]eil|[Bb]and|[Tt]ag|[Pp]latz|[Aa]kt|[Mm]onat|[Vv]ersuch|[Aa]dvent|[Pp]reis|[Gg]ang|[Ss]atz|[Ll]auf"
+    r"|[Aa]bschnitt|[Bb]ezirk|[Ss]enat|[Ss]tern|[Rr]ang|[Pp]unkt|[Ss]chritt|[Aa]bsatz|[Kk]reuzzug)|Januar|Februar|März|April|Mai|Juni|Juli"
+    r"|August|September|Oktober|November|Dezember|Stock|Samstag|Sonntag"
+)
+_THE = re.compile(r"\b[Dd]er\s\Z")
 _MONTHS = (
     "Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
     "Dezember",
@@ -288,7 +295,9 @@ def _ordinal(match: re.Match[str], code: str) -> str | None:
     if word is None or not is_ordinal(match.string[: match.end()], word[0], code, match.string[match.end() :]):
         return None
     said = _number(int(match[0].rstrip(".")), code, "ordinal")
-    return said + "n" if said and code == "de" and _is_declined(match.string[: match.start()]) else said
+    ahead = match.string[: match.start()]
+    is_subject = _MASCULINE.fullmatch(word[0]) and _THE.search(ahead[-10:])
+    return said + "n" if said and code == "de" and _is_declined(ahead) and not is_subject else said
 
 
 def _is_declined(before: str) -> bool:

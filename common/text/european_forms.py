@@ -35,7 +35,7 @@ def rules(code: str) -> list[Rule]:
         ("times", r"(?<![\w.,])\d{1,2}\s?[x×](?=\s[^\W\d_])", _times),
         ("per", r"(?<=[€£$łr])\s?/\s?[^\W\d_]+(?:\.(?=\s[^\W\d_]|,))?|(?<=[^\W\d_])/(?=[^\W\d_]{3,})", _per),
         ("reference", rf"(?<![\w.])(?:{_shorts(words.references)})\.?\s?(?=\d)", _reference),
-        ("math", r"(?<=\d)\s?[+=]\s?(?=\d)", _calculation),
+        ("math", r"(?<=\d)\s?[+=]\s?(?=\d)|(?<=[\w€%²³])\s=\s(?=\d)", _calculation),
     ]  # fmt: skip
     if words.days:
         day = rf"(?:{_shorts(words.days)})(?!\w)\.?"

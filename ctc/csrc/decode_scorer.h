@@ -67,6 +67,10 @@ class Scorer {
   int32_t boundary() const { return has_words() ? table_->boundary : kNone; }
   bool has_phrases() const { return table_ && table_->phrases; }
   bool is_trivial() const { return !table_; }
+  // NULL where labels are not the words of a language model.
+  const ctc_scorer *of_labels() const {
+    return table_ && table_->ngram && !table_->lexicon && !table_->spelling ? table_ : nullptr;
+  }
 
   State start() const {
     State state;
@@ -78,6 +82,7 @@ class Scorer {
   // What a label that is no boundary adds at most, and one that takes the open word out of the lexicon: cheap to know
   // before `extend` is asked.
   double label_bound(int32_t phrase) const { return label_bound_ + phrase_bound(phrase); }
+  double phrases_bound(const State &state) const { return phrase_bound(state.phrase); }
   double leaving_bound(int32_t phrase) const { return leaving_gain_ + phrase_bound(phrase); }
   double largest_label_bound() const { return label_bound_ + largest_phrase_bound_; }
   // The same of a boundary after `state`.

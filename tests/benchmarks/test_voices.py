@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -52,6 +53,16 @@ def test_every_side_is_judged_and_a_judge_that_is_not_there_is_left_out_by_name(
     assert [row["side"] for row in rows] == ["recordings", "Griffin-Lim", "light"]
 
 
+def test_a_vocoder_that_takes_pitch_is_a_side_with_it_too(corpus, monkeypatch):
+    monkeypatch.setattr(voices, "JUDGES", ())
+    monkeypatch.setattr(judges, "is_there", lambda package: False)
+    pulsed = save_hifigan(corpus / "pulsed.pt", replace(ISTFT, istft=replace(ISTFT.istft, phases="pulses")))
+    plain = save_hifigan(corpus / "plain.pt", ISTFT)
+    given = ["--clips", str(corpus / "test.txt"), "--vocoder", str(pulsed), "--vocoder", str(plain), "--given-pitch"]
+    found = [each.side for each in voices.main([str(corpus), *given])]
+    assert found == ["recordings", "Griffin-Lim", "pulsed", "pulsed, given pitch", "plain"]
+
+
 def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch):
     monkeypatch.setattr(voices, "JUDGES", ())
     argument = ["--texts", str(corpus / "test.txt"), "--sides", "recordings"]
@@ -64,7 +75,7 @@ def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch
 def test_rows_of_another_voice_have_its_name(corpus, monkeypatch):
     monkeypatch.setattr(voices, "JUDGES", (Judge("near", (), lambda clips, _: 1.0, needs_reference=True),))
     argument = [str(corpus), "--clips", str(corpus / "test.txt"), "--sides", "recordings", "--voice", "quickstart"]
-    (found,) = voices.main(argument)
+    (found,) = voices.main([*argument, "--judges", "near"])
     assert found.row["part"] == "copy synthesis, quickstart"
     assert found.row["near"] == 1
 

@@ -52,7 +52,8 @@ transducerStatus transducer_decode(const transducerNetwork* network, const trans
                                    float* states, transducerPosition* positions, const ctc_scorer* const* scorers,
                                    int32_t* scorer_states, void* workspace, int64_t* invalid) {
     if (invalid) *invalid = -1;
-    if (!is_valid(network) || !is_valid(options) || batch < 0 || !states != !positions || capacity < 0 ||
+    if (!is_valid(network) || !is_valid(options) || batch < 0 ||
+        (scorers && options->internal_weight > 0 && !network->output_rows) || !states != !positions || capacity < 0 ||
         (scorer_states && !positions))
         return TRANSDUCER_INVALID_VALUE;
     if (batch == 0) return TRANSDUCER_SUCCESS;

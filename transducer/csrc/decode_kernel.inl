@@ -24,7 +24,7 @@ class GreedyDecoder {
         const Network& network;
         const float* prediction;
         float *sum, *logits;
-        int64_t* made_for;  // of each vector of logits
+        int64_t* made_for;  // of each logit
         int64_t serial;
         bool has_sum;
 
@@ -35,11 +35,11 @@ class GreedyDecoder {
         }
         static float logit(void* of, int64_t label) {
             Unheard& u = *(Unheard*)of;
-            if (u.made_for[label / W] != u.serial) {
+            if (u.made_for[label] != u.serial) {
                 if (!u.has_sum) u.network.activate(u.network.net.encoder_bias, u.prediction, u.sum);
                 u.has_sum = true;
-                store(u.logits + label / W * W, u.network.score_some(u.sum, label / W * W));
-                u.made_for[label / W] = u.serial;
+                u.logits[label] = u.network.score_one(u.sum, label);
+                u.made_for[label] = u.serial;
             }
             return u.logits[label];
         }
@@ -57,6 +57,8 @@ class GreedyDecoder {
         unheard.sum = take(joint);
         unheard.logits = take(classes);
         unheard.made_for = (int64_t*)take(2 * classes);
+        fusing = take(fusion_floats(net.classes));
+        memset(fusing, 0, size_t(fusion_floats(net.classes)) * sizeof(float));
         lay_out(start, take(job.state_floats()));
         float* const of_slots = take(slot_count * (job.state_floats() + PROJECTED_FRAMES * joint));
         emitting = (int64_t*)take(2 * slot_count);
@@ -137,7 +139,7 @@ class GreedyDecoder {
 
     // Utterances mostly have the scorer of the one before.
     const void* fusion_of(const ctc_scorer* scorer) {
-        if (scorer != made_of) make_fusion(made, scorer, net.classes);
+        if (scorer != made_of) make_fusion(made, scorer, net.classes, fusing);
         made_of = scorer;
         return made;
     }
@@ -266,7 +268,7 @@ class GreedyDecoder {
     const transducerNetwork& net;
     const Network network;
     int64_t hidden, joint, classes, logit_width, active = 0;
-    float *memory, *logits, *sums, *inputs, *gates;
+    float *memory, *logits, *sums, *inputs, *gates, *fusing;
     int64_t* emitting;
     Slot* slots;
     Slot start = {};

@@ -8,8 +8,10 @@
 
 constexpr int64_t FUSION_BYTES = 64;
 
+// Scratch of a thread, 0 at first.
+int64_t fusion_floats(int64_t vocabulary);
 // Bounds of what the scorer adds take time: they are made once, and copied for every utterance.
-void make_fusion(void* fusion, const ctc_scorer* scorer, int64_t vocabulary);
+void make_fusion(void* fusion, const ctc_scorer* scorer, int64_t vocabulary, float* scratch);
 // `state`: three numbers where an utterance goes on, or NULL.
 void start_fusion(void* fusion, const void* made, const int32_t* state);
 void save_fusion(const void* fusion, int32_t* state);

@@ -24,7 +24,7 @@ struct DecodeSizes {
         const int64_t of_slot = state_floats() + PROJECTED_FRAMES * joint + SLOT_BYTES / 4 + 2;
         const int64_t of_gates = 4 * hidden > joint ? 4 * hidden : joint;
         const int64_t of_row = joint + width_of_logits() + 2 * hidden + of_gates;
-        const int64_t of_internal = joint + 3 * padded(network.classes);
+        const int64_t of_internal = joint + 3 * padded(network.classes) + fusion_floats(network.classes);
         return (options.slots * of_slot + rows() * of_row + state_floats() + of_internal + 512) / 16 * 64;
     }
 };

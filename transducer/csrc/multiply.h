@@ -86,14 +86,4 @@ static void multiply(const Product& p, int64_t width) {
     for (; panel < panels; panel++) multiply_panels<MOST_ROWS, 1>(p, (p.rows + blocks - 1) / blocks, panel);
 }
 
-// One vector of the product of one row, as `multiply` makes it but for the order of its sums: from `column` on, which is a
-// multiple of a vector's width.
-static inline Floats multiply_vector(const Product& p, int64_t column) {
-    const float* const w = p.weights + column / PANEL * p.k * PANEL + column % PANEL;
-    Floats sums[4] = {load(p.bias + column)};
-    for (int64_t i = 0; i < p.k; i += 4)  // widths are multiples of a panel
-        for (int j = 0; j < 4; j++) sums[j] += all(p.x[i + j]) * load(w + (i + j) * PANEL);
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
 }  // namespace CTC_ISA

@@ -55,9 +55,13 @@ class Network {
         multiply({sums, joint, rows, joint, net.output_weights, net.output_bias, logits, logit_width}, logit_width);
     }
 
-    // Some logits from `first` on, a multiple of a vector's width.
-    Floats score_some(const float* sum, int64_t first) const {
-        return multiply_vector({sum, joint, 1, joint, net.output_weights, net.output_bias, nullptr, 0}, first);
+    // One logit: another order of the sum than `score`'s.
+    float score_one(const float* sum, int64_t label) const {
+        const float* const row = net.output_rows + label * joint;
+        Floats sums[2] = {};
+        for (int64_t j = 0; j < joint; j += 2 * W)  // widths are multiples of a panel, which is of these
+            for (int i = 0; i < 2; i++) sums[i] += load(sum + j + i * W) * load(row + j + i * W);
+        return sum_of(sums[0] + sums[1]) + net.output_bias[label];
     }
 
     const transducerNetwork& net;

@@ -10,6 +10,7 @@ from common.text.english.tokens import (
     PLACE_AHEAD,
     Rule,
     Style,
+    anywhere,
     before,
     before_noun,
     of_a_thing,
@@ -306,8 +307,8 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "rooms",
-        r"(\d)\s?(BR|BA)s?(?!\w|\s?[\d(])",
-        lambda m, s: f"{cardinal(m[1])} {'bedroom' if m[2] == 'BR' else 'bath'}",
+        r"(\d(?:\.5)?)\s?(BR|BA|bd|bdr|ba|bth)s?(?!\w|\s?[\d(])",
+        lambda m, s: f"{cardinal(m[1])} {'bath' if m[2][1] in 'Aat' else 'bedroom'}",
     ),
     rule(
         "time",
@@ -318,7 +319,27 @@ RULES: tuple[Rule, ...] = (
     rule("number", r"(\d{1,3})ish\b", lambda m, s: f"{cardinal(m[1])}ish"),
     rule("fraction", r"(\d+)/([a-z])(?![\w/])(?<!\d/[hsda])", lambda m, s: f"{cardinal(m[1])} over {s.letters(m[2])}"),
 )
+_LETTERED = re.compile(
+    r"\b(?:rows?|seats?|grades?|sections?|groups?|parts?|aisles?|wards?|gates?|questions?|options?|columns?|blocks?|zones?|items?|from)\b",
+    re.IGNORECASE,
+)
+
+
+def _letters_in_order(match: re.Match[str], style: Style) -> str | None:
+    """rows A-F, from A-Z"""
+    first, last = match.string[match.start() - 1], match.string[match.end()]
+    is_range = first + last == "AZ" or (first < last and anywhere(match.string, _LETTERED))
+    return "to" if is_range else None
+
+
+def _over(match: re.Match[str], style: Style) -> str | None:
+    """a/b = c/d"""
+    return "over" if "=" in match.string[max(0, match.start() - 20) : match.end() + 20] else None
+
+
 SYMBOL_RULES: tuple[Rule, ...] = (
+    rule("range", r"-(?:(?<=[\s(][A-Z]-)|(?<=\A[A-Z]-))(?=[A-Z](?![\w-]))", _letters_in_order),
+    rule("math", r"/(?:(?<=[\s(][a-z\d)]/)|(?<=\A[a-z\d)]/))(?=[a-z\d(](?!\w))", _over),
     rule("reference", r"(?<=[a-z]\s)#(?=\s?:|\s*\Z|\s(?:is|of)\b)", lambda match, style: "number"),
     rule("name", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", _isotope),
     rule("range", r"(?<=[a-z\d]\))\s?-\s?(?=\([a-zA-Z\d]{1,4}\))", lambda match, style: "to"),

@@ -104,6 +104,10 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     is_time = is_time or (unit == "K" and is_alone and _is_kelvin(match))
     if unit == "mo" and not _NO_MONTHS.match(behind):
         is_time = True
+    if unit == "inn" and not re.match(r"\.|\)", behind) and match[0][-1] != ".":
+        return None
+    if unit in ("sh", "eps") and not hyphen:
+        return None
     is_time = is_time or (unit == "v" and not hyphen and number.isdigit())
     is_time = is_time or (unit == "sf" and len(number) > 2 and not number.startswith("0"))
     if unit == "pt" and _OF_A_LETTER.match(behind):

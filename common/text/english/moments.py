@@ -70,7 +70,9 @@ def _numbers(match: re.Match[str], style: Style) -> str | None:
     return _date(int(first), second, in_year)
 
 
-_COUNTED_AHEAD = re.compile(r"(?:\d|\b(?:is|a|an|scored?|got|was|by|went|shot|hit))\s\Z")
+_COUNTED_AHEAD = re.compile(
+    r"(?:\d|\b(?:[Ff]lat|[Aa]pt\.?|[Uu]nit|[Ll]ot|[Pp]lot|[Bb]lock|[Rr]oom|is|a|an|scored?|got|was|by|went|shot|hit))\s\Z"
+)
 _IN_A_SUM = re.compile(r"[=+×÷*]\s?\Z")
 _PART_OF = re.compile(
     r"\s(?:(?:of|people|students|questions|marks|points|correct|inch\w*|in|the|a|miles?|cups?|acres?|tanks?|sheets?|size|price|full)\b|\(\d)"
@@ -134,10 +136,22 @@ _DAY_BEFORE = re.compile(r"(?<![\d/])(?:1[0-2]|0?[1-9])/(\d\d)\s?-\s?\Z")
 _DAY_BEHIND = re.compile(r"\s?-\s?(?:1[0-2]|0?[1-9])/(\d\d)(?![\d/])")
 
 
+_MONTH_BEFORE = re.compile(r"(?<![\d/])(\d{1,2})/\d{1,2}\s?-\s?\Z")
+_MONTH_BEHIND = re.compile(r"\s?-\s?(\d{1,2})/\d{1,2}(?![\d/])")
+
+
+def _same_month(match: re.Match[str]) -> bool:
+    """6/3-6/7, which nobody writes of parts"""
+    other = _MONTH_BEFORE.search(text_before(match)) or _MONTH_BEHIND.match(match.string, match.end())
+    return bool(other and other[1] == match[1])
+
+
 def _of_a_range_of_days(match: re.Match[str]) -> bool:
     """12/23-1/2: the other one is no fraction."""
     ahead = _DAY_BEFORE.search(match.string[max(0, match.start() - 10) : match.start()])
     other = ahead or _DAY_BEHIND.match(match.string, match.end())
+    if match[1] != "1" and _same_month(match):
+        return True
     return bool(other and _is_no_part(int(other[1])) and int(other[1]) <= 31) or before(match, _DAYS_AHEAD)
 
 

@@ -153,7 +153,7 @@ def _ticker(match: re.Match[str], style: Style) -> str | None:
 
 def _lost(match: re.Match[str], style: Style) -> str:
     """$(3.2) million, as accounts write a loss"""
-    return f"minus {_amount(match[2], match[3], match[1])}"
+    return f"minus {_amount(match[2], match[3] or match[4], match[1])}"
 
 
 _PAID = {
@@ -198,7 +198,7 @@ RULES: tuple[Rule, ...] = (
         lambda m, s: _amount(m[2], None, m[1]),
     ),
     rule("money", rf"({NUMBER})\s({_CODE_TOO})(?!\w|\s?\d)", lambda m, s: _amount(m[1], None, m[2])),
-    rule("money", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b)?", _lost),
+    rule("money", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", _lost),
     rule("money", r"(\d{1,2})/(?=[$£€]\d)", lambda match, style: f"{cardinal(match[1])} for "),
     rule(
         "money",

@@ -52,6 +52,7 @@ def _slashed(match: re.Match[str], style: Style) -> str | None:
     return None
 
 
+_HOME_AHEAD = re.compile(r"\b(?:Flat|Apt\.?|Unit|Lot|Plot)\s\Z")
 _GONE_THROUGH = re.compile(
     r"\b(?:laps?|pages?|parts?|steps?|slides?|questions?|days?|weeks?|chapters?|episodes?|ep\.|stages?|levels?|discs?|tracks?"
     r"|photos?|pics?|lessons?|modules?|holes?|box|attempts?|files?|tasks?)\s\Z",
@@ -266,6 +267,11 @@ RULES: tuple[Rule, ...] = (
         _shares,
     ),
     rule("time", r"(\d{1,2})\.([0-5]\d)(?!\s?[ap]\.?m)(?!\w|%|[.,]\d)", _time_with_a_dot),
+    rule(
+        "address",
+        r"(\d{1,4})/(\d{1,4})(?![\w/])",
+        lambda m, s: f"{_short(m[1])} slash {_short(m[2])}" if before(m, _HOME_AHEAD) else None,
+    ),
     rule("pair", r"(\d{1,3})/(\d{1,3})(\s?mm\s?Hg)?(?![\w/]|\.\d|\s?=)", _slashed),
     rule("ordinal", rf"([123])(?=\s(?:{BOOKS_IN_PARTS})(?!\w))", lambda match, style: ordinal(match[1])),
     rule(

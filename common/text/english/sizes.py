@@ -82,7 +82,11 @@ def _age(match: re.Match[str], style: Style) -> str:
     one = (
         match[1] == "1"
         or before_noun(match)
-        or bool(re.match(r"s\b|\s(?:boy|girl|man|woman|male|female|son|daughter|kid)s?\b", match.string[match.end() :]))
+        or bool(
+            re.match(
+                r"s\b|\s(?:boy|girl|man|woman|male|female|son|daughter|kid)s?\b|\s[FM]\b", match.string[match.end() :]
+            )
+        )
     )
     return f"{cardinal(match[1])} {'year' if one else 'years'} old"
 

@@ -136,7 +136,20 @@ def _stats(match: re.Match[str], style: Style) -> str | None:
     return " ".join(cardinal(n) for n in match[0].split("/")) if is_line else None
 
 
+_TENNIS = re.compile(
+    r"\b(?:serv(?:e|es|ing|ice)|deuce|advantage|ace|tennis|break\spoint|game\spoint|set\spoint|match\spoint|rally)\b"
+)
+
+
+def _points(match: re.Match[str], style: Style) -> str | None:
+    """40-30, second serve; 15-0: fifteen love"""
+    if not anywhere(match.string, _TENNIS):
+        return None
+    return " ".join("love" if n == "0" else cardinal(n) for n in match[0].split("-"))
+
+
 RULES: tuple[Rule, ...] = (
+    rule("score", r"(?:0|15|30|40)-(?:0|15|30|40)(?![\w-]|[.,:]\d)", _points),
     rule("score", r"[1-9]\d?/[1-9]?\d/[1-9]?\d(?![\w/])", _stats),
     rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),
     rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),

@@ -85,7 +85,11 @@ def _heart(match: re.Match[str], style: Style) -> str | None:
 
 
 SYMBOL_RULES: tuple[Rule, ...] = (
-    rule("card", r"(?:[*•]{2,}[\s-]?)+(\d{2,4})(?!\w)", lambda match, style: digits(match[1])),
+    rule(
+        "card",
+        r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)",
+        lambda match, style: digits(match[1]),
+    ),
     rule("electronic", r"/(?:(?<=localhost/)|(?<=localhost:\d\d\d\d/))(?=\w)", lambda match, style: "slash"),
     rule("key", r"(?<!\S)[*#](?=[\s,.;)]|\Z)", _telephone_key),
     rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≥|>=)(?=[$£€]?\.?\d)", lambda match, style: "at least"),

@@ -51,6 +51,9 @@ COUNTED_IN_MILLIONS = (
     "people|users|views|viewers|followers|subscribers|customers|downloads|copies|jobs|homes|households|listeners"
     "|children|adults|students|workers|voters|visitors|tourists|passengers|members|readers|players|patients|cars"
     "|records|rows|parameters|years|tons|tonnes|barrels|shares|units|dollars|euros|pounds|votes|deaths|residents"
+    "|without|Americans|Brits|Britons|Germans|Indians|refugees|migrants|jobless|unemployed|doses|tests|animals|trees|plays|streams"
+    "|likes|hits|visits|sales|sold|others|girls|boys|women|men|babies|pupils|teachers|fans|tweets|posts|accounts|clicks"
+    "|signatures|tickets|properties|hectares|acres|birds|displaced|affected|infected|jabs|claims|applicants|drivers|families"
 )
 
 # In capitals, said as a word although short or without a vowel that would tell.

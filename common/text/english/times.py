@@ -258,7 +258,7 @@ RULES: tuple[Rule, ...] = (
     rule("time", r"(\d{1,2})h(\d\d)(?!\w)", _hour_with_h),
     rule(
         "time",
-        rf"(\d{{1,2}}):(\d\d)(?::(\d\d))?()(?:\s+o'clock|\s?h(?:rs|ours)?\b)?(?![:\d]){_ZONE}",
+        rf"(\d{{1,2}}):(\d\d)(?::(\d\d))?()(?:\s+o'clock|\s?h(?:rs|ours)?\b)?(?!:?\d){_ZONE}",
         _clock,
         any_case=True,
     ),

@@ -84,7 +84,7 @@ _THING = re.compile(
     r"|(?:power\s)?supply|adapter|adaptor|inverter|heater|oven|microwave|fuse|breaker|circuit|amp|amplifier|speaker|tank|bucket"
     r"|pot|container|jug|cup|mug|glass|pack|rope|cord|hose|ladder|table|desk|mattress|wire|tube|bolt|dash|sprint|hurdles|relay"
     r"|freestyle|backstroke|breaststroke|butterfly|medley|steak|burger|ribeye|fillet|filet|patty|carton|gap|lift|climb|fish"
-    r"|telescope|drill|blade|flashlight|laser|panel|generator|solar|router|lot)s?\b",
+    r"|telescope|drill|blade|flashlight|laser|panel|generator|solar|router|lot|parking)s?\b",
     re.IGNORECASE,
 )
 # More of the same thing: a 27" 144Hz monitor, 12V 5A power supply.

@@ -181,7 +181,12 @@ UNITS = {
     "pa·s": "pascal second",
     "kt": "knot", "dz": "dozen", "kpc": "kiloparsec", "Mpc": "megaparsec", "Gpc": "gigaparsec",
     "ga": "gauge", "mM": "millimolar", "µM": "micromolar", "μM": "micromolar", "nM": "nanomolar",
-    "bbl": "barrel", "bbls": "barrel", "rebs": "rebound", "asts": "assist",
+    "bbl": "barrel", "bbls": "barrel", "inn": "inning", "rds": "round", "rnds": "round", "nts": "night",
+    "qtrs": "quarter", "mtr": "meter", "mtrs": "meter", "pgs": "page", "vols": "volume", "eps": "episode",
+    "pkts": "packet",
+    "btl": "bottle", "btls": "bottle", "ctn": "carton", "ctns": "carton", "bdrm": "bedroom", "bdrms": "bedroom",
+    "rms": "room", "sh": "share", "shs": "share", "ppl": "person", "lvls": "level",
+    "servs": "serving", "tbls": "tablespoon", "wkts": "wicket", "ovs": "over", "rebs": "rebound", "asts": "assist",
     "IU": "i u", "meq": "milliequivalent", "inhg": "inch of mercury", "torr": "torr", "lx": "lux", "Mt": "megaton",
     "Gt": "gigaton", "gr": "gram", "grs": "gram", "bu": "bushel", "pc": "piece", "cwt": "hundredweight",
     "mH": "millihenry",
@@ -201,13 +206,14 @@ UNITS = {
 ONLY_AFTER_A_SLASH = frozenset(["s", "h", "K", "mo", "A", "N", "J", "l", "v", "cd", "sf"])
 # In another case they are other things: 2 PC games.
 IN_THIS_CASE = frozenset([
-    "v", "l", "gr", "grs", "bu", "pc", "cd", "kn", "sf", "gig", "gigs", "deg", "degs", "pks",
+    "inn", "rds", "rnds", "nts", "rms", "sh", "shs", "eps", "ppl", "vols", "v", "l", "gr", "grs", "bu", "pc", "cd",
+    "kn", "sf", "gig", "gigs", "deg", "degs", "pks",
 ])  # fmt: skip
 MANY = {
     "foot": "feet", "inch": "inches", "hertz": "hertz", "horsepower": "horsepower", "percent": "percent",
     "lux": "lux", "dozen": "dozen", "gauge": "gauge", "millimolar": "millimolar", "micromolar": "micromolar",
     "nanomolar": "nanomolar", "u": "u", "m": "m", "torr": "torr", "celsius": "celsius",
-    "hundredweight": "hundredweight",
+    "hundredweight": "hundredweight", "person": "people",
     "peak": "peak", "henry": "henries", "millihenry": "millihenries", "mil": "mil", "force": "force",
 }  # fmt: skip
 # Said with "per" behind a slash.

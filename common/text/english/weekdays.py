@@ -89,7 +89,10 @@ def _initial(match: re.Match[str], style: Style) -> str | None:
 WORD_RULES: tuple[Rule, ...] = (
     rule(
         "date",
-        rf"({_LOUD_NAMES})(?:(?=\.?\s?[-/&]\s?(?:{_LOUD_NAMES})\b)|(?<=-...)(?<=[A-Z]-...)(?!\w)|(?<=-....)(?<=[A-Z]-....)(?!\w)|(?<!SAT)(?=:?\s\d)|(?<!SAT)(?=:?\s(?:CLOSED|ONLY)))",
+        rf"({_LOUD_NAMES})(?:(?=\.?\s?[-/&]\s?(?:{_LOUD_NAMES})\b)"
+        r"|(?<=-...)(?<=[A-Z]-...)(?!\w)|(?<=-....)(?<=[A-Z]-....)(?!\w)"
+        r"|(?<!SAT)(?=:?\s\d)|(?<!SAT)(?=:?\s(?:CLOSED|ONLY))"
+        r"|(?:(?<=CEPT SUN)|(?<=CEPT SAT)|(?<=CEPT MON)|(?<=OSED SUN)|(?<=OSED SAT)|(?<=THRU FRI))(?!\w))",
         lambda match, style: _LOUD[match[1]],
     ),
     rule("date", r"(M|Tu|T|W|Th|F)(?=\s\d{1,2}(?::\d\d)?\s?-\s?\d)", _initial),

@@ -41,7 +41,7 @@ def _title_or_street(match: re.Match[str], style: Style) -> str:
         return street
     if title == "doctor" and ahead[1].islower() and follows[1][0].isupper():  # said Dr. Who; a street would have a name
         return title
-    if NOT_A_NAME.fullmatch(follows[1]):
+    if NOT_A_NAME.fullmatch(follows[1]) or (title == "saint" and re.fullmatch("[NSEW]|[NS][EW]", follows[1])):
         return street
     is_name = follows[1][0].isupper() or match[0][0].islower()
     return title if is_name else street
@@ -55,7 +55,7 @@ _IN_CAPITALS = frozenset(
 _SMALL_LETTER = re.compile("[a-z]")
 
 
-_GOES_ON = re.compile(r",?\s(?:[a-z\d$£€¥<>~#(@]|[A-Z]\.)|,|-[a-z]")
+_GOES_ON = re.compile(r":|,?\s(?:[a-z\d$£€¥<>~#(@]|[A-Z]\.)|,|-[a-z]")
 
 
 def _abbreviation(match: re.Match[str], style: Style) -> str | None:
@@ -127,7 +127,7 @@ def _initials(match: re.Match[str], style: Style) -> str | None:
 _SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "sec": "sections", "vol": "volumes"}
 _RANKED = re.compile(r"\b(?:the|an?|his|her|my|our|your|their|is|was|at|as|from|to|of|and|world|seed|ranked)\s\Z")
 _PATIENT = re.compile(
-    r"\b(?:pain|denies|presents|reports|complain\w*|cough|fever|symptoms?|medications?|mg|admitted|discharged|[HDRT]x)\b",
+    r"\b(?:pain|denies|presents|reports|complain\w*|cough|fever|symptoms?|medications?|mg|admitted|discharged|[HDRT]x|y/o|HTN|hx|c/o|prn|bid)\b",
     re.IGNORECASE,
 )
 _PRICE_AHEAD = re.compile(r"[$£€][\d.,]*\d\s\Z|(?<![\d.])\d[\d.,]*\s?[€£]\s\Z")
@@ -205,6 +205,12 @@ WORD_RULES: tuple[Rule, ...] = (
         r"(?:(?<=security )|(?<=sec\. )|(?<=pet )|(?<=damage )|(?<=[$£€]\d\d\d )|(?<=no ))dep\.",
         lambda match, style: "deposit",
     ),
+    rule(
+        "abbreviation",
+        r"[Pp]t(s)?\b\.?(?=\s(?:is|was|are|were|has|had|denies|reports|presents|complains|states|c/o|admitted|seen)\b)",
+        lambda m, s: f"patient{m[1] or ''}" if anywhere(m.string, _PATIENT) else None,
+    ),
+    rule("code", r"(?<=\d-)(cv|cr|mc|md|bk|ap)(?=-\d)", lambda match, style: style.letters(match[1])),
     rule("abbreviation", r"Nos(?=\s\d)", lambda match, style: "numbers"),
     rule("reference", r"No\s(?=\d{1,3}\s*(?:[,.;:)](?!\d)|\Z))", lambda match, style: "number "),
     rule("abbreviation", r"pgs?\s(?=\d)", lambda match, style: "pages " if "s" in match[0] else "page "),
@@ -347,6 +353,11 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\)))", _party),
     rule("math", r"log([₀-₉]{1,3})\(?", lambda m, s: f"log base {cardinal(m[1].translate(POWERS))} of"),
     rule("key", r"(Ctrl|Cmd|Alt|Shift|Option|Command|Control)\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
+    rule(
+        "math",
+        r"([fghFG])('{1,2})(?=\([^()\s]{1,8}\))",
+        lambda m, s: f"{s.letters(m[1])} {'double ' if len(m[2]) > 1 else ''}prime of",
+    ),
     rule("math", r"([fghPEO])(?=\([^()\s]{1,8}\))", lambda match, style: f"{style.letters(match[1])} of"),
     rule("math", r"(sin|cos|tan|log|ln)(?=\()", lambda match, style: FUNCTIONS[match[1]]),
     rule("math", r"([nkN])!(?=\s?[=+*/)]|\s(?:is|ways))", lambda match, style: f"{match[1]} factorial"),

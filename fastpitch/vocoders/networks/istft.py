@@ -8,6 +8,7 @@ Shapes: B utterances, M mel bins, T frames, C channels, K frequencies, S samples
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +25,18 @@ MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 
 LOUDEST = 7.0  # log-magnitude of a frame that is a sine at full scale: n_fft / 4 * 4
 LARGEST_CORRECTION = 10.0  # of a mel value at once, up or down
 MOMENTUM = 0.9  # of corrections
+STEADY_HZ = 3000.0  # frequencies above it have steady phases where there is a voice
+STEADY_FOUND, STEADY_GIVEN = 1 / 2, 1 / 3  # of the corrections leave them so, of pitch that is found and that is given
 NOISE = 11.0  # times a phase that is to be as good as drawn
+
+
+class Pulsed(NamedTuple):
+    """phases_BTK, numbers of magnitude 1; is_steady_BTK: where the first corrections leave them as they are, which else
+    blur the pulses of high frequencies; steady_corrections: how many."""
+
+    phases_BTK: Tensor
+    is_steady_BTK: Tensor
+    steady_corrections: int
 
 
 class IstftGenerator(nn.Module):
@@ -65,10 +77,12 @@ class IstftGenerator(nn.Module):
         with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
             spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
             audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
+            pulsed = None
             if self.cfg.phases == "pulses":
-                spectrum_BTK = magnitude_BTK * self._pulsed(audio_BN, phase_BTK, keep_BT1, train_B2T)
+                pulsed = self._pulsed(audio_BN, phase_BTK, keep_BT1, train_B2T)
+                spectrum_BTK = magnitude_BTK * pulsed.phases_BTK
                 audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
-            return self._corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1)
+            return self._corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1, pulsed)
 
     def polar(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Magnitudes and phases [B, T, K], float32, and [B, T, 1] 1 for frames of the utterance; all is 0 beyond."""
@@ -87,8 +101,8 @@ class IstftGenerator(nn.Module):
         pulses = 3 * reach + 1 if self.cfg.phases == "pulses" else 0
         return (self.cfg.layers + 1) * (self.cfg.kernel // 2) + reach * (1 + 2 * self.cfg.corrections) + pulses
 
-    def _pulsed(self, audio_BN: Tensor, phase_BTK: Tensor, keep_BT1: Tensor, train_B2T: Tensor | None = None) -> Tensor:
-        """[B, T, K] of magnitude 1: the phases of pulses where `audio_BN` is voiced, elsewhere those of a noise.
+    def _pulsed(self, audio_BN: Tensor, phase_BTK: Tensor, keep_BT1: Tensor, train_B2T: Tensor | None = None) -> Pulsed:
+        """The phases of pulses where `audio_BN` is voiced, elsewhere those of a noise.
 
         A multiple of the network's phases is as good as drawn, and the same in every batch and stream; its own phases
         in silence, which change little from frame to frame, are a hum.
@@ -100,21 +114,31 @@ class IstftGenerator(nn.Module):
         voicing_BT1 = pitch.voicing_BT[..., None]
         noise_BTK = torch.polar(torch.ones_like(phase_BTK), NOISE * phase_BTK)
         mixed_BTK = voicing_BT1 * _unit(beats_BTK) + (1 - voicing_BT1) * noise_BTK
-        return _unit(mixed_BTK)
+        share = STEADY_FOUND if train_B2T is None else STEADY_GIVEN
+        high_K = (
+            torch.arange(mixed_BTK.shape[2], device=mixed_BTK.device) * self.sample_rate / self.cfg.n_fft > STEADY_HZ
+        )
+        return Pulsed(_unit(mixed_BTK), (voicing_BT1 > 0.5) & high_K, int(share * self.cfg.corrections))
 
-    def _corrected(self, audio_BN: Tensor, wanted_BTM: Tensor, keep_BT1: Tensor) -> Tensor:
+    def _corrected(
+        self, audio_BN: Tensor, wanted_BTM: Tensor, keep_BT1: Tensor, pulsed: Pulsed | None = None
+    ) -> Tensor:
         """Audio whose mel values are nearer to `wanted_BTM`, after as many corrections as the configuration says.
 
-        In each, every frequency is multiplied by the mean ratio of the filters that hear it, phases stay, and
-        overlapping frames settle what they disagree on; steps gather momentum, as in the fast Griffin-Lim algorithm
-        (Perraudin et al. 2013). Frequencies that no filter hears stay as they are.
+        In each, every frequency is multiplied by the mean ratio of the filters that hear it, phases stay (in the first
+        of them the steady ones of `pulsed`), and overlapping frames settle what they disagree on; steps gather
+        momentum, as in the fast Griffin-Lim algorithm (Perraudin et al. 2013). Frequencies that no filter hears stay as
+        they are.
         """
         total_K = self.filters_MK.sum(0)
         unheard_K = (total_K == 0).float()
         before_BTK = None
-        for _ in range(self.cfg.corrections):
+        for done in range(self.cfg.corrections):
             spectrum_BTK = stft(audio_BN, self.window_S, self.hop_samples)
             magnitude_BTK = (spectrum_BTK.real.square() + spectrum_BTK.imag.square() + 1e-12).sqrt()
+            if pulsed is not None and done < pulsed.steady_corrections:
+                steady_BTK = magnitude_BTK * pulsed.phases_BTK
+                spectrum_BTK = torch.where(pulsed.is_steady_BTK, steady_BTK, spectrum_BTK)
             found_BTM = (magnitude_BTK @ self.filters_MK.mT).clamp(min=self.log_floor)
             ratio_BTM = (wanted_BTM / found_BTM).clamp(1 / LARGEST_CORRECTION, LARGEST_CORRECTION)
             gain_BTK = (ratio_BTM @ self.filters_MK + unheard_K) / (total_K + unheard_K)

@@ -87,6 +87,25 @@ def test_a_stream_has_the_pulses_of_the_whole():
     assert vocoder.context_frames == 3 * 3 + 2 + 2 * 2 + 3 * 2 + 1
 
 
+def test_the_first_corrections_leave_the_phases_of_high_frequencies_of_a_voice():
+    generator, keep_BT1 = with_pulses(4), torch.ones(1, 40, 1)
+    voice_1N = 0.1 * harmonics(200.0, count=50)
+    spectrum_BTK = stft(voice_1N, WINDOW_S, HOP)
+    wanted_BTM = torch.rand(1, 40, 80)
+    pulsed = generator._pulsed(voice_1N, spectrum_BTK.angle(), keep_BT1)
+    assert pulsed.steady_corrections == 2
+    assert pulsed.is_steady_BTK[0, 10].sum() == 513 - 140  # 3 kHz is between the 139th and the 140th
+    blurred_1N = generator._corrected(voice_1N, wanted_BTM, keep_BT1)
+    said_1N = generator._corrected(voice_1N, wanted_BTM, keep_BT1, pulsed)
+    apart = [
+        (stft(audio_1N, WINDOW_S, HOP)[:, 8:-8] * pulsed.phases_BTK[:, 8:-8].conj()).angle()[..., 150:].abs().mean()
+        for audio_1N in (blurred_1N, said_1N)
+    ]
+    assert apart[1] < 0.8 * apart[0]
+    never = pulsed._replace(steady_corrections=0)
+    assert torch.equal(generator._corrected(voice_1N, wanted_BTM, keep_BT1, never), blurred_1N)
+
+
 def test_pulses_of_a_pitch_that_is_given_are_one_train_of_which_a_piece_is_the_same():
     hertz_1T = torch.linspace(90, 310, 400)[None]
     train_12T = one_train(hertz_1T, HOP, RATE)
@@ -139,7 +158,7 @@ def test_the_envelope_of_a_voice_repeats_with_its_period():
     spectrum_BTK = stft(0.1 * harmonics(200.0, count=50), WINDOW_S, HOP)
     drawn_BTK = torch.where(torch.arange(513) * RATE / 1024 < 1000, spectrum_BTK.angle(), 6.3 * torch.rand(1, 40, 513))
     heard_1N = inverse_stft(torch.polar(spectrum_BTK.abs(), drawn_BTK), keep_BT1, WINDOW_S, HOP)
-    pulsed_BTK = generator._pulsed(heard_1N, drawn_BTK, keep_BT1)
+    pulsed_BTK = generator._pulsed(heard_1N, drawn_BTK, keep_BT1).phases_BTK
     said_1N = inverse_stft(spectrum_BTK.abs() * pulsed_BTK, keep_BT1, WINDOW_S, HOP)
     before, after = (buzz.coherence(audio_1N[0].numpy(), RATE) for audio_1N in (heard_1N, said_1N))
     assert after > 0.95
