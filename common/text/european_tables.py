@@ -58,7 +58,12 @@ _GERMAN = Language(
         "Co.": "Co", "u.": "und", "St.": "Sankt", "Str.": "Straße", "Tel.": "Telefon",
         "Jh.": "Jahrhundert", "Mio.": "Millionen", "Mrd.": "Milliarden", "bzw.": "beziehungsweise", "ca.": "circa",
         "usw.": "und so weiter", "etc.": "et cetera", "inkl.": "inklusive", "exkl.": "exklusive", "evtl.": "eventuell",
-        "mind.": "mindestens", "erm.": "ermäßigt", "rd.": "rund",
+        "mind.": "mindestens", "erm.": "ermäßigt", "rd.": "rund", "tgl.": "täglich", "wtl.": "wöchentlich",
+        "wöchentl.": "wöchentlich", "monatl.": "monatlich", "zuzügl.": "zuzüglich", "abzgl.": "abzüglich",
+        "einschl.": "einschließlich", "ausschl.": "ausschließlich", "allg.": "allgemein", "insb.": "insbesondere",
+        "insbes.": "insbesondere", "urspr.": "ursprünglich", "gegr.": "gegründet", "versch.": "verschiedene",
+        "zus.": "zusammen", "durchschn.": "durchschnittlich", "entspr.": "entsprechend", "Ltg.": "Leitung",
+        "Abt.": "Abteilung", "Verf.": "Verfasser", "Verl.": "Verlag", "Nrn.": "Nummern",
         "ggf.": "gegebenenfalls", "vgl.": "vergleiche", "sog.": "sogenannt", "max.": "maximal", "min.": "minimal",
         "Std.": "Stunden", "Min.": "Minuten", "Sek.": "Sekunden", "Abb.": "Abbildung", "Kap.": "Kapitel",
         "Bd.": "Band", "S.": "Seite", "Jan.": "Januar", "Feb.": "Februar", "Aug.": "August", "Sept.": "September",
@@ -110,7 +115,12 @@ _SPANISH = Language(
         "aprox.": "aproximadamente", "Avda.": "avenida", "Av.": "avenida", "tel.": "teléfono", "cap.": "capítulo",
 
         "Prof.": "profesor", "ss.": "siguientes", "Dña.": "doña", "dto.": "descuento",
-        "C/": "calle", "Sta.": "santa", "Sto.": "santo", "máx.": "máximo", "mín.": "mínimo", "min.": "minutos",
+        "C/": "calle", "Pza.": "plaza", "pza.": "plaza", "Ctra.": "carretera", "ctra.": "carretera",
+        "izq.": "izquierda",
+        "dcha.": "derecha", "cda.": "cucharada", "cdas.": "cucharadas", "cdta.": "cucharadita",
+        "cdtas.": "cucharaditas",
+        "Depto.": "departamento", "Tfno.": "teléfono", "tfno.": "teléfono", "Gral.": "general", "Sta.": "santa",
+        "Sto.": "santo", "máx.": "máximo", "mín.": "mínimo", "min.": "minutos",
     },
     units=_units(
         "un kilómetro por hora/kilómetros por hora|un grado Celsius/grados Celsius|un kilogramo/kilogramos"
@@ -137,7 +147,12 @@ _FRENCH = Language(
         "c.-à-d.": "c'est-à-dire", "M.": "monsieur", "MM.": "messieurs", "Mme": "madame", "Mmes": "mesdames",
         "Mlle": "mademoiselle", "Dr": "docteur", "Pr": "professeur", "St": "saint", "Ste": "sainte", "n°": "numéro",
         "etc.": "et cetera", "env.": "environ", "chap.": "chapitre", "tél.": "téléphone", "bd": "boulevard",
-        "éd.": "édition", "ss.": "suivantes", "suiv.": "suivantes",
+        "éd.": "édition",
+        "av.": "avenue", "boul.": "boulevard", "imp.": "impasse", "rte": "route", "bât.": "bâtiment",
+        "appt": "appartement", "c. à s.": "cuillères à soupe", "c. à c.": "cuillères à café",
+        "càs": "cuillères à soupe",
+        "càc": "cuillères à café", "qté": "quantité", "dép.": "département", "tjrs": "toujours", "rdv": "rendez-vous",
+        "svp": "s'il vous plaît", "ss.": "suivantes", "suiv.": "suivantes",
         "cf.": "confer", "max.": "maximum", "min.": "minutes",
     },
     units=_units(
@@ -167,7 +182,9 @@ _ITALIAN = Language(
         "sig.ra": "signora", "sig.": "signor", "dott.": "dottor",
         "Sigg.": "signori", "Dott.ssa": "dottoressa", "Dott.": "dottor", "Dr.": "dottor", "Prof.": "professor",
         "Avv.": "avvocato", "Ing.": "ingegner", "ecc.": "eccetera", "pag.": "pagina", "tel.": "telefono", "S.": "san",
-        "ca.": "circa", "min.": "minuti", "ss.": "seguenti", "sec.": "secolo", "P.zza": "piazza",
+        "ca.": "circa", "min.": "minuti", "ss.": "seguenti", "sec.": "secolo", "P.zza": "piazza", "p.zza": "piazza",
+        "C.so": "corso", "c.so": "corso", "V.le": "viale", "v.le": "viale", "L.go": "largo", "q.b.": "quanto basta",
+        "gg.": "giorni", "Prof.ssa": "professoressa", "prof.": "professor", "avv.": "avvocato", "Spett.": "spettabile",
     },
     units=_units(
         "un chilometro orario/chilometri orari|un grado Celsius/gradi Celsius|un chilogrammo/chilogrammi"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from common.text.english.roman import is_roman, roman
 from common.text.english.tokens import text_after, text_before
 from common.text.european_tables import LANGUAGES
 from common.text.numbers import in_words
@@ -130,7 +131,37 @@ _ONE_OF = {"kg": "Kilogramm", "g": "Gramm", "m²": "Quadratmeter", "qm": "Quadra
 _ELECTRIC = re.compile(r"\d\s?(?:V|W|Volt|Watt)(?!\w)|\b(?:Strom|Sicherung)")
 _HER_AHEAD = re.compile(r"\b(?:Katharina|Maria|Elisabeth)\s(?:[IVX]+\.?\s)?\Z")
 
+_STRONG = {
+    "s": "[OUDE]G|(?:Ober|Unter|Dach)geschoss|Kapitel|Quartal|Halbjahr|Semester|Spiel|Jahr|Buch|Viertel|Bild|Gebot",
+    "r": "Stock|Teil|Platz|Akt|Band|Tag|Preis|Gang|Schritt|Spieltag|Advent|Versuch|Satz|Rang|Weltkrieg",
+}
+
+
+def _without_an_article(match: re.Match[str], code: str) -> str | None:
+    """2. OG → zweites; 2. Stock → zweiter"""
+    said, behind = in_words(int(match[0].rstrip(".")), "de", "ordinal"), text_after(match)
+    ending = next((ending for ending, nouns in _STRONG.items() if re.match(rf"\s(?:{nouns})(?!\w)", behind)), None)
+    return f"{said}{ending}" if said and ending else None
+
+
+def _numeral(match: re.Match[str], code: str) -> str | None:
+    """Kapitel IV"""
+    return roman(match[0]) if is_roman(match[0]) else None
+
+
+_NUMBERED = "".join(
+    f"|(?<={word} )" for word in ("Kapitel", "Band", "Teil", "Akt", "Buch", "Artikel", "Anhang", "Weltkrieg")
+)
+_RELEASED = "".join(
+    f"|(?<={word} )" for word in ("Version", "iOS", "Android", "Python", "macOS", "Firmware", "Release")
+)
+
 GERMAN: list[Rule] = [
+    ("ordinal", r"(?:(?<=, )|(?<=\()|(?<=\A))\d{1,2}\.(?=\s[A-Z])", _without_an_article),
+    ("number", rf"(?:(?!){_NUMBERED})[IVX]{{1,6}}(?![\w.'])", _numeral),
+    ("version", rf"(?:(?<=[\s(]v){_RELEASED})\d{{1,3}}\.\d{{1,3}}(?![\d.,]|\.\d)",
+     lambda m, code: m[0].replace(".", " Punkt ")),
+    ("math", r"(?<=\d)\s[-−–]\s(?=\d[\d.,]{0,12}\s?=)", lambda match, code: " minus "),
     ("fraction", r"(?<![\w.,/])1/2(?=\s[A-ZÄÖÜlk])", _half),
     ("measure", rf"(?<=pro )(?:{'|'.join(map(re.escape, _ONE_OF))})(?!\w)", lambda m, code: _ONE_OF[m[0]]),
     ("measure", r"(?<=\d )A(?=\s*[.,;)]|\s*\Z)", lambda m, code: "Ampere" if _ELECTRIC.search(m.string) else None),

@@ -60,6 +60,11 @@ static void make(Net& net, Random& random) {
     n.prediction_weights = net.keep(normals(random, n.joint * n.hidden, 0.3f));
     const int64_t classes = padded(n.classes), outputs = classes + padded(n.duration_count);
     n.output_weights = net.keep(normals(random, outputs * n.joint, 0.3f));
+    std::vector<float> rows(static_cast<size_t>(n.classes * n.joint));
+    for (int64_t k = 0; k < n.classes; k++)
+        for (int64_t j = 0; j < n.joint; j++)
+            rows[size_t(k * n.joint + j)] = n.output_weights[k / 32 * 32 * n.joint + j * 32 + k % 32];
+    n.output_rows = net.keep(std::move(rows));
     std::vector<float> bias(static_cast<size_t>(outputs), -INFINITY);
     for (int64_t i = 0; i < n.classes; i++) bias[size_t(i)] = i == n.classes - 1 ? 1.0f : 0.0f;
     for (int64_t i = 0; i < n.duration_count; i++) bias[size_t(classes + i)] = 0;
