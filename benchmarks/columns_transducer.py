@@ -104,6 +104,18 @@ TABLES = {
         spread="precision",
         cells={"{}": "{wer:.2%}"},
     ),
+    "transducer_precision": Table(
+        source="transducer_quality",
+        where={"metric": "precision"},
+        keys={
+            "device": "device",
+            "config": "configuration",
+            "audio": "audio",
+            "head": "head",
+            "precision": "precision",
+        },
+        cells={"words wrong": "{errors} of {words}", "WER": "{wer:.2%}", "words not as with fp32": "{other_words}"},
+    ),
     "transducer_times": Table(
         source="transducer_quality",
         where={"metric": "times"},

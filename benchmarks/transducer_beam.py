@@ -168,11 +168,17 @@ def encoded(
     frames, random = [], torch.Generator().manual_seed(seed)
     for utterance in utterances:
         samples = torch.from_numpy(audio.read(utterance.audio, sample_rate=16_000, **utterance.piece()).samples)
-        if noise is not None:
-            samples += samples.std() * 10 ** (-noise / 20) * torch.randn(samples.shape, generator=random)
+        samples = with_noise(samples, noise, random)
         frames.append(asr.encode(*asr.features(samples[None], torch.tensor([len(samples)]))).encoded_BSC[0])
     groups = [frames[i : i + batch] for i in range(0, len(frames), batch)]
     return [(pad_sequence(group, True), [len(one) for one in group]) for group in groups]
+
+
+def with_noise(samples_N: torch.Tensor, decibels: float | None, random: torch.Generator) -> torch.Tensor:
+    """The samples with white noise so many decibels below them, or as they are."""
+    if decibels is None:
+        return samples_N
+    return samples_N + samples_N.std() * 10 ** (-decibels / 20) * torch.randn(samples_N.shape, generator=random)
 
 
 def side(

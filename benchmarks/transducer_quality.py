@@ -1,10 +1,12 @@
 """Word error rates of a transducer by head and precision, and distances of its word times from the synthesiser's.
 
-    python benchmarks/transducer_quality.py CHECKPOINT --root CORPUS [--subset test-clean]
+    python benchmarks/transducer_quality.py CHECKPOINT --root CORPUS [--subset test-clean] [--noise 15 10]
 
 CORPUS is a synthetic corpus, whose `<subset>.word_times.jsonl` has the times that espeak-ng gave with its sound. Times
-are of utterances whose words are all right; a lateness that all words have is taken off. Appends rows to
-benchmarks/results/transducer_quality.jsonl.
+are of utterances whose words are all right; a lateness that all words have is taken off. With --noise instead: the
+utterances as they are and with white noise so many decibels below them, all errors added up, and the words that a
+precision writes otherwise than fp32 does, right or wrong, which says more than two error rates of few errors. Appends
+rows to benchmarks/results/transducer_quality.jsonl.
 """
 
 import argparse
@@ -13,10 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
 
 import transducer
+from benchmarks.transducer_beam import with_noise
+from common import audio
 from common.benchmark import append_row
-from common.data.manifest import read_sources
+from common.data.manifest import Utterance, read_sources
 from common.metrics import word_errors
 from common.precision import Precision
 from common.recognition.transcripts import Transcript
@@ -33,8 +39,12 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path, help="checkpoint of a transducer with a CTC head")
     parser.add_argument("--root", type=Path, required=True, help="folder of the synthetic corpus")
     parser.add_argument("--subset", default="test-clean", help="subset of the corpus (default test-clean)")
+    parser.add_argument("--noise", type=float, nargs="+", help="decibels of white noise below the speech")
     options = parser.parse_args()
     utterances, _ = read_sources([options.subset], root=options.root, training=False, advice="name another subset")
+    if options.noise:
+        compare_precisions(options.checkpoint, utterances, [None, *options.noise])
+        return
     with (options.root / f"{options.subset}.word_times.jsonl").open(encoding="utf-8") as file:
         spoken = {row["id"]: row["words"] for row in map(json.loads, file)}
     references = [normalize_english(utterance.text) for utterance in utterances]
@@ -60,6 +70,44 @@ def main() -> None:
                     }
                     print(row := row | {"ms_per_frame": round(1e3 * asr.seconds_per_frame, 2)})
                     append_row("transducer_quality", row, device=asr.device)
+
+
+def compare_precisions(checkpoint: Path, utterances: Sequence[Utterance], noises: Sequence[float | None]) -> None:
+    """A row for every head and precision: errors, and words that are not those of fp32."""
+    references = [normalize_english(utterance.text) for utterance in utterances] * len(noises)
+    full: dict[Head, list[str]] = {}
+    for precision in PRECISIONS:
+        asr = transducer.load(checkpoint, device="cpu", precision=precision)
+        sounds = noisy(utterances, noises, asr.feature_config.sample_rate)
+        for head, texts in written(asr, sounds).items():
+            errors = word_errors(references, texts)
+            other = word_errors(full.setdefault(head, texts), texts)
+            row = {"metric": "precision", "config": checkpoint.parent.name, "head": head, "precision": precision}
+            row |= {"audio": ", ".join("clean" if noise is None else f"{noise:g} dB" for noise in noises)}
+            row |= {"wer": round(errors.rate, 5), "errors": errors.errors, "words": errors.length}
+            print(row := row | {"other_words": other.errors})
+            append_row("transducer_quality", row, device=asr.device)
+
+
+def noisy(utterances: Sequence[Utterance], noises: Sequence[float | None], rate: int) -> list[torch.Tensor]:
+    """All utterances with the first noise, then all with the second, and so on."""
+    random = torch.Generator().manual_seed(0)
+    clean = [torch.from_numpy(audio.read(u.audio, sample_rate=rate, **u.piece()).samples) for u in utterances]
+    return [with_noise(samples_N, noise, random) for noise in noises for samples_N in clean]
+
+
+def written(asr: transducer.Recognizer, sounds: Sequence[torch.Tensor], batch: int = 8) -> dict[Head, list[str]]:
+    """Texts by head, greedily, of frames that are encoded once for both."""
+    found: dict[Head, dict[int, str]] = {head: {} for head in HEADS}
+    by_length = sorted(range(len(sounds)), key=lambda i: len(sounds[i]))
+    for start in range(0, len(sounds), batch):
+        chosen = by_length[start : start + batch]
+        samples_B = torch.tensor([len(sounds[i]) for i in chosen])
+        encoded = asr.encode(*asr.features(pad_sequence([sounds[i] for i in chosen], True), samples_B))
+        for head, texts in found.items():
+            heard = asr.decode(encoded.encoded_BSC, encoded.frames_B, head=head)
+            texts.update((i, normalize_english(h.text)) for i, h in zip(chosen, heard, strict=True))
+    return {head: [texts[i] for i in range(len(sounds))] for head, texts in found.items()}
 
 
 def lateness(heard: Sequence[Transcript], spoken: Sequence[Sequence[tuple[str, float, float]]]) -> np.ndarray:

@@ -141,7 +141,9 @@ class TrainingState:
     def save_best(
         self, scores: Mapping[str, float], *, counts: bool = True, names: Iterable[str] | None = None
     ) -> bool:
-        """Writes `<name>_best.pt` if the least of `scores` is the least so far; by all processes together.
+        """Writes `<name>_best.pt` if none before was less than the least of `scores`; by all processes together.
+
+        Of equals the last is kept, which has learned the most: error rates on little data are often equal, or 0.
 
         `scores` are those of "raw" weights and of their "average", if there is one. Where raw weights are better than
         their average, the file has no average, so that whoever reads it takes the better. A score does not `count`
@@ -151,7 +153,7 @@ class TrainingState:
         self.progress.validated_at = self.progress.step
         self.is_saved = False
         kind, score = min(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0] == "raw"))
-        if not counts or (self.progress.best_step and not score < self.progress.best):
+        if not counts or (self.progress.best_step and not score <= self.progress.best):
             return False
         self.progress.best, self.progress.best_step, self.progress.best_weights = score, self.progress.step, kind
         state = self._to_write()

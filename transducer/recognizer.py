@@ -17,7 +17,7 @@ from torch import Tensor
 from common import checkpoint, distributed
 from common.fastest import Choice, fastest, voice_like
 from common.features import Features, LogMel, LogMelConfig
-from common.precision import Precision, cast_for_inference, float32_math
+from common.precision import Precision, float32_math
 from common.recognition.chunks import Piece
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
@@ -31,7 +31,7 @@ from transducer.greedy import BeamDecoding, CTCDecoding, TransducerDecoding
 from transducer.hypotheses import Hypothesis, joined, transcript_of, words_in
 from transducer.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
 from transducer.network.encoder import Encoded
-from transducer.network.fused import fuse
+from transducer.network.fused import cast, fuse
 from transducer.network.model import Model
 from transducer.network.streaming import lookahead_of, no_such_lookahead
 from transducer.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_transducer
@@ -71,7 +71,7 @@ class Recognizer:
         self.config, self.feature_config = model.cfg, features
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = fuse(model).to(self.device)
-        self.model.encoder = cast_for_inference(self.model.encoder, precision)
+        self.model.encoder = cast(self.model.encoder, precision)
         self.log_mel = LogMel(features).to(self.device).eval()
         if head == "auto":
             head = "ctc" if model.prediction is None else "transducer"

@@ -1,9 +1,12 @@
-"""benchmarks/transducer_quality.py: how late words are, and how far from the synthesiser's."""
+"""benchmarks/transducer_quality.py: how late words are, how far from the synthesiser's; and noises."""
 
 import numpy as np
 import pytest
+import soundfile
+import torch
 
-from benchmarks.transducer_quality import distances, lateness
+from benchmarks.transducer_quality import distances, lateness, noisy
+from common.data.manifest import Utterance
 from common.recognition.transcripts import Transcript, Word
 
 
@@ -16,3 +19,16 @@ def test_words_are_compared_where_all_of_an_utterance_are_right():
     assert distances(late_N2[:, 0]) == {"words": 2, "late_by": 150.0, "p50": 50.0, "p90": 50.0}
     with pytest.raises(SystemExit, match="not one utterance has all its words right"):
         distances(lateness([wrong], [spoken])[:, 0])
+
+
+def test_utterances_come_with_one_noise_after_the_other(tmp_path):
+    random = np.random.default_rng(0)
+    clean = [random.uniform(-0.5, 0.5, n).astype(np.float32) for n in (4000, 6000)]
+    for i, samples_N in enumerate(clean):
+        soundfile.write(tmp_path / f"{i}.wav", samples_N, 8000, subtype="FLOAT")
+    utterances = [Utterance(id=f"{i}", audio=tmp_path / f"{i}.wav", seconds=0.5, text="a") for i in range(2)]
+    found = noisy(utterances, [None, 20.0], 8000)
+    assert all(torch.equal(found[i], torch.from_numpy(clean[i])) for i in range(2))
+    for i in range(2):
+        noise_N = found[2 + i] - found[i]
+        assert 20 * torch.log10(found[i].std() / noise_N.std()) == pytest.approx(20, abs=0.5)

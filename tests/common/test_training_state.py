@@ -168,7 +168,7 @@ def test_the_best_is_that_of_the_better_of_raw_and_averaged_weights(tmp_path):
         assert best["ema"] is None
         assert (best["progress"]["best"], best["progress"]["best_weights"]) == (0.32, "raw")
         run.progress.step = 4
-        assert not run.save_best({"raw": 0.33, "average": 0.32})
+        assert not run.save_best({"raw": 0.34, "average": 0.33})
         assert run.save_best({"raw": 0.33, "average": 0.25})
         assert checkpoint.load(tmp_path / "m_best.pt")["ema"] is not None
         assert (run.progress.best_step, run.progress.validated_at) == (4, 4)
@@ -180,6 +180,14 @@ def test_of_equal_scores_the_average_is_taken(tmp_path):
         run.progress.step = 1
         run.save_best({"raw": 0.5, "average": 0.5})
         assert run.progress.best_weights == "average"
+
+
+def test_of_equal_scores_the_last_is_kept(tmp_path):
+    with state(tmp_path, parts(1)) as run:
+        for step, score in ((1, 0.5), (2, 0.0), (3, 0.0), (4, 0.5)):
+            run.progress.step = step
+            assert run.save_best({"raw": score}) == (step < 4)
+    assert checkpoint.load(tmp_path / "m_best.pt")["progress"]["step"] == 3
 
 
 def test_a_first_score_is_the_best_even_if_it_is_no_number(tmp_path):

@@ -10,6 +10,7 @@ import torch
 import transducer
 from common.audio import AudioError
 from common.checkpoint import CheckpointError
+from common.precision import DTYPES, cast_for_inference
 from tests.timing import importing, quickest
 from tests.transducer import golden
 from tests.transducer.checkpoints import archives
@@ -189,6 +190,22 @@ def test_features_are_the_same_in_every_precision(precision):
     assert encoded.dtype == torch.float32
     difference = (encoded - full.encode(*expected).encoded_BSC).abs()
     assert difference.max() < (0.5 if precision == "bf16" else 0.05)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_what_is_kept_in_float32_lessens_the_error_of_a_precision(precision):
+    full, half = asr("tdt"), asr("tdt", precision=precision)
+    samples = torch.from_numpy(audio()[2])[None]
+    features = full.features(samples, torch.tensor([samples.shape[1]]))
+    expected = full.encode(*features).encoded_BSC
+    block, same = half.model.encoder.blocks[0], full.model.encoder.blocks[0]
+    assert torch.equal(block.attention_norm.weight, same.attention_norm.weight)
+    assert torch.equal(half.model.encoder.subsampling.first.weight, full.model.encoder.subsampling.first.weight)
+    assert block.feed_forward_in.enter.weight.dtype == block.attention.content_bias_HD.dtype == DTYPES[precision]
+    error = (half.encode(*features).encoded_BSC - expected).square().mean()
+    half.model.encoder = cast_for_inference(asr("tdt").model.encoder, precision)
+    whole = (half.encode(*features).encoded_BSC - expected).square().mean()
+    assert error < 0.8 * whole
 
 
 def test_numbers_that_are_none_end_one_recording(small):

@@ -13,6 +13,7 @@ from common.audio import AudioError
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.features import NEMO
+from common.precision import DTYPES
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import Recording
 from common.text.pieces import Pieces
@@ -28,14 +29,15 @@ LOOKAHEADS = (0, 1, 6, 13)
 PIECES = Pieces(("▁a", "▁b", "▁c", "d", "e", "f", "g", "h", ",", "▁i", "▁j", "k"))
 
 
-def recognizer(*, normalize="none", seed=0, head="transducer", **encoder) -> Recognizer:
+def recognizer(*, normalize="none", seed=0, head="transducer", precision="fp32", **encoder) -> Recognizer:
     """A random model that says something: labels and blanks."""
     model = tiny.model(tiny.config(**CAUSAL, **encoder), seed=seed)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(std=1.5 * parameter[0].numel() ** -0.5)
-    return Recognizer(model, replace(NEMO, mel_bins=tiny.MEL_BINS, normalize=normalize), PIECES, head=head)
+    features = replace(NEMO, mel_bins=tiny.MEL_BINS, normalize=normalize)
+    return Recognizer(model, features, PIECES, head=head, precision=precision)
 
 
 def streaming(lookahead: int, **encoder) -> Recognizer:
@@ -71,6 +73,15 @@ def fed(session, samples_N: np.ndarray, sizes) -> list:
 
 def plain(words) -> list:
     return [word[:3] for word in words]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_stream_takes_half_the_digits_inside_of_its_modules_too(speech, precision):
+    asr = streaming(1, precision=precision)
+    assert fed(asr.session(), speech[:32_000], [5_000])
+    tails, pasts = EncoderStreams(asr.model.encoder, 1, tiny.MEL_BINS)._empty(1)
+    assert {tail.dtype for tail in tails} == {torch.float32}
+    assert {past.keys_values_BR2HD.dtype for past in pasts} == {DTYPES[precision]}
 
 
 @pytest.mark.parametrize(

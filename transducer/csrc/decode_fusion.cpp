@@ -128,19 +128,28 @@ int64_t fused_label(void* fusion, const float* scores, int64_t best, int64_t lab
     const Tables tables(f.scratch, vocabulary);
     float* const bounds = tables.bounds;
     const ctc_scorer* const of_labels = f.scorer.of_labels();
+    ctc_decode::Step chosen = f.scorer.extend(f.state, int32_t(best));
+    double most = double(scores[best]) + chosen.gain;
+    // Where the network is sure, nothing that a scorer adds makes up for the difference: no bounds are needed to know it.
+    const double of_label = f.scorer.label_bound(f.state.phrase);
+    const int32_t boundary = f.scorer.boundary();
+    const float least = at_most(most - by_internal - of_label, scores[heard]);
+    int64_t competing = 0;
+    for (int64_t label = 0; label < labels; label++) competing += scores[label] > least;
+    if (competing <= (scores[heard] > least) && boundary < 0) {
+        f.state = chosen.state;
+        return best;
+    }
     bool is_bounded = false;
     if (of_labels && of_labels->ngram->words <= Tables::most_words(vocabulary)) {
         know(*of_labels, labels, tables);
         is_bounded = bound_labels(*of_labels, f.state.history, scores, labels, f.scorer.phrases_bound(f.state), tables);
     }
     if (!is_bounded) {
-        const float of_label = float(f.scorer.label_bound(f.state.phrase));
-        for (int64_t label = 0; label < labels; label++) bounds[label] = scores[label] + of_label;
-        const int32_t boundary = f.scorer.boundary();
+        const float more = float(of_label);
+        for (int64_t label = 0; label < labels; label++) bounds[label] = scores[label] + more;
         if (boundary >= 0) bounds[boundary] = scores[boundary] + float(f.scorer.boundary_bound(f.state));
     }
-    ctc_decode::Step chosen = f.scorer.extend(f.state, int32_t(best));
-    double most = double(scores[best]) + chosen.gain;
     // Of all labels whose bound and at most `room` reach `most`, those that do with `own(label)`.
     const auto look = [&](double room, const auto& own) {
         const auto consider = [&](int64_t label) {

@@ -171,13 +171,19 @@ class Block(nn.Module):
         With `past`, the frames go on after others, the last of which are the first of those seen; `past` moves on.
         """
         x_BSC = torch.add(x_BSC, self._dropped(self.feed_forward_in(x_BSC)), alpha=self.share)
-        x_BSC = x_BSC + self._dropped(self.attention(self.attention_norm(x_BSC), seen_BSR, past))
+        normalized_BSC = _as_for(self.attention.qkv, self.attention_norm(x_BSC))
+        x_BSC = x_BSC + self._dropped(self.attention(normalized_BSC, seen_BSR, past))
         x_BSC = x_BSC + self._dropped(self.convolution(x_BSC, inside_BS, past))
         x_BSC = torch.add(x_BSC, self._dropped(self.feed_forward_out(x_BSC)), alpha=self.share)
         return self.norm(x_BSC)
 
     def _dropped(self, x_BSC: Tensor) -> Tensor:
         return dropout(x_BSC, self.dropout, self.training)
+
+
+def _as_for(layer: nn.Linear, x_BSC: Tensor) -> Tensor:
+    """Frames, which may be kept more precisely than the layers compute, in the number format of `layer`."""
+    return x_BSC.to(layer.weight.dtype)
 
 
 class FeedForward(nn.Module):
@@ -192,7 +198,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x_BSC: Tensor) -> Tensor:
         """x_BSC -> x_BSC"""
-        return self.leave(dropout(F.silu(self.enter(self.norm(x_BSC))), self.dropout, self.training))
+        x_BSC = _as_for(self.enter, self.norm(x_BSC))
+        return self.leave(dropout(F.silu(self.enter(x_BSC)), self.dropout, self.training))
 
 
 class RelativeAttention(nn.Module):
@@ -288,7 +295,7 @@ class Convolution(nn.Module):
 
     def forward(self, x_BSC: Tensor, inside_BS: Tensor, past: Past | None = None) -> Tensor:
         """x_BSC -> x_BSC; after the frames of `past`, if this is causal."""
-        x_BSC = F.glu(self.enter(self.norm_in(x_BSC)), dim=-1)
+        x_BSC = F.glu(self.enter(_as_for(self.enter, self.norm_in(x_BSC))), dim=-1)
         x_BSC = x_BSC * inside_BS[:, :, None].to(x_BSC.dtype)
         if past is not None:
             x_BSC = torch.cat([past.tail_BCS.mT, x_BSC], 1)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from common.features import LogMelConfig
 from transducer.config import EncoderConfig
-from transducer.network.encoder import FastConformer, Past, visible
+from transducer.network.encoder import Block, FastConformer, Past, visible
 
 UNKNOWN = 2**40
 """Number of feature frames of a stream that goes on."""
@@ -133,6 +133,9 @@ class EncoderStreams:
             tails.append(like.new_zeros(slots, channels, 1, bins))
             bins = bins // 2 + 1
         heads = (cfg.heads, cfg.width // cfg.heads)
+        block = self.encoder.blocks[0]
+        assert isinstance(block, Block)
+        like = block.attention.qkv.weight  # which may be of another type than what subsamples
         return tails, [
             Past(like.new_zeros(slots, self.kept, 2, *heads), like.new_zeros(slots, cfg.width, cfg.kernel - 1))
             for _ in range(cfg.layers)

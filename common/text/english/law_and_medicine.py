@@ -35,7 +35,7 @@ def _dosing(match: re.Match[str], style: Style) -> str | None:
     return style.letters(match[1].lower()) if before(match, _DOSE_AHEAD) else None
 
 
-_TAKEN = re.compile(r"\s(?:by\smouth|p\.?o\b|q\.?\d|b\.?i\.?d|t\.?i\.?d|at\sbedtime|prn|with\sfood)", re.I)
+_TAKEN = re.compile(r"\s(?:by\smouth|daily\b|p\.?o\b|q\.?\d|b\.?i\.?d|t\.?i\.?d|at\sbedtime|prn|with\sfood)", re.I)
 _EACH_DAY = re.compile(r"\s(?:once|twice|daily|every|with\swater)\b")
 _DOSED = re.compile(r"\b[Tt]ak(?:e|es|ing)\s(?:\d+\s?-\s?)?\d+\s\Z|\bm?c?g\b,?\s(?:\d+\s?-\s?)?\d+\s\Z")
 
@@ -77,6 +77,11 @@ WORD_RULES: tuple[Rule, ...] = (
         "reference",
         r"Ex\.(?=\s[A-HJ-Z](?![\w'])(?!\s(?!(?:and|or|to|is|was|shows|at)\b)[a-z]))",
         lambda match, style: "exhibit",
+    ),
+    rule(
+        "time",
+        r"(?:(?<=mg )|(?<=m[lL] )|(?<=cg )|(?<=PO )|(?<=IV )|(?<=units )|(?<=drops )|(?<=puffs ))q(\d{1,2})()h(?!\w)",
+        _every,
     ),
     rule("time", r"q\.?(\d{1,2})(?:-(\d{1,2}))?\s?h(?:rs?|ours)?(?!\w)\.?(?!\Z)", _every),
     rule("blood", r"(AB|A|B|O)([+-])(?![\w-])", _blood),

@@ -135,7 +135,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     per_second = chain in ("/s", "/sec")
     if _SEVERAL_CAPITALS.fullmatch(unit):
         return None
-    name = _BITS.get(unit) if per_second else "percentage point" if unit == "pp" else None
+    name = _BITS.get(unit) if per_second or _LINKED.match(behind) else "percentage point" if unit == "pp" else None
     name = "point" if unit == "pt" and hyphen == "-" else name or _with_power(unit, power, style)
     if name is None or (unit == "pp" and is_apart and "." not in number):
         return None
@@ -175,6 +175,9 @@ def _is_kelvin(match: re.Match[str]) -> bool:
     return match["gap"] == " " and anywhere(match.string, _SCALE_BESIDE)
 
 
+_LINKED = re.compile(
+    r"\s(?:[Ee]thernet|internet|fib(?:er|re)|networks?|LAN|links?|ports?|uplink|connections?|NIC|switch(?:es)?|broadband)\b"
+)
 _POURED = re.compile(r"\sof\s(?!the\b)[a-z]|\s?[,;)]|\s?\Z|\s(?:bottle|jug|tank|pot|pan|engine)")  # 2 l of water
 _NO_MONTHS = re.compile(r"\s(?:money|problems?|time|better|like)\b")
 _FONT = re.compile(r"\.?\s(?:font|type|text|serif|headings?|letters)\b")

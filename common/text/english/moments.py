@@ -238,7 +238,7 @@ RULES: tuple[Rule, ...] = (
     rule("date", r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\d/])", _month_of_a_year),
     rule("date", r"(0[1-9])(/)([0-3]\d)()(?![\d/])", _numbers),
     rule("date", r"(1[0-2])(/)(0[1-9])()(?![\d/])", _numbers),
-    rule("date", rf"{_DAY}-()({_SHORT})-(\d{{4}}|\d\d)\b", _day_and_month, any_case=True),
+    rule("date", rf"{_DAY}-()({_SHORT}|(?-i:May|MAY))-(\d{{4}}|\d\d)\b", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_FULL})\b{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("year", r"([12]\d{3})-(\d\d)(?![\w-])", _years),

@@ -306,7 +306,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("chess", r"O-O(?![\w-])", lambda m, s: "castles kingside"),
     rule(
         "text message",
-        r"(gr8|l8r?|m8|h8|w8|sk8|str8|(?:some|any|every)1|no1|b4(?=\s(?:the|you|u|i|we|it|my|he|she|they|noon|bed|work|school|lunch|dinner|christmas|midnight|\d)\b))(?!\w)",
+        r"(gr8|l8r|(?-i:l8|m8|h8|w8)|sk8|str8|(?:some|any|every)1|no1|b4(?=\s(?:the|you|u|i|we|it|my|he|she|they|noon|bed|work|school|lunch|dinner|christmas|midnight|\d)\b))(?!\w)",
         lambda m, s: _LETTERS_AND_NUMBERS[m[1].lower()],
         any_case=True,
     ),

@@ -169,12 +169,13 @@ _NAMED_BEHIND = re.compile(
 )
 _COUNTED = re.compile(r"[$£€]|\d[\d.,]*\s?[a-z]")
 _ROOM_BEHIND = re.compile(r"\b(?:Room|Rm\.?|Suite|Ste\.?|Apt\.?|Unit|Flat|Office|Lab)\s\d{1,2}\Z")
+_TABLE_BEHIND = re.compile(r"\b(?:Table|Figure|Exhibit|Map)\s\d{1,2}\Z")
 _OF_A_ROOM = re.compile(r"\d{3,4}(?![\w-])")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER}){{0,20}}\s?=")
 _TERM_BEHIND = re.compile(r"[=+*×÷]\s?[\d.]+\Z")
 _TIMES = re.compile(r"(\s?(?:[x×*]|(?<=\d)X(?=\d)|(?<=\d\s)X(?=\s\d))\s?)(?=[$£€]?\.?\d)")
 _MULTIPLIED = re.compile(
-    rf"{NUMBER}(?:\s?-?(?:k?g|m?c?g|m[lL]|L|oz|lbs?)\b|\^\d|[⁰¹²³⁴-⁹]|(?:\s?[-+*/x×÷]\s?{NUMBER}){{0,4}}\s?=)"
+    rf"{NUMBER}(?:\s?-?(?:k?g|m?c?g|m[lL]|L|oz|lbs?)\b|\^-?\d|[⁰¹²³⁴-⁹⁻]|(?:\s?[-+*/x×÷]\s?{NUMBER}){{0,4}}\s?=)"
 )
 
 
@@ -227,7 +228,8 @@ def _between(text: str, position: int, previous: str) -> Token | None:
     ahead = text[max(0, position - 40) : position]
     if len(dash[0]) > 1 and _NAMED_BEHIND.search(ahead) and _COUNTED.match(text, dash.end()):
         return None
-    if dash[0] == "-" and _ROOM_BEHIND.search(ahead) and _OF_A_ROOM.match(text, dash.end()):
+    is_room = _ROOM_BEHIND.search(ahead) and _OF_A_ROOM.match(text, dash.end())
+    if dash[0] == "-" and (is_room or _TABLE_BEHIND.search(ahead)):
         return Token(dash[0], "serial", "")
     if _SERIAL_AHEAD.match(text, position) or _SERIAL_BEHIND.search(ahead):
         return Token(dash[0], "serial", "")

@@ -3,7 +3,7 @@
 import re
 
 from common.text.english.tokens import Rule, Style, anywhere, before, rule
-from common.text.numbers import cardinal, pair
+from common.text.numbers import cardinal, in_pairs, pair
 
 _PLAYED = re.compile(
     r"\b(?:won|wins?|win|beat|beats|def|defeat\w*|lost|sets?|match|tennis|final|down|upset)\b|\bd\.\s[A-Z]", re.I
@@ -149,6 +149,11 @@ def _points(match: re.Match[str], style: Style) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        "average",
+        r"\.(\d{3})/\.(\d{3})(?:/\.(\d{3}))?(?!\w)",
+        lambda m, s: " ".join(in_pairs(n) if n[0] != "0" else cardinal(n) for n in m.groups() if n),
+    ),
     rule("score", r"(?:0|15|30|40)-(?:0|15|30|40)(?![\w-]|[.,:]\d)", _points),
     rule("score", r"[1-9]\d?/[1-9]?\d/[1-9]?\d(?![\w/])", _stats),
     rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),

@@ -84,11 +84,18 @@ def _heart(match: re.Match[str], style: Style) -> str | None:
     return "heart" if ends or before(match, _LOVED) else None
 
 
+_OF_A_NETWORK = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}\Z")
+
 SYMBOL_RULES: tuple[Rule, ...] = (
     rule(
         "card",
         r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)",
         lambda match, style: digits(match[1]),
+    ),
+    rule(
+        "IP address",
+        r"/(?:(?<=\.\d/)|(?<=\.\d\d/)|(?<=\.\d\d\d/))(?=[0-3]?\d(?!\w))",
+        lambda match, style: "slash" if _OF_A_NETWORK.search(match.string[: match.start()][-20:]) else None,
     ),
     rule("electronic", r"/(?:(?<=localhost/)|(?<=localhost:\d\d\d\d/))(?=\w)", lambda match, style: "slash"),
     rule("key", r"(?<!\S)[*#](?=[\s,.;)]|\Z)", _telephone_key),

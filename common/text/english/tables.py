@@ -73,7 +73,8 @@ SPELLED = frozenset([
     "AD", "AI", "AM", "API", "ATM", "BA", "BBC", "BC", "CD", "CEO", "CFO", "CIA", "CO", "CPU", "CTO", "CV", "DIY",
     "DJ", "DNA", "DVD", "ER", "ETA", "EU", "FAQ", "FBI", "FM", "AFAIK", "ICYMI", "ROTFL", "UNHCR", "ROI", "IELTS",
     "TOEIC", "AAPL", "UNAIDS", "NAACP", "MSRP",
-    "UEFI", "IIRC", "ROFL", "CCTV", "EPA", "AAA", "IOU", "IUD", "UTI", "AED", "ATV", "ACL", "ADA", "USDA", "UAE", "AOL",
+    "UEFI", "IIRC", "ROFL", "CCTV", "EPA", "ERA", "AAA", "IOU", "IUD", "UTI", "AED", "ATV", "ACL", "ADA", "USDA",
+    "UAE", "AOL",
     "ESPN", "IRA", "ETF", "IPO", "APY", "APR", "ABS", "EIN", "IDE", "GUI", "AWS", "OCD", "UCLA", "ACLU", "AARP",
     "LGBTQIA",
     "OEM", "ODM", "EOM", "EOW", "EOY", "OOO", "OTC", "OTA", "SUV", "USMC", "USPS", "USAF", "GDP", "GOP", "GPS", "GPU",
@@ -108,7 +109,7 @@ EMPHASISED = frozenset([
 ])  # fmt: skip
 # Capitals of this list are words more often than letters: spelled only where no ordinary word can stand.
 WORDS_TOO = frozenset([
-    "AM", "BA", "CO", "ER", "ETA", "IT", "IV", "LA", "LED", "MS", "NY", "PE", "PM", "SAT", "WHO",
+    "AM", "BA", "CO", "ER", "ERA", "ETA", "IT", "IV", "LA", "LED", "MS", "NY", "PE", "PM", "SAT", "WHO",
 ])  # fmt: skip
 
 SYMBOLS = {

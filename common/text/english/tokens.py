@@ -84,13 +84,13 @@ _THING = re.compile(
     r"|(?:power\s)?supply|adapter|adaptor|inverter|heater|oven|microwave|fuse|breaker|circuit|amp|amplifier|speaker|tank|bucket"
     r"|pot|container|jug|cup|mug|glass|pack|rope|cord|hose|ladder|table|desk|mattress|wire|tube|bolt|dash|sprint|hurdles|relay"
     r"|freestyle|backstroke|breaststroke|butterfly|medley|steak|burger|ribeye|fillet|filet|patty|carton|gap|lift|climb|fish"
-    r"|telescope|drill|blade|flashlight|laser|panel|generator|solar|router|lot|parking)s?\b",
+    r"|telescope|drill|blade|flashlight|laser|panel|generator|solar|router|lot|parking|man|woman|guy|person|dog|dumbbell|kettlebell|barbell|suitcase|V\d+|HEMI|turbo|diesel|inline)s?\b",
     re.IGNORECASE,
 )
 # More of the same thing: a 27" 144Hz monitor, 12V 5A power supply.
 _ALSO = re.compile(
     r"(?:,?\s(?:\d[\d.,/]*[\s-]?(?:in-\d|[\"″]|in(?:ch)?\.?|[kMG]?Hz|[KMGT]B|m?A|k?W|V|m?Ah|cc|hp|MP|px|ft|lb|oz|mm|cm|m[lL]|L|kg|g|K|p"
-    r"|-[a-z]{3,}|-?inch|-?core|-?speed|-?pin|-?port|-?door)(?![\w²³/])|x\s\d+(?:mm|cm|m|ft|\")))+"
+    r"|-[a-z]{3,}|-?inch|-?core|-?speed|-?pin|-?port|-?door)(?![\w²³/])|x\s\d+(?:mm|cm|m|ft|\"))){1,3}"
 )
 
 

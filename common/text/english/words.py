@@ -211,6 +211,12 @@ WORD_RULES: tuple[Rule, ...] = (
         lambda m, s: f"patient{m[1] or ''}" if anywhere(m.string, _PATIENT) else None,
     ),
     rule("code", r"(?<=\d-)(cv|cr|mc|md|bk|ap)(?=-\d)", lambda match, style: style.letters(match[1])),
+    rule(
+        "reference",
+        r"(?:(?<=1 )|(?<=2 ))(Cor|Thess|Tim|Chron|Sam)\.?(?=\s\d)",
+        lambda m, s: BOOKS.get(m[1], "chronicles"),
+    ),
+    rule("abbreviation", r"[Rr]d\.?(?=\sof\s\d)", lambda match, style: "round"),
     rule("abbreviation", r"Nos(?=\s\d)", lambda match, style: "numbers"),
     rule("reference", r"No\s(?=\d{1,3}\s*(?:[,.;:)](?!\d)|\Z))", lambda match, style: "number "),
     rule("abbreviation", r"pgs?\s(?=\d)", lambda match, style: "pages " if "s" in match[0] else "page "),
