@@ -31,7 +31,7 @@ DEPENDS_ON = (
     *(f"model.{name}" for name in ("channels", "uses_energy", "harmonics", "speakers", "speaker_conditions")),
     *(f"model.{part}.{size}" for part in ("encoder", "decoder") for size in ("layers", "heads", "head_channels")),
     *(f"model.refiner.{size}" for size in ("layers", "channels", "filter_channels", "kernel", "bins", "learns")),
-    "teacher",
+    *("model.aligner", "teacher"),
     *("text.symbol_set", "trained", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
 )
 
@@ -41,6 +41,8 @@ class Run:
 
     def __init__(self, cfg: Config, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
+        if not cfg.model.aligner and cfg.data.durations_dir is None:
+            raise ConfigError("model.aligner = false: expected data.durations_dir, which says what it would find")
         directory.compare(cfg, depends_on=DEPENDS_ON)
         if self.world.is_main and (changed := pitch_folder.settle(cfg)):
             directory.log.event(changed)
