@@ -36,8 +36,20 @@ _ASKED_WHETHER = re.compile(
 )
 
 
+# Of what has more than so much, or is for it: he earns > 50%, a score of > 80.
+_AMOUNT_AHEAD = re.compile(
+    r"(?<!\bthe\s)(?<!\bits\s)\b(?:of|in|with|for|at|by|to|from|over|than|has|have|had|having|got|gets?|needs?|requires?|wants?|costs?|weigh(?:s|ed)?"
+    r"|earn(?:s|ed)?|makes?|made|spends?|spent|pays?|paid|saves?|lasts?|takes?|took|runs?|ran|walks?|reads?|uses?|wins?|won|gains?"
+    r"|lost|loses?|contains?|holds?|held|covers?|owns?|sold|sells?|scores?|scored|drinks?|drank|eats?|ate|sees?|saw|about|least)\s\Z",
+    re.IGNORECASE,
+)
+_AMOUNT_BEHIND = re.compile(r"\s*[$£€]?\.?\d")
+
+
 def _related(match: re.Match[str], said: str) -> str:
-    """7 > 5 is greater than, which 7 is > 5 and "Is 7 > 5?" have the verb of already."""
+    """7 > 5 is greater than, which 7 is > 5 and "Is 7 > 5?" have the verb of already; he earns > 50 % of it."""
+    if before(match, _AMOUNT_AHEAD) and _AMOUNT_BEHIND.match(match.string, match.end()):
+        return said.replace("greater", "more")
     has_verb = before(match, _VERB_AHEAD) or before(match, _ASKED_WHETHER)
     return said if has_verb else f"is {said}"
 

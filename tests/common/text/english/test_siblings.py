@@ -148,6 +148,15 @@ CASES = {
     "saved as WAV": "saved as wav",
     "fl. 1450": "flourished fourteen fifty",
     "fl. 3": "floor three",
+    "He earns > 50% of the votes.": "he earns more than fifty percent of the votes.",
+    "the score > 80": "the score is greater than eighty",
+    "a treaty of annexes I and II": "a treaty of annexes one and two",
+    "You and I and IV fluids": "you and i and i v fluids",
+    "Parts I-III": "parts one to three",
+    "the I-V curve": "the i v curve",
+    "the Parts I liked": "the parts i liked",
+    "dew pt. 61": "dew point sixty one",
+    "pt. 3": "part three",
 }
 
 
