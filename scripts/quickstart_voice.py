@@ -18,7 +18,7 @@ from common.config import ConfigError
 from common.data.sentences import Language, sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
 from common.metrics import ErrorCount, character_errors
-from fastpitch import train
+from fastpitch import pack, train, voices
 from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
 from fastpitch.front.languages import ESPEAK_SYMBOLS
@@ -36,6 +36,7 @@ TOY = {"epochs": 1, "batch_size": 4, "tensorboard": False}
 HELD_OUT = {"full": 20, "toy": 2}
 EXAMPLE: dict[Language, str] = {"en": "Oliver painted the old bridge.", "de": "Oliver malte die alte Tür."}
 SHOWN = 2
+PACKED, CORRECTIONS = "packed", 16  # folder of the voice as it speaks, and corrections of its vocoder
 Size = Literal["full", "toy"]
 
 
@@ -118,9 +119,9 @@ def _is_trained(run: AcousticConfig | HifiganRun, name: str) -> bool:
 
 def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -> Hearing:
     """Says held-out sentences into the run directory, and has them transcribed."""
-    tts = fastpitch.load(_newest(runs.acoustic.output_dir, acoustic_run.NAME))
-    vocoder = fastpitch.load_vocoder(_newest(runs.vocoder.output_dir, name_of(runs.vocoder)))
-    voice = fastpitch.Voice(vocoder)
+    packed = _packed(runs)
+    tts = fastpitch.load(packed / voices.ACOUSTIC)
+    voice = fastpitch.Voice(fastpitch.load_vocoder(packed / voices.VOCODER))
     texts = sentences(HELD_OUT[size], subset="test", language=language)
     folder = runs.acoustic.output_dir / "spoken"
     folder.mkdir(exist_ok=True)
@@ -130,6 +131,20 @@ def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -
     paths = [folder / f"{number:02d}.wav" for number in range(1, len(texts) + 1)]
     said = [_heard(*each, asr) for each in zip(paths, texts, spoken, strict=True)]
     return Hearing(said, character_errors(texts, [each.heard for each in said]), took)
+
+
+def _packed(runs: Runs) -> Path:
+    """The folder of the voice in half precision, whose vocoder corrects what it says and has the phases of pulses."""
+    return pack.main(
+        pack.PackConfig(
+            name=PACKED,
+            fastpitch=_newest(runs.acoustic.output_dir, acoustic_run.NAME),
+            vocoder=_newest(runs.vocoder.output_dir, name_of(runs.vocoder)),
+            corrections=CORRECTIONS,
+            phases="pulses",
+            folder=runs.acoustic.output_dir,
+        )
+    )
 
 
 def _heard(path: Path, text: str, spoken: Spoken, asr: Recognizer) -> Said:
@@ -157,8 +172,8 @@ def summarise(runs: Runs, hearing: Hearing, python: str, language: Language = "e
         facts={"characters heard wrongly": errors},
         took_seconds=hearing.took_seconds,
     )
-    model = _newest(runs.acoustic.output_dir, acoustic_run.NAME)
-    vocoder = _newest(runs.vocoder.output_dir, name_of(runs.vocoder))
+    packed = runs.acoustic.output_dir / PACKED
+    model, vocoder = packed / voices.ACOUSTIC, packed / voices.VOCODER
     print(
         f"CER      {errors}\n"
         f"Report   {page}\n"

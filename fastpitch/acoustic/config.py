@@ -80,12 +80,19 @@ class RefinerConfig:
     """Frames that a block spans (odd)."""
     bins: int = 32
     """Number of mel bins that it predicts, from the lowest."""
+    window: int = 0
+    """Frames of every clip, at a random place, that it learns from in a step; 0 for all of them."""
+    share: float = 1.0
+    """Part of the way from the decoder's lowest bins to its own that is spoken: 1 sounds best, less keeps more of what
+    tells one consonant from another."""
     learns: Literal["flow", "mean"] = "flow"
     """What the network learns: the flow, of which speech takes one step, or the mean that this step leads to, best of a
     larger refiner (teacher); a packed voice has a mean."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "layers")
+        check_not_negative(self, "layers", "window")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share = {self.share:g}: expected above 0, at most 1")
         check_positive(self, "channels", "filter_channels", "kernel", "bins")
         _check_kernel(self.kernel)
 

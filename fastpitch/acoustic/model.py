@@ -275,7 +275,11 @@ class FastPitch(nn.Module):
         """[B, T, M] frames as they are spoken; zero in the padding."""
         if self.refiner is None or frames.outline is None:
             return frames.mel_BTM
-        return refined(frames.mel_BTM, self.refiner(frames.outline))
+        refined_BTK, share = self.refiner(frames.outline), self.config.refiner.share
+        if share < 1:
+            decoded_BTK = frames.mel_BTM[..., : refined_BTK.shape[2]]
+            refined_BTK = decoded_BTK + share * (refined_BTK - decoded_BTK)
+        return refined(frames.mel_BTM, refined_BTK)
 
     def hertz(self, pitch_BT: Tensor, speaker: int | Tensor) -> Tensor:
         """Pitch in Hz of deviations from the speakers' means."""

@@ -48,7 +48,7 @@ class Refiner(nn.Module):
     def __init__(self, config: RefinerConfig, mel_bins: int):
         super().__init__()
         self.config, self.mel_bins = config, mel_bins
-        self.bins = min(config.bins, mel_bins)
+        self.bins, self.window = min(config.bins, mel_bins), config.window
         self.higher = slice(max(0, self.bins - OVERLAP), mel_bins, EVERY)
         self.wanted: Callable[[Outline], Tensor] | None = None
         conditions = 2 * self.bins + len(range(mel_bins)[self.higher]) + 1
@@ -68,8 +68,10 @@ class Refiner(nn.Module):
         Frames that are not kept are not seen.
         """
         mel_BTM, depth_BTM = mel_BTM.detach(), depth_BTM.detach()
-        base_BTK = blurred(mel_BTM, keep_BT1, *COARSE)[..., : self.bins]
-        higher_BTM = blurred(mel_BTM, keep_BT1, *FINE)[..., self.higher]
+        # Of the bins that are not shown, a mean needs the nearest alone.
+        around, first = self.bins + COARSE[1] // 2, max(0, self.higher.start - FINE[1] // 2)
+        base_BTK = blurred(mel_BTM[..., :around], keep_BT1, *COARSE)[..., : self.bins]
+        higher_BTM = blurred(mel_BTM[..., first:], keep_BT1, *FINE)[..., self.higher.start - first :: EVERY]
         voice_BT1 = blurred(depth_BTM[..., VOICED_BINS].mean(2, keepdim=True), keep_BT1, VOICE_FRAMES, 1)
         shown_BTM = (torch.cat([base_BTK, higher_BTM], 2) - MEL_CENTRE) * MEL_SCALE
         condition_BTC = torch.cat([shown_BTM, voice_BT1, comb_BTM[..., : self.bins].to(shown_BTM.dtype)], 2)
@@ -87,7 +89,30 @@ class Refiner(nn.Module):
         return self.velocity(nothing_BTK, nothing_BTK[:, 0, 0], outline)
 
     def losses(self, recorded_BTM: Tensor, outline: Outline) -> Tensor:
-        """[B, T] mean squared errors of what is learned, in units of SPREAD; in evaluation of what is spoken."""
+        """[B, T] mean squared errors of what is learned, in units of SPREAD; in evaluation of what is spoken.
+
+        In training they are of a window of each utterance, if the configuration has one, and alike in all its frames.
+        """
+        frames = recorded_BTM.shape[1]
+        if self.training and 0 < self.window < frames:
+            recorded_BTM, outline = self._windows(recorded_BTM, outline)
+            kept_BT = outline.keep_BT1[..., 0]
+            errors_BT = self._errors(recorded_BTM, outline) * kept_BT
+            return (errors_BT.sum(1, keepdim=True) / kept_BT.sum(1, keepdim=True).clamp(min=1)).expand(-1, frames)
+        return self._errors(recorded_BTM, outline)
+
+    def _windows(self, recorded_BTM: Tensor, outline: Outline) -> tuple[Tensor, Outline]:
+        """As many frames of each as a window has, at a random place within the utterance."""
+        frames_B = outline.keep_BT1[..., 0].sum(1)
+        start_B = (torch.rand_like(frames_B) * (frames_B - self.window + 1).clamp(min=0)).long()
+        frame_BW1 = (start_B[:, None] + torch.arange(self.window, device=start_B.device))[..., None]
+
+        def cut(x_BTC: Tensor) -> Tensor:
+            return x_BTC.gather(1, frame_BW1.expand(-1, -1, x_BTC.shape[2]))
+
+        return cut(recorded_BTM), Outline(*map(cut, outline))
+
+    def _errors(self, recorded_BTM: Tensor, outline: Outline) -> Tensor:
         if self.training:
             outline = outline._replace(condition_BTC=_doubted(outline.condition_BTC) * outline.keep_BT1)
         wanted_BTK = recorded_BTM[..., : self.bins]
@@ -169,12 +194,16 @@ class Block(nn.Module):
 
 def blurred(x_BTM: Tensor, keep_BT1: Tensor, frames: int, bins: int) -> Tensor:
     """Means over `frames` x `bins` values about each, odd numbers, of those that are kept and that there are."""
-    kept_BTM = keep_BT1.to(x_BTM.dtype).expand_as(x_BTM)
-    sums, counts = (
-        F.avg_pool2d(values_BTM[:, None], (frames, bins), stride=1, padding=(frames // 2, bins // 2))[:, 0]
-        for values_BTM in (x_BTM * kept_BTM, kept_BTM)
+    kept_BT1 = keep_BT1.to(x_BTM.dtype)
+    sums_BTM, frames_BT1, bins_11M = (
+        F.avg_pool2d(values[:, None], kernel, stride=1, padding=(kernel[0] // 2, kernel[1] // 2))[:, 0]
+        for values, kernel in (
+            (x_BTM * kept_BT1, (frames, bins)),
+            (kept_BT1, (frames, 1)),
+            (torch.ones_like(x_BTM[:1, :1]), (1, bins)),
+        )
     )
-    return sums / counts.clamp(min=1e-3)
+    return sums_BTM / (frames_BT1 * bins_11M).clamp(min=1e-3)
 
 
 def _doubted(condition_BTC: Tensor) -> Tensor:

@@ -56,6 +56,18 @@ def test_only_the_lowest_bins_are_changed_and_a_new_refiner_says_their_outline()
     torch.testing.assert_close(outline_BMT.mT[..., :12], blurred_BTM[..., :12])
 
 
+def test_a_share_lies_between_what_the_decoder_and_the_refiner_say():
+    found = {}
+    for share in (1.0, 0.25):
+        torch.manual_seed(0)
+        model = refined_model()
+        model.config = replace(model.config, refiner=replace(REFINER, share=share))
+        found[share] = model.infer(torch.tensor([[5, 6, 7, 8]]), torch.tensor([4])).mel_BMT
+    model.refiner = None
+    plain_BMT = model.infer(torch.tensor([[5, 6, 7, 8]]), torch.tensor([4])).mel_BMT
+    torch.testing.assert_close(found[0.25], plain_BMT + 0.25 * (found[1.0] - plain_BMT))
+
+
 def test_means_are_of_values_that_there_are():
     x_BTM = torch.tensor([[[1.0, 2], [3, 4], [99, 99]]])
     keep_BT1 = torch.tensor([[[1.0], [1], [0]]])
@@ -153,6 +165,32 @@ def test_what_is_spoken_and_validated_is_always_the_same_and_what_is_learned_is_
     assert torch.equal(refiner(outline), refiner(outline))
 
 
+def test_what_it_learns_of_is_a_window_of_each_utterance_within_its_frames():
+    refiner = Refiner(replace(REFINER, window=4), 80)
+    recorded_BTM = torch.zeros(3, 10, 80)
+    recorded_BTM[:, :, :12] = torch.tensor([[1.0], [2.0], [3.0]])[:, :, None] * SPREAD
+    keep_BT1 = (torch.arange(10) < torch.tensor([[10], [6], [2]]))[:, :, None].float()
+    recorded_BTM *= keep_BT1
+    outline = refiner.outline(*(torch.zeros(3, 10, 80) for _ in range(3)), keep_BT1)
+    seen = [refiner._windows(recorded_BTM, outline) for _ in range(50)]
+    assert {found_BTM.shape[1] for found_BTM, _ in seen} == {4}
+    assert all(own.keep_BT1[:2].all() and own.keep_BT1[2, :, 0].tolist() == [1, 1, 0, 0] for _, own in seen)
+    losses_BT = refiner.losses(recorded_BTM, outline)
+    assert losses_BT.shape == (3, 10)
+    assert torch.equal(losses_BT, losses_BT[:, :1].expand(-1, 10))
+    refiner.eval()  # in evaluation all frames count
+    expected_B1 = torch.tensor([[1.0], [4], [9]])
+    torch.testing.assert_close(refiner.losses(recorded_BTM, outline) * keep_BT1[..., 0], expected_B1 * keep_BT1[..., 0])
+
+
+def test_the_place_of_a_window_changes_from_step_to_step():
+    refiner = Refiner(replace(REFINER, window=2), 80)
+    frame_BTM = torch.arange(30.0)[None, :, None].expand(1, 30, 80)
+    outline = refiner.outline(*(torch.zeros(1, 30, 80) for _ in range(3)), torch.ones(1, 30, 1))
+    starts = {int(refiner._windows(frame_BTM, outline)[0][0, 0, 0]) for _ in range(300)}
+    assert starts == set(range(29))
+
+
 def random_refiner(**sizes: object) -> Refiner:
     torch.manual_seed(0)
     refiner = Refiner(replace(REFINER, **sizes), 80).eval()
@@ -227,5 +265,7 @@ def test_a_refiner_without_what_it_needs_is_refused():
         Config(trained="refiner")
     with pytest.raises(ValueError, match=r'adversary.weight = 1.0: expected 0 with trained = "refiner"'):
         Config(trained="refiner", model=REFINED, adversary=AdversaryConfig(weight=1.0))
+    with pytest.raises(ValueError, match="share = 0: expected above 0, at most 1"):
+        RefinerConfig(share=0)
     with pytest.raises(ValueError, match="kernel = 4: expected an odd number"):
         RefinerConfig(kernel=4)

@@ -128,7 +128,7 @@ def test_corrections_bring_the_mel_frames_of_what_is_said_to_those_that_were_giv
     plain = IstftGenerator(IstftConfig(channels=8, layers=2), TTS)
     mel_BMT, distances = speech_like(), []
     for corrections in (0, 1, 4, 16):
-        generator = IstftGenerator(IstftConfig(channels=8, layers=2, corrections=corrections), TTS)
+        generator = IstftGenerator(IstftConfig(channels=8, layers=2, corrections=corrections), TTS).eval()
         generator.load_state_dict(plain.state_dict())
         distances.append(mel_distance(generator(mel_BMT).detach(), mel_BMT))
     assert distances == sorted(distances, reverse=True)
@@ -159,7 +159,7 @@ def test_a_stream_of_corrected_audio_is_the_whole():
 def test_corrections_of_what_no_recording_has_stay_within_bounds():
     """Mel frames that no sound has, and silence."""
     torch.manual_seed(0)
-    generator = IstftGenerator(IstftConfig(channels=8, layers=2, corrections=16), TTS)
+    generator = IstftGenerator(IstftConfig(channels=8, layers=2, corrections=16), TTS).eval()
     loudest = generator(random_mel(1, 80, 40)).abs().max()
     assert torch.isfinite(loudest)
     assert loudest < 20
