@@ -34,8 +34,7 @@ BATCH = 32
 
 
 def errors_of(reference: str, hypothesis: str) -> int:
-    found = word_errors([reference], [hypothesis])
-    return found.substitutions + found.deletions + found.insertions
+    return word_errors([reference], [hypothesis]).errors
 
 
 def missing_of(words: Sequence[str], hypothesis: str) -> int:
@@ -53,7 +52,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="draws of every noise")
     parser.add_argument("--rare", type=int, default=50, help="occurrences in the texts of a rare word, at most")
     parser.add_argument("--weight", type=float, default=0.8, help="weight of the language model")
-    parser.add_argument("--internal_weight", type=float, help="of the internal language model; by default a third")
+    parser.add_argument(
+        "--internal_weight", type=float, help="weight of the internal language model (a third of --weight)"
+    )
     parser.add_argument("--boost", type=float, default=5.0, help="boost of a phrase")
     options = parser.parse_args()
     torch.set_num_threads(1)
