@@ -194,9 +194,9 @@ def compile_command(arguments: Sequence[str]) -> None:
         raise
     except (OSError, ArpaError, ValueError) as error:
         sys.exit(f"ctc.ngram: {_told(error)}")
-    size = options.output.stat().st_size
+    size = f", {options.output.stat().st_size} bytes" if options.output.is_file() else ""  # a pipe has none
     n_grams = len(model.automaton.arc_word)
-    print(f"{options.output}: {len(model.vocabulary)} words, {n_grams} n-grams, {size} bytes", file=sys.stderr)
+    print(f"{options.output}: {len(model.vocabulary)} words, {n_grams} n-grams{size}", file=sys.stderr)
 
 
 def main() -> None:
