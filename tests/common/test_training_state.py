@@ -1,3 +1,4 @@
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
