@@ -104,6 +104,11 @@ RULES: tuple[Rule, ...] = (
         lambda match, style: digits(match[0]),
     ),
     rule("address", rf"(\d{{3,5}})([A-Z]?){_STREET_AHEAD}", _house),
+    rule(
+        "address",
+        r"\d{5}(?=\s*(?:[.;)]|\Z))",
+        lambda match, style: digits(match[0]) if before(match, _TOWN_AHEAD) else None,
+    ),
 )
 
 WORD_RULES: tuple[Rule, ...] = (

@@ -71,6 +71,7 @@ _NUMBERS: tuple[Rule, ...] = (
 _WORDS: tuple[Rule, ...] = (
     *messages.WORD_RULES,
     *law_and_medicine.WORD_RULES,
+    *sport.WORD_RULES,
     *moments.WORD_RULES,
     *times.WORD_RULES,
     *names.WORD_RULES,
@@ -144,6 +145,7 @@ _SPECIAL = frozenset(
         "cal",
         "div",
         "ins",
+        "def",
         *messages.PLAIN_TOO,
         *law_and_medicine.PLAIN_TOO,
         *MONTHS,
@@ -194,6 +196,12 @@ _ASKED = re.compile(
 _TERMS_AHEAD = re.compile(rf"{NUMBER}(?:\s?[-+*/×÷x]\s?{NUMBER}){{0,5}}\s?(?:[=?!]|\.?\s*\Z|\.\s+[A-Z])")
 _OPERATIONS = {"-": "minus", "/": "divided by", "x": "times", "×": "times", "*": "times"}
 _TIMES = re.compile(r"(\s?(?:[x×*]|(?<=\d)X(?=\d)|(?<=\d\s)X(?=\s\d))\s?)(?=[$£€]?\.?\d)")
+# 2 x 8-inch pans, 1 x 400g tin
+_PIECES = re.compile(
+    r"(?<=\d) [x×] (?=\d+(?:\.\d+)?(?:"
+    r"-(?:inch|foot|oz|ounce|gallon|pound|lb|day|week|hour|minute|man|person|pack)\s[a-z]+s\b"
+    r"|\s?(?:k?g|m[lL]|oz|L|l|lb)\s(?:tins?|cans?|packs?|packets?|bags?|bottles?|jars?|tubs?|cartons?|bars?|pots?)\b))"
+)
 _MULTIPLIED = re.compile(
     rf"{NUMBER}(?:\s?-?(?:k?g|m?c?g|m[lL]|L|oz|lbs?)\b|\^-?\d|[⁰¹²³⁴-⁹⁻]|(?:\s?[-+*/x×÷]\s?{NUMBER}){{0,4}}\s?=)"
 )
@@ -236,6 +244,8 @@ def _between(text: str, position: int, previous: str) -> Token | None:
         return None
     if (operator := _OPERATOR.match(text, position)) and _is_asked(text, operator):
         return Token(operator[0], "math", _OPERATIONS[operator[1]])
+    if pieces := _PIECES.match(text, position):
+        return Token(pieces[0], "mark", "")
     if times := _TIMES.match(text, position):
         is_product = (
             "x" not in times[0].lower()
