@@ -96,7 +96,7 @@ def _mixed_case(match: re.Match[str], style: Style) -> str | None:
 
 
 _LETTER_AHEAD = re.compile(
-    r"(?:\d|\b(?:[a-z]+|Plan|Grade|Hepatitis|Vitamin|Group|Type|Section|Option|Class|Part|Block)\s)\Z"
+    r"(?:\d|[A-Z]-|\b(?:[a-z]+|Plan|Grade|Hepatitis|Vitamin|Group|Type|Section|Option|Class|Part|Block)\s)\Z"
 )
 
 

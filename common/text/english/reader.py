@@ -1,5 +1,6 @@
 """One pass from left to right: each piece of a text is classified once, by what it is and what stands beside it."""
 
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -24,26 +25,34 @@ from common.text.english import (
     times,
     words,
 )
-from common.text.english.beginnings import can_begin
+from common.text.english.beginnings import Beginnings
 from common.text.english.tables import MONTHS, WEEKDAYS
 from common.text.english.tokens import GIVEN, NUMBER, Reading, Rule, Style, Token
 
+_MOST_KEPT = 4096
 _Tried = tuple[tuple[str, Callable[[str, int], re.Match[str] | None], Reading], ...]
 
 
 class _Rules:
-    """Rules in their order, of which those are tried at a character that can begin with it."""
+    """Rules in their order, of which those are tried at a place that can match what stands there."""
 
     def __init__(self, *rules: Rule) -> None:
         self.rules = rules
-        self._at: dict[str, _Tried] = {}
+        self._tried: dict[int, _Tried] = {}
 
-    def at(self, character: str) -> _Tried:
-        """Class, match and reading of the rules that can match at `character`."""
-        found = self._at.get(character)
+    @functools.cached_property
+    def _beginnings(self) -> Beginnings:
+        return Beginnings([rule.pattern for rule in self.rules])
+
+    def at(self, text: str, position: int) -> _Tried:
+        """Class, match and reading of the rules that can match at a place."""
+        which = self._beginnings.at(text, position)
+        found = self._tried.get(which)
         if found is None:
-            found = self._at[character] = tuple(
-                (kind, pattern.match, reading) for kind, pattern, reading in self.rules if can_begin(pattern, character)
+            if len(self._tried) == _MOST_KEPT:
+                self._tried.clear()
+            found = self._tried[which] = tuple(
+                (rule.kind, rule.pattern.match, rule.reading) for i, rule in enumerate(self.rules) if which >> i & 1
             )
         return found
 
@@ -300,7 +309,7 @@ def _classified(text: str, position: int, style: Style, has_address: bool, is_op
 
 
 def _first(rules: _Rules, text: str, position: int, style: Style) -> Token | None:
-    for kind, matched, reading in rules.at(text[position]):
+    for kind, matched, reading in rules.at(text, position):
         match = matched(text, position)
         if match and match[0] and (spoken := reading(match, style)) is not None:
             return Token(match[0], kind, spoken)

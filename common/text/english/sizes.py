@@ -59,6 +59,11 @@ def _feet(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} {'foot' if match[1] == '1' or before_noun(match) else 'feet'}"
 
 
+_ELEVATED = re.compile(
+    r"\b(?:elev(?:\.|ation)?|altitude|depth|height|length|width|max|min)(?:\s(?:of|is|was))?:?\s\Z", re.I
+)
+
+
 def _height(match: re.Match[str], style: Style) -> str:
     """5'10", a height; 5'30" is a time."""
     if match[2].isdigit() and int(match[2]) > 12:
@@ -178,7 +183,7 @@ _BASIS = re.compile(r"\d{4,}")
 
 def _basis_points(match: re.Match[str], style: Style) -> str | None:
     """25 bps of interest; but 9600 bps are bits per second."""
-    unit = "bits per second" if _BASIS.fullmatch(match[1]) else "basis points"
+    unit = "bits per second" if _BASIS.fullmatch(match[1]) else f"basis point{'' if match[2] == '-' else 's'}"
     return f"{cardinal(match[1])} {unit}"
 
 
@@ -214,6 +219,11 @@ RULES: tuple[Rule, ...] = (
         "measure",
         rf"({NUMBER})'(?!(?![x×]\s?\d)\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b|(?:above|below|elev\w*|gain|climb|drop|ladder|boat|yacht|trailer|truck|ceilings?)\b|of\s(?:elev\w*|gain|climb\w*|descent|vert\w*|rope|cable|fenc\w+|wire|hose|pipe|water|snow)\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d')|(?<=[x×]\d')|(?<=[x×]\d\d')|(?<=[x×]\d\d\d'))",
         _feet,
+    ),
+    rule(
+        "measure",
+        rf"({NUMBER})'(?=\s*(?:[,;)]|\.?\s*\Z))",
+        lambda m, s: _feet(m, s) if before(m, _ELEVATED) else None,
     ),
     rule("measure", rf"({NUMBER})\s?([FC])(?![\w'+#-]|/(?!\d|gas)|\.\w)", _temperature),
     rule("measure", rf"({NUMBER})\s?(?:\"|″)\s?([WLHDwlhd])(?![\w'])", _side),
@@ -278,7 +288,7 @@ RULES: tuple[Rule, ...] = (
         r"(9|10|14|18|22|24)[\s-]?kt\b\.?(?=[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold|ring|plated|necklace|chain)\b)",
         lambda m, s: f"{cardinal(m[1])} carat",
     ),
-    rule("measure", r"(\d+)\s?bps\b", _basis_points),
+    rule("measure", r"(\d+)([\s-])?bps\b", _basis_points),
 )
 INCH_RULES: tuple[Rule, ...] = (
     rule(

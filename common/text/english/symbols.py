@@ -207,6 +207,7 @@ WORD_RULES: tuple[Rule, ...] = (
         r"([fghFG])('{1,2})(?=\([^()\s]{1,8}\))",
         lambda m, s: f"{s.letters(m[1])} {'double ' if len(m[2]) > 1 else ''}prime of",
     ),
+    rule("math", r"O(?=\([\w\s^*+/-]{1,20}\))", lambda match, style: f"{style.letters('O')} of"),
     rule("math", r"([fghPEO])(?=\([^()\s]{1,8}\))", lambda match, style: f"{style.letters(match[1])} of"),
     rule("math", r"(sin|cos|tan|log|ln)(?=\()", lambda match, style: FUNCTIONS[match[1]]),
     rule("math", r"([nkN])!(?=\s?[=+*/)]|\s(?:is|ways))", lambda match, style: f"{match[1]} factorial"),

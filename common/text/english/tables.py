@@ -30,6 +30,13 @@ STATES = {
     "WI": "wisconsin", "WY": "wyoming", "DC": "d c",
 }  # fmt: skip
 
+PROVINCES = {
+    "ON": "ontario", "QC": "quebec", "BC": "british columbia", "AB": "alberta", "MB": "manitoba",
+    "SK": "saskatchewan", "NS": "nova scotia", "NB": "new brunswick", "PE": "prince edward island",
+    "NL": "newfoundland",
+}  # fmt: skip
+"""Of Canada, before a postcode."""
+
 ELEMENTS = frozenset([
     "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca",
     "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga", "Ge", "As", "Se", "Br", "Sr", "Zr", "Mo", "Ag", "Cd",

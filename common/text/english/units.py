@@ -206,7 +206,7 @@ UNITS = {
     "kwp": "kilowatt peak", "mwe": "megawatt", "mgd": "million gallon per day", "ftlb": "foot pound",
     "ftlbs": "foot pound", "oz·in": "ounce inch", "oz-in": "ounce inch", "kpsi": "thousand pound per square inch",
     "kmhr": "kilometer per hour",
-    "ppg": "point per game", "rpg": "rebound per game", "apg": "assist per game",
+    "blk": "block", "blks": "block", "ppg": "point per game", "rpg": "rebound per game", "apg": "assist per game",
     "ug": "microgram", "mcmol": "micromole", "dm": "decimeter", "GPa": "gigapascal",
     **{f"{prefix}m": f"{name}meter" for prefix, name in _METERS.items()},
 }  # fmt: skip
@@ -215,7 +215,7 @@ ONLY_AFTER_A_SLASH = frozenset(["s", "h", "K", "mo", "A", "N", "J", "l", "v", "c
 # In another case they are other things: 2 PC games.
 IN_THIS_CASE = frozenset([
     "inn", "rds", "rnds", "nts", "rms", "sh", "shs", "eps", "ppl", "vols", "v", "l", "gr", "grs", "bu", "pc", "cd",
-    "kn", "ppg", "rpg", "apg", "sf", "gig", "gigs", "deg", "degs", "pks",
+    "kn", "blk", "blks", "ppg", "rpg", "apg", "sf", "gig", "gigs", "deg", "degs", "pks",
 ])  # fmt: skip
 MANY = {
     "foot": "feet", "inch": "inches", "hertz": "hertz", "horsepower": "horsepower", "percent": "percent",

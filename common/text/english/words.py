@@ -86,7 +86,7 @@ def _degree(match: re.Match[str], style: Style) -> str:
 
 def _party(match: re.Match[str], style: Style) -> str | None:
     """D-Calif. → D California"""
-    state = OLD_STATES.get(match[2].rstrip(".")) or STATES.get(match[2])
+    state = OLD_STATES.get(match[2].rstrip(".")) or STATES.get(match[2].replace(".", ""))
     return f"{style.letters(match[1])} {state}" if state else None
 
 
@@ -278,7 +278,7 @@ WORD_RULES: tuple[Rule, ...] = (
         r"(Ala|Ariz|Calif|Colo|Conn|Fla|Mich|Minn|Okla|Tenn|Tex|Wis|Wyo)\.(?=,?\s[A-Za-z])",
         lambda m, s: OLD_STATES[m[1]],
     ),
-    rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\)))", _party),
+    rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\))|[A-Z]\.[A-Z]\.(?=\)))", _party),
     rule("key", rf"({'|'.join(KEYS)})\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
     rule("abbreviation", r"[Ww]k(?=\sof\s(?:\d|[A-Z]))", lambda match, style: "week"),
     rule("abbreviation", r"w/([ce])(?=\s\d)", lambda m, s: f"week {'commencing' if m[1] == 'c' else 'ending'}"),
