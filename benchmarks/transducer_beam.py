@@ -47,11 +47,11 @@ def main() -> None:
     parser.add_argument("train", nargs="?", help="manifest or corpus folder whose texts are known")
     parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison")
     parser.add_argument("--batch", type=int, default=32, help="utterances decoded at once")
-    parser.add_argument("--weight", type=float, default=0.8, help="weight of the language model")
+    parser.add_argument("--weight", type=float, default=DecodingOptions.weight, help="weight of the language model")
     parser.add_argument(
         "--internal_weight", type=float, help="weight of the internal language model; by default a third of the other"
     )
-    parser.add_argument("--word_bonus", type=float, default=0.0, help="bonus for every piece")
+    parser.add_argument("--word_bonus", type=float, default=DecodingOptions.word_bonus, help="bonus for every piece")
     parser.add_argument("--boost", type=float, default=5.0, help="boost of a phrase")
     parser.add_argument(
         "--rare", type=int, default=50, help="occurrences of a rare word in the training texts, at most"

@@ -34,8 +34,7 @@ BATCH = 32
 
 
 def errors_of(reference: str, hypothesis: str) -> int:
-    found = word_errors([reference], [hypothesis])
-    return found.substitutions + found.deletions + found.insertions
+    return word_errors([reference], [hypothesis]).errors
 
 
 def missing_of(words: Sequence[str], hypothesis: str) -> int:
@@ -52,8 +51,10 @@ def main() -> None:
     parser.add_argument("--noise", type=float, nargs="*", default=[10.0, 5.0], help="decibels below the speech")
     parser.add_argument("--seeds", type=int, default=5, help="draws of every noise")
     parser.add_argument("--rare", type=int, default=50, help="occurrences in the texts of a rare word, at most")
-    parser.add_argument("--weight", type=float, default=0.8, help="weight of the language model")
-    parser.add_argument("--internal_weight", type=float, help="of the internal language model; by default a third")
+    parser.add_argument("--weight", type=float, default=DecodingOptions.weight, help="weight of the language model")
+    parser.add_argument(
+        "--internal_weight", type=float, help="weight of the internal language model (a third of --weight)"
+    )
     parser.add_argument("--boost", type=float, default=5.0, help="boost of a phrase")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -82,11 +83,11 @@ def main() -> None:
                 model = {"language_model": arpa, "weight": options.weight, "internal_weight": internal}
                 ways: dict[str, dict] = {
                     "greedy": {},
-                    "greedy, 4-gram": {"word_bonus": 0.0, **model},
+                    "greedy, 4-gram": model,
                     "greedy, phrases": {"hot_word_boost": options.boost},
-                    "greedy, 4-gram, phrases": {"word_bonus": 0.0, "hot_word_boost": options.boost, **model},
+                    "greedy, 4-gram, phrases": {"hot_word_boost": options.boost, **model},
                     "beam 4": {"beam": 4},
-                    "beam 4, 4-gram": {"beam": 4, "word_bonus": 0.0, **model},
+                    "beam 4, 4-gram": {"beam": 4, **model},
                 }
                 for name, chosen in ways.items():
                     found = side(asr, batches, BATCH, DecodingOptions(**chosen), rare if "phrases" in name else None)()

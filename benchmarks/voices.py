@@ -57,12 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     options = parser().parse_args(arguments)
     if options.clips is None and options.texts is None:
         parser().error("nothing to judge: expected --clips, --texts or both")
+    if options.given_pitch and options.clips is None:
+        parser().error("--given-pitch: is of copy synthesis; expected --clips")
     torch.set_num_threads(1)
     asked = [judge for judge in JUDGES if not options.judges or judge.name in options.judges]
     found, missing = judges.available(asked)
     for message in missing:
         print(message, file=sys.stderr)
     vocoders = dict(pair.split("=", 1) if "=" in pair else (Path(pair).stem, pair) for pair in options.vocoder)
+    if len(vocoders) < len(options.vocoder):
+        parser().error("--vocoder: two of the same name, so that one would hide the other; expected NAME=CHECKPOINT")
     heard = [*lines(options.root, options.clips), *lines(options.root, options.texts)]
     reader = others(options.root, heard)
     verdicts = []
@@ -128,7 +132,9 @@ def copy_sides(vocoders: dict[str, str], *, given_pitch: bool = False) -> dict[s
     def by(name: str, vocoder: Vocoder) -> dict[str, Say]:
         vocoder.require(TTS)
         ways: dict[str, Say] = {name: lambda clip: vocoder(mel(clip))[0].numpy()}
-        if given_pitch and vocoder.takes_pitch:
+        if given_pitch and not vocoder.takes_pitch:
+            print(f"{name}: takes no pitch; a light vocoder with phases of pulses does", file=sys.stderr)
+        elif given_pitch:
             ways[f"{name}, given pitch"] = lambda clip: vocoder(mel(clip), pitch_BT=pitch(clip))[0].numpy()
         return ways
 

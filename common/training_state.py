@@ -153,7 +153,7 @@ class TrainingState:
         self.progress.validated_at = self.progress.step
         self.is_saved = False
         kind, score = min(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0] == "raw"))
-        if not counts or (self.progress.best_step and not score <= self.progress.best):
+        if not counts or (self.progress.best_step and (self.progress.best < score or math.isnan(score))):
             return False
         self.progress.best, self.progress.best_step, self.progress.best_weights = score, self.progress.step, kind
         state = self._to_write()

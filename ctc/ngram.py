@@ -150,6 +150,11 @@ def read_sentences(paths: Iterable[Path], *, unit: Literal["word", "character"])
                 yield words if unit == "word" else list(SPACE.join(words))
 
 
+def output_of(path: Path) -> Path:
+    """Where a model is written to: for "-", standard output."""
+    return Path("/dev/stdout") if str(path) == "-" else path
+
+
 def _check_apart(output: Path, read: Iterable[Path]) -> None:
     """Raises ValueError where a file that is read would be written to."""
     if output.is_file() and any(path.is_file() and path.samefile(output) for path in read):
@@ -166,6 +171,8 @@ def on_disk(paths: Iterable[Path]) -> Iterator[list[Path]]:
                 kept.append(path)
                 continue
             kept.append(Path(folder) / str(number))
+            if str(path) == "-" and sys.stdin is None:
+                raise ValueError("standard input: it is closed; expected text")
             stream = contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb")
             with stream as text, kept[-1].open("wb") as file:
                 shutil.copyfileobj(text, file)
@@ -184,8 +191,10 @@ def compile_command(arguments: Sequence[str]) -> None:
     description = "Compilation of an ARPA file into a file that decoders map into memory."
     parser = argparse.ArgumentParser(prog="python -m ctc.ngram compile", description=description)
     parser.add_argument("arpa", type=Path, help="ARPA file, plain, .gz, .bz2 or .xz")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="compiled model to write")
+    written = "compiled model to write; - for standard output"
+    parser.add_argument("-o", "--output", type=Path, required=True, help=written)
     options = parser.parse_args(arguments)
+    options.output = output_of(options.output)
     try:
         _check_apart(options.output, [options.arpa])
         model = compile_model(read_arpa(options.arpa))
@@ -194,9 +203,9 @@ def compile_command(arguments: Sequence[str]) -> None:
         raise
     except (OSError, ArpaError, ValueError) as error:
         sys.exit(f"ctc.ngram: {_told(error)}")
-    size = options.output.stat().st_size
+    size = f", {options.output.stat().st_size} bytes" if options.output.is_file() else ""  # a pipe has none
     n_grams = len(model.automaton.arc_word)
-    print(f"{options.output}: {len(model.vocabulary)} words, {n_grams} n-grams, {size} bytes", file=sys.stderr)
+    print(f"{options.output}: {len(model.vocabulary)} words, {n_grams} n-grams{size}", file=sys.stderr)
 
 
 def main() -> None:
@@ -207,7 +216,8 @@ def main() -> None:
     description = "Estimation of an n-gram language model; `python -m ctc.ngram compile --help` is about compiling one."
     parser = argparse.ArgumentParser(prog="python -m ctc.ngram", description=description)
     parser.add_argument("text", nargs="+", type=Path, help="text files, one sentence per line; - for standard input")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="ARPA file to write, also .gz, .bz2 or .xz")
+    written = "ARPA file to write, also .gz, .bz2 or .xz; - for standard output"
+    parser.add_argument("-o", "--output", type=Path, required=True, help=written)
     parser.add_argument("--order", type=int, default=4, help="length of the longest n-grams (default 4)")
     parser.add_argument(
         "--unit", choices=("word", "character"), default="word", help="unit of the n-grams (default word)"
@@ -215,6 +225,7 @@ def main() -> None:
     rare = "for each order, the count up to which n-grams are left out; the last also counts for higher orders"
     parser.add_argument("--prune", type=int, nargs="+", default=(), help=rare)
     options = parser.parse_args()
+    options.output = output_of(options.output)
     try:
         _check_apart(options.output, options.text)
         with on_disk(options.text) as texts:

@@ -27,6 +27,7 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.fastest import Choice
 from common.features import LogMel
+from common.recognition import writing
 from common.text import pronounce
 from common.text.readings import read_readings
 from fastpitch.front.control import Control, ControlError
@@ -124,6 +125,7 @@ def main(cfg: InferenceConfig) -> int:
     for problem in problems:
         _tell(problem)
     total = len(items) + len(problems)
+    _check_apart(items, cfg)
     tts, voice = _model(cfg), _loaded_voice(cfg)
     if tts is not None and voice is not None:
         voice.vocoder.require(tts.features, tts.name)
@@ -136,6 +138,16 @@ def main(cfg: InferenceConfig) -> int:
     if problems:
         _tell(f"error: {len(problems)} of {total} phrases could not be said")
     return 1 if problems else 0
+
+
+def _check_apart(items: Sequence[Item], cfg: InferenceConfig) -> None:
+    """Raises ConfigError where a file that is read would be written to."""
+    suffixes = [times.SUFFIXES[name] for name in cfg.times] + [".npy"] * cfg.save_mels
+    places = [cfg.report] if cfg.report is not None else []
+    for path in (cfg.output / item.phrase.output for item in items):
+        places += [path, *(path.with_suffix(suffix) for suffix in suffixes)]
+    mels = (item.phrase.mel for item in items)
+    writing.check_apart(places, (cfg.fastpitch, cfg.vocoder, cfg.lexicon, cfg.readings, *map(Path, cfg.inputs), *mels))
 
 
 def _to_files(

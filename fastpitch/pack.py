@@ -22,7 +22,6 @@ from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.checkpoint_import import Imported
 from fastpitch.acoustic.config import Config
-from fastpitch.acoustic.refiner import Refiner
 from fastpitch.vocoders import hifigan_import
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
@@ -120,11 +119,7 @@ def as_spoken(found: Imported, path: Path) -> tuple[Config, dict[str, Tensor]]:
     sizes, weights = found.config.model.refiner, checkpoint.widened(found.ema or found.weights)
     weights = {name: weight for name, weight in weights.items() if not name.startswith("aligner.")}
     if sizes.layers:
-        part = "refiner."
-        own = {name.removeprefix(part): weight for name, weight in weights.items() if name.startswith(part)}
-        refiner = Refiner(sizes, found.config.features.mel_bins)
-        checkpoint.fill(refiner, own, path)
-        refiner = refiner.as_spoken()
+        part, refiner = "refiner.", checkpoint_import.refiner_of(found, path).as_spoken()
         sizes = refiner.config
         weights = {name: weight for name, weight in weights.items() if not name.startswith(part)}
         weights |= {f"{part}{name}": weight for name, weight in refiner.state_dict().items()}

@@ -68,7 +68,7 @@ def main(cfg: EvaluationConfig) -> int:
     Raises ConfigError, CheckpointError and ManifestError.
     """
     with distributed.start(cfg.device) as world:
-        writing.check_file(cfg.hypotheses, (cfg.checkpoint, *cfg.manifests))
+        writing.check_file(cfg.hypotheses, (cfg.checkpoint, cfg.config, *cfg.manifests))
         own = config.load(Config, cfg.config) if cfg.config is not None else None
         asr = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, ema=cfg.ema, configuration=own)
         dataset, problems = _dataset(asr, cfg)

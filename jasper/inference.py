@@ -93,7 +93,7 @@ def main(cfg: InferenceConfig) -> int:
     with distributed.start(cfg.device) as world:
         found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
         to = Output(cfg.format, cfg.output, cfg.output_dir, cfg.save_logits, shard=cfg.shard)
-        to.check((cfg.checkpoint, *cfg.decoding.files, *cfg.inputs), found)
+        to.check((cfg.checkpoint, cfg.config, *cfg.decoding.files, *cfg.inputs), found)
         left = to.left_of(found)
         if left is None:
             return 0

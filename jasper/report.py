@@ -78,14 +78,15 @@ def main(cfg: ReportConfig) -> Path:
     Raises ConfigError, CheckpointError, ManifestError and AudioError.
     """
     checkpoint = cfg.checkpoint or cfg.run_dir / "jasper_best.pt"
-    writing.check_file(cfg.output, [checkpoint, *map(Path, cfg.data.validation)])
+    writing.check_file(cfg.output, [checkpoint, cfg.run_dir / "nvlog.json"])
     asr = load(checkpoint, device=cfg.device)
     own = asr.config.data
     chosen = replace(own, root=cfg.data.root or own.root, validation=cfg.data.validation or own.validation)
     if not chosen.validation:
         raise ConfigError(f"{cfg.run_dir}: the run has no validation data; name some with --data.validation")
-    utterances, evaluation = evaluated(asr, chosen, batch_size=cfg.batch_size, workers=cfg.workers)
     path = cfg.output or cfg.run_dir / "report.html"
+    writing.check_apart([path], [(chosen.root or Path()) / source for source in chosen.validation])
+    utterances, evaluation = evaluated(asr, chosen, batch_size=cfg.batch_size, workers=cfg.workers)
     write(path, cfg.run_dir, asr, utterances, evaluation, clips=cfg.clips)
     return path
 

@@ -10,9 +10,7 @@ import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import tyro
+from typing import TYPE_CHECKING, Literal
 
 from common import config
 from common.config import ConfigError
@@ -44,9 +42,9 @@ INTERRUPTED = 130  # exit status of a command that Ctrl-C ended
 class Quickstart:
     """What scripts/quickstart.sh does."""
 
-    fresh: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    fresh: bool = False
     """New training in place of the run that is there, which is deleted. The corpus is kept: it would be the same."""
-    skip_tts: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    skip_tts: bool = False
     """The recogniser alone, without the second half, the voice."""
     language: Language = "en"
     """Language of the corpus, the recogniser and the voice: en or de."""
@@ -224,6 +222,6 @@ if __name__ == "__main__":
 
     try:
         with config.reported(FileExistsError, CheckpointError):
-            sys.exit(main(tyro.cli(Quickstart, description=__doc__)))
+            sys.exit(main(config.parse_flags(Quickstart, None, sys.argv[1:], description=__doc__ or "")))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -6,6 +6,7 @@
 #   bash scripts/quickstart.sh
 #   --fresh        deletes the run that is there and trains anew; the corpus stays
 #   --skip-tts     leaves out the second half, the voice
+#   --language de  does all of it in German                                                     (default: en)
 #   --size toy     the same steps in seconds, to see that they work; the models learn nothing   (default: full)
 #   --data-dir DIR, --run-dir DIR   folders for the corpus and for the runs                     (default: data, runs)
 #   QUICKSTART_SIZE=toy             the same as --size toy

@@ -18,7 +18,7 @@ from common.config import ConfigError
 from common.data.sentences import Language, sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
 from common.metrics import ErrorCount, character_errors
-from fastpitch import pack, train, voices
+from fastpitch import pack, train
 from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
 from fastpitch.front.languages import ESPEAK_SYMBOLS
@@ -120,8 +120,7 @@ def _is_trained(run: AcousticConfig | HifiganRun, name: str) -> bool:
 def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -> Hearing:
     """Says held-out sentences into the run directory, and has them transcribed."""
     packed = _packed(runs)
-    tts = fastpitch.load(packed / voices.ACOUSTIC)
-    voice = fastpitch.Voice(fastpitch.load_vocoder(packed / voices.VOCODER))
+    tts, voice = fastpitch.load(packed), fastpitch.Voice(fastpitch.load_vocoder(packed))
     texts = sentences(HELD_OUT[size], subset="test", language=language)
     folder = runs.acoustic.output_dir / "spoken"
     folder.mkdir(exist_ok=True)
@@ -173,12 +172,11 @@ def summarise(runs: Runs, hearing: Hearing, python: str, language: Language = "e
         took_seconds=hearing.took_seconds,
     )
     packed = runs.acoustic.output_dir / PACKED
-    model, vocoder = packed / voices.ACOUSTIC, packed / voices.VOCODER
     print(
         f"CER      {errors}\n"
         f"Report   {page}\n"
-        f"Voice    {model}; to use it: {python} -m fastpitch.inference '{EXAMPLE[language]}' "
-        f"--fastpitch {model} --vocoder {vocoder}"
+        f"Voice    {packed}; to use it: {python} -m fastpitch.inference '{EXAMPLE[language]}' "
+        f"--fastpitch {packed} --vocoder {packed}"
     )
 
 

@@ -2,9 +2,11 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+import fastpitch.inference
 import jasper.report
 import transducer.ngram
 import trt.build
@@ -28,7 +30,11 @@ def to_build(read, output):
     return trt.build.BuildConfig(model=read, out=output)
 
 
-@pytest.mark.parametrize("configured", [to_rescore, to_count, to_report, to_build])
+def to_say(read, output):
+    return fastpitch.inference.InferenceConfig(inputs=("a b",), vocoder=Path("none"), lexicon=read, report=output)
+
+
+@pytest.mark.parametrize("configured", [to_rescore, to_count, to_report, to_build, to_say])
 @pytest.mark.parametrize("linked", [False, True])
 def test_what_is_read_is_no_output(configured, linked, tmp_path):
     read = tmp_path / "read"
@@ -40,3 +46,14 @@ def test_what_is_read_is_no_output(configured, linked, tmp_path):
     with pytest.raises(ConfigError, match=f"{output.name}: cannot be written to: it is read; name another output$"):
         sys.modules[type(cfg).__module__].main(cfg)
     assert read.read_text() == "a b\n"
+
+
+@pytest.mark.parametrize("options", [{}, {"save_mels": True}])
+def test_nothing_is_spoken_over_a_recording_or_a_spectrogram(options, tmp_path):
+    name = "a.npy" if options else "a.wav"
+    (tmp_path / name).write_bytes(b"what was recorded")
+    (tmp_path / "list.tsv").write_text(f"mel\toutput\n{name}\ta.wav\n")
+    inputs = (str(tmp_path / "list.tsv"),)
+    cfg = fastpitch.inference.InferenceConfig(inputs=inputs, vocoder=Path("none"), output=tmp_path, **options)
+    with pytest.raises(ConfigError, match=f"{name}: cannot be written to: it is read; name another output$"):
+        fastpitch.inference.main(cfg)

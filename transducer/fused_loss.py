@@ -50,9 +50,9 @@ def joint_loss(
     `encoded_BTJ` and `predicted_BUJ` are frames and label positions, projected to the width of the joint; `activation`
     is that of their sum, and `dropout` the probability that one of its numbers becomes 0, drawn from torch's generator.
     All else is as in `transducer.losses`: gradients go to the four tensors, and on a CPU those of an utterance's frames
-    and positions are bitwise the same in every batch; on a GPU they are as far as torch's products are. In float32
-    and without dropout `skip_below` leaves cells out of a CPU's loss too, with less than a millionth of it of the
-    probability of all paths together.
+    and positions are bitwise the same in every batch, on as many threads; on a GPU they are as far as torch's products
+    are. In float32 and without dropout `skip_below` leaves cells out of a CPU's loss too, with less than a millionth of
+    it of the probability of all paths together.
 
     Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types.
     """

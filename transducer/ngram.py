@@ -18,7 +18,7 @@ from common.config import ConfigError
 from common.recognition import writing
 from common.text.pieces import Pieces
 from common.text.vocabulary import VocabularyError
-from ctc.ngram import estimate, on_disk
+from ctc.ngram import estimate, on_disk, output_of
 from ctc.packings import lines_of
 from transducer.checkpoints.reading import read_model
 
@@ -33,7 +33,7 @@ class NgramConfig:
     """Text files, one sentence per line, in capitals and with punctuation as the model writes them; - for standard
     input."""
     output: Annotated[Path, arg(aliases=("-o",))]
-    """ARPA file to write; .gz, .bz2 and .xz compress it."""
+    """ARPA file to write; .gz, .bz2 and .xz compress it; - for standard output."""
     order: int = 4
     """Pieces of the longest n-grams."""
     prune: tuple[int, ...] = ()
@@ -42,16 +42,17 @@ class NgramConfig:
 
 def main(cfg: NgramConfig) -> int:
     """Writes the model; returns the exit status. Raises CheckpointError, ConfigError and OSError."""
-    writing.check_file(cfg.output, [cfg.model, *cfg.texts])
+    output = output_of(cfg.output)
+    writing.check_file(output, [cfg.model, *cfg.texts])
     _, imported = read_model(cfg.model, ema=None)
     try:
         with on_disk(cfg.texts) as texts:
             model = estimate(sentences(texts, imported.pieces, names=cfg.texts), order=cfg.order, prune=cfg.prune)
-        ctc.write_arpa(cfg.output, model)
+        ctc.write_arpa(output, model)
     except ValueError as error:
         raise ConfigError(f"ngram: {error}") from None
     sizes = ", ".join(f"{len(level.words)} {order}-grams" for order, level in enumerate(model.levels, 1))
-    writing.tell(f"{cfg.output}: {sizes}")
+    writing.tell(f"{output}: {sizes}")
     return 0
 
 

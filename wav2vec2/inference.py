@@ -121,7 +121,7 @@ def main(cfg: InferenceConfig) -> int:
         found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
         to = Output(cfg.format, cfg.output, cfg.output_dir, cfg.save_logits, shard=cfg.shard)
         if cfg.features is None:
-            to.check((cfg.checkpoint, *cfg.decoding.files, *cfg.inputs), found)
+            to.check((cfg.checkpoint, cfg.labels, *cfg.decoding.files, *cfg.inputs), found)
         else:
             writing.make_folder(cfg.features)
         left = to.left_of(found)

@@ -51,7 +51,7 @@ class DecodingOptions:
     replaces it: what the prediction network expects as the next label without any audio (Meng et al. 2021,
     arXiv:2011.01991). By default a third of weight with a language model of pieces, and 0 with one of words."""
     word_bonus: float = ctc.ScorerOptions.word_bonus
-    """Score added for every word, because a language model prefers few words."""
+    """Score added for every word (every piece by a language model of pieces), because a language model prefers few."""
     hot_words: tuple[str, ...] = ()
     """Words or phrases that are favoured."""
     hot_word_boost: float = 5.0

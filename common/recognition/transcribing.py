@@ -32,10 +32,10 @@ class Output(NamedTuple):
         """What this job has to do of `found`; None where its part is there already."""
         return sharding.left_to_do(found, self.shard, self.style, self.output, self.output_dir)
 
-    def check(self, inputs: Sequence[Path], found: Found) -> None:
+    def check(self, inputs: Sequence[Path | None], found: Found) -> None:
         """Raises ConfigError where transcripts of what was found cannot go there; makes the folders.
 
-        `inputs`: the model and what else the user named to be read.
+        `inputs`: the model and what else the user named to be read, None for what was not named.
         """
         writing.check(inputs, found.items, self.style, self.output, self.output_dir)
         for folder in (self.output_dir, self.save_logits):

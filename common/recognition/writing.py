@@ -23,7 +23,11 @@ Format = Literal["text", "json", "srt", "vtt"]
 
 
 def check(
-    inputs: Sequence[Path], items: Sequence[Item], style: Format, output: Path | None, output_dir: Path | None
+    inputs: Sequence[Path | None],
+    items: Sequence[Item],
+    style: Format,
+    output: Path | None,
+    output_dir: Path | None,
 ) -> None:
     """Raises ConfigError where subtitles of several recordings would share a file, or one that is read be written to.
 
@@ -38,11 +42,15 @@ def check(
     check_apart(places, (path for path in (*inputs, *sources) if isinstance(path, Path)))
 
 
-def check_apart(places: Sequence[Path], read: Iterable[Path]) -> None:
-    """Raises ConfigError where a file that is written to is one of those that are read, by whatever name or link."""
+def check_apart(places: Sequence[Path], read: Iterable[Path | None]) -> None:
+    """Raises ConfigError where a file that is written to is one of those that are read, by whatever name or link.
+
+    None among those read is a file that was not named.
+    """
     # Where nothing is there yet, as mostly, no file that is read need be looked at.
     there = {identity: place for place in places if (identity := _identity(place)) is not None}
-    found = next((there[of] for path in read if (of := _identity(path)) in there), None) if there else None
+    given = (path for path in read if path is not None) if there else ()
+    found = next((there[of] for path in given if (of := _identity(path)) in there), None)
     if found is not None:
         raise ConfigError(f"{found}: cannot be written to: it is read; name another output")
 
@@ -56,7 +64,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
-def check_file(path: Path | None, read: Sequence[Path]) -> None:
+def check_file(path: Path | None, read: Iterable[Path | None]) -> None:
     """Raises ConfigError where a file cannot be written, or is one of those that are read; before long work."""
     if path is None:
         return
@@ -128,11 +136,11 @@ def make_folder(folder: Path | None) -> None:
 
 @contextlib.contextmanager
 def output(path: Path | None, *, whole: bool = False) -> Iterator[TextIO]:
-    """The file at `path`, open for writing; the terminal without one. `whole`: it appears at the end, or not at all.
+    """The file at `path`, open for writing; standard output without one, and for "-". Raises ConfigError.
 
-    Raises ConfigError.
+    `whole`: it appears at the end, or not at all.
     """
-    if path is None:
+    if path is None or path == Path("-"):
         yield sys.stdout
         return
     make_folder(path.parent)

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError, contents, own_description
+from common.checkpoint import CheckpointError, contents, fill, own_description, widened
 from common.features import TTS, LogMelConfig
 from fastpitch.acoustic.config import Config, ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.pitch import PitchConfig
+from fastpitch.acoustic.refiner import Refiner
 from fastpitch.front.symbols import TextConfig, TextProcessor
 
 FORMAT = "fastpitch"  # what our checkpoints say they are
@@ -79,6 +80,18 @@ def read(state: dict[str, Any], path: Path) -> Imported:
             f"{imported.config.text.symbol_set}"
         )
     return imported
+
+
+def refiner_of(found: Imported, path: Path) -> Refiner:
+    """The refiner of a model that has one, of averaged weights where there are any.
+
+    Raises CheckpointError where the weights are not those of the configuration.
+    """
+    part, refiner = "refiner.", Refiner(found.config.model.refiner, found.config.features.mel_bins)
+    weights = widened(found.ema or found.weights)
+    own = {name.removeprefix(part): weight for name, weight in weights.items() if name.startswith(part)}
+    fill(refiner, own, path)
+    return refiner
 
 
 def _config(state: dict[str, Any], path: Path) -> Config:

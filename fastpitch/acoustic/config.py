@@ -287,8 +287,8 @@ class Config:
     resume: bool = True
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Checkpoint whose weights are the start (ours, DeepLearningExamples', or a name of the hub); embeddings of symbols
-    that both know are kept."""
+    """Checkpoint whose weights are the start (ours, DeepLearningExamples', or a name of the hub or of a voice);
+    embeddings of symbols that both know are kept."""
     teacher: Path | None = None
     """Checkpoint whose refiner is imitated by one that learns a mean, in place of recorded frames; with trained =
     "refiner"."""

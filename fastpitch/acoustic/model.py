@@ -145,7 +145,7 @@ class FastPitch(nn.Module):
         refiner_losses_BT = refined_BTK = None
         if self.refiner is not None and frames.outline is not None:
             refiner_losses_BT = self.refiner.losses(targets.mel_BMT.mT, frames.outline)
-            refined_BTK = None if self.refiner.training else self.refiner(frames.outline)
+            refined_BTK = None if self.refiner.training else self.lowest(frames)
         has_energy = self.energy is not None
         return Prediction(
             frames.mel_BTM,
@@ -273,13 +273,17 @@ class FastPitch(nn.Module):
 
     def spoken(self, frames: Frames) -> Tensor:
         """[B, T, M] frames as they are spoken; zero in the padding."""
+        return refined(frames.mel_BTM, self.lowest(frames))
+
+    def lowest(self, frames: Frames) -> Tensor | None:
+        """[B, T, K] the lowest bins as they are spoken, of a model with a refiner; zero in the padding."""
         if self.refiner is None or frames.outline is None:
-            return frames.mel_BTM
+            return None
         refined_BTK, share = self.refiner(frames.outline), self.config.refiner.share
-        if share < 1:
-            decoded_BTK = frames.mel_BTM[..., : refined_BTK.shape[2]]
-            refined_BTK = decoded_BTK + share * (refined_BTK - decoded_BTK)
-        return refined(frames.mel_BTM, refined_BTK)
+        if share == 1:
+            return refined_BTK
+        decoded_BTK = frames.mel_BTM[..., : refined_BTK.shape[2]]
+        return decoded_BTK + share * (refined_BTK - decoded_BTK)
 
     def hertz(self, pitch_BT: Tensor, speaker: int | Tensor) -> Tensor:
         """Pitch in Hz of deviations from the speakers' means."""

@@ -17,7 +17,7 @@ from common.training_state import TrainingState
 from fastpitch import voices
 from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.adversary import Adversary
-from fastpitch.acoustic.checkpoint_import import FORMAT, read
+from fastpitch.acoustic.checkpoint_import import FORMAT, read, refiner_of
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
 from fastpitch.acoustic.model import FastPitch
@@ -31,7 +31,7 @@ DEPENDS_ON = (
     *(f"model.{name}" for name in ("channels", "uses_energy", "harmonics", "speakers", "speaker_conditions")),
     *(f"model.{part}.{size}" for part in ("encoder", "decoder") for size in ("layers", "heads", "head_channels")),
     *(f"model.refiner.{size}" for size in ("layers", "channels", "filter_channels", "kernel", "bins", "learns")),
-    "teacher",
+    *("model.aligner", "teacher"),
     *("text.symbol_set", "trained", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
 )
 
@@ -41,6 +41,8 @@ class Run:
 
     def __init__(self, cfg: Config, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
+        if not cfg.model.aligner and cfg.data.durations_dir is None:
+            raise ConfigError("model.aligner = false: expected data.durations_dir, which says what it would find")
         directory.compare(cfg, depends_on=DEPENDS_ON)
         if self.world.is_main and (changed := pitch_folder.settle(cfg)):
             directory.log.event(changed)
@@ -56,7 +58,7 @@ class Run:
                 parameter.requires_grad_(name.startswith("refiner."))
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         if cfg.teacher is not None and self.model.refiner is not None:
-            self.model.refiner.wanted = refiner_of(cfg.teacher, like=self.model.refiner).to(self.world.device).forward
+            self.model.refiner.wanted = teacher_of(cfg.teacher, like=self.model.refiner).to(self.world.device).forward
         if cfg.data.durations_dir is not None and self.model.aligner is not None:
             self.model.aligner.requires_grad_(False)  # it stays as it is; no process waits for its gradients
         self.learner = Learner(self.model, cfg, self.world, parameters=trained)
@@ -140,7 +142,7 @@ def build_model(cfg: Config) -> FastPitch:
     return model
 
 
-def refiner_of(path: Path, *, like: Refiner) -> Refiner:
+def teacher_of(path: Path, *, like: Refiner) -> Refiner:
     """The refiner of the checkpoint at `path`, of as many mel bins as the one that learns of it.
 
     Raises CheckpointError.
@@ -153,10 +155,7 @@ def refiner_of(path: Path, *, like: Refiner) -> Refiner:
             had = f"predicts {sizes.bins} of {mel_bins} mel bins" if sizes.layers else "is not there"
             told = f"expected one of {like.config.bins} of {like.mel_bins}"
             raise CheckpointError(f"{path}: cannot teach this refiner: its own {had}; {told}")
-        weights, part = checkpoint.widened(found.ema or found.weights), "refiner."
-        teacher = Refiner(sizes, mel_bins)
-        own = {name.removeprefix(part): weight for name, weight in weights.items() if name.startswith(part)}
-        checkpoint.fill(teacher, own, path)
+        teacher = refiner_of(found, path)
     return teacher.eval().requires_grad_(False)
 
 

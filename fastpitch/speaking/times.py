@@ -13,7 +13,7 @@ from fastpitch.front.symbols import Encoded
 from fastpitch.speaking.synthesizer import Spoken
 
 TimesFormat = Literal["json", "srt", "vtt", "textgrid"]
-_SUFFIXES: dict[TimesFormat, str] = {"json": ".json", "srt": ".srt", "vtt": ".vtt", "textgrid": ".TextGrid"}
+SUFFIXES: dict[TimesFormat, str] = {"json": ".json", "srt": ".srt", "vtt": ".vtt", "textgrid": ".TextGrid"}
 
 PAUSE_SECONDS = 0.1  # between two words; what is shorter is heard as none
 
@@ -73,7 +73,7 @@ def write(path: Path, text: str, spoken: Spoken, formats: Sequence[TimesFormat],
     said = words(spoken)
     for name in formats:
         rendered = _rendered(name, path.name, text, said, spoken, sample_rate)
-        path.with_suffix(_SUFFIXES[name]).write_text(rendered, encoding="utf-8")
+        path.with_suffix(SUFFIXES[name]).write_text(rendered, encoding="utf-8")
 
 
 def _rendered(name: TimesFormat, sound: str, text: str, said: list[SaidWord], spoken: Spoken, sample_rate: int) -> str:

@@ -162,8 +162,8 @@ class HifiganRun(TrainingConfig):
     epochs: int = 6500
     batch_size: int = 16
     checkpoint: Path | None = None
-    """Checkpoint whose generator is the start (ours, DeepLearningExamples', or a name of the hub), with its
-    discriminators where the file has them."""
+    """Checkpoint whose generator is the start (ours, DeepLearningExamples', or a name of the hub or of a voice), with
+    its discriminators where the file has them."""
     checkpoint_discriminators: Path | None = None
     """Checkpoint whose discriminators are the start (DeepLearningExamples' hifigan_discrim_checkpoint_*.pt, or a name
     of the hub)."""

@@ -82,8 +82,8 @@ def graph(loaded: Loaded) -> ExportGraph:
     is_flow = isinstance(generator, Waveglow)
     if isinstance(generator, IstftGenerator) and generator.cfg.phases == "pulses":
         raise CheckpointError(
-            "istft.phases = pulses: in no exported graph yet; python -m fastpitch.pack NAME --phases network makes a "
-            "voice whose vocoder can be exported"
+            "istft.phases = pulses: in no exported graph yet; python -m fastpitch.pack NAME --fastpitch VOICE "
+            "--vocoder VOICE --phases network --corrections 0 makes a voice whose vocoder can be exported"
         )
 
     def reference(mel_BMT: Tensor, frames_B: Tensor, noise_BTN: Tensor | None = None) -> tuple[Tensor]:

@@ -200,11 +200,12 @@ class Vocoder:
             return None
         if not self.takes_pitch:
             raise VocoderError(f"{self.name}: takes no pitch; a light vocoder with phases of pulses does")
-        if pitch_BT.shape != (len(mel_BMT), mel_BMT.shape[2]) or not bool((pitch_BT > 0).all()):
+        is_hertz_BT = (pitch_BT > 0) & pitch_BT.isfinite()
+        if pitch_BT.shape != (len(mel_BMT), mel_BMT.shape[2]) or not bool(is_hertz_BT.all()):
             raise VocoderError(
                 f"{self.name}: pitch of shape {tuple(pitch_BT.shape)} for mel spectrograms of shape "
-                f"{tuple(mel_BMT.shape)}, {int((~(pitch_BT > 0)).sum())} values not above 0; expected Hz of every "
-                "frame, also where there is no voice"
+                f"{tuple(mel_BMT.shape)}, {int((~is_hertz_BT).sum())} values not above 0 or infinite; expected Hz of "
+                "every frame, also where there is no voice"
             )
         return one_train(pitch_BT.to(self.device), self.hop_samples, self.sample_rate)
 

@@ -13,9 +13,9 @@ lists="$RUN_DIR/lists"
 "$python" scripts/fastpitch/ljspeech_mini.py "$DATA_DIR" "$lists"
 
 data=(--data.root "$DATA_DIR" --data.train "$lists/train.txt" --data.validation "$lists/validation.txt")
+# stage NAME: the light vocoder's stage of that name, with the network of v3.toml.
+stage() { "$python" -m fastpitch.vocoders.train "configs/hifigan/$1.toml" configs/hifigan/v3.toml --generator hifigan "${data[@]}" "${@:2}"; }
 # As in ljspeech_mini.sh the schedule spans three times the steps that are taken.
-"$python" -m fastpitch.vocoders.train configs/hifigan/ljspeech_mini_v3.toml "${data[@]}" \
-  --output-dir "$RUN_DIR/vocoder-v3" --epochs 16 --steps 786
+stage ljspeech_mini --output-dir "$RUN_DIR/vocoder-v3" --epochs 16 --steps 786
 taught="$(find "$RUN_DIR/vocoder-v3" -name "hifigan_step*.pt" | sort | tail -n 1 | grep .)"
-"$python" -m fastpitch.vocoders.train configs/hifigan/ljspeech_mini_v3_adversarial.toml "${data[@]}" \
-  --output-dir "$RUN_DIR/vocoder-v3-adversarial" --epochs 13 --checkpoint "$taught"
+stage ljspeech_mini_adversarial --output-dir "$RUN_DIR/vocoder-v3-adversarial" --epochs 13 --checkpoint "$taught"

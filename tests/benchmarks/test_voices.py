@@ -53,7 +53,7 @@ def test_every_side_is_judged_and_a_judge_that_is_not_there_is_left_out_by_name(
     assert [row["side"] for row in rows] == ["recordings", "Griffin-Lim", "light"]
 
 
-def test_a_vocoder_that_takes_pitch_is_a_side_with_it_too(corpus, monkeypatch):
+def test_a_vocoder_that_takes_pitch_is_a_side_with_it_too(corpus, monkeypatch, capsys):
     monkeypatch.setattr(voices, "JUDGES", ())
     monkeypatch.setattr(judges, "is_there", lambda package: False)
     pulsed = save_hifigan(corpus / "pulsed.pt", replace(ISTFT, istft=replace(ISTFT.istft, phases="pulses")))
@@ -61,6 +61,10 @@ def test_a_vocoder_that_takes_pitch_is_a_side_with_it_too(corpus, monkeypatch):
     given = ["--clips", str(corpus / "test.txt"), "--vocoder", str(pulsed), "--vocoder", str(plain), "--given-pitch"]
     found = [each.side for each in voices.main([str(corpus), *given])]
     assert found == ["recordings", "Griffin-Lim", "pulsed", "pulsed, given pitch", "plain"]
+    assert "plain: takes no pitch; a light vocoder with phases of pulses does" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        voices.main([str(corpus), "--texts", str(corpus / "test.txt"), "--given-pitch"])
+    assert "--given-pitch: is of copy synthesis; expected --clips" in capsys.readouterr().err
 
 
 def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch):
@@ -90,6 +94,12 @@ def test_nothing_to_judge_is_said(corpus, capsys):
     with pytest.raises(SystemExit):
         voices.main([str(corpus)])
     assert "nothing to judge: expected --clips, --texts or both" in capsys.readouterr().err
+
+
+def test_vocoders_of_the_same_name_do_not_hide_each_other(corpus, capsys):
+    with pytest.raises(SystemExit):
+        voices.main([str(corpus), "--clips", "test.txt", "--vocoder", "a/vocoder.pt", "--vocoder", "b/vocoder.pt"])
+    assert "--vocoder: two of the same name" in capsys.readouterr().err
 
 
 def test_a_judge_hears_16_khz_and_no_more_than_full_scale(monkeypatch):

@@ -1,3 +1,4 @@
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -190,13 +191,26 @@ def test_of_equal_scores_the_last_is_kept(tmp_path):
     assert checkpoint.load(tmp_path / "m_best.pt")["progress"]["step"] == 3
 
 
-def test_a_first_score_is_the_best_even_if_it_is_no_number(tmp_path):
+@pytest.mark.parametrize("first", [math.inf, math.nan])
+def test_a_first_score_is_the_best_even_if_it_is_no_number_and_any_number_is_better(first, tmp_path):
     with state(tmp_path, parts(1)) as run:
         run.progress.step = 1
-        assert run.save_best({"raw": float("inf")})
+        assert run.save_best({"raw": first})
         run.progress.step = 2
-        assert not run.save_best({"raw": float("nan")})
+        assert not run.save_best({"raw": math.nan})
         assert run.save_best({"raw": 3.0})
+
+
+def test_of_equal_scores_the_last_is_kept_by_a_run_that_went_on_after_the_first(tmp_path):
+    with state(tmp_path, parts(1)) as run:
+        run.progress.step = 1
+        run.save_best({"raw": 0.25})
+        run.save_step()
+    with state(tmp_path, parts(1)) as run:
+        assert run.progress.best_step == 1
+        run.progress.step = 2
+        assert run.save_best({"raw": 0.25})
+    assert checkpoint.load(tmp_path / "m_best.pt")["progress"]["step"] == 2
 
 
 def test_a_score_that_does_not_count_yet_is_noted_as_a_validation(tmp_path):

@@ -121,6 +121,7 @@ def test_a_model_goes_down_a_pipe_alone_and_a_reader_who_leaves_ends_it_quietly(
     left = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (left.returncode, left.stderr) == (128 + signal.SIGPIPE, b"")
+    command[command.index("/dev/stdout")] = "-"
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\n\\end\\\n")
     assert done.stderr == "/dev/stdout: 5 1-grams\n"

@@ -1,6 +1,7 @@
 """The recipe of the voice `ljspeech-mini`: its lists, and the commands that it runs; `python` shows its arguments."""
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,9 +105,22 @@ def test_the_configurations_are_read():
     for name in ("ljspeech_mini_voice", "ljspeech_mini_adversarial", "ljspeech_mini_refined", "ljspeech_mini_small"):
         assert config.load(Config, folder / "fastpitch" / f"{name}.toml").model.encoder.filter_channels == 384
     assert config.load(Config, folder / "fastpitch" / "ljspeech_mini_adversarial.toml").adversary.weight == 1
-    for name in ("ljspeech_mini_v3", "ljspeech_mini_v3_adversarial"):
-        anchor = config.load(HifiganRun, folder / "hifigan" / f"{name}.toml")
-        assert (anchor.generator, anchor.hifigan) == (
-            "hifigan",
-            config.load(HifiganRun, folder / "hifigan" / "v3.toml").hifigan,
-        )
+
+
+def test_hifigan_v3_is_trained_as_the_light_vocoder_is(python, tmp_path):
+    run = tmp_path / "run" / "vocoder-v3"
+    run.mkdir(parents=True)
+    (run / "hifigan_step00000786.pt").touch()
+    told = call("ljspeech_mini_v3.sh", python, DATA_DIR=str(tmp_path), RUN_DIR=str(tmp_path / "run"))
+    assert told.returncode == 0, told.stderr
+    said = told.stdout.split("\n")
+    assert said[said.index("--checkpoint") + 1] == str(run / "hifigan_step00000786.pt")
+    published = config.load(HifiganRun, "configs/hifigan/v3.toml")
+    for name in ("ljspeech_mini", "ljspeech_mini_adversarial"):
+        files = [f"configs/hifigan/{name}.toml", "configs/hifigan/v3.toml"]
+        place = said.index(files[0])
+        assert said[place + 1 : place + 4] == [files[1], "--generator", "hifigan"]
+        light, anchor = config.load(HifiganRun, files[0]), config.load(HifiganRun, *files)
+        assert anchor.hifigan == published.hifigan
+        data = replace(anchor.data, train=light.data.train, validation=light.data.validation)  # flags say these
+        assert replace(anchor, hifigan=light.hifigan, data=data, output_dir=light.output_dir) == light

@@ -112,6 +112,22 @@ def test_the_full_size_is_the_corpus_and_the_configuration_of_the_readme(quickst
     assert quickstart.CORPUS["full"] == SyntheticConfig()
 
 
+def test_flags_stand_alone_and_a_wrong_one_is_one_line(quickstart):
+    def given(*words: str):
+        return quickstart.config.parse_flags(quickstart.Quickstart, None, words, description="")
+
+    assert given("--fresh", "--skip-tts", "--size", "toy", "--language", "de") == quickstart.Quickstart(
+        fresh=True, skip_tts=True, size="toy", language="de"
+    )
+    for words, told in (
+        (["--langauge", "de"], "Unrecognized options: --langauge"),
+        (["--language", "fr"], "invalid choice 'fr' for argument '--language'"),
+        (["toys"], "toys"),
+    ):
+        with pytest.raises(quickstart.ConfigError, match=f"^command line: .*{told}.*$"):
+            given(*words)
+
+
 def test_another_language_has_its_own_sentences_letters_and_sounds(quickstart, tmp_path):
     german = quickstart.Quickstart(size="toy", language="de")
     assert german.name == "quickstart-toy-de"

@@ -85,6 +85,25 @@ def test_losses_and_gradients_are_those_of_the_logits(path: str, durations: tupl
         torch.testing.assert_close(gradient, wanted, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("durations", [(), (0, 1, 2), (2, 5)])
+def test_the_native_joint_computes_what_float64_does(durations: tuple[int, ...], activation: str):
+    if _loss_library.functions() is None:
+        pytest.skip("no compiler")
+    (encoded, predicted, weight, bias), (targets, *_) = random_problem()
+    wide = tuple(x.detach().clone().requires_grad_() for x in (encoded, predicted, 4 * weight, bias))
+    inputs = tuple(x.detach().float().requires_grad_() for x in wide)
+    labels = (targets, torch.tensor([70, 1, 9, 3]), torch.tensor([11, 5, 0, 1]))
+    options = {"reduction": "none", "fastemit": 0.3, "activation": activation, "sigma": 0.05 if durations else 0.0}
+    found = fused(*inputs, *labels, durations, **options)  # type: ignore[arg-type]
+    expected = fused(*wide, *labels, durations, skip_below=0.0, **options)  # type: ignore[arg-type]
+    assert found.isinf().tolist() == ([False, True, False, True] if durations == (2, 5) else [False] * 4)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-5)
+    gradients = torch.autograd.grad(finite_sum(found), inputs)
+    for gradient, wanted in zip(gradients, torch.autograd.grad(finite_sum(expected), wide), strict=True):
+        assert (gradient - wanted).norm() <= 2e-6 * wanted.norm()
+
+
 def test_of_the_cells_that_are_skipped_little_is_missing():
     if _loss_library.functions() is None:
         pytest.skip("no compiler")

@@ -66,9 +66,9 @@ struct JointRows {
 // Scratch of a thread. Rows of the joint are computed so many at a time.
 constexpr int64_t JOINT_ROWS = 96;
 struct JointScratch {
-    Band* bands;            // [frames]
-    float *hidden, *logits;  // rows of the joint's width and of all outputs, both padded
-    int32_t* positions;     // [positions]
+    Band* bands;             // [frames]
+    float *hidden, *logits;  // [JOINT_ROWS], of the joint's width and of all outputs, both padded
+    int32_t* positions;      // [JOINT_ROWS]
 };
 
 struct Kernels {

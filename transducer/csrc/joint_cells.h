@@ -17,7 +17,8 @@ class JointCells {
     static constexpr int W = LANES<float>;
     // Of skip_below: what may be missing of all paths.
     static constexpr double MISSING = 1e-6;
-    // What has to reach a cell, at first: enough for losses up to 10. If nothing reaches the end, what is tried next.
+    // What has to reach a cell, at first: enough for losses up to 10. If nothing reaches the end, what is tried next; and
+    // below what all cells are read.
     static constexpr double FIRST_REACH = 1e-20, SECOND_REACH = 1e-90, LEAST_REACH = 1e-250;
     // Positions that are read in advance, behind one that has to be: a label that takes no time leads there.
     static constexpr int64_t AHEAD = 2;
@@ -102,8 +103,9 @@ class JointCells {
                 store(hidden + j, activated(load_last(frame + j, rest) + load_last(position + j, rest), joint.activation));
             }
         }
-        multiply({scratch.hidden, hidden_stride, count, joint.width, joint.weights, joint.bias, scratch.logits, logit_stride},
-                 logit_stride);
+        const Product product = {scratch.hidden, hidden_stride, count,          joint.width,
+                                 joint.weights,  joint.bias,    scratch.logits, logit_stride};
+        multiply(product, logit_stride);
         bool is_finite = true;
         for (int64_t i = 0; i < count; i++)
             is_finite &= read_cell<float>(cells, scratch.logits + i * logit_stride, t, positions[i]);

@@ -57,7 +57,7 @@ inline bool are_labels(const transducerProblem& p, const int64_t* labels, int64_
 
 // The first utterance whose lengths or labels do not fit, or -1.
 inline int64_t first_invalid(const transducerProblem& p, const int64_t* targets, const int64_t* frame_counts,
-                      const int64_t* label_counts) {
+                             const int64_t* label_counts) {
     for (int64_t n = 0; n < p.batch; n++) {
         if (frame_counts[n] < 0 || frame_counts[n] > p.frames) return n;
         if (label_counts[n] < 0 || label_counts[n] >= p.positions) return n;
@@ -82,14 +82,13 @@ inline double loss_of(const transducerProblem& p, double log_probability) {
 inline bool is_aligned(const void* memory) { return memory && (uintptr_t)memory % ALIGNMENT == 0; }
 
 inline Cells cells_of(const transducerProblem& p, const int64_t* labels, int64_t frames, int64_t label_count,
-               const void* lattice) {
+                      const void* lattice) {
     return {p, labels, shape_of(p, frames, label_count), (double*)lattice};
 }
 
 inline bool is_valid_utterance(const transducerProblem* p, int64_t frames, int64_t labels, const void* lattice) {
     return p && is_valid(*p) && frames >= 0 && labels >= 0 && is_aligned(lattice);
 }
-
 
 // Cells with less of the probability of all paths are skipped. Of a model that is sure of the targets the gradient is as
 // small as what is left to other sequences, 1 - p, so the threshold is relative to it. Of a path with n steps sigma has

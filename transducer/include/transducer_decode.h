@@ -36,8 +36,8 @@ typedef struct {
     const float* prediction_weights; /* packed [J][H] */
     const float* output_weights;     /* packed [classes padded to 32, then durations padded to 32][J] */
     const float* output_bias;        /* the same rows; -infinity for those that pad */
-    const float* output_rows;        /* [classes][J padded to 32], the same unpacked, for single logits; NULL where no internal
-                                      * weight is used */
+    const float* output_rows;        /* [classes][J], the same unpacked, for single logits; NULL where no internal weight
+                                      * is used */
     int32_t activation;              /* transducerActivation of the joint */
 } transducerNetwork;
 

@@ -77,8 +77,9 @@ typedef struct {
 TRANSDUCER_API transducerStatus transducer_lattices_bytes(const transducerProblem* problem, size_t* bytes);
 TRANSDUCER_API transducerStatus transducer_workspace_bytes(const transducerProblem* problem, size_t* bytes);
 
-/* Losses of a batch. Labels and lengths are int64_t. An utterance without a path costs infinity; one with NaN or +infinity in a cell of its own costs NaN. The loss of an utterance, and its gradient,
- * are bitwise the same in every batch, at every index, with any padding and any number of threads.
+/* Losses of a batch. Labels and lengths are int64_t. An utterance without a path costs infinity; one with NaN or
+ * +infinity in a cell of its own costs NaN. The loss of an utterance, and its gradient, are bitwise the same in every
+ * batch, at every index, with any padding and any number of threads.
  *
  * TRANSDUCER_INVALID_VALUE: an argument does not fit; `invalid`, unless NULL, is then the utterance whose lengths or
  * labels are at fault, or -1 where the fault is not in an utterance. Nothing is written in that case.

@@ -46,7 +46,7 @@ def cast(encoder: FastConformer, precision: Precision) -> FastConformer:
     """`encoder` itself, cast once for inference; of bf16 and fp16 what is inside of the modules of the blocks alone.
 
     The frames that modules are added to, their layer normalisation and what subsamples stay in float32: rounding
-    these to bf16 was a third of its error, and float32 takes no longer there.
+    these to bf16 was a third of its error, and on a CPU float32 takes no longer there.
     """
     if precision not in ("bf16", "fp16"):
         return cast_for_inference(encoder, precision)

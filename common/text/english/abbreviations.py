@@ -218,8 +218,8 @@ BOOKS_IN_PARTS = (
     "|(?:Peter|John)(?=\\s\\d)"
 )
 KEYS = {
-    "Ctrl": "control", "Cmd": "command", "Alt": "alt", "Shift": "shift", "Option": "option", "Command": "command",
-    "Control": "control",
+    "Ctrl": "control", "CTRL": "control", "Control": "control", "Cmd": "command", "CMD": "command",
+    "Command": "command", "Alt": "alt", "ALT": "alt", "Shift": "shift", "SHIFT": "shift", "Option": "option",
 }  # fmt: skip
 FUNCTIONS = {"sin": "sine of", "cos": "cosine of", "tan": "tangent of", "log": "log of", "ln": "natural log of"}
 # Behind a town, or a party.

@@ -128,6 +128,16 @@ def _formula(match: re.Match[str], style: Style) -> str | None:
 
 
 WORD_RULES: tuple[Rule, ...] = (
+    rule("name", r"(CO|SO|NO|O|H)([2₂])(O?)(?!\w)", lambda m, s: " ".join((s.letters(m[1]), cardinal("2"), m[3]))),
+    rule(
+        "name",
+        r"([A-Z]{1,3})&([A-Z]{1,3})(s?)(?!\w)",
+        lambda match, style: (
+            f"{style.letters(match[1])} and {style.letters(match[2])}{match[3] and chr(39) + 's'}"
+            if style.for_voice
+            else f"{match[1]} and {match[2]}"
+        ),
+    ),
     rule("name", r"(?:[A-Z][a-z]?[\d₀-₉]*|\((?:[A-Z][a-z]?[\d₀-₉]*)+\)[\d₀-₉]+){2,}(?![A-Za-z\d])", _formula),
     rule("name", rf"(?:{'|'.join(MIXED_CASE)})(?!\w)", _mixed_name),
     rule("name", r"IPv(?=[46](?!\w))", _mixed_name),

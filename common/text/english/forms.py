@@ -172,7 +172,7 @@ def _pieces(match: re.Match[str], style: Style) -> str:
 
 _ALONE = (
     "kWh|MWh|GWh|TWh|mAh|GHz|MHz|kHz|Hz|dB|Mbps|Gbps|kbps|mmHg|hPa|kPa|kcal|kJ|kW|MW|GW|km|kg|cm|mm|mg|mcg|ml|mL|mph"
-    "|lbs?|oz|tbsp|tsp|sqft"
+    "|lbs?|oz|tbsp|tsp|sqft|ms|ns|MB|GB|TB|KB|kB"
 )
 _ONE = re.compile(r"(?:\b(?:a|an|one|each|every|per|the|first|last)\s|/\s?)\Z", re.IGNORECASE)
 
@@ -181,12 +181,25 @@ _COUNTED_IN = re.compile(r"(?:\b(?:in|per|how\smany)|\d)\s\Z", re.IGNORECASE)
 _MEASURED_IN = re.compile(r"\b(?:in|of|per|the|a|each|every|few|many|several|some|half)\s\Z", re.IGNORECASE)
 
 
+_BYTES = frozenset(["MB", "GB", "TB", "KB", "kB"])
+_SIZE_AHEAD = re.compile(
+    r"\b(?:(?:sizes?|memory|storage|capacity|RAM|disk|space|data|usage|traffic|limit|quota)(?:\s\w+)?\s(?:in\s|\()"
+    r"|how\smany\s|per\s)\Z",
+    re.IGNORECASE,
+)
+_IN_BRACKETS = re.compile(r"(?<=[A-Za-z]\s)\(\w+\)")
+
+
 def _unit(match: re.Match[str], style: Style) -> str | None:
     """How many kWh? The price per kg."""
     name = UNITS.get(match[1]) or UNITS.get(match[1].lower())
+    if match[1] in _BYTES and not before(match, _SIZE_AHEAD):  # in GB, that is Great Britain
+        return None
+    if name and match[1] not in ("MW", "GW") and _IN_BRACKETS.match(match.string, match.start() - 1):  # Length (mm)
+        return _named(name, one=False)
     if name is None or (match[1] == "mm" and not before(match, _MEASURED_IN)):  # mm, tasty
         return None
-    if match[1] in ("MW", "GW") and not before(match, _COUNTED_IN):  # GW University
+    if match[1] in ("MW", "GW", "ms", "ns") and not before(match, _COUNTED_IN):  # GW University
         return None
     return _named(name, one=match[1] != "lbs" and before(match, _ONE))
 

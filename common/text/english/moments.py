@@ -19,6 +19,17 @@ _COUNTED = re.compile(
     r"\s(?!was|is|has|as|its|this|does|us|plus|yes|his|alas|always|perhaps|thus|across)[a-z]{2,}s\b"
     r"|\s(?:people|men|women|children|sheep|deer|fish|mice|feet|geese)\b"
 )
+# What a year has, and nobody counts by the thousand.
+_OF_A_YEAR = re.compile(
+    r"\s(?:results|earnings|revenues|profits|highlights|elections|holidays|standings|finals|playoffs|forecasts|midterms"
+    r"|statistics|stats|taxes|figures|predictions|trends|guidelines|numbers|winners|medals|nominees|awards|festivals)\b"
+)
+_COUNT_AHEAD = re.compile(
+    r"\b(?:has|have|had|found|got|gets?|shows?|showed|returns?|returned|lists?|with|over|than|about|all|some|first|won|are|were"
+    r"|only|gave|gives?|these|those|its|almost|nearly|roughly|around|up to|another)\s\Z",
+    re.IGNORECASE,
+)
+_SEASON_AHEAD = re.compile(r"\b(?:Q[1-4]|[1-4]Q|[HST][12]|FY|[Ss]pring|[Ss]ummer|[Ff]all|[Aa]utumn|[Ww]inter)\s\Z")
 _MEASURED = re.compile(r"-\d+(?!\d|s\b)[A-Za-z%]")
 _YEAR_AHEAD = re.compile(
     r"\b(?:in|since|by|until|till|from|after|before|during|around|circa|the|of|to|and|early|late|mid|year|\d{4},?|"
@@ -208,11 +219,17 @@ def _month_and_short_year(match: re.Match[str], style: Style) -> str:
     return f"{MONTH_NAMES[_month(match[1]) - 1]} {short}"
 
 
+_OF_OUR_TIME = frozenset(["195", "196", "197", "198", "199", "200", "201", "202", "203"])
+
+
 def _in_years(match: re.Match[str], style: Style) -> str | None:
     """Four digits without a comma are a year, unless they count what follows."""
     if _MEASURED.match(match.string, match.end()):
         return None
     counts = _COUNTED.match(match.string, match.end()) and not before(match, _YEAR_AHEAD)
+    if counts and match[0][:3] in _OF_OUR_TIME:
+        had = _OF_A_YEAR.match(match.string, match.end()) and not before(match, _COUNT_AHEAD)
+        counts = not (had or before(match, _SEASON_AHEAD))
     return None if counts else year(match[0])
 
 

@@ -186,6 +186,18 @@ def _grouped(match: re.Match[str], style: Style) -> str:
     return f"{cardinal(number.replace(' ', ''))} {CURRENCIES[currency][1]}"
 
 
+_COST_AHEAD = re.compile(
+    r"\b(?:costs?|for|only|just|pays?|paid|worth|saves?|saved|fell|rose|dropped|gained|up|down)(?:\s(?:by|only|just))?\s\Z"
+)
+_COIN_BEHIND = re.compile(r"\s(?:each|coins?|off|stamps?|pieces?|an?\s|per\s|more|less)|/[a-z]")
+
+
+def _cents(match: re.Match[str], style: Style) -> str | None:
+    """Only 50c each; but wash it at 60c."""
+    is_price = before(match, _COST_AHEAD) or _COIN_BEHIND.match(match.string, match.end())
+    return f"{cardinal(match[1])} {'cent' if match[1] == '1' else 'cents'}" if is_price else None
+
+
 RULES: tuple[Rule, ...] = (
     rule("money", rf"([$£€])({NUMBER})\s?([kKmM])?(pppn|pcm|pw|pp|pm|ph|pa|pn)(?!\w)", _paid),
     rule("money", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?", _notes),
@@ -202,7 +214,7 @@ RULES: tuple[Rule, ...] = (
     rule("money", r"(\d{1,2})/(?=[$£€]\d)", lambda match, style: f"{cardinal(match[1])} for "),
     rule(
         "money",
-        rf"({_SIGN}|(?:{_CODE})\s?)\s?(-)?({_AMOUNT}){_PART}{_TO}(?:\s?({_CODE})\b)?{_PER}",
+        rf"({_SIGN}|\$(?:US|NZ|HK|AU|CAN?)(?=\d)|(?:{_CODE})\s?)\s?(-)?({_AMOUNT}){_PART}{_TO}(?:\s?({_CODE})\b)?{_PER}",
         _money,
     ),
     rule(
@@ -213,4 +225,5 @@ RULES: tuple[Rule, ...] = (
     rule("money", r"([$£€¥₹])/([a-zA-Z]+)\b", _price),
     rule("money", r"\$([A-Z]{2,5})(?!\w)", _ticker),
     rule("money", r"(\d+)p\b", _pence),
+    rule("money", r"([1-9]\d?)c(?![\w-])", _cents),
 )

@@ -212,6 +212,12 @@ _LETTERS_AND_NUMBERS = {
     "str8": "straight", "b4": "before", "some1": "someone", "any1": "anyone", "every1": "everyone", "no1": "no one",
 }  # fmt: skip
 
+
+def _sharp(match: re.Match[str], style: Style) -> str:
+    """F# → F sharp; C#m7 → C sharp minor 7"""
+    return f"{style.letters(match[1])} sharp{' minor' if match[2] else ''}"
+
+
 RULES: tuple[Rule, ...] = (
     rule(
         "text message",
@@ -296,6 +302,12 @@ LAST_RULES: tuple[Rule, ...] = (
 )
 
 WORD_RULES: tuple[Rule, ...] = (
+    rule("name", r"([A-G])[#♯](m(?!aj))?(?=\d|\W|\Z|maj|min|dim|sus|add)", _sharp),
+    rule(
+        "name",
+        r"([A-G])(?:b(?=\s(?:major|minor|flat))|♭)(?!\w)",
+        lambda match, style: f"{style.letters(match[1])} flat",
+    ),
     rule("name", r"S(\d{1,2})E(\d{1,3})(?!\w)", lambda m, s: f"season {_counted(m[1])} episode {_counted(m[2])}"),
     rule(
         "chess",

@@ -40,6 +40,7 @@ _NAME_AHEAD = re.compile(
     r"|\b(?:US|I|CA|SR|Route|Form)-\Z|[A-Za-z]\d+-\Z|\b[A-Za-z]{1,6}-(?<!\ba-)(?<!non-)(?<!pre-)(?<!mid-)(?<!post-)(?<!over-)(?<!sub-)(?<!top-)\Z",
     re.IGNORECASE,
 )
+_STANDARD_AHEAD = re.compile(r"\b(?:ISO|IEC|DIN|RFC|IEEE)\s\Z")
 _STATUS = frozenset(["401", "403", "404", "405", "408", "409", "429", "502", "503", "504"])
 _STATUS_BEHIND = re.compile(
     r"\s(?:error(?!\s(?:bar|rate|margin))|response(?!\s(?:rate|time|card))|status(?!\s\w+s\b)"
@@ -136,6 +137,9 @@ _CARATS = frozenset(["9", "10", "14", "18", "22", "24"])
 _GOLD = re.compile(r"[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold(?!\smedal)|ring|jewel\w*|plated|necklace|chain)\b")
 _PLAYED = re.compile(r"\b(?:games?|quests?|loot\w*|raids?|guilds?|boss|bosses|gamers?|players?|level \d+|XP|farming)\b")
 _DISTANCES = frozenset(["1", "2", "3", "5", "6", "8", "10", "12", "15", "20", "25", "30", "40", "50", "100"])
+_RUN = re.compile(
+    r"\s(?:(?:fun|charity|color|trail|road|park)\s)?(?:runs?|races?|walk|runners?|course|route|finisher)\b"
+)
 _PAID_BEHIND = re.compile(
     r"\s(?:loan|salary|raise|bonus|budget|mortgage|debt|grant|donation|investment|deposit|car|house|job|prize|fine|deal"
     r"|contract|settlement|down\spayment|limit|fund|income|profit|loss|check|cheque)\b"
@@ -175,6 +179,8 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
     ):
         return None
     if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):
+        return None
+    if letter == "k" and match[1] in _DISTANCES and _RUN.match(follows):
         return None
     if letter == "K" and match[1].isdigit() and len(match[1]) == 4 and _is_of_light(match):
         return f"{cardinal(match[1])} kelvin"
@@ -221,7 +227,7 @@ def _number(match: re.Match[str], style: Style) -> str:
         if length > 4 and match.string[match.start() - 1 : match.start()] == "/":
             return digits(number)
         if length in (3, 4) and before(match, _NAME_AHEAD):
-            return in_pairs(number)
+            return cardinal(number) if number[1:3] == "00" and before(match, _STANDARD_AHEAD) else in_pairs(number)
         if number in _STATUS and _is_status(match):
             return in_pairs(number)
     return cardinal(number)
@@ -255,15 +261,13 @@ RULES: tuple[Rule, ...] = (
     rule("number", r"\d{1,3}(?:'\d{3})+(?![\w'])", lambda match, style: cardinal(match[0].replace("'", ","))),
     rule("code", r"0x([\dA-Fa-f]+)\b", _hexadecimal),
     rule("code", r"(?:999|112|911|000)(?!\w|[.,:/-]\d)(?!\s(?!or\b|and\b|if\b|in\b|for\b|now\b)[a-z])", _emergency),
-    rule(
-        "code", r"(?:(?<=localhost:)|(?<=\.\d:)|(?<=\.\d\d:)|(?<=\.\d\d\d:))\d{4,5}(?!\w)", lambda m, s: in_pairs(m[0])
-    ),
+    rule("code", r"(?<=localhost:)\d{4,5}(?!\w)", lambda m, s: in_pairs(m[0])),
     rule("number", rf"({NUMBER})[eE]([-+]?)(\d+)\b", _with_exponent),
     rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
     rule("number", r"1[\d,]{0,10}0s\b", lambda match, style: _ROUGHLY.get(match[0])),
     rule("fraction", r"(\d{1,3})/(\d{1,3})(?:ths|nds|rds|th|nd|rd)\b", _parts),
-    rule("score", r"(\d{1,3})/(5|10|100)(?![\w/])", _score),
-    rule("score", r"(\d{1,3})/(\d{1,3})(?![\w/])", _marks),
+    rule("score", r"(\d{1,3})\s?/\s?(5|10|100)(?![\w/]|\s/)", _score),
+    rule("score", r"(\d{1,3})\s?/\s?(\d{1,3})(?![\w/]|\s/)", _marks),
     rule(
         "score",
         r"(\d+\.\d+)/(\d+)(?![\w/]|\.\d|\s?(?:[KMGT]B|k?m|k?g|L|ml|mi|lbs?)\b)",

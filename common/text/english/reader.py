@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 
 from common.text.english import (
     acronyms,
+    addresses,
     codes,
+    electronic,
     forms,
     law_and_medicine,
     measures,
@@ -15,6 +17,7 @@ from common.text.english import (
     money,
     names,
     quantities,
+    references,
     sizes,
     sport,
     symbols,
@@ -49,7 +52,9 @@ _NUMBERS: tuple[Rule, ...] = (
     *forms.RULES,
     *times.FIRST_RULES,
     *sport.RULES,
+    *electronic.RULES,
     *codes.RULES,
+    *addresses.RULES,
     *names.RULES,
     *(rule for rule in moments.RULES if rule.kind == "date"),
     *times.RULES,
@@ -71,11 +76,17 @@ _WORDS: tuple[Rule, ...] = (
     *names.WORD_RULES,
     *measures.WORD_RULES,
     *sizes.WORD_RULES,
+    *references.WORD_RULES,
     *words.WORD_RULES,
+    *symbols.WORD_RULES,
     *acronyms.WORD_RULES,
 )
 _CAPITAL_RULES = _Rules(
-    *(rule for rule in money.RULES if rule.kind == "money"), *forms.WORD_RULES, *codes.WORD_RULES, *_WORDS
+    *(rule for rule in money.RULES if rule.kind == "money"),
+    *forms.WORD_RULES,
+    *codes.WORD_RULES,
+    *addresses.WORD_RULES,
+    *_WORDS,
 )
 _SMALL_RULES = _Rules(
     *(rule for rule in codes.WORD_RULES if rule.kind == "telephone"),
@@ -83,7 +94,7 @@ _SMALL_RULES = _Rules(
 )
 _NUMBER_RULES = _Rules(*_NUMBERS)
 _SYMBOL_RULES = _Rules(*_NUMBERS, *forms.SYMBOL_RULES, *symbols.SYMBOL_RULES)
-_ELECTRONIC_RULES = _Rules(*codes.ELECTRONIC_RULES)
+_ELECTRONIC_RULES = _Rules(*electronic.ELECTRONIC_RULES)
 _NO_RULES = _Rules()
 
 # Digits behind a letter.
@@ -173,6 +184,15 @@ _TABLE_BEHIND = re.compile(r"\b(?:Table|Figure|Exhibit|Map)\s\d{1,2}\Z")
 _OF_A_ROOM = re.compile(r"\d{3,4}(?![\w-])")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER}){{0,20}}\s?=")
 _TERM_BEHIND = re.compile(r"[=+*×÷]\s?[\d.]+\Z")
+# A sum that someone asks for: What is 81 / 9? But: what's 9-5, what's 7-11?
+_OPERATOR = re.compile(r"\s?([-/x×*])\s?(?=\.?\d)")
+_ASKED = re.compile(
+    r"\b(?:(what(?:'s|\sis))|how\smuch\sis|calculate|compute|evaluate|solve|work\sout)\s"
+    r"(?:the\s(?:sum|value|result|answer)\s(?:of|to)\s)?(?:[\d.,]+\s?[-+*/×÷x]\s?){0,5}[\d.,]+\Z",
+    re.IGNORECASE,
+)
+_TERMS_AHEAD = re.compile(rf"{NUMBER}(?:\s?[-+*/×÷x]\s?{NUMBER}){{0,5}}\s?(?:[=?!]|\.?\s*\Z|\.\s+[A-Z])")
+_OPERATIONS = {"-": "minus", "/": "divided by", "x": "times", "×": "times", "*": "times"}
 _TIMES = re.compile(r"(\s?(?:[x×*]|(?<=\d)X(?=\d)|(?<=\d\s)X(?=\s\d))\s?)(?=[$£€]?\.?\d)")
 _MULTIPLIED = re.compile(
     rf"{NUMBER}(?:\s?-?(?:k?g|m?c?g|m[lL]|L|oz|lbs?)\b|\^-?\d|[⁰¹²³⁴-⁹⁻]|(?:\s?[-+*/x×÷]\s?{NUMBER}){{0,4}}\s?=)"
@@ -185,7 +205,7 @@ def tokens(text: str, style: Style) -> list[Token]:
 
 
 def _tokens(text: str, style: Style) -> Iterator[Token]:
-    has_address = bool(codes.ELECTRONIC_AHEAD.search(text))
+    has_address = bool(electronic.ELECTRONIC_AHEAD.search(text))
     given = sorted(style.given)
     position, previous, follows_word = 0, "", False
     while position < len(text):
@@ -214,6 +234,8 @@ def _between(text: str, position: int, previous: str) -> Token | None:
     """What stands between two numbers: to, minus, times, by."""
     if previous not in _NUMERIC:
         return None
+    if (operator := _OPERATOR.match(text, position)) and _is_asked(text, operator):
+        return Token(operator[0], "math", _OPERATIONS[operator[1]])
     if times := _TIMES.match(text, position):
         is_product = (
             "x" not in times[0].lower()
@@ -235,6 +257,13 @@ def _between(text: str, position: int, previous: str) -> Token | None:
         return Token(dash[0], "serial", "")
     subtracts = _EQUALS.match(text, position) or _TERM_BEHIND.search(ahead)
     return Token(dash[0], "math" if subtracts else "range", "minus" if subtracts else "to")
+
+
+def _is_asked(text: str, operator: re.Match[str]) -> bool:
+    """Whether a sign stands in a sum that is asked for, and not in a range, a name or a size."""
+    asked = _ASKED.search(text[max(0, operator.start() - 60) : operator.start()])
+    is_spaced = len(operator[0]) > 2
+    return bool(asked and (is_spaced or not asked[1]) and _TERMS_AHEAD.match(text, operator.end()))
 
 
 def _classified(text: str, position: int, style: Style, has_address: bool, is_open: bool, follows_word: bool) -> Token:

@@ -36,14 +36,14 @@ _DID = re.compile(r"\s(?:was|is|had|never|became|took|gave|made|came|led|won|los
 _SENTENCE_OF_A_KING = re.compile(
     r"(?:\A|[.!?]\s)(?:Pope|King|Queen|Emperor|Empress|Tsar|Czar|Kaiser|Sultan)\s[A-Z]\w+(?:\s[A-Z]\w+)?\s\Z"
 )
-_COUNTED_AHEAD = re.compile(rf"\b(?:{COUNTED})\s+\Z")
+_COUNTED_AHEAD = re.compile(rf"\b(?:{COUNTED})(?:(?<=[a-z])s)?\s+\Z")
 _PART_AHEAD = re.compile(
-    r"\b(?:chapter|part|volume|book|act|scene|section|article|canto|ch\.|pt\.|vol\.|art\.|sec\.)\s\Z"
+    r"\b(?:(?:chapter|part|volume|book|act|scene|section|article|canto)s?|ch\.|pt\.|vol\.|art\.|sec\.)\s\Z"
 )
 _KIND_AHEAD = re.compile(
     r"\b(?:phase|type|stage|grade|level|class|tier|category|episode|season|appendix|figure|table)\s\Z"
 )
-_SHORT_AHEAD = re.compile(r"\b(?:Ep|Pt|Ch|Bk)\.\s+\Z")
+_SHORT_AHEAD = re.compile(r"\b(?:Ep|Pt|Ch|Bk)\.\s+\Z|[a-z]s\s+\Z(?<!\bClass\s)")
 _SAID_BY_ME = re.compile(r"\s(?!of\b|is\b|by\b)[a-z]")
 _PRODUCT_AHEAD = re.compile(r"\b(?:iPhone|OS|Fantasy|Rocky|Saw|Mega Man|Mark|MK|Mk)\s\Z")
 
@@ -56,6 +56,9 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
     if numeral == "IV" and anywhere(match.string, _OF_MEDICINE):
         return None
     number = roman(numeral)
+    is_king = before(match, _KING_AHEAD)
+    if style.for_voice and _is_beside_another(match, is_king=is_king):
+        return cardinal(number)
     if before(match, _COUNTED_AHEAD):
         is_pronoun = numeral == "I" and before(match, _SHORT_AHEAD) and _SAID_BY_ME.match(match.string, match.end())
         return None if is_pronoun else cardinal(number)
@@ -64,7 +67,6 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
         return cardinal(number)
     if len(numeral) == 1 and before(match, _PRODUCT_AHEAD) and numeral != "I":
         return cardinal(number)
-    is_king = before(match, _KING_AHEAD)
     if numeral == "I":
         behind = match.string[match.start() + 1 :]
         is_first = _REIGNED.match(behind) or (_DID.match(behind) and before(match, _SENTENCE_OF_A_KING))
@@ -77,6 +79,29 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
         return year(number) if len(number) == 4 else cardinal(number)
     is_name = style.for_voice and re.fullmatch(_IN_NAMES, numeral)
     return f"{cardinal(number)}{own}" if is_name and before(match, _WORD_AHEAD) else None
+
+
+_OTHERS_BEHIND = re.compile(r"(?:,\s|\s?[-/&]\s?|\s(?:and|or|to|through|vs\.?)\s)I{2,3}(?![\w'])")
+_OTHERS_AHEAD = re.compile(r"(?<![\w'])[IVX]+(?:,\s|\s?[/&]\s?|,?\s(?:and|or|to|through|vs\.?)\s)\Z")
+_PERSON_AHEAD = re.compile(r"\b(?:and|or|than|but|that|as|you)\s\Z", re.IGNORECASE)
+
+
+def _is_beside_another(match: re.Match[str], *, is_king: bool) -> bool:
+    """annexes I and II; but you and I, and Elizabeth I and II"""
+    if match[1] == "I":
+        is_person = is_king or before(match, _PERSON_AHEAD)
+        return not is_person and bool(_OTHERS_BEHIND.match(match.string, match.end()))
+    return re.fullmatch(_IN_NAMES, match[1]) is not None and before(match, _OTHERS_AHEAD)
+
+
+def _range(match: re.Match[str], style: Style) -> str | None:
+    """Parts I-III; but the I-V curve"""
+    first, last = match[1], match[2]
+    if not (is_roman(first) and is_roman(last) and int(roman(first)) < int(roman(last))):
+        return None
+    is_counted = before(match, _COUNTED_AHEAD) or before(match, _PART_AHEAD)
+    is_range = is_counted or (len(first + last) > 2 and set(first + last) <= set("IVX"))
+    return f"{cardinal(roman(first))} to {cardinal(roman(last))}" if is_range else None
 
 
 _OF_MEDICINE = re.compile(
@@ -136,5 +161,6 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("number", r"([ivxl]{1,6})\s?-\s?([ivxl]{1,6})(?![\w'])", _small_range),
     rule("number", r"([ivxl]{1,6})(?![\w'-])", _small),
     rule("roman", r"([XVI]{1,6})(?=(?:\s|-)centur)", _century),
+    rule("roman", r"([IVXLC]{1,6})\s?-\s?([IVXLC]{1,6})(?![\w'-])", _range),
     rule("roman", r"([IVXLCDM]+)('s)?(?![\w'])(?:\.(?=,|\s+[a-z]))?", _roman),
 )

@@ -5,6 +5,7 @@ import re
 from bisect import bisect_left
 
 from common.text.english.measures import MIXED, count
+from common.text.english.tables import DIRECTIONS
 from common.text.english.tokens import NUMBER, PLACE_AHEAD, Rule, Style, anywhere, before, before_noun, of_a_thing, rule
 from common.text.english.units import MAGNITUDES, MANY
 from common.text.numbers import cardinal, fraction, ordinal, plural
@@ -154,6 +155,15 @@ def _basis_points(match: re.Match[str], style: Style) -> str | None:
     """25 bps of interest; but 9600 bps are bits per second."""
     unit = "bits per second" if _BASIS.fullmatch(match[1]) else "basis points"
     return f"{cardinal(match[1])} {unit}"
+
+
+_DEGREES = (("degree", 1), ("minute", 2), ("second", 3))
+
+
+def coordinate(match: re.Match[str], style: Style) -> str:
+    """40°26′46″N → forty degrees twenty six minutes forty six seconds north"""
+    said = [f"{cardinal(n)} {name if n == '1' else name + 's'}" for name, i in _DEGREES if (n := match[i])]
+    return " ".join([*said, DIRECTIONS[match[4]]])
 
 
 RULES: tuple[Rule, ...] = (

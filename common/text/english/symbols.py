@@ -2,8 +2,9 @@
 
 import re
 
+from common.text.english.abbreviations import FUNCTIONS
 from common.text.english.tables import GREEK, SYMBOLS
-from common.text.english.tokens import Rule, Style, anywhere, before, rule
+from common.text.english.tokens import Rule, Style, anywhere, before, rule, text_before
 from common.text.numbers import cardinal, digits
 
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁻⁺", "01234567890123456789-+")
@@ -26,8 +27,43 @@ def _minus(match: re.Match[str], style: Style) -> str | None:
 
 
 def _compared(match: re.Match[str], style: Style) -> str:
-    said = "less than" if match[0] == "<" else "greater than"
-    return said if re.search(r"\b(?:is|are|was|were|be)\s\Z", match.string[: match.start()]) else f"is {said}"
+    return _related(match, "less than" if match[0] == "<" else "greater than")
+
+
+_VERB_AHEAD = re.compile(r"\b(?:is|are|was|were|be)\s\Z")
+_ASKED_WHETHER = re.compile(
+    r"(?<!\w)(?:(?:Is|Are|Was|Were)|(Does|Do|Did))\s(?:(?!\b(?:that|sure|if|whether|you|it|there|where|when)\b)(?:[^.?!:;]|\.\d)){1,38}\Z"
+)
+
+
+# Of what has more than so much, or is for it: he earns > 50%, a score of > 80.
+_AMOUNT_AHEAD = re.compile(
+    r"(?<!\bthe\s)(?<!\bits\s)\b(?:of|in|with|for|at|by|to|from|over|than|has|have|had|having|got|gets?|needs?|requires?|wants?|costs?|weigh(?:s|ed)?"
+    r"|earn(?:s|ed)?|makes?|made|spends?|spent|pays?|paid|saves?|lasts?|takes?|took|runs?|ran|walks?|reads?|uses?|wins?|won|gains?"
+    r"|lost|loses?|contains?|holds?|held|covers?|owns?|sold|sells?|scores?|scored|drinks?|drank|eats?|ate|sees?|saw|about|least)\s\Z",
+    re.IGNORECASE,
+)
+_AMOUNT_BEHIND = re.compile(r"\s*[$£€]?\.?\d")
+
+
+def _related(match: re.Match[str], said: str) -> str:
+    """7 > 5 is greater than, which 7 is > 5 and "Is 7 > 5?" have the verb of already; he earns > 50 % of it."""
+    if before(match, _AMOUNT_AHEAD) and _AMOUNT_BEHIND.match(match.string, match.end()):
+        return said.replace("greater", "more")
+    has_verb = before(match, _VERB_AHEAD) or before(match, _ASKED_WHETHER)
+    return said if has_verb else f"is {said}"
+
+
+def _equals(match: re.Match[str], style: Style) -> str | None:
+    """Is 2 + 2 = 4? Does 2 + 2 = 4?"""
+    asked = _ASKED_WHETHER.search(text_before(match))
+    if asked is None:
+        return "equal to" if before(match, _VERB_AHEAD) else None
+    return "equal" if asked[1] else "equal to"
+
+
+def _is_not(match: re.Match[str], style: Style) -> str:
+    return "not equal to" if before(match, _VERB_AHEAD) or before(match, _ASKED_WHETHER) else "does not equal"
 
 
 _MENU_AHEAD = re.compile(r"\b[A-Z]\w*(?:\s[a-z]\w*)?\s\Z")
@@ -105,8 +141,8 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("sign", r"(?<=[A-Za-z]{2}\s)[<>](?=[$£€]?\.?\d)", lambda m, s: "less than" if m[0] == "<" else "more than"),
     rule("math", r"(?<=[\w)])([⁻⁺]?[⁰¹²³⁴-⁹]+)", _power),
     rule("math", r"(?<=[\w)])\^(-?\d+)(?!\w)", _power),
-    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: "is at most"),
-    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: "is at least"),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: _related(match, "at most")),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: _related(match, "at least")),
     rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", _compared),
     rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", _menu),
     rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", _compared),
@@ -119,10 +155,12 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("sign", r">=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at least" if "=" in m[0] else "more than"),
     rule("sign", r"≤\s?(?=[$£€]?\.?\d)", lambda match, style: "at most"),
     rule("sign", r"≥\s?(?=[$£€]?\.?\d)", lambda match, style: "at least"),
-    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:!=|≠)\s?(?=[\w-])", lambda match, style: "does not equal"),
+    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:!=|≠)\s?(?=[\w-])", _is_not),
+    rule("math", r"(?<=\s)=(?=\s[\w-])", _equals),
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))==+\s?(?=[\w-])", lambda match, style: "equals"),
     rule("math", r"(?<=[\w)])\^([a-z])(?!\w)", lambda match, style: f"to the {style.letters(match[1])}"),
     rule("name", r"\.NET\b", lambda match, style: "dot net"),
+    rule("measure", r"°\s?([CF])(?!\w)", lambda m, s: f"degrees {'celsius' if m[1] == 'C' else 'fahrenheit'}"),
     rule("symbol", r"(?<=\w)§§?(?=\s?\d)|§§", lambda match, style: "sections"),
     rule("reference", r"#\s?(?=\d)", lambda match, style: "number"),
     rule("abbreviation", r"&c\b\.?", lambda match, style: "et cetera"),
@@ -136,3 +174,14 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("symbol", r"[^\w\s'\"]|_", _symbol),
 )
 GREEK_RULE = rule("letter", r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹₀-₉])", _greek)
+WORD_RULES: tuple[Rule, ...] = (
+    rule("math", r"log([₀-₉]{1,3})\(?", lambda m, s: f"log base {cardinal(m[1].translate(POWERS))} of"),
+    rule(
+        "math",
+        r"([fghFG])('{1,2})(?=\([^()\s]{1,8}\))",
+        lambda m, s: f"{s.letters(m[1])} {'double ' if len(m[2]) > 1 else ''}prime of",
+    ),
+    rule("math", r"([fghPEO])(?=\([^()\s]{1,8}\))", lambda match, style: f"{style.letters(match[1])} of"),
+    rule("math", r"(sin|cos|tan|log|ln)(?=\()", lambda match, style: FUNCTIONS[match[1]]),
+    rule("math", r"([nkN])!(?=\s?[=+*/)]|\s(?:is|ways))", lambda match, style: f"{match[1]} factorial"),
+)

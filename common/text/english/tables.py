@@ -66,6 +66,7 @@ PRONOUNCED = frozenset([
     "EULA", "LASIK", "HEPA", "MOMA", "ISIS", "BIOS", "RAID", "NASDAQ", "OPEC", "TRON", "CERN", "INSEAD", "MENSA",
     "AWOL",
     "NASCAR", "GITMO", "SONAR", "TARP", "VESA", "CMOS", "NAND", "CONCACAF", "NORAD", "CAPTCHA", "YIMBY", "SWOT",
+    "EPUB", "FLAC", "MOBI", "RAR", "WAV", "TOML", "ASEAN", "LSAT", "MCAT", "GMAT", "VOIP", "DACA", "FICA", "JAXA",
     "FUBAR", "EBITDA", "LIDAR", "FAFSA", "ICANN", "HELOC",
 ])  # fmt: skip
 # In capitals, said letter by letter although there is such a word.

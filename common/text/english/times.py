@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from common.text.english.abbreviations import BOOKS, VERSES
 from common.text.english.tokens import Rule, Style, anywhere, before, before_noun, rule
-from common.text.numbers import cardinal, digits, pair
+from common.text.numbers import cardinal, digits, pair, year
 
 _ZONE_NAME = (
     r"(?:[ecmp]\.?[sd]\.?t|(?-i:[ECMP]T|IST|AEST|AEDT|JST|KST|HKT|SGT|EET|WET|MSK|SAST|NZST|NZDT"
@@ -154,11 +154,16 @@ def _of_thousands(match: re.Match[str], style: Style) -> str:
     return f"{cardinal(match[1])} to {cardinal(match[2])}"
 
 
+_STANDARD_AHEAD = re.compile(r"\b(?:ISO|IEC|EN|BS|DIN|ASTM|IEEE|ANSI)(?:[/\s][A-Z]{2,4}){0,2}[\s-]?(?:\d+-)?\Z")
+
+
 def _ratio(match: re.Match[str], style: Style) -> str:
     first, second = match.groups()
     is_length = first.isdigit() and len(first) < 4 and re.fullmatch(r"[0-5]\d", second)
     if is_length and (second[0] == "0" or (int(first) > 24 and before(match, _LASTED_TO))):  # 47:03
         return f"{cardinal(first)} {pair(second)}"
+    if second[:2] in ("19", "20") and len(second) == 4 and before(match, _STANDARD_AHEAD):
+        return f"{cardinal(first)} {year(second)}"
     between = " " if before(match, _BOOK) else " to "  # of chapter and verse
     return f"{cardinal(match[1])}{between}{cardinal(match[2])}"
 

@@ -5,8 +5,12 @@ _DOLLARS = {
     "USD$": "us", "CAD$": "canadian", "AUD$": "australian", "NZD$": "new zealand", "HKD$": "hong kong",
     "SGD$": "singapore",
 }  # fmt: skip
+_CODES_BEHIND = {
+    "US": "us", "NZ": "new zealand", "HK": "hong kong", "AU": "australian", "CA": "canadian", "CAN": "canadian"
+}  # fmt: skip
 CURRENCIES = {
     **{sign: (f"{country} dollar", f"{country} dollars", "cent", "cents") for sign, country in _DOLLARS.items()},
+    **{f"${code}": (f"{name} dollar", f"{name} dollars", "cent", "cents") for code, name in _CODES_BEHIND.items()},
     "$": ("dollar", "dollars", "cent", "cents"),
     "£": ("pound", "pounds", "penny", "pence"),
     "€": ("euro", "euros", "cent", "cents"),

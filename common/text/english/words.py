@@ -5,19 +5,13 @@ import re
 from common.text.english.abbreviations import (
     ABBREVIATIONS,
     ALSO_WORDS,
-    BOOKS,
     CAPITALISED,
-    FUNCTIONS,
     IRISH_COUNTIES,
     KEYS,
-    LABELLED,
-    LEGAL,
     NAMES_TOO,
     OLD_STATES,
-    REFERENCES,
     SLASHED,
 )
-from common.text.english.symbols import POWERS
 from common.text.english.tables import STATES, STREETS
 from common.text.english.tokens import Rule, Style, anywhere, before, rule
 from common.text.numbers import cardinal
@@ -90,28 +84,6 @@ def _degree(match: re.Match[str], style: Style) -> str:
     return style.letters(level + subject) if is_spelled else f"{style.letters(level)} {subject.lower()}"
 
 
-def _reference(match: re.Match[str], style: Style) -> str:
-    """Apt 12, fig. 3"""
-    return ABBREVIATIONS[match[1].lower()]
-
-
-# Which of them stand before Roman numerals; the others may end a sentence before "I".
-_IN_ROMAN = "eps?|chs|chaps?|pt|bks?|vols|figs|sects?|lect|app|amend"
-_OWN_WORD = frozenset(["cat", "mob", "app", "tab", "ex", "rule", "prop", "ref", "def", "col"])
-_OWNER_AHEAD = re.compile(
-    r"\b(?:(?P<owner>my|your|his|her|our|their|an?)|the|this|that|\w+'s)\s(?:[a-z]+\s)?\Z", re.IGNORECASE
-)
-_COUNTED_BEHIND = re.compile(r"[\d,]+\s[a-z]")
-
-
-def _ends_a_sentence(match: re.Match[str]) -> bool:
-    """My ex. 5 years ago we met."""
-    if match[1] not in _OWN_WORD:
-        return False
-    ahead = _OWNER_AHEAD.search(match.string[max(0, match.start() - 40) : match.start()])
-    return bool(ahead and (ahead["owner"] or _COUNTED_BEHIND.match(match.string, match.end())))
-
-
 def _party(match: re.Match[str], style: Style) -> str | None:
     """D-Calif. → D California"""
     state = OLD_STATES.get(match[2].rstrip(".")) or STATES.get(match[2])
@@ -124,8 +96,6 @@ def _initials(match: re.Match[str], style: Style) -> str | None:
     return style.letters(letters)
 
 
-_SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "sec": "sections", "vol": "volumes"}
-_RANKED = re.compile(r"\b(?:the|an?|his|her|my|our|your|their|is|was|at|as|from|to|of|and|world|seed|ranked)\s\Z")
 _PATIENT = re.compile(
     r"\b(?:pain|denies|presents|reports|complain\w*|cough|fever|symptoms?|medications?|mg|admitted|discharged|[HDRT]x|y/o|HTN|hx|c/o|prn|bid)\b",
     re.IGNORECASE,
@@ -211,14 +181,8 @@ WORD_RULES: tuple[Rule, ...] = (
         lambda m, s: f"patient{m[1] or ''}" if anywhere(m.string, _PATIENT) else None,
     ),
     rule("code", r"(?<=\d-)(cv|cr|mc|md|bk|ap)(?=-\d)", lambda match, style: style.letters(match[1])),
-    rule(
-        "reference",
-        r"(?:(?<=1 )|(?<=2 ))(Cor|Thess|Tim|Chron|Sam)\.?(?=\s\d)",
-        lambda m, s: BOOKS.get(m[1], "chronicles"),
-    ),
     rule("abbreviation", r"[Rr]d\.?(?=\sof\s\d)", lambda match, style: "round"),
     rule("abbreviation", r"Nos(?=\s\d)", lambda match, style: "numbers"),
-    rule("reference", r"No\s(?=\d{1,3}\s*(?:[,.;:)](?!\d)|\Z))", lambda match, style: "number "),
     rule("abbreviation", r"pgs?\s(?=\d)", lambda match, style: "pages " if "s" in match[0] else "page "),
     rule("abbreviation", r"op\.\scit\b\.?", lambda match, style: "op cit"),
     rule("abbreviation", r"w/e(?=\s\d)", lambda match, style: "week ending"),
@@ -231,14 +195,7 @@ WORD_RULES: tuple[Rule, ...] = (
         any_case=True,
     ),
     rule("abbreviation", r"s/he(?!\w)", lambda match, style: "he or she"),
-    rule("name", r"(?<=\b[Dd]ew )pt(?!\w)\.?|(?<=ing )pt(?!\w)\.?", lambda match, style: "point"),
     rule("abbreviation", r"[Cc]or\.(?=\sof\b)", lambda match, style: "corner"),
-    rule(
-        "reference",
-        r"(?:ch|pp?|fig|sec|vol)\.\s*(?=\d+\s?-\s?\d)",
-        lambda m, s: _SEVERAL[m[0].lower().partition(".")[0]],
-        any_case=True,
-    ),
     rule("abbreviation", r"(st)\.", _title_or_street, any_case=True),
     rule("abbreviation", r"(St)(?![\w.])", _title_or_street),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(st)(?=\W*\Z)", lambda match, style: "street"),
@@ -250,11 +207,8 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"(?:[BMD]\.(?:Sc|Eng|Ed|Phil|Tech|Com|Arch|Mus)|LL\.[BMD]|Ed\.D)\b\.?", _degree),
     rule("abbreviation", r"ph\.?d\b\.?", lambda match, style: style.letters("phd"), any_case=True),
     rule("abbreviation", r"([ap])\.\s?m\b\.?", lambda match, style: style.half(match[1]), any_case=True),
-    rule("reference", r"[Nn]o\.(?=\sof\s(?!course\b)[a-z])", lambda match, style: "number"),
-    rule("reference", r"nos\.\s*(?=\d)|(?<=[QH]\d\s)nos\.?(?!\w)", lambda match, style: "numbers", any_case=True),
     rule("abbreviation", r"b\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "born "),
     rule("abbreviation", r"r\.\s?(?=\d{3,4}\s?-\s?\d)", lambda match, style: "reigned "),
-    rule("abbreviation", r"fl\.\s?(?=\d{3,4}(?!\w)|\d{1,2}(?:st|nd|rd|th)\sc)", lambda match, style: "flourished "),
     rule(
         "abbreviation",
         r"(?:(?<=[Ll]ast )|(?<=[Nn]ew )|(?<=[Nn]ext )|(?<=[Tt]his )|(?<=[Ee]very )|(?<=per )|(?<=[Ee]ach ))"
@@ -268,48 +222,12 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"div\.", lambda match, style: "dividend" if before(match, _PRICE_AHEAD) else None),
     rule("abbreviation", r"d\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "died "),
     rule("abbreviation", r"pop\.\s?(?=\d)", lambda match, style: "population ", any_case=True),
-    rule("reference", r"op\.\s*(?=\d)", lambda match, style: "opus", any_case=True),
-    rule("reference", r"p\.\s*(?=\d|(?-i:[ivxl]{1,6})(?![\w']))", lambda match, style: "page", any_case=True),
-    rule("reference", r"pp\.\s*(?=\d|(?-i:[ivxl]{1,6})(?![\w']))", lambda match, style: "pages", any_case=True),
-    rule("reference", r"(apt|ste|rte|rm|bldg|fig|ext|vol|ch)\.?\s+(?=#?\d)", _reference, any_case=True),
-    rule(
-        "reference",
-        rf"({'|'.join(REFERENCES)})\.\s*(?=[(\[]?[A-Z]?\d)",
-        lambda m, s: None if _ends_a_sentence(m) else REFERENCES[m[1].lower()] + " ",
-        any_case=True,
-    ),
-    rule(
-        "reference",
-        rf"({_IN_ROMAN})\.\s*(?=(?-i:[IVXL]{{1,6}})\b(?!'))(?!(?-i:I)\s(?!of\b|is\b|by\b)(?-i:[a-z]))",
-        lambda m, s: REFERENCES[m[1].lower()] + " ",
-        any_case=True,
-    ),
-    rule("reference", r"(Arts?|Secs?|Paras?|Cls?)\.\s*(?=\d|[IVX]+\b)", lambda match, style: LEGAL[match[1]]),
     rule("abbreviation", r"min(s)?(?!\w)(?:\.(?=\s[a-z]))?", _minute),
-    rule("reference", r"[Nn]o\.(?=:\s?[A-Z#]?\d)", lambda match, style: "number"),
-    rule("reference", r"qty(?=\s\d)", lambda match, style: "quantity", any_case=True),
-    rule(
-        "reference",
-        r"(?:(lat)|long)\.\s?(?=-?\d[\d.]{0,12}\s?°)",
-        lambda m, s: f"{'lat' if m[1] else 'long'}itude ",
-        any_case=True,
-    ),
-    rule("reference", r"(?<=\d(?:st|nd|rd|th)\s)ed\.", lambda match, style: "edition"),
     rule("abbreviation", r"incl\.(?=\s?(?:[.,;)]|\Z))", lambda match, style: "included"),
     rule(
         "name",
         r"Pt\.(?=\s[A-Z][a-z])(?!\s\w+\s(?:was|is|has|had|came|reports|denies|states|presents)\b)",
         lambda match, style: None if anywhere(match.string, _PATIENT) else "point",
-    ),
-    rule("reference", r"Pss?\.?\s(?=\d)", lambda match, style: "psalm"),
-    rule("reference", r"no\.\s*(?=[A-Z]{1,4}-?\d)", lambda match, style: "number", any_case=True),
-    rule("reference", r"(?<=\d(?:st|nd|rd|th)\s)gr\.", lambda match, style: "grade"),
-    rule("reference", r"v\.?\s?(?=\d+\.\d)", lambda match, style: "version"),
-    rule("reference", r"[Rr]eg\.(?=\s\()", lambda match, style: "regulation"),
-    rule(
-        "reference",
-        rf"(?<!-)(?!(?:Alt|Dim)\.?:\s[^\d~-])({'|'.join(LABELLED)})\.?(?=:\s)",
-        lambda match, style: LABELLED[match[1]],
     ),
     rule(
         "abbreviation",
@@ -327,14 +245,6 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"(?<=\d\s)ea\b\.?", lambda match, style: "each"),
     rule("abbreviation", r"WW([12])(?!\w)", lambda match, style: f"world war {cardinal(match[1])}"),
     rule("abbreviation", r"[FB]r\.(?=\s[A-Z])", lambda m, s: "father" if m[0][0] == "F" else "brother"),
-    rule("reference", rf"({'|'.join(BOOKS)})\.?\s(?=\d+:\d)", lambda match, style: BOOKS[match[1]]),
-    rule("reference", r"[Rr]ev\.\s(?=\d+(?!\w|:\d))", lambda match, style: "revision "),
-    rule(
-        "reference",
-        r"(?<!\d)(?<!\d\s)(?<!\ba\s)(?<!few\s)(?<!more\s)secs?\.\s(?=\d)",
-        lambda match, style: "sections " if match[0].startswith("secs") else "section ",
-    ),
-    rule("reference", r"No\s(?=\d+(?!\w))", lambda match, style: "number " if before(match, _RANKED) else None),
     rule("abbreviation", r"[Ee]xp\.(?=\sdate)", lambda match, style: "expiration"),
     rule(
         "abbreviation",
@@ -357,19 +267,9 @@ WORD_RULES: tuple[Rule, ...] = (
         lambda m, s: OLD_STATES[m[1]],
     ),
     rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\)))", _party),
-    rule("math", r"log([₀-₉]{1,3})\(?", lambda m, s: f"log base {cardinal(m[1].translate(POWERS))} of"),
-    rule("key", r"(Ctrl|Cmd|Alt|Shift|Option|Command|Control)\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
-    rule(
-        "math",
-        r"([fghFG])('{1,2})(?=\([^()\s]{1,8}\))",
-        lambda m, s: f"{s.letters(m[1])} {'double ' if len(m[2]) > 1 else ''}prime of",
-    ),
-    rule("math", r"([fghPEO])(?=\([^()\s]{1,8}\))", lambda match, style: f"{style.letters(match[1])} of"),
-    rule("math", r"(sin|cos|tan|log|ln)(?=\()", lambda match, style: FUNCTIONS[match[1]]),
-    rule("math", r"([nkN])!(?=\s?[=+*/)]|\s(?:is|ways))", lambda match, style: f"{match[1]} factorial"),
+    rule("key", rf"({'|'.join(KEYS)})\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
     rule("abbreviation", r"w/([ce])(?=\s\d)", lambda m, s: f"week {'commencing' if m[1] == 'c' else 'ending'}"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
-    rule("reference", r"no\.(?=\s(?:is|was)\s[\d#(+])", lambda match, style: "number"),
     rule("abbreviation", rf"Co\.(?=\s(?:{IRISH_COUNTIES})(?!\w))", lambda match, style: "county"),
     rule("abbreviation", r"Sec\.[\s-]Gen\.", lambda match, style: "secretary general"),
     rule("abbreviation", r"([A-Za-z]{2,6})\.", _abbreviation),

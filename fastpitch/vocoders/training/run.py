@@ -11,6 +11,7 @@ from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
 from common.run_directory import RunDirectory
 from common.training_state import Part, TrainingState
+from fastpitch import voices
 from fastpitch.vocoders import hifigan_import, waveglow_import
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
@@ -103,7 +104,7 @@ class Run:
 
     def _start_from_checkpoints(self, judges: Discriminators | None) -> None:
         cfg, start_from = self.cfg, self.directory.start_from
-        generator = hub.located(cfg.checkpoint) if cfg.checkpoint is not None else None
+        generator = voices.located(cfg.checkpoint, voices.VOCODER) if cfg.checkpoint is not None else None
         if isinstance(cfg, WaveglowRun):
             if generator is not None:
                 with checkpoint.usable(generator):
@@ -115,7 +116,7 @@ class Run:
         if generator is not None:
             state = checkpoint.load(generator)
             with checkpoint.usable(generator):
-                weights = hifigan_import.read(state, generator).weights
+                weights = checkpoint.widened(hifigan_import.read(state, generator).weights)
                 start_from(self.generator, unfolded(weights, self.generator), generator)
             if discriminators is None and hifigan_import.is_checkpoint(state) and "discriminators" in state:
                 discriminators = generator

@@ -142,3 +142,9 @@ def test_what_is_read_is_not_written_to_by_another_name(link, tmp_path):
 def test_a_name_of_several_lines_is_one_row():
     row = writing.rendered(HELLO._replace(audio="a\tb\nc.wav"), "text", with_name=True)
     assert row == f"a\\tb\\nc.wav\t{HELLO.text}\n"
+
+
+def test_a_dash_is_standard_output(capsys):
+    with writing.output(Path("-")) as stream:
+        writing.write_transcript(HELLO, "a", "text", stream, None)
+    assert capsys.readouterr().out == "a.wav\thello\n"

@@ -68,6 +68,19 @@ def test_a_share_lies_between_what_the_decoder_and_the_refiner_say():
     torch.testing.assert_close(found[0.25], plain_BMT + 0.25 * (found[1.0] - plain_BMT))
 
 
+def test_the_frames_that_a_vocoder_is_fine_tuned_on_have_the_share_that_is_spoken():
+    model, tokens_BL, frames = refined_model(), torch.tensor([[5, 6]]), torch.zeros(1, 20)
+    targets = Targets(torch.zeros(1, 80, 20), torch.tensor([20]), frames, frames, torch.tensor([[10, 10]]))
+    found = {}
+    for share in (1.0, 0.25):
+        model.config = replace(model.config, refiner=replace(REFINER, share=share))
+        found[share] = model(tokens_BL, torch.tensor([2]), targets, torch.tensor([0]))
+    plain_BTK = found[1.0].mel_BTM[..., :12]
+    whole_BTK, part_BTK = found[1.0].refined_BTK, found[0.25].refined_BTK
+    assert (whole_BTK - plain_BTK).abs().mean() > 0.05
+    torch.testing.assert_close(part_BTK, plain_BTK + 0.25 * (whole_BTK - plain_BTK))
+
+
 def test_means_are_of_values_that_there_are():
     x_BTM = torch.tensor([[[1.0, 2], [3, 4], [99, 99]]])
     keep_BT1 = torch.tensor([[[1.0], [1], [0]]])
@@ -253,6 +266,13 @@ def test_a_run_learns_of_a_teacher_and_refuses_one_that_cannot_teach(tmp_path):
         pass
     wider = replace(cfg, output_dir=tmp_path / "y", model=replace(small, refiner=replace(small.refiner, bins=8)))
     with pytest.raises(CheckpointError, match=r"its own predicts 12 of \d+ mel bins; expected one of 8"), run_of(wider):
+        pass
+
+
+def test_a_model_without_an_aligner_is_trained_with_durations_alone(tmp_path):
+    cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run")
+    cfg = replace(cfg, model=replace(cfg.model, aligner=False))
+    with pytest.raises(ConfigError, match=r"model.aligner = false: expected data.durations_dir"), run_of(cfg):
         pass
 
 

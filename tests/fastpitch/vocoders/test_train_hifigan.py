@@ -142,6 +142,19 @@ def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp
     assert events(tmp_path / "second") == [f"{start}: taken"] * 2
 
 
+def test_a_run_starts_from_a_voice_by_its_name(root, tmp_path, monkeypatch):
+    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
+    with run_of(first) as run:
+        weights = {name: weight.half() for name, weight in run.generator.state_dict().items()}
+    (tmp_path / "voices" / "toy").mkdir(parents=True)
+    state = {"format": "hifigan", "config": config.to_dict(first), "generator": weights, "generator_ema": None}
+    checkpoint.save(tmp_path / "voices" / "toy" / "vocoder.pt", state)
+    monkeypatch.setenv("SPEECH_VOICES", str(tmp_path / "voices"))
+    with run_of(replace(first, output_dir=tmp_path / "second", checkpoint=Path("toy"))) as run:
+        for name, weight in run.generator.state_dict().items():
+            torch.testing.assert_close(weight, weights[name].float())
+
+
 def test_a_run_starts_from_names_of_the_hub(root, tmp_path, monkeypatch):
     first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
     main(first)

@@ -108,7 +108,8 @@ static void check_joint(Random& random, Case& c, int32_t instruction_set, long w
         const size_t frame = cell / size_t(p.positions), n = frame / size_t(p.frames);
         double sum = bias[k];
         for (size_t j = 0; j < size_t(width); j++) {
-            const float x = encoded[frame * size_t(width) + j] + predicted[(n * size_t(p.positions) + u) * size_t(width) + j];
+            const size_t position = n * size_t(p.positions) + u;
+            const float x = encoded[frame * size_t(width) + j] + predicted[position * size_t(width) + j];
             sum += double(x <= 0 ? 0 : x) * double(weights[k * size_t(width) + j]);
         }
         logits[i] = float(sum);

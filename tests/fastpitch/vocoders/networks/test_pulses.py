@@ -139,11 +139,11 @@ def test_a_pitch_that_cannot_be_used_is_refused():
     vocoder, mel_BMT = Vocoder(with_pulses(), TTS), speech_like(8)
     pitch_BT = torch.full((len(mel_BMT), 8), 200.0)
     with pytest.raises(
-        VocoderError, match=r"pitch of shape \(2, 7\) .* 0 values not above 0; expected Hz of every frame"
+        VocoderError, match=r"pitch of shape \(2, 7\) .* 0 values not above 0 or infinite; expected Hz of every frame"
     ):
         vocoder(mel_BMT, pitch_BT=pitch_BT[:, 1:])
-    pitch_BT[:, 2], pitch_BT[0, 5] = 0, float("nan")
-    with pytest.raises(VocoderError, match="3 values not above 0"):
+    pitch_BT[:, 2], pitch_BT[0, 5], pitch_BT[1, 6] = 0, float("nan"), float("inf")
+    with pytest.raises(VocoderError, match="4 values not above 0"):
         vocoder(mel_BMT, pitch_BT=pitch_BT)
     plain = Vocoder(IstftGenerator(IstftConfig(channels=8, layers=2), TTS).eval(), TTS)
     assert (vocoder.takes_pitch, plain.takes_pitch) == (True, False)
