@@ -65,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     for message in missing:
         print(message, file=sys.stderr)
     vocoders = dict(pair.split("=", 1) if "=" in pair else (Path(pair).stem, pair) for pair in options.vocoder)
+    if len(vocoders) < len(options.vocoder):
+        parser().error("--vocoder: two of the same name, so that one would hide the other; expected NAME=CHECKPOINT")
     heard = [*lines(options.root, options.clips), *lines(options.root, options.texts)]
     reader = others(options.root, heard)
     verdicts = []

@@ -96,6 +96,12 @@ def test_nothing_to_judge_is_said(corpus, capsys):
     assert "nothing to judge: expected --clips, --texts or both" in capsys.readouterr().err
 
 
+def test_vocoders_of_the_same_name_do_not_hide_each_other(corpus, capsys):
+    with pytest.raises(SystemExit):
+        voices.main([str(corpus), "--clips", "test.txt", "--vocoder", "a/vocoder.pt", "--vocoder", "b/vocoder.pt"])
+    assert "--vocoder: two of the same name" in capsys.readouterr().err
+
+
 def test_a_judge_hears_16_khz_and_no_more_than_full_scale(monkeypatch):
     heard = []
 

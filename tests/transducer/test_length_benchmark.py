@@ -29,7 +29,7 @@ def test_a_row_per_length_has_its_memory_time_and_errors(tmp_path):
     archives.write(tmp_path / "model.nemo", archives.files())
     write_jsonl(tmp_path / "a.jsonl", utterances(tmp_path))
     files = [tmp_path / "model.nemo", tmp_path / "a.jsonl"]
-    length.main(flags(*files, "--minutes", "0.1", "--results", tmp_path, "--device", "cpu"))
+    length.main(flags(*files, "--minutes", "0.1", "--repeats", "1", "--results", tmp_path, "--device", "cpu"))
     (row,) = benchmark.read_rows("transducer_length", folder=tmp_path)
     assert (row["minutes"], row["model"], row["chunks"], row["words"]) == (0.1, "model", [10.0, 10.0, 5.0], 8)
     assert row["processor_seconds"] > 0
@@ -46,7 +46,7 @@ def test_there_are_as_many_utterances_as_it_takes(tmp_path):
     ("arguments", "message"),
     [
         (["m"], "nothing to transcribe; name manifests or corpus folders after the model"),
-        (["m", "a", "--minutes", "0"], r"minutes = \(0.0,\), batch_size = 8: expected above 0"),
+        (["m", "a", "--minutes", "0"], r"minutes = \(0.0,\), batch_size = 8, repeats = 3: expected above 0"),
     ],
 )
 def test_impossible_measurements_are_named(arguments, message):

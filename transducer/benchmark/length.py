@@ -1,6 +1,7 @@
 """What a recording's length costs. See `__main__.py`."""
 
 import multiprocessing
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ class LengthConfig:
     """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
     batch_size: int = 8
     """Chunks that are encoded at once."""
+    repeats: int = 3
+    """Processes that transcribe each length, one after the other; a row has the medians of their times and peaks."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"
@@ -60,8 +63,9 @@ class LengthConfig:
     def __post_init__(self) -> None:
         if not self.manifests:
             raise ValueError("nothing to transcribe; name manifests or corpus folders after the model")
-        if not self.minutes or min(self.minutes) <= 0 or self.batch_size < 1:
-            raise ValueError(f"minutes = {self.minutes}, batch_size = {self.batch_size}: expected above 0")
+        if min((*self.minutes, self.batch_size, self.repeats)) <= 0 or not self.minutes:
+            told = f"minutes = {self.minutes}, batch_size = {self.batch_size}, repeats = {self.repeats}"
+            raise ValueError(f"{told}: expected above 0")
 
 
 class Measured(NamedTuple):
@@ -87,16 +91,20 @@ def main(cfg: LengthConfig) -> None:
     ]
     for minutes in cfg.minutes:
         chosen = enough(utterances, 60 * minutes)
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            found = pool.apply(transcribed, (cfg, [utterances[i] for i in chosen]))
+        with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+            found = [pool.apply(transcribed, (cfg, [utterances[i] for i in chosen])) for _ in range(cfg.repeats)]
+        seconds = statistics.median(one.processor_seconds for one in found)
+        peak = statistics.median(one.peak_mib for one in found)
         spoken = " ".join(normalize_english(utterances[i].text) for i in chosen)
-        whole = word_errors([spoken], [normalize_english(found.text)])
+        whole = word_errors([spoken], [normalize_english(found[0].text)])
         row = {
             "model": cfg.model.stem,
             "minutes": minutes,
-            "processor_seconds": round(found.processor_seconds, 2),
-            "times_real_time": round(found.seconds / found.processor_seconds, 1),
-            "peak_mib": round(found.peak_mib, 1),
+            "n": cfg.repeats,
+            "processor_seconds": round(seconds, 2),
+            "times_real_time": round(found[0].seconds / seconds, 1),
+            "peak_mib": round(peak, 1),
+            "peaks_mib": [round(one.peak_mib, 1) for one in found],
             "wer": round(whole.rate, 5),
             "wer_alone": round(sum((errors[i] for i in chosen), ErrorCount(0, 0, 0, 0, 0)).rate, 5),
             "words": whole.length,

@@ -25,11 +25,14 @@ class Longer {
         const float cut = float(lowest - slack);  // a bound rounds down
         const float* const scores = less_internal(s, row.logits, s.members[member]);
         const int64_t found = job_.kernels->above(scores, job_.net.classes - 1, cut, which_);
-        std::sort(which_, which_ + found, [scores](int32_t a, int32_t b) {
-            return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-        });
-        for (int64_t i = 0; i < found; i++) {
-            const int32_t label = which_[i];
+        const auto is_worse = [scores](int32_t a, int32_t b) {
+            return scores[a] != scores[b] ? scores[a] < scores[b] : a > b;
+        };
+        int32_t* last = which_ + found;  // few of a heap are ever taken
+        std::make_heap(which_, last, is_worse);
+        while (last != which_) {
+            std::pop_heap(which_, last--, is_worse);
+            const int32_t label = *last;
             const double score = base + double(scores[label]);
             if (score + most < choice.threshold() - slack) return;
             if (is_member(s, s.members[member].node, label)) continue;
@@ -47,7 +50,7 @@ class Longer {
         if (at != kNone) return at;
         Node& above = s.nodes[parent];
         const ctc_decode::Step step = s.scorer.extend(above.state, label);
-        s.nodes[s.nodes_count] = {parent, label, kNone, above.first_child, above.length + 1,
+        s.nodes[s.nodes_count] = {parent, label, kNone, above.first_child, above.length + 1, kNone,
                                   step.state, above.external + (step.gain + internal_gain(s, member, label))};
         above.first_child = s.nodes_count;
         return s.nodes_count++;
@@ -57,13 +60,13 @@ class Longer {
     bool has_internal(const Slot& s) const { return job_.options.internal_weight > 0 && !s.scorer.is_trivial(); }
 
     double internal_gain(const Slot& s, const Member& member, int32_t label) const {
-        return has_internal(s) ? double(s.internals[member.state * padded(job_.net.classes) + label]) : 0;
+        return has_internal(s) ? double(s.internals[s.state_of(member) * padded(job_.net.classes) + label]) : 0;
     }
 
     // The logits with what labels gain by the internal language model.
     const float* less_internal(const Slot& s, const float* logits, const Member& member) const {
         if (!has_internal(s)) return logits;
-        const float* const gains = s.internals + member.state * padded(job_.net.classes);
+        const float* const gains = s.internals + s.state_of(member) * padded(job_.net.classes);
         for (int64_t k = 0; k < job_.net.classes - 1; k++) fused_[k] = logits[k] + gains[k];
         return fused_;
     }

@@ -23,6 +23,7 @@ using ctc_decode::State;
 
 struct Node {
     int32_t parent, label, first_child, next_sibling, length;
+    int32_t prediction;  // which of the states of the prediction network; kNone where it is not remembered
     State state;
     double external;
 };
@@ -40,8 +41,14 @@ struct Entry {
     double mass, best;  // log-probabilities of all alignments, and of the best
 };
 
+// Whose a state of the prediction network is. Sequences often come back soon after they have left the beam.
+struct Prediction {
+    int32_t node;       // or kNone
+    int32_t has_gates;  // whether `recur` was there
+};
+
 struct Member {
-    int32_t node, state;  // `state`: which of the states of the prediction network
+    int32_t node;
     double total;
 };
 
@@ -49,7 +56,7 @@ struct Member {
 struct Progress {
     int64_t frames_before;  // of this call
     int64_t settled;        // labels
-    int32_t has_begun, members_count, entries_count, nodes_count, marks_count;
+    int32_t has_begun, members_count, entries_count, nodes_count, marks_count, last_prediction;
 };
 
 // Parts of a piece of memory, aligned to 64 bytes; of none, only their size.
@@ -68,6 +75,9 @@ class Arena {
     int64_t used_ = 0;
 };
 
+// States of the prediction network that are remembered beside those in use.
+constexpr int64_t LEFT_PREDICTIONS = 16;
+
 struct Sizes {
     const transducerNetwork& net;
     const transducerBeamOptions& options;
@@ -75,7 +85,10 @@ struct Sizes {
     int64_t joint() const { return padded(net.joint); }
     int64_t classes() const { return padded(net.classes); }
     int64_t logit_width() const { return classes() + padded(net.duration_count); }
-    int64_t state_floats() const { return 2 * net.layers * padded(net.hidden) + joint(); }
+    // With what `recur` makes of it.
+    int64_t state_floats() const { return ::state_floats(net) + 4 * padded(net.hidden); }
+    // Those of all sequences before and after a step, and some that have left the beam.
+    int64_t predictions() const { return 2 * options.beam + LEFT_PREDICTIONS; }
     int64_t longest_jump() const { return net.duration_count ? net.durations[net.duration_count - 1] : 1; }
     // Entries of a sequence have different frames, no further apart than a jump.
     int64_t entries() const { return options.beam * (std::max(longest_jump(), int64_t(1)) + 2); }
@@ -92,6 +105,7 @@ struct Memory : Progress {
     Mark* marks;
     Member* members;
     Entry* entries;
+    Prediction* predictions;
     float *states, *internals;  // `internals`: what each label gains by taking off what the state alone says
     int32_t* moved;  // for numbers of a moment, twice as many as there are marks
 
@@ -102,8 +116,9 @@ struct Memory : Progress {
         marks = arena.take<Mark>(sizes.marks());
         members = kept_members = arena.take<Member>(sizes.options.beam);
         entries = kept_entries = arena.take<Entry>(sizes.entries());
-        states = arena.take<float>(2 * sizes.options.beam * sizes.state_floats());
-        internals = arena.take<float>(2 * sizes.options.beam * sizes.internal_floats());
+        predictions = arena.take<Prediction>(sizes.predictions());
+        states = arena.take<float>(sizes.predictions() * sizes.state_floats());
+        internals = arena.take<float>(sizes.predictions() * sizes.internal_floats());
     }
 
     // Goes on where the piece of memory says. False before the first frame.
@@ -112,14 +127,28 @@ struct Memory : Progress {
         return has_begun;
     }
 
-    void begin(const Scorer& scorer, const float* start, int64_t state_floats, const float* start_internal,
-               int64_t internal_floats) {
-        static_cast<Progress&>(*this) = {0, 0, 1, 1, 1, 1, 0};
-        nodes[0] = {kNone, kNone, kNone, kNone, 0, scorer.start(), 0};
-        members[0] = {0, 0, 0};
+    void begin(const Sizes& sizes, const Scorer& scorer, const float* start, const float* start_internal) {
+        static_cast<Progress&>(*this) = {0, 0, 1, 1, 1, 1, 0, 0};
+        nodes[0] = {kNone, kNone, kNone, kNone, 0, 0, scorer.start(), 0};
+        members[0] = {0, 0};
         entries[0] = {0, 0, 0, kNone, false, {}, 0, 0};
-        std::copy_n(start, state_floats, states);
-        std::copy_n(start_internal, internal_floats, internals);
+        std::fill_n(predictions, sizes.predictions(), Prediction{kNone, 0});
+        predictions[0].node = 0;
+        std::copy_n(start, sizes.state_floats(), states);
+        std::copy_n(start_internal, sizes.internal_floats(), internals);
+    }
+
+    // Which of the states of the prediction network is a member's.
+    int32_t state_of(const Member& member) const { return nodes[member.node].prediction; }
+
+    // Gives a node a state, the longest of those that are not in use.
+    int32_t take_prediction(int32_t node, const int32_t* is_used, int64_t count) {
+        do last_prediction = int32_t((last_prediction + 1) % count);
+        while (is_used[last_prediction]);
+        Prediction& taken = predictions[last_prediction];
+        if (taken.node != kNone) nodes[taken.node].prediction = kNone;
+        taken = {node, 0};
+        return nodes[node].prediction = last_prediction;
     }
 
     // The next frames are numbered from 0 again.
@@ -232,8 +261,9 @@ struct Memory : Progress {
             for (int32_t at = members[m].node; at != kNone && moved[at] == kNone; at = nodes[at].parent) moved[at] = 0;
         int32_t kept = 0;
         for (int32_t at = 0; at < nodes_count; at++) {  // parents come first
-            if (moved[at] == kNone) continue;
             Node node = nodes[at];
+            if (node.prediction != kNone) predictions[node.prediction].node = moved[at] == kNone ? kNone : kept;
+            if (moved[at] == kNone) continue;
             moved[at] = kept;
             node.first_child = node.next_sibling = kNone;
             if (node.parent != kNone) {

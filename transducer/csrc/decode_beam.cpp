@@ -28,7 +28,7 @@ struct Work {
     float *logits, *sums, *inputs, *gates, *start, *start_internal, *fused;
     int32_t *which, *tokens;
     const float **of_frames, **of_states, **before;
-    float **after, **internals;
+    float **after, **internals, **recurring;
     Slot* slots;
     int64_t bytes;
 
@@ -50,6 +50,7 @@ struct Work {
         before = arena.take<const float*>(rows);
         after = arena.take<float*>(rows);
         internals = arena.take<float*>(rows);
+        recurring = arena.take<float*>(rows);
         slots = arena.take<Slot>(sizes.options.slots);
         for (int64_t i = 0; i < sizes.options.slots; i++) {
             Slot s{};
@@ -60,7 +61,7 @@ struct Work {
             s.rows = arena.take<Row>(beam);
             s.chosen = arena.take<Candidate>(beam + 1);
             s.place = arena.take<int32_t>(beam);
-            s.used = arena.take<int32_t>(2 * beam);
+            s.used = arena.take<int32_t>(sizes.predictions());
             s.projected = arena.take<float>(PROJECTED_FRAMES * sizes.joint());
             if (memory) new (slots + i) Slot(s);
         }
@@ -136,7 +137,7 @@ class Search {
         s.next_members = s.spare_members;
         s.next_entries = s.spare_entries;
         if (!job_.states || !s.restore())
-            s.begin(s.scorer, work_.start, sizes_.state_floats(), work_.start_internal, sizes_.internal_floats());
+            s.begin(sizes_, s.scorer, work_.start, work_.start_internal);
         s.first_length = s.settled;
         s.written = s.rows_count = 0;
         s.is_over = false;
@@ -144,16 +145,21 @@ class Search {
     }
 
     void step(int64_t active) {
-        int64_t rows = 0, predicted = 0;
+        int64_t rows = 0;
+        predicted_ = recurring_ = 0;
         for (int64_t i = 0; i < active; i++) gather(work_.slots[i], rows);
         job_.kernels->score(net_, work_.of_frames, work_.of_states, rows, work_.sums, work_.logits);
         for (int64_t i = 0; i < active; i++)
-            if (!work_.slots[i].is_over) advance(work_.slots[i], predicted);
-        for (int64_t i = 0; i < predicted; i += PREDICTED) {
-            const int64_t count = std::min(PREDICTED, predicted - i);
+            if (!work_.slots[i].is_over) advance(work_.slots[i]);
+        for (int64_t i = 0; i < recurring_; i += PREDICTED) {
+            const int64_t count = std::min(PREDICTED, recurring_ - i);
+            job_.kernels->recur(net_, count, work_.recurring + i, work_.inputs, work_.gates);
+        }
+        for (int64_t i = 0; i < predicted_; i += PREDICTED) {
+            const int64_t count = std::min(PREDICTED, predicted_ - i);
             job_.kernels->predict(net_, count, work_.tokens + i, work_.before + i, work_.after + i, work_.inputs, work_.gates);
         }
-        make_internals(predicted);
+        make_internals(predicted_);
     }
 
     // The entries of the earliest frame become rows; an utterance without any is over.
@@ -184,7 +190,7 @@ class Search {
             s.rows[i].frame = int32_t(s.frames_before + earliest);
             s.rows[i].logits = work_.logits + rows * sizes_.logit_width();
             work_.of_frames[rows] = frame;
-            work_.of_states[rows] = state(s, s.members[s.entries[s.rows[i].index].member].state) +
+            work_.of_states[rows] = state(s, s.state_of(s.members[s.entries[s.rows[i].index].member])) +
                                2 * net_.layers * padded(net_.hidden);
         }
     }
@@ -205,10 +211,10 @@ class Search {
         return s.projected + (frame - s.first_projected) * sizes_.joint();
     }
 
-    void advance(Slot& s, int64_t& predicted) {
+    void advance(Slot& s) {
         for (int32_t i = 0; i < s.rows_count; i++)
             if (!alignments_.follow(s, s.rows[i])) return results_.give_up(s, Results::NOT_A_NUMBER);
-        keep(s, choose(s), predicted);
+        keep(s, choose(s));
     }
 
     // The best of the members and of what their rows make longer, best first.
@@ -224,27 +230,16 @@ class Search {
         return count;
     }
 
-    void keep(Slot& s, int32_t count, int64_t& predicted) {
+    void keep(Slot& s, int32_t count) {
+        int32_t kept = 0;
         std::fill_n(s.place, s.members_count, kNone);
-        std::fill_n(s.used, 2 * options_.beam, 0);
-        for (int32_t m = 0; m < s.members_count; m++) s.used[s.members[m].state] = 1;
-        int32_t free = 0, kept = 0;
         for (int32_t i = 0; i < count; i++) {
             const Candidate& c = s.chosen[i];
             const Member& from = s.members[c.member];
-            if (c.label == kNone) {
-                s.place[c.member] = i;
-                s.next_members[i] = from;
-                continue;
-            }
-            while (s.used[free]) free++;
-            s.used[free] = 1;
-            s.next_members[i] = {longer_.node(s, from, c.label), free, kMinusInfinity};
-            work_.internals[predicted] = internals(s, free);
-            work_.tokens[predicted] = c.label;
-            work_.before[predicted] = state(s, from.state);
-            work_.after[predicted++] = state(s, free);
+            if (c.label == kNone) s.place[c.member] = i;
+            s.next_members[i] = c.label == kNone ? from : Member{longer_.node(s, from, c.label), kMinusInfinity};
         }
+        predict(s, count);
         for (int32_t i = 0; i < s.entries_count; i++) {
             if (s.entries[i].member == kNone || s.place[s.entries[i].member] == kNone) continue;
             s.next_entries[kept] = s.entries[i];
@@ -260,6 +255,27 @@ class Search {
         if (count > 0) alignments_.drop_improbable(s, s.chosen[0].score + options_.drop);
     }
 
+    // Notes what the prediction network is to say of chosen sequences: of those that it has not spoken of.
+    void predict(Slot& s, int32_t count) {
+        std::fill_n(s.used, sizes_.predictions(), 0);
+        for (int32_t m = 0; m < s.members_count; m++) s.used[s.state_of(s.members[m])] = 1;
+        for (int32_t i = 0; i < count; i++)
+            if (s.state_of(s.next_members[i]) != kNone) s.used[s.state_of(s.next_members[i])] = 1;
+        for (int32_t i = 0; i < count; i++) {
+            const int32_t node = s.next_members[i].node;
+            if (s.nodes[node].prediction != kNone) continue;
+            const int32_t from = s.state_of(s.members[s.chosen[i].member]);
+            const int32_t own = s.take_prediction(node, s.used, sizes_.predictions());
+            s.used[own] = 1;
+            if (!s.predictions[from].has_gates) work_.recurring[recurring_++] = state(s, from);
+            s.predictions[from].has_gates = 1;
+            work_.internals[predicted_] = internals(s, own);
+            work_.tokens[predicted_] = s.nodes[node].label;
+            work_.before[predicted_] = state(s, from);
+            work_.after[predicted_++] = state(s, own);
+        }
+    }
+
     const Sizes sizes_;
     const transducerNetwork& net_;
     const transducerBeamOptions& options_;
@@ -268,6 +284,7 @@ class Search {
     const Alignments alignments_;
     const Longer longer_;
     const Results results_;
+    int64_t predicted_ = 0, recurring_ = 0;  // sequences and states of this step
 };
 
 bool is_valid(const transducerNetwork* n, const transducerBeamOptions* o) {

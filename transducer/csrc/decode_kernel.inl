@@ -112,7 +112,7 @@ class GreedyDecoder {
         memset(start.cell, 0, size_t(net.layers * hidden) * sizeof(float));
         const int32_t blank = int32_t(net.classes - 1);
         float* const state = start.hidden;
-        network.predict(1, &blank, &state, &state, inputs, gates);
+        predict(1, &blank, &state);
     }
 
     // Takes the next utterance. False where there is none.
@@ -192,8 +192,14 @@ class GreedyDecoder {
                 tokens[j] = job.tokens[slot.utterance * job.capacity + slot.count - 1];
                 states[j] = slot.hidden;
             }
-            network.predict(count, tokens, states, states, inputs, gates);
+            predict(count, tokens, states);
         }
+    }
+
+    void predict(int64_t count, const int32_t* tokens, float* const* states) const {
+        network.recur(count, states, inputs, gates);
+        const auto recurrent = [this](int64_t i) { return gates + i * 4 * hidden; };
+        network.predict(count, tokens, states, states, recurrent, inputs, gates);
     }
 
     // The best of `count` scores, the first of several: its number. `largest` becomes its score.
@@ -317,11 +323,19 @@ static int64_t above(const float* scores, int64_t count, float lowest, int32_t* 
     return found;
 }
 
-static void predict(const transducerNetwork& net, int64_t count, const int32_t* tokens, const float* const* before,
-                    float* const* after, float* inputs, float* gates) {
-    Network(net).predict(count, tokens, before, after, inputs, gates);
+static void recur(const transducerNetwork& net, int64_t count, float* const* states, float* inputs, float* gates) {
+    const int64_t width = 4 * padded(net.hidden);
+    Network(net).recur(count, states, inputs, gates);
+    for (int64_t i = 0; i < count; i++)
+        memcpy(states[i] + state_floats(net), gates + i * width, size_t(width) * sizeof(float));
 }
 
-const BeamKernels beam_kernels = {project, score, log_sum, entropy, above, predict};
+static void predict(const transducerNetwork& net, int64_t count, const int32_t* tokens, const float* const* before,
+                    float* const* after, float* inputs, float* gates) {
+    const auto recurrent = [&](int64_t i) { return before[i] + state_floats(net); };
+    Network(net).predict(count, tokens, before, after, recurrent, inputs, gates);
+}
+
+const BeamKernels beam_kernels = {project, score, log_sum, entropy, above, recur, predict};
 
 }  // namespace CTC_ISA

@@ -18,24 +18,32 @@ class Network {
         : net(net), hidden(padded(net.hidden)), joint(padded(net.joint)), classes(padded(net.classes)),
           logit_width(classes + padded(net.duration_count)) {}
 
-    // The state of some rows after one more label each; `before` may be `after`. `inputs`: 2 H a row; `gates`: 4 H, or J
-    // where that is more.
-    void predict(int64_t count, const int32_t* tokens, const float* const* before, float* const* after, float* inputs,
-                 float* gates) const {
+    // What the states of some rows say of the gates of the first layer, whatever label comes next: 4 H a row.
+    // `inputs`: H a row.
+    void recur(int64_t count, const float* const* states, float* inputs, float* gates) const {
+        for (int64_t i = 0; i < count; i++) copy(inputs + i * hidden, states[i], hidden);
+        multiply({inputs, hidden, count, hidden, net.gate_weights[0], nullptr, gates, 4 * hidden}, 4 * hidden);
+    }
+
+    // The state of some rows after one more label each; `before` may be `after`. `recurrent(i)`: what `recur` made of
+    // row i; may be in `gates`. `inputs`: 2 H a row; `gates`: 4 H, or J where that is more.
+    template <typename Recurrent>
+    void predict(int64_t count, const int32_t* tokens, const float* const* before, float* const* after,
+                 Recurrent recurrent, float* inputs, float* gates) const {
         const int64_t cells = net.layers * hidden;
-        for (int64_t layer = 0; layer < net.layers; layer++) {
-            const int64_t width = layer ? 2 * hidden : hidden, own = layer * hidden;
+        for (int64_t i = 0; i < count; i++)
+            advance(recurrent(i), net.first_gates + int64_t(tokens[i]) * 4 * hidden, before[i] + cells, after[i],
+                    after[i] + cells);
+        for (int64_t layer = 1; layer < net.layers; layer++) {
+            const int64_t width = 2 * hidden, own = layer * hidden;
             for (int64_t i = 0; i < count; i++) {
-                float* const input = inputs + i * width;
-                if (layer) copy(input, after[i] + own - hidden, hidden);
-                copy(input + width - hidden, before[i] + own, hidden);
+                copy(inputs + i * width, after[i] + own - hidden, hidden);
+                copy(inputs + i * width + hidden, before[i] + own, hidden);
             }
-            multiply({inputs, width, count, width, net.gate_weights[layer], layer ? net.gate_biases[layer] : nullptr,
-                      gates, 4 * hidden}, 4 * hidden);
-            for (int64_t i = 0; i < count; i++) {
-                const float* const added = layer ? nullptr : net.first_gates + int64_t(tokens[i]) * 4 * hidden;
-                advance(gates + i * 4 * hidden, added, before[i] + cells + own, after[i] + own, after[i] + cells + own);
-            }
+            multiply({inputs, width, count, width, net.gate_weights[layer], net.gate_biases[layer], gates, 4 * hidden},
+                     4 * hidden);
+            for (int64_t i = 0; i < count; i++)
+                advance(gates + i * 4 * hidden, nullptr, before[i] + cells + own, after[i] + own, after[i] + cells + own);
         }
         for (int64_t i = 0; i < count; i++) copy(inputs + i * hidden, after[i] + cells - hidden, hidden);
         multiply({inputs, hidden, count, hidden, net.prediction_weights, nullptr, gates, joint}, joint);
