@@ -236,10 +236,10 @@ def _tokens(text: str, style: Style) -> Iterator[Token]:
     given = sorted(style.given)
     position, previous, follows_word = 0, "", False
     while position < len(text):
-        token = style.given.get(position)
+        token = style.given.get(position) if given else None
         if token is None:
             token = _next(text, position, style, has_address, previous, follows_word)
-            following = bisect_right(given, position)
+            following = bisect_right(given, position) if given else 0
             if following < len(given) and position + len(token.written) > given[following]:
                 token = _next(text[: given[following]], position, style, has_address, previous, follows_word)
         position += len(token.written)
