@@ -184,6 +184,7 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("math", r"(?:(?<=[\w|]\s)<(?=\s+(?:[\w-]|\.\d))|(?<=\d)<(?=\d))", _compared),
     rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", _menu),
     rule("arrow", r"(?:(?<=[\w)%°]\s)|(?<=[\w)%°]))(?:-{1,2}>|→|⟶)(?=\s?[\dA-Z$€£])", _arrow),
+    rule("math", r"(?<=\d)\s?[·⋅]\s?(?=\d)", lambda match, style: "times"),
     rule("sign", r"[▲▼](?=\s?[$£€]?\d)", lambda match, style: "up" if match[0] == "▲" else "down"),
     rule("math", r"\|(?<=P\([A-Z]\|)", lambda match, style: "given"),
     rule("math", r"\|(-?\w|\w\s?[-+]\s?\w)\|", lambda m, s: f"absolute value of {_terms(m[1], s)}"),

@@ -151,6 +151,17 @@ CASES = {
     "lim x→0": "limit as x approaches zero",
     "doi:10.1000/182": "d o i one zero dot one zero zero zero slash one eight two",
     "Leg 2/3": "leg two of three",
+    "2020's best films": "twenty twenty's best films",
+    "the 1980's": "the nineteen eighties",
+    "an A-frame": "an ay frame",
+    "A-ha": "a ha",
+    "the letters A-F": "the letters ay to f",
+    "an A-F scale": "an ay f scale",
+    "the 1%ers": "the one percenters",
+    "5·5": "five times five",
+    "5 N·m": "five newton meters",
+    "50 miles N. of here": "fifty miles north of here",
+    "5 km NE.": "five kilometers northeast.",
 }
 
 
