@@ -155,8 +155,8 @@ _SELDOM_LAST = re.compile(
 # These say which number it is, or go on with a smaller unit: see fig. 3, 5 ft. 10 in.
 _BEFORE_A_NUMBER = re.compile(
     r"(?<!\d)(?<!\d\s)(?<!\w)(?:[Ff]igs?|[Vv]ols?|[Cc]h(?:s|aps?)?|[Pp]t|[Pp]gs?|[Ee]ps?|[Ee]qs?|[Ee]xh?|[Pp]aras?"
-    r"|[Ss]ecs?|Arts?|[Aa]pprox|[Ee]st|(?<!his )(?<!her )(?<!the )(?<!my )[Mm](?:ax|in)|[Aa]vg|[Tt]emp|[Tt]el|[Ee]xt|[Qq]ty"
-    r"|[Aa]pt|[Ss]te|[Rr]m|[Nn]os|[Rr]te|[Hh]wy|[Bb]ldg|vv?|ca|op)\.\Z"
+    r"|[Ss]ecs?|Arts?|[Aa]pprox|[Ee]st|(?<!his )(?<!her )(?<!the )(?<!my )[Mm](?:ax|in)|[Aa]vg|[Tt]emp|[Tt]el|[Ee]xt"
+    r"|[Qq]ty|[Aa]pt|[Ss]te|[Rr]m|[Nn]os|[Rr]te|[Hh]wy|[Bb]ldg|vv?|ca|op)\.\Z"
 )
 _UNIT_LAST = re.compile(r"\d\s?(?:ft|lbs?|hrs?|yrs?|mos?|st|min)\.\Z")
 _SMALLER_UNIT = re.compile(r"\d[\d/.]*\s?(?:in|oz|lbs?|mins?|mos?|secs?|wks?|days?)\b")

@@ -162,6 +162,16 @@ CASES = {
     "5 N·m": "five newton meters",
     "50 miles N. of here": "fifty miles north of here",
     "5 km NE.": "five kilometers northeast.",
+    "git push -f": "git push dash f",
+    "He left -and came": "he left and came",
+    "E. coli": "e coli",
+    "Plan E. College": "plan e. college",
+    "Pls. remit it": "please remit it",
+    "say pls.": "say please.",
+    "A: about two": "ay about two",
+    "Acct. ending 9921": "account ending nine nine two one",
+    "ending 9921 days": "ending nine thousand nine hundred twenty one days",
+    "Int. 4.5% APR": "interest four point five percent ay p r",
 }
 
 
