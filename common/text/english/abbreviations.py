@@ -55,7 +55,7 @@ ABBREVIATIONS = {
     "acctg": "accounting",
     "rcpt": "receipt", "avail": "available", "engr": "engineer", "precip": "precipitation", "unltd": "unlimited",
     "vit": "vitamin", "utils": "utilities",
-    "adj": "adjunct", "cdr": "commander", "cllr": "councillor", "exec": "executive", "mfr": "manufacturer",
+    "cdr": "commander", "cllr": "councillor", "exec": "executive", "mfr": "manufacturer",
     "pd": "paid", "poss": "possibly", "treas": "treasurer", "furn": "furnished", "unfurn": "unfurnished",
     "hdwd": "hardwood", "flrs": "floors", "bsmt": "basement", "lrg": "large", "refrig": "refrigerator",
     "yrly": "yearly", "mthly": "monthly", "hrly": "hourly", "addl": "additional", "depts": "departments",
@@ -81,6 +81,8 @@ ALSO_WORDS = frozenset(
     ["bal", "cert", "comm", "conf", "dia", "fed", "fr", "inf", "inst", "lib", "mem", "org", "pub", "ret", "soc"]
 ) | frozenset(
     [
+        "equip",
+        "exec",
         "med",
         "al",
         "ad",

@@ -157,7 +157,11 @@ WORD_RULES: tuple[Rule, ...] = (
             else f"{match[1]} and {match[2]}"
         ),
     ),
-    rule("name", r"(?:[A-Z][a-z]?[\d₀-₉]*|\((?:[A-Z][a-z]?[\d₀-₉]*)+\)[\d₀-₉]+){2,}(?![A-Za-z\d])", _formula),
+    rule(
+        "name",
+        r"(?:[A-Z][a-z]?[\d₀-₉]{0,3}|\((?:[A-Z][a-z]?[\d₀-₉]{0,3}){1,9}\)[\d₀-₉]{1,3}){2,20}(?![A-Za-z\d])",
+        _formula,
+    ),
     rule("name", rf"(?:{'|'.join(MIXED_CASE)})(?!\w)", _mixed_name),
     rule(
         "acronym",

@@ -7,7 +7,13 @@ from common.text.english.tokens import Rule, Style, before, rule
 from common.text.numbers import cardinal, digits
 
 # Numbers that have a name of their own.
-_NAMED = {"401": "four oh one k", "403": "four oh three b", "911": "nine one one", "411": "four one one"}
+_NAMED = {
+    "401": "four oh one k",
+    "403": "four oh three b",
+    "911": "nine one one",
+    "411": "four one one",
+    "007": "double oh seven",
+}
 
 
 def _extension(match: re.Match[str], style: Style) -> str | None:
@@ -105,6 +111,11 @@ RULES: tuple[Rule, ...] = (
     rule(
         "named number",
         r"[49]11(?![\w/,-]|\.\d)(?!\s(?:[a-z]+s|people|Turbo|GT\d|Carrera|Targa)\b)",
+        lambda m, s: _NAMED[m[0]],
+    ),
+    rule(
+        "named number",
+        r"(?:(?<=gent )|(?<=Bond )|(?<=Bond, ))007(?!\w)|007(?=\s(?:movie|film|theme))",
         lambda m, s: _NAMED[m[0]],
     ),
     rule("code", r"(?<=ISBN )\d[\dX-]+", lambda match, style: digits(match[0])),

@@ -3,7 +3,7 @@
 import re
 
 from common.text import pronounce
-from common.text.english.tables import DOMAINS, DOMAINS_BEFORE_A_PATH, EMPHASISED, EXTENSIONS, MARKS, PRONOUNCED
+from common.text.english.tables import DOMAINS, DOMAINS_BEFORE_A_PATH, EXTENSIONS, MARKS, PRONOUNCED, SPELLED
 from common.text.english.tokens import Rule, Style, rule
 from common.text.numbers import cardinal, digits, in_pairs, year
 
@@ -16,7 +16,7 @@ def _letters_or_word(part: str, style: Style) -> str:
     """What is short, or has no vowel, and is no word is spelled."""
     is_short = len(part) < 4 or not re.search("[aeiouy]", part, re.IGNORECASE)
     small = part.lower()
-    if style.for_voice and part.isupper() and len(part) < 4 and part not in PRONOUNCED and part not in EMPHASISED:
+    if style.for_voice and part in SPELLED:
         return style.letters(part)
     is_word = small in ("wav", "tex", "bib", "env") or (
         pronounce.pronunciations(small) and not (pronounce.is_said_by_letter(small) or small in _SPELLED_THERE)

@@ -333,7 +333,7 @@ RULES: tuple[Rule, ...] = (
     rule("fraction", r"(\d+)/([a-z])(?![\w/])(?<!\d/[hsda])", lambda m, s: f"{cardinal(m[1])} over {s.letters(m[2])}"),
 )
 _LETTERED = re.compile(
-    r"\b(?:letters?|rows?|seats?|grades?|sections?|groups?|parts?|aisles?|wards?|gates?|questions?|options?|columns?|blocks?|zones?|items?|from)\b",
+    r"\b(?:letters?|rows?|seats?|grades?|sections?|groups?|parts?|aisles?|wards?|gates?|questions?|options?|columns?|blocks?|zones?|items?)\b|\bfrom\s[A-Z]-",
     re.IGNORECASE,
 )
 
@@ -346,8 +346,13 @@ def _letters_in_order(match: re.Match[str], style: Style) -> str | None:
 
 
 def _over(match: re.Match[str], style: Style) -> str | None:
-    """a/b = c/d"""
-    return "over" if "=" in match.string[max(0, match.start() - 20) : match.end() + 20] else None
+    """a/b = c/d; but n/a = not"""
+    is_side = before(match, _EQUALS_AHEAD) or _EQUALS_BEHIND.match(match.string, match.end())
+    return "over" if is_side else None
+
+
+_EQUALS_AHEAD = re.compile(r"(?<!\w)[\w)]{1,2}\s?=[^=a-z]{0,9}[a-z\d)]\Z")
+_EQUALS_BEHIND = re.compile(r"[^=/]{1,9}=\s?[\w(]{1,2}(?!\w)")
 
 
 SYMBOL_RULES: tuple[Rule, ...] = (

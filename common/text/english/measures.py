@@ -95,7 +95,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     large = "thousand" if thousand else large
     behind = match.string[match.end() :]
     # 9.58s, but not the 90s; 24h
-    is_time = (unit == "s" and ("." in number or hyphen == " " or before(match, _LASTING))) or (
+    is_long = before(match, _LASTING) or _LASTING_BEHIND.match(behind)
+    is_time = bool(unit == "s" and ("." in number or hyphen == " " or is_long)) or (
         unit == "h" and number.isdigit() and hyphen != "-"
     )
     is_time = is_time or bool(unit in ("A", "N", "J") and hyphen == " " and _ELECTRIC.match(behind))
@@ -106,7 +107,7 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         is_time = True
     if unit == "inn" and not re.match(r"\.|\)", behind) and match[0][-1] != ".":
         return None
-    if unit in ("sh", "eps") and not hyphen:
+    if unit in ("sh", "eps", "rds", "rnds") and (not hyphen or behind.startswith(" -")):  # sh -c
         return None
     is_time = is_time or (unit == "v" and not hyphen and number.isdigit())
     is_time = is_time or (unit == "sf" and len(number) > 2 and not number.startswith("0"))
@@ -193,8 +194,10 @@ _SOMETHING = re.compile(r"\s(?:the|an?|this|that|these|those|my|your|his|her|its
 _FEET_AHEAD = re.compile(r"\d\s?(?:ft|feet|foot)\.?\s\Z")
 _ROAD = re.compile(r"\b(?:[Ss]izes?|Route|Rte\.?|Rt\.?|Highway|Hwy\.?|US|I|Exit|Apt\.?|Unit|Flat|Room|Seat)[\s-]\Z")
 _LASTING = re.compile(
-    r"\b(?:in|for|after|every|only|just|under|took|takes?|wait|lasts?|lasted|by|than|about|within|timeout|ran)\s\Z|~\s?\Z"
+    r"\b(?:in|for|after|every|only|just|under|took|takes?|wait|lasts?|lasted|by|than|about|within|timeout|ran"
+    r"|(?:delay|pause|timeout|interval|gap|lag|lead|limit|penalty)\sof)\s\Z|~\s?\Z"
 )
+_LASTING_BEHIND = re.compile(r"\s(?:delay|pause|timeout|interval|gap|lag|lead|limit|penalty|window|sprint|rule)\b")
 
 
 def count(number: str) -> str:

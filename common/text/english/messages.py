@@ -19,7 +19,25 @@ SHORT = {
 }  # fmt: skip
 # Capitals of these are other names.
 _ALSO_CAPITALS = frozenset(
-    ["msg", "hv", "gd", "tho", "abt", "tmr", "tmw", "ur", "tnx", "pmt", "yest", "wkt", "mtg", "mkt", "mgr", "hwy"]
+    [
+        "msg",
+        "hv",
+        "gd",
+        "tho",
+        "hrs",
+        "abt",
+        "tmr",
+        "tmw",
+        "ur",
+        "tnx",
+        "pmt",
+        "yest",
+        "wkt",
+        "mtg",
+        "mkt",
+        "mgr",
+        "hwy",
+    ]
 )
 _ONLY_SHORT = frozenset(SHORT) - _ALSO_CAPITALS
 

@@ -8,7 +8,7 @@ from common.text.numbers import cardinal, plural
 
 _SIGN = (
     r"(?:(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|AU?\$|CA?\$|HK\$|NZ\$|NT\$|MX\$|S\$|R\$|Rs\.?(?=\s?\d)"
-    r"|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡₨₵৳₸₾]|(?:CN|JP)¥|RM(?=\d)|Rp\.?(?=\s?\d)|Dhs?\.?(?=\s?\d)|(?<!-)Fr\.(?=\s?\d)|K[Ss]h\.?(?=\s?\d))"
+    r"|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡₨₵৳₸₾]|(?:CN|JP)¥|(?<!\b[Ii]n\s)RM(?=\d)|Rp\.?(?=\s?\d)|Dhs?\.?(?=\s?\d)|(?<!-)Fr\.(?=\s?\d)|K[Ss]h\.?(?=\s?\d))"
 )
 _CODE = (
     "USD|CAD|AUD|EUR|GBP|JPY|CNY|RMB|CHF|INR|SEK|NOK|DKK|PLN|CZK|HUF|KRW|SGD|HKD|NZD|ZAR|RUB|THB|AED|MXN|BRL|BTC"
@@ -16,7 +16,7 @@ _CODE = (
 )
 # Words or names, too: only behind an amount, or before one of four digits or with a comma.
 _CODE_TOO = "TRY|PHP|COP|PEN|MAD|NIS|ARS|CLP|ETH|USDT|LTC"
-_EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3})+),\d\d(?!\d|,\d)"  # 1.250,50 €
+_EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3}){1,9}),\d\d(?!\d|,\d)"  # 1.250,50 €
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER})"
 _PART = (
     rf"(?:[\s-]?({LARGE})\b|\s?(mn|mln|mill?|mio|bil|bln|lakhs?|crores?|(?<=[\d₹] )cr|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)"
@@ -198,6 +198,10 @@ def _grouped(match: re.Match[str], style: Style) -> str:
 _COST_AHEAD = re.compile(
     r"\b(?:costs?|for|only|just|pays?|paid|worth|saves?|saved|fell|rose|dropped|gained|up|down)(?:\s(?:by|only|just))?\s\Z"
 )
+# Codes of diagnoses: ICD-10 code R10.30
+_CODED_AHEAD = re.compile(
+    r"\b(?:codes?|ICD[\w-]{0,6}|sections?|diagnos[ie]s|rev\.|revision|version):?\s\Z|[A-Z]\d\d\.\d{1,3},?\s(?:(?:and|or)\s)?\Z"
+)
 _COIN_BEHIND = re.compile(r"\s(?:each|coins?|off|stamps?|pieces?|an?\s|per\s|more|less)|/[a-z]")
 
 
@@ -210,20 +214,28 @@ def _cents(match: re.Match[str], style: Style) -> str | None:
 RULES: tuple[Rule, ...] = (
     rule("money", rf"([$£€])({NUMBER})\s?([kKmM])?(pppn|pcm|pw|pp|pm|ph|pa|pn)(?!\w)", _paid),
     rule("money", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?", _notes),
-    rule("money", r"([€])\s?(\d{1,3}(?: \d{3})+)()(?![\d.,])", _grouped),
+    rule("money", r"([€])\s?(\d{1,3}(?: \d{3}){1,9})()(?![\d.,])", _grouped),
     rule(
         "money",
         rf"\$\s?({NUMBER})(?:\s({LARGE}))?\s(U\.?S\.?\s)?dollars?\b",
         lambda m, s: _spelled(_amount(m[1], m[2], "US$" if m[3] else "$"), s),
     ),
-    rule("money", rf"()(\d{{1,3}}(?: \d{{3}})+)\s?(€|kr|(?:{_CODE})\b)(?!\w)", _grouped),
-    rule("money", r"(R)(\d{1,3}(?:,\d{3})+(?:\.\d\d)?|\d+\.\d\d)(?![\w.])", lambda m, s: _amount(m[2], None, "ZAR")),
+    rule("money", rf"()(\d{{1,3}}(?: \d{{3}}){{1,9}})\s?(€|kr|(?:{_CODE})\b)(?!\w)", _grouped),
+    rule(
+        "money",
+        r"R(\d{1,3}(?:,\d{3})+(?:\.\d\d)?|\d+\.\d\d)(?![\w.])",
+        lambda m, s: None if before(m, _CODED_AHEAD) else _amount(m[1], None, "ZAR"),
+    ),
     rule(
         "money",
         rf"({_CODE_TOO})\s(\d{{1,3}}(?:,\d{{3}})+(?:\.\d\d)?|\d{{4,}}|\d+\.\d\d)(?![\w.])",
         lambda m, s: _amount(m[2], None, m[1]),
     ),
-    rule("money", rf"({NUMBER})\s({_CODE_TOO})(?!\w|\s?\d)", lambda m, s: _amount(m[1], None, m[2])),
+    rule(
+        "money",
+        rf"({NUMBER})\s({_CODE_TOO})(?!\w|\s?\d|\s(?!(?:for|to|and|or|in|per|an?|each|at|on|from|of|is|was)\b)[a-z])",
+        lambda m, s: _amount(m[1], None, m[2]),
+    ),
     rule("money", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", _lost),
     rule("money", r"(\d{1,2})/(?=[$£€]\d)", lambda match, style: f"{cardinal(match[1])} for "),
     rule(

@@ -166,6 +166,12 @@ def _is_of_light(match: re.Match[str]) -> bool:
     return not is_count and not before(match, _RACE_AHEAD) and not anywhere(text, _EARNED)
 
 
+# 4K video, 3M tape, 34B bras: letters of a resolution, a company or a size
+_NAMED_SO = re.compile(
+    r"[2458]\s?[kK]\s(?:video|tv|TV|monitor|display|screen|resolution|res|film|movie|camera|footage|stream\w*|gaming|60|Blu)"
+    r"|3M(?:'s|\s(?:[A-Z][a-z]|tape|stock|mask|adhesive|hooks?|company|strips?|respirator))"
+    r"|[\d.,]{1,9}\s?(?:B\s(?:bra|cup)s?\b|[KM]\s(?:TV|video|monitor|display|screen|resolution|run|race))"
+)
 _OF_SHARES = re.compile(r"\b(?:10-?Qs?|8-K|annual\sreports?|filings?|filed|SEC)\b")
 
 
@@ -176,26 +182,7 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
     if before(match, _SERIAL_AHEAD) or (letter in "KMB" and before(match, PLACE_AHEAD)):
         return None
     follows = match.string[match.end() :]
-    if (
-        letter in "kK"
-        and match[1] in ("2", "4", "5", "8")
-        and re.match(
-            r"\s(?:video|tv|TV|monitor|display|screen|resolution|res|film|movie|camera|footage|stream\w*|gaming|60|Blu)",
-            follows,
-        )
-    ):
-        return None
-    if (
-        letter == "M"
-        and match[1] == "3"
-        and re.match(r"'s|\s(?:[A-Z][a-z]|tape|stock|mask|adhesive|hooks?|company|strips?|respirator)", follows)
-    ):
-        return None
-    if letter == "B" and re.match(r"\s(?:bra|cup)s?\b", follows):
-        return None
-    if letter == "K" and match[1] == "10" and anywhere(match.string, _OF_SHARES):
-        return None
-    if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):
+    if _NAMED_SO.match(match.string, match.start()) or (match[0] == "10K" and anywhere(match.string, _OF_SHARES)):
         return None
     if letter == "k" and match[1] in _DISTANCES and _RUN.match(follows):
         return None
@@ -265,7 +252,8 @@ def _factorial(match: re.Match[str], style: Style) -> str | None:
 
 
 _ONES_AHEAD = re.compile(
-    r"(?:\b(?:two|three|four|five|six|several|all|some|the|these|those|my|your|pairs?\sof|rolled|rolling|of|in)|\ds(?:,|,?\sand|,?\sor|\sto))\s\Z"
+    r"(?:\b(?:two|three|four|five|six|several|all|some|these|those|my|your|(?:pairs?|sets?|lots|rolls?)\sof|rolled|rolling)|\ds(?:,|,?\sand|,?\sor|\sto))\s\Z",
+    re.IGNORECASE,
 )
 _ONES_BEHIND = re.compile(r",?\s(?:and|or|to)\s\d{1,2}s\b")
 
@@ -286,12 +274,7 @@ _ROUGHLY = {
 }  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
-    rule(
-        "code",
-        r"(?:(?<=Agent )|(?<=agent )|(?<=Bond )|(?<=Bond, ))007(?!\w)|007(?=\s(?:movie|film|theme))",
-        lambda match, style: "double oh seven",
-    ),
-    rule("number", r"\d{1,3}(?:'\d{3})+(?![\w'])", lambda match, style: cardinal(match[0].replace("'", ","))),
+    rule("number", r"\d{1,3}(?:'\d{3}){1,9}(?![\w'])", lambda match, style: cardinal(match[0].replace("'", ","))),
     rule("code", r"0x([\dA-Fa-f]+)\b", _hexadecimal),
     rule("code", r"(?:999|112|911|000)(?!\w|[.,:/-]\d)(?!\s(?!or\b|and\b|if\b|in\b|for\b|now\b)[a-z])", _emergency),
     rule("code", r"(?<=localhost:)\d{4,5}(?!\w)", lambda m, s: in_pairs(m[0])),

@@ -59,11 +59,10 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
     numeral, own = match[1], "'s" if match[2] else ""
     if not _NUMERAL.fullmatch(numeral) or numeral in ("L", "C", "D", "M"):  # "Grade C beef", "Class D airspace"
         return None
-    if numeral == "IV" and anywhere(match.string, _OF_MEDICINE):
-        return None
     number = roman(numeral)
     is_king = before(match, _KING_AHEAD)
-    if style.for_voice and _is_beside_another(match, is_king=is_king):
+    is_drip = numeral == "IV" and anywhere(match.string, _OF_MEDICINE)
+    if style.for_voice and not is_drip and _is_beside_another(match, is_king=is_king):
         return cardinal(number)
     if before(match, _COUNTED_AHEAD):
         is_pronoun = numeral == "I" and before(match, _SHORT_AHEAD) and _SAID_BY_ME.match(match.string, match.end())
@@ -85,7 +84,7 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
         return f"the {ordinal(number)}{own}"
     if style.for_voice and len(numeral) > 3 and _YEAR.fullmatch(numeral):
         return year(number) if len(number) == 4 else cardinal(number)
-    is_name = style.for_voice and re.fullmatch(_IN_NAMES, numeral)
+    is_name = style.for_voice and not is_drip and re.fullmatch(_IN_NAMES, numeral)
     return f"{cardinal(number)}{own}" if is_name and before(match, _WORD_AHEAD) else None
 
 

@@ -163,7 +163,11 @@ RULES: tuple[Rule, ...] = (
         r"\.(\d{3})/\.(\d{3})(?:/\.(\d{3}))?(?!\w)",
         lambda m, s: " ".join(in_pairs(n) if n[0] != "0" else cardinal(n) for n in m.groups() if n),
     ),
-    rule("score", r"(?:0|15|30|40)-(?:0|15|30|40)(?![\w-]|[.,:]\d)", _points),
+    rule(
+        "score",
+        r"(?:0|15|30|40)-(?:0|15|30|40)(?=\s*(?:[,;:!?)]|\.(?!\d)|\Z)|\s(?:up|down|ahead|behind|lead)\b)(?!,\d)",
+        _points,
+    ),
     rule("score", r"[1-9]\d?/[1-9]?\d/[1-9]?\d(?![\w/])", _stats),
     rule("score", rf"(?:{_SET})(?=,?\s{_SET}|\s\(\d{{1,2}}-\d{{1,2}}\))(?!\w)", _set),
     rule("score", rf"(?:(?<=\d-\d,\s)|(?<=\d-\d\s)|(?<=\),\s)){_SET}(?!\w)", _set),

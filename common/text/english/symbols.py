@@ -79,7 +79,7 @@ def _option(match: re.Match[str], style: Style) -> str | None:
 
 
 _REACTION = re.compile(
-    r"(?<![\w.])\d{0,2}[A-Z][a-z]?[\d₂-₉]?[A-Za-z\d₂-₉]{0,9}\s\+\s\d{0,2}[A-Z]|\s\+\s\d{0,2}[A-Z][A-Za-z\d]*\s*\Z"
+    r"(?<![\w.])\d{0,2}(?:[A-Z][a-z]?[\d₂-₉]{0,2}){1,9}\s\+\s\d{0,2}[A-Z]|\s\+\s\d{0,2}[A-Z][A-Za-z\d]*\s*\Z"
 )
 _NUMBER_AHEAD = re.compile(r"\d\s?[a-zA-Z%°]{0,3}\s?\Z")
 _NUMBER_BEHIND = re.compile(r"\s?[$€£]?\d")
@@ -92,6 +92,16 @@ def _arrow(match: re.Match[str], style: Style) -> str | None:
     if anywhere(match.string, _REACTION):
         return "yields"
     return "to" if before(match, _NUMBER_AHEAD) and _NUMBER_BEHIND.match(match.string, match.end()) else None
+
+
+_OPERATOR_AHEAD = re.compile(r"(?:[-+*/=<>≤≥≠×(]|\b(?:is|of|where|if))\s?\Z")
+_OPERATOR_BEHIND = re.compile(r"\s?(?:[+*/=<>≤≥≠×^²³]|-\s|\bis\b)")
+
+
+def _is_a_term(match: re.Match[str]) -> bool:
+    """|x| < 1, |-5|; but no column of a table"""
+    is_digit = match[1][-1].isdigit()
+    return is_digit or before(match, _OPERATOR_AHEAD) or bool(_OPERATOR_BEHIND.match(match.string, match.end()))
 
 
 _SIGNS = {"+": "plus", "-": "minus"}
@@ -192,16 +202,20 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule(
         "math", r"(?:(?<=[\w)|])|(?<=[\w)|]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: _related(match, "at least")
     ),
-    rule("math", r"(?:(?<=[\w|]\s)<(?=\s+(?:[\w-]|\.\d))|(?<=\d)<(?=\d))", _compared),
+    rule("math", r"(?:(?<=[\w|]\s)<(?=\s+(?:[\w|-]|\.\d))|(?<=\d)<(?=\d))", _compared),
     rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", _menu),
     rule("arrow", r"(?:(?<=[\w)%°]\s)|(?<=[\w)%°]))(?:-{1,2}>|→|⟶)(?=\s?[\dA-Z$€£])", _arrow),
     rule("math", r"(?<=\d)\s?[·⋅]\s?(?=\d)", lambda match, style: "times"),
     rule("option", r"(?<=\s)--?(?=[A-Za-z])", _option),
     rule("sign", r"[▲▼](?=\s?[$£€]?\d)", lambda match, style: "up" if match[0] == "▲" else "down"),
     rule("math", r"\|(?<=P\([A-Z]\|)", lambda match, style: "given"),
-    rule("math", r"\|(-?\w|\w\s?[-+]\s?\w)\|", lambda m, s: f"absolute value of {_terms(m[1], s)}"),
+    rule(
+        "math",
+        r"(?<![\w|])\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])",
+        lambda m, s: f"absolute value of {_terms(m[1], s)}" if _is_a_term(m) else None,
+    ),
     rule("math", r"(?<=\w\s)/(?=\s[$£€]?[\d.,]+(?:\s(?:thousand|[mb]illion))?\s?=)", lambda match, style: "divided by"),
-    rule("math", r"(?:(?<=[\w|]\s)>(?=\s+(?:[\w-]|\.\d))|(?<=\d)>(?=\d))", _compared),
+    rule("math", r"(?:(?<=[\w|]\s)>(?=\s+(?:[\w|-]|\.\d))|(?<=\d)>(?=\d))", _compared),
     rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
     rule("range", r"(?<=\d[a-z])-(?=\d{1,3}[a-z]?\b)", lambda match, style: "to"),
     rule("sign", r"~\s?(?=[$£€¥₹]?\.?\d)|(?<![\w)]\s)(?<![\w)])≈\s?(?=[$£€¥₹]?\.?\d)", lambda match, style: "about"),

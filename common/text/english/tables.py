@@ -80,7 +80,7 @@ PRONOUNCED = frozenset([
 SPELLED = frozenset([
     "AD", "AI", "AM", "API", "ATM", "BA", "BBC", "BC", "CD", "CEO", "CFO", "CIA", "CO", "CPU", "CTO", "CV", "DIY",
     "DJ", "DNA", "DVD", "ER", "ETA", "EU", "FAQ", "FBI", "FM", "AFAIK", "ICYMI", "ROTFL", "UNHCR", "ROI", "IELTS",
-    "TOEIC", "AAPL", "UNAIDS", "NAACP", "MSRP",
+    "AES", "CES", "EKS", "TOEIC", "AAPL", "UNAIDS", "NAACP", "MSRP",
     "UEFI", "IIRC", "ROFL", "CCTV", "EPA", "ERA", "AAA", "IOU", "IUD", "UTI", "AED", "ATV", "ACL", "ADA", "USDA",
     "UAE", "AOL",
     "ESPN", "IRA", "ETF", "IPO", "APY", "APR", "ABS", "EIN", "IDE", "GUI", "AWS", "OCD", "UCLA", "ACLU", "AARP",
@@ -143,8 +143,9 @@ DOMAINS = (
     "|ru|br|mx|sm|tv|me|ly|gg|fm|xyz|shop|store|online|site|blog|news|club|live|cloud|tech|page|link|aero|jobs|museum|travel"
     "|ie|gr|pt|cz|hu|ro|sg|hk|kr|tw|th|vn|ph|tr|ua|za|ar|cl|pe|fi|lt|lv|ee|sk|si|hr|bg|rs|kz|ir|il|sa|ae|eg|ng|ke|pk|bd|lk"
 )
-"""Those that are no words of English, behind a full stop that lacks its space."""
-DOMAINS_BEFORE_A_PATH = "be|to|is|it|at|so|my|la|im|id|am|be|cc|ws|gl|gd|vc|do|page|link|as|by"
+"""Behind any name, although some are words, too: a full stop that lacks its space is rarer."""
+DOMAINS_BEFORE_A_PATH = "be|to|is|so|my|la|im|id|am|cc|ws|gl|gd|vc|do|as|by"
+"""Words more often than domains: only where a path follows."""
 EXTENSIONS = (
     "pdf|html?|txt|docx?|xlsx?|pptx?|csv|tsv|json|jsonl|ya?ml|toml|xml|md|py|ipynb|js|jsx|ts|tsx|css|cpp|cu|java|sh|bat|exe"
     "|dll|zip|tar|gz|xz|rar|png|jpe?g|gif|svg|bmp|tiff|webp|mp3|mp4|wav|flac|ogg|mov|avi|mkv|log|cfg|ini|conf|bak|tmp|sql|db"
@@ -162,6 +163,6 @@ COUNTED = (
     "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl|Stage|Grade|Level"
     "|Unit|Class|Episode|Season|Round"
     "|Super Bowl|Vatican|Apollo|Mark|Factor|World War|WW|Olympiad"
-    "|Canto|Amend\\.|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Figs?\\.|Mk\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
+    "|Canto|Amend\\.|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Figs?\\.|M[Kk]\\.?|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
     "|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
 )

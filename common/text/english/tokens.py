@@ -13,8 +13,8 @@ GIVEN = "given"
 """The class of tokens whose reading does not come from the text; they are said without spaces around them."""
 
 NUMBER = (
-    r"(?:\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?![\d,])(?:\.\d+)?"
-    r"|\d{1,3}(?:(?: \d{3}){2,}| 000)(?![\d.,:/-])|\d+(?:\.\d+)?|\.\d+)"
+    r"(?:\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,2}(?:,\d\d){1,9},\d{3}(?![\d,])(?:\.\d+)?"
+    r"|\d{1,3}(?:(?: \d{3}){2,9}| 000)(?![\d.,:/-])|\d+(?:\.\d+)?|\.\d+)"
 )
 LARGE = "hundred|thousand|million|billion|trillion"
 

@@ -26,8 +26,12 @@ _OF_A_DAY = re.compile(
     rf"|\.?\s?(?:[&/+-]|\band\b|\bor\b|\bto\b|\bthru\b|\bthrough\b|,)\s?(?:{NAMES}|holidays?|[A-Z][a-z]+day)\b"
     rf"|\.?,?\s(?:the\s)?(?:{_MONTH}\s)?\d|\)"
 )
-_NAMED_BEHIND = re.compile(
-    r"\s(?:Dieu|ami|amour|Microsystems|Valley|City|Belt|Prairie|Life|Tzu|Nav|Devils?|King|God|Down|Up|Beside|Next)\b"
+_NAMED_BEHIND = re.compile(r"\s(?:Dieu|ami|amour|Valley|City|Nav|Down|Up|Beside|Next)\b")
+# Sun Life, Sun Studio; but Sun Brunch
+_OF_THE_SUN = re.compile(
+    r"\s(?!(?:Closed|Open|Off|Only|Brunch|Breakfast|Lunch|Dinner|Supper|Mass|Services?|Roast|Eve|Night|Morning|Noon|Midday"
+    rf"|Midnight|Afternoon|Evening|Early|Late|Thru|Through|Till?|To|And|Or|At|From|Special|Game|{NAMES}|{_MONTH})(?!\w)"
+    r"|[A-Z][a-z]+day\b)[A-Z][a-z]"
 )
 _NAMED_AHEAD = re.compile(
     r"\b(?:the|a|our|your|its|[Jj]ust|[Nn]ewly|The|that|who|[Hh]e|[Ss]he|[Ii]t|[Ww]e|[Tt]hey|I|and then|which|Baltimore"
@@ -43,7 +47,8 @@ def _weekday(match: re.Match[str], style: Style) -> str | None:
     name, text, behind = match[1], match.string, match.end()
     if name not in ("Sat", "Sun", "Wed", "Mon"):
         return WEEKDAYS[name]
-    if _NAMED_BEHIND.match(text, behind) or before(match, _NAMED_AHEAD):
+    named = _NAMED_BEHIND.match(text, behind) or (name == "Sun" and _OF_THE_SUN.match(text, behind))
+    if named or before(match, _NAMED_AHEAD):
         return None
     is_alone = before(match, BEGINNING)
     is_a_day = _OF_A_DAY.match(text, behind) or before(match, _ON_A_DAY)
@@ -91,7 +96,7 @@ WORD_RULES: tuple[Rule, ...] = (
         "date",
         rf"({_LOUD_NAMES})(?:(?=\.?\s?[-/&]\s?(?:{_LOUD_NAMES})\b)"
         r"|(?<=-...)(?<=[A-Z]-...)(?!\w)|(?<=-....)(?<=[A-Z]-....)(?!\w)"
-        r"|(?<!SAT)(?=:?\s\d)|(?<!SAT)(?=:?\s(?:CLOSED|ONLY))"
+        r"|(?<!SAT)(?<!THE SUN)(?=:?\s\d)|(?<!SAT)(?=:?\s(?:CLOSED|ONLY))"
         r"|(?:(?<=CEPT SUN)|(?<=CEPT SAT)|(?<=CEPT MON)|(?<=OSED SUN)|(?<=OSED SAT)|(?<=THRU FRI))(?!\w))",
         lambda match, style: _LOUD[match[1]],
     ),
@@ -104,7 +109,7 @@ WORD_RULES: tuple[Rule, ...] = (
         r"(?<!\d\s)(MTWThF|MTWTF|MWF|MTWR|TuTh|TTh|TR|MW)(?=\s\d{1,2}(?::|\s?-|\s?[ap]m))",
         lambda match, style: " ".join(_INITIALS[name] for name in re.findall(r"T[uh]|[MTWRF]", match[1])),
     ),
-    rule("date", r"(?:M/W/F|M/W|T/Th|Tu/Th|T/R)(?!\w|/)", _listed),
+    rule("date", r"(?:M/W/F|T/Th|Tu/Th|(?:M/W|T/R)(?=[\s,:;]+(?:at\s|from\s)?\d))(?!\w|/)", _listed),
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
     rule(
         "date",
@@ -115,7 +120,9 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule("date", rf"({NAMES})(?=\s?[/&]\s?(?:{NAMES})\b)|(?<=[a-z]{{3}}/)({NAMES})(?!\w)", _weekday_among),
     rule(
-        "date", r"(M|Tu?|W|Th|F|Sa)\s?-\s?(Th|F|Sat?|Sun?)(?<!-S)(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)", _initials
+        "date",
+        r"(?!T-F(?!\s\d))(M|Tu?|W|Th|F|Sa)\s?-\s?(Th|F|Sat?|Sun?)(?<!-S)(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)",
+        _initials,
     ),
     rule("date", rf"({NAMES})(?![\w'-])", _weekday),
 )

@@ -143,6 +143,7 @@ _INCLUDED = re.compile(
 )
 # Behind the first word, before the second
 _EXTRA = {
+    "adj": ("adjunct", "(?:prof|faculty|instr|lect)"),
     "adv": ("advance", "(?:notice|booking|tickets?|purchase|payment)"), "alg": ("algebra", "(?:\\d|I)"),
     "trig": ("trig", "\\d"), "div": ("divided", "by\\b"), "prof": ("professional", "(?:dev|development)"),
     "dev": ("development", "(?:team|kit|board|tools?|plan|cycle)"), "rt": ("right", "Hon"),

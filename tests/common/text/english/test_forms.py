@@ -78,7 +78,7 @@ def test_no_is_an_answer_only_where_it_does_not_count() -> None:
 # What one text of 8,000 characters repeats; a time that grows with the square of the length took up to 2.4 s.
 REPEATED = [
     "1,", "a_", "1.", "1-", "1/", "1:", "-", ".", '"', "'", "()", "(a)", "A", "A.", "AB ", "$1", "a@", "1m ", "1-800-",
-    "😀", "é", "a\u0301", "5' ", '5" ', "5F ", "no. ", "Dr. ", "A1-", "1+", "½ ",
+    "😀", "é", "a\u0301", "5' ", '5" ', "5F ", "no. ", "Dr. ", "A1-", "1+", "½ ", "1,1", "A1", "007 ",
 ]  # fmt: skip
 
 
