@@ -76,7 +76,7 @@ class Arena {
 };
 
 // States of the prediction network that are remembered beside those in use.
-constexpr int64_t LEFT_PREDICTIONS = 16;
+constexpr int64_t LEFT_PREDICTIONS = 8;
 
 struct Sizes {
     const transducerNetwork& net;
@@ -86,7 +86,7 @@ struct Sizes {
     int64_t classes() const { return padded(net.classes); }
     int64_t logit_width() const { return classes() + padded(net.duration_count); }
     // With what `recur` makes of it.
-    int64_t state_floats() const { return ::state_floats(net) + 4 * padded(net.hidden); }
+    int64_t state_floats() const { return ::state_floats(net) + recurrent_floats(net); }
     // Those of all sequences before and after a step, and some that have left the beam.
     int64_t predictions() const { return 2 * options.beam + LEFT_PREDICTIONS; }
     int64_t longest_jump() const { return net.duration_count ? net.durations[net.duration_count - 1] : 1; }

@@ -39,7 +39,7 @@ struct Work {
         logits = arena.take<float>(rows * sizes.logit_width());
         sums = arena.take<float>(rows * sizes.joint());
         inputs = arena.take<float>(PREDICTED * 2 * padded(net.hidden));
-        gates = arena.take<float>(PREDICTED * std::max(4 * padded(net.hidden), sizes.joint()));
+        gates = arena.take<float>(PREDICTED * std::max(recurrent_floats(net), sizes.joint()));
         start = arena.take<float>(sizes.state_floats());
         start_internal = arena.take<float>(sizes.internal_floats());
         fused = arena.take<float>(sizes.internal_floats());
@@ -246,8 +246,8 @@ class Search {
             s.next_entries[kept++].member = s.place[s.entries[i].member];
         }
         for (int32_t i = 0; i < count; i++)
-            for (int64_t d = 0; s.chosen[i].label != kNone && d < alignments_.durations(); d++)
-                Alignments::add(s.next_entries, kept, alignments_.after(s.rows[s.chosen[i].row], i, s.chosen[i].label, d));
+            if (const Candidate& c = s.chosen[i]; c.label != kNone)
+                alignments_.follow_by(s.rows[c.row], i, c.label, s.next_entries, kept);
         std::swap(s.members, s.next_members);
         std::swap(s.entries, s.next_entries);
         s.members_count = count;
