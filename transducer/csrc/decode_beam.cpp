@@ -78,6 +78,7 @@ class Search {
     void run() {
         std::memset(work_.start, 0, size_t(sizes_.state_floats()) * sizeof(float));
         const int32_t blank = alignments_.blank_label();
+        job_.kernels->recur(net_, 1, &work_.start, work_.inputs, work_.gates);
         job_.kernels->predict(net_, 1, &blank, &work_.start, &work_.start, work_.inputs, work_.gates);
         work_.after[0] = work_.start;
         work_.internals[0] = work_.start_internal;
