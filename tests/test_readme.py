@@ -21,6 +21,7 @@ PAGES = [
     *("docs/multi_node.md", "docs/from_the_originals.md", "benchmarks/README.md", "trt/README.md"),
     *("jasper/README.md", "wav2vec2/README.md", "transducer/README.md"),
     *("fastpitch/README.md", "fastpitch/vocoders/README.md", "trt/serving/README.md"),
+    *sorted(f"docs/checkpoints/{page.name}" for page in (REPOSITORY / "docs" / "checkpoints").glob("*.md")),
 ]
 # Commands that read TOML files before their flags; all others have flags, and an options class of their name.
 RUNS = {
@@ -48,6 +49,16 @@ def commands(page: str) -> list[list[str]]:
 
 COMMANDS = [command for name in PAGES for command in commands((REPOSITORY / name).read_text(encoding="utf-8"))]
 PYTHON = [command for command in COMMANDS if "-m" in command and "bash" not in command]
+
+
+def sections(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return {anchor(heading) for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE)}
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def tree() -> list[str]:
@@ -92,9 +103,12 @@ def test_every_file_of_the_repository_has_its_place_in_the_tree():
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_files(page):
     text = (REPOSITORY / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
+    for target in re.findall(r"\]\(([^)]+)\)", text):
         if not target.startswith("https://"):
-            assert (REPOSITORY / page).parent.joinpath(target).exists(), f"{page}: {target}"
+            name, _, section = target.partition("#")
+            there = (REPOSITORY / page).parent / name if name else REPOSITORY / page
+            assert there.exists(), f"{page}: {target}"
+            assert not section or section in sections(there), f"{page}: {target}"
 
 
 def test_the_log_lists_every_entry_of_every_topic_in_order():
@@ -108,8 +122,8 @@ def test_the_log_lists_every_entry_of_every_topic_in_order():
         assert [(name, date) for date, name, _ in listed] == entries
         assert len(entries) == len(re.findall("^## ", page, re.MULTILINE)), f"{topic.name}: date and verdict come first"
         assert [date for _, date in entries] == sorted((date for _, date in entries), reverse=True), topic.name
-        for _, name, anchor in listed:
-            assert re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") == anchor
+        for _, name, section in listed:
+            assert anchor(name) == section
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,23 @@ def _calculation(match: re.Match[str]) -> str:
     )
 
 
+_COMPARISONS = {
+    "<": "小于",
+    ">": "大于",
+    "≤": "小于等于",
+    "≥": "大于等于",
+    "≠": "不等于",
+    "<=": "小于等于",
+    ">=": "大于等于",
+}
+
+
+def _compared(match: re.Match[str]) -> str | None:
+    """气温>30度, 5<8; a tag or an arrow is none"""
+    is_arrow = text_before(match)[-1:] in ("-", "=", "<", "")
+    return None if is_arrow else _COMPARISONS[match[0].strip()]
+
+
 def _code(match: re.Match[str]) -> str | None:
     is_code = _CODE_AHEAD.search(text_before(match)) or _CODE_BEHIND.match(match.string, match.end())
     return digits(match[0]) if is_code else None
@@ -333,6 +350,7 @@ _RULES = tuple(
         ("money", rf"([¥$€£])\s?({_VALUE})(?:\s?-\s?[¥$€£]?({_VALUE}))?({_LARGE})?", _money),
         ("math", rf"{_VALUE}(?:\s?[-+×÷*/]\s?{_VALUE}){{1,20}}\s?=(?:\s?-?{_VALUE})?", _calculation),
         ("math", rf"{_VALUE}(?:\s?[+×÷*]\s?{_VALUE}){{1,20}}", _calculation),
+        ("math", r"(?:[<>]=?|[≤≥≠])\s?(?=[-¥$€£]?\d)", _compared),
         ("measure", rf"(-)?({_VALUE})\s?(?:({_UNIT})?\s?-\s?({_VALUE})\s?)?({_UNIT})(?![A-Za-z])", _measure),
         ("magnitude", rf"({_VALUE})[kK](?:\s?-\s?({_VALUE})[kK])?(?![A-Za-z])(?!\s?{_SEEN})", _thousands),
         ("range", rf"({_VALUE})\s?-\s?({_VALUE})", _range),
@@ -347,11 +365,11 @@ _HAN = re.compile(f"[{HAN}]")
 _LATIN = frozenset(string.ascii_letters)
 _LETTER = re.compile(r"[^\W\d_]")
 _NEAR = 200  # characters
-_PASSED_OVER = " \t\n,.;:!?()\"'-/%°℃0123456789"
+_PASSED_OVER = " \t\n,.;:!?()\"'-/%°℃<>≤≥≠0123456789"
 _NAME = _Rule("name", re.compile(r"([A-Za-z]{1,12})(\d+(?:\.\d+)*)(?![A-Za-z\d])"), _with_letters)
 _NAMED = rf"(?<![A-Za-z\d-])(?:[A-Za-z]{{1,2}}(?=\d)|[A-Za-z]{{2,11}}[a-z](?=\d{{1,4}}[{HAN}]))"  # A4, Win10系统
-_BEGINS = re.compile(rf"[\d¥$€£-]|{_NAMED}")
-_GAP = re.compile(rf"(?:(?!{_NAMED})[^\d¥$€£-])+|.", re.DOTALL)
+_BEGINS = re.compile(rf"[\d¥$€£<>≤≥≠-]|{_NAMED}")
+_GAP = re.compile(rf"(?:(?!{_NAMED})[^\d¥$€£<>≤≥≠-])+|.", re.DOTALL)
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -367,7 +385,8 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _classified(text: str, position: int) -> Token | None:
-    if re.search(r"(?:[A-Za-z\d]|[A-Za-z]-|\d\.)\Z", text[max(0, position - 2) : position]):
+    is_compared = text[position] in "<>≤≥≠"
+    if not is_compared and re.search(r"(?:[A-Za-z\d]|[A-Za-z]-|\d\.)\Z", text[max(0, position - 2) : position]):
         return None  # COVID-19, GPT4
     for kind, pattern, reading in _RULES if text[position] not in string.ascii_letters else (_NAME,):
         match = pattern.match(text, position)

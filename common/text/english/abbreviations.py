@@ -166,7 +166,7 @@ BOOKS = {
     "Is": "isaiah", "Ez": "ezekiel", "Mt": "matthew", "Mk": "mark", "Lk": "luke", "Jn": "john", "Pt": "peter",
     "Tm": "timothy", "Rv": "revelation", "Dn": "daniel", "Dt": "deuteronomy", "Nm": "numbers", "Lv": "leviticus",
     "Jb": "job", "Prv": "proverbs", "Hab": "habakkuk", "Mic": "micah", "Chr": "chronicles", "Thes": "thessalonians",
-    "Tim": "timothy", "Heb": "hebrews", "Jas": "james", "Pet": "peter", "Rev": "revelation",
+    "Sol": "solomon", "Tim": "timothy", "Heb": "hebrews", "Jas": "james", "Pet": "peter", "Rev": "revelation",
 }  # fmt: skip
 VERSES = "Genesis|Exodus|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|Revelation|Job"
 # Before the number of a course: Chem 101.
@@ -196,6 +196,7 @@ SLASHED = {
 # In two cases.
 # Before a colon, as in forms.
 LABELLED = {
+    "Pts": "points",
     "Qty": "quantity", "Wt": "weight", "Ht": "height", "Tel": "telephone", "Attn": "attention", "Addr": "address",
     "Temp": "temperature", "Avg": "average", "Max": "maximum", "Min": "minimum", "Dept": "department", "Amt": "amount",
     "Hrs": "hours", "Mon": "monday", "Tue": "tuesday", "Wed": "wednesday", "Thu": "thursday", "Fri": "friday",

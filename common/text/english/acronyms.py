@@ -96,7 +96,7 @@ def _mixed_case(match: re.Match[str], style: Style) -> str | None:
 
 
 _LETTER_AHEAD = re.compile(
-    r"(?:\d|\b(?:[a-z]+|Plan|Grade|Hepatitis|Vitamin|Group|Type|Section|Option|Class|Part|Block)\s)\Z"
+    r"(?:\d|[A-Z]-|\b(?:[a-z]+|Plan|Grade|Hepatitis|Vitamin|Group|Type|Section|Option|Class|Part|Block)\s)\Z"
 )
 
 
@@ -127,7 +127,23 @@ def _formula(match: re.Match[str], style: Style) -> str | None:
     )
 
 
+_IONS = (
+    "Na|Ca|Mg|Cl|Li|Ag|Cu|Fe|Zn|Al|Pb|Ba|Br|Hg|Mn|Ni|OH|NH4|NO3|SO4|CO3|PO4|HCO3|H3O|H|K|NH₄|NO₃|SO₄|CO₃|PO₄|HCO₃|H₃O"
+)
+
+
+def _ion(match: re.Match[str], style: Style) -> str | None:
+    """Ca2+ → c a two plus"""
+    if not style.for_voice:
+        return None
+    charge = match[2].translate(POWERS).lstrip("^")
+    said = re.sub(r"\d", lambda n: f" {cardinal(n[0])} ", style.letters(match[1].translate(POWERS)))
+    number = cardinal(charge[:-1]) if charge[:-1] else ""
+    return " ".join(f"{said} {number} {'plus' if charge[-1] == '+' else 'minus'}".split())
+
+
 WORD_RULES: tuple[Rule, ...] = (
+    rule("name", rf"({_IONS})(\^?\d?[+-]|[²³⁴]?[⁺⁻])(?![\w+])", _ion),
     rule("name", r"(CO|SO|NO|O|H)([2₂])(O?)(?!\w)", lambda m, s: " ".join((s.letters(m[1]), cardinal("2"), m[3]))),
     rule(
         "name",
@@ -140,11 +156,21 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule("name", r"(?:[A-Z][a-z]?[\d₀-₉]*|\((?:[A-Z][a-z]?[\d₀-₉]*)+\)[\d₀-₉]+){2,}(?![A-Za-z\d])", _formula),
     rule("name", rf"(?:{'|'.join(MIXED_CASE)})(?!\w)", _mixed_name),
+    rule(
+        "acronym",
+        r"(DM|PM|ID|CC|OK|OD|KO|IM)(ed|ing)(?![\w])",
+        lambda m, s: s.letters(m[1]) + ("'d" if m[2] == "ed" else " ing") if s.for_voice else None,
+    ),
+    rule(
+        "letters",
+        r"(?:(?<=straight )|(?<=three )|(?<=two )|(?<=four )|(?<=several )|(?<=all ))([A-Z])s(?!\w)",
+        lambda m, s: f"{s.letters(m[1])}'s",
+    ),
     rule("name", r"IPv(?=[46](?!\w))", _mixed_name),
     rule("abbreviation", rf"({'|'.join(SHORT_PHRASES)})(?![A-Za-z])", lambda match, style: SHORT_PHRASES[match[1]]),
     rule("name", r"Ph\.?Ds(?!\w)", lambda match, style: style.letters("phd") + "'s"),
     rule("name", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", _mixed_case),
-    rule("letters", r"[a-z]{2,3}(?=[²³])", lambda m, s: s.letters(m[0]) if m[0] not in UNITS else None),
+    rule("letters", r"[a-z]{2,3}(?=[²³]|\^\d)", lambda m, s: s.letters(m[0]) if m[0] not in UNITS else None),
     rule("letters", rf"{NO_VOWEL}(?![A-Za-z\d_'-]|\.(?!\s+[A-Z]|\s*\Z))", _without_vowels),
     rule("name", r"A(?![A-Za-z'.]|\s[A-Z])", _letter_a),
     *roman.WORD_RULES,

@@ -2,7 +2,7 @@
 
 import re
 
-from common.text.english.tables import DIRECTIONS, STATES, STREETS
+from common.text.english.tables import DIRECTIONS, PROVINCES, STATES, STREETS
 from common.text.english.tokens import Rule, Style, anywhere, before, rule
 from common.text.numbers import cardinal, digits, in_pairs
 
@@ -39,6 +39,7 @@ def _house(match: re.Match[str], style: Style) -> str:
 _FAR = re.compile(
     r"\b(?:km|mi|miles?|kilometers?|kilometres?|m|ft|feet|blocks?|minutes?|mins?|hours?|just|far)\.?\)?\s\Z"
 )
+_SO_FAR = re.compile(r"\d\s?(?:km|mi|miles?|kilomet(?:er|re)s?|blocks?|blks?)\.?\s\Z")
 _LYING_AHEAD = re.compile(
     r"(?<![\w-])(?!(?:the|an?|this|vitamin|letter|value|size|point|row|type|group|section|team|grade|plan|class|set|and|or|is"
     r"|case|number|axis|order|node|step|of|with|for)\s)[\w\"'-]+,?\s\Z",
@@ -104,6 +105,11 @@ RULES: tuple[Rule, ...] = (
         lambda match, style: digits(match[0]),
     ),
     rule("address", rf"(\d{{3,5}})([A-Z]?){_STREET_AHEAD}", _house),
+    rule(
+        "address",
+        r"\d{5}(?=\s*(?:[.;)]|\Z))",
+        lambda match, style: digits(match[0]) if before(match, _TOWN_AHEAD) else None,
+    ),
 )
 
 WORD_RULES: tuple[Rule, ...] = (
@@ -140,6 +146,13 @@ WORD_RULES: tuple[Rule, ...] = (
         r"([NS][EW]|[NSEW])(?=\s(?:corner|side|edge|end|coast|bank|entrance)\sof\b)",
         lambda match, style: DIRECTIONS[match[1]],
     ),
+    rule("address", r"([NS][EW])(?=\sof\s(?!the\s(?:axis|matrix))[a-zA-Z])", lambda match, style: DIRECTIONS[match[1]]),
+    rule(
+        "address",
+        r"([NS][EW]|[NSEW])(?=\s*[.,;)]|\s*\Z)",
+        lambda match, style: DIRECTIONS[match[1]] if before(match, _SO_FAR) else None,
+    ),
+    rule("address", rf"({'|'.join(PROVINCES)})(?=\s[A-Z]\d[A-Z]\s?\d[A-Z]\d(?!\w))", lambda m, s: PROVINCES[m[1]]),
     rule("address", r"NY(?=,\sNY(?!\w))", lambda match, style: STATES["NY"]),
     rule("address", rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*[,.;:!?)]|\Z|\s[a-z])", _state),
     rule(

@@ -44,6 +44,7 @@ def _serial(match: re.Match[str], style: Style) -> str | None:
     return _telephone(match, style) if is_code else None
 
 
+_LABELLED = re.compile(r"\b(?:tel|telephone|phone|ph|call|fax|cell|mobile|mob)\.?:?\s\Z", re.IGNORECASE)
 _ROUND_NUMBERS = re.compile(r"\d00 \d00 \d{2}00")
 
 
@@ -66,6 +67,17 @@ RULES: tuple[Rule, ...] = (
         "telephone",
         r"(?:\+?\d{1,2}[ .-]?)?(?:\(\d{3}\)\s?|\d{3}[ ./-])\d{3}[ .-]\d{4}(?:-\d{1,4})?(?![\w-])(?!\.\d)",
         _american,
+    ),
+    rule(
+        "telephone",
+        r"[6-9]\d{4} \d{5}(?![\w-])|\(\d\d\) \d{4,5}-\d{4}(?!\w)|[78] \(\d{3}\) \d{3}-\d\d-\d\d(?!\w)"
+        r"|0\d\d \d{3} \d\d \d\d(?![\w-])",
+        _telephone,
+    ),
+    rule(
+        "telephone",
+        r"\d{3}[ .]\d{4}(?![\w-]|[.,]\d|\s\d)",
+        lambda m, s: _telephone(m, s) if before(m, _LABELLED) else None,
     ),
     rule("card", r"\d{4}(?:[ -]\d{4}){3}(?![\w-])|\d{4}[ -]\d{6}[ -]\d{5}(?![\w-])", _telephone),
     rule("telephone", r"\+(?=(?:[ .()-]*\d){8})\d{1,3}(?:[ .-]*\(?\d{1,5}\)?){2,6}(?!\w)", _telephone),

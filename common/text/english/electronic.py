@@ -3,7 +3,7 @@
 import re
 
 from common.text import pronounce
-from common.text.english.tables import DOMAINS, DOMAINS_BEFORE_A_PATH, EXTENSIONS, MARKS
+from common.text.english.tables import DOMAINS, DOMAINS_BEFORE_A_PATH, EMPHASISED, EXTENSIONS, MARKS, PRONOUNCED
 from common.text.english.tokens import Rule, Style, rule
 from common.text.numbers import cardinal, digits, in_pairs, year
 
@@ -16,6 +16,8 @@ def _letters_or_word(part: str, style: Style) -> str:
     """What is short, or has no vowel, and is no word is spelled."""
     is_short = len(part) < 4 or not re.search("[aeiouy]", part, re.IGNORECASE)
     small = part.lower()
+    if style.for_voice and part.isupper() and len(part) < 4 and part not in PRONOUNCED and part not in EMPHASISED:
+        return style.letters(part)
     is_word = small in ("wav", "tex", "bib", "env") or (
         pronounce.pronunciations(small) and not (pronounce.is_said_by_letter(small) or small in _SPELLED_THERE)
     )
@@ -72,7 +74,12 @@ def _handle(match: re.Match[str], style: Style) -> str:
 
 
 def _hashtag(match: re.Match[str], style: Style) -> str:
-    return f"hashtag {_in_parts(match[1].replace('_', ' '), style)}"
+    """#LOTR → hashtag l o t r"""
+    tag = match[1]
+    is_acronym = style.for_voice and len(tag) == 4 and tag.isupper() and tag not in PRONOUNCED
+    if is_acronym and not pronounce.pronunciations(tag.lower()):
+        return f"hashtag {style.letters(tag)}"
+    return f"hashtag {_in_parts(tag.replace('_', ' '), style)}"
 
 
 def _variable(match: re.Match[str], style: Style) -> str | None:
@@ -95,14 +102,15 @@ _SITE = (
 )
 _FOLDERS = r"(?:\.{1,2}/|~/|/)?(?:[\w.-]{1,99}/){0,20}"
 _FILE = (
-    rf"(?:{_FOLDERS}[\w-]{{1,99}}(?:\(\d{{1,3}}\))?(?:\.[\w-]{{1,99}}){{0,9}}|(?<![\w.)]))\.(?:{EXTENSIONS})(?![\w'])"
+    rf"(?:{_FOLDERS}[\w-]{{1,99}}(?:\(\d{{1,3}}\))?(?:\.[\w-]{{1,99}}){{0,9}}|(?<![\w.)])|(?<=\(\d\)))"
+    rf"\.(?:{EXTENSIONS}|{EXTENSIONS.upper()})(?![\w'])"
 )
 _PATH = (
     r"(?:[A-Z]:\\(?:[\w.$-]{1,99}\\){0,20}|~/|\.{1,2}/|/(?=[\w.-]{1,99}/))(?:[\w.-]{1,99}/){0,20}(?:[\w.$-]{0,99}\w)?"
 )
 ELECTRONIC_AHEAD = re.compile(  # every branch begins with a sign, so that the search passes over letters
     r"@[\w-]+\.\w|:(?://|\\)|_(?<=[^\W_]_)[^\W_]|~/|/(?<!\S/)\w"
-    r"|\.(?:(?<=[\w)]\.)(?:[a-zA-Z]{2}|mp\d)|(?<=www\.)|/|(?<!\S\.)[a-z]{2})"
+    r"|\.(?:(?<=[\w)]\.)(?:[a-zA-Z]{2}|mp\d)|7z|(?<=www\.)|/|(?<!\S\.)[a-z]{2})"
 )
 """Without it a text has no electronic token."""
 
@@ -113,6 +121,9 @@ ELECTRONIC_RULES: tuple[Rule, ...] = (
     rule("electronic", _SITE, _electronic),
     rule("electronic", _PATH, _electronic),
     rule(
+        "electronic", r"(?<!\S)\.(?:[a-z]{2,12}(?:rc|ignore)|git|htaccess|ssh|github|vscode|profile)(?!\w)", _electronic
+    ),
+    rule(
         "electronic",
         r"(?:[A-Za-z]\w{1,99}\.){0,9}[A-Za-z][A-Za-z\d]{0,49}(?:_[A-Za-z\d]{1,49}){1,15}(?:\.[A-Za-z]\w{1,99}){0,9}(?!\w)",
         _variable,
@@ -122,7 +133,10 @@ ELECTRONIC_RULES: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = (
     rule("electronic", r"(?<!\w)@([A-Za-z_]\w*)", _handle),
     rule("code", r"(?<!\w)#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", _sign_by_sign),
+    rule("electronic", r"(?:(?<!\S)(?<!\S\s)|(?<=\w\s))#([A-Z]{2,8}(?:19|20)\d\d)(?!\w)", _hashtag),
+    rule("electronic", r"(?<!\w)#(\d{1,4}[A-Z][a-z]{2,}\w*)", _hashtag),
     rule("reference", r"(?<!\w)#(?=[A-Z]{1,4}-?\d)", lambda match, style: "number"),
+    rule("reference", r"(?<!\S)#(?=\sof\b)", lambda match, style: "number"),
     rule("reference", r"(?<=\w\s)#'?s(?!\w)", lambda match, style: "numbers"),
     rule("reference", r"(?<!\w)#([A-Za-z]\w*)", _hashtag),
     rule("IP address", rf"(?<![\d.]){_INTERNET.pattern}", _internet),

@@ -87,5 +87,17 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("blood", r"(AB|A|B|O)([+-])(?![\w-])", _blood),
     rule("abbreviation", r"(?<=\d\s)(tab|cap)(s)?(?!\w)\.?", _form, any_case=True),
     rule("abbreviation", r"(po|bid|tid|qid|prn|qhs|iv|im)(?!\w)", _dosing, any_case=True),
+    rule(
+        "time",
+        r"x\s?(\d{1,3})\s?d(?!\w)",
+        lambda m, s: f"for {cardinal(m[1])} day{'' if m[1] == '1' else 's'}" if before(m, _DOSED_AHEAD) else None,
+    ),
+    rule("abbreviation", r"([HD])x(?=\s(?:of|:)|:)", lambda m, s: "history" if m[1] == "H" else "diagnosis"),
+    rule("abbreviation", r"s/p(?=\s[a-z])", lambda match, style: "status post"),
+    rule(
+        "abbreviation",
+        r"c/o(?=\s(?:\w+\s)?(?:pain|headache|nausea|dizziness|fever|cough|fatigue|chills|vomiting|weakness|itching|SOB)s?\b)",
+        lambda match, style: "complaining of",
+    ),
     rule("time", r"x\s?(?=\d+\s(?:days?|weeks?|wks?|months?|hrs?|hours?|doses)\b)", _for_so_long),
 )

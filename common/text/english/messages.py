@@ -47,6 +47,7 @@ _SPELLED = (
     "imo",
     "imho",
     "afaik",
+    "fwiw",
     "iirc",
     "fyi",
     "omg",

@@ -92,7 +92,7 @@ _WEEKDAY_AHEAD = re.compile(rf"\b(?:{_WEEKDAY}|[A-Z][a-z]+day)\.?,?\s\Z")
 _ON = re.compile(
     r"\b(?:on|by|until|till|since|before|after|from|due|dated|cob|eod|deadline(?: is| of|:)"
     r"|eta:?|arriv(?:es?|ed|ing)|deliver(?:y|ed):?|posted:?|updated:?|\d{1,2}/\d{1,2} (?:to|and|or|through)"
-    r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:week|weekend) of"
+    r"|shipped|sent|born|starts?|ends?|begins?|opens?|closes?|expires?|through|thru|(?:week|weekend|wk) of"
     r"|(?:birthday|bday|b-day|date|day) (?:is|was)"
     r"|(?:e-?mail|letter|mail|memo|message|invoice|order|report|statement|meeting|minutes|call|visit|appt\.?|appointment"
     r"|session|flight|booking|issue|edition|post|game|night|evening|morning|afternoon|week|as|ending|beginning|commencing"
@@ -260,7 +260,7 @@ RULES: tuple[Rule, ...] = (
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("year", r"([12]\d{3})-(\d\d)(?![\w-])", _years),
     rule("decade", r"(\d{3}0)'?s\b", lambda match, style: plural(year(match[1]))),
-    rule("decade", r"'00s\b", lambda match, style: "two thousands"),
+    rule("decade", r"'00s\b|(?:(?<=the )|(?<=early )|(?<=late )|(?<=mid-))00s\b", lambda match, style: "two thousands"),
     rule("decade", r"'?([2-9]0)'?s\b", lambda match, style: plural(cardinal(match[1]))),
     rule(
         "year",

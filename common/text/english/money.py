@@ -8,7 +8,7 @@ from common.text.numbers import cardinal, plural
 
 _SIGN = (
     r"(?:(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|AU?\$|CA?\$|HK\$|NZ\$|NT\$|MX\$|S\$|R\$|Rs\.?(?=\s?\d)"
-    r"|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡₨₵৳₸₾]|(?:CN|JP)¥|RM(?=\d)|Rp\.?(?=\s?\d)|K[Ss]h\.?(?=\s?\d))"
+    r"|[$£€¥₹₩₽₿₱฿₫₪₺₴₦₲₡₨₵৳₸₾]|(?:CN|JP)¥|RM(?=\d)|Rp\.?(?=\s?\d)|Dhs?\.?(?=\s?\d)|(?<!-)Fr\.(?=\s?\d)|K[Ss]h\.?(?=\s?\d))"
 )
 _CODE = (
     "USD|CAD|AUD|EUR|GBP|JPY|CNY|RMB|CHF|INR|SEK|NOK|DKK|PLN|CZK|HUF|KRW|SGD|HKD|NZD|ZAR|RUB|THB|AED|MXN|BRL|BTC"
@@ -24,7 +24,7 @@ _PART = (
 )
 _TO = rf"(?:\s?-\s?({_AMOUNT}){_PART}(?![\w-]|[.,:]\d|/\d))?"
 _PER = (
-    r"(?:\s?/\s?(sq\.?\s?\w+|\d{1,4}\s?(?:k?g|m[lL]|L|l|lbs?|oz|m|ft|km|mi|yds?)|[A-Za-z]+)\b"
+    r"(?:\s?/\s?(sq\.?\s?\w+|\d{1,4}\s?(?:k?g|m[lL]|L|l|lbs?|oz|m|ft|km|mi|yds?)|[A-Za-z]+(?:/(?:mo|month|yr|year|wk|week|day|hr|hour|night|user|seat|person)(?![A-Za-z]))?)\b"
     r"(?:\.(?=\s[a-z\d(]|[,;)]))?)?"
 )
 _ARTICLE = re.compile(r"\b(?:a|an|another|this|that|each|every)\s\Z", re.IGNORECASE)
@@ -58,6 +58,9 @@ def _before_price(match: re.Match[str]) -> bool:
 _RESOLUTIONS = frozenset(["144", "240", "360", "480", "540", "576", "720", "1080", "1440", "2160", "4320"])
 
 
+_THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})*\.\d00")
+
+
 def _plain(number: str) -> str:
     """`1.250,50` → 1250.50"""
     return number.replace(".", "").replace(" ", "").replace(",", ".") if re.fullmatch(_EUROPEAN, number) else number
@@ -66,6 +69,8 @@ def _plain(number: str) -> str:
 def _amount(number: str, magnitude: str | None, currency: str, *, one: bool = False) -> str:
     singular, several, one_part, many_parts = CURRENCIES[currency]
     number = _plain(number)
+    if currency in ("€", "EUR", "Rp", "R$", "CHF") and _THOUSANDS.fullmatch(number):
+        number = number.replace(".", "")
     if magnitude:
         return f"{_large(number, magnitude)} {singular if one else several}"
     whole, _, parts = number.partition(".")
@@ -94,10 +99,12 @@ def _spelled(said: str, style: Style) -> str:
     return re.sub(r"\bus\b", style.letters("us"), said) if style.for_voice else said
 
 
-def _money(match: re.Match[str], style: Style) -> str:
+def _money(match: re.Match[str], style: Style) -> str | None:
     """$5M, $5-10, €1.5M-2M, $1.2-1.5M, $10/hr."""
     currency, minus, number, large, letter, last, last_large, last_letter, code, per = match.groups()
     currency = code or re.sub(r"[\s.]", "", currency)
+    if currency == "INR" and len(number) < 4 and float(number) < 10 and not (large or letter):  # of blood that clots
+        return None
     one = before(match, _ARTICLE) or bool(_NOTE.match(match.string, match.end())) or _before_price(match)
     magnitude, last_magnitude = large or letter, last_large or last_letter
     if last:
@@ -113,6 +120,8 @@ def _money(match: re.Match[str], style: Style) -> str:
 
 
 def _per(unit: str) -> str:
+    if "/" in unit:
+        return "".join(map(_per, unit.split("/")))
     words = unit.replace(".", "").replace("sq ", "sq").split()
     if unit.startswith("sq") and len(unit) > 3 and not unit.startswith("squ"):
         return f" per square {UNITS.get(words[0][2:], words[0][2:])}"
@@ -224,6 +233,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule("money", r"([$£€¥₹])/([a-zA-Z]+)\b", _price),
     rule("money", r"\$([A-Z]{2,5})(?!\w)", _ticker),
+    rule("money", rf"({NUMBER})\s(Fr)\.(?!\s?[A-Z])", lambda m, s: _amount(m[1], None, m[2])),
     rule("money", r"(\d+)p\b", _pence),
     rule("money", r"([1-9]\d?)c(?![\w-])", _cents),
 )

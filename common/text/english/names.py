@@ -54,7 +54,7 @@ def _slashed(match: re.Match[str], style: Style) -> str | None:
 
 _HOME_AHEAD = re.compile(r"\b(?:Flat|Apt\.?|Unit|Lot|Plot)\s\Z")
 _GONE_THROUGH = re.compile(
-    r"\b(?:laps?|pages?|parts?|steps?|slides?|questions?|days?|weeks?|chapters?|episodes?|ep\.|stages?|levels?|discs?|tracks?"
+    r"\b(?:match(?:day)?s?|rounds?|games?|laps?|pages?|parts?|steps?|slides?|questions?|days?|weeks?|chapters?|episodes?|ep\.|stages?|levels?|discs?|tracks?"
     r"|photos?|pics?|lessons?|modules?|holes?|box|attempts?|files?|tasks?)\s\Z",
     re.IGNORECASE,
 )
@@ -136,7 +136,7 @@ _CHECK = {"+": " check", "#": " checkmate"}
 def _chess(match: re.Match[str], style: Style) -> str | None:
     """Nf3 → knight f three; Qxf7# → queen takes f seven checkmate; exd5 → e takes d five"""
     piece, origin, takes, column, row, queen, check = match.groups()
-    if not style.for_voice or not (piece or takes):
+    if not style.for_voice or not (piece or takes or queen):
         return None
     words = [_CHESSMEN.get(piece or "", ""), *(style.letters(o) if o.isalpha() else cardinal(o) for o in origin or "")]
     words += ["takes" if takes else "", style.letters(column), cardinal(row), _CHESSMEN[queen[-1]] if queen else ""]
@@ -216,6 +216,16 @@ _LETTERS_AND_NUMBERS = {
 def _sharp(match: re.Match[str], style: Style) -> str:
     """F# → F sharp; C#m7 → C sharp minor 7"""
     return f"{style.letters(match[1])} sharp{' minor' if match[2] else ''}"
+
+
+_CHORDS = {"maj": "major", "min": "minor", "m": "minor", "dim": "diminished", "aug": "augmented"}
+_SHIFTS = {"#": " sharp", "♯": " sharp", "b": " flat", "♭": " flat"}
+
+
+def _chord(match: re.Match[str], style: Style) -> str:
+    """Cmaj7 → C major seven"""
+    kind = _CHORDS.get(match[3], match[3])
+    return f"{style.letters(match[1])}{_SHIFTS.get(match[2], '')} {kind} {cardinal(match[4])}"
 
 
 RULES: tuple[Rule, ...] = (
@@ -308,12 +318,15 @@ WORD_RULES: tuple[Rule, ...] = (
         r"([A-G])(?:b(?=\s(?:major|minor|flat))|♭)(?!\w)",
         lambda match, style: f"{style.letters(match[1])} flat",
     ),
-    rule("name", r"S(\d{1,2})E(\d{1,3})(?!\w)", lambda m, s: f"season {_counted(m[1])} episode {_counted(m[2])}"),
+    rule(
+        "name", r"S(\d{1,2})[\s.:]?E(\d{1,3})(?!\w)", lambda m, s: f"season {_counted(m[1])} episode {_counted(m[2])}"
+    ),
     rule(
         "chess",
         r"([KQRBN])?([a-h]?[1-8]?)(x)?([a-h])([1-8])(=[QRBN])?([+#])?(?![\w-])",
         _chess,
     ),
+    rule("music", r"([A-G])([#♯b♭])?(maj|min|m|sus|dim|aug|add)(\d{1,2})(?!\w|\.\d)", _chord),
     rule("chess", r"O-O-O(?!\w)", lambda m, s: "castles queenside"),
     rule("chess", r"O-O(?![\w-])", lambda m, s: "castles kingside"),
     rule(

@@ -28,6 +28,7 @@ _CODE_AHEAD = re.compile(
     r"|password|passcode|zip|postcode|extension|ext\.?|account|combination"
     r"|(?:account|tracking|order|confirmation|reference|serial|card|phone|case|policy|student|employee|my|your|the)"
     r"\s(?:number|no\.|id))(?:\sis|\swas|:|\snumber|\sno\.)?|ends? (?:in|with)|ending (?:in|with)"
+    r"|(?:sms|texts?)\sto"
     r"|last (?:four|4)(?: digits)?(?: are| is|:)?|number is|dial|call|phone|ring|text(?:\s[\"']?\w+[\"']?\sto)?"
     r"|(?:dial|call|ring)\s\d+ (?:or|then|and))\s#?\Z",
     re.IGNORECASE,
@@ -178,6 +179,8 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
         and re.match(r"'s|\s(?:[A-Z][a-z]|tape|stock|mask|adhesive|hooks?|company|strips?|respirator)", follows)
     ):
         return None
+    if letter == "B" and re.match(r"\s(?:bra|cup)s?\b", follows):
+        return None
     if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):
         return None
     if letter == "k" and match[1] in _DISTANCES and _RUN.match(follows):
@@ -247,6 +250,22 @@ def _factorial(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} factorial" if is_one else None
 
 
+_ONES_AHEAD = re.compile(
+    r"(?:\b(?:two|three|four|five|six|several|all|some|the|these|those|my|your|pairs?\sof|rolled|rolling|of|in)|\ds(?:,|,?\sand|,?\sor|\sto))\s\Z"
+)
+_ONES_BEHIND = re.compile(r",?\s(?:and|or|to)\s\d{1,2}s\b")
+
+
+def _ones(match: re.Match[str], style: Style) -> str | None:
+    """5s and 10s, a pair of 8s; but an iPhone 5s, and in 5s"""
+    if before(match, _LASTED_AHEAD) or not (
+        before(match, _ONES_AHEAD) or _ONES_BEHIND.match(match.string, match.end())
+    ):
+        return None
+    return plural(cardinal(match[1]))
+
+
+_LASTED_AHEAD = re.compile(r"\b(?:with)?in\s(?:the\s)?\Z|\b(?:last|next|first|iPhone|Nexus|only|about)\s\Z")
 _ROUGHLY = {
     "10s": "tens", "100s": "hundreds", "1,000s": "thousands", "10,000s": "tens of thousands",
     "100,000s": "hundreds of thousands", "1,000,000s": "millions",
@@ -300,6 +319,7 @@ PART_RULES: tuple[Rule, ...] = (
         lambda match, style: mixed(match[1], match[2], match[3]),
     ),
     rule("fraction", r"(?<![/])(?<![A-Za-z]-)(\d+)/(\d+)(?:th|rd|nd|st)?(?![\w/])", _part, any_case=True),
+    rule("number", r"([1-9])s(?!\w)", _ones),
     rule("magnitude", rf"({NUMBER})\s?((?:k|K|M|mn|bn|tn|B|m)(?<!\s[KMBm]))\b", _thousands),
     rule("ordinal", r"(\d[\d,]{0,48})(st|nd|rd|th)\b", _ordinal, any_case=True),
 )

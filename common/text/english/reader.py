@@ -1,5 +1,6 @@
 """One pass from left to right: each piece of a text is classified once, by what it is and what stands beside it."""
 
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -24,26 +25,34 @@ from common.text.english import (
     times,
     words,
 )
-from common.text.english.beginnings import can_begin
+from common.text.english.beginnings import Beginnings
 from common.text.english.tables import MONTHS, WEEKDAYS
 from common.text.english.tokens import GIVEN, NUMBER, Reading, Rule, Style, Token
 
+_MOST_KEPT = 4096
 _Tried = tuple[tuple[str, Callable[[str, int], re.Match[str] | None], Reading], ...]
 
 
 class _Rules:
-    """Rules in their order, of which those are tried at a character that can begin with it."""
+    """Rules in their order, of which those are tried at a place that can match what stands there."""
 
     def __init__(self, *rules: Rule) -> None:
         self.rules = rules
-        self._at: dict[str, _Tried] = {}
+        self._tried: dict[int, _Tried] = {}
 
-    def at(self, character: str) -> _Tried:
-        """Class, match and reading of the rules that can match at `character`."""
-        found = self._at.get(character)
+    @functools.cached_property
+    def _beginnings(self) -> Beginnings:
+        return Beginnings([rule.pattern for rule in self.rules])
+
+    def at(self, text: str, position: int) -> _Tried:
+        """Class, match and reading of the rules that can match at a place."""
+        which = self._beginnings.at(text, position)
+        found = self._tried.get(which)
         if found is None:
-            found = self._at[character] = tuple(
-                (kind, pattern.match, reading) for kind, pattern, reading in self.rules if can_begin(pattern, character)
+            if len(self._tried) == _MOST_KEPT:
+                self._tried.clear()
+            found = self._tried[which] = tuple(
+                (rule.kind, rule.pattern.match, rule.reading) for i, rule in enumerate(self.rules) if which >> i & 1
             )
         return found
 
@@ -71,6 +80,7 @@ _NUMBERS: tuple[Rule, ...] = (
 _WORDS: tuple[Rule, ...] = (
     *messages.WORD_RULES,
     *law_and_medicine.WORD_RULES,
+    *sport.WORD_RULES,
     *moments.WORD_RULES,
     *times.WORD_RULES,
     *names.WORD_RULES,
@@ -144,6 +154,7 @@ _SPECIAL = frozenset(
         "cal",
         "div",
         "ins",
+        "def",
         *messages.PLAIN_TOO,
         *law_and_medicine.PLAIN_TOO,
         *MONTHS,
@@ -194,6 +205,12 @@ _ASKED = re.compile(
 _TERMS_AHEAD = re.compile(rf"{NUMBER}(?:\s?[-+*/×÷x]\s?{NUMBER}){{0,5}}\s?(?:[=?!]|\.?\s*\Z|\.\s+[A-Z])")
 _OPERATIONS = {"-": "minus", "/": "divided by", "x": "times", "×": "times", "*": "times"}
 _TIMES = re.compile(r"(\s?(?:[x×*]|(?<=\d)X(?=\d)|(?<=\d\s)X(?=\s\d))\s?)(?=[$£€]?\.?\d)")
+# 2 x 8-inch pans, 1 x 400g tin
+_PIECES = re.compile(
+    r"(?<=\d) [x×] (?=\d+(?:\.\d+)?(?:"
+    r"-(?:inch|foot|oz|ounce|gallon|pound|lb|day|week|hour|minute|man|person|pack)\s[a-z]+s\b"
+    r"|\s?(?:k?g|m[lL]|oz|L|l|lb)\s(?:tins?|cans?|packs?|packets?|bags?|bottles?|jars?|tubs?|cartons?|bars?|pots?)\b))"
+)
 _MULTIPLIED = re.compile(
     rf"{NUMBER}(?:\s?-?(?:k?g|m?c?g|m[lL]|L|oz|lbs?)\b|\^-?\d|[⁰¹²³⁴-⁹⁻]|(?:\s?[-+*/x×÷]\s?{NUMBER}){{0,4}}\s?=)"
 )
@@ -236,6 +253,8 @@ def _between(text: str, position: int, previous: str) -> Token | None:
         return None
     if (operator := _OPERATOR.match(text, position)) and _is_asked(text, operator):
         return Token(operator[0], "math", _OPERATIONS[operator[1]])
+    if pieces := _PIECES.match(text, position):
+        return Token(pieces[0], "mark", "")
     if times := _TIMES.match(text, position):
         is_product = (
             "x" not in times[0].lower()
@@ -290,7 +309,7 @@ def _classified(text: str, position: int, style: Style, has_address: bool, is_op
 
 
 def _first(rules: _Rules, text: str, position: int, style: Style) -> Token | None:
-    for kind, matched, reading in rules.at(text[position]):
+    for kind, matched, reading in rules.at(text, position):
         match = matched(text, position)
         if match and match[0] and (spoken := reading(match, style)) is not None:
             return Token(match[0], kind, spoken)

@@ -31,7 +31,24 @@ def _ends_a_sentence(match: re.Match[str]) -> bool:
 _SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "sec": "sections", "vol": "volumes"}
 _RANKED = re.compile(r"\b(?:the|an?|his|her|my|our|your|their|is|was|at|as|from|to|of|and|world|seed|ranked)\s\Z")
 
+_VERSE_AHEAD = re.compile(r"(?:\A|[,;(]\s?|\b(?:in|see|ch\.\s\d+,|chapter\s\d+,?)\s)\Z")
+_BOOKS_ALONE = "Exod|Deut|Lev|Josh|Judg|Neh|Eccl|Isa|Jer|Ezek|Zech|Matt|Eph|Thess|Hab|Heb|Prov"
+
 WORD_RULES: tuple[Rule, ...] = (
+    rule("reference", r"vv\.\s?(?=\d)", lambda match, style: "verses "),
+    rule(
+        "reference",
+        r"v\.\s(?=\d{1,3}(?![\w.]\d|\w))",
+        lambda match, style: "verse " if before(match, _VERSE_AHEAD) else None,
+    ),
+    rule("reference", rf"({_BOOKS_ALONE})\.\s(?=\d)", lambda match, style: f"{BOOKS[match[1]]} "),
+    rule("reference", r"[Ss]ubsecs?\.(?=\s[\d(])", lambda m, s: "subsections" if "s." in m[0][5:] else "subsection"),
+    rule("reference", r"[Rr]ev\.(?=\s[A-H](?![\w.]))", lambda match, style: "revision"),
+    rule("reference", r"Conf\.?\s?#(?=\s?[A-Z\d])", lambda match, style: "confirmation number "),
+    rule("name", r"Ste\.(?=\s[A-Z][a-z])", lambda match, style: "saint"),
+    rule("reference", r"App\.(?=\s[A-H](?!\w))", lambda match, style: "appendix"),
+    rule("reference", r"[Ee]xhs?\.(?=\s[A-Z\d])", lambda match, style: "exhibits" if "s" in match[0] else "exhibit"),
+    rule("reference", r"(?:(?<=[Bb]oard of )|(?<=Dept\. of )|(?<=Department of ))Ed\.", lambda m, s: "education"),
     rule("name", r"(?<=\b[Dd]ew )pt(?!\w)\.?|(?<=ing )pt(?!\w)\.?", lambda match, style: "point"),
     rule("abbreviation", r"fl\.\s?(?=\d{3,4}(?!\w)|\d{1,2}(?:st|nd|rd|th)\sc)", lambda match, style: "flourished "),
     rule(

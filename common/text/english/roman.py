@@ -43,9 +43,15 @@ _PART_AHEAD = re.compile(
 _KIND_AHEAD = re.compile(
     r"\b(?:phase|type|stage|grade|level|class|tier|category|episode|season|appendix|figure|table)\s\Z"
 )
+_OF_A_KIND = re.compile(
+    r"\s(?:diabetes|errors?|trials?|clinical|cancer|tumou?rs?|drugs?|stud(?:y|ies)|supernova\w*|fractures?|collagen|hypersens\w*)\b"
+)
 _SHORT_AHEAD = re.compile(r"\b(?:Ep|Pt|Ch|Bk)\.\s+\Z|[a-z]s\s+\Z(?<!\bClass\s)")
 _SAID_BY_ME = re.compile(r"\s(?!of\b|is\b|by\b)[a-z]")
-_PRODUCT_AHEAD = re.compile(r"\b(?:iPhone|OS|Fantasy|Rocky|Saw|Mega Man|Mark|MK|Mk)\s\Z")
+_PRODUCT_AHEAD = re.compile(
+    r"\b(?:iPhone|OS|Fantasy|Rocky|Saw|Mega Man|Mark|MK|Mk|GTA|Grand Theft Auto|Street Fighter|Saturn|Civ|Civilization"
+    r"|Diablo|Mk\.|Figs?\.|WW)\s\Z"
+)
 
 
 def _roman(match: re.Match[str], style: Style) -> str | None:
@@ -64,6 +70,8 @@ def _roman(match: re.Match[str], style: Style) -> str | None:
         return None if is_pronoun else cardinal(number)
     is_part = before(match, _PART_AHEAD) or (len(numeral) > 1 and before(match, _KIND_AHEAD))
     if is_part and numeral != "I":  # "the part I like"
+        return cardinal(number)
+    if numeral == "I" and before(match, _KIND_AHEAD) and _OF_A_KIND.match(match.string, match.end()):
         return cardinal(number)
     if len(numeral) == 1 and before(match, _PRODUCT_AHEAD) and numeral != "I":
         return cardinal(number)
@@ -155,9 +163,30 @@ def _chords(match: re.Match[str], style: Style) -> str | None:
 _CHORD = re.compile("I{1,3}|IV|VI{0,2}")
 
 
+_BOOKS = "Samuel|Kings|Chronicles|Corinthians|Thessalonians|Timothy|Maccabees|Peter|John"
+
+
+def _book(match: re.Match[str], style: Style) -> str:
+    """II Corinthians"""
+    return ordinal(roman(match[1] or match[2]))
+
+
+_SEVERAL_ITEMS = re.compile(r"\(ii\)")
+
+
+def _enumerated(match: re.Match[str], style: Style) -> str | None:
+    """(i) this and (ii) that"""
+    is_item = match[1] in ("ii", "iii", "iv") or anywhere(match.string, _SEVERAL_ITEMS)
+    return cardinal(roman(match[1].upper())) if is_item and is_roman(match[1].upper()) else None
+
+
 WORD_RULES: tuple[Rule, ...] = (
     rule("music", r"[ivIV]{1,3}(?:-[ivIV]{1,3}){2,5}(?![\w-])", _chords),
-    rule("abbreviation", r"WW(II?)(?!\w)", world_war),
+    rule("abbreviation", r"WW\s?(II?)(?!\w)", world_war),
+    rule("name", r"M[kK]\.?(?=\s?(?:[IVX]{1,4}|\d{1,3})(?!\w))", lambda match, style: "mark"),
+    rule("ordinal", r"([XVI]{1,6})(?:th|st|nd|rd)(?!\w)", _century),
+    rule("ordinal", rf"(I{{1,3}})(?=\s(?:{_BOOKS})\s\d)|(II|III)(?=\s(?:{_BOOKS})\b)", _book),
+    rule("number", r"(?<=\()([ivx]{1,5})(?=\))", _enumerated),
     rule("number", r"([ivxl]{1,6})\s?-\s?([ivxl]{1,6})(?![\w'])", _small_range),
     rule("number", r"([ivxl]{1,6})(?![\w'-])", _small),
     rule("roman", r"([XVI]{1,6})(?=(?:\s|-)centur)", _century),

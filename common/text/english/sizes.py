@@ -6,7 +6,18 @@ from bisect import bisect_left
 
 from common.text.english.measures import MIXED, count
 from common.text.english.tables import DIRECTIONS
-from common.text.english.tokens import NUMBER, PLACE_AHEAD, Rule, Style, anywhere, before, before_noun, of_a_thing, rule
+from common.text.english.tokens import (
+    ARTICLE,
+    NUMBER,
+    PLACE_AHEAD,
+    Rule,
+    Style,
+    anywhere,
+    before,
+    before_noun,
+    of_a_thing,
+    rule,
+)
 from common.text.english.units import MAGNITUDES, MANY
 from common.text.numbers import cardinal, fraction, ordinal, plural
 
@@ -26,10 +37,20 @@ def _inches(match: re.Match[str], style: Style) -> str | None:
     if bisect_left(_quotation_marks(match.string), match.start()) % 2:
         return None
     is_marked = '"' in match[0] and (of_a_thing(match) or re.match(r"\s[A-Z][a-z]", match.string[match.end() :][:3]))
-    one = match[1] == "1" or "-in" in match[0] or before_noun(match) or is_marked
+    one = match[1] == "1" or "-in" in match[0] or before_noun(match) or is_marked or _is_a_side(match)
     if "/" in match[1] and not re.search(r"\d[\s-]\d", match[1]):
         return f"{count(match[1])} {'inch' if one else 'of an inch'}"
     return f"{count(match[1])} {'inch' if one else 'inches'}"
+
+
+_OTHER_SIDES = re.compile(
+    r"(?:\s?[x×]\s?[\d./]{1,6}(?:\"|″|[\s-]?in\.?)){1,2}\s(?!of|to|and|or|in|for|at|is|was|x\b)[a-z]{3,}"
+)
+
+
+def _is_a_side(match: re.Match[str]) -> bool:
+    """a 9"x13" pan: nine inch by thirteen inch"""
+    return bool(_OTHER_SIDES.match(match.string, match.end()))
 
 
 def _feet(match: re.Match[str], style: Style) -> str | None:
@@ -38,7 +59,15 @@ def _feet(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} {'foot' if match[1] == '1' or before_noun(match) else 'feet'}"
 
 
+_ELEVATED = re.compile(
+    r"\b(?:elev(?:\.|ation)?|altitude|depth|height|length|width|max|min)(?:\s(?:of|is|was))?:?\s\Z", re.I
+)
+
+
 def _height(match: re.Match[str], style: Style) -> str:
+    """5'10", a height; 5'30" is a time."""
+    if match[2].isdigit() and int(match[2]) > 12:
+        return f"{cardinal(match[1])} minute{'' if match[1] == '1' else 's'} {cardinal(match[2])} seconds"
     return f"{cardinal(match[1])} feet {count(match[2])}"
 
 
@@ -83,6 +112,7 @@ def _age(match: re.Match[str], style: Style) -> str:
     one = (
         match[1] == "1"
         or before_noun(match)
+        or before(match, ARTICLE)
         or bool(
             re.match(
                 r"s\b|\s(?:boy|girl|man|woman|male|female|son|daughter|kid)s?\b|\s[FM]\b", match.string[match.end() :]
@@ -153,7 +183,7 @@ _BASIS = re.compile(r"\d{4,}")
 
 def _basis_points(match: re.Match[str], style: Style) -> str | None:
     """25 bps of interest; but 9600 bps are bits per second."""
-    unit = "bits per second" if _BASIS.fullmatch(match[1]) else "basis points"
+    unit = "bits per second" if _BASIS.fullmatch(match[1]) else f"basis point{'' if match[2] == '-' else 's'}"
     return f"{cardinal(match[1])} {unit}"
 
 
@@ -164,6 +194,19 @@ def coordinate(match: re.Match[str], style: Style) -> str:
     """40°26′46″N → forty degrees twenty six minutes forty six seconds north"""
     said = [f"{cardinal(n)} {name if n == '1' else name + 's'}" for name, i in _DEGREES if (n := match[i])]
     return " ".join([*said, DIRECTIONS[match[4]]])
+
+
+_SIZE_AHEAD = re.compile(r"\b(?:sizes?|jeans|waist(?:/inseam)?)\s\Z", re.IGNORECASE)
+
+
+def _gauges(match: re.Match[str], style: Style) -> str | None:
+    """a 1/4-20 bolt, a 10-32 screw, 14/2 wire"""
+    first, sign, last = match.groups()
+    is_thread = sign == "-" and last in ("13", "16", "18", "20", "24", "28", "32", "36", "40")
+    is_cable = sign == "/" and first in ("10", "12", "14", "16", "18") and last in ("2", "3", "4")
+    said = f"{count(first)} {cardinal(last)}"
+    said = said.removeprefix("one ") if "/" in first and before(match, ARTICLE) else said
+    return said if is_thread or is_cable else None
 
 
 RULES: tuple[Rule, ...] = (
@@ -177,8 +220,28 @@ RULES: tuple[Rule, ...] = (
         rf"({NUMBER})'(?!(?![x×]\s?\d)\w|'|\s?\d)(?=\s?(?:[x×]\s?\d|by\b|long\b|wide\b|tall\b|high\b|deep\b|thick\b|(?:above|below|elev\w*|gain|climb|drop|ladder|boat|yacht|trailer|truck|ceilings?)\b|of\s(?:elev\w*|gain|climb\w*|descent|vert\w*|rope|cable|fenc\w+|wire|hose|pipe|water|snow)\b)|(?<=[x×]\s\d\d')|(?<=[x×]\s\d')|(?<=[x×]\d')|(?<=[x×]\d\d')|(?<=[x×]\d\d\d'))",
         _feet,
     ),
+    rule(
+        "measure",
+        rf"({NUMBER})'(?=\s*(?:[,;)]|\.?\s*\Z))",
+        lambda m, s: _feet(m, s) if before(m, _ELEVATED) else None,
+    ),
     rule("measure", rf"({NUMBER})\s?([FC])(?![\w'+#-]|/(?!\d|gas)|\.\w)", _temperature),
     rule("measure", rf"({NUMBER})\s?(?:\"|″)\s?([WLHDwlhd])(?![\w'])", _side),
+    rule(
+        "size",
+        r"(\d\d)([RSL])(?=\s(?:jacket|suit|blazer|coat|tux\w*)s?\b)",
+        lambda m, s: f"{cardinal(m[1])} {s.letters(m[2])}",
+    ),
+    rule(
+        "size",
+        r"(\d{1,2}(?:/\d{1,2})?)([-/])(\d{1,2})(?=\s(?:(?:machine|wood|cap)\s)?(?:screws?|bolts?|threads?|nuts?|taps?|wir(?:e|ing)|Romex|cables?)\b)",
+        _gauges,
+    ),
+    rule(
+        "size",
+        r"(\d\d)/(\d\d)(?![\w/])",
+        lambda m, s: f"{cardinal(m[1])} {cardinal(m[2])}" if before(m, _SIZE_AHEAD) else None,
+    ),
     rule("measure", r"(\d{1,4})-pc\b\.?", lambda m, s: f"{cardinal(m[1])} piece"),
     rule("measure", rf"({NUMBER}|\d+/\d+)[\s-]ct\b\.?", _carats),
     rule(
@@ -225,7 +288,7 @@ RULES: tuple[Rule, ...] = (
         r"(9|10|14|18|22|24)[\s-]?kt\b\.?(?=[\s-](?:(?:white|yellow|rose|solid)\s)?(?:gold|ring|plated|necklace|chain)\b)",
         lambda m, s: f"{cardinal(m[1])} carat",
     ),
-    rule("measure", r"(\d+)\s?bps\b", _basis_points),
+    rule("measure", r"(\d+)([\s-])?bps\b", _basis_points),
 )
 INCH_RULES: tuple[Rule, ...] = (
     rule(

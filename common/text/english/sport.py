@@ -126,7 +126,7 @@ def _home_runs(match: re.Match[str], style: Style) -> str | None:
 
 
 _STATS_AHEAD = re.compile(
-    r"\b(?:had|has|with|averag\w+|post(?:s|ed|ing)|line(?:\sof|:)|dropp?(?:s|ed)?|put\sup|put(?:s|ting)\sup|slash(?:ed|ing)?)(?:\san?)?\s\Z"
+    r"\b(?:triple-double:?|double-double:?|had|has|with|averag\w+|post(?:s|ed|ing)|line(?:\sof|:)|dropp?(?:s|ed)?|put\sup|put(?:s|ting)\sup|slash(?:ed|ing)?)(?:\san?)?\s\Z"
 )
 
 
@@ -148,6 +148,15 @@ def _points(match: re.Match[str], style: Style) -> str | None:
     return " ".join("love" if n == "0" else cardinal(n) for n in match[0].split("-"))
 
 
+_DEFEATED = re.compile(r"\b[A-Z][\w'-]+\s\Z")
+
+WORD_RULES: tuple[Rule, ...] = (
+    rule(
+        "abbreviation",
+        r"def\.(?=\s[A-Z])",
+        lambda match, style: "defeated" if before(match, _DEFEATED) else None,
+    ),
+)
 RULES: tuple[Rule, ...] = (
     rule(
         "average",

@@ -66,6 +66,20 @@ def _is_not(match: re.Match[str], style: Style) -> str:
     return "not equal to" if before(match, _VERB_AHEAD) or before(match, _ASKED_WHETHER) else "does not equal"
 
 
+_REACTION = re.compile(
+    r"(?<![\w.])\d{0,2}[A-Z][a-z]?[\d₂-₉]?[A-Za-z\d₂-₉]{0,9}\s\+\s\d{0,2}[A-Z]|\s\+\s\d{0,2}[A-Z][A-Za-z\d]*\s*\Z"
+)
+_NUMBER_AHEAD = re.compile(r"\d\s?[a-zA-Z%°]{0,3}\s?\Z")
+_NUMBER_BEHIND = re.compile(r"\s?[$€£]?\d")
+
+
+def _arrow(match: re.Match[str], style: Style) -> str | None:
+    """2H2 + O2 → 2H2O yields, 10 → 20 to"""
+    if anywhere(match.string, _REACTION):
+        return "yields"
+    return "to" if before(match, _NUMBER_AHEAD) and _NUMBER_BEHIND.match(match.string, match.end()) else None
+
+
 _MENU_AHEAD = re.compile(r"\b[A-Z]\w*(?:\s[a-z]\w*)?\s\Z")
 _CLICKED = re.compile(
     r"\b(?:[Cc]lick|[Gg]o\sto|[Ss]elect|[Cc]hoose|[Oo]pen\s(?:the|your|up|[A-Z])|[Tt]ap|[Mm]enu|Settings|File|Edit)\b"
@@ -96,6 +110,7 @@ _KEYED = re.compile(r"\b(?:[Pp]ress|[Dd]ial|[Hh]it|[Pp]ush|[Ee]nter)\b")
 _KEY_AHEAD = re.compile(r"\b(?:press|dial|hit|push|enter|then|or|and|by|with|the)\s\Z|\d\s\Z", re.IGNORECASE)
 
 
+_DIALLED_AHEAD = re.compile(r"\b(?:[Dd]ial|[Pp]ress|[Cc]all|[Ee]nter)\s\Z")
 _NAMED_AHEAD = re.compile(r"\b(?:an?|the|this|each|every|by|with)\s\Z", re.IGNORECASE)
 
 
@@ -134,6 +149,16 @@ SYMBOL_RULES: tuple[Rule, ...] = (
         lambda match, style: "slash" if _OF_A_NETWORK.search(match.string[: match.start()][-20:]) else None,
     ),
     rule("electronic", r"/(?:(?<=localhost/)|(?<=localhost:\d\d\d\d/))(?=\w)", lambda match, style: "slash"),
+    rule("music", r"♩(?=\s?=)", lambda match, style: "quarter note"),
+    rule(
+        "key",
+        r"([*#])(\d{2,4})(#?)(?!\w)",
+        lambda m, s: (
+            f"{'star' if m[1] == '*' else 'pound'} {digits(m[2])}{' pound' if m[3] else ''}"
+            if before(m, _DIALLED_AHEAD)
+            else None
+        ),
+    ),
     rule("key", r"(?<!\S)[*#](?=[\s,.;)]|\Z)", _telephone_key),
     rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≥|>=)(?=[$£€]?\.?\d)", lambda match, style: "at least"),
     rule("sign", r"(?<=[A-Za-z]{2}\s)(?:≤|<=)(?=[$£€]?\.?\d)", lambda match, style: "at most"),
@@ -145,6 +170,7 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: _related(match, "at least")),
     rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", _compared),
     rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", _menu),
+    rule("arrow", r"(?:(?<=[\w)%°]\s)|(?<=[\w)%°]))(?:-{1,2}>|→|⟶)(?=\s?[\dA-Z$€£])", _arrow),
     rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", _compared),
     rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
     rule("range", r"(?<=\d[a-z])-(?=\d{1,3}[a-z]?\b)", lambda match, style: "to"),
@@ -152,7 +178,7 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("emoticon", r"(?<![\d=)\w])(?<!\b[a-z]\s)<3+(?=\s*(?:\Z|[^\w\s]|[A-Za-z]{2}))", lambda match, style: "heart"),
     rule("emoticon", r"(?<![\w:;])[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])", lambda match, style: ""),
     rule("sign", r"<=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at most" if "=" in m[0] else "less than"),
-    rule("sign", r">=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at least" if "=" in m[0] else "more than"),
+    rule("sign", r"(?<!-)>=?\s?(?=[$£€]?\.?\d)", lambda m, s: "at least" if "=" in m[0] else "more than"),
     rule("sign", r"≤\s?(?=[$£€]?\.?\d)", lambda match, style: "at most"),
     rule("sign", r"≥\s?(?=[$£€]?\.?\d)", lambda match, style: "at least"),
     rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:!=|≠)\s?(?=[\w-])", _is_not),
@@ -181,6 +207,7 @@ WORD_RULES: tuple[Rule, ...] = (
         r"([fghFG])('{1,2})(?=\([^()\s]{1,8}\))",
         lambda m, s: f"{s.letters(m[1])} {'double ' if len(m[2]) > 1 else ''}prime of",
     ),
+    rule("math", r"O(?=\([\w\s^*+/-]{1,20}\))", lambda match, style: f"{style.letters('O')} of"),
     rule("math", r"([fghPEO])(?=\([^()\s]{1,8}\))", lambda match, style: f"{style.letters(match[1])} of"),
     rule("math", r"(sin|cos|tan|log|ln)(?=\()", lambda match, style: FUNCTIONS[match[1]]),
     rule("math", r"([nkN])!(?=\s?[=+*/)]|\s(?:is|ways))", lambda match, style: f"{match[1]} factorial"),

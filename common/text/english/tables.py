@@ -30,6 +30,13 @@ STATES = {
     "WI": "wisconsin", "WY": "wyoming", "DC": "d c",
 }  # fmt: skip
 
+PROVINCES = {
+    "ON": "ontario", "QC": "quebec", "BC": "british columbia", "AB": "alberta", "MB": "manitoba",
+    "SK": "saskatchewan", "NS": "nova scotia", "NB": "new brunswick", "PE": "prince edward island",
+    "NL": "newfoundland",
+}  # fmt: skip
+"""Of Canada, before a postcode."""
+
 ELEMENTS = frozenset([
     "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca",
     "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga", "Ge", "As", "Se", "Br", "Sr", "Zr", "Mo", "Ag", "Cd",
@@ -64,7 +71,7 @@ PRONOUNCED = frozenset([
     "DOS", "TASER", "YOLO", "FOMO", "BOGO", "MOOC", "POTUS", "SCOTUS", "FLOTUS", "CRISPR", "SPAC", "TEFL", "TOEFL",
     "JSON", "YAML", "SATA", "MAGA", "NOAA", "GAAP", "OLED", "AMOLED", "QLED", "IMAX", "RICO", "PETA", "NIMBY", "ASCII",
     "EULA", "LASIK", "HEPA", "MOMA", "ISIS", "BIOS", "RAID", "NASDAQ", "OPEC", "TRON", "CERN", "INSEAD", "MENSA",
-    "AWOL",
+    "AWOL", "LIV",
     "NASCAR", "GITMO", "SONAR", "TARP", "VESA", "CMOS", "NAND", "CONCACAF", "NORAD", "CAPTCHA", "YIMBY", "SWOT",
     "EPUB", "FLAC", "MOBI", "RAR", "WAV", "TOML", "ASEAN", "LSAT", "MCAT", "GMAT", "VOIP", "DACA", "FICA", "JAXA",
     "FUBAR", "EBITDA", "LIDAR", "FAFSA", "ICANN", "HELOC",
@@ -141,7 +148,7 @@ DOMAINS_BEFORE_A_PATH = "be|to|is|it|at|so|my|la|im|id|am|be|cc|ws|gl|gd|vc|do|p
 EXTENSIONS = (
     "pdf|html?|txt|docx?|xlsx?|pptx?|csv|tsv|json|jsonl|ya?ml|toml|xml|md|py|ipynb|js|jsx|ts|tsx|css|cpp|cu|java|sh|bat|exe"
     "|dll|zip|tar|gz|xz|rar|png|jpe?g|gif|svg|bmp|tiff|webp|mp3|mp4|wav|flac|ogg|mov|avi|mkv|log|cfg|ini|conf|bak|tmp|sql|db"
-    "|iso|apk|dmg|deb|rpm|onnx|pt|tex|bib|epub|psd|srt|whl|env|lock"
+    "|heic|7z|webm|m4a|m4v|odt|rtf|vcf|ics|bin|img|jar|php|rs|rb|aspx|scss|mpe?g|avif|npy|npz|pkl|pth|ckpt|iso|apk|dmg|deb|rpm|onnx|pt|tex|bib|epub|psd|srt|whl|env|lock"
 )
 KINGS = (
     "Henry|Louis|Charles|George|Edward|Richard|James|William|Elizabeth|Philip|Napoleon|Pius|Benedict|Gregory|John Paul"
@@ -155,6 +162,6 @@ COUNTED = (
     "Chapter|Part|Volume|Book|Act|Scene|Section|Article|War|Type|Phase|Title|Appendix|Figure|Bowl|Stage|Grade|Level"
     "|Unit|Class|Episode|Season|Round"
     "|Super Bowl|Vatican|Apollo|Mark|Factor|World War|WW|Olympiad"
-    "|Canto|Amend\\.|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
+    "|Canto|Amend\\.|Ep\\.|Pt\\.|Ch\\.|Bk\\.|Art\\.|Figs?\\.|Mk\\.|Amendment|Schedule|Annex|Tier|Category|Chap\\.|Vol\\.|Lesson|Exhibit|Division|Table|Step"
     "|CHAPTER|PART|VOLUME|BOOK|ACT|SCENE|SECTION|ARTICLE|APPENDIX|FIGURE"
 )

@@ -102,9 +102,26 @@ def _halves(match: re.Match[str], style: Style) -> str:
     return f"{cardinal(first)} {style.half(first_half)} to {cardinal(last)} {style.half(last_half)}"
 
 
+_AT_AN_HOUR = re.compile(
+    r"(?:\b(?:at|from|until|till|til|around|starts?|opens?|closes?)|@|\d[ap]\s(?:to|and|or))\s?\Z", re.IGNORECASE
+)
+
+
+def _at_an_hour(match: re.Match[str], style: Style) -> str | None:
+    """doors at 7p"""
+    if not before(match, _AT_AN_HOUR) or not 0 < int(match[1]) <= 12:
+        return None
+    minute = f" {pair(match[2])}" if match[2] and match[2] != "00" else ""
+    return f"{cardinal(str(int(match[1])))}{minute} {style.half(match[3])}"
+
+
 def _hour_with_h(match: re.Match[str], style: Style) -> str | None:
     """at 19h30"""
-    if not before(match, _AT_A_TIME) or int(match[1]) > 24 or int(match[2]) > 59:
+    if (
+        not (before(match, _AT_A_TIME) or (match[2] == "00" and int(match[1]) > 12))
+        or int(match[1]) > 24
+        or int(match[2]) > 59
+    ):
         return None
     return f"{cardinal(str(int(match[1])))} {pair(match[2]) if match[2] != '00' else 'hundred'}"
 
@@ -146,7 +163,7 @@ def _hours_and_minutes(match: re.Match[str], style: Style) -> str:
     return " ".join(f"{cardinal(str(int(n)))} {name if one or int(n) == 1 else name + 's'}" for n, name in parts)
 
 
-_BOOK = re.compile(rf"\b(?:{VERSES}|Quran|Qur'an|Surah|{'|'.join(BOOKS)})\.?\s\Z")
+_BOOK = re.compile(rf"\b(?:{VERSES}|Quran|Qur'an|Surah|{'|'.join(BOOKS)})\.?\s(?:\d+:\d+[a-z]?\s?[-,;]\s?){{0,2}}\Z")
 
 
 def _of_thousands(match: re.Match[str], style: Style) -> str:
@@ -254,6 +271,7 @@ RULES: tuple[Rule, ...] = (
         any_case=True,
     ),
     rule("time", r"(\d{1,2})([ap])m?\s?-\s?(\d{1,2})([ap])m?\b", _halves),
+    rule("time", r"(\d{1,2})(?::(\d\d))?([ap])(?!\w|\.\s?m|\s(?:each|per|an?|off|coin|piece|stamp)\b)", _at_an_hour),
     rule("time", r"(\d{1,2})(A)\s?-\s?(\d{1,2})(P)(?!\w)", _halves),
     rule("time", rf"([1-9]|1[0-2])([0-5]\d)()\s?([ap])(?:m\b|\.\s?m\b\.?){_ZONE}", _clock, any_case=True),
     rule("time", r"(\d{1,2}):(\d\d):(\d\d\.\d{1,3})(?!\w)", _to_the_hundredth),

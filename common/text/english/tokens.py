@@ -111,7 +111,7 @@ def of_a_thing(match: re.Match[str]) -> bool:
     return bool(_NOUN.match(match.string, match.end())) and not _NO_THING.match(match.string, match.end())
 
 
-ARTICLE = re.compile(r"\b[Aa]\s\Z")
+ARTICLE = re.compile(r"\b[Aa]n?\s\Z")
 _NO_THING = re.compile(
     r"\s(?:wide|deep|tall|high|thick|straight|max|min|tops|long|old|apiece|minimum|maximum|early|late|flat|\w+ly)\b"
 )

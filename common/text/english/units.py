@@ -11,6 +11,9 @@ _CODES_BEHIND = {
 CURRENCIES = {
     **{sign: (f"{country} dollar", f"{country} dollars", "cent", "cents") for sign, country in _DOLLARS.items()},
     **{f"${code}": (f"{name} dollar", f"{name} dollars", "cent", "cents") for code, name in _CODES_BEHIND.items()},
+    "Fr": ("franc", "francs", "centime", "centimes"),
+    "Dh": ("dirham", "dirhams", "", ""),
+    "Dhs": ("dirham", "dirhams", "", ""),
     "$": ("dollar", "dollars", "cent", "cents"),
     "£": ("pound", "pounds", "penny", "pence"),
     "€": ("euro", "euros", "cent", "cents"),
@@ -203,6 +206,7 @@ UNITS = {
     "kwp": "kilowatt peak", "mwe": "megawatt", "mgd": "million gallon per day", "ftlb": "foot pound",
     "ftlbs": "foot pound", "oz·in": "ounce inch", "oz-in": "ounce inch", "kpsi": "thousand pound per square inch",
     "kmhr": "kilometer per hour",
+    "blk": "block", "blks": "block", "ppg": "point per game", "rpg": "rebound per game", "apg": "assist per game",
     "ug": "microgram", "mcmol": "micromole", "dm": "decimeter", "GPa": "gigapascal",
     **{f"{prefix}m": f"{name}meter" for prefix, name in _METERS.items()},
 }  # fmt: skip
@@ -211,7 +215,7 @@ ONLY_AFTER_A_SLASH = frozenset(["s", "h", "K", "mo", "A", "N", "J", "l", "v", "c
 # In another case they are other things: 2 PC games.
 IN_THIS_CASE = frozenset([
     "inn", "rds", "rnds", "nts", "rms", "sh", "shs", "eps", "ppl", "vols", "v", "l", "gr", "grs", "bu", "pc", "cd",
-    "kn", "sf", "gig", "gigs", "deg", "degs", "pks",
+    "kn", "blk", "blks", "ppg", "rpg", "apg", "sf", "gig", "gigs", "deg", "degs", "pks",
 ])  # fmt: skip
 MANY = {
     "foot": "feet", "inch": "inches", "hertz": "hertz", "horsepower": "horsepower", "percent": "percent",

@@ -96,7 +96,9 @@ WORD_RULES: tuple[Rule, ...] = (
         lambda match, style: _LOUD[match[1]],
     ),
     rule("date", r"(M|Tu|T|W|Th|F)(?=\s\d{1,2}(?::\d\d)?\s?-\s?\d)", _initial),
-    rule("date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\s?-\s?(Mo|Tu|We(?!\s[a-z])|Th|Fr|Sa|Su)(?!\w)", _two_days),
+    rule(
+        "date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\.?\s?-\s?(Mo|Tu|We(?!\s[a-z])|Th|Fr|Sa|Su)(?!\w)(?:\.(?=,?\s\d))?", _two_days
+    ),
     rule("date", r"(?:M/W/F|M/W|T/Th|Tu/Th|T/R)(?!\w|/)", _listed),
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
     rule(

@@ -86,7 +86,7 @@ def _degree(match: re.Match[str], style: Style) -> str:
 
 def _party(match: re.Match[str], style: Style) -> str | None:
     """D-Calif. → D California"""
-    state = OLD_STATES.get(match[2].rstrip(".")) or STATES.get(match[2])
+    state = OLD_STATES.get(match[2].rstrip(".")) or STATES.get(match[2].replace(".", ""))
     return f"{style.letters(match[1])} {state}" if state else None
 
 
@@ -101,7 +101,14 @@ _PATIENT = re.compile(
     re.IGNORECASE,
 )
 _PRICE_AHEAD = re.compile(r"[$£€][\d.,]*\d\s\Z|(?<![\d.])\d[\d.,]*\s?[€£]\s\Z")
-_PAID = {"pcm": "per calendar month", "pw": "per week", "pa": "per annum", "pppn": "per person per night"}
+_PAID = {
+    "ph": "per hour",
+    "pm": "per month",
+    "pcm": "per calendar month",
+    "pw": "per week",
+    "pa": "per annum",
+    "pppn": "per person per night",
+}
 
 
 def _persons_or_pages(match: re.Match[str], style: Style) -> str:
@@ -256,9 +263,14 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("abbreviation", r"P\.?O\.?(?=\sBox)", lambda match, style: style.letters("po")),
     rule("abbreviation", r"(?:(?<=\w\s)|(?<=\w\.\s))vs?(?:\.(?=\s\w)|(?=\s[A-Z]))", lambda match, style: "versus"),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)[Ff]l\b\.?", lambda match, style: "floor"),
-    rule("abbreviation", r"(?<=\d\s)(pcm|pw|p\.?a\.|pppn|p\.w\.)(?!\w)", lambda m, s: _PAID[m[1].replace(".", "")]),
+    rule(
+        "abbreviation",
+        r"(?:(?<=\d\s)|(?<=\d[kKmM]\s))(pcm|pw|p\.?a\.|pppn|p\.w\.|p\.h\.|p/[hwam])(?!\w)",
+        lambda m, s: _PAID[re.sub("[./]", "", m[1])] if m[1][1] != "/" or before(m, _PRICE_AHEAD) else None,
+    ),
     rule("abbreviation", r"Sec\.(?=\sof\b)", lambda match, style: "secretary"),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),
+    rule("abbreviation", r"([afd])/([kb])/a(?!\w)", lambda m, s: s.letters(f"{m[1]}{m[2]}a")),
     rule("abbreviation", r"a\.?k\.?a\b\.?", lambda match, style: style.letters("aka"), any_case=True),
     rule("abbreviation", r"(?:(?<=[a-z],\s)|(?<=[a-z]\.,\s))([A-Z][a-z]+)\.", lambda m, s: OLD_STATES.get(m[1])),
     rule(
@@ -266,8 +278,9 @@ WORD_RULES: tuple[Rule, ...] = (
         r"(Ala|Ariz|Calif|Colo|Conn|Fla|Mich|Minn|Okla|Tenn|Tex|Wis|Wyo)\.(?=,?\s[A-Za-z])",
         lambda m, s: OLD_STATES[m[1]],
     ),
-    rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\)))", _party),
+    rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\))|[A-Z]\.[A-Z]\.(?=\)))", _party),
     rule("key", rf"({'|'.join(KEYS)})\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
+    rule("abbreviation", r"[Ww]k(?=\sof\s(?:\d|[A-Z]))", lambda match, style: "week"),
     rule("abbreviation", r"w/([ce])(?=\s\d)", lambda m, s: f"week {'commencing' if m[1] == 'c' else 'ending'}"),
     rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
     rule("abbreviation", rf"Co\.(?=\s(?:{IRISH_COUNTIES})(?!\w))", lambda match, style: "county"),

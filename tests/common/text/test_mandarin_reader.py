@@ -91,6 +91,10 @@ def test_tokens_have_classes_and_lose_no_character():
         ("完成5/20", "完成二十分之五"),
         ("12306热线", "一二三零六热线"),
         ("12306人", "一万二千三百零六人"),
+        ("如果x>5就停", "如果x大于五就停"),
+        ("用户<=100人", "用户小于等于一百人"),
+        ("a->5，好", "a->五，好"),
+        ("I love <5 cats", "I love <5 cats"),
     ],
 )
 def test_ranges_days_and_codes_are_told_apart(written, said):

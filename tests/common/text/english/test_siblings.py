@@ -157,6 +157,20 @@ CASES = {
     "the Parts I liked": "the parts i liked",
     "dew pt. 61": "dew point sixty one",
     "pt. 3": "part three",
+    "a 25-bps rate hike": "a twenty five basis point rate hike",
+    "Rep. Ocasio-Cortez (D-N.Y.) voted": "representative ocasio cortez d new york voted",
+    "a USB-A plug": "a u s b ay plug",
+    "O(n log n)": "o of n log n",
+    "rev. B": "revision b",
+    "Rev. B. Smith": "reverend b. smith",
+    "Conf. # ABC123": "confirmation number ay b c one twenty three",
+    "Ste. Marie": "saint marie",
+    "NW of town": "northwest of town",
+    "5 km NE": "five kilometers northeast",
+    "vitamin E.": "vitamin e.",
+    "Toronto, ON M5V 2T6": "toronto, ontario m five v two t six",
+    "it is ON": "it is on",
+    "elev. 1,200'": "elevation one thousand two hundred feet",
 }
 
 
