@@ -141,7 +141,7 @@ struct Memory : Progress {
     // Which of the states of the prediction network is a member's.
     int32_t state_of(const Member& member) const { return nodes[member.node].prediction; }
 
-    // Gives a node a state, the longest of those that are not in use.
+    // Gives a node a state: of those that are not in use, the one that was given longest ago.
     int32_t take_prediction(int32_t node, const int32_t* is_used, int64_t count) {
         do last_prediction = int32_t((last_prediction + 1) % count);
         while (is_used[last_prediction]);
