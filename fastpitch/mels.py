@@ -40,11 +40,12 @@ class MelsConfig:
     output: Path
     """Folder of the spectrograms, for --data.mels of `fastpitch.vocoders.train`."""
     root: Path | None = None
-    """Folder that relative paths start from, of manifests and in them."""
+    """Folder that relative paths of manifests, and in manifests, start from."""
     pitch_dir: Path | None = None
     """Folder of prepared pitch; what is missing is extracted and stored there. By default a folder in output."""
     durations_dir: Path | None = None
-    """Folder of durations, where the model was trained on such; by default the one that its checkpoint names."""
+    """Folder of durations, for a model that was trained with given durations; by default the one that its checkpoint
+    names."""
     batch_size: int = 16
     """Clips per batch."""
     precision: Precision = "fp32"

@@ -87,7 +87,7 @@ class BenchmarkConfig(Config):
     repeats: int = 20
     """Calls that are timed."""
     clock: Clock = "wall"
-    """Time that is measured: what passes, or what the processor works, for a machine that others use too."""
+    """Time that is measured: the time that passes, or processor time, for a machine that others use too."""
     warmup: int = 3
     """Calls before those that are timed."""
     cudnn_benchmark: bool = True

@@ -70,7 +70,7 @@ class DataConfig:
     """What is read, and how it is batched."""
 
     root: Path | None = None
-    """Folder that relative paths start from, of manifests and in them (the published DATA_DIR)."""
+    """Folder that relative paths of manifests, and in manifests, start from (the published DATA_DIR)."""
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
@@ -91,8 +91,8 @@ class DataConfig:
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""
     unknown_letters: UnknownLetters = "stop"
-    """Letters that are none of the labels. stop: they end the run before its first step; latin: are written in Latin
-    letters (é as e); drop: are left out."""
+    """Treatment of letters that are no labels. stop: they end the run before its first step; latin: they are written in
+    Latin letters (é as e); drop: they are left out."""
     dictionary: Path | None = None
     """Dictionary, as python -m common.text.alphabet makes of any data, whose letters take the place of model.labels."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)

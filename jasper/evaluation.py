@@ -31,7 +31,8 @@ class EvaluationConfig:
     """Which model to evaluate on what."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
-    """Model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet."""
+    """Model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet, NeMo's .nemo, or a name
+    of the Hugging Face hub."""
     manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
     """Manifests, file lists or corpus folders with transcripts."""
     root: Path | None = None

@@ -46,7 +46,7 @@ class ReportData:
     """Data to evaluate on; by default those of the run."""
 
     root: Path | None = None
-    """Folder that relative paths start from, of manifests and in them."""
+    """Folder that relative paths of manifests, and in manifests, start from."""
     validation: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders with transcripts."""
 

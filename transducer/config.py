@@ -46,8 +46,8 @@ class EncoderConfig:
     scale_input: bool = False
     """Whether frames are multiplied by the square root of width before the first block."""
     attention: Literal["regular", "chunked", "chunked_right"] = "regular"
-    """Frames that a frame sees: a window around each frame, chunks that see whole chunks before them, or chunks and
-    some frames after them."""
+    """Frames that a frame attends to: a window around each frame, chunks that see whole chunks before them, or chunks
+    and some frames after them."""
     left_frames: int = -1
     """Frames before a frame (or its chunk) that attention sees; -1 for all."""
     right_frames: int = -1
@@ -115,7 +115,7 @@ class DataConfig:
     """What is read, and how it is batched."""
 
     root: Path | None = None
-    """Folder that relative paths start from, of manifests and in them."""
+    """Folder that relative paths of manifests, and in manifests, start from."""
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
@@ -132,8 +132,8 @@ class DataConfig:
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     and digit stays."""
     unknown_letters: UnknownLetters = "stop"
-    """Letters that are none of the language. stop: they end the run before its first step; latin: are written in Latin
-    letters (é as e); drop: are left out."""
+    """Treatment of letters that the language does not have. stop: they end the run before its first step; latin: they
+    are written in Latin letters (é as e); drop: they are left out."""
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
@@ -153,7 +153,7 @@ class LossConfig:
     """The loss: a sum of the transducer's and that of CTC, per utterance."""
 
     ctc_weight: float = 0.3
-    """Share of CTC where there are both heads; the transducer has the rest."""
+    """Share of CTC in the loss where there are both heads; the transducer has the rest."""
     ctc_epochs: int = 0
     """Epochs at the beginning in which CTC counts alone, where there are both heads."""
     sigma: float = 0.02

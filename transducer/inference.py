@@ -51,8 +51,8 @@ class InferenceConfig:
     output_dir: Path | None = None
     """Folder for one output file per recording, in place of `output`."""
     shard: str | None = None
-    """i/n: the i-th of n equal parts of the recordings, into a file of its own beside the output, which --merge joins.
-    A part that is there is not done again."""
+    """Part of the recordings that is transcribed, as i/n: the i-th of n equal parts, written to a file of its own
+    beside the output; --merge joins these files. A part whose file is there is not done again."""
     merge: bool = False
     """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
@@ -76,7 +76,7 @@ class InferenceConfig:
     left_seconds: float = ChunkOptions.left_seconds
     """Seconds of context before each chunk, encoded with it but not decoded again."""
     right_seconds: float = ChunkOptions.right_seconds
-    """Seconds of context after each chunk, encoded with it but not decoded yet."""
+    """Seconds of context after each chunk, encoded with it but decoded with the next one."""
     whole_seconds: float = ChunkOptions.whole_seconds
     """Longest recording that is encoded whole, in seconds."""
     normalize_seconds: float = 0.0

@@ -40,7 +40,8 @@ class ModelRepositoryConfig:
     asr: Path
     """The recogniser, an ONNX file of trt.export, with --input samples or features."""
     backend: Backend = "onnx"
-    """What runs its network: Triton's back end for ONNX, that for TensorRT, or ONNX Runtime within the Python one."""
+    """Back end of Triton that runs the network: that for ONNX, that for TensorRT, or ONNX Runtime within the Python
+    one."""
     engine: Path | None = None
     """The engine that trt.build made of the file, for the back end tensorrt."""
     version: int = 1
@@ -48,11 +49,11 @@ class ModelRepositoryConfig:
     max_batch: int = 32
     """Most recordings in a batch."""
     batch_delay_ms: float = 20.0
-    """Longest wait of a request for others that share its batch."""
+    """Longest wait of a request for others that share its batch, in milliseconds."""
     bucket_seconds: float = 1.0
-    """Lengths are rounded up to a multiple of this: Triton batches tensors of equal shape alone."""
+    """Seconds that lengths are rounded up to a multiple of: Triton batches only tensors of equal shape."""
     kind: Literal["cpu", "gpu"] = "gpu"
-    """Where the network runs; with the back end python, on the CPU."""
+    """Device of the network; with the back end python, the CPU."""
     python_paths: tuple[str, ...] = (str(REPOSITORY),)
     """Folders, where Triton runs, that hold this package, and what it needs if Triton's Python has none."""
 

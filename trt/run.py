@@ -52,8 +52,8 @@ class RunConfig:
     output_dir: Path | None = None
     """Folder for one output file per recording, in place of `output`."""
     shard: str | None = None
-    """i/n: the i-th of n equal parts of the recordings, into a file of its own beside the output, which --merge joins.
-    A part that is there is not done again."""
+    """Part of the recordings that is transcribed, as i/n: the i-th of n equal parts, written to a file of its own
+    beside the output; --merge joins these files. A part whose file is there is not done again."""
     merge: bool = False
     """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     save_logits: Path | None = None

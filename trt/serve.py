@@ -57,8 +57,8 @@ class ServeConfig:
     """Runtime of the recogniser: local, this process; triton, NVIDIA's server from the wheel nvidia-pytriton, which
     this process starts and ends."""
     voice_engine: Literal["local", "triton"] = "local"
-    """Runtime of the voice: local, this process, whose sound leaves piece by piece; triton, the same server as of the
-    recogniser, whose sound leaves sentence by sentence."""
+    """Runtime of the voice: local, this process, whose sound leaves piece by piece; triton, the recogniser's Triton,
+    whose sound leaves sentence by sentence."""
     triton_ports: tuple[int, int, int] = (0, 0, 0)
     """Ports of Triton's HTTP, gRPC and metrics, open to this machine alone; 0 for one that is free."""
     host: str = "127.0.0.1"
@@ -66,14 +66,14 @@ class ServeConfig:
     port: int = 8000
     """Port to listen at; 0 for one that is free."""
     wyoming_port: int | None = None
-    """Port for clients of Wyoming's protocol, as Home Assistant is one; by default none. It asks for no key."""
+    """Port for clients of Wyoming's protocol, such as Home Assistant; by default none. The protocol has no keys."""
     api_keys: Path | None = None
-    """File of keys, one a line: requests must come with one of them. Those of the variable SPEECH_API_KEYS, with commas
-    between them, count too."""
+    """File of keys, one per line: requests must come with one of them. Keys in the variable SPEECH_API_KEYS, separated
+    by commas, count too."""
     batch_delay_ms: float = 20.0
-    """Longest wait of a request for others that share its batch."""
+    """Longest wait of a request for others that share its batch, in milliseconds."""
     max_batch: int = 32
-    """Most recordings that Triton batches; of engine local batch_size is the most, where it is less."""
+    """Most recordings that Triton batches; with engine local, batch_size is the limit where it is less."""
     batch_size: int = 8
     """Recordings of similar length, or chunks of long ones, that go through the network at once."""
     threads: int = 0

@@ -161,7 +161,7 @@ class ExportConfig:
     output: Annotated[Path, Positional, arg(metavar="OUTPUT")]
     """Folder to write (Hugging Face), or a .pt file (Fairseq), which gets dict.ltr.txt beside it."""
     to: Literal["huggingface", "fairseq"] = "huggingface"
-    """Format."""
+    """Format that is written: a folder of Hugging Face's transformers, or Fairseq's .pt."""
     labels: Path | None = None
     """Fairseq's dict.ltr.txt, for a checkpoint that does not name its labels."""
     ema: bool | None = None

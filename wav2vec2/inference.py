@@ -61,7 +61,7 @@ class InferenceConfig:
     target_lang: str = ""
     """Language of a Hugging Face model with adapters (MMS), such as fra; by default that of its weights."""
     language: Language | None = None
-    """Language of the references that the word error rate is of, as data.language of fine-tuning; by default what the
+    """Language of the reference texts for the word error rate, as data.language of fine-tuning; by default what the
     checkpoint says."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     format: Format = "text"
@@ -72,8 +72,8 @@ class InferenceConfig:
     output_dir: Path | None = None
     """Folder for one output file per recording, in place of `output`."""
     shard: str | None = None
-    """i/n: the i-th of n equal parts of the recordings, into a file of its own beside the output, which --merge joins.
-    A part that is there is not done again."""
+    """Part of the recordings that is transcribed, as i/n: the i-th of n equal parts, written to a file of its own
+    beside the output; --merge joins these files. A part whose file is there is not done again."""
     merge: bool = False
     """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     save_logits: Path | None = None
@@ -95,7 +95,7 @@ class InferenceConfig:
     stride_seconds: float = STRIDE_SECONDS
     """Seconds on each side of a chunk that serve as context only; at most a third of the chunk."""
     timings: bool = False
-    """Whether the time it took is printed."""
+    """Whether the time that the transcription took is printed."""
 
     def __post_init__(self) -> None:
         if not self.inputs:

@@ -59,8 +59,8 @@ class DataConfig:
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""
     unknown_letters: UnknownLetters = "stop"
-    """Letters that are none of the labels. stop: they end the run before its first step; latin: are written in Latin
-    letters (é as e); drop: are left out."""
+    """Treatment of letters that are no labels. stop: they end the run before its first step; latin: they are written in
+    Latin letters (é as e); drop: they are left out."""
     dictionary: Path | None = None
     """Fairseq's dict.ltr.txt for fine-tuning, which python -m common.text.alphabet makes of any data. Default: the one
     beside the first training list, else LibriSpeech's."""

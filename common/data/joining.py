@@ -21,11 +21,13 @@ class JoinConfig:
     probability: float = 0.0
     """Share of the batches that are joined; 0 for none."""
     max_utterances: int = 4
-    """Greatest number of utterances in a recording; for each batch from 2 to so many, all equally likely."""
+    """Greatest number of utterances in a joined recording; every batch draws a number from 2 to this, all equally
+    likely."""
     max_seconds: float = 25.0
-    """Length from which on no more is joined to a recording."""
+    """Length in seconds from which on nothing more is joined to a recording."""
     max_pause_seconds: float = 0.5
-    """Greatest pause between two utterances, filled with faint noise; half of them follow each other without any."""
+    """Greatest pause between two utterances in seconds, filled with faint noise; half of the utterances follow without
+    a pause."""
     gain_db: float = 0.0
     """Greatest change of an utterance's loudness in decibels, up or down; 0 for none."""
     single_epochs: int = 0

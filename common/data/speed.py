@@ -23,10 +23,11 @@ class SpeedConfig:
     """Speed perturbation of the training utterances."""
 
     mode: Literal["none", "offline", "discrete", "continuous"] = "none"
-    """offline: the recording or one of its copies at other speeds, all equally likely, as the manifest lists them;
-    discrete: one of `rates`, all equally likely; continuous: any speed between `min_rate` and `max_rate`."""
+    """Speeds that are drawn from. offline: the recording or one of its copies at other speeds, all equally likely, as
+    the manifest lists them; discrete: one of `rates`, all equally likely; continuous: any speed between `min_rate` and
+    `max_rate`."""
     rates: tuple[float, ...] = (0.9, 1.0, 1.1)
-    """The speeds of mode discrete."""
+    """Speeds of mode discrete."""
     min_rate: float = 0.85
     """Slowest speed of mode continuous."""
     max_rate: float = 1.15

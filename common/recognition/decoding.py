@@ -59,9 +59,9 @@ class DecodingOptions:
     n_best: int = 1
     """Transcripts per recording, best first; those after the best one are written in the format json."""
     thorough: bool | None = None
-    """Search by CTC that also keeps paths that end in a blank apart and at the end sums over all alignments of each
-    text: never a worse score at an equal beam, in 2 to 5 times the time of a search without. By default where a search
-    has all frames at once; not in models with streams, whose parts give what the whole gives."""
+    """Whether a search by CTC is thorough: it also ranks paths that end in a blank apart, and at the end sums each text
+    over all its alignments. Its score is never worse at an equal beam, in 2 to 5 times the time. By default where a
+    search has all frames at once; not in models with streams, whose parts give what the whole gives."""
 
     def __post_init__(self) -> None:
         if self.beam < 0:

@@ -20,9 +20,9 @@ class Explanation:
     texts: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Texts to explain."""
     reader: Literal["voice", "labels"] = "voice"
-    """What the words are for: a voice, which needs spelled capitals, or the labels of a recogniser."""
+    """Use of the words: a voice, which needs spelled capitals, or the labels of a recogniser."""
     readings: Path | None = None
-    """TOML or JSON file of own readings: tables words, SQL = "sequel", and units, kn = "knot"."""
+    """TOML or JSON file of readings of your own, in the tables words (SQL = "sequel") and units (kn = "knot")."""
 
 
 def main(cfg: Explanation) -> None:

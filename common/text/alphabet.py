@@ -29,7 +29,7 @@ class AlphabetConfig:
     sources: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
     """Manifests, corpus folders or Fairseq's .ltr files."""
     output: Path = Path("dict.ltr.txt")
-    """Dictionary to write. One with other symbols is never replaced unless told to."""
+    """Dictionary to write. An existing one with other symbols is replaced only with --overwrite."""
     root: Path | None = None
     """Folder that relative paths in manifests start from; by default that of the manifest."""
     language: Language = "none"

@@ -9,6 +9,7 @@ import re
 
 from common.text.english.roman import roman
 from common.text.english.tokens import text_after, text_before
+from common.text.european_signs import signs
 from common.text.european_tables import LANGUAGES
 from common.text.european_words import FORMS
 from common.text.german_forms import GERMAN, Rule
@@ -25,6 +26,7 @@ def rules(code: str) -> list[Rule]:
     words, language = FORMS[code], LANGUAGES[code]
     units = "|".join(re.escape(unit) for unit in sorted(language.units, key=len, reverse=True))
     found: list[Rule] = [
+        *signs(code),
         *ROMANCE.get(code, []),
         ("range", r"(?<=\d)\s?[-–]\s?(?=\d{1,2}(?:\.|\s?(?:h|Uhr|uur))?(?:\s*[,.;)]|\s*\Z))", _hours_between),
         ("electronic", r"(?<![\w.])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}|(?<!\w)(?:https?://|www\.)[^\s<>\"]*[\w/]",

@@ -199,7 +199,7 @@ class DataConfig:
     """What is read, and how it is batched."""
 
     root: Path | None = None
-    """Folder that relative paths start from, of manifests and in them (the published DATASET_PATH)."""
+    """Folder that relative paths of manifests, and in manifests, start from (the published DATASET_PATH)."""
     train: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()

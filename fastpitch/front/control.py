@@ -45,7 +45,7 @@ class Control:
     pitch_amplify: float = 1.0
     """Factor of the pitch's distance from the speaker's mean: above 1 livelier, below 1 flatter."""
     pitch_flatten: bool = False
-    """Whether every pitch is the speaker's mean, as of a robot."""
+    """Whether every pitch is the speaker's mean, like a robot's."""
     pitch_invert: bool = False
     """Whether the pitch is mirrored at the speaker's mean: high becomes low."""
     pitch_curve_hz: Curve = ()

@@ -19,7 +19,7 @@ class VoicingConfig:
     """From mel frames to samples."""
 
     batch_size: int = 8
-    """Sentences that are computed together."""
+    """Greatest number of sentences that are computed together."""
     sigma: float = 0.9
     """Standard deviation of the noise that WaveGlow starts from; other vocoders have none."""
     denoising: float = 0.0

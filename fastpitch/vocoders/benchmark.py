@@ -56,7 +56,7 @@ class BenchmarkConfig:
     warmup: int = 1
     """Calls before those that are timed."""
     clock: Clock = "wall"
-    """Time that is measured: what passes, or what the processor works, for a machine that others use too."""
+    """Time that is measured: the time that passes, or processor time, for a machine that others use too."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 0

@@ -68,7 +68,7 @@ class ClientConfig:
     """Subject of a measurement: transcripts of recordings; captions of recordings streamed as they would be spoken, one
     per client; speech, the first sound of a text in quotes."""
     offline: Path | None = None
-    """The server's ONNX file: measure compares with what this process does with it, in batches of 8."""
+    """ONNX file of the server, for measure: this process transcribes with it too, in batches of 8, for comparison."""
 
     def __post_init__(self) -> None:
         if not self.inputs:

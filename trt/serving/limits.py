@@ -21,13 +21,14 @@ class Limits:
     max_characters: int = 4096
     """Longest text to speak, in characters."""
     max_queue: int = 256
-    """Most requests that are answered or wait at a time; more are refused with status 503."""
+    """Most requests that are answered or wait at a time; further ones are refused with status 503."""
     max_memory_mb: float = 2000.0
-    """Most memory that the bodies and samples of all requests take together; more are refused with status 503."""
+    """Most memory that the bodies and samples of all requests take together, in megabytes; requests beyond it are
+    refused with status 503."""
     client_seconds: float = 30.0
-    """Longest wait for a client that sends its body, or takes its answer, too slowly."""
+    """Longest wait, in seconds, for a client that sends its body, or takes its answer, too slowly."""
     drain_seconds: float = 30.0
-    """Longest wait at the end for requests under way."""
+    """Longest wait at the end for requests under way, in seconds."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -43,7 +43,7 @@ class BenchmarkConfig:
     repeats: int = 5
     """Timed turns."""
     clock: Clock = "wall"
-    """Time that is measured: what passes, or what the processor works, for a machine that others use too."""
+    """Time that is measured: the time that passes, or processor time, for a machine that others use too."""
     warmup: int = 1
     """Untimed turns before the timed ones, besides a first call."""
     seed: int = 0

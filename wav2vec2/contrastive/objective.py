@@ -21,7 +21,7 @@ class ObjectiveConfig:
     logit_temperature: float = 0.1
     """Temperature, by which cosine similarities are divided."""
     diversity: float = 0.1
-    """Weight of the loss by entries of the codebooks that are not used."""
+    """Weight of the loss for entries of the codebooks that are not used."""
     penalty: float = 10.0
     """Weight of the mean square of the features."""
 

@@ -64,7 +64,7 @@ class ModelConfig:
     normalize_audio: bool = False
     """Normalisation of every utterance to mean 0 and variance 1 before the network."""
     audio_epsilon: float = 1e-5
-    """What that adds to the variance: 1e-5 in Fairseq, 1e-7 in Hugging Face's models."""
+    """Number that normalize_audio adds to the variance: 1e-5 in Fairseq, 1e-7 in Hugging Face's models."""
     feature_norm: bool = True
     """Layer normalisation of the extractor's output."""
     layers: int = 12
@@ -86,7 +86,7 @@ class ModelConfig:
     relative_buckets: int = 0
     """Distances that attention tells apart by a gated bias (WavLM); 0: none."""
     relative_distance: int = 800
-    """Frames from which on attention tells distances apart no more."""
+    """Distance in frames from which on attention no longer tells distances apart."""
     adapter_dim: int = 0
     """Width inside the adapter after each layer (MMS); 0 for none."""
     hourglass: str = ""

@@ -102,7 +102,7 @@ _LETTER_AHEAD = re.compile(
 
 def _letter_a(match: re.Match[str], style: Style) -> str | None:
     """A4, 23A, vitamin A: the letter, and not the article."""
-    is_letter = re.match(r"-?\d|\+", match.string[match.end() :]) or before(match, _LETTER_AHEAD)
+    is_letter = re.match(r"-?\d|\+|/[A-Z](?![A-Za-z])", match.string[match.end() :]) or before(match, _LETTER_AHEAD)
     return style.letters("A") if style.for_voice and is_letter else None
 
 

@@ -23,7 +23,7 @@ def _after_a_house(match: re.Match[str], style: Style) -> str | None:
 
 
 _STREET_BEFORE = re.compile(
-    rf"\b(?:(?:{STREETS})\.?,?|[Ww]inds?|heading|facing|towards?|[Hh]ead|[Gg]o|[Cc]ontinue|[Tt]urn|[Dd]rive|[Ww]alk|(?:I|US|SR|CA|Route|Rte\.?|Highway|Hwy\.?|Interstate)[-\s]\d+)"
+    rf"\b(?:(?:{STREETS})\.?,?|[Ww]inds?:?|heading|facing|towards?|[Hh]ead|[Gg]o|[Cc]ontinue|[Tt]urn|[Dd]rive|[Ww]alk|(?:I|US|SR|CA|Route|Rte\.?|Highway|Hwy\.?|Interstate)[-\s]\d+)"
     r"\s\Z"
 )
 

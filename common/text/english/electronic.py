@@ -48,6 +48,8 @@ def _electronic(match: re.Match[str], style: Style) -> str:
         part = found[0]
         if style.for_voice and _WHOLE_LABEL.match(written, found.start()):
             words.append(style.letters(part))
+        elif part.isdigit() and words[-1:] == [MARKS[":"]]:
+            words.append(in_pairs(part))
         elif part.isdigit():
             words.append(year(part) if style.for_voice and _YEAR_IN_A_NAME.fullmatch(part) else digits(part))
         elif part.isalpha():
@@ -98,7 +100,7 @@ _MAIL = rf"[^\W_][\w.+&-]{{0,99}}@[\w-]{{1,99}}(?:\.[\w-]{{1,99}}){{1,9}}{_ELECT
 _URL = r"(?:(?:https?|ftp|file)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]]"
 _SITE = (
     rf"[A-Za-z][\w-]{{0,99}}\.(?:[\w-]{{1,99}}\.){{0,9}}"
-    rf"(?:{DOMAINS}|(?:{DOMAINS_BEFORE_A_PATH})(?=/\w))(?![\w'])(?!\.\w){_ELECTRONIC_TAIL}"
+    rf"(?:{DOMAINS}|(?:{DOMAINS_BEFORE_A_PATH})(?=/\w))(?![\w'])(?!\.\w)(?::\d{{2,5}}(?!\d))?{_ELECTRONIC_TAIL}"
 )
 _FOLDERS = r"(?:\.{1,2}/|~/|/)?(?:[\w.-]{1,99}/){0,20}"
 _FILE = (
@@ -130,7 +132,13 @@ ELECTRONIC_RULES: tuple[Rule, ...] = (
     ),
 )
 
+_PAPER_AHEAD = re.compile(r"\bdoi:\s?\Z", re.IGNORECASE)
 RULES: tuple[Rule, ...] = (
+    rule(
+        "electronic",
+        r"10\.\d{4,9}/[\w.()/-]{0,99}\w",
+        lambda m, s: _electronic(m, s) if _PAPER_AHEAD.search(m.string[max(0, m.start() - 6) : m.start()]) else None,
+    ),
     rule("electronic", r"(?<!\w)@([A-Za-z_]\w*)", _handle),
     rule("code", r"(?<!\w)#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", _sign_by_sign),
     rule("electronic", r"(?:(?<!\S)(?<!\S\s)|(?<=\w\s))#([A-Z]{2,8}(?:19|20)\d\d)(?!\w)", _hashtag),

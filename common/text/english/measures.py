@@ -120,6 +120,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
         return None
     if unit in ("HP", "MP") and anywhere(match.string, _GAMES) and not anywhere(match.string, _MACHINES):
         return None
+    if unit == "L" and _LOW_BEHIND.match(behind) and before(match, _HIGH_AHEAD):  # H 75 L 58
+        return None
     if unit == "GA":  # tickets, a state
         return None
     if unit in ("W", "A", "N") and hyphen != "-" and before(match, _ROAD):
@@ -155,6 +157,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     return " ".join(filter(None, (count(number), large, name))) + below
 
 
+_LOW_BEHIND = re.compile(r":?\s?\d")
+_HIGH_AHEAD = re.compile(r"\bH:?\s?\Z")
 _SEVERAL_CAPITALS = re.compile("HRs|PTs|MIs|PCs|MPs|MBs?As")  # 28 HRs are no hours
 _GAMES = re.compile(
     r"\b(?:[Ll]evel \d+|boss(?:es)?|damage|heals?|healed|mana|spells?|monsters?|enem(?:y|ies)|potions?|XP"
@@ -307,4 +311,10 @@ RULES: tuple[Rule, ...] = (
     rule("measure", rf"({NUMBER}(?:\s?[A-Za-z]+)?)(/[A-Za-z]+)\b(?!/)", _per_unit),
 )
 
-WORD_RULES: tuple[Rule, ...] = (rule("measure", rf"([A-Za-zµμ]+){_POWER}({_PER}{{1,6}})(?![\w²³/])", _bare),)
+_HIGH_BEFORE = re.compile(r"\bH:?\s?\d{1,3}°?[FC]?[,/]?\s?\Z")
+WORD_RULES: tuple[Rule, ...] = (
+    rule("measure", r"H(?=:?\s?\d{1,3}°?[FC]?[,/]?\s?L:?\s?\d)", lambda match, style: "high"),
+    rule("measure", r"L(?=:?\s?\d)", lambda match, style: "low" if before(match, _HIGH_BEFORE) else None),
+    rule("measure", r"(Hi|Lo)(?=:?\s\d{1,3}°)", lambda match, style: "high" if match[1] == "Hi" else "low"),
+    rule("measure", rf"([A-Za-zµμ]+){_POWER}({_PER}{{1,6}})(?![\w²³/])", _bare),
+)

@@ -71,6 +71,7 @@ PLAIN_TOO = frozenset([*SHORT, *_ELIDED, *_SPELLED])
 """Words of small letters that are read otherwise than they are written."""
 
 WORD_RULES: tuple[Rule, ...] = (
+    rule("reference", r"doi(?=:\s?10\.)", lambda match, style: style.letters("doi"), any_case=True),
     rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.-]\w|\w)", _short, any_case=True),
     rule("abbreviation", rf"({'|'.join(_ELIDED)})(?!\w)", lambda m, s: _ELIDED[m[1].lower()], any_case=True),
     rule("abbreviation", rf"(?:{'|'.join(_SPELLED)})(?!\w)", lambda m, s: s.letters(m[0]) if s.for_voice else None),

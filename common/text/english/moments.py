@@ -115,6 +115,9 @@ _OF_MATHS = re.compile(
 )
 
 
+_HOUR_BEHIND = re.compile(r",?\s(?:@\s?|at\s)?\d{1,2}(?::\d\d(?!\d)|\s?[ap]\.?m\b)", re.IGNORECASE)
+
+
 def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
     """By 4/30, which is no fraction that people use."""
     month, day = int(match[1]), int(match[3])
@@ -124,6 +127,8 @@ def _day_after_a_word(match: re.Match[str], style: Style) -> str | None:
         or _IN_A_SUM.search(text_before(match))
     ):
         return None
+    if _HOUR_BEHIND.match(match.string, match.end()):
+        return _numbers(match, style)
     if day == 1 < month:  # a first of a month, since nobody writes such a fraction
         return _numbers(match, style)
     is_part = (month, day) in ((1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 5), (1, 8)) or day == 16

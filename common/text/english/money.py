@@ -211,6 +211,11 @@ RULES: tuple[Rule, ...] = (
     rule("money", rf"([$£€])({NUMBER})\s?([kKmM])?(pppn|pcm|pw|pp|pm|ph|pa|pn)(?!\w)", _paid),
     rule("money", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?", _notes),
     rule("money", r"([€])\s?(\d{1,3}(?: \d{3})+)()(?![\d.,])", _grouped),
+    rule(
+        "money",
+        rf"\$\s?({NUMBER})(?:\s({LARGE}))?\s(U\.?S\.?\s)?dollars?\b",
+        lambda m, s: _spelled(_amount(m[1], m[2], "US$" if m[3] else "$"), s),
+    ),
     rule("money", rf"()(\d{{1,3}}(?: \d{{3}})+)\s?(€|kr|(?:{_CODE})\b)(?!\w)", _grouped),
     rule("money", r"(R)(\d{1,3}(?:,\d{3})+(?:\.\d\d)?|\d+\.\d\d)(?![\w.])", lambda m, s: _amount(m[2], None, "ZAR")),
     rule(

@@ -54,7 +54,7 @@ def _slashed(match: re.Match[str], style: Style) -> str | None:
 
 _HOME_AHEAD = re.compile(r"\b(?:Flat|Apt\.?|Unit|Lot|Plot)\s\Z")
 _GONE_THROUGH = re.compile(
-    r"\b(?:match(?:day)?s?|rounds?|games?|laps?|pages?|parts?|steps?|slides?|questions?|days?|weeks?|chapters?|episodes?|ep\.|stages?|levels?|discs?|tracks?"
+    r"\b(?:match(?:day)?s?|rounds?|games?|laps?|pages?|parts?|steps?|slides?|questions?|days?|weeks?|chapters?|episodes?|ep\.|legs?|stages?|levels?|discs?|tracks?"
     r"|photos?|pics?|lessons?|modules?|holes?|box|attempts?|files?|tasks?)\s\Z",
     re.IGNORECASE,
 )

@@ -114,6 +114,14 @@ def _times(match: re.Match[str], style: Style) -> str | None:
     return f"{cardinal(match[1])} times"
 
 
+_DONE_AHEAD = re.compile(r"\b(?:worn|seen|read|won|been|done|gone|\w{3,}ed)\s\Z")
+
+
+def _so_often(match: re.Match[str], style: Style) -> str | None:
+    """worn 2x"""
+    return f"{cardinal(match[1])} times" if before(match, _DONE_AHEAD) else None
+
+
 _MUSIC = re.compile(r"\b(?:minor|major|waltz|rhythm|groove|drum(?:s|mer)?|tempo|time signature|song is in)\b")
 _BEAT_BEHIND = re.compile(r"[-\s](?:time|meter|metre|beat|signature|measure|bar|waltz)s?\b")
 
@@ -157,6 +165,9 @@ def _is_of_light(match: re.Match[str]) -> bool:
     return not is_count and not before(match, _RACE_AHEAD) and not anywhere(text, _EARNED)
 
 
+_OF_SHARES = re.compile(r"\b(?:10-?Qs?|8-K|annual\sreports?|filings?|filed|SEC)\b")
+
+
 def _thousands(match: re.Match[str], style: Style) -> str | None:
     letter = match[2]
     if letter in "kK" and match[1] in _RACES and before(match, _RACE_AHEAD) and _RAN.match(match.string, match.end()):
@@ -180,6 +191,8 @@ def _thousands(match: re.Match[str], style: Style) -> str | None:
     ):
         return None
     if letter == "B" and re.match(r"\s(?:bra|cup)s?\b", follows):
+        return None
+    if letter == "K" and match[1] == "10" and anywhere(match.string, _OF_SHARES):
         return None
     if letter in "KM" and re.match(r"\s(?:TV|video|monitor|display|screen|resolution|run|race)", follows):
         return None
@@ -227,7 +240,7 @@ def _number(match: re.Match[str], style: Style) -> str:
             # A380, RTX4090; but ab9453, C2766
             is_name = before(match, _CAPITALS_AHEAD) if length == 4 else length == 3
             return in_pairs(number) if is_name else digits(number)
-        if length > 4 and match.string[match.start() - 1 : match.start()] == "/":
+        if length > 4 and match.string[match.start() - 2 : match.start()].rstrip()[-1:] in ("/", "#"):
             return digits(number)
         if length in (3, 4) and before(match, _NAME_AHEAD):
             return cardinal(number) if number[1:3] == "00" and before(match, _STANDARD_AHEAD) else in_pairs(number)
@@ -303,6 +316,7 @@ RULES: tuple[Rule, ...] = (
         r"(\d+)X(?=\s(?:more|faster|better|larger|bigger|the|as|higher|cheaper|slower|return|daily|a|per))",
         _times,
     ),
+    rule("math", r"(\d{1,2})x(?=\s*[.,;)]|\s*\Z)", _so_often),
     rule("math", r"(\d+)\s?x(?=\s(?:[a-z]{3,}|(?:a|in|on|by|at|or)\s)|,\s[a-z]{2})", _times),
     rule(
         "math",

@@ -155,6 +155,14 @@ _SPECIAL = frozenset(
         "div",
         "ins",
         "def",
+        "utils",
+        "sin",
+        "cos",
+        "tan",
+        "log",
+        "lim",
+        "doi",
+        "adv",
         *messages.PLAIN_TOO,
         *law_and_medicine.PLAIN_TOO,
         *MONTHS,
@@ -178,7 +186,7 @@ _NUMERIC = frozenset(
     ]
 )
 _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
-_RANGE = re.compile(r"-|\s-\s")
+_RANGE = re.compile(r"-\s(?=\d)|-|\s-\s")
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _MONTH_NAME = "|".join(name.capitalize() for name in (*MONTHS, *MONTHS.values()) if name not in ("may", "march"))
 _GOES_ON = re.compile(
@@ -194,6 +202,8 @@ _ROOM_BEHIND = re.compile(r"\b(?:Room|Rm\.?|Suite|Ste\.?|Apt\.?|Unit|Flat|Office
 _TABLE_BEHIND = re.compile(r"\b(?:Table|Figure|Exhibit|Map)\s\d{1,2}\Z")
 _OF_A_ROOM = re.compile(r"\d{3,4}(?![\w-])")
 _EQUALS = re.compile(rf"\s?-\s?{NUMBER}(?:\s?[-+*/×÷]\s?{NUMBER}){{0,20}}\s?=")
+_GRADE_BEHIND = re.compile(r"\b[A-F][+-]?\s?=\s?(\d\d)\Z")  # B+ = 87-89
+_OF_TWO_DIGITS = re.compile(r"\d{2,3}(?!\d)")
 _TERM_BEHIND = re.compile(r"[=+*×÷]\s?[\d.]+\Z")
 # A sum that someone asks for: What is 81 / 9? But: what's 9-5, what's 7-11?
 _OPERATOR = re.compile(r"\s?([-/x×*])\s?(?=\.?\d)")
@@ -226,10 +236,10 @@ def _tokens(text: str, style: Style) -> Iterator[Token]:
     given = sorted(style.given)
     position, previous, follows_word = 0, "", False
     while position < len(text):
-        token = style.given.get(position)
+        token = style.given.get(position) if given else None
         if token is None:
             token = _next(text, position, style, has_address, previous, follows_word)
-            following = bisect_right(given, position)
+            following = bisect_right(given, position) if given else 0
             if following < len(given) and position + len(token.written) > given[following]:
                 token = _next(text[: given[following]], position, style, has_address, previous, follows_word)
         position += len(token.written)
@@ -274,6 +284,10 @@ def _between(text: str, position: int, previous: str) -> Token | None:
         return Token(dash[0], "serial", "")
     if _SERIAL_AHEAD.match(text, position) or _SERIAL_BEHIND.search(ahead):
         return Token(dash[0], "serial", "")
+    of_grades = _GRADE_BEHIND.search(ahead)
+    last = _OF_TWO_DIGITS.match(text, dash.end())
+    if of_grades and last and int(of_grades[1]) < int(last[0]):
+        return Token(dash[0], "range", "to")
     subtracts = _EQUALS.match(text, position) or _TERM_BEHIND.search(ahead)
     return Token(dash[0], "math" if subtracts else "range", "minus" if subtracts else "to")
 

@@ -32,6 +32,7 @@ _SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "se
 _RANKED = re.compile(r"\b(?:the|an?|his|her|my|our|your|their|is|was|at|as|from|to|of|and|world|seed|ranked)\s\Z")
 
 _VERSE_AHEAD = re.compile(r"(?:\A|[,;(]\s?|\b(?:in|see|ch\.\s\d+,|chapter\s\d+,?)\s)\Z")
+_GRADES_AHEAD = re.compile(r"\b[Gg]rades\s\Z")
 _BOOKS_ALONE = "Exod|Deut|Lev|Josh|Judg|Neh|Eccl|Isa|Jer|Ezek|Zech|Matt|Eph|Thess|Hab|Heb|Prov"
 
 WORD_RULES: tuple[Rule, ...] = (
@@ -46,6 +47,9 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"[Rr]ev\.(?=\s[A-H](?![\w.]))", lambda match, style: "revision"),
     rule("reference", r"Conf\.?\s?#(?=\s?[A-Z\d])", lambda match, style: "confirmation number "),
     rule("name", r"Ste\.(?=\s[A-Z][a-z])", lambda match, style: "saint"),
+    rule("range", r"K-(?=(?:[1-9]|1[0-2])(?!\w))", lambda m, s: "k to " if before(m, _GRADES_AHEAD) else None),
+    rule("reference", r"[Aa]lt\.(?=\s[\d,]+\s?(?:ft|feet|m|meters|metres)\b)", lambda match, style: "altitude"),
+    rule("reference", r"Vis\.(?=\s\d)", lambda match, style: "visibility"),
     rule("reference", r"App\.(?=\s[A-H](?!\w))", lambda match, style: "appendix"),
     rule("reference", r"[Ee]xhs?\.(?=\s[A-Z\d])", lambda match, style: "exhibits" if "s" in match[0] else "exhibit"),
     rule("reference", r"(?:(?<=[Bb]oard of )|(?<=Dept\. of )|(?<=Department of ))Ed\.", lambda m, s: "education"),

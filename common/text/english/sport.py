@@ -20,10 +20,10 @@ def _set(match: re.Match[str], style: Style) -> str | None:
 
 _RECORD_AHEAD = re.compile(r"\b(?:(?:record|mark)\s(?:of|to|at|is|was)|start\s(?:of|to))(?:\sa)?\s\(?\Z")
 _MOVED_AHEAD = re.compile(
-    r"\b(?:improv(?:e|es|ed|ing)\s(?:\w+\s){0,2}|(?:fell|falls?|dropp?(?:s|ed|ing)?|slipp?(?:s|ed)?)\s)to\s\(?\Z"
+    r"\b(?:improv(?:e|es|ed|ing)\s(?:\w+\s){0,2}|(?:fell|falls?|dropp?(?:s|ed|ing)?|slipp?(?:s|ed)?)\s(?:(?:the\s)?[A-Z]\w+\s)?)to\s\(?\Z"
 )
 _OF_SPORT = re.compile(
-    r"\b(?:teams?|season|games?|coach|leagues?|playoffs?|wins?|won|lost|loss|conference|overall|record)\b"
+    r"\b(?:teams?|season|games?|coach|leagues?|playoffs?|wins?|won|lost|loss|conference|overall|record|improved\sto(?=\s\d))\b"
 )
 _PLAYED_AHEAD = re.compile(
     r"(?<!odds )(?<!\b[Tt]here )(?:\b(?:are|is|was|were|went|go|goes|sits?|stands?|finish(?:ed|es)?"

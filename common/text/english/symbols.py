@@ -66,6 +66,7 @@ def _is_not(match: re.Match[str], style: Style) -> str:
     return "not equal to" if before(match, _VERB_AHEAD) or before(match, _ASKED_WHETHER) else "does not equal"
 
 
+_LIMIT_AHEAD = re.compile(r"\blim\s?[a-z]\s?\Z")
 _REACTION = re.compile(
     r"(?<![\w.])\d{0,2}[A-Z][a-z]?[\d₂-₉]?[A-Za-z\d₂-₉]{0,9}\s\+\s\d{0,2}[A-Z]|\s\+\s\d{0,2}[A-Z][A-Za-z\d]*\s*\Z"
 )
@@ -75,9 +76,19 @@ _NUMBER_BEHIND = re.compile(r"\s?[$€£]?\d")
 
 def _arrow(match: re.Match[str], style: Style) -> str | None:
     """2H2 + O2 → 2H2O yields, 10 → 20 to"""
+    if before(match, _LIMIT_AHEAD):
+        return "approaches"
     if anywhere(match.string, _REACTION):
         return "yields"
     return "to" if before(match, _NUMBER_AHEAD) and _NUMBER_BEHIND.match(match.string, match.end()) else None
+
+
+_SIGNS = {"+": "plus", "-": "minus"}
+
+
+def _terms(terms: str, style: Style) -> str:
+    said = [_SIGNS.get(t) or (cardinal(t) if t.isdigit() else style.letters(t)) for t in terms if not t.isspace()]
+    return " ".join(said)
 
 
 _MENU_AHEAD = re.compile(r"\b[A-Z]\w*(?:\s[a-z]\w*)?\s\Z")
@@ -166,12 +177,18 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("sign", r"(?<=[A-Za-z]{2}\s)[<>](?=[$£€]?\.?\d)", lambda m, s: "less than" if m[0] == "<" else "more than"),
     rule("math", r"(?<=[\w)])([⁻⁺]?[⁰¹²³⁴-⁹]+)", _power),
     rule("math", r"(?<=[\w)])\^(-?\d+)(?!\w)", _power),
-    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: _related(match, "at most")),
-    rule("math", r"(?:(?<=[\w)])|(?<=[\w)]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: _related(match, "at least")),
-    rule("math", r"(?:(?<=\w\s)<(?=\s+[\w-])|(?<=\d)<(?=\d))", _compared),
+    rule("math", r"(?:(?<=[\w)|])|(?<=[\w)|]\s))(?:<=|≤)\s*(?=[\w-])", lambda match, style: _related(match, "at most")),
+    rule(
+        "math", r"(?:(?<=[\w)|])|(?<=[\w)|]\s))(?:>=|≥)\s*(?=[\w-])", lambda match, style: _related(match, "at least")
+    ),
+    rule("math", r"(?:(?<=[\w|]\s)<(?=\s+(?:[\w-]|\.\d))|(?<=\d)<(?=\d))", _compared),
     rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", _menu),
     rule("arrow", r"(?:(?<=[\w)%°]\s)|(?<=[\w)%°]))(?:-{1,2}>|→|⟶)(?=\s?[\dA-Z$€£])", _arrow),
-    rule("math", r"(?:(?<=\w\s)>(?=\s+[\w-])|(?<=\d)>(?=\d))", _compared),
+    rule("sign", r"[▲▼](?=\s?[$£€]?\d)", lambda match, style: "up" if match[0] == "▲" else "down"),
+    rule("math", r"\|(?<=P\([A-Z]\|)", lambda match, style: "given"),
+    rule("math", r"\|(-?\w|\w\s?[-+]\s?\w)\|", lambda m, s: f"absolute value of {_terms(m[1], s)}"),
+    rule("math", r"(?<=\w\s)/(?=\s[$£€]?[\d.,]+(?:\s(?:thousand|[mb]illion))?\s?=)", lambda match, style: "divided by"),
+    rule("math", r"(?:(?<=[\w|]\s)>(?=\s+(?:[\w-]|\.\d))|(?<=\d)>(?=\d))", _compared),
     rule("sign", r"(?<![\w.,)])-(?=[$£€]?\.?\d)", lambda match, style: "minus"),
     rule("range", r"(?<=\d[a-z])-(?=\d{1,3}[a-z]?\b)", lambda match, style: "to"),
     rule("sign", r"~\s?(?=[$£€¥₹]?\.?\d)|(?<![\w)]\s)(?<![\w)])≈\s?(?=[$£€¥₹]?\.?\d)", lambda match, style: "about"),
@@ -201,6 +218,11 @@ SYMBOL_RULES: tuple[Rule, ...] = (
 )
 GREEK_RULE = rule("letter", r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹₀-₉])", _greek)
 WORD_RULES: tuple[Rule, ...] = (
+    rule("math", r"d([a-z])/d([a-z])(?![\w/])", lambda m, s: " ".join(map(s.letters, ("d", m[1], "d", m[2])))),
+    rule(
+        "math", r"(sin|cos|tan|log|ln)(?=[²³]|\^\d|\s?[θαβγφψωπ]|\s[xyt](?![\w']))", lambda m, s: FUNCTIONS[m[1]][:-3]
+    ),
+    rule("math", r"lim(?=\s?[a-z]\s?(?:→|->))", lambda match, style: "limit as"),
     rule("math", r"log([₀-₉]{1,3})\(?", lambda m, s: f"log base {cardinal(m[1].translate(POWERS))} of"),
     rule(
         "math",

@@ -69,7 +69,7 @@ def rule(kind: str, pattern: str, reading: Reading, *, any_case: bool = False) -
 
 _DETERMINER = re.compile(
     r"\b(?:an?|the|this|that|one|each|every|another|any|no|my|your|his|her|its|our|their"
-    r"|(?!(?:it|he|she|that|there|what|here|let|who|where|how)')\w+'s)\s(?:\d+\s?[x×]\s?)?\Z",
+    r"|(?!(?:it|he|she|that|there|what|here|let|who|where|how)')\w+'s)\s(?:\d+\s?[x×]\s?|[\d.,]+(?:-|\sto\s))?\Z",
     re.IGNORECASE,
 )
 _NOUN = re.compile(
@@ -84,7 +84,7 @@ _THING = re.compile(
     r"|(?:power\s)?supply|adapter|adaptor|inverter|heater|oven|microwave|fuse|breaker|circuit|amp|amplifier|speaker|tank|bucket"
     r"|pot|container|jug|cup|mug|glass|pack|rope|cord|hose|ladder|table|desk|mattress|wire|tube|bolt|dash|sprint|hurdles|relay"
     r"|freestyle|backstroke|breaststroke|butterfly|medley|steak|burger|ribeye|fillet|filet|patty|carton|gap|lift|climb|fish"
-    r"|telescope|drill|blade|flashlight|laser|panel|generator|solar|router|lot|parking|man|woman|guy|person|dog|dumbbell|kettlebell|barbell|suitcase|V\d+|HEMI|turbo|diesel|inline)s?\b",
+    r"|telescope|drill|blade|flashlight|laser|panel|generator|solar|router|lot|parking|dose|man|woman|guy|person|dog|dumbbell|kettlebell|barbell|suitcase|V\d+|HEMI|turbo|diesel|inline)s?\b",
     re.IGNORECASE,
 )
 # More of the same thing: a 27" 144Hz monitor, 12V 5A power supply.

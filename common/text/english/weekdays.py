@@ -99,6 +99,11 @@ WORD_RULES: tuple[Rule, ...] = (
     rule(
         "date", r"(Mo|Tu|We|Th|Fr|Sa|Su)\.?\s?-\s?(Mo|Tu|We(?!\s[a-z])|Th|Fr|Sa|Su)(?!\w)(?:\.(?=,?\s\d))?", _two_days
     ),
+    rule(
+        "date",
+        r"(?<!\d\s)(MTWThF|MTWTF|MWF|MTWR|TuTh|TTh|TR|MW)(?=\s\d{1,2}(?::|\s?-|\s?[ap]m))",
+        lambda match, style: " ".join(_INITIALS[name] for name in re.findall(r"T[uh]|[MTWRF]", match[1])),
+    ),
     rule("date", r"(?:M/W/F|M/W|T/Th|Tu/Th|T/R)(?!\w|/)", _listed),
     rule("date", r"([A-Z][a-z]+day)(?=\s?-\s?[A-Z][a-z]+day\b)", lambda match, style: match[1]),
     rule(
@@ -109,6 +114,8 @@ WORD_RULES: tuple[Rule, ...] = (
         lambda match, style: WEEKDAYS[match[1]],
     ),
     rule("date", rf"({NAMES})(?=\s?[/&]\s?(?:{NAMES})\b)|(?<=[a-z]{{3}}/)({NAMES})(?!\w)", _weekday_among),
-    rule("date", r"(M|Tu?|W|Th)\s?-\s?(Th|F|Sat|Sun)(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)", _initials),
+    rule(
+        "date", r"(M|Tu?|W|Th|F|Sa)\s?-\s?(Th|F|Sat?|Sun?)(?<!-S)(?=[\s,:;]+(?:from\s)?\d|\s?[,.;)]|\s?\Z)", _initials
+    ),
     rule("date", rf"({NAMES})(?![\w'-])", _weekday),
 )

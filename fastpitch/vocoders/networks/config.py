@@ -61,12 +61,12 @@ class IstftConfig:
     n_fft: int = 1024
     """Samples of a frame of the inverse STFT; a multiple of the hop, at least twice."""
     corrections: int = 0
-    """Times that the mel frames of what is said are compared with those that were given, and its magnitudes corrected;
-    each takes an eighth of the time of 6 layers of 256 channels. Any trained network will do."""
+    """Number of corrections: the mel frames of the output are compared with those that were given, and its magnitudes
+    corrected. Each takes an eighth of the time of 6 layers of 256 channels. Any trained network will do."""
 
     phases: Literal["network", "pulses"] = "network"
-    """Phases that corrections begin with: those of the network, or, where there is a voice, those of pulses at the
-    pitch of the network's audio, and noise elsewhere; the second takes as long as two or three corrections."""
+    """Phases that corrections begin with: the network's; or those of pulses at the pitch of the network's audio where
+    there is a voice, and of noise elsewhere, which takes as long as two or three corrections."""
 
     def __post_init__(self) -> None:
         check_positive(self, "channels", "expansion", "layers", "kernel", "n_fft")

@@ -27,6 +27,11 @@ CASES = {
         "5 + 3 = 8": "5 plus 3 gleich 8",
         "die 1920er": "die neunzehnhundertzwanziger",
         "45k € p.a.": "45 tausend Euro pro Jahr",
+        "Er bekam > 50 %, x > 5": "Er bekam mehr als 50 Prozent, x größer als 5",
+        "Kinder <12 Jahren; <b>5</b>": "Kinder weniger als 12 Jahren; <b>5</b>",
+        "von 10 -> 20, a->5": "von 10 auf 20, a->5",
+        "in °C, 20 °C": "in Grad Celsius, 20 Grad Celsius",
+        "10.0.0.1:80, um 10:30": "10 Punkt 0 Punkt 0 Punkt 1 Doppelpunkt 80, um 10 Uhr 30",
     },
     "es": {
         "de lun. a vie.": "de lunes a viernes.",
@@ -36,6 +41,7 @@ CASES = {
         "p. 14, art. 3": "página 14, artículo 3",
     },
     "fr": {
+        "Il a ≥ 18 ans": "Il a au moins 18 ans",
         "du lun. au sam. 5": "du lundi au samedi 5",
         "le 1er janv. 2024": "le premier janvier 2024",
         "01 42 68 53 00": "0 1, 42, 68, 53, 0 0",
