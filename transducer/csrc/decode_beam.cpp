@@ -77,6 +77,7 @@ class Search {
 
     void run() {
         std::memset(work_.start, 0, size_t(sizes_.state_floats()) * sizeof(float));
+        std::fill_n(work_.fused, sizes_.internal_floats(), -INFINITY);  // kernels read to the end of a vector
         const int32_t blank = alignments_.blank_label();
         job_.kernels->recur(net_, 1, &work_.start, work_.inputs, work_.gates);
         job_.kernels->predict(net_, 1, &blank, &work_.start, &work_.start, work_.inputs, work_.gates);
@@ -256,7 +257,8 @@ class Search {
         if (count > 0) alignments_.drop_improbable(s, s.chosen[0].score + options_.drop);
     }
 
-    // Notes what the prediction network is to say of chosen sequences: of those that it has not spoken of.
+    // Notes which of the chosen sequences the prediction network has to be asked about: those whose state is not
+    // remembered.
     void predict(Slot& s, int32_t count) {
         std::fill_n(s.used, sizes_.predictions(), 0);
         for (int32_t m = 0; m < s.members_count; m++) s.used[s.state_of(s.members[m])] = 1;

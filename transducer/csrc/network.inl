@@ -18,8 +18,8 @@ class Network {
         : net(net), hidden(padded(net.hidden)), joint(padded(net.joint)), classes(padded(net.classes)),
           logit_width(classes + padded(net.duration_count)) {}
 
-    // What the states of some rows say of the gates of the first `layers` layers, with their biases, whatever label comes
-    // next: `layers` x 4 H a row. `inputs`: H a row.
+    // What the states of some rows say of the gates of the first `layers` layers, with their biases, whatever label
+    // comes next: `layers` x 4 H a row. `inputs`: H a row.
     void recur(int64_t count, int64_t layers, const float* const* states, float* inputs, float* recurrent) const {
         const int64_t width = 4 * hidden;
         for (int64_t layer = 0; layer < layers; layer++) {
@@ -32,7 +32,8 @@ class Network {
     }
 
     // The state of some rows after one more label each; `before` may be `after`. `recurrent(i)`: what `recur` made of
-    // row i for `layers`, 1 or all; of 1, it may be in `gates`. `inputs`: 2 H a row; `gates`: 4 H, or J where that is more.
+    // row i for `layers`, 1 or all; of 1, it may be in `gates`. `inputs`: 2 H a row; `gates`: 4 H, or J where that is
+    // more.
     template <typename Recurrent>
     void predict(int64_t count, int64_t layers, const int32_t* tokens, const float* const* before, float* const* after,
                  Recurrent recurrent, float* inputs, float* gates) const {
