@@ -152,6 +152,14 @@ _NEVER_LAST = re.compile(rf"(?:^|[\s(\"“'])(?:{_TITLES})\.\Z")
 _SELDOM_LAST = re.compile(
     r"(?:^|[\s(\"“'])(?:St|Jr|Sr|Inc|Co|Corp|Ltd|Ave|Blvd|Jan|Feb|Aug|Sept?|Oct|Nov|Dec|(?:[A-Za-z]\.)+[A-Za-z])\.\Z"
 )
+# These say which number it is, or go on with a smaller unit: see fig. 3, 5 ft. 10 in.
+_BEFORE_A_NUMBER = re.compile(
+    r"(?<!\d)(?<!\d\s)(?<!\w)(?:[Ff]igs?|[Vv]ols?|[Cc]h(?:s|aps?)?|[Pp]t|[Pp]gs?|[Ee]ps?|[Ee]qs?|[Ee]xh?|[Pp]aras?"
+    r"|[Ss]ecs?|Arts?|[Aa]pprox|[Ee]st|(?<!his )(?<!her )(?<!the )(?<!my )[Mm](?:ax|in)|[Aa]vg|[Tt]emp|[Tt]el|[Ee]xt"
+    r"|[Qq]ty|[Aa]pt|[Ss]te|[Rr]m|[Nn]os|[Rr]te|[Hh]wy|[Bb]ldg|vv?|ca|op)\.\Z"
+)
+_UNIT_LAST = re.compile(r"\d\s?(?:ft|lbs?|hrs?|yrs?|mos?|st|min)\.\Z")
+_SMALLER_UNIT = re.compile(r"\d[\d/.]*\s?(?:in|oz|lbs?|mins?|mos?|secs?|wks?|days?)\b")
 
 
 def _fragments(text: str, max_characters: int, begun: str, language: str) -> Iterator[tuple[int, float]]:
@@ -183,6 +191,10 @@ def _ends_sentence(before: str, after: str, language: str) -> bool:
     if language_of(language):
         return not (is_ordinal(before, word, language, after) or is_abbreviation(before, language, after))
     before = before[-_LONGEST_TITLE:]
+    if word[0].isdigit() and (
+        _BEFORE_A_NUMBER.search(before) or (_UNIT_LAST.search(before) and _SMALLER_UNIT.match(after))
+    ):
+        return False
     if _NEVER_LAST.search(before):
         return before[-3:].lower() == "no." and answers_no(before[:-3], after)
     return not _SELDOM_LAST.search(before) or bool(NOT_A_NAME.fullmatch(word))

@@ -50,6 +50,7 @@ ABBREVIATIONS = {
     "bldgs": "buildings", "apts": "apartments", "blvds": "boulevards", "pct": "percent", "tbs": "tablespoon",
     "doc": "doc", "cu": "cubic", "anon": "anonymous", "ibid": "ibid", "qtr": "quarter", "elev": "elevation",
     "rpt": "report", "agg": "aggregate",
+    "chk": "check", "rtg": "routing",
     "svc": "service", "chg": "charge", "pymt": "payment", "pmt": "payment", "qtrly": "quarterly", "blk": "block",
     "acctg": "accounting",
     "rcpt": "receipt", "avail": "available", "engr": "engineer", "precip": "precipitation", "unltd": "unlimited",

@@ -15,7 +15,7 @@ from common.text.english.tables import (
     SPELLED,
     WORDS_TOO,
 )
-from common.text.english.tokens import Rule, Style, anywhere, before, rule
+from common.text.english.tokens import BEGINNING, Rule, Style, anywhere, before, rule
 from common.text.english.units import UNITS
 from common.text.numbers import cardinal
 
@@ -102,8 +102,11 @@ _LETTER_AHEAD = re.compile(
 
 def _letter_a(match: re.Match[str], style: Style) -> str | None:
     """A4, 23A, vitamin A: the letter, and not the article."""
-    is_letter = re.match(r"-?\d|\+|/[A-Z](?![A-Za-z])", match.string[match.end() :]) or before(match, _LETTER_AHEAD)
-    return style.letters("A") if style.for_voice and is_letter else None
+    is_letter = re.match(r"-?\d|\+|/[A-Z](?![A-Za-z])|-[a-z]{3}", match.string[match.end() :]) or before(
+        match, _LETTER_AHEAD
+    )
+    is_answer = match.string.startswith(":", match.end()) and before(match, BEGINNING)  # Q: … A: …
+    return style.letters("A") if style.for_voice and (is_letter or is_answer) else None
 
 
 def _mixed_name(match: re.Match[str], style: Style) -> str | None:

@@ -149,7 +149,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("address", r"([NS][EW])(?=\sof\s(?!the\s(?:axis|matrix))[a-zA-Z])", lambda match, style: DIRECTIONS[match[1]]),
     rule(
         "address",
-        r"([NS][EW]|[NSEW])(?=\s*[.,;)]|\s*\Z)",
+        r"([NS][EW]|[NSEW])(?=\s*(?:[,;)]|\.(?!\s[a-z]))|\s*\Z)",
         lambda match, style: DIRECTIONS[match[1]] if before(match, _SO_FAR) else None,
     ),
     rule("address", rf"({'|'.join(PROVINCES)})(?=\s[A-Z]\d[A-Z]\s?\d[A-Z]\d(?!\w))", lambda m, s: PROVINCES[m[1]]),
@@ -182,7 +182,7 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule(
         "address",
-        r"([NS][EW]|[NSEW])(?=\s(?:of|on|along|toward|towards)\s)",
+        r"([NS][EW]|[NSEW])\b\.?(?=\s(?:of|on|along|toward|towards)\s)",
         lambda m, s: DIRECTIONS[m[1]] if before(m, _FAR) or _lies(m) else None,
     ),
     rule("address", r"(Ct|Pl|Sq|Cir|Ter)(?!\w)\.?(?!\s[A-Z])", _after_a_house),

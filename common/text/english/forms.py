@@ -333,7 +333,7 @@ RULES: tuple[Rule, ...] = (
     rule("fraction", r"(\d+)/([a-z])(?![\w/])(?<!\d/[hsda])", lambda m, s: f"{cardinal(m[1])} over {s.letters(m[2])}"),
 )
 _LETTERED = re.compile(
-    r"\b(?:rows?|seats?|grades?|sections?|groups?|parts?|aisles?|wards?|gates?|questions?|options?|columns?|blocks?|zones?|items?|from)\b",
+    r"\b(?:letters?|rows?|seats?|grades?|sections?|groups?|parts?|aisles?|wards?|gates?|questions?|options?|columns?|blocks?|zones?|items?|from)\b",
     re.IGNORECASE,
 )
 

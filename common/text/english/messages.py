@@ -27,7 +27,7 @@ _ONLY_SHORT = frozenset(SHORT) - _ALSO_CAPITALS
 def _short(match: re.Match[str], style: Style) -> str | None:
     """thx, pls, msg; but MSG, the HV line and Le Duc Tho"""
     word = match[1]
-    if word.lower() in ABBREVIATIONS and match.string.startswith(".", match.end()):  # another class, with its dot
+    if word.lower() in ABBREVIATIONS and match.string.startswith(".", match.end(1)):  # another class, with its dot
         return None
     if not word.islower() and word.lower() not in _ONLY_SHORT and not (word[1:].islower() and before(match, BEGINNING)):
         return None
@@ -72,7 +72,7 @@ PLAIN_TOO = frozenset([*SHORT, *_ELIDED, *_SPELLED])
 
 WORD_RULES: tuple[Rule, ...] = (
     rule("reference", r"doi(?=:\s?10\.)", lambda match, style: style.letters("doi"), any_case=True),
-    rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.-]\w|\w)", _short, any_case=True),
+    rule("abbreviation", rf"({'|'.join(SHORT)})(?![\w'.-]\w|\w)(?:\.(?=\s[a-z\d]))?", _short, any_case=True),
     rule("abbreviation", rf"({'|'.join(_ELIDED)})(?!\w)", lambda m, s: _ELIDED[m[1].lower()], any_case=True),
     rule("abbreviation", rf"(?:{'|'.join(_SPELLED)})(?!\w)", lambda m, s: s.letters(m[0]) if s.for_voice else None),
 )

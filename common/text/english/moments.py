@@ -264,6 +264,12 @@ RULES: tuple[Rule, ...] = (
     rule("date", rf"{_DAY}[-\s](of\s+)?({_FULL})\b{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("date", rf"{_DAY}[-\s](of\s+)?({_SHORT})\b(?!')\.?{_YEAR_AFTER}", _day_and_month, any_case=True),
     rule("year", r"([12]\d{3})-(\d\d)(?![\w-])", _years),
+    rule(
+        "year",
+        r"(?<!the )(?<!early )(?<!late )(?<!mid-)([12]\d{2}0)'s"
+        r"(?=\s(?:best|worst|top|[a-z]{3,}est|most|last|first|budget|elections?)\b)",
+        lambda match, style: f"{year(match[1])}'s",
+    ),
     rule("decade", r"(\d{3}0)'?s\b", lambda match, style: plural(year(match[1]))),
     rule("decade", r"'00s\b|(?:(?<=the )|(?<=early )|(?<=late )|(?<=mid-))00s\b", lambda match, style: "two thousands"),
     rule("decade", r"'?([2-9]0)'?s\b", lambda match, style: plural(cardinal(match[1]))),

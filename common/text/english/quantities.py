@@ -28,6 +28,7 @@ _CODE_AHEAD = re.compile(
     r"|password|passcode|zip|postcode|extension|ext\.?|account|combination"
     r"|(?:account|tracking|order|confirmation|reference|serial|card|phone|case|policy|student|employee|my|your|the)"
     r"\s(?:number|no\.|id))(?:\sis|\swas|:|\snumber|\sno\.)?|ends? (?:in|with)|ending (?:in|with)"
+    r"|(?:acct\.?|account|card|visa|mastercard|amex)\sending"
     r"|(?:sms|texts?)\sto"
     r"|last (?:four|4)(?: digits)?(?: are| is|:)?|number is|dial|call|phone|ring|text(?:\s[\"']?\w+[\"']?\sto)?"
     r"|(?:dial|call|ring)\s\d+ (?:or|then|and))\s#?\Z",

@@ -50,6 +50,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("range", r"K-(?=(?:[1-9]|1[0-2])(?!\w))", lambda m, s: "k to " if before(m, _GRADES_AHEAD) else None),
     rule("reference", r"[Aa]lt\.(?=\s[\d,]+\s?(?:ft|feet|m|meters|metres)\b)", lambda match, style: "altitude"),
     rule("reference", r"Vis\.(?=\s\d)", lambda match, style: "visibility"),
+    rule("reference", r"Int\.(?=\s[\d.]+\s?%)", lambda match, style: "interest"),
     rule("reference", r"App\.(?=\s[A-H](?!\w))", lambda match, style: "appendix"),
     rule("reference", r"[Ee]xhs?\.(?=\s[A-Z\d])", lambda match, style: "exhibits" if "s" in match[0] else "exhibit"),
     rule("reference", r"(?:(?<=[Bb]oard of )|(?<=Dept\. of )|(?<=Department of ))Ed\.", lambda m, s: "education"),

@@ -272,6 +272,7 @@ RULES: tuple[Rule, ...] = (
         lambda m, s: f"{cardinal(m[1])} days" if before(m, _LASTING_DAYS) else None,
     ),
     rule("measure", r"(\d{1,3})[\s-]min(?=\sread\s*(?:[.,;!?)]|\Z))", lambda m, s: f"{cardinal(m[1])} minute"),
+    rule("number", r"(\d{1,2})%er(s?)(?!\w)", lambda m, s: f"{cardinal(m[1])} percenter{m[2]}"),
     rule("age", r"(\d+)[\s-]?(?:yo|y/o|y\.o)\b\.?", _age),
     rule("measure", r"1/(\d{1,4})\s?s(?:ec)?\b", _of_a_second),
     rule(

@@ -67,6 +67,17 @@ def _is_not(match: re.Match[str], style: Style) -> str:
 
 
 _LIMIT_AHEAD = re.compile(r"\blim\s?[a-z]\s?\Z")
+_COMMAND = re.compile(
+    r"(?:\A|[`$\s])(?:git|sudo|npm|npx|pip|rm|ls|cd|cp|mv|docker|curl|wget|python3?|apt|apt-get|brew|grep|chmod|tar|ssh|make"
+    r"|ffmpeg|kubectl)\s(?:[\w./-]+\s){0,4}-"
+)
+
+
+def _option(match: re.Match[str], style: Style) -> str | None:
+    """git push -f, with --force; but he left -and came back"""
+    return "dash " * len(match[0]) if anywhere(match.string, _COMMAND) else None
+
+
 _REACTION = re.compile(
     r"(?<![\w.])\d{0,2}[A-Z][a-z]?[\d₂-₉]?[A-Za-z\d₂-₉]{0,9}\s\+\s\d{0,2}[A-Z]|\s\+\s\d{0,2}[A-Z][A-Za-z\d]*\s*\Z"
 )
@@ -184,6 +195,8 @@ SYMBOL_RULES: tuple[Rule, ...] = (
     rule("math", r"(?:(?<=[\w|]\s)<(?=\s+(?:[\w-]|\.\d))|(?<=\d)<(?=\d))", _compared),
     rule("menu", r"(?<=[a-z]\s)>(?=\s[A-Z][a-z])", _menu),
     rule("arrow", r"(?:(?<=[\w)%°]\s)|(?<=[\w)%°]))(?:-{1,2}>|→|⟶)(?=\s?[\dA-Z$€£])", _arrow),
+    rule("math", r"(?<=\d)\s?[·⋅]\s?(?=\d)", lambda match, style: "times"),
+    rule("option", r"(?<=\s)--?(?=[A-Za-z])", _option),
     rule("sign", r"[▲▼](?=\s?[$£€]?\d)", lambda match, style: "up" if match[0] == "▲" else "down"),
     rule("math", r"\|(?<=P\([A-Z]\|)", lambda match, style: "given"),
     rule("math", r"\|(-?\w|\w\s?[-+]\s?\w)\|", lambda m, s: f"absolute value of {_terms(m[1], s)}"),

@@ -270,6 +270,11 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule("abbreviation", r"Sec\.(?=\sof\b)", lambda match, style: "secretary"),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),
+    rule(
+        "name",
+        r"([A-Z])\.(?=\s(?:coli|rex|pylori|aureus|elegans|pneumoniae|difficile|diff|melanogaster|sapiens|cerevisiae|vulgaris)\b)",
+        lambda match, style: style.letters(match[1]),
+    ),
     rule("abbreviation", r"adv\b\.?", lambda match, style: "advance" if before(match, _PRICE_AHEAD) else None),
     rule(
         "abbreviation",
