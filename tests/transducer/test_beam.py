@@ -378,7 +378,7 @@ def test_what_was_in_the_memory_before_does_not_matter(monkeypatch: pytest.Monke
     scorer = ctc.Scorer([chr(97 + i) for i in range(20)], hot_words={"cab": 3.0}, options=own)
     search = BeamSearch(weights, BeamOptions(beam=5, n_best=5, internal_weight=0.1))
     found, draw, empty = [], np.random.default_rng(0), np.empty
-    for values in ([0.0], [math.nan, -1e30], [math.nan, 1e30]):
+    for values in ([0.0], *[[math.nan, -1e30]] * 5):
 
         def used(*given, values=values):
             memory = empty(*given)
@@ -389,7 +389,7 @@ def test_what_was_in_the_memory_before_does_not_matter(monkeypatch: pytest.Monke
 
         monkeypatch.setattr(np, "empty", used)
         found.append(search(encoded_BSC, [20, 11], max_symbols=3, scorers=scorer))
-    assert found[0] == found[1] == found[2]
+    assert all(one == found[0] for one in found)
 
 
 def test_many_utterances_in_pieces_give_what_each_gives_alone():
