@@ -95,9 +95,9 @@ _RIDE = re.compile(r"\s(?:train|bus|flight|ferry|coach|service|departure|tram|ki
 
 def _time_with_a_dot(match: re.Match[str], style: Style) -> str | None:
     """the 11.36 train, as the British write it"""
-    is_time = before(match, _BY_THE_CLOCK) or _RIDE.match(match.string, match.end())
-    is_time = is_time or (before(match, _NEAR_A_TIME) and _ON_A_DAY.match(match.string, match.end()))
-    if not is_time or not 0 < int(match[1]) <= 24:
+    text, end = match.string, match.end()
+    is_of_a_day = before(match, _NEAR_A_TIME) and _ON_A_DAY.match(text, end)
+    if not (before(match, _BY_THE_CLOCK) or _RIDE.match(text, end) or is_of_a_day) or not 0 < int(match[1]) <= 24:
         return None
     hour = cardinal(str(int(match[1])))
     if match[2] == "00":
