@@ -6,9 +6,9 @@
 MODEL: a checkpoint. TEST: a manifest or corpus folder. TRAIN: that of the training, whose texts the 4-gram of pieces
 counts. Words that these have at most --rare times are the phrases of the recordings that have them. With --noise DB
 there is white noise in all recordings, so many decibels below them. Seconds of processor time of the decoders, without
-the encoder, the sides in turns. "random": only the time, of heads of the size of published ones, random, which emit as
-often as those (`transducer.benchmark.heads`), with a 4-gram of what they emit elsewhere. Rows go to
-benchmarks/results/transducer_beam.jsonl.
+the encoder, the sides in turns. "random": only the time and the labels found, of heads of the size of published ones,
+random, which decoded greedily emit as often as those (`transducer.benchmark.heads`), with a 4-gram of what they emit
+elsewhere. Rows go to benchmarks/results/transducer_beam.jsonl.
 """
 
 import argparse
@@ -30,11 +30,12 @@ from common.metrics import word_errors
 from common.recognition.decoding import DecodingOptions
 from common.text.normalize import normalize_english
 from ctc.ngram import estimate
-from transducer.beam import BeamOptions, BeamSearch
+from transducer.beam import BeamOptions, BeamSearch, Candidate
 from transducer.benchmark.heads import calibrate, random_frames, random_heads
 from transducer.decoder import Decoder
 from transducer.hypotheses import Hypothesis
 from transducer.searching import INTERNAL_SHARE
+from transducer.weights import Decoded
 
 CPU = torch.device("cpu")
 Texts = list[str]
@@ -116,16 +117,18 @@ def of_random_heads(options: argparse.Namespace) -> None:
         model = estimate([[labels[i] for i in tokens] for tokens in texts], order=4)
         own = ctc.ScorerOptions(unit="token", weight=options.weight, word_bonus=options.word_bonus)
         scorer = ctc.Scorer(labels, model=model, options=own)
-        sides: dict[str, Callable[[], object]] = {
+        bonus = f", bonus {options.word_bonus:g}" if options.word_bonus else ""
+        sides: dict[str, Callable[[], Sequence[Decoded | list[Candidate]]]] = {
             "greedy": lambda greedy=greedy, frames=frames: greedy(*frames),
-            "greedy, 4-gram": lambda greedy=greedy, frames=frames, scorer=scorer: greedy(
+            f"greedy, 4-gram{bonus}": lambda greedy=greedy, frames=frames, scorer=scorer: greedy(
                 *frames, scorers=scorer, internal_weight=internal
             ),
             "beam 4": lambda beam=beam, frames=frames: beam(*frames),
-            "beam 4, 4-gram": lambda fused=fused, frames=frames, scorer=scorer: fused(*frames, scorers=scorer),
+            f"beam 4, 4-gram{bonus}": lambda fused=fused, frames=frames, scorer=scorer: fused(*frames, scorers=scorer),
         }
         times = compare(sides, device=CPU, warmup=1, repeats=options.repeats, clock=time.process_time)
-        for name, found in times.items():
+        for name, of_side in times.items():
+            best = [one[0].decoded if isinstance(one, list) else one for one in sides[name]()]
             row: dict[str, object] = {
                 "precision": "fp32",
                 "heads": "640, V 1024",
@@ -134,9 +137,10 @@ def of_random_heads(options: argparse.Namespace) -> None:
                 "batch": options.batch,
                 "weight": options.weight,
                 "internal_weight": round(internal, 3),
+                "labels": sum(len(one.tokens) for one in best),
                 "n": options.repeats,
-                "ms_p50": round(found.percentile(50), 1),
-                "times_greedy": round(ratio(found, times["greedy"]), 2),
+                "ms_p50": round(of_side.percentile(50), 1),
+                "times_greedy": round(ratio(of_side, times["greedy"]), 2),
             }
             print(append_row("transducer_beam", row, device=CPU), flush=True)
 

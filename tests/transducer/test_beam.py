@@ -5,6 +5,7 @@ import functools
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -366,6 +367,29 @@ def test_pieces_of_any_size_give_what_all_frames_at_once_do(
         assert settled == expected[0].decoded.tokens[: len(settled)]
         if sizes == [1]:
             assert len(settled) > 20
+
+
+def test_what_was_in_the_memory_before_does_not_matter(monkeypatch: pytest.MonkeyPatch):
+    if beam_functions() is None:
+        pytest.skip("no compiler")
+    weights = golden.random_weights(labels=20, layers=1, seed=3)
+    encoded_BSC = 1.5 * torch.randn(2, 20, 12, generator=torch.Generator().manual_seed(1))
+    own = ctc.ScorerOptions(unit="token")
+    scorer = ctc.Scorer([chr(97 + i) for i in range(20)], hot_words={"cab": 3.0}, options=own)
+    search = BeamSearch(weights, BeamOptions(beam=5, n_best=5, internal_weight=0.1))
+    found, draw, empty = [], np.random.default_rng(0), np.empty
+    for values in ([0.0], *[[math.nan, -1e30]] * 5):
+
+        def used(*given, values=values):
+            memory = empty(*given)
+            if memory.dtype == np.uint8:
+                floats = memory[: memory.size // 4 * 4].view(np.float32)
+                floats[:] = draw.choice(np.array(values, np.float32), floats.size)
+            return memory
+
+        monkeypatch.setattr(np, "empty", used)
+        found.append(search(encoded_BSC, [20, 11], max_symbols=3, scorers=scorer))
+    assert all(one == found[0] for one in found)
 
 
 def test_many_utterances_in_pieces_give_what_each_gives_alone():

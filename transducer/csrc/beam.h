@@ -15,8 +15,8 @@ struct BeamKernels {
     double (*entropy)(const float* scores, int64_t count, double log_sum);
     // Numbers, ascending, of the scores that reach `lowest`; how many they are.
     int64_t (*above)(const float* scores, int64_t count, float lowest, int32_t* which);
-    // Makes what states say of the gates of the first layer whatever label comes next; it follows each state. `predict`
-    // needs it of the states `before`.
+    // Makes what states say of the gates whatever label comes next; it follows each state. `predict` needs it of the
+    // states `before`. `gates`: recurrent_floats a row.
     void (*recur)(const transducerNetwork& net, int64_t count, float* const* states, float* inputs, float* gates);
     void (*predict)(const transducerNetwork& net, int64_t count, const int32_t* tokens, const float* const* before,
                     float* const* after, float* inputs, float* gates);

@@ -25,42 +25,41 @@ class Alignments {
         row.log_durations =
             net_.duration_count ? job_.kernels->log_sum(row.logits + classes_, padded(net_.duration_count)) : 0;
         if (!std::isfinite(row.log_sum) || !std::isfinite(row.log_durations)) return false;
-        for (int64_t d = 0; d < durations(); d++)
-            add(s.entries, s.entries_count, after(row, row.entry.member, blank_label(), d));
+        follow_by(row, row.entry.member, blank_label(), s.entries, s.entries_count);
         const int32_t node = s.members[row.entry.member].node;
         for (int32_t m = 0; m < s.members_count; m++) {
             const Node& longer = s.nodes[s.members[m].node];
-            for (int64_t d = 0; longer.parent == node && d < durations(); d++)
-                add(s.entries, s.entries_count, after(row, m, longer.label, d));
+            if (longer.parent == node) follow_by(row, m, longer.label, s.entries, s.entries_count);
         }
         return true;
     }
 
-    int64_t durations() const { return std::max(net_.duration_count, int64_t(1)); }
-
-    // What follows a row by `label` and the duration number `d`: an entry of `member`.
-    Entry after(const Row& row, int32_t member, int32_t label, int64_t d) const {
+    // Adds what follows a row by `label`, with every duration: entries of `member`.
+    void follow_by(const Row& row, int32_t member, int32_t label, Entry* entries, int32_t& count) const {
         const bool is_blank = label == blank_label();
-        const int32_t duration = net_.duration_count ? net_.durations[d] : 0;
-        double log_prob = double(row.logits[label]) - row.log_sum;
-        const double of_label = log_prob;
-        if (net_.duration_count) log_prob += double(row.logits[classes_ + d]) - row.log_durations;
+        const double of_label = double(row.logits[label]) - row.log_sum;
         Entry next = row.entry;
-        next.symbols += !is_blank;
-        const bool must_move = is_blank || next.symbols >= options_.max_symbols;
-        const int32_t step = must_move ? std::max(duration, 1) : duration;
-        if (step > 0) next.symbols = 0;
         next.member = member;
-        next.frame += step;
-        next.mass += log_prob;
-        next.best += log_prob;
         if (!is_blank) {
             const float entropy =
                 job_.entropies ? float(job_.kernels->entropy(row.logits, classes_, row.log_sum)) : 0.0f;
             next.is_new = true;
-            next.last = {kNone, row.frame, duration, float(std::exp(of_label)), entropy};
+            next.last = {kNone, row.frame, 0, float(std::exp(of_label)), entropy};
         }
-        return next;
+        const int32_t symbols = row.entry.symbols + !is_blank;
+        const bool must_move = is_blank || symbols >= options_.max_symbols;
+        for (int64_t d = 0; d < std::max(net_.duration_count, int64_t(1)); d++) {
+            const int32_t duration = net_.duration_count ? net_.durations[d] : 0;
+            const int32_t step = must_move ? std::max(duration, 1) : duration;
+            double log_prob = of_label;
+            if (net_.duration_count) log_prob += double(row.logits[classes_ + d]) - row.log_durations;
+            next.symbols = step > 0 ? 0 : symbols;
+            next.frame = row.entry.frame + step;
+            next.mass = row.entry.mass + log_prob;
+            next.best = row.entry.best + log_prob;
+            if (!is_blank) next.last.duration = duration;
+            add(entries, count, next);
+        }
     }
 
     static void add(Entry* entries, int32_t& count, const Entry& entry) {

@@ -76,7 +76,7 @@ class Arena {
 };
 
 // States of the prediction network that are remembered beside those in use.
-constexpr int64_t LEFT_PREDICTIONS = 16;
+constexpr int64_t LEFT_PREDICTIONS = 8;
 
 struct Sizes {
     const transducerNetwork& net;
@@ -86,7 +86,7 @@ struct Sizes {
     int64_t classes() const { return padded(net.classes); }
     int64_t logit_width() const { return classes() + padded(net.duration_count); }
     // With what `recur` makes of it.
-    int64_t state_floats() const { return ::state_floats(net) + 4 * padded(net.hidden); }
+    int64_t state_floats() const { return ::state_floats(net) + recurrent_floats(net); }
     // Those of all sequences before and after a step, and some that have left the beam.
     int64_t predictions() const { return 2 * options.beam + LEFT_PREDICTIONS; }
     int64_t longest_jump() const { return net.duration_count ? net.durations[net.duration_count - 1] : 1; }
@@ -141,7 +141,7 @@ struct Memory : Progress {
     // Which of the states of the prediction network is a member's.
     int32_t state_of(const Member& member) const { return nodes[member.node].prediction; }
 
-    // Gives a node a state, the longest of those that are not in use.
+    // Gives a node a state: of those that are not in use, the one that was given longest ago.
     int32_t take_prediction(int32_t node, const int32_t* is_used, int64_t count) {
         do last_prediction = int32_t((last_prediction + 1) % count);
         while (is_used[last_prediction]);

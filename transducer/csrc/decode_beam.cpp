@@ -39,7 +39,7 @@ struct Work {
         logits = arena.take<float>(rows * sizes.logit_width());
         sums = arena.take<float>(rows * sizes.joint());
         inputs = arena.take<float>(PREDICTED * 2 * padded(net.hidden));
-        gates = arena.take<float>(PREDICTED * std::max(4 * padded(net.hidden), sizes.joint()));
+        gates = arena.take<float>(PREDICTED * std::max(recurrent_floats(net), sizes.joint()));
         start = arena.take<float>(sizes.state_floats());
         start_internal = arena.take<float>(sizes.internal_floats());
         fused = arena.take<float>(sizes.internal_floats());
@@ -77,7 +77,9 @@ class Search {
 
     void run() {
         std::memset(work_.start, 0, size_t(sizes_.state_floats()) * sizeof(float));
+        std::fill_n(work_.fused, sizes_.internal_floats(), -INFINITY);  // kernels read to the end of a vector
         const int32_t blank = alignments_.blank_label();
+        job_.kernels->recur(net_, 1, &work_.start, work_.inputs, work_.gates);
         job_.kernels->predict(net_, 1, &blank, &work_.start, &work_.start, work_.inputs, work_.gates);
         work_.after[0] = work_.start;
         work_.internals[0] = work_.start_internal;
@@ -246,8 +248,8 @@ class Search {
             s.next_entries[kept++].member = s.place[s.entries[i].member];
         }
         for (int32_t i = 0; i < count; i++)
-            for (int64_t d = 0; s.chosen[i].label != kNone && d < alignments_.durations(); d++)
-                Alignments::add(s.next_entries, kept, alignments_.after(s.rows[s.chosen[i].row], i, s.chosen[i].label, d));
+            if (const Candidate& c = s.chosen[i]; c.label != kNone)
+                alignments_.follow_by(s.rows[c.row], i, c.label, s.next_entries, kept);
         std::swap(s.members, s.next_members);
         std::swap(s.entries, s.next_entries);
         s.members_count = count;
@@ -255,7 +257,8 @@ class Search {
         if (count > 0) alignments_.drop_improbable(s, s.chosen[0].score + options_.drop);
     }
 
-    // Notes what the prediction network is to say of chosen sequences: of those that it has not spoken of.
+    // Notes which of the chosen sequences the prediction network has to be asked about: those whose state is not
+    // remembered.
     void predict(Slot& s, int32_t count) {
         std::fill_n(s.used, sizes_.predictions(), 0);
         for (int32_t m = 0; m < s.members_count; m++) s.used[s.state_of(s.members[m])] = 1;

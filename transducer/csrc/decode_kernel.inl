@@ -197,9 +197,9 @@ class GreedyDecoder {
     }
 
     void predict(int64_t count, const int32_t* tokens, float* const* states) const {
-        network.recur(count, states, inputs, gates);
+        network.recur(count, 1, states, inputs, gates);
         const auto recurrent = [this](int64_t i) { return gates + i * 4 * hidden; };
-        network.predict(count, tokens, states, states, recurrent, inputs, gates);
+        network.predict(count, 1, tokens, states, states, recurrent, inputs, gates);
     }
 
     // The best of `count` scores, the first of several: its number. `largest` becomes its score.
@@ -324,8 +324,8 @@ static int64_t above(const float* scores, int64_t count, float lowest, int32_t* 
 }
 
 static void recur(const transducerNetwork& net, int64_t count, float* const* states, float* inputs, float* gates) {
-    const int64_t width = 4 * padded(net.hidden);
-    Network(net).recur(count, states, inputs, gates);
+    const int64_t width = recurrent_floats(net);
+    Network(net).recur(count, net.layers, states, inputs, gates);
     for (int64_t i = 0; i < count; i++)
         memcpy(states[i] + state_floats(net), gates + i * width, size_t(width) * sizeof(float));
 }
@@ -333,7 +333,7 @@ static void recur(const transducerNetwork& net, int64_t count, float* const* sta
 static void predict(const transducerNetwork& net, int64_t count, const int32_t* tokens, const float* const* before,
                     float* const* after, float* inputs, float* gates) {
     const auto recurrent = [&](int64_t i) { return before[i] + state_floats(net); };
-    Network(net).predict(count, tokens, before, after, recurrent, inputs, gates);
+    Network(net).predict(count, net.layers, tokens, before, after, recurrent, inputs, gates);
 }
 
 const BeamKernels beam_kernels = {project, score, log_sum, entropy, above, recur, predict};

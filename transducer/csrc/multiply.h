@@ -16,10 +16,10 @@ constexpr int MOST_ROWS = 6;
 constexpr int MOST_ROWS = 4;
 #endif
 
-// y = x w + bias for ROWS rows and two vectors of each of PANELS panels.
+// y = x w + bias for ROWS rows and two vectors of each of PANELS panels of `depth` rows, of which the first k count.
 template <int ROWS, int PANELS>
-static inline void multiply_block(const float* x, int64_t x_stride, int64_t k, const float* w, const float* bias,
-                                  float* y, int64_t y_stride) {
+static inline void multiply_block(const float* x, int64_t x_stride, int64_t k, const float* w, int64_t depth,
+                                  const float* bias, float* y, int64_t y_stride) {
     constexpr int W = LANES<float>;
     Floats sums[ROWS][PANELS][2];
     for (int r = 0; r < ROWS; r++)
@@ -28,7 +28,7 @@ static inline void multiply_block(const float* x, int64_t x_stride, int64_t k, c
     for (int64_t i = 0; i < k; i++) {
         Floats columns[PANELS][2];
         for (int p = 0; p < PANELS; p++)
-            for (int v = 0; v < 2; v++) columns[p][v] = load(w + (p * k + i) * PANEL + v * W);
+            for (int v = 0; v < 2; v++) columns[p][v] = load(w + (p * depth + i) * PANEL + v * W);
         for (int r = 0; r < ROWS; r++) {
             const Floats value = all(x[r * x_stride + i]);
             for (int p = 0; p < PANELS; p++)
@@ -46,12 +46,14 @@ struct Product {
     const float *weights, *bias;
     float* y;
     int64_t y_stride;
+    int64_t depth = k;  // of the packed matrix, where that is more than k
 };
 
 template <int ROWS, int PANELS> static void multiply_rows(const Product& p, int64_t row, int64_t panel) {
     for (int64_t part = 0; part < PANEL; part += 2 * LANES<float>) {
         const int64_t column = panel * PANEL + part;
-        multiply_block<ROWS, PANELS>(p.x + row * p.x_stride, p.x_stride, p.k, p.weights + panel * p.k * PANEL + part,
+        multiply_block<ROWS, PANELS>(p.x + row * p.x_stride, p.x_stride, p.k,
+                                     p.weights + panel * p.depth * PANEL + part, p.depth,
                                      p.bias ? p.bias + column : nullptr, p.y + row * p.y_stride + column, p.y_stride);
     }
 }

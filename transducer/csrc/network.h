@@ -17,6 +17,9 @@ inline int64_t state_floats(const transducerNetwork& network) {
     return 2 * network.layers * padded(network.hidden) + padded(network.joint);
 }
 
+// Floats of what a state says of the gates.
+inline int64_t recurrent_floats(const transducerNetwork& network) { return network.layers * 4 * padded(network.hidden); }
+
 inline bool is_valid(const transducerNetwork* n) {
     if (!n || n->classes < 1 || n->classes > INT32_MAX || n->encoder < 1 || n->hidden < 1 || n->joint < 1 ||
         n->layers < 1 || n->duration_count < 0 || n->activation < TRANSDUCER_RELU ||

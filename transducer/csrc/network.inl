@@ -18,32 +18,41 @@ class Network {
         : net(net), hidden(padded(net.hidden)), joint(padded(net.joint)), classes(padded(net.classes)),
           logit_width(classes + padded(net.duration_count)) {}
 
-    // What the states of some rows say of the gates of the first layer, whatever label comes next: 4 H a row.
-    // `inputs`: H a row.
-    void recur(int64_t count, const float* const* states, float* inputs, float* gates) const {
-        for (int64_t i = 0; i < count; i++) copy(inputs + i * hidden, states[i], hidden);
-        multiply({inputs, hidden, count, hidden, net.gate_weights[0], nullptr, gates, 4 * hidden}, 4 * hidden);
+    // What the states of some rows say of the gates of the first `layers` layers, with their biases, whatever label
+    // comes next: `layers` x 4 H a row. `inputs`: H a row.
+    void recur(int64_t count, int64_t layers, const float* const* states, float* inputs, float* recurrent) const {
+        const int64_t width = 4 * hidden;
+        for (int64_t layer = 0; layer < layers; layer++) {
+            // Its own weights follow those of the layer below.
+            const float* const weights = net.gate_weights[layer] + (layer ? hidden * PANEL : 0);
+            for (int64_t i = 0; i < count; i++) copy(inputs + i * hidden, states[i] + layer * hidden, hidden);
+            multiply({inputs, hidden, count, hidden, weights, layer ? net.gate_biases[layer] : nullptr,
+                      recurrent + layer * width, layers * width, layer ? 2 * hidden : hidden}, width);
+        }
     }
 
     // The state of some rows after one more label each; `before` may be `after`. `recurrent(i)`: what `recur` made of
-    // row i; may be in `gates`. `inputs`: 2 H a row; `gates`: 4 H, or J where that is more.
+    // row i for `layers`, 1 or all; of 1, it may be in `gates`. `inputs`: 2 H a row; `gates`: 4 H, or J where that is
+    // more.
     template <typename Recurrent>
-    void predict(int64_t count, const int32_t* tokens, const float* const* before, float* const* after,
+    void predict(int64_t count, int64_t layers, const int32_t* tokens, const float* const* before, float* const* after,
                  Recurrent recurrent, float* inputs, float* gates) const {
-        const int64_t cells = net.layers * hidden;
+        const int64_t cells = net.layers * hidden, width = 4 * hidden;
         for (int64_t i = 0; i < count; i++)
-            advance(recurrent(i), net.first_gates + int64_t(tokens[i]) * 4 * hidden, before[i] + cells, after[i],
+            advance(recurrent(i), net.first_gates + int64_t(tokens[i]) * width, before[i] + cells, after[i],
                     after[i] + cells);
         for (int64_t layer = 1; layer < net.layers; layer++) {
-            const int64_t width = 2 * hidden, own = layer * hidden;
+            const bool is_known = layer < layers;
+            const int64_t k = is_known ? hidden : 2 * hidden, own = layer * hidden;
             for (int64_t i = 0; i < count; i++) {
-                copy(inputs + i * width, after[i] + own - hidden, hidden);
-                copy(inputs + i * width + hidden, before[i] + own, hidden);
+                copy(inputs + i * k, after[i] + own - hidden, hidden);
+                if (!is_known) copy(inputs + i * k + hidden, before[i] + own, hidden);
             }
-            multiply({inputs, width, count, width, net.gate_weights[layer], net.gate_biases[layer], gates, 4 * hidden},
-                     4 * hidden);
+            multiply({inputs, k, count, k, net.gate_weights[layer], is_known ? nullptr : net.gate_biases[layer], gates,
+                      width, 2 * hidden}, width);
             for (int64_t i = 0; i < count; i++)
-                advance(gates + i * 4 * hidden, nullptr, before[i] + cells + own, after[i] + own, after[i] + cells + own);
+                advance(gates + i * width, is_known ? recurrent(i) + layer * width : nullptr, before[i] + cells + own,
+                        after[i] + own, after[i] + cells + own);
         }
         for (int64_t i = 0; i < count; i++) copy(inputs + i * hidden, after[i] + cells - hidden, hidden);
         multiply({inputs, hidden, count, hidden, net.prediction_weights, nullptr, gates, joint}, joint);

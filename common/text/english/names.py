@@ -84,13 +84,20 @@ _BY_THE_CLOCK = re.compile(
     r"|coach|lunch|dinner|breakfast|doors|show)\w*\s(?:off\s|up\s)?(?:at|by|from|until|till|before|after|around|about)\s\Z",
     re.IGNORECASE,
 )
+_NEAR_A_TIME = re.compile(
+    r"\b(?:at|by|until|till|before|after|around|between\s\d{1,2}(?:\.[0-5]\d)?\sand)\s\Z", re.IGNORECASE
+)
+_ON_A_DAY = re.compile(
+    r"\s(?:tomorrow|tonight|today|(?:this|in\sthe|every)\s(?:morning|afternoon|evening)|(?:on\s)?(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)\b"
+)
 _RIDE = re.compile(r"\s(?:train|bus|flight|ferry|coach|service|departure|tram|kick-off|screening|sharp|from\s[A-Z])")
 
 
 def _time_with_a_dot(match: re.Match[str], style: Style) -> str | None:
     """the 11.36 train, as the British write it"""
-    is_time = before(match, _BY_THE_CLOCK) or _RIDE.match(match.string, match.end())
-    if not is_time or not 0 < int(match[1]) <= 24:
+    text, end = match.string, match.end()
+    is_of_a_day = before(match, _NEAR_A_TIME) and _ON_A_DAY.match(text, end)
+    if not (before(match, _BY_THE_CLOCK) or _RIDE.match(text, end) or is_of_a_day) or not 0 < int(match[1]) <= 24:
         return None
     hour = cardinal(str(int(match[1])))
     if match[2] == "00":

@@ -100,7 +100,9 @@ def _pace(match: re.Match[str], style: Style) -> str:
     return f"{minutes} per {'kilometer' if match[3].startswith('k') else 'mile'}"
 
 
-_CRICKET = re.compile(r"\b(?:overs|ov|wickets?|innings|batsm[ae]n|bowled|declared|cricket|all out)\b")
+_CRICKET = re.compile(
+    r"\b(?:overs|ov|wickets?|innings|batsm[ae]n|bowled|declared|cricket|all out|at (?:lunch|tea|stumps))\b"
+)
 _ON_A_DAY = re.compile(r"\b(?:on|by|since|until|till|from)\s\Z", re.IGNORECASE)
 
 

@@ -56,6 +56,9 @@ CASES = {
         "2d 4h": "two days four hours",
         "3m45s": "three minutes forty five seconds",
         "the 11.36 train, at 11.36 per share": "the eleven thirty six train, at eleven point three six per share",
+        "Call between 9 and 9.30 tomorrow.": "call between nine and nine thirty tomorrow.",
+        "between 9 and 9.30 points": "between nine and nine point three zero points",
+        "at 8.15 tonight, it stood at 8.15 in May": "at eight fifteen tonight, it stood at eight point one five in may",
         "a 2yo boy, 5 y/o": "a two year old boy, five years old",
     },
     "dates": {

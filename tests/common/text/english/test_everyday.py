@@ -149,6 +149,7 @@ CASES = {
         "The boss has 250 HP and 40 MP.": "the boss has two hundred fifty h p and forty m p.",
         "A 300 HP engine, a 12 MP camera": "a three hundred horsepower engine, a twelve megapixel camera",
         "India made 287/6 in 50 overs.": "india made two hundred eighty seven for six in fifty overs.",
+        "England were 245/6 at lunch.": "england were two hundred forty five for six at lunch.",
     },
     "answers of a server": {
         "A 404 page, a 503 error": "a four oh four page, a five oh three error",
