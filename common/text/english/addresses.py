@@ -93,6 +93,8 @@ _STREET_AHEAD = (
     rf"(?=\s(?:(?:[NSEW]|[NS][EW])\.?\s)?(?:[A-Z][a-z]+\s|\d+(?:st|nd|rd|th)\s){{1,4}}(?:(?:{STREETS})\b|st\b))"
 )
 
+_NAMED_STREET = rf"(?=\s(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s(?:{STREETS})\b)"
+
 RULES: tuple[Rule, ...] = (
     rule(
         "address",
@@ -133,7 +135,7 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule(
         "address",
-        rf"([NSEW])\.(?=\s(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s(?:{STREETS})\b)",
+        rf"([NSEW])\.{_NAMED_STREET}",
         lambda match, style: DIRECTIONS[match[1]],
     ),
     rule(
@@ -157,7 +159,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule("address", rf"(?<=[a-z],\s)({'|'.join(STATES)})(?=\s*[,.;:!?)]|\Z|\s[a-z])", _state),
     rule(
         "address",
-        rf"([NS][EW])(?=\s(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s(?:{STREETS})\b)",
+        rf"([NS][EW]){_NAMED_STREET}",
         lambda match, style: DIRECTIONS[match[1]],
     ),
     rule(
@@ -167,7 +169,7 @@ WORD_RULES: tuple[Rule, ...] = (
     ),
     rule(
         "address",
-        rf"([NS])\.\s?([EW])\.(?=\s(?:\d+(?:st|nd|rd|th)|[A-Z][a-z]+)\s(?:{STREETS})\b)",
+        rf"([NS])\.\s?([EW])\.{_NAMED_STREET}",
         lambda match, style: None if before(match, _INITIAL_AHEAD) else DIRECTIONS[match[1] + match[2]],
     ),
     rule(

@@ -112,7 +112,8 @@ def _measure(match: re.Match[str], style: Style) -> str | None:
     is_time = is_time or (unit == "v" and not hyphen and number.isdigit())
     is_time = is_time or (unit == "sf" and len(number) > 2 and not number.startswith("0"))
     if unit == "pt" and _OF_A_LETTER.match(behind):
-        return f"{count(number)} point{'' if _FONT.match(behind) or number == '1' or hyphen == '-' else 's'}"
+        one = number == "1" or hyphen == "-" or _FONT.match(behind) or before_noun(match)
+        return f"{count(number)} point{'' if one else 's'}"
     if unit == "l" and not chain and (not hyphen or _POURED.match(behind)):
         return f"{count(number)} {'liter' if number == '1' or '/' in number or before_noun(match) else 'liters'}"
     if (unit in ONLY_AFTER_A_SLASH and not (chain or is_time)) or (

@@ -3,7 +3,7 @@
 import re
 
 from common.text.english.tokens import LARGE, NUMBER, Rule, Style, before, before_noun, rule
-from common.text.english.units import CURRENCIES, MAGNITUDES, MANY, PERIODS, UNITS
+from common.text.english.units import CURRENCIES, MAGNITUDES, MANY, PAID_PER, PERIODS, UNITS
 from common.text.numbers import cardinal, plural
 
 _SIGN = (
@@ -165,15 +165,9 @@ def _lost(match: re.Match[str], style: Style) -> str:
     return f"minus {_amount(match[2], match[3] or match[4], match[1])}"
 
 
-_PAID = {
-    "pp": "person", "pcm": "calendar month", "pw": "week", "pppn": "person per night", "pm": "month", "ph": "hour",
-    "pa": "annum", "pn": "night",
-}  # fmt: skip
-
-
 def _paid(match: re.Match[str], style: Style) -> str:
     """£500pw, $20pp"""
-    return f"{_amount(match[2], match[3], match[1])} per {_PAID[match[4]]}"
+    return f"{_amount(match[2], match[3], match[1])} per {PAID_PER[match[4]]}"
 
 
 _NOTES = {"1": "ones", "5": "fives", "10": "tens", "20": "twenties", "50": "fifties", "100": "hundreds"}

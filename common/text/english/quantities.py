@@ -281,7 +281,7 @@ RULES: tuple[Rule, ...] = (
     rule("number", rf"({NUMBER})[eE]([-+]?)(\d+)\b", _with_exponent),
     rule("code", r"\d{3,}(?![\w%]|[.,/:-]\d)", _code),
     rule("number", r"1[\d,]{0,10}0s\b", lambda match, style: _ROUGHLY.get(match[0])),
-    rule("fraction", r"(\d{1,3})/(\d{1,3})(?:ths|nds|rds|th|nd|rd)\b", _parts),
+    rule("fraction", r"(\d{1,3})/(\d{1,3})(?:(?:ths?|nds?|rds?)\b|(?<!1/\d)s(?=\sof\b))", _parts),
     rule("score", r"(\d{1,3})\s?/\s?(5|10|100)(?![\w/]|\s/)", _score),
     rule("score", r"(\d{1,3})\s?/\s?(\d{1,3})(?![\w/]|\s/)", _marks),
     rule(

@@ -31,7 +31,7 @@ def _ends_a_sentence(match: re.Match[str]) -> bool:
 _SEVERAL = {"ch": "chapters", "p": "pages", "pp": "pages", "fig": "figures", "sec": "sections", "vol": "volumes"}
 _RANKED = re.compile(r"\b(?:the|an?|his|her|my|our|your|their|is|was|at|as|from|to|of|and|world|seed|ranked)\s\Z")
 
-_VERSE_AHEAD = re.compile(r"(?:\A|\(|\d[,;]\s|\b(?:in|see|ch\.\s\d+,|chapter\s\d+,?)\s)\Z")
+_VERSE_AHEAD = re.compile(r"(?:\A|\(|\d[,;]\s|\b(?:[Ii]n|[Ss]ee|ch\.\s\d+,|chapter\s\d+,?)\s)\Z")
 _GRADES_AHEAD = re.compile(r"\b[Gg]rades\s\Z")
 _BOOKS_ALONE = "Exod|Deut|Lev|Josh|Judg|Neh|Eccl|Isa|Jer|Ezek|Zech|Matt|Eph|Thess|Hab|Heb|Prov"
 

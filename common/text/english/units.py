@@ -224,6 +224,11 @@ MANY = {
     "hundredweight": "hundredweight", "person": "people",
     "peak": "peak", "henry": "henries", "millihenry": "millihenries", "mil": "mil", "force": "force",
 }  # fmt: skip
+# Said with "per" behind a price: £500 pcm.
+PAID_PER = {
+    "pp": "person", "pcm": "calendar month", "pw": "week", "pppn": "person per night", "pm": "month", "ph": "hour",
+    "pa": "annum", "pn": "night",
+}  # fmt: skip
 # Said with "per" behind a slash.
 PERIODS = {
     "mo": "month", "wk": "week", "hr": "hour", "h": "hour", "yr": "year", "min": "minute", "s": "second", "d": "day",

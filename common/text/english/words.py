@@ -14,6 +14,7 @@ from common.text.english.abbreviations import (
 )
 from common.text.english.tables import STATES, STREETS
 from common.text.english.tokens import Rule, Style, anywhere, before, rule
+from common.text.english.units import PAID_PER
 from common.text.numbers import cardinal
 
 # What follows "St." or "Dr." where it ends an address: these words do not begin a name.
@@ -101,14 +102,6 @@ _PATIENT = re.compile(
     re.IGNORECASE,
 )
 _PRICE_AHEAD = re.compile(r"[$£€][\d.,]*\d\s\Z|(?<![\d.])\d[\d.,]*\s?[€£]\s\Z")
-_PAID = {
-    "ph": "per hour",
-    "pm": "per month",
-    "pcm": "per calendar month",
-    "pw": "per week",
-    "pa": "per annum",
-    "pppn": "per person per night",
-}
 
 
 def _persons_or_pages(match: re.Match[str], style: Style) -> str:
@@ -267,7 +260,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule(
         "abbreviation",
         r"(?:(?<=\d\s)|(?<=\d[kKmM]\s))(pcm|pw|p\.?a\.|pppn|p\.w\.|p\.h\.|p/[hwam])(?!\w)",
-        lambda m, s: _PAID[re.sub("[./]", "", m[1])] if m[1][1] != "/" or before(m, _PRICE_AHEAD) else None,
+        lambda m, s: f"per {PAID_PER[re.sub('[./]', '', m[1])]}" if m[1][1] != "/" or before(m, _PRICE_AHEAD) else None,
     ),
     rule("abbreviation", r"Sec\.(?=\sof\b)", lambda match, style: "secretary"),
     rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),

@@ -38,6 +38,10 @@ CASES = {
     "a/b = c/d": "a over b equals c over d",
     "The team will equip.": "the team will equip.",
     "MK II": "mark two",
+    "the 2 BA degrees": "the two b ay degrees",
+    "a 2 pt increase": "a two point increase",
+    "In v. 3 we read": "in verse three we read",
+    "2/3s of it": "two thirds of it",
 }
 
 
