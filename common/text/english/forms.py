@@ -320,7 +320,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "rooms",
-        r"(\d(?:\.5)?)\s?(BR|BA|bd|bdr|ba|bth)s?(?!\w|\s?[\d(]|\s(?:degree|student|holder|program|course|graduate|major)s?\b)",
+        r"(\d(?:\.5)?)\s?(BR|BA(?!\s(?!house|home|condo|ap(?:t|artment)|unit|flat|and|with?|for|in|on)[a-z])|bd|bdr|ba|bth)s?(?!\w|\s?[\d(])",
         lambda m, s: f"{cardinal(m[1])} {'bath' if m[2][1] in 'Aat' else 'bedroom'}",
     ),
     rule(

@@ -141,11 +141,14 @@ def _stats(match: re.Match[str], style: Style) -> str | None:
 _TENNIS = re.compile(
     r"\b(?:serv(?:e|es|ing|ice)|deuce|advantage|ace|tennis|break\spoint|game\spoint|set\spoint|match\spoint|rally)\b"
 )
+_COUNTED_AHEAD = re.compile(
+    r"\b(?:ages?|aged|about|around|roughly|by|in|of|over|under|takes?|than|within)\s\Z", re.IGNORECASE
+)
 
 
 def _points(match: re.Match[str], style: Style) -> str | None:
     """40-30, second serve; 15-0: fifteen love"""
-    if not anywhere(match.string, _TENNIS):
+    if before(match, _COUNTED_AHEAD) or not anywhere(match.string, _TENNIS):
         return None
     return " ".join("love" if n == "0" else cardinal(n) for n in match[0].split("-"))
 

@@ -39,6 +39,8 @@ CASES = {
     "The team will equip.": "the team will equip.",
     "MK II": "mark two",
     "the 2 BA degrees": "the two b ay degrees",
+    "2 BA flights, 2 BA condo": "two b ay flights, two bath condo",
+    "tennis players of ages 30-40": "tennis players of ages thirty to forty",
     "a 2 pt increase": "a two point increase",
     "In v. 3 we read": "in verse three we read",
     "2/3s of it": "two thirds of it",
