@@ -25,7 +25,7 @@ from transducer.beam import BeamOptions, BeamSearch
 from transducer.decoder import Decoder
 from transducer.weights import DecoderWeights
 
-WEIGHTS, SHARES = (0.1, 0.2, 0.3, 0.4, 0.6, 0.8), (0.0, 1 / 3, 2 / 3)
+WEIGHTS, SHARES = (0.1, 0.2, 0.3, 0.4, ctc.ScorerOptions.weight, 0.6, 0.8), (0.0, 1 / 3, 2 / 3)
 
 Decode = Callable[[Tensor, Sequence[int]], list[list[int]]]
 """Pieces of every utterance of encoder frames."""
@@ -77,8 +77,7 @@ def main() -> None:
 
     def errors(decode: Decode, tried: Set) -> int:
         frames, counts, said = tried
-        found = word_errors(said, [normalize_english(pieces.decode(tokens)) for tokens in decode(frames, counts)])
-        return found.substitutions + found.deletions + found.insertions
+        return word_errors(said, [normalize_english(pieces.decode(tokens)) for tokens in decode(frames, counts)]).errors
 
     dev, test = sets(options.dev), sets(options.test)
     kinds = ", ".join("clean" if noise is None else f"{noise:g} dB" for noise in noises)
