@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ctc import _library, _native
-from ctc._inputs import host_lengths, host_scores
+from ctc.inputs import host_lengths, host_scores
 from ctc.native import threads
 from ctc.scorer import Scorer, State
 from ctc.tables import NONE, Labels
