@@ -181,6 +181,7 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
     for name, weight in weights.items():
         if not isinstance(weight, torch.Tensor) or weight.is_complex() or weight.layout != torch.strided:
             raise CheckpointError(f"{path}: {name} is no weight: expected a tensor, found {type(weight).__name__}")
+    check_numbers(weights, path)
     try:
         model.load_state_dict(weights, assign=True)
     except RuntimeError as error:
@@ -190,6 +191,17 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
     if wrong := [name for name, w in weights.items() if name in own and own[name] != ("num_batches" not in name)]:
         expected = "whole" if "num_batches" in wrong[0] else "floating-point"
         raise CheckpointError(f"{path}: {wrong[0]} is of {weights[wrong[0]].dtype}; expected {expected} numbers")
+
+
+def check_numbers(weights: Mapping[str, torch.Tensor], path: Path | str) -> None:
+    """Raises CheckpointError that names the first weight with numbers that are NaN, infinite, or not in the file."""
+    for name, weight in weights.items():
+        if weight.nbytes > weight.untyped_storage().nbytes():  # as of an `expand`, which computing would write out
+            held = weight.untyped_storage().nbytes()
+            raise CheckpointError(f"{path}: {name} of shape {list(weight.shape)} repeats the {held} bytes that it has")
+        # Their sum reads them once; of large numbers it may overflow.
+        if not weight.sum().isfinite() and (count := int((~weight.isfinite()).sum())):
+            raise CheckpointError(f"{path}: {name} is damaged: {count} of {weight.numel()} numbers are NaN or infinite")
 
 
 def contents(state: Mapping[Any, Any]) -> str:
@@ -226,6 +238,7 @@ def load_matching(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], s
             f"{source}: of its {len(weights)} weights not one fits the {len(own)} of this model: it begins with "
             f"{theirs}, the model with {ours}"
         )
+    check_numbers(fitting, source)
     model.load_state_dict(fitting, strict=False)
     told = []
     for name, tensor in own.items():

@@ -89,14 +89,17 @@ def integer_array(
     values: Any, *, name: str, expected: str = "integers", error: type[Exception] = TypeError
 ) -> np.ndarray:
     """The same as an array; `error` for numbers of another type."""
+    if is_tensor(values):
+        _check_integers(values, name, expected, error)
+        return np.asarray(values.detach().cpu())
     try:
-        numbers = values.detach().cpu() if is_tensor(values) else np.asarray(values)
+        numbers = np.asarray(values)
     except (TypeError, ValueError):
         numbers = np.array(None)
-    if not is_tensor(numbers) and numbers.dtype.kind not in "biufc":
+    if numbers.dtype.kind not in "biufc":
         raise TypeError(f"{name}: expected {expected}, found {reprlib.repr(values)}")
     _check_integers(numbers, name, expected, error)
-    return np.asarray(numbers)
+    return numbers
 
 
 def integer_list(values: Any, *, name: str) -> list[int]:

@@ -1,6 +1,7 @@
 """Beam search for RNN-T and TDT: the most probable label sequences, with what is known of the language.
 
-Every sequence is summed over its alignments, and equal ones are one. On a CPU it is one native call for a batch
+Every sequence is summed over its alignments, and equal ones are one; the sum is exact for those that cannot reach
+`max_symbols` on a frame. On a CPU it is one native call for a batch
 (`host_beam.py`, `csrc/decode_beam.cpp`), which other devices copy their frames to; without a compiler,
 `reference.beam_search`.
 

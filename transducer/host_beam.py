@@ -12,6 +12,7 @@ import numpy as np
 
 from common.text.pieces import Pieces
 from ctc import Scorer
+from ctc.beam import MOST_BEAM
 from transducer._beam_library import Found, NativeSearch, beam_functions
 from transducer._decoder_library import NativeNetwork, aligned
 from transducer._library import LIBRARY
@@ -50,6 +51,8 @@ class BeamOptions:
     """Which build of the kernels, for tests."""
 
     def __post_init__(self) -> None:
+        if self.beam > MOST_BEAM:
+            raise ValueError(f"beam: expected {MOST_BEAM} at most, found {self.beam}")
         if not 1 <= self.n_best <= self.beam:
             raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
         if not self.drop <= 0:
@@ -123,7 +126,7 @@ class HostBeamSearch:
     def __call__(
         self,
         encoded_BSC: np.ndarray,
-        frames_B: Sequence[int] | np.ndarray,
+        frames_B: "Tensor | np.ndarray | Sequence[int]",
         *,
         max_symbols: int = 10,
         scorers: Scorer | Sequence[Scorer | None] | None = None,
