@@ -6,7 +6,7 @@ from typing import Literal
 
 from common.augmentation import SpecAugmentConfig
 from common.config import check_not_negative, check_positive, check_shares
-from common.course import EveryConfig, check_batches
+from common.course import EveryConfig, FromCheckpoint, check_batches
 from common.data.joining import JoinConfig
 from common.data.speed import SpeedConfig
 from common.features import NEMO, LogMelConfig
@@ -211,7 +211,11 @@ class Config:
     resume: bool = True
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Model to start from (ours, .nemo, a Hugging Face folder or hub name), with its architecture, features, pieces."""
+    """Model to start from (ours, .nemo, a Hugging Face folder or hub name)."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of `checkpoint` that a new run takes. architecture: its model (with its pieces) and
+    features, in place of those configured, and all weights;
+    half: weights that fit the configured model, at least half of the checkpoint; any: weights that fit, however few."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_epochs: tuple[int, ...] = ()
     """Epochs whose checkpoints are kept, besides the last two and the best."""

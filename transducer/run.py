@@ -5,8 +5,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from common import config
-from common.checkpoint import CheckpointError
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError, Utterance
 from common.epochs import Epochs
@@ -17,7 +15,7 @@ from common.run_directory import RunDirectory
 from common.text.language import Spelling
 from common.text.pieces import Pieces, train_pieces
 from common.text.vocabulary import VocabularyError
-from common.training_state import TrainingState, must_fit
+from common.training_state import TrainingState
 from transducer import data
 from transducer.checkpoints import own, reading
 from transducer.checkpoints.imported import Imported
@@ -31,18 +29,11 @@ DEPENDS_ON = ("model", "optim.kind", "features.sample_rate", "features.mel_bins"
 def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported | None]:
     """The configuration with what `checkpoint` says of the model, and that model. Raises CheckpointError.
 
-    A run that goes on needs neither: its own checkpoint has both.
+    A run that goes on needs no checkpoint but its own.
     """
-    if cfg.checkpoint is None:
-        return cfg, None
-    if directory.saved is not None:
-        with must_fit(directory.folder):
-            before = config.build(Config, directory.saved["config"], "")
-        return replace(cfg, model=before.model, features=before.features), None
-    imported = reading.read(cfg.checkpoint)
-    if not imported.pieces.model:
-        raise CheckpointError(f"{cfg.checkpoint}: has no SentencePiece model, without which texts cannot be cut")
-    return replace(cfg, model=imported.model, features=imported.features), imported
+    start = reading.read(cfg.checkpoint) if cfg.checkpoint is not None and directory.saved is None else None
+    theirs = None if start is None else replace(cfg, model=start.model, features=start.features)
+    return directory.adopted(cfg, theirs, ("model", "features")), start
 
 
 class Run:
@@ -60,7 +51,7 @@ class Run:
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if cfg.checkpoint is not None and start is not None and directory.saved is None:
-            directory.start_from(self.model, start.weights, cfg.checkpoint)
+            directory.start_from(self.model, start.weights, cfg.checkpoint, cfg.from_checkpoint)
         self.learner = Learner(self.model, cfg, self.world)
         extra = {"format": own.FORMAT, "pieces": own.encoded_pieces(self.pieces)}
         self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra)
@@ -91,7 +82,7 @@ class Run:
         """Those of the checkpoint that the run goes on from or starts with; otherwise learned from the texts."""
         if self.directory.saved is not None and "pieces" in self.directory.saved:
             return own.decoded_pieces(self.directory.saved["pieces"])
-        if start is not None:
+        if start is not None and self.cfg.from_checkpoint == "architecture":
             return start.pieces
         cfg = self.cfg
         try:

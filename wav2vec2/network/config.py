@@ -15,7 +15,17 @@ from torch.nn import functional as F
 ConvLayer = tuple[int, int, int]
 CONV_LAYERS: tuple[ConvLayer, ...] = ((512, 10, 5), *[(512, 3, 2)] * 4, *[(512, 2, 2)] * 2)
 Activation = Literal[
-    "gelu", "gelu_pytorch_tanh", "quick_gelu", "relu", "relu6", "leaky_relu", "silu", "mish", "tanh", "sigmoid", "linear"
+    "gelu",
+    "gelu_pytorch_tanh",
+    "quick_gelu",
+    "relu",
+    "relu6",
+    "leaky_relu",
+    "silu",
+    "mish",
+    "tanh",
+    "sigmoid",
+    "linear",
 ]
 ACTIVATIONS = {
     "gelu": F.gelu,

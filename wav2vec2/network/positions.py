@@ -89,7 +89,7 @@ class PositionalConv(nn.Module):
 
 
 class StackedPositions(nn.Module):
-    """Convolutions one after the other, each with layer normalisation without parameters and an activation (data2vec)."""
+    """Convolutions one after the other, each with plain layer normalisation and an activation (data2vec)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
