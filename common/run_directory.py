@@ -77,7 +77,8 @@ class RunDirectory:
         """`cfg` with the `parts` ("model", "data.energy") of the checkpoint that its run starts from, but for `keeps`.
 
         They are those of `theirs`, of which one line is logged, or, where the run goes on, those that it has had so
-        far. `cfg` as it is if from_checkpoint says so, or no checkpoint is `named`. Raises ConfigError and CheckpointError.
+        far. `cfg` as it is if from_checkpoint says so, or no checkpoint is `named`. Raises ConfigError,
+        CheckpointError.
         """
         start = getattr(cfg, named)
         if self.saved is not None:

@@ -126,8 +126,9 @@ class DataConfig:
     """Greatest duration of a training utterance; longer ones are left out."""
     speakers: tuple[str, ...] = ()
     """Speakers to train on; all, if none is named."""
-    normalize_text: bool = True
-    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are."""
+    normalize_text: bool | None = None
+    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are. By default
+    unless the pieces of a checkpoint have capitals or punctuation."""
     language: Language = "english"
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     and digit stays."""

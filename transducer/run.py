@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from common.checkpoint import CheckpointError
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError, Utterance
 from common.epochs import Epochs
@@ -42,12 +43,13 @@ class Run:
     def __init__(self, cfg: Config, start: Imported | None, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
-        self.spelling = data.spelling_of(cfg.data)
+        known = self._known_pieces(start)
+        self.spelling = data.spelling_of(cfg.data, known)
         utterances = self._utterances(training=True)
         validation = self._utterances(training=False) if cfg.data.validation else None
         if isinstance(self.spelling, Spelling):
             log_letters(self.spelling, cfg.data, directory.log.event)
-        self.pieces = self._pieces(utterances, start)
+        self.pieces = known or self._learned_pieces(utterances)
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if cfg.checkpoint is not None and start is not None and directory.saved is None:
@@ -78,12 +80,20 @@ class Run:
         self.directory.left_out(left_out)
         return utterances
 
-    def _pieces(self, utterances: list[Utterance], start: Imported | None) -> Pieces:
-        """Those of the checkpoint that the run goes on from or starts with; otherwise learned from the texts."""
+    def _known_pieces(self, start: Imported | None) -> Pieces | None:
+        """Those of the checkpoint that the run goes on from or starts with. Raises CheckpointError."""
         if self.directory.saved is not None and "pieces" in self.directory.saved:
-            return own.decoded_pieces(self.directory.saved["pieces"])
-        if start is not None and self.cfg.from_checkpoint == "architecture":
-            return start.pieces
+            return own.decoded_pieces(self.directory.saved["pieces"], self.cfg.model.pieces)
+        if start is None or self.cfg.from_checkpoint != "architecture":
+            return None
+        try:
+            start.pieces.encode("")
+        except VocabularyError as error:
+            told = "has no SentencePiece model, without which texts cannot be cut"
+            raise CheckpointError(f"{self.cfg.checkpoint}: {told} ({error})") from None
+        return start.pieces
+
+    def _learned_pieces(self, utterances: list[Utterance]) -> Pieces:
         cfg = self.cfg
         try:
             return train_pieces((u.text for u in utterances), size=cfg.model.pieces, kind=cfg.data.piece_kind)

@@ -52,9 +52,9 @@ class DataConfig:
     """Most samples of an utterance in pre-training; longer ones are cropped, at a random place. 0: max_tokens."""
     buckets: int = 50
     """Groups of similar length that sub-batches are drawn from: more of them waste less, fewer mix more."""
-    normalize_text: bool = True
-    """Normalisation of transcripts in fine-tuning, as `language` says, and of punctuation that is no label. A text of
-    which nothing is left is a bad transcript; an empty one means silence."""
+    normalize_text: bool | None = None
+    """Normalisation of transcripts in fine-tuning, as `language` says, and of punctuation that is no label; by default
+    unless labels are of both cases. A text of which nothing is left is a bad transcript; an empty one means silence."""
     language: Language = "auto"
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""

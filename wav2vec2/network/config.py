@@ -157,8 +157,8 @@ class ModelConfig:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number above 0 and below 1")
         if self.relative_buckets and (self.relative_buckets < 4 or self.relative_distance < 1):
             raise ValueError(
-                f"relative_buckets = {self.relative_buckets}, relative_distance = {self.relative_distance}: expected at "
-                "least 4 (0 for none), and a distance of at least 1"
+                f"relative_buckets = {self.relative_buckets}, relative_distance = {self.relative_distance}: expected "
+                "at least 4 (0 for none), and a distance of at least 1"
             )
         if self.hourglass and (self.relative_buckets or self.adapter_dim):
             raise ValueError("hourglass with relative_buckets or adapter_dim: shortened layers have neither")
