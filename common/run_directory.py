@@ -41,7 +41,7 @@ FREE = (
 
 
 LEAST = 0.5  # share of a checkpoint that fits, below which the checkpoint is probably the wrong one
-MOST_SHOWN = 12  # settings
+MOST_SHOWN, LONGEST_SHOWN = 12, 60  # settings, and characters of both values of one
 _ADVICE: dict[FromCheckpoint, str] = {
     "architecture": "take the checkpoint of such a model, or --from_checkpoint any takes what fits",
     "half": "--from_checkpoint architecture makes the model that it describes, any takes what fits",
@@ -94,7 +94,8 @@ class RunDirectory:
         before, after = _flat(config.to_dict(cfg)), _flat(config.to_dict(new))
         changed = [key for key in after if after[key] != before[key]]
         if self.saved is None and changed:
-            shown = [f"{key} {_shown(before[key])} -> {_shown(after[key])}" for key in changed]
+            pairs = [(key, str(before[key]), str(after[key])) for key in changed]
+            shown = [key if len(was + now) > LONGEST_SHOWN else f"{key} {was} -> {now}" for key, was, now in pairs]
             more = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
             self.log.event(f"{start}: its architecture counts: {', '.join(shown[:MOST_SHOWN])}{more}")
         return new

@@ -291,9 +291,9 @@ class Config:
     embeddings of symbols that both know are kept."""
     from_checkpoint: FromCheckpoint = "architecture"
     """Parts of `checkpoint` that a new run takes. architecture: its model, features and reading of texts, in place of
-    those configured (but for an aligner, and for a refiner, speakers, a language or symbols that the configuration
-    asks for), and all weights; half: weights that fit the configured model, at least half of the checkpoint; any:
-    weights that fit, however few."""
+    those configured (but for the number of speakers, an aligner, a refiner that is trained alone, and another language
+    or symbol set than the usual), and all weights; half: weights that fit the configured model, at least half of the
+    checkpoint; any: weights that fit, however few."""
     teacher: Path | None = None
     """Checkpoint whose refiner is imitated by one that learns a mean, in place of recorded frames; with trained =
     "refiner"."""

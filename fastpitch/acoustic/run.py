@@ -37,17 +37,17 @@ DEPENDS_ON = (
 ADOPTED = ("model", "features", "pitch.sample_rate", "pitch.hop_samples", "text", "data.energy")
 
 
-def asked_for(cfg: Config) -> tuple[str, ...]:
-    """Settings that stay as they are where a checkpoint says what the model is: what it may lack, or may have to learn.
+def asked_for(cfg: Config, start: Imported | None) -> tuple[str, ...]:
+    """Settings that stay as configured where a checkpoint says what the model is: those that follow from the data.
 
-    Another language or symbol set than the usual, several speakers, and a refiner that is trained alone count as
-    configured.
+    They are the number of speakers, an aligner, a refiner that is trained alone, and another language or symbol set
+    than the usual.
     """
-    kept, usual = ["model.aligner"], TextConfig()
+    kept, usual = ["model.aligner", "model.speakers"], TextConfig()
+    if start is not None and start.config.model.speakers == 1:
+        kept += ["model.speaker_weight", "model.speaker_conditions"]
     if (cfg.text.language, cfg.text.symbol_set) != (usual.language, usual.symbol_set):
         kept.append("text")
-    if cfg.model.speakers > 1:
-        kept += ["model.speakers", "model.speaker_weight", "model.speaker_conditions"]
     if cfg.trained == "refiner":
         kept.append("model.refiner")
     return tuple(kept)
@@ -58,7 +58,7 @@ class Run:
 
     def __init__(self, cfg: Config, directory: RunDirectory):
         start = self._read_start(cfg) if directory.saved is None else None
-        cfg = directory.adopted(cfg, start and start.config, ADOPTED, keeps=asked_for(cfg))
+        cfg = directory.adopted(cfg, start and start.config, ADOPTED, keeps=asked_for(cfg, start))
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         if not cfg.model.aligner and cfg.data.durations_dir is None:
             raise ConfigError("model.aligner = false: expected data.durations_dir, which says what it would find")

@@ -148,14 +148,14 @@ def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, mon
 
 
 def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_tokenizer_does(corpus, texts, tmp_path):
-    from transformers import convert_slow_tokenizer
+    from transformers.convert_slow_tokenizer import ParakeetConverter
 
     from tests.transducer.checkpoints import test_huggingface
 
     folder, spm = tmp_path / "theirs", tmp_path / "spm.model"
     test_huggingface._folder(folder, "tdt")
     spm.write_bytes(train_pieces(texts, size=24, kind="bpe").model)
-    tokenizer = convert_slow_tokenizer.ParakeetConverter(str(spm)).converted()
+    tokenizer = ParakeetConverter(str(spm)).converted()
     tokenizer.add_special_tokens(["<pad>"])  # the blank
     tokenizer.save(str(folder / "tokenizer.json"))
     cfg = toy_config(corpus, tmp_path / "run", checkpoint=folder, steps=1)
