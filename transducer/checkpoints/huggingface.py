@@ -95,7 +95,7 @@ def _model(s: Settings, kind: str, mel_bins: int) -> ModelConfig:
 def _encoder(s: Settings, kind: str, mel_bins: int) -> EncoderConfig:
     s.ignore(_GENERAL)
     s.expect("num_mel_bins", mel_bins)
-    s.expect("hidden_act", "silu")
+    s.expect("hidden_act", "silu", "swish")
     s.expect("subsampling_conv_kernel_size", 3)
     s.expect("subsampling_conv_stride", 2)
     width = s.number("hidden_size")
