@@ -172,6 +172,23 @@ def test_layers_that_do_not_fit_are_told():
     ]
 
 
+def test_many_layers_that_do_not_fit_are_told_together_and_a_small_share_is_refused():
+    model = torch.nn.ModuleDict({"a": torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(3)))})
+    weights = {"a.0.weight": torch.zeros(2, 2), "a.0.bias": torch.zeros(2), "a.x.num_batches_tracked": torch.ones(9)}
+    assert checkpoint.load_matching(model, weights, "x.pt") == [
+        "a.* (4): not in the checkpoint, keeps its initial value"
+    ]
+    weights |= {f"a.{i}.weight": torch.zeros(3, 2) for i in (1, 2)} | {f"a.{i}.bias": torch.zeros(3) for i in (1, 2)}
+    before = model["a"][0].weight.clone()
+    with pytest.raises(CheckpointError) as error:
+        checkpoint.load_matching(model, {**weights, "a.0.weight": torch.ones(2, 2)}, "x.pt", least=0.5)
+    assert str(error.value) == (
+        "x.pt: 25% of its numbers fit this model, expected at least 50%: a.* (4): of other shapes, such as a.1.weight, "
+        "(3, 2) in the checkpoint, (2, 2) here, start anew"
+    )
+    assert torch.equal(model["a"][0].weight, before)  # nothing was taken
+
+
 def test_a_checkpoint_of_which_nothing_fits_is_an_error_with_its_count():
     model = torch.nn.Linear(2, 3)
     with pytest.raises(CheckpointError) as error:
