@@ -54,9 +54,10 @@ def features_example(bands: int, frames: Sequence[int]) -> dict[str, Tensor]:
 
 
 def samples_example(samples: Sequence[int], *, offset: float = 0.0) -> dict[str, Tensor]:
-    """Noise around `offset` as utterances of so many samples."""
+    """Noise around `offset` as utterances of so many samples, with digital silence in those that are long enough."""
     noise = torch.Generator().manual_seed(sum(samples))
     audio_BN = offset + 0.1 * torch.randn(len(samples), max(samples), generator=noise)
+    audio_BN[:, 3_000:5_000] = 0.0
     return {"audio_BN": audio_BN, "samples_B": torch.tensor(samples)}
 
 

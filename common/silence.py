@@ -21,6 +21,8 @@ class SilenceConfig:
 
     probability: float = 0.0
     """Share of the batches that hear silences; 0 for none."""
+    alone: float = 0.06
+    """Share of the utterances of these batches that are nothing but silence, with nothing to be recognised."""
     max_seconds: float = 2.0
     """Greatest length of a silence in seconds; every batch draws its own limit, which is mostly a short one."""
     min_db: float = -100.0
@@ -29,7 +31,7 @@ class SilenceConfig:
     """Greatest level of a silence that is noise, in decibels of full scale."""
 
     def __post_init__(self) -> None:
-        check_shares(self, "probability")
+        check_shares(self, "probability", "alone")
         check_not_negative(self, "max_seconds")
         if self.min_db > self.max_db:
             raise ValueError(f"min_db = {self.min_db} is above max_db = {self.max_db}")
@@ -46,18 +48,21 @@ def with_silences(
 ) -> np.ndarray:
     """Float32 samples [N] with silences of up to `limit` seconds before and after, each in half of all cases, and after
     some of the words, which end at these samples."""
+
+    def drawn(low: float) -> np.ndarray:
+        return silence(round(max(0.0, random.uniform(low, limit)) * sample_rate), cfg, random)
+
     ends = np.array([end for end in word_ends[:-1] if 0 < end < len(samples_N)], np.int64)
-    parts = np.split(samples_N, ends[random.random(len(ends)) < random.random()])
-    pieces = [
-        part_N for part in parts for part_N in (part, _silence(random.uniform(0, limit), cfg, random, sample_rate))
-    ]
-    before, after = (_silence(max(0.0, random.uniform(-limit, limit)), cfg, random, sample_rate) for _ in range(2))
-    return np.concatenate([before, *pieces[:-1], after])
+    pieces = [drawn(-limit)]
+    for part_N in np.split(samples_N, ends[random.random(len(ends)) < random.random()]):
+        pieces += [part_N, drawn(0.0)]
+    return np.concatenate([*pieces[:-1], drawn(-limit)])
 
 
-def _silence(seconds: float, cfg: SilenceConfig, random: np.random.Generator, sample_rate: int) -> np.ndarray:
+def silence(samples: int, cfg: SilenceConfig, random: np.random.Generator) -> np.ndarray:
+    """So many samples, float32: zeros, or white noise of a level that `cfg` allows."""
     level = 0.0 if random.random() < 1 / 3 else 10 ** (random.uniform(cfg.min_db, cfg.max_db) / 20)
-    return random.standard_normal(round(seconds * sample_rate), np.float32) * np.float32(level)
+    return random.standard_normal(samples, np.float32) * np.float32(level)
 
 
 class Trimmed(NamedTuple):

@@ -20,7 +20,7 @@ from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed
 from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
-from common.silence import SilenceConfig, trim_silence, with_silences
+from common.silence import SilenceConfig, silence, trim_silence, with_silences
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
 
@@ -151,18 +151,22 @@ class SpeechDataset(Dataset[Item | Failure]):
         epoch = items[0].epoch if items else 0
         known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
         if random := drawn(self.silence.probability, **known, kind=3):
-            limit = self.silence.max_seconds * random.random() ** 3
-            sounds = [
-                with_silences(i.samples, i.word_ends, self.silence, random, limit=limit, sample_rate=self.sample_rate)
-                for i in items
-            ]
-            items = [replace(item, samples=samples) for item, samples in zip(items, sounds, strict=True)]
+            limit = self.silence.max_seconds * random.random() ** 2
+            items = [self._with_silence(item, random, limit) for item in items]
         joins = len(items) > 1 and epoch >= self.join.single_epochs
         if random := drawn(self.join.probability if joins else 0.0, **known, kind=2):
             seconds = [len(item.samples) / self.sample_rate for item in items]
             items = [self._joined([items[i] for i in group], random) for group in groups(seconds, self.join, random)]
             items.sort(key=lambda row: -len(row.samples))
         return collate([*items, *failures])
+
+    def _with_silence(self, item: Item, random: np.random.Generator, limit: float) -> Item:
+        if random.random() < self.silence.alone:
+            return replace(item, samples=silence(len(item.samples), self.silence, random), target=[])
+        samples = with_silences(
+            item.samples, item.word_ends, self.silence, random, limit=limit, sample_rate=self.sample_rate
+        )
+        return replace(item, samples=samples)
 
     def _joined(self, parts: Sequence[Item], random: np.random.Generator) -> Item:
         return Item(
@@ -176,7 +180,7 @@ class SpeechDataset(Dataset[Item | Failure]):
 
     def _joined_target(self, parts: Sequence[Item]) -> list[int]:
         """Labels of the texts with spaces between them, or without where a space is no label, as in Chinese."""
-        text = " ".join(filter(None, (self.utterances[part.index].text for part in parts)))
+        text = " ".join(filter(None, (self.utterances[part.index].text for part in parts if part.target)))
         try:
             return self.encode(text) if self.encode else []
         except ValueError:  # each text by itself has been encoded

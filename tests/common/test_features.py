@@ -278,7 +278,7 @@ def test_no_step_waits_for_the_device():
 
 def test_the_front_end_of_nemo_is_reproduced_on_real_speech():
     arrays = dict(np.load(shared("golden/transducer/inputs.npz")))
-    log_mel = LogMel(NEMO).eval()
+    log_mel = LogMel(replace(NEMO, noise_floor=0.0)).eval()
     for audio, expected in [("audio_0", "features_0"), ("audio_2", "features_2"), ("edge_audio", "edge_features")]:
         samples = torch.from_numpy(arrays[audio].astype(np.float32) / 32768)
         features, frames = log_mel(torch.nn.functional.pad(samples[None], (0, 777)), lengths(len(samples)))

@@ -12,7 +12,7 @@ from common.data.speed import SpeedConfig
 from common.silence import SilenceConfig
 
 RATE = 8_000
-ALWAYS = SilenceConfig(probability=1.0, max_seconds=0.5)
+ALWAYS = SilenceConfig(probability=1.0, max_seconds=0.5, alone=0.0)
 
 
 @pytest.fixture
