@@ -21,6 +21,8 @@ class SilenceConfig:
 
     probability: float = 0.0
     """Share of the batches that hear silences; 0 for none."""
+    clean_epochs: int = 0
+    """Epochs at the beginning in which there is none."""
     alone: float = 0.06
     """Share of the utterances of these batches that are nothing but silence, with nothing to be recognised."""
     max_seconds: float = 2.0
@@ -32,7 +34,7 @@ class SilenceConfig:
 
     def __post_init__(self) -> None:
         check_shares(self, "probability", "alone")
-        check_not_negative(self, "max_seconds")
+        check_not_negative(self, "max_seconds", "clean_epochs")
         if self.min_db > self.max_db:
             raise ValueError(f"min_db = {self.min_db} is above max_db = {self.max_db}")
 

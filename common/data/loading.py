@@ -150,7 +150,8 @@ class SpeechDataset(Dataset[Item | Failure]):
         failures = [result for result in results if isinstance(result, Failure)]
         epoch = items[0].epoch if items else 0
         known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
-        if random := drawn(self.silence.probability, **known, kind=3):
+        silences = epoch >= self.silence.clean_epochs
+        if random := drawn(self.silence.probability if silences else 0.0, **known, kind=3):
             limit = self.silence.max_seconds * random.random() ** 2
             items = [self._with_silence(item, random, limit) for item in items]
         joins = len(items) > 1 and epoch >= self.join.single_epochs

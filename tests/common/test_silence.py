@@ -1,6 +1,7 @@
 """common/silence.py: what training utterances hear besides their words, the same however they are loaded."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,8 +29,8 @@ def utterances(tmp_path) -> list[Utterance]:
     return found
 
 
-def heard(utterances, plans, workers=0, **settings):
-    dataset = SpeechDataset(utterances, sample_rate=RATE, silence=ALWAYS, **settings)
+def heard(utterances, plans, workers=0, silence=ALWAYS, **settings):
+    dataset = SpeechDataset(utterances, sample_rate=RATE, silence=silence, **settings)
     return [
         audio_N[:n].numpy()
         for batch in loader(dataset, plans, workers=workers)
@@ -66,10 +67,21 @@ def test_it_follows_the_words_when_the_speed_changes(utterances):
 
 def test_it_is_a_function_of_seed_and_epoch_whoever_loads(utterances):
     plans = [[(0, i) for i in range(6)], [(1, i) for i in range(6)]]
+    late = replace(ALWAYS, clean_epochs=1)
     alone, workers, other = (heard(utterances, plans, **how) for how in ({}, {"workers": 2}, {"seed": 1}))
     assert all(map(np.array_equal, alone, workers))
     assert not all(map(np.array_equal, alone, other))
     assert not all(map(np.array_equal, alone[:6], alone[6:]))
+    assert {len(audio_N) for audio_N in heard(utterances, plans, silence=late)[:6]} == {4800}
+
+
+def test_some_utterances_are_silence_alone_with_nothing_to_write(utterances):
+    silence = replace(ALWAYS, alone=0.5)
+    dataset = SpeechDataset(utterances, sample_rate=RATE, silence=silence, encode=lambda text: [1, 2, 3])
+    (batch,) = loader(dataset, [list(range(12))])
+    rows = zip(batch.audio_BN, batch.samples_B, batch.target_lengths_B.tolist(), strict=True)
+    said = {bool(audio_N.abs().max() > 0.05): labels for audio_N, _, labels in rows}
+    assert said == {True: 3, False: 0}
 
 
 def test_word_ends_are_read_from_a_synthetic_corpus_and_kept_in_manifests(tmp_path, utterances):
