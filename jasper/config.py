@@ -16,6 +16,7 @@ from common.features import LogMelConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.silence import SilenceConfig
 from common.text.language import Language, UnknownLetters
 
 
@@ -98,6 +99,7 @@ class DataConfig:
     """Dictionary, as python -m common.text.alphabet makes of any data, whose letters take the place of model.labels."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
+    silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""

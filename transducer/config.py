@@ -13,6 +13,7 @@ from common.features import NEMO, LogMelConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.silence import SilenceConfig
 from common.text.language import Language, UnknownLetters
 from transducer.weights import Activation
 
@@ -138,6 +139,7 @@ class DataConfig:
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
+    silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""

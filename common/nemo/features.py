@@ -33,7 +33,7 @@ def features_of(s: Settings) -> LogMelConfig:
         lowest_hz=s.real("lowfreq", 0.0),
         highest_hz=highest,
         preemphasis=s.real("preemph", 0.97),
-        dither=s.real("dither", 1e-5),
+        noise_floor=max(s.real("dither", 0.0), LogMelConfig.noise_floor),
         log_floor=floor,
         normalize=s.choice(
             "normalize", "NA", {"per_feature": "per_feature", "all_features": "all_features", "NA": "none"}

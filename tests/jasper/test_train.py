@@ -63,7 +63,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
     """Batch normalisation sees micro-batches, so each utterance is its own copy: all statistics are the same."""
     cfg = toy_config(corpus, tmp_path / "a", ema=0.0)
     blocks = tuple(replace(block, dropout=0.0) for block in cfg.model.blocks)
-    cfg = replace(cfg, model=replace(cfg.model, blocks=blocks), features=replace(cfg.features, dither=0.0))
+    cfg = replace(cfg, model=replace(cfg.model, blocks=blocks))
     updates = []
     for parts in (1, 2, 4):
         with directory_of(replace(cfg, output_dir=tmp_path / str(parts)), NAME) as directory:
@@ -174,7 +174,7 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
     no_dropout.write_text(config.to_toml(replace(cfg, model=replace(cfg.model, blocks=blocks))))
     shared = (
         "jasper.train", no_dropout, "--data.root", corpus, "--epochs", 3, "--ema", 0.9, "--data.pad_to_max", "true",
-        "--data.max_seconds", 3, "--model.sync_batch_norm", "true", "--features.dither", 0,
+        "--data.max_seconds", 3, "--model.sync_batch_norm", "true",
     )  # fmt: skip
     one = run_module(*shared, "--batch_size", 16, "--output_dir", tmp_path / "one")
     two = run_module(*shared, "--batch_size", 8, "--output_dir", tmp_path / "two", processes=2)

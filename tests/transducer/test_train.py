@@ -99,7 +99,6 @@ def test_a_batch_in_parts_is_the_step_of_the_whole_batch(corpus, tmp_path):
         cfg = replace(
             cfg,
             model=replace(cfg.model, encoder=encoder, head_dropout=0.0),
-            features=replace(cfg.features, dither=0.0),
             spec_augment=SpecAugmentConfig(freq_masks=0, time_masks=0),
             loss=replace(cfg.loss, omega=0.0),
         )
