@@ -6,7 +6,7 @@ from typing import Literal
 
 from common.augmentation import SpecAugmentConfig
 from common.config import check_not_negative, check_positive, check_shares
-from common.course import EveryConfig, check_batches
+from common.course import EveryConfig, FromCheckpoint, check_batches
 from common.data.joining import JoinConfig
 from common.data.speed import SpeedConfig
 from common.features import NEMO, LogMelConfig
@@ -126,8 +126,9 @@ class DataConfig:
     """Greatest duration of a training utterance; longer ones are left out."""
     speakers: tuple[str, ...] = ()
     """Speakers to train on; all, if none is named."""
-    normalize_text: bool = True
-    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are."""
+    normalize_text: bool | None = None
+    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are. By default
+    unless the pieces of a checkpoint have capitals or punctuation."""
     language: Language = "english"
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     and digit stays."""
@@ -211,7 +212,11 @@ class Config:
     resume: bool = True
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Model to start from (ours, .nemo, a Hugging Face folder or hub name), with its architecture, features, pieces."""
+    """Model to start from (ours, .nemo, a Hugging Face folder or hub name)."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of `checkpoint` that a new run takes. architecture: its model (with its pieces) and
+    features, in place of those configured, and all weights;
+    half: weights that fit the configured model, at least half of the checkpoint; any: weights that fit, however few."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_epochs: tuple[int, ...] = ()
     """Epochs whose checkpoints are kept, besides the last two and the best."""

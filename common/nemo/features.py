@@ -20,7 +20,8 @@ def features_of(s: Settings) -> LogMelConfig:
     s.expect("exact_pad", False)
     s.expect("mel_norm", "slaney")
     s.expect("pad_value", 0.0, 0)
-    s.ignore(("_target_", "pad_to", "use_torchaudio", "nb_augmentation_prob", "nb_max_freq", "stft_exact_pad"))
+    s.of_class("AudioToMelSpectrogramPreprocessor")
+    s.ignore(("pad_to", "use_torchaudio", "nb_augmentation_prob", "nb_max_freq", "stft_exact_pad"))
     s.ignore(("stft_conv", "sync_max_audio_length"))
     floor = s.real("log_zero_guard_value", 2**-24)
     features = LogMelConfig(
