@@ -149,8 +149,9 @@ def limits(device: torch.device) -> dict[str, float | None]:
     source = torch.ones(1 << 25, device=device)
     copied = torch.empty_like(source)
     calls["copy"] = lambda: copied.copy_(source)
+    clock = time.perf_counter if device.type == "cuda" else time.process_time  # others may use the cores too
     with torch_threads(1):
-        times = compare(calls, device=device, repeats=15)
+        times = compare(calls, device=device, repeats=15, clock=clock)
     fastest = {name: min(side.milliseconds) for name, side in times.items()}
     return {
         "peak_gflops": round(operations / fastest["multiply"] / 1e6, 1) if operations else None,
