@@ -18,8 +18,7 @@ from statistics import median
 
 import torch
 
-from common.benchmark import RESULTS, append_row
-from common.logging import processor_flags
+from common.benchmark import RESULTS, Timings, append_row, spread
 
 
 def took(commands: list[list[str]], threads: int | None) -> float:
@@ -66,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
         "one_command_s": round(median(ours for ours, _ in turns), 2),
         "unrelated_s": round(median(theirs for _, theirs in turns), 2),
         "part_of_unrelated": round(median(theirs / ours for ours, theirs in turns), 3),
-        "processor_flags": processor_flags(),
+        "spread": spread(*(Timings(list(side)) for side in zip(*turns, strict=True))),
     }  # fmt: skip
     print(row)
     append_row("all_cores", row, device=torch.device("cpu"), folder=given.results)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from common.benchmark import append_row, compare, ratio
+from common.benchmark import append_row, compare, ratio, spread
 from transducer.benchmark.heads import calibrate, random_frames, random_heads, rates
 from transducer.decoder import Decoder
 from transducer.weights import DecoderWeights
@@ -82,6 +82,7 @@ def against(rival: Rival, options: argparse.Namespace) -> None:
                 "labels_per_evaluation": round(labels_per_evaluation, 3),
                 **rival.about,
                 "n": options.repeats,
+                "spread": spread(*times.values()),
                 "ms_p50": round(times["ours"].percentile(50), 1),
                 f"{rival.name}_ms_p50": round(times["other"].percentile(50), 1),
                 "times_faster": round(ratio(times["other"], times["ours"]), 2),

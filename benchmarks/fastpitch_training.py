@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
-from common.benchmark import append_row, compare, ratio
+from common.benchmark import append_row, compare, ratio, spread
 from common.convolution import Convolution
 from common.features import TTS, LogMel
 from common.optim import build_optimizer
@@ -217,6 +217,7 @@ def compare_aligners(
         "metric": "latency_ms",
         "what": f"distance, prior and search of {batch} x {frames} frames x {symbols} symbols",
         **{f"{name.replace(' ', '_')}_p50": round(t.percentile(50), 2) for name, t in times.items()},
+        "spread": spread(*whole.values()),
         "p50": round(whole["ours"].percentile(50), 2),
         "published_p50": round(whole["published"].percentile(50), 2),
         "times_faster": round(ratio(whole["published"], whole["ours"]), 1),
@@ -294,6 +295,7 @@ def compare_steps(batch: int = 16, symbols: int = 32, frames: int = 200) -> dict
     return {
         "metric": "latency_ms",
         "what": f"training step of FastPitch, {batch} clips of up to {frames} frames and {symbols} symbols",
+        "spread": spread(*times.values()),
         "p50": round(times["ours"].percentile(50), 1),
         "published_p50": round(times["published"].percentile(50), 1),
         "times_faster": round(ratio(times["published"], times["ours"]), 2),

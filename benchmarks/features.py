@@ -15,7 +15,7 @@ from torch import Tensor
 
 from common import audio
 from common.augmentation import SpecAugmentConfig, spec_augment
-from common.benchmark import append_row, compare, measure, ratio
+from common.benchmark import append_row, compare, measure, ratio, spread
 from common.features import LogMel, LogMelConfig, normalize
 
 B, F, T = 64, 64, 1680
@@ -119,6 +119,7 @@ def measure_real_time(folder: Path, device: torch.device, batch: int = 8) -> dic
         "what": "FLAC to features",
         "batch": batch,
         "seconds_of_audio": round(seconds, 1),
+        "spread": spread(both, features),
         "reading_and_features": round(seconds / both.percentile(50) * 1e3),
         "features": round(seconds / features.percentile(50) * 1e3),
     }

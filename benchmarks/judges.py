@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import buzz
 from common import audio
 from common.metrics import word_errors
 
@@ -119,16 +118,6 @@ def likeness(clips: Sequence[Clip], reader: Sequence[Clip]) -> float:
     return _mean(float(_embedding(clip) @ mean_E) / float(np.linalg.norm(mean_E)) for clip in clips)
 
 
-def hum_db(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
-    """`buzz.hum_db`, median over the clips that have silences."""
-    return _median(buzz.hum_db(clip.samples_N, clip.rate) for clip in clips)
-
-
-def coherence(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
-    """`buzz.coherence`, median over the clips that have voice."""
-    return _median(buzz.coherence(clip.samples_N, clip.rate) for clip in clips)
-
-
 JUDGES = (
     Judge("dnsmos", ("speechmos", "librosa", "onnxruntime"), dnsmos),
     Judge("pesq", ("pesq",), pesq, needs_reference=True),
@@ -137,8 +126,6 @@ JUDGES = (
     Judge("wer_low", ("pocketsphinx",), wer_low),
     Judge("wer_high", ("pocketsphinx",), wer_high),
     Judge("likeness", ("resemblyzer", "webrtcvad"), likeness),
-    Judge("hum_db", ("scipy",), hum_db),
-    Judge("coherence", ("scipy",), coherence),
 )
 
 
@@ -233,8 +220,3 @@ def _pcm(clip: Clip) -> bytes:
 
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
-
-
-def _median(values: Iterable[float]) -> float:
-    found = [value for value in values if not np.isnan(value)]
-    return float(np.median(found)) if found else float("nan")

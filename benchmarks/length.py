@@ -26,9 +26,8 @@ import soundfile
 import torch
 
 from common import audio
-from common.benchmark import RESULTS, append_row, read_rows
+from common.benchmark import RESULTS, Timings, append_row, read_rows, spread
 from common.data.sentences import sentences
-from common.logging import processor_flags
 
 RECOGNISERS = ("jasper", "wav2vec2", "transducer")
 RATE = 16_000
@@ -130,7 +129,7 @@ def measure(given: argparse.Namespace) -> None:
                     "minutes": minutes, "repeats": given.repeats,
                     "processor_seconds": round(seconds, 2), "seconds_per_minute": round(seconds / minutes, 3),
                     "start_seconds": round(start, 2), "peak_mib": round(max(turn[minutes].peak_mib for turn in turns)),
-                    "processor_flags": processor_flags(),
+                    "spread": spread(Timings([turn[minutes].processor_seconds for turn in turns])),
                 }  # fmt: skip
                 print(append_row("length", row, device=torch.device("cpu"), folder=given.results), flush=True)
 

@@ -24,7 +24,7 @@ from torch.nn.utils.rnn import pad_sequence
 import ctc
 import transducer
 from common import audio
-from common.benchmark import append_row, compare, ratio
+from common.benchmark import append_row, compare, ratio, spread
 from common.data.manifest import read_manifest
 from common.metrics import word_errors
 from common.recognition.decoding import DecodingOptions
@@ -97,6 +97,7 @@ def main() -> None:
             "wer": round(100 * rate(references, hypotheses, range(len(references))), 2),
             "wer_of_rare": round(100 * rate(references, hypotheses, has_rare), 2),
             "n": options.repeats,
+            "spread": spread(times[name]),
             "ms_p50": round(times[name].percentile(50), 1),
             "times_greedy": round(ratio(times[name], times["greedy"]), 2),
         }
@@ -139,6 +140,7 @@ def of_random_heads(options: argparse.Namespace) -> None:
                 "internal_weight": round(internal, 3),
                 "labels": sum(len(one.tokens) for one in best),
                 "n": options.repeats,
+                "spread": spread(of_side),
                 "ms_p50": round(of_side.percentile(50), 1),
                 "times_greedy": round(ratio(of_side, times["greedy"]), 2),
             }

@@ -19,7 +19,6 @@ import torch
 import fastpitch
 from common import checkpoint, config
 from common.benchmark import append_row, compare, ratio
-from common.logging import processor_flags
 from fastpitch import export as fastpitch_export
 from fastpitch.acoustic.checkpoint_import import FORMAT
 from fastpitch.acoustic.config import Config
@@ -93,7 +92,7 @@ def main() -> None:
     )  # fmt: skip
     for side, times in timings.items():
         row = {"config": "fastpitch + istft", "side": side, "seconds_of_audio": round(seconds, 2), "threads": 1}
-        row |= {"clock": "processor", "onnxruntime": onnxruntime.__version__, "processor_flags": processor_flags()}
+        row |= {"clock": "processor", "onnxruntime": onnxruntime.__version__}
         row |= times.summary()
         row["times_real_time"] = round(1000 * seconds / row["p50"], 1)
         row["times_faster_than_eager"] = round(ratio(timings["eager"], times), 2)

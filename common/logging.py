@@ -27,6 +27,8 @@ Step = tuple[int, ...]
 _UNITS = {"loss": "{:7.3f}", "wer": "{:6.2%}", "cer": "{:6.2%}", "throughput": "{:6.1f}", "took": "{:5.2f} s"}
 _UNITS |= {"lrate": "{:.2e}", "grad_norm": "{:.2e}"}
 
+CODE = (".py", ".c", ".cpp", ".cu", ".h", ".inl", ".cuh", ".sh", ".toml", ".txt")
+"""Endings of files that change what is measured."""
 VECTOR_FLAGS = ("avx2", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
 
 
@@ -203,7 +205,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda if on_gpu else None,
-        "device": torch.cuda.get_device_name(device) if on_gpu else processor_name() + _held_back(),
+        "device": torch.cuda.get_device_name(device) if on_gpu else processor_name() + processor_model() + _held_back(),
         "threads": None if on_gpu else torch.get_num_threads(),
         "commit": commit(),
     }
@@ -234,19 +236,26 @@ def _of_processor(field: str) -> str | None:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(field)), "")
+    pairs = (line.partition(":") for line in lines)
+    return next((value.strip() for name, _, value in pairs if name.strip() == field), "")
 
 
-def commit() -> str:
-    """The commit of the working tree this file lies in, `-dirty` appended if it was changed; "unknown" elsewhere."""
+def commit(folder: Path = Path(__file__).parent) -> str:
+    """The commit of the working tree that `folder` lies in, `-dirty` appended where its code is another; "unknown"
+    elsewhere. Rows that were measured and pages that show them are no code, nor are files of data beside it."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "--no-optional-locks", *arguments]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True).stdout
+
+    no_code = [":(top,exclude)benchmarks/results", ":(top,exclude)*.md"]
     try:
-        command = ["git", "describe", "--always", "--dirty", "--abbrev=9", "--exclude=*"]
-        told = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
-        )
+        name = git("describe", "--always", "--abbrev=9", "--exclude=*").strip()
+        changed = git("status", "--porcelain", "--untracked-files=all", "--", ":/", *no_code).splitlines()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return told.stdout.strip()
+    is_dirty = any(not line.startswith("??") or line.rstrip('"').endswith(CODE) for line in changed)
+    return f"{name}-dirty" if is_dirty else name
 
 
 def processor_name() -> str:
@@ -255,6 +264,12 @@ def processor_name() -> str:
     if name is None:
         return platform.processor() or platform.machine()
     return name or platform.machine()
+
+
+def processor_model() -> str:
+    """What tells processors of one name apart: " family 26 model 2"; "" where the system does not tell."""
+    family, model = _of_processor("cpu family"), _of_processor("model")
+    return f" family {family} model {model}" if family and model else ""
 
 
 def _where(step: Step) -> str:

@@ -39,7 +39,7 @@ from common.data.manifest import Utterance, write_jsonl
 from common.distributed import World
 from common.features import LogMel
 from common.host_copy import HostCopy
-from common.logging import RunLogger, processor_flags
+from common.logging import RunLogger
 from common.precision import DTYPES, InferencePrecision, Precision, cast_for_inference, float32_math
 from common.run_directory import RunDirectory
 from common.training_state import TrainingError
@@ -128,8 +128,8 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
         with float32_math(precision), torch.inference_mode():
             networks = _networks(model.to(device), modes, precision, cfg.instructions)
             dtype = DTYPES[precision] if device.type == "cuda" else torch.float32  # on a CPU networks cast them
-            shared = {"config": cfg.name, "precision": precision, "processor_flags": processor_flags()}
-            shared |= {"instructions": cfg.instructions, "clock": cfg.clock}
+            shared = {"config": cfg.name, "precision": precision, "instructions": cfg.instructions}
+            shared["clock"] = cfg.clock
             for seconds in cfg.seconds or (2.0, 7.0, 16.7):
                 for batch in cfg.batch_sizes or (1, 2, 4, 8, 16):
                     audio_BN, samples_B = _noise(batch, seconds, cfg, device)
@@ -200,8 +200,7 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
         raise ConfigError(f"the loss of step {len(losses)} is {loss}: what was timed is no training")
     peak = benchmark.peak_memory_mib(step, world.device)
     about = {"config": cfg.name, "precision": cfg.precision, "batch": cfg.batch_size, "seconds_of_audio": seconds}
-    about |= {"clock": cfg.clock, "processor_flags": processor_flags()}
-    about |= {"processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}
+    about |= {"clock": cfg.clock, "processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}
     about["times_faster_than_published"] = (
         round(benchmark.ratio(timings["published"], timings[""]), 3) if "published" in timings else None
     )

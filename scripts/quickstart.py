@@ -165,7 +165,7 @@ def all_trained(run: "Config", runs: "Runs", *, fresh: bool) -> bool:
     left = voice.left_to_train(runs, fresh=fresh)
     if needs_training(run, fresh=fresh):
         log = run.output_dir / "terminal.log"
-        left.insert(0, Training("recogniser", train.main, run, log, run.epochs, share=0.45))
+        left.insert(0, Training("recogniser", train.main, run, log, run.epochs, share=0.44))
     if left and not train_together(left, cores=torch.get_num_threads()):
         print("stopped; the same command goes on from there")
         return False

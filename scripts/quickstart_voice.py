@@ -101,10 +101,10 @@ def left_to_train(runs: Runs, *, fresh: bool) -> list[Training]:
     left = []
     if not _is_trained(acoustic, acoustic_run.NAME):
         log = acoustic.output_dir / "terminal.log"
-        left.append(Training("FastPitch", train.main, acoustic, log, acoustic.epochs, share=0.35))
+        left.append(Training("FastPitch", train.main, acoustic, log, acoustic.epochs, share=0.43))
     if not _is_trained(vocoder, name_of(vocoder)):
         log = vocoder.output_dir / "terminal.log"
-        left.append(Training("vocoder", vocoder_train.main, vocoder, log, vocoder.epochs, share=0.2))
+        left.append(Training("vocoder", vocoder_train.main, vocoder, log, vocoder.epochs, share=0.13))
     if not left:
         print(f"{' and '.join(map(str, runs.folders))}: trained before; --fresh trains them anew")
     return left

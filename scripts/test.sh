@@ -21,8 +21,12 @@ for argument in "$@"; do
     exec "$python" -m pytest "$@"
   fi
 done
-processes="${PROCESSES:-$(nproc)}"
-[ "$processes" -le 8 ] || [ -n "${PROCESSES:-}" ] || processes=8
+# Cores that this process may use: nproc obeys OMP_NUM_THREADS, and not all versions know the quota of a container.
+processes="$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)"
+read -r quota period 2>/dev/null < /sys/fs/cgroup/cpu.max || quota=max
+if [ "$quota" != max ] && [ $((quota / period)) -lt "$processes" ]; then processes=$((quota < period ? 1 : quota / period)); fi
+[ "$processes" -le 8 ] || processes=8
+processes="${PROCESSES:-$processes}"
 parallel=(-n "$processes" --dist worksteal)
 if [ "$processes" = 1 ]; then
   parallel=()

@@ -37,8 +37,8 @@ MOST_KEPT = 256
 OPEN_FRAMES = 250
 """Frames whose label sequences there is room for in a search by CTC of frames that come in parts."""
 INTERNAL_SHARE = 1 / 3
-"""Default weight of the internal language model in parts of that of a language model of pieces (see
-`benchmarks/transducer_fusion.py`)."""
+"""Default weight of the internal language model in parts of that of a language model of pieces (chosen in
+docs/log/transducers.md)."""
 BEAM = 4
 """Label sequences that a search keeps where options ask for several transcripts and for no beam."""
 

@@ -31,7 +31,6 @@ from common import benchmark, config
 from common.benchmark import RESULTS
 from common.checkpoint import CheckpointError
 from common.export import ExportGraph, samples_example
-from common.logging import processor_flags
 from common.precision import cast_for_inference
 from jasper import export
 from jasper.config import Config
@@ -120,7 +119,7 @@ def measured(cfg: BenchmarkConfig) -> Iterator[dict[str, Any]]:
     sizes |= {path.stem: path.stat().st_size for path in cfg.engines}
     runs = {side: _run(content, side, cfg.threads) for side, content in files.items()}
     clock = time.process_time if cfg.processor_time else time.perf_counter
-    about = {"config": subject.name, "threads": cfg.threads, "processor_flags": processor_flags()}
+    about = {"config": subject.name, "threads": cfg.threads}
     about |= {"clock": "processor" if cfg.processor_time else "wall", "onnxruntime": onnxruntime.__version__}
     if {"openvino", "openvino_bf16"} & set(cfg.sides):
         about["openvino"] = metadata.version("openvino")

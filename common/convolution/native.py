@@ -70,6 +70,7 @@ def load() -> ctypes.CDLL | None:
         return None
     for name, result, arguments in (
         ("convolution_best_instructions", c_int32, []),
+        ("convolution_multiply_adds", c_int64, [c_int64]),
         ("convolution_packed_bytes", c_size_t, [c_int64, c_int64, c_int64, c_int32]),
         ("convolution_pack", c_int32, [c_void_p, c_void_p, c_int32, *[c_int64] * 5, c_int32, c_int32, c_void_p]),
         ("convolution_workspace", c_size_t, [POINTER(Problem)]),

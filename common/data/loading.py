@@ -8,10 +8,12 @@ Legend of shapes: B utterances, N samples, U target symbols.
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset
 
 from common import audio
@@ -23,6 +25,7 @@ from common.interruption import leave_group
 from common.silence import SilenceConfig, silence, trim_silence, with_silences
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
+SMALL_BYTES = 1 << 14  # of a tensor that is not worth shared memory
 
 
 class LoadingError(ValueError):
@@ -258,6 +261,19 @@ class BatchLoader(DataLoader[Any]):
             yield batch
 
 
+def _begin(worker: int) -> None:
+    """What a worker does first: small tensors then cross with their message. Shared memory has each ask for a
+    connection of its own, with four messages to and fro, which take longer than a small model's layer."""
+    leave_group(worker)
+    ForkingPickler.register(torch.Tensor, _crossing)
+
+
+def _crossing(tensor: torch.Tensor) -> tuple[Any, ...]:
+    if tensor.nbytes <= SMALL_BYTES and tensor.dtype in (torch.int64, torch.float32) and not tensor.requires_grad:
+        return torch.from_numpy, (tensor.numpy(),)
+    return cast("tuple[Any, ...]", reduce_tensor(tensor))
+
+
 def pins_memory() -> bool:
     """Whether batches are to lie in pinned memory, from which they are copied to a device without being waited for."""
     device = torch.accelerator.current_accelerator(check_available=True)
@@ -306,7 +322,7 @@ def batch_loader(
         dataset,
         batch_sampler=batches,
         num_workers=workers,
-        worker_init_fn=leave_group,
+        worker_init_fn=_begin,
         collate_fn=collate,
         pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one

@@ -161,15 +161,6 @@ def test_the_likeness_is_that_to_the_mean_of_the_reader(monkeypatch):
     assert judges.likeness([Clip(np.zeros(1), 1, "a")], [Clip(np.zeros(1), 1)]) == 0.0
 
 
-def test_clips_that_cannot_be_judged_do_not_count(monkeypatch):
-    values = iter([1.0, float("nan"), 3.0])
-    monkeypatch.setattr(judges.buzz, "hum_db", lambda samples_N, rate: next(values))
-    clips = [Clip(np.zeros(1), 1)] * 3
-    assert judges.hum_db(clips, []) == 2.0
-    monkeypatch.setattr(judges.buzz, "hum_db", lambda samples_N, rate: float("nan"))
-    assert np.isnan(judges.hum_db(clips, []))
-
-
 def test_words_that_pocketsphinx_cannot_align_are_left_out(monkeypatch):
     def segment(word, start):
         return SimpleNamespace(word=word, start_frame=start)

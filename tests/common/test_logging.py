@@ -2,6 +2,7 @@ import errno
 import gc
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 import tqdm
 
-from common.logging import RunLogger, environment, read_events
+from common.logging import RunLogger, commit, environment, read_events
 
 
 def test_every_event_is_one_line_in_the_format_of_dllogger(tmp_path):
@@ -167,6 +168,36 @@ def test_the_environment_names_versions_device_and_commit():
     told = environment(torch.device("cpu"))
     assert told["torch"] == torch.__version__
     assert all(told[key] for key in ("python", "device", "commit", "threads"))
+
+
+@pytest.mark.parametrize(
+    ("path", "is_dirty"),
+    [
+        ("benchmarks/results/x.jsonl", False), ("README.md", False), ("common/a.py", True), ("configs/a.toml", True),
+        ("new/b.py", True), ("data/new.wav", False),
+    ],
+)  # fmt: skip
+def test_rows_and_pages_do_not_make_a_commit_dirty_but_code_does(path, is_dirty, tmp_path):
+    def git(*arguments):
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True)
+
+    for name in ("benchmarks/results/x.jsonl", "README.md", "common/a.py", "configs/a.toml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a\n")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    clean = commit(tmp_path / "common")
+    assert len(clean) == 9
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).write_text("b\n")
+    assert commit(tmp_path / "common") == clean + "-dirty" * is_dirty
+
+
+def test_a_processor_is_told_from_others_of_its_name(monkeypatch):
+    told = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n"
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: told)
+    assert environment(torch.device("cpu"))["device"].startswith("AMD EPYC family 25 model 17")
 
 
 @pytest.mark.parametrize(

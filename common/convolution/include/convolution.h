@@ -112,6 +112,10 @@ CONVOLUTION_API size_t convolution_workspace(const convolution_problem* problem)
 
 CONVOLUTION_API int32_t convolution_run(const convolution_problem* problem);
 
+/* Multiplies and adds floats in registers, by the widest vectors of this processor, as fast as it can; returns how many
+ * of each a round makes. */
+CONVOLUTION_API int64_t convolution_multiply_adds(int64_t rounds);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@ import soundfile
 import torch
 
 from common import audio, silence
+from common.data import loading
 from common.data.batching import bucketed_batches
 from common.data.loading import Failure, Item, LoadingError, SpeechDataset, collate, loader, stand_in
 from common.data.manifest import Utterance, read_manifest
@@ -133,6 +134,12 @@ def test_workers_are_a_group_of_their_own_that_signals_to_this_one_do_not_reach(
     dataset = SpeechDataset(utterances, encode=group)
     (batch,) = loader(dataset, [[0]], workers=1)
     assert batch.targets_BU.item() != os.getpgrp()
+
+
+def test_small_tensors_cross_with_their_message_and_large_ones_in_shared_memory(utterances, monkeypatch):
+    monkeypatch.setattr(loading, "SMALL_BYTES", 1000)
+    (batch,) = loader(SpeechDataset(utterances, encode=encode), [[0, 1]], workers=1)
+    assert [tensor.is_shared() for tensor in batch[:4]] == [True, False, False, False]
 
 
 def test_loading_leaves_the_global_random_state_alone(utterances):
