@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from common import files, other_files, seal
 from common.config import ConfigError
+from common.convolution.kept import owned
 
 _STEP = re.compile(r"_step(\d+)\.pt$")
 
@@ -190,6 +191,7 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
     if wrong := [name for name, w in weights.items() if name in own and own[name] != ("num_batches" not in name)]:
         expected = "whole" if "num_batches" in wrong[0] else "floating-point"
         raise CheckpointError(f"{path}: {wrong[0]} is of {weights[wrong[0]].dtype}; expected {expected} numbers")
+    owned(model)
 
 
 def contents(state: Mapping[Any, Any]) -> str:
