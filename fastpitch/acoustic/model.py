@@ -113,7 +113,7 @@ class FastPitch(nn.Module):
         self.projection = Linear(channels, mel_bins)
         self.harmonics = Harmonics(channels, mel_bins) if config.harmonics else None
         self.refiner = Refiner(config.refiner, mel_bins) if config.refiner.layers else None
-        self.aligner = Aligner(channels, mel_bins) if config.aligner else None
+        self.aligner = Aligner(channels, mel_bins, config.aligner_channels) if config.aligner else None
         self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
 
