@@ -42,9 +42,10 @@ def owned(model: Model) -> Model:
     Of those torch counts no changes, so that nothing that is made of them is kept.
     """
     for module in model.modules():
-        for own in (module._parameters, module._buffers):
-            for name, tensor in own.items():
-                if tensor is not None and tensor.is_inference():
-                    copied = tensor.clone()
-                    own[name] = nn.Parameter(copied, tensor.requires_grad) if own is module._parameters else copied
+        for name, parameter in module._parameters.items():
+            if parameter is not None and parameter.is_inference():
+                module._parameters[name] = nn.Parameter(parameter.clone(), parameter.requires_grad)
+        for name, buffer in module._buffers.items():
+            if buffer is not None and buffer.is_inference():
+                module._buffers[name] = buffer.clone()
     return model
