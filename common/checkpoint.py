@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from common import files, other_files, seal
 from common.config import ConfigError
+from common.convolution.kept import owned
 
 _COUNTER = ".num_batches_tracked"
 _EACH = 3  # weights up to which each is named
@@ -194,6 +195,7 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
     if wrong := [name for name, w in weights.items() if name in own and own[name] != ("num_batches" not in name)]:
         expected = "whole" if "num_batches" in wrong[0] else "floating-point"
         raise CheckpointError(f"{path}: {wrong[0]} is of {weights[wrong[0]].dtype}; expected {expected} numbers")
+    owned(model)
 
 
 def check_numbers(weights: Mapping[str, torch.Tensor], path: Path | str) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from common.config import ConfigError
-from common.convolution import can_be_prepared, native, pack_linear, prepare
+from common.convolution import can_be_prepared, native, owned, pack_linear, prepare
 from common.convolution.native import Instructions
 from common.convolution.planning import Kind
 
@@ -113,6 +113,7 @@ def grad_scaler(device: torch.device | str, precision: Precision) -> torch.amp.G
     return torch.amp.GradScaler(torch.device(device).type, enabled=precision == "fp16")
 
 
+@torch.inference_mode(False)
 def cast_for_inference(model: Model, precision: InferencePrecision, instructions: Instructions = "automatic") -> Model:
     """`model` itself, in evaluation mode, its floating-point parameters and buffers cast once.
 
@@ -122,7 +123,7 @@ def cast_for_inference(model: Model, precision: InferencePrecision, instructions
 
     Raises ConfigError for int8 where there is nothing to pack, or no library for it.
     """
-    model.eval().requires_grad_(False)
+    owned(model).eval().requires_grad_(False)
     kind: Kind = precision if precision in ("bf16", "int8") else "fp32"
     if kind == "int8" and not (can_be_prepared(model) and native.load() is not None):
         raise ConfigError(NO_INT8)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from common import checkpoint, distributed
+from common.convolution import owned
 from common.fastest import Choice, fastest, voice_like
 from common.features import Features, LogMel, LogMelConfig
 from common.precision import Precision, float32_math
@@ -72,6 +73,7 @@ class Recognizer:
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = fuse(model).to(self.device)
         self.model.encoder = cast(self.model.encoder, precision)
+        owned(self.model)
         self.log_mel = LogMel(features).to(self.device).eval()
         if head == "auto":
             head = "ctc" if model.prediction is None else "transducer"

@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from common import config
 from common.audio import Audio
 from fastpitch.front import planning
-from fastpitch.front.control import EnergyKind, Speaker, to_hz
+from fastpitch.front.control import Speaker, to_hz
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
 from fastpitch.speaking import sound
@@ -39,6 +39,7 @@ class Sentence(NamedTuple):
     pitch_hz_L: np.ndarray
     energy_L: np.ndarray
     mel_MT: np.ndarray
+    gain_T: np.ndarray | None = None
 
 
 class SpeechError(ValueError):
@@ -110,11 +111,13 @@ class Cut(NamedTuple):
     end: int
 
 
-def _speaker(mean: float, deviation: float, energy: str = "log_mel") -> Speaker:
-    """What a voice is described by. Raises ValueError and TypeError."""
-    if not (math.isfinite(mean) and math.isfinite(deviation)) or energy not in get_args(EnergyKind):
-        raise ValueError(f"a voice of {mean} Hz, {deviation} Hz and {energy!r}")
-    return Speaker(mean, deviation, cast(EnergyKind, energy))
+def _speaker(mean: float, deviation: float, *limits: float | str) -> Speaker:
+    """What a voice is described by; files of before have no limits. Raises ValueError and TypeError."""
+    lowest, highest = limits if len(limits) == 2 else (mean - 2 * deviation, mean + 2 * deviation)
+    found = Speaker(float(mean), float(deviation), float(lowest), float(highest))
+    if not all(map(math.isfinite, found)):
+        raise ValueError(f"a voice of {found}")
+    return found
 
 
 class Synthesizer:
@@ -174,7 +177,19 @@ class Synthesizer:
         return found
 
     def sentences(self, pieces: Sequence[PlannedSentence]) -> list[Sentence | SpeechError]:
-        """What is said for several pieces with symbols, in one batch: for each what it gets alone."""
+        """What is said for several pieces with symbols, in one batch: for each what it gets alone.
+
+        Pitch beyond a speaker's range is limited.
+        """
+        found = self._predicted(pieces)
+        hertz = [said.pitch_hz_L for said in found]
+        if again := planning.within_range(pieces, hertz, self.voices, name=self.name):
+            for place, said in zip(again, self._predicted(list(again.values())), strict=True):
+                found[place] = said
+        problems = map(self._problem, found)
+        return [SpeechError(told) if told else said for told, said in zip(problems, found, strict=True)]
+
+    def _predicted(self, pieces: Sequence[PlannedSentence]) -> list[Sentence]:
         lengths_B = np.array([len(piece.encoded.tokens) for piece in pieces])
 
         def padded(rows: Iterable[np.ndarray], padding: float) -> np.ndarray:
@@ -195,23 +210,22 @@ class Synthesizer:
             "pitch_scale_BL": padded((own.pitch_scale_L for own in edits), 1.0),
             "pitch_shift_BL": padded((own.pitch_shift_L for own in edits), 0.0),
             "energy_BL": padded(predicted, 0.0),
-            "energy_scale_BL": padded((own.energy_scale_L for own in edits), 1.0),
-            "energy_shift_BL": padded((own.energy_shift_L for own in edits), 0.0),
+            "energy_scale_BL": padded((np.ones_like(own_L) for own_L in predicted), 1.0),
+            "energy_shift_BL": padded((np.zeros_like(own_L) for own_L in predicted), 0.0),
             "speaker_B": np.array([piece.speaker for piece in pieces]),
         }
         said = self.network.run(**{name: inputs[name] for name in self.network.inputs})
-        found: list[Sentence | SpeechError] = []
-        for i, (piece, symbols) in enumerate(zip(pieces, lengths_B, strict=True)):
-            sentence = Sentence(
+        return [
+            Sentence(
                 piece.encoded,
                 said["symbol_frames_BL"][i, :symbols],
                 to_hz(said["spoken_pitch_BL"][i, :symbols], self.voices[piece.speaker]),
                 said["spoken_energy_BL"][i, :symbols],
                 said["mel_BMT"][i, :, : said["frames_B"][i]],
+                sound.gain_of_frames(piece.edits.gain_L, said["symbol_frames_BL"][i, :symbols]),
             )
-            problem = self._problem(sentence)
-            found.append(SpeechError(problem) if problem else sentence)
-        return found
+            for i, (piece, symbols) in enumerate(zip(pieces, lengths_B, strict=True))
+        ]
 
     def _problem(self, sentence: Sentence) -> str:
         if not np.isfinite(sentence.mel_MT).all():
@@ -221,24 +235,26 @@ class Synthesizer:
         return ""
 
     def _begun(self, pieces: list[PlannedSentence]) -> list[tuple[Any, int]]:
-        """The spectrogram of each, and the noise that its sound starts from."""
+        """The spectrogram of each, the noise that its sound starts from, and its gain."""
         found: list[tuple[Any, int]] = []
         for sentence in self.sentences(pieces):
             if isinstance(sentence, SpeechError):
                 found.append((sentence, 0))
             else:
                 frames = sentence.mel_MT.shape[1]
-                found.append(((sentence.mel_MT, self.vocoder.noise(frames)), frames))
+                found.append(((sentence.mel_MT, self.vocoder.noise(frames), sentence.gain_T), frames))
         return found
 
     def _sounds(self, sayings: list[Saying]) -> list[np.ndarray]:
         """The end of every sentence fades."""
-        cuts = []
+        cuts, gains = [], []
         for saying in sayings:
-            mel_MT, noise_TN = saying.sentence
+            mel_MT, noise_TN, gain_T = saying.sentence
             cuts.append(Cut(mel_MT, noise_TN, saying.frames_said, saying.until_frame))
-        hop, length = self.hop_samples, FADE_FRAMES * self.hop_samples
+            gains.append(gain_T)
+        hop, fade = self.hop_samples, FADE_FRAMES * self.hop_samples
+        said = zip(cuts, sayings, gains, self.vocoder.sounds(cuts), strict=True)
         return [
-            sound.guard(sound.fade_out(samples_N, first=cut.start * hop, total=saying.frames * hop, length=length))
-            for cut, saying, samples_N in zip(cuts, sayings, self.vocoder.sounds(cuts), strict=True)
+            sound.finished(own_N, first=cut.start * hop, total=saying.frames * hop, fade=fade, hop=hop, gain_T=gain_T)
+            for cut, saying, gain_T, own_N in said
         ]

@@ -4,7 +4,7 @@
 this processor. `Convolution` is trained. `Linear` is both, and `pack_linear` packs those of a network.
 """
 
-from common.convolution.kept import Kept
+from common.convolution.kept import Kept, owned
 from common.convolution.linear import Linear, pack_linear, unpack_linear
 from common.convolution.native import workspace
 from common.convolution.operator import (
@@ -28,6 +28,7 @@ __all__ = [
     "along_time",
     "can_be_prepared",
     "convolve",
+    "owned",
     "pack_linear",
     "prepare",
     "unpack_linear",

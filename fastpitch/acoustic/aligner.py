@@ -4,7 +4,7 @@ Symbols and frames are projected into one space. How near they are, with a prior
 log-probability of every symbol at every frame; the forward-sum loss makes their alignments probable, and the most
 probable monotonic one gives the durations. All of it is batched and stays on the device.
 
-Legend: B utterances, L symbols, T frames, C channels of a symbol, M mel bins, which are also the channels of the space.
+Legend: B utterances, L symbols, T frames, C channels of a symbol, M channels of the space, by default the mel bins.
 """
 
 import math
@@ -39,15 +39,17 @@ class Alignment(NamedTuple):
 class Aligner(nn.Module):
     """Log-probabilities of symbols at frames, and the alignment they make most probable."""
 
-    def __init__(self, channels: int, mel_bins: int):
+    def __init__(self, channels: int, mel_bins: int, space: int = 0):
+        """`space`: channels of the space that both are projected into, 0 for as many as mel bins."""
         super().__init__()
+        space = space or mel_bins
         self.key_wide = nn.Conv1d(channels, 2 * channels, 3, padding=1)
-        self.key_out = nn.Conv1d(2 * channels, mel_bins, 1)
+        self.key_out = nn.Conv1d(2 * channels, space, 1)
         self.query_wide = nn.Conv1d(mel_bins, 2 * mel_bins, 3, padding=1)
         self.query_middle = nn.Conv1d(2 * mel_bins, mel_bins, 1)
-        self.query_out = nn.Conv1d(mel_bins, mel_bins, 1)
-        # 81 numbers that published checkpoints hold and nothing uses; with them, parameters map one to one.
-        self.unused = nn.Conv2d(mel_bins, 1, 1).requires_grad_(False)
+        self.query_out = nn.Conv1d(mel_bins, space, 1)
+        # Numbers that published checkpoints hold and nothing uses; with them, parameters map one to one.
+        self.unused = nn.Conv2d(space, 1, 1).requires_grad_(False)
         relu = nn.init.calculate_gain("relu")
         for convolution, gain in (
             (self.key_wide, relu),

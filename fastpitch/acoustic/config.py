@@ -120,6 +120,9 @@ class ModelConfig:
     refiner: RefinerConfig = field(default_factory=RefinerConfig)
     aligner: bool = True
     """Whether there is an aligner, which finds durations in training; a packed voice has none."""
+    aligner_channels: int = 0
+    """Channels of the space in which the aligner compares symbols and frames; 0 for as many as mel bins. Published
+    models have 80, whatever their mel bins."""
     speakers: int = 1
     """Number of voices; with more than one, each has an embedding."""
     speaker_weight: float = 1.0
@@ -132,7 +135,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_positive(self, "channels", "pitch_kernel", "energy_kernel", "max_duration")
-        check_not_negative(self, "speaker_weight")
+        check_not_negative(self, "speaker_weight", "aligner_channels")
         _check_kernel(self.pitch_kernel)
         _check_kernel(self.energy_kernel)
         if self.speakers < 1:

@@ -96,6 +96,8 @@ class FastPitch(nn.Module):
 
     pitch_mean: Tensor
     pitch_std: Tensor
+    pitch_range: Tensor
+    """[speakers, 2] in Hz, lowest and highest pitch that was heard in training."""
 
     def __init__(self, config: ModelConfig, *, n_symbols: int, mel_bins: int):
         super().__init__()
@@ -113,9 +115,10 @@ class FastPitch(nn.Module):
         self.projection = Linear(channels, mel_bins)
         self.harmonics = Harmonics(channels, mel_bins) if config.harmonics else None
         self.refiner = Refiner(config.refiner, mel_bins) if config.refiner.layers else None
-        self.aligner = Aligner(channels, mel_bins) if config.aligner else None
+        self.aligner = Aligner(channels, mel_bins, config.aligner_channels) if config.aligner else None
         self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
+        self.register_buffer("pitch_range", usual_range(self.pitch_mean, self.pitch_std))
 
     def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: Targets, speaker_B: Tensor) -> Prediction:
         """Predictions for training, conditioned on recorded pitch, energy and durations, learned ones or given ones.
@@ -183,6 +186,9 @@ class FastPitch(nn.Module):
         likewise. speaker: a number for all, or [B]. Raises ValueError.
         """
         self._check(tokens_BT, lengths_B, speaker, durations_BT, pitch_BT, energy_BT)
+        is_plain = all(not isinstance(own, Tensor) and own == of for own, of in ((energy_scale, 1), (energy_shift, 0)))
+        if self.energy is None and not (energy_BT is None and is_plain):
+            raise ValueError("FastPitch: energy given to a model that has none (model.uses_energy = false)")
         if not isinstance(pace, Tensor) and not pace > 0:
             raise ValueError(f"FastPitch: pace {pace:g}; expected a number above 0, 1 for unchanged")
         is_symbol_BL = inside(lengths_B, tokens_BT.shape[1])
@@ -314,10 +320,22 @@ class FastPitch(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         # Statistics of pitch move with the module but are never rounded to half precision.
-        mean, std = self.pitch_mean.float(), self.pitch_std.float()
+        exact = {name: getattr(self, name).float() for name in ("pitch_mean", "pitch_std", "pitch_range")}
         super()._apply(fn, recurse)
-        self.pitch_mean, self.pitch_std = mean.to(self.pitch_mean.device), std.to(self.pitch_std.device)
+        for name, values in exact.items():
+            setattr(self, name, values.to(getattr(self, name).device))
         return self
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        statistics = [state_dict[prefix + name] for name in ("pitch_mean", "pitch_std") if prefix + name in state_dict]
+        if len(statistics) == 2:  # published checkpoints, and ours of before, do not have the range
+            state_dict.setdefault(f"{prefix}pitch_range", usual_range(statistics[0], statistics[1]))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def usual_range(mean_S: Tensor, deviation_S: Tensor) -> Tensor:
+    """[S, 2] where nearly all of the pitch of speakers lies, of which only mean and deviation are known."""
+    return torch.stack([mean_S - 2 * deviation_S, mean_S + 2 * deviation_S], 1)
 
 
 def rounded_frames(durations_BL: Tensor, pace: float | Tensor = 1.0) -> Tensor:

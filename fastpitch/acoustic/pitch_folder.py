@@ -16,6 +16,7 @@ from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, Config
 from fastpitch.acoustic.data import PITCH_FOLDER, Clip, ClipDataset
 
 SETTINGS = "settings.json"
+RANGE = 0.01, 0.99  # of the voiced frames: what is beyond is rare, or an octave that was mistaken
 CLIPS = 256  # that statistics are measured on: two minutes of speech are enough for a tenth of a semitone
 
 
@@ -57,10 +58,11 @@ def _noted(path: Path) -> dict[str, Any] | None:
 
 
 class Measured(NamedTuple):
-    """Mean and deviation in Hz, one for all speakers or one for each, and a line about them."""
+    """Mean and deviation in Hz, one for all speakers or one for each; of each its range; and a line about them."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    range: tuple[tuple[float, float], ...]
     told: str
 
 
@@ -72,25 +74,31 @@ def measured(dataset: ClipDataset, world: World) -> Measured:
         clip = dataset.item(index, 0)
         if isinstance(clip, Clip):
             voiced = clip.pitch_T[clip.pitch_T > 0].double().numpy()
-            sums[index] = (clip.speaker, len(voiced), voiced.sum(), np.square(voiced).sum())
-    everyones: dict[int, tuple[int, int, float, float]] = {}
+            sums[index] = (clip.speaker, voiced, len(voiced), voiced.sum(), np.square(voiced).sum())
+    everyones: dict[int, tuple[int, np.ndarray, int, float, float]] = {}
     for of_rank in world.gather(sums):
         everyones |= of_rank
     speakers = dataset.cfg.model.speakers
     table = np.zeros((speakers, 3))
+    heard: list[list[np.ndarray]] = [[] for _ in range(speakers)]
     for index in sorted(everyones):  # in one order, whatever the number of processes
-        speaker, *values = everyones[index]
+        speaker, voiced, *values = everyones[index]
         table[speaker] += values
+        heard[speaker].append(voiced)
     mean, deviation, frames = _statistics(table.sum(axis=0))
     if frames < 2:
-        return Measured(
-            (MEAN_HZ,), (DEVIATION_HZ,), "pitch: no voiced frames to measure; mean and deviation of LJSpeech"
-        )
+        usual = (MEAN_HZ - 2 * DEVIATION_HZ, MEAN_HZ + 2 * DEVIATION_HZ)
+        told = "pitch: no voiced frames to measure; mean and deviation of LJSpeech"
+        return Measured((MEAN_HZ,), (DEVIATION_HZ,), (usual,) * speakers, told)
     each = [_statistics(row) for row in table]
     each = [(m, d, n) if n > 100 else (mean, deviation, n) for m, d, n in each]
+    everyone = np.concatenate([voiced for own in heard for voiced in own])
+    of_each = (np.concatenate(own) if n > 100 else everyone for own, (_, _, n) in zip(heard, each, strict=True))
+    ranges = tuple((float(low), float(high)) for low, high in (np.quantile(voiced, RANGE) for voiced in of_each))
     told = f"pitch of {len(everyones)} clips: mean {mean:.1f} Hz, deviation {deviation:.1f} Hz"
+    told += ", {:.0f} to {:.0f} Hz".format(*np.quantile(everyone, RANGE))
     told += f", of {speakers} speakers each its own" if speakers > 1 else ""
-    return Measured(tuple(m for m, _, _ in each), tuple(d for _, d, _ in each), told)
+    return Measured(tuple(m for m, _, _ in each), tuple(d for _, d, _ in each), ranges, told)
 
 
 def _statistics(row: np.ndarray) -> tuple[float, float, int]:

@@ -31,7 +31,7 @@ DEPENDS_ON = (
     *(f"model.{name}" for name in ("channels", "uses_energy", "harmonics", "speakers", "speaker_conditions")),
     *(f"model.{part}.{size}" for part in ("encoder", "decoder") for size in ("layers", "heads", "head_channels")),
     *(f"model.refiner.{size}" for size in ("layers", "channels", "filter_channels", "kernel", "bins", "learns")),
-    *("model.aligner", "teacher"),
+    *("model.aligner", "model.aligner_channels", "teacher"),
     *("text.symbol_set", "trained", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
 )
 ADOPTED = ("model", "features", "pitch.sample_rate", "pitch.hop_samples", "text", "data.energy")
@@ -115,14 +115,15 @@ class Run:
         return ClipDataset(utterances, cfg, training=training, keeps_mels=keeps_mels)
 
     def _set_pitch_statistics(self, *, is_new: bool) -> None:
-        """Mean and deviation as configured, or, in a new run, as measured; otherwise they stay as they are."""
+        """Mean and deviation as configured, or, in a new run, as measured, like the range; otherwise they stay."""
         data_config = self.cfg.data
-        if data_config.pitch_mean:
-            set_pitch_statistics(self.model, data_config.pitch_mean, data_config.pitch_std)
-        elif is_new and self.cfg.trained == "all":
+        if is_new and self.cfg.trained == "all":
             measured = pitch_folder.measured(self.train_set, self.world)
             set_pitch_statistics(self.model, measured.mean, measured.std)
+            self.model.pitch_range.copy_(torch.tensor(measured.range))
             self.directory.log.event(measured.told)
+        if data_config.pitch_mean:
+            set_pitch_statistics(self.model, data_config.pitch_mean, data_config.pitch_std)
 
     @staticmethod
     def _read_start(cfg: Config) -> Imported | None:
@@ -154,7 +155,8 @@ class Run:
 
     def _not_of_refiner(self, weights: Mapping[str, Tensor]) -> list[str]:
         """Names of this model's weights, but those of its refiner, that are not among `weights` in their shape."""
-        own = ((name, w.shape) for name, w in self.model.state_dict().items() if not name.startswith("refiner."))
+        others = "refiner.", "pitch_range"  # the latter is not in checkpoints of before
+        own = ((name, w.shape) for name, w in self.model.state_dict().items() if not name.startswith(others))
         return [name for name, shape in own if name not in weights or weights[name].shape != shape]
 
 

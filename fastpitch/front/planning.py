@@ -7,6 +7,8 @@ from dataclasses import fields, replace
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fastpitch.front import ssml
 from fastpitch.front.control import (
     Control,
@@ -14,6 +16,7 @@ from fastpitch.front.control import (
     Edits,
     Speaker,
     edits,
+    limited,
     parts_from_text,
     setting_names,
     whole_number,
@@ -147,6 +150,27 @@ def planned(
     )
     if left_out := [described(symbol) for piece in found for symbol in piece.encoded.left_out]:
         _log.warning("%s: skipped %s", shortened(text), ", ".join(dict.fromkeys(left_out)))
+    return found
+
+
+def within_range(
+    pieces: Sequence[PlannedSentence], hertz: Sequence[np.ndarray], voices: Sequence[Speaker], *, name: str
+) -> dict[int, PlannedSentence]:
+    """Those of `pieces` whose pitch was led beyond what their speakers have learned, as `hertz` of each symbol shows.
+
+    They ask for as much of it as is within, to be said in their place. A warning tells of it.
+    """
+    found: dict[int, PlannedSentence] = {}
+    for place, (piece, hertz_L) in enumerate(zip(pieces, hertz, strict=True)):
+        if (less := limited(piece.edits, hertz_L, voices[piece.speaker])) is not None:
+            found[place] = piece._replace(edits=less)
+    if found:
+        beyond = np.concatenate([hertz[place] for place in found])
+        speaker = voices[next(iter(found.values())).speaker]
+        _log.warning(
+            "%s: asked for a pitch of %.0f to %.0f Hz; limited to %.0f to %.0f Hz, which it has learned",
+            name, beyond.min(), beyond.max(), speaker.lowest_hz, speaker.highest_hz,
+        )  # fmt: skip
     return found
 
 

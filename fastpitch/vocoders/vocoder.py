@@ -383,12 +383,10 @@ def _filled(
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     chosen = averaged if averaged is not None and ema is not False else weights
     try:
-        weights = checkpoint.widened(folded(chosen))
-        nn.Module.load_state_dict(network, weights, assign=True)
-    except (CheckpointError, RuntimeError) as error:
-        problem = " ".join(str(error).split())
-        raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
-    checkpoint.check_numbers(weights, path)
+        plain = folded(chosen)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: does not fit its configuration: {error}") from None
+    checkpoint.fill(network, checkpoint.widened(plain), path)
     return network.eval()
 
 

@@ -98,8 +98,7 @@ def test_what_cannot_be_said_does_not_disturb_what_can(tts):
 def test_what_cannot_be_said_is_told(tts):
     with pytest.raises(SpeechError, match=r"tts\.onnx gives it no frames; its pace is too fast, or the model is not"):
         tts.say("Hi.", pace=1e6)
-    with pytest.raises(SpeechError, match=r"tts\.onnx gives NaN; its weights are damaged, or a control is far too"):
-        tts.say("Hi.", pitch_shift_hz=1e38)
+    assert np.isfinite(tts.say("Hi.", pitch_shift_hz=1e38).samples).all()
     with pytest.raises(ControlError, match=r"speaker 2: .*tts\.onnx has 0 to 1"):
         tts.say("Hi.", speaker=2)
 

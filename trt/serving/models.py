@@ -176,11 +176,11 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
     voice.vocoder.require(loaded.features, loaded.name)
 
     def begun(pieces: list[PlannedSentence]) -> list[tuple[Any, int]]:
-        """The spectrogram of each."""
+        """What is said for each."""
         found: list[tuple[Any, int]] = []
         for sentence in loaded.sentences(pieces, batch_size=len(pieces)):
             problem = loaded.problem(sentence)
-            found.append((ValueError(problem), 0) if problem else (sentence.mel_MT, sentence.mel_MT.shape[1]))
+            found.append((ValueError(problem), 0) if problem else (sentence, sentence.mel_MT.shape[1]))
         return found
 
     def next_sounds(sayings: Sequence[Saying]) -> list[Said]:
@@ -188,7 +188,8 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
             sayings,
             sentences=begun,
             sounds=lambda speaking: voice.cuts(
-                [Cut(saying.sentence, saying.frames_said, saying.until_frame) for saying in speaking]
+                [Cut(saying.sentence.mel_MT, saying.frames_said, saying.until_frame) for saying in speaking],
+                [saying.sentence.gain_T for saying in speaking],
             ),
             sample_rate=voice.sample_rate,
         )

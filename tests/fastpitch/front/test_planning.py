@@ -153,10 +153,10 @@ def test_words_given_as_phonemes_or_as_they_stand_are_controlled_by_name():
         ("." * 5000, {}, TextError, r"^'\.{77}\.\.\.': nothing to say in it"),
         ("<speak>a", {}, SsmlError, "broken markup"),
         (
-            "<phoneme alphabet='x-sampa' ph='a'>a</phoneme>",
+            "<phoneme alphabet='sapi' ph='a'>a</phoneme>",
             {},
             TextError,
-            '<phoneme alphabet="x-sampa">: expected arpabet or ipa',
+            '<phoneme alphabet="sapi">: expected arpabet or ipa',
         ),
         ("<phoneme alphabet='arpabet' ph='QQ'>a</phoneme>", {}, TextError, "'QQ' in 'QQ' is no phoneme"),
         ("<lang xml:lang='de'>Welt</lang>", {}, TextError, "language 'de': english_basic speaks English only"),

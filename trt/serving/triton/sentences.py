@@ -1,6 +1,6 @@
 """Sentences to say on their way through tensors.
 
-Shapes: L symbols, E = 7 controls of each symbol, as `Edits` lists them.
+Shapes: L symbols, E = 6 controls of each symbol, as `Edits` lists them.
 """
 
 import numpy as np
