@@ -8,7 +8,7 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from common import files
 from common.convolution import native
@@ -20,7 +20,10 @@ from common.logging import processor_vendor
 CALIBRATION = native.LIBRARY.place("machine.json")
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLOCK)
 # Points of Toom-Cook, and taps up to which six digits are left.
-POINTS: tuple[tuple[tuple[float, ...], int], ...] = (((0, 1, -1, 2, -2), 4), ((0, 1, -1, 2, -2, 0.5, -0.5), 4))
+POINTS: tuple[tuple[tuple[float, ...], int], ...] = (
+    ((0, 0.625, -0.625, 1.5, -1.5), 4),
+    ((0, 1, -1, 2, -2, 0.5, -0.5), 4),
+)
 REGISTER_ROWS, PAIR_ROWS = 12, 4
 CALLS = (0.25, 1.0)  # lengths of calls, in that which is expected
 DECODING = 0.5  # rows whose products take as long as making floats of fixed point
@@ -79,34 +82,49 @@ class Choice(NamedTuple):
 
 
 def choices(
-    shape: Shape, *, kind: Kind = "fp32", machine: Machine | None = None, pairs: bool = True, fixed: bool = True
+    shape: Shape,
+    *,
+    kind: Kind = "fp32",
+    machine: Machine | None = None,
+    fixed: bool = True,
+    instructions: native.Instructions = "automatic",
 ) -> list[Choice]:
     """The direct sum and every algorithm that is worth its memory: faster than all that need less. Fastest first.
 
-    `pairs`: those that are `in_pairs` are among them; `fixed`: those whose weights are kept in fixed point, which need
-    fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for bfloat16: where their points
-    are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16. int8 has those
-    that are `in_pairs`, or of one tap the direct sum; layers that have neither stay in float32.
+    The library runs them all (`native.fits`). `fixed`: those whose weights are kept in fixed point are among them, which
+    need fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for bfloat16: where their
+    points are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16. Layers
+    that cannot be in int8 are as in float32.
     """
     machine = machine or this_machine()
-    found: list[Choice] = []
-    if kind == "int8" and shape.stride == 1 and shape.filters >= LEAST_FILTERS:
-        of_bytes = [None] if shape.taps == 1 else [a for a in _algorithms(shape, kind) if a.in_pairs]
-        found = [_choice(shape, algorithm, "int8", machine) for algorithm in of_bytes]
-    if not found:
-        full: Weights = "bfloat16" if kind == "bf16" else "float32"
-        found.append(_choice(shape, None, full, machine))
-        for algorithm in _algorithms(shape, kind):
-            if pairs or not algorithm.in_pairs:
-                found.append(_choice(shape, algorithm, full, machine))
-                if fixed and kind == "fp32":
-                    found.append(_choice(shape, algorithm, "fixed24", machine))
+    formats: list[Weights] = ["bfloat16"] if kind == "bf16" else ["float32", "fixed24"] if fixed else ["float32"]
+    if kind == "int8" and shape.filters >= LEAST_FILTERS:
+        formats.insert(0, "int8")
+    ways = [
+        (algorithm, weights)
+        for weights in formats
+        for algorithm in (None, *_algorithms(shape, kind))
+        if _fits(shape, algorithm, weights, instructions)
+    ]
+    if ways[0][1] == "int8":
+        ways = [way for way in ways if way[1] == "int8"]
+    found = [_choice(shape, *way, machine) for way in ways]
     found.sort(key=lambda choice: choice.seconds)
     smallest: list[Choice] = []
     for choice in found:
         if not smallest or choice.weight_bytes < smallest[-1].weight_bytes:
             smallest.append(choice)
     return smallest
+
+
+def more_exact(shape: Shape, choice: Choice, kind: Kind, **options: Any) -> list[Choice]:
+    """What takes a choice's place where it is not exact enough: the fastest of each more exact format, and the direct sum.
+
+    `options` are those of `choices`.
+    """
+    found = choices(shape, **options)[:1] if choice.weights == "int8" else []
+    plain = choices(shape, kind="bf16" if kind == "bf16" else "fp32", fixed=False, **options)
+    return [*found, plain[0], plain[-1]]
 
 
 def within(options: Sequence[Sequence[Choice]], limit_bytes: int | None) -> list[Choice]:
@@ -175,6 +193,12 @@ def _algorithms(shape: Shape, kind: Kind) -> Iterator[Algorithm]:
             algorithm = overlap_save(block, shape.taps)
             yield algorithm
             yield algorithm._replace(in_pairs=True)
+
+
+def _fits(shape: Shape, algorithm: Algorithm | None, weights: Weights, instructions: native.Instructions) -> bool:
+    if native.load() is None:
+        return weights in ("float32", "bfloat16") and not (algorithm is not None and algorithm.in_pairs)
+    return native.fits(algorithm, shape.taps, shape.stride, weights, instructions)
 
 
 def _choice(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> Choice:
