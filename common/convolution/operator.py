@@ -112,9 +112,9 @@ class FusedConvolution(nn.Module):
         return out_BSO
 
     def pack(self, options: Sequence[Choice], instructions: Instructions = "automatic") -> Choice:
-        """Packs the weights by the first option that is exact enough for them, drops the direct ones, returns the option.
+        """Packs the weights by the first option that is exact enough for them, and drops the direct ones.
 
-        The last option is taken as it is.
+        Returns the option; the last one is taken as it is.
         """
         weight_OKI = self.weight_OKI.detach()
         with torch.inference_mode(False), torch.no_grad():

@@ -91,8 +91,8 @@ def choices(
 ) -> list[Choice]:
     """The direct sum and every algorithm that is worth its memory: faster than all that need less. Fastest first.
 
-    The library runs them all (`native.fits`). `fixed`: those whose weights are kept in fixed point are among them, which
-    need fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for bfloat16: where their
+    The library runs them all (`native.fits`). `fixed`: those whose weights are in fixed point are among them, which
+    take fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for bfloat16: where their
     points are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16. Layers
     that cannot be in int8 are as in float32.
     """
@@ -118,7 +118,7 @@ def choices(
 
 
 def more_exact(shape: Shape, choice: Choice, kind: Kind, **options: Any) -> list[Choice]:
-    """What takes a choice's place where it is not exact enough: the fastest of each more exact format, and the direct sum.
+    """What takes a choice's place where it is not exact enough: the fastest of more exact formats, the direct sum.
 
     `options` are those of `choices`.
     """

@@ -43,8 +43,7 @@ class Sizes:
         return torch.where(bits_I.isfinite(), bits_I.clamp(-MOST_BITS, MOST_BITS).exp2(), 0.0).float()
 
     def inputs(self, frames: int) -> Tensor:
-        """[N, T, I] noise: so loud that filters hear all channels alike; and so that no filter hears one of them more than
-        it hears most."""
+        """[N, T, I] noise: so loud that filters hear all channels alike; and so that none hears one more than most."""
         heard_OI = self.square_OI.sqrt() * _inverse(self.channel_I)
         loudest_I = (heard_OI * _inverse(heard_OI.median(1, keepdim=True).values)).amax(0)
         generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""fp32 is fp32, and int8 what it promises, whatever the scales of weights and inputs are; nothing is lost to a loud frame.
+"""fp32 is fp32, and int8 what it promises, whatever scales weights and inputs have; loud frames harm no quiet ones.
 
 Errors are those of the sum in float64, as parts of its greatest value; torch's convolution of the same kind has a few
 1e-7 and, in bfloat16, 4e-3.
