@@ -128,6 +128,9 @@ class FusedConvolution(nn.Module):
             return self._transform(weight_OKI, options[0])
         sizes: Sizes | None = None
         for choice in options:
+            if choice.weights is None:
+                self.packed = None
+                break
             is_plain = choice.algorithm is None and choice.weights != "int8"
             if not is_plain:
                 sizes = sizes or Sizes(weight_OKI)

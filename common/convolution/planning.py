@@ -6,7 +6,7 @@
 import functools
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -30,6 +30,9 @@ DECODING = 0.5  # rows whose products take as long as making floats of fixed poi
 # Bytes beside floats, fitted to 16 layers on an AMD EPYC with VNNI: products in the same time, bytes read in it, rows
 # at once, and what a pass over the weights costs in rows.
 OF_BYTES, READING_BYTES, BYTE_PAIR_ROWS, BYTE_PASS = 3.66, 0.7, 6, 0.25
+# What a call of the library takes besides its sums, and of torch of one tap and of several, with the operations a second
+# of these: measured on an AMD EPYC, for layers that are so small or narrow that torch may be faster.
+CALL, TORCH_ONE_TAP, TORCH_TAPS = 10e-6, (5e-6, 60e9), (20e-6, 100e9)
 LEAST_FILTERS = 64  # of a layer in int8: fewer are labels, whose rounding costs more than their time
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
 
@@ -78,7 +81,8 @@ class Choice(NamedTuple):
     algorithm: Algorithm | None
     seconds: float
     weight_bytes: int
-    weights: Weights = "float32"
+    weights: Weights | None = "float32"
+    """None: torch's own, which are not packed."""
 
 
 def choices(
@@ -109,6 +113,10 @@ def choices(
     if ways[0][1] == "int8":
         ways = [way for way in ways if way[1] == "int8"]
     found = [_choice(shape, *way, machine) for way in ways]
+    if kind == "fp32" and native.load() is not None:
+        found.append(
+            Choice(None, _in_mean(shape, _seconds_of_torch), 4 * shape.taps * shape.channels * shape.filters, None)
+        )
     found.sort(key=lambda choice: choice.seconds)
     smallest: list[Choice] = []
     for choice in found:
@@ -124,7 +132,7 @@ def more_exact(shape: Shape, choice: Choice, kind: Kind, **options: Any) -> list
     """
     found = choices(shape, **options)[:1] if choice.weights == "int8" else []
     plain = choices(shape, kind="bf16" if kind == "bf16" else "fp32", fixed=False, **options)
-    return [*found, plain[0], plain[-1]]
+    return [*found, plain[0], next(choice for choice in reversed(plain) if choice.algorithm is None)]
 
 
 def within(options: Sequence[Sequence[Choice]], limit_bytes: int | None) -> list[Choice]:
@@ -205,10 +213,19 @@ def _choice(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine
     """What calls of the expected length and of shorter ones cost in the mean, as many of each."""
     stored = shape.taps if algorithm is None else algorithm.stored
     columns = -(-shape.filters // native.PANEL) * native.PANEL
-    lengths = [max(1, round(shape.frames * part)) for part in CALLS]
-    seconds = [_seconds(shape._replace(frames=frames), algorithm, weights, machine) for frames in lengths]
+    seconds = CALL + _in_mean(shape, lambda shape: _seconds(shape, algorithm, weights, machine))
     weight_bytes = stored * shape.channels * columns * native.BYTES[weights]
-    return Choice(algorithm, sum(seconds) / len(seconds), weight_bytes, weights)
+    return Choice(algorithm, seconds, weight_bytes, weights)
+
+
+def _in_mean(shape: Shape, seconds: Callable[[Shape], float]) -> float:
+    lengths = [max(1, round(shape.frames * part)) for part in CALLS]
+    return sum(seconds(shape._replace(frames=frames)) for frames in lengths) / len(lengths)
+
+
+def _seconds_of_torch(shape: Shape) -> float:
+    call, flops = TORCH_ONE_TAP if shape.taps == 1 and shape.stride == 1 else TORCH_TAPS
+    return call + 2.0 * shape.taps * shape.channels * shape.filters * shape.frames / flops
 
 
 def _seconds(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> float:
