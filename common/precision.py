@@ -5,6 +5,7 @@ and convolutions to 10 bits. `bf16` and `fp16` train through autocast with fp32 
 `int8` is for inference on a CPU, of networks whose convolutions can be packed (`common.convolution`).
 """
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -128,7 +129,9 @@ def cast_for_inference(model: Model, precision: InferencePrecision, instructions
     if kind == "int8" and not (can_be_prepared(model) and native.load() is not None):
         raise ConfigError(NO_INT8)
     if precision != "fp16" and can_be_prepared(model):
-        prepare(model, kind, instructions=instructions)
+        prepared = prepare(model, kind, instructions=instructions)
+        if prepared.higher:
+            print(f"{precision}: {prepared}", file=sys.stderr)
         return model
     model.to(DTYPES[precision])
     pack_linear(model)

@@ -41,7 +41,7 @@ class Linear(nn.Linear):
 
     def pack(self) -> None:
         """Packs the weights, which have to be on the CPU in float32. Needs the native library."""
-        self.packed = native.pack(self.weight.detach().T[None], None)
+        self.packed = native.pack(self.weight.detach()[:, None], None)
         self.weight = nn.Parameter(self.weight.new_empty(0), requires_grad=False)
 
     def direct_weight(self) -> Tensor:

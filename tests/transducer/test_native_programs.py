@@ -15,8 +15,10 @@ from transducer._library import PACKAGE
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 def test_the_c_tests_pass_under_sanitizers():
     environment = os.environ | {"PYTHON": sys.executable}
-    script = PACKAGE / "csrc" / "test" / "sanitize.sh"
-    done = subprocess.run(["bash", str(script), "6"], capture_output=True, text=True, env=environment, check=False)
+    script = PACKAGE.parent / "ctc" / "csrc" / "test" / "sanitize.sh"
+    done = subprocess.run(
+        ["bash", str(script), "6", "transducer"], capture_output=True, text=True, env=environment, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    tests = list(script.parent.glob("*_test.cpp"))
+    tests = list((PACKAGE / "csrc" / "test").glob("*_test.cpp"))
     assert done.stdout.count("all passed") == 2 * len(tests) > 0, done.stdout

@@ -143,7 +143,7 @@ class Folded(NamedTuple):
     def of(self, utterance: int) -> Convolution:
         """The layer as it is for one utterance."""
         weight_KO, bias_O = self.weight_BKO[utterance], self.bias_BO[utterance]
-        packed = native.pack(weight_KO.unsqueeze(1), None) if _is_packed(weight_KO) else None
+        packed = native.pack(weight_KO.T[:, :, None], None) if _is_packed(weight_KO) else None
         return Convolution(weight_KO.T.unsqueeze(2), bias_O, self.stride, None, self.activation, packed)
 
 
@@ -241,7 +241,7 @@ class ConvLayerNorm(nn.Module):
         weight_OKI, bias_O = self.weight.to(dtype), None if self.bias is None else self.bias.to(dtype)
         packed = None
         if not torch.is_grad_enabled() and _is_packed(weight_OKI):
-            packed = self._kept.of((self.weight,), lambda: native.pack(self.weight.permute(1, 2, 0), None))
+            packed = self._kept.of((self.weight,), lambda: native.pack(self.weight, None))
         return Convolution(weight_OKI, bias_O, self.stride, self.norm, self.activation, packed)
 
 
