@@ -30,8 +30,8 @@ DECODING = 0.5  # rows whose products take as long as making floats of fixed poi
 # Bytes beside floats, fitted to 16 layers on an AMD EPYC with VNNI: products in the same time, bytes read in it, rows
 # at once, and what a pass over the weights costs in rows.
 OF_BYTES, READING_BYTES, BYTE_PAIR_ROWS, BYTE_PASS = 3.66, 0.7, 6, 0.25
-# What a call of the library takes besides its sums, and of torch of one tap and of several, with the operations a second
-# of these: measured on an AMD EPYC, for layers that are so small or narrow that torch may be faster.
+# What a call of the library takes besides its sums, and of torch of one tap and of several, with operations a second:
+# measured on an AMD EPYC, for layers that are so small or narrow that torch may be faster.
 CALL, TORCH_ONE_TAP, TORCH_TAPS = 10e-6, (5e-6, 60e9), (20e-6, 100e9)
 LEAST_FILTERS = 64  # of a layer in int8: fewer are labels, whose rounding costs more than their time
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
