@@ -22,7 +22,7 @@ from transducer.hypotheses import Hypothesis, hypothesis_of, joined, transcript_
 from transducer.long_audio import ChunkOptions, cut, recognised, whole_chunks
 from transducer.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_host_decoder
 from transducer.weights import Decoded, of_named
-from trt.facts import usable
+from trt.facts import keeper_of, usable
 from trt.runtime import DECODED_INSIDE, ModelError, Network, paths_of
 from trt.stored import weights_in
 
@@ -52,6 +52,7 @@ class PieceRecognizer:
                 control=frozenset(facts["pieces"]["control"]),
             )
             self._decoder = _decoder(network, threads) if facts["head"] == "transducer" else None
+            self.keep = keeper_of(facts)
             self.frames(0)  # which computes with the facts that are left
 
     def decoder(self, options: DecodingOptions | None = None) -> SearchDecoding | None:
@@ -113,7 +114,7 @@ class PieceRecognizer:
         return frames
 
     def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS)
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _encode(self, samples: Sequence[np.ndarray], *, whole_rows: bool) -> np.ndarray:
         """[B, S, X]: encoder frames, or of CTC the best piece of each frame and the logarithm of its probability; those

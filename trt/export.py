@@ -138,7 +138,7 @@ def read_clips(cfg: ExportConfig, graph: ExportGraph) -> list[Clip]:
     for problem in problems:
         tell(problem)
     sources = [item.source for item in items[: cfg.calibration_clips]]
-    recordings = read_ahead(sources, lambda source: read_heard(source, rate, trim=False), on_error="stop")
+    recordings = read_ahead(sources, lambda source: read_heard(source, rate), on_error="stop")
     heard = [recording.samples_N[:] for recording in recordings if len(recording.samples_N)]
     if not heard:
         raise ExportError(f"{', '.join(map(str, cfg.calibration))}: no recording in which anything can be heard")

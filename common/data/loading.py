@@ -22,7 +22,7 @@ from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed
 from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
-from common.silence import SilenceConfig, silence, trim_silence, with_silences
+from common.silence import ALONE, Keep, SilenceConfig, kept, silence, trim_silence, with_silences
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
 SMALL_BYTES = 1 << 14  # of a tensor that is not worth shared memory
@@ -89,6 +89,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         encode: Callable[[str], list[int]] | None = None,
         sample_rate: int = 16000,
         trim: bool = False,
+        keep: Keep | None = None,
         speed: SpeedConfig | None = None,
         perturbation: PerturbationConfig | None = None,
         silence: SilenceConfig | None = None,
@@ -96,7 +97,8 @@ class SpeechDataset(Dataset[Item | Failure]):
         seed: int = 0,
         on_error: Literal["stop", "skip"] = "stop",
     ):
-        """`encode` turns a text into indices (None: no targets); `trim` cuts silence of -60 dB off both ends.
+        """`encode` turns a text into indices (None: no targets); `trim` cuts silence of -60 dB off both ends; `keep`
+        says what is kept of all, silences that are put in among it.
 
         `on_error` says what `loader` does with an utterance that cannot be read or encoded: raise, or leave it out
         and note it in `skipped`, a message by index.
@@ -105,6 +107,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.encode = encode
         self.sample_rate = sample_rate
         self.trim = trim
+        self.keep = keep
         self.speed = speed or SpeedConfig()
         self.perturbation = perturbation or PerturbationConfig()
         self.silence = silence or SilenceConfig()
@@ -153,23 +156,24 @@ class SpeechDataset(Dataset[Item | Failure]):
         failures = [result for result in results if isinstance(result, Failure)]
         epoch = items[0].epoch if items else 0
         known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
-        silences = epoch >= self.silence.clean_epochs
-        if random := drawn(self.silence.probability if silences else 0.0, **known, kind=3):
-            limit = self.silence.max_seconds * random.random() ** 2
-            items = [self._with_silence(item, random, limit) for item in items]
+        if random := drawn(self.silence.probability, **known, kind=3):
+            items = [self._with_silence(item, random) for item in items]
         joins = len(items) > 1 and epoch >= self.join.single_epochs
         if random := drawn(self.join.probability if joins else 0.0, **known, kind=2):
             seconds = [len(item.samples) / self.sample_rate for item in items]
             items = [self._joined([items[i] for i in group], random) for group in groups(seconds, self.join, random)]
             items.sort(key=lambda row: -len(row.samples))
-        return collate([*items, *failures])
+        return collate([*map(self._without_pauses, items), *failures])
 
-    def _with_silence(self, item: Item, random: np.random.Generator, limit: float) -> Item:
-        if random.random() < self.silence.alone:
-            return replace(item, samples=silence(len(item.samples), self.silence, random), target=[])
-        samples = with_silences(
-            item.samples, item.word_ends, self.silence, random, limit=limit, sample_rate=self.sample_rate
-        )
+    def _without_pauses(self, item: Item) -> Item:
+        if self.keep is None:
+            return item
+        return replace(item, samples=kept(item.samples, self.keep([item.samples])))
+
+    def _with_silence(self, item: Item, random: np.random.Generator) -> Item:
+        if random.random() < ALONE:
+            return replace(item, samples=silence(len(item.samples), random), target=[])
+        samples = with_silences(item.samples, item.word_ends, self.silence, random, sample_rate=self.sample_rate)
         return replace(item, samples=samples)
 
     def _joined(self, parts: Sequence[Item], random: np.random.Generator) -> Item:

@@ -10,6 +10,7 @@ from common.config import ConfigError
 from common.recognition import writing
 from common.recognition.inputs import Item
 from common.recognition.transcripts import Transcript, Word
+from common.silence import Cut
 
 ITEM = Item(Path("a.wav"), "a", None)
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -19,7 +20,7 @@ HELLO = Transcript(
     words=[Word("hello", 0.5, 0.9, 1.0)],
     seconds=1.0,
     log_probs_SV=torch.zeros(3, 2),
-    first_frame_seconds=0.5,
+    cuts=(Cut(0.0, 0.5),),
     seconds_per_frame=0.02,
 )
 
