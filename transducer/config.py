@@ -200,6 +200,8 @@ class Config:
     """Utterances per process and optimiser step."""
     grad_accumulation: int = 1
     """Parts that a batch is computed in, one after the other; divides batch_size. They share one optimiser step."""
+    sync_batch_norm: bool = True
+    """Whether batch statistics are taken over all processes, as in NeMo's recipes, or in each by itself."""
     ema: float = 0.997
     """Decay of the exponential moving average of the weights, 0 for none."""
     precision: Precision = "fp32"
