@@ -68,7 +68,7 @@ class Run(Generic[Cfg]):
         self.state = TrainingState(directory, cfg, parts, extra={"format": FORMAT}, saves=cfg.save)
         self.plans = functools.lru_cache(2)(self._plans)
         self.learning_rate = build_schedule(
-            cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=self.updates(0), total_steps=cfg.max_updates
+            cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=self.updates(0), total_steps=cfg.max_updates, first=0
         )
 
     @property
