@@ -141,6 +141,11 @@ def share_buffers(model: nn.Module, world: World) -> None:
             dist.broadcast(buffer, src=0)
 
 
+def total(norm: Tensor) -> Tensor:
+    """A norm over all processes' parts as an ordinary tensor."""
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
 def gradient_sync(model: nn.Module, *, enabled: bool) -> contextlib.AbstractContextManager[None]:
     """Whether the next backward exchanges gradients: only the last of an accumulated step needs to."""
     if set_sync := getattr(model, "set_requires_gradient_sync", None):  # FSDP2

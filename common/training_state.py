@@ -49,6 +49,8 @@ class Progress:
     """Steps of the whole current epoch, which `batch` counts against; 0 before it began."""
     step: int = 0
     """Optimiser steps completed."""
+    skipped: int = 0
+    """Those of them that changed nothing, because a gradient was not finite."""
     milestones: list[int] = field(default_factory=list)
     """Steps whose checkpoints are kept."""
     best: float = math.inf

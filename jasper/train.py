@@ -44,7 +44,10 @@ def main(cfg: Config) -> Progress:
             try_longest_batch(run)
             return run.state.progress
         data = (run.train_set, run.validation)
-        with Loop(run.state, cfg.every, course_in_epochs(cfg), unit="utterances/s", data=data) as loop:
+        learners = {"": run.learner}
+        with Loop(
+            run.state, cfg.every, course_in_epochs(cfg), unit="utterances/s", data=data, learners=learners
+        ) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)

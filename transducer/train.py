@@ -40,7 +40,10 @@ def main(cfg: Config) -> Progress:
         cfg, start = started_from(cfg, directory)
         run = Run(cfg, start, directory)
         names, both = ("loss", "transducer", "ctc"), (run.train_set, run.validation)
-        with Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="utterances/s", data=both) as loop:
+        with Loop(
+            run.state, cfg.every, course_in_epochs(cfg), names=names, unit="utterances/s", data=both,
+            learners={"": run.learner},
+        ) as loop:  # fmt: skip
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)

@@ -31,7 +31,7 @@ from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.model import Wav2Vec2ForCTC
-from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
+from wav2vec2.run import NAME, UNIT, Run, Step, Update
 from wav2vec2.run_config import FinetuneConfig
 
 
@@ -41,7 +41,7 @@ def main(cfg: FinetuneConfig) -> Progress:
         cfg.check_batches(directory.world.size)
         run = prepared(cfg, directory)
         names = ("loss", "targets")
-        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, data=run.data) as loop:
+        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, **run.watched) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
@@ -52,7 +52,8 @@ def main(cfg: FinetuneConfig) -> Progress:
                     loop.did(step.sums_K, *turns, amount=step.seconds)
                     if loop.logs:
                         loss, utterances = loop.totals()
-                        log_step(run, loop, step, {"loss": loss / max(1.0, utterances)})
+                        values = {"loss": loss / max(1.0, utterances)}
+                        loop.log_training(values, learning_rate=step.learning_rate)
                     if cfg.prediction_frequency and loop.progress.step % cfg.prediction_frequency == 0:
                         show_prediction(run, loop, turns[-1])
                     if loop.validates:
