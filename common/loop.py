@@ -105,7 +105,8 @@ class Loop:
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Raises ConfigError if the run is finished, and was made with other settings."""
+        """Raises CheckpointError for other data, ConfigError for other settings where the run is finished."""
+        self.state.begin_with(self.data[0].utterances)
         if self.is_finished and self.directory.saved is not None:
             check_same_settings(self.directory.saved, self.state.cfg)
             if not self.owes_validation:

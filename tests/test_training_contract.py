@@ -312,6 +312,24 @@ def test_too_many_of_them_in_a_row_end_the_run_and_it_goes_on_from_good_weights(
     assert command.module.main(cfg).step == STEPS
 
 
+def test_other_data_than_a_run_was_begun_with_are_refused_unless_accepted(command, tmp_path):
+    root = command.corpus(tmp_path / "corpus")
+    cfg = command.config(root, tmp_path / "run")
+    key = "stop_at" if hasattr(cfg, "stop_at") else "steps"
+    command.module.main(replace(cfg, **{key: 2}))
+    for recording in (path for path in sorted(root.rglob("*")) if path.suffix in (".flac", ".wav")):
+        recording.write_bytes(recording.read_bytes() + b"\0")
+    message = (
+        r"run: its data are not those that the run was begun with: \d+ utterances, the first that differs is number "
+    )
+    with pytest.raises(CheckpointError, match=message + r"1, .*: the size of its file changed; take another"):
+        command.module.main(cfg)
+    accepted = replace(cfg, data=replace(cfg.data, changed="accept"), **{key: 3})
+    assert command.module.main(accepted).step == 3
+    assert any(event.startswith("data changed: ") for event in events(cfg.output_dir))
+    assert command.module.main(cfg).step == STEPS  # from now on these are its data
+
+
 def test_a_full_disk_is_one_line_and_more_space_gives_the_same_weights(command, whole, tmp_path):
     cfg, expected = whole
     cfg = replace(cfg, output_dir=tmp_path / "run", every=replace(cfg.every, save_steps=2))

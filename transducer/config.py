@@ -7,6 +7,7 @@ from typing import Literal
 from common.augmentation import SpecAugmentConfig
 from common.config import check_not_negative, check_positive, check_shares
 from common.course import EveryConfig, check_batches
+from common.data.digest import Changed
 from common.data.joining import JoinConfig
 from common.data.speed import SpeedConfig
 from common.features import NEMO, LogMelConfig
@@ -138,6 +139,8 @@ class DataConfig:
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"

@@ -45,6 +45,8 @@ class Settings:
 
 
 class Read:
+    utterances = ()
+
     def __init__(self):
         self.skipped = {}
 
