@@ -232,7 +232,7 @@ class BatchLoader(DataLoader[Any]):
             for failure in batch.failures:
                 if failure.stops or (failure.stops is None and self.dataset.on_error == "stop"):
                     raise LoadingError(failure.message)
-                self.dataset.skipped[failure.index] = failure.message
+                self.dataset.skipped.setdefault(failure.index, failure.message)  # which may be told already
             yield batch
 
 
