@@ -429,5 +429,7 @@ class Loop:
         path = self.directory.folder / f"error_rank{self.world.rank}.txt"
         with contextlib.suppress(OSError):
             path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        first = next(iter(str(error).splitlines()), "")
-        return TrainingError(f"{type(error).__name__}: {first}; {safe}; what Python says is in {path}")
+        first = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        if self.world.pulse is not None and isinstance(error, RuntimeError):  # of an exchange, which names nobody
+            first = self.world.pulse.lost() or first
+        return TrainingError(f"{first}; {safe}; what Python says is in {path}")

@@ -165,8 +165,9 @@ def started(cfg: Any, name: str, *, saves: bool = True) -> Iterator[RunDirectory
 
 def _newest(folder: Path, name: str, *, resume: bool, saves: bool) -> tuple[Path | None, list[str]]:
     """The newest whole checkpoint, and what is to be said of those that are damaged, which are moved aside."""
-    for leftover in folder.glob(f".{name}*.tmp"):
-        leftover.unlink(missing_ok=True)
+    for leftover in (*folder.glob(".*.[0-9]*.tmp"), *folder.glob("*/.*.[0-9]*.tmp")):  # of jobs that were killed
+        if leftover.parent == folder or not (leftover.parent / LOCK).exists():  # a folder within that is another run's
+            leftover.unlink(missing_ok=True)
     steps = checkpoint.saved_steps(folder, name)
     if not resume:
         if steps and saves:  # a new run's checkpoints would be older than these, and be removed
